@@ -1,1 +1,16 @@
-//! fdpass-gen
+//! Passes client sockets to a streaming daemon (`SCM_RIGHTS`) and measures the stream of events that comes back.
+//!
+//! [`handoff`] makes a client and passes it, [`sse`] reads the answer, `work` does both for thousands of streams in one
+//! loop, [`outcome`] names what becomes of each, [`series`] what is measured.
+
+pub mod cli;
+pub mod driver;
+pub mod handoff;
+pub mod outcome;
+mod peer;
+pub mod reference;
+pub mod series;
+pub mod settings;
+pub mod sse;
+mod stream;
+mod work;

@@ -1,1 +1,31 @@
-//! harness
+//! Time and processes: plans, pacing, workers, daemons, what they cost, and where results go.
+//!
+//! Drivers know protocols, `measure` knows numbers; everything that has to do with clocks, threads, processes and files
+//! is here. The parts, in the order of a run: [`cli`] reads what was typed, [`plan`] says what it means, [`daemon`]
+//! launches the subject, [`lanes`] starts the workers, each with a [`pacer`] (when) and a [`recorder`] (what happened),
+//! [`collector`] puts their seconds together, [`usage`] samples what it costs, [`run`] makes one result of it all, and
+//! [`store`] keeps it.
+
+pub mod cli;
+pub mod clock;
+pub mod collector;
+pub mod daemon;
+pub mod driver;
+pub mod duration;
+pub mod exporter;
+pub mod gauges;
+pub mod host;
+pub mod lanes;
+pub mod limits;
+pub mod manifest;
+pub mod pacer;
+pub mod plan;
+pub mod progress;
+pub mod reactor;
+pub mod recorder;
+pub mod run;
+pub mod schedule;
+pub mod signals;
+pub mod slots;
+pub mod store;
+pub mod usage;

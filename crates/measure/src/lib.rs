@@ -1,1 +1,12 @@
-//! measure
+//! The common histogram and reporting crate: tallies, results and reports.
+//!
+//! Pure numbers: no clock, no sockets, no async, no file system. What a run *did* comes in as [`tally::Tally`]s;
+//! what is *known* about it is a [`result::RunResult`]; every report is a function of results.
+
+pub mod machine;
+pub mod report;
+pub mod result;
+pub mod tally;
+pub mod units;
+pub mod usage;
+pub mod warning;

@@ -1,1 +1,38 @@
-//! streaming-daemon
+//! A streaming daemon: it takes client sockets over a Unix socket (`SCM_RIGHTS`) and answers each
+//! with server-sent events at a fixed pace.
+//!
+//! ```text
+//! sender ── connect, sendmsg(payload + client socket) ──► Listener ─► Shard × cores
+//!                                                                       │ accept, receive   (shard/intake, handoff)
+//! client ◄── head, event, event, …, [DONE], close ──────────────────────┤ heap by due time  (shard, stream)
+//!                                                                       │ write what is due (shard/writes)
+//! scraper ◄── /metrics, /healthz (http) ◄── Metrics ◄───────────────────┘
+//! ```
+//!
+//! The wire contract is in `daemons/README.md`, the design with its costs in the module `shard`.
+
+mod answer;
+mod clock;
+mod config;
+mod daemon;
+mod duration;
+mod failure;
+mod handoff;
+mod head;
+mod http;
+mod limits;
+mod listener;
+mod log;
+mod metrics;
+mod options;
+mod request;
+mod shard;
+mod socket;
+mod stream;
+
+pub use self::config::{Config, SocketType};
+pub use self::daemon::Daemon;
+pub use self::duration::parse_duration;
+pub use self::limits::raise_open_files;
+pub use self::metrics::{Metrics, Summary};
+pub use self::options::{Backend, Options, name_variable};

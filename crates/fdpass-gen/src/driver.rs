@@ -1,0 +1,181 @@
+//! The driver: what is sent, and what a right answer is.
+
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use harness::driver::{Driver, Target, Worker};
+use harness::plan::{Invalid, Plan};
+use measure::tally::Series;
+use nix::errno::Errno;
+use nix::sys::socket::{MsgFlags, recv, setsockopt, sockopt};
+use nix::sys::time::{TimeVal, TimeValLike as _};
+
+use crate::handoff::{Clients, Door, pass};
+use crate::outcome;
+use crate::series;
+use crate::settings::Settings;
+use crate::sse::Reader;
+use crate::stream::Stream;
+use crate::work::Loop;
+
+/// Longest wait for one read of the check.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
+/// Streams that last longer are checked up to their first record.
+const CHECK_WHOLE: Duration = Duration::from_secs(2);
+/// Descriptors that a process needs beside its streams.
+const OVERHEAD_DESCRIPTORS: u64 = 100;
+
+/// Hands sockets over and reads what comes back.
+#[derive(Debug)]
+pub struct FdPass {
+    pub(crate) settings: Settings,
+    pub(crate) payload: Vec<u8>,
+    pub(crate) door: Door,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) nominal_ns: Option<u64>,
+    socket: std::path::PathBuf,
+}
+
+/// The times after which a stream is given up, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Timeouts {
+    first_byte: u64,
+    idle: u64,
+    total: u64,
+    /// How often streams are looked at: a tenth of the shortest time, between 5 ms and 1 s.
+    pub(crate) sweep_ns: u64,
+}
+
+impl Timeouts {
+    fn of(settings: &Settings) -> Self {
+        let ns = |timeout: Duration| u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+        let total = ns(settings.stream_timeout);
+        let or_never = |timeout: Option<Duration>| timeout.map_or(u64::MAX, ns);
+        let (first_byte, idle) = (or_never(settings.first_byte_timeout), or_never(settings.idle_timeout));
+        // Doubts are settled by the sweep as well, so it is never rarer than they need.
+        let sweep_ns = (total.min(first_byte).min(idle) / 10).clamp(5_000_000, 1_000_000_000);
+        Self { first_byte, idle, total, sweep_ns }
+    }
+
+    /// The kind of timeout that has passed for a stream, if any.
+    pub(crate) fn passed(&self, stream: &Stream, now: u64) -> Option<&'static str> {
+        let since = |from: u64| now.saturating_sub(from);
+        match stream.bytes {
+            0 if since(stream.handed) > self.first_byte => Some(outcome::TIMEOUT_FIRST_BYTE),
+            1.. if since(stream.last) > self.idle => Some(outcome::TIMEOUT_IDLE),
+            _ if since(stream.handed) > self.total => Some(outcome::TIMEOUT_TOTAL),
+            _ => None,
+        }
+    }
+}
+
+impl Driver for FdPass {
+    const NAME: &'static str = "fdpass";
+    const SERIES: &'static [&'static str] = series::NAMES;
+    const RESPONSE: Series = series::FIRST_EVENT;
+    const AUDIT: &'static [(&'static str, &'static str)] = &[("daemon_handoffs_total", outcome::count::HANDOFFS)];
+    const ASKED_FOR: &'static [&'static str] = &[outcome::ABORTED, outcome::UNREAD];
+    type Config = Settings;
+
+    fn validate(plan: &Plan<Settings>) -> Result<(), Invalid> {
+        Settings::validate(plan)
+    }
+
+    fn sentence(plan: &Plan<Settings>) -> String {
+        Settings::sentence(plan)
+    }
+
+    fn descriptors(plan: &Plan<Settings>) -> u64 {
+        let open = |group: &harness::plan::Group| match group.rate {
+            // Little's law: what is open is the rate times how long it lasts.
+            Some(rate) => (rate * plan.driver.nominal().unwrap_or_default().as_secs_f64() * 1.2) as u64,
+            None => group.workers,
+        };
+        plan.groups.iter().map(open).sum::<u64>() + OVERHEAD_DESCRIPTORS
+    }
+
+    fn setup(plan: &Plan<Settings>, target: &Target) -> anyhow::Result<Self> {
+        let settings = plan.driver.clone();
+        let door = Door::new(&target.socket, settings.socket_type)
+            .with_context(|| format!("--socket {}: is longer than a socket address holds (107 bytes): use a shorter path", target.socket.display()))?;
+        Ok(Self {
+            payload: settings.payload(),
+            door,
+            timeouts: Timeouts::of(&settings),
+            nominal_ns: settings.nominal().and_then(|nominal| u64::try_from(nominal.as_nanos()).ok()),
+            socket: target.socket.clone(),
+            settings,
+        })
+    }
+
+    fn check(&self) -> anyhow::Result<()> {
+        let handoff = self.door.connect().map_err(|errno| anyhow::anyhow!(self.explain(errno)))?;
+        let (ours, theirs) = Clients::new(self.settings.client)?.open().context("making a client")?;
+        pass(&handoff, &self.payload, theirs.as_raw_fd()).context("handing over a client")?;
+        drop((theirs, handoff));
+        self.check_answer(&ours).with_context(|| format!("checking the answer of {}", self.socket.display()))
+    }
+
+    async fn work(&self, worker: Worker) -> anyhow::Result<()> {
+        Loop::new(self, worker)?.run()
+    }
+}
+
+impl FdPass {
+    /// Reads one stream, to its end unless it lasts long.
+    fn check_answer(&self, client: &OwnedFd) -> anyhow::Result<()> {
+        setsockopt(client, sockopt::ReceiveTimeout, &TimeVal::seconds(CHECK_TIMEOUT.as_secs() as i64))?;
+        let whole = self.settings.nominal().is_some_and(|nominal| nominal <= CHECK_WHOLE);
+        let (mut reader, mut unread, mut buffer) = (Reader::default(), Vec::new(), vec![0; 64 * 1024]);
+        while whole || reader.records() == 0 {
+            let length = match recv(client.as_raw_fd(), &mut buffer, MsgFlags::empty()) {
+                Ok(length) => length,
+                Err(Errno::EAGAIN) => anyhow::bail!("nothing came for {} s", CHECK_TIMEOUT.as_secs()),
+                Err(errno) => return Err(errno).context("reading the stream"),
+            };
+            if length == 0 {
+                anyhow::ensure!(reader.done(), "the stream ended after {} records without the end marker", reader.records());
+                break;
+            }
+            unread.extend_from_slice(&buffer[..length]);
+            let seen = reader.read(&unread).map_err(|fault| anyhow::anyhow!("{} in {:?}", fault.kind(), String::from_utf8_lossy(&unread)))?;
+            anyhow::ensure!(!seen.rejected, "the daemon is at capacity (503) before the load has begun");
+            unread.drain(..seen.consumed);
+        }
+        match self.settings.messages {
+            Some(expected) if whole => {
+                anyhow::ensure!(expected == reader.records(), "{} records came where {expected} were expected (driver.messages)", reader.records());
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What a person can do about a refused connect.
+    fn explain(&self, errno: Errno) -> String {
+        let remedy = match errno {
+            Errno::ENOENT => "there is no such socket: start the daemon first, or leave --socket out to have one launched",
+            Errno::ECONNREFUSED => "nobody listens there: start the daemon; a file left by one that crashed can be removed",
+            Errno::EPROTOTYPE => "the daemon's socket is of the other type: use --socket-type auto",
+            Errno::ENOTSOCK => "that is no socket: name the daemon's socket",
+            Errno::EACCES | Errno::EPERM => "you may not: start the daemon with a socket mode that lets you, or run as its group",
+            Errno::EAGAIN => "its accept queue is full: is it stuck?",
+            _ => "is it the daemon's socket?",
+        };
+        format!("--socket {}: {errno}: {remedy}", self.socket.display())
+    }
+
+    /// `--verbose`: a line for a stream that ended.
+    pub(crate) fn say(&self, start: u64, kind: &str, bytes: u32) {
+        if self.settings.verbose {
+            say(start, kind, bytes);
+        }
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "--verbose asks for it")]
+fn say(start: u64, kind: &str, bytes: u32) {
+    let age = measure::units::duration(harness::clock::now().saturating_sub(start));
+    eprintln!("stream {kind} after {age}, {bytes} bytes");
+}

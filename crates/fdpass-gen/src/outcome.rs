@@ -1,0 +1,74 @@
+//! What becomes of a stream, by the names that are counted. Outcomes are disjoint: each stream has one.
+
+use nix::errno::Errno;
+
+/// Counts beside the outcomes.
+pub mod count {
+    /// Streams that began in the warm-up and count nowhere else.
+    pub const WARMUP: &str = "warmup";
+    /// Handoffs sent.
+    pub const HANDOFFS: &str = "handoffs";
+    /// Bytes received.
+    pub const BYTES: &str = "bytes";
+    /// Records received.
+    pub const EVENTS: &str = "events";
+    /// Connects tried again.
+    pub const RETRIES: &str = "retries";
+    /// Handoffs whose `take` was not measured: the connection was closed early to save descriptors, or the stream ended
+    /// before the daemon closed it.
+    pub const UNTAKEN: &str = "take_unmeasured";
+    /// Streams that ended before their nominal duration.
+    pub const EARLY: &str = "early";
+}
+
+/// The daemon refused at capacity: 503, or it closed a handoff with no answer at all.
+pub const REJECTED: &str = "rejected";
+/// Handed over, and gone with the daemon.
+pub const LOST: &str = "lost";
+/// Some bytes and then the end, without the end marker.
+pub const INCOMPLETE: &str = "incomplete";
+/// No byte in time.
+pub const TIMEOUT_FIRST_BYTE: &str = "timeout_first_byte";
+/// No byte for too long between two.
+pub const TIMEOUT_IDLE: &str = "timeout_idle";
+/// Not over in time.
+pub const TIMEOUT_TOTAL: &str = "timeout_total";
+/// The connection was reset.
+pub const RESET: &str = "reset";
+/// We hung up, as asked.
+pub const ABORTED: &str = "aborted";
+/// We never read, as asked, and hung up when the time was over.
+pub const UNREAD: &str = "unread";
+/// The message with the descriptor could not be sent.
+pub const SEND: &str = "send";
+
+/// The kind of a failed connect or of a client that could not be made.
+#[must_use]
+pub fn connect_error(errno: Errno) -> &'static str {
+    match errno {
+        Errno::EAGAIN => "connect_EAGAIN",
+        Errno::EMFILE => "connect_EMFILE",
+        Errno::ENFILE => "connect_ENFILE",
+        Errno::ENOENT => "connect_ENOENT",
+        Errno::ECONNREFUSED => "connect_ECONNREFUSED",
+        Errno::EPROTOTYPE => "connect_EPROTOTYPE",
+        Errno::EACCES | Errno::EPERM => "connect_EACCES",
+        Errno::EADDRNOTAVAIL => "connect_EADDRNOTAVAIL",
+        _ => "connect_other",
+    }
+}
+
+/// Whether another attempt may help: the accept queue is full, or the daemon is being started again.
+#[must_use]
+pub fn may_retry(errno: Errno) -> bool {
+    matches!(errno, Errno::EAGAIN | Errno::ECONNREFUSED | Errno::ENOENT)
+}
+
+/// The kind of a message that could not be sent: a daemon that closes the connection unread refuses.
+#[must_use]
+pub fn send_error(errno: Errno) -> &'static str {
+    match errno {
+        Errno::EPIPE | Errno::ECONNRESET => REJECTED,
+        _ => SEND,
+    }
+}

@@ -1,0 +1,156 @@
+//! The driver's own settings: the `[driver]` table of a plan.
+
+use std::time::Duration;
+
+use harness::duration;
+use harness::plan::{Invalid, Plan};
+use serde::{Deserialize, Serialize};
+
+use crate::handoff::{ClientKind, SocketType, payload_limit};
+
+/// What the reference generator sends when nothing else is asked for.
+pub const DEFAULT_DATA: &str = r#"{"prompt":"benchmark test","user_id":1}"#;
+/// Records of a stream that the mock backends send by default.
+pub const DEFAULT_MESSAGES: u32 = 18;
+/// Most attempts to connect again: the pause doubles, so that more would wait for hours.
+const MOST_RETRIES: u32 = 16;
+/// Most records that a stream may have.
+const MOST_MESSAGES: u32 = 60_000;
+
+/// The driver's own settings.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// Type of the daemon's socket.
+    pub socket_type: SocketType,
+    /// What is handed over.
+    pub client: ClientKind,
+    /// Payload of the handoff. Empty is sent as one NUL byte, as the Apache module does.
+    pub data: String,
+    /// Time for a whole stream.
+    #[serde(with = "duration")]
+    pub stream_timeout: Duration,
+    /// Time to the first byte; absent: that of the whole stream.
+    #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
+    pub first_byte_timeout: Option<Duration>,
+    /// Time between two reads; absent: that of the whole stream.
+    #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
+    pub idle_timeout: Option<Duration>,
+    /// Records of a stream: told to a daemon that is launched, expected of it. Absent: any number is right.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub messages: Option<u32>,
+    /// Time between two records: told to a daemon that is launched.
+    #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
+    pub message_delay: Option<Duration>,
+    /// Attempts to connect again when the daemon's accept queue is full or it is not there, after 10, 20, 40 ms, …
+    pub retries: u32,
+    /// Clients that hang up after so many records.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub abort_after: Option<u32>,
+    /// Clients that read one small piece and then rest for this long.
+    #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
+    pub slow_reader: Option<Duration>,
+    /// Clients that never read and hang up when the stream's time is over.
+    pub never_read: bool,
+    /// A line on stderr for every stream that ends.
+    pub verbose: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            socket_type: SocketType::default(),
+            client: ClientKind::default(),
+            data: DEFAULT_DATA.to_owned(),
+            stream_timeout: Duration::from_secs(120),
+            first_byte_timeout: None,
+            idle_timeout: None,
+            messages: None,
+            message_delay: None,
+            retries: 2,
+            abort_after: None,
+            slow_reader: None,
+            never_read: false,
+            verbose: false,
+        }
+    }
+}
+
+impl Settings {
+    /// How long a stream of these settings should last: one delay between each two records.
+    #[must_use]
+    pub fn nominal(&self) -> Option<Duration> {
+        Some(self.message_delay? * self.messages?.saturating_sub(1))
+    }
+
+    /// The bytes of the handoff.
+    #[must_use]
+    pub fn payload(&self) -> Vec<u8> {
+        if self.data.is_empty() { vec![0] } else { self.data.clone().into_bytes() }
+    }
+
+    /// Checks the settings and the shape of the load.
+    ///
+    /// # Errors
+    /// The first field that can't be run, with the remedy.
+    pub fn validate(plan: &Plan<Self>) -> Result<(), Invalid> {
+        let settings = &plan.driver;
+        let limit = payload_limit().map_err(|error| Invalid::new("driver.data", format!("can't learn the payload limit: {error}")))?;
+        if settings.data.len() > limit {
+            let problem = format!("{} bytes are above the record limit of {limit}: send less, or raise net.core.wmem_default", settings.data.len());
+            return Err(Invalid::new("driver.data (--data, --data-file)", problem));
+        }
+        let timeouts = [
+            ("stream_timeout", Some(settings.stream_timeout)),
+            ("first_byte_timeout", settings.first_byte_timeout),
+            ("idle_timeout", settings.idle_timeout),
+            ("slow_reader", settings.slow_reader),
+        ];
+        for (field, timeout) in timeouts {
+            if timeout.is_some_and(|timeout| timeout.is_zero() || timeout > Duration::from_secs(86_400)) {
+                return Err(Invalid::new(format!("driver.{field}"), "is not between 1ns and 24h: give a time such as 30s"));
+            }
+        }
+        if settings.retries > MOST_RETRIES {
+            return Err(Invalid::new("driver.retries", format!("is above {MOST_RETRIES}: the pause doubles each time")));
+        }
+        if settings.messages.is_some_and(|messages| messages > MOST_MESSAGES) {
+            return Err(Invalid::new("driver.messages", format!("is above {MOST_MESSAGES}: lower it")));
+        }
+        if settings.abort_after == Some(0) {
+            return Err(Invalid::new("driver.abort_after", "0 records: use never_read for clients that read nothing"));
+        }
+        if settings.never_read && (settings.slow_reader.is_some() || settings.abort_after.is_some()) {
+            return Err(Invalid::new("driver.never_read", "excludes slow_reader and abort_after: give one of them"));
+        }
+        let closed = plan.groups.iter().position(|group| group.rate.is_none() && group.stages.is_empty() && group.ops != Some(1));
+        if let Some(place) = closed {
+            let problem = "a stream's client is used once: set `ops = 1`, or give the group a `rate` to replace streams that end";
+            return Err(Invalid::new(format!("groups[{place}].ops"), problem));
+        }
+        Ok(())
+    }
+
+    /// What the driver does, as part of the plan's sentence.
+    #[must_use]
+    pub fn sentence(plan: &Plan<Self>) -> String {
+        let settings = &plan.driver;
+        let client = match settings.client {
+            ClientKind::Unix => "Unix socket pairs",
+            ClientKind::Tcp => "TCP connections",
+        };
+        let behaviour = match (settings.never_read, settings.abort_after, settings.slow_reader) {
+            (true, ..) => ", whose clients never read".to_owned(),
+            (_, Some(records), _) => format!(", whose clients hang up after {records} records"),
+            (_, _, Some(rest)) => format!(", whose clients read slowly (rest {})", duration::format(rest)),
+            _ => String::new(),
+        };
+        let nominal = settings.nominal().map_or_else(String::new, |nominal| format!(" of {}", duration::format(nominal)));
+        format!(
+            "Hand over {client} with {} bytes each and read the streams{nominal} that come back{behaviour}: {}; give up a stream after {}.",
+            settings.payload().len(),
+            plan.load_sentence(),
+            duration::format(settings.stream_timeout),
+        )
+    }
+}

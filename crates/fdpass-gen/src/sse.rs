@@ -1,0 +1,345 @@
+//! Reads the answer of a streaming daemon piece by piece: the HTTP head, then server-sent events.
+//!
+//! Four bytes of state per stream. What is cut by a read stays with the caller, which is rare: a daemon writes a
+//! record at once, and a read of a local socket returns whole writes.
+//!
+//! Sources: RFC 9112 for the head; the WHATWG HTML standard, "Server-sent events", for the body.
+
+use memchr::memchr;
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, Visitor};
+
+/// Longest head taken.
+const HEAD_LIMIT: usize = 16 * 1024;
+/// Longest record taken.
+const RECORD_LIMIT: usize = 256 * 1024;
+/// Most header fields taken.
+const HEADER_LIMIT: usize = 64;
+
+/// Where a stream stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Phase {
+    #[default]
+    Head,
+    Body,
+    Done,
+}
+
+/// What breaks the protocol; the name is the kind of error that is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// No HTTP head, a status other than 200 and 503, or no event stream.
+    Head,
+    /// A line that is no field of a server-sent event, or a record without end.
+    Sse,
+    /// Data that is neither a JSON object nor the end marker.
+    Json,
+    /// A record out of turn, or too many or too few of them.
+    Order,
+    /// Bytes after the end marker.
+    Trailing,
+}
+
+impl Fault {
+    /// The kind that is counted.
+    #[must_use]
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::Head => "protocol_head",
+            Self::Sse => "protocol_sse",
+            Self::Json => "protocol_json",
+            Self::Order => "protocol_order",
+            Self::Trailing => "protocol_trailing",
+        }
+    }
+}
+
+/// What a piece held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Seen {
+    /// Bytes that were understood; the rest belongs before the next piece.
+    pub consumed: usize,
+    /// Records, without the end marker where it is a record of its own.
+    pub records: u32,
+    /// The daemon answered that it is at capacity (503).
+    pub rejected: bool,
+}
+
+/// The state of one stream.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Reader {
+    phase: Phase,
+    /// The first `index` seen, 0 or 1: daemons count from either.
+    base: Option<bool>,
+    records: u16,
+}
+
+impl Reader {
+    /// Whether the end marker was seen.
+    #[must_use]
+    pub fn done(&self) -> bool {
+        self.phase == Phase::Done
+    }
+
+    /// Records seen so far.
+    #[must_use]
+    pub fn records(&self) -> u32 {
+        u32::from(self.records)
+    }
+
+    /// Reads a piece: what was left of the one before, and what follows it.
+    ///
+    /// # Errors
+    /// What breaks the protocol.
+    pub fn read(&mut self, piece: &[u8]) -> Result<Seen, Fault> {
+        let mut seen = Seen::default();
+        if self.phase == Phase::Head {
+            match head(piece)? {
+                Head::Cut => return Ok(seen),
+                Head::Rejected => {
+                    seen.rejected = true;
+                    seen.consumed = piece.len();
+                    return Ok(seen);
+                }
+                Head::Stream(length) => {
+                    seen.consumed = length;
+                    self.phase = Phase::Body;
+                }
+            }
+        }
+        while seen.consumed < piece.len() {
+            if self.phase == Phase::Done {
+                return Err(Fault::Trailing);
+            }
+            let Some((record, length)) = record(&piece[seen.consumed..])? else { break };
+            seen.consumed += length;
+            seen.records += self.take(record)?;
+        }
+        Ok(seen)
+    }
+
+    /// Checks one record; returns how many it counts for.
+    fn take(&mut self, data: Data<'_>) -> Result<u32, Fault> {
+        let text = match &data {
+            Data::None => return Ok(0),
+            Data::Line(text) => *text,
+            Data::Lines(text) => text.as_slice(),
+        };
+        if text == b"[DONE]" {
+            self.phase = Phase::Done;
+            return Ok(0);
+        }
+        let record: Record = serde_json::from_slice(text).map_err(|_| Fault::Json)?;
+        if let Some(index) = record.index {
+            let base = *self.base.get_or_insert(index == 1);
+            if index != u64::from(self.records) + u64::from(base) {
+                return Err(Fault::Order);
+            }
+        }
+        if record.content.is_done {
+            self.phase = Phase::Done;
+        }
+        self.records = self.records.checked_add(1).ok_or(Fault::Order)?;
+        Ok(1)
+    }
+}
+
+enum Head {
+    Cut,
+    Rejected,
+    Stream(usize),
+}
+
+fn head(piece: &[u8]) -> Result<Head, Fault> {
+    let mut headers = [httparse::EMPTY_HEADER; HEADER_LIMIT];
+    let mut response = httparse::Response::new(&mut headers);
+    match response.parse(piece) {
+        Ok(httparse::Status::Complete(length)) => match response.code {
+            Some(503) => Ok(Head::Rejected),
+            Some(200) if is_event_stream(response.headers) => Ok(Head::Stream(length)),
+            _ => Err(Fault::Head),
+        },
+        Ok(httparse::Status::Partial) if piece.len() < HEAD_LIMIT => Ok(Head::Cut),
+        _ => Err(Fault::Head),
+    }
+}
+
+/// An event stream that ends with the connection: the type is right and nothing else frames the body.
+fn is_event_stream(headers: &[httparse::Header<'_>]) -> bool {
+    let framed = headers.iter().any(|header| ["transfer-encoding", "content-length"].iter().any(|name| header.name.eq_ignore_ascii_case(name)));
+    let kind = headers.iter().find(|header| header.name.eq_ignore_ascii_case("content-type"));
+    !framed && kind.is_some_and(|kind| kind.value.starts_with(b"text/event-stream"))
+}
+
+/// The data of a record.
+enum Data<'a> {
+    None,
+    Line(&'a [u8]),
+    Lines(Vec<u8>),
+}
+
+/// The first whole record of a piece and its length, or `None` where it is cut.
+fn record(piece: &[u8]) -> Result<Option<(Data<'_>, usize)>, Fault> {
+    let mut data = Data::None;
+    let mut at = 0;
+    while let Some(length) = memchr(b'\n', &piece[at..]) {
+        let line = &piece[at..at + length];
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        at += length + 1;
+        if line.is_empty() {
+            return Ok(Some((data, at)));
+        }
+        if let Some(value) = field(line)? {
+            data = match data {
+                Data::None => Data::Line(value),
+                Data::Line(first) => Data::Lines([first, b"\n", value].concat()),
+                Data::Lines(mut lines) => {
+                    lines.push(b'\n');
+                    lines.extend_from_slice(value);
+                    Data::Lines(lines)
+                }
+            };
+        }
+    }
+    if piece.len() > RECORD_LIMIT { Err(Fault::Sse) } else { Ok(None) }
+}
+
+/// The value of a `data` field; `None` for the other fields and comments. The standard ignores unknown fields; here
+/// they are a fault, since no daemon has a reason to send them.
+fn field(line: &[u8]) -> Result<Option<&[u8]>, Fault> {
+    if let Some(value) = line.strip_prefix(b"data:") {
+        return Ok(Some(value.strip_prefix(b" ").unwrap_or(value)));
+    }
+    let known = [&b":"[..], b"event:", b"id:", b"retry:"].iter().any(|name| line.starts_with(name));
+    if known { Ok(None) } else { Err(Fault::Sse) }
+}
+
+/// What of a record is looked at; anything else may stand beside it.
+#[derive(Debug, Deserialize)]
+struct Record {
+    #[serde(default)]
+    content: Content,
+    #[serde(default)]
+    index: Option<u64>,
+}
+
+/// Whether the content is the end marker: looked at in place, without a copy.
+#[derive(Debug, Default)]
+struct Content {
+    is_done: bool,
+}
+
+impl<'de> Deserialize<'de> for Content {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Look;
+        impl Visitor<'_> for Look {
+            type Value = Content;
+
+            fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                formatter.write_str("a string")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Content, E> {
+                Ok(Content { is_done: text == "[DONE]" })
+            }
+        }
+        deserializer.deserialize_str(Look)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
+
+    fn read(text: &str) -> Result<(Reader, Seen), Fault> {
+        let mut reader = Reader::default();
+        reader.read(text.as_bytes()).map(|seen| (reader, seen))
+    }
+
+    fn body(text: &str) -> Result<(Reader, Seen), Fault> {
+        read(&format!("{HEAD}{text}"))
+    }
+
+    #[test]
+    fn the_marker_after_the_last_record_ends_the_stream() {
+        let (reader, seen) = body("data: {\"content\":\"a\"}\n\ndata: {\"content\":\"[DONE-CONTENT]\"}\n\ndata: [DONE]\n\n").unwrap();
+        assert!(reader.done());
+        assert_eq!((seen.records, reader.records()), (2, 2));
+    }
+
+    #[test]
+    fn the_marker_as_content_of_the_last_record_ends_the_stream() {
+        let (reader, seen) = body("data: {\"content\": \"a\", \"index\": 0}\n\ndata: {\"content\": \"[DONE]\", \"index\": 1}\n\n").unwrap();
+        assert!(reader.done());
+        assert_eq!(seen.records, 2);
+    }
+
+    #[test]
+    fn a_prompt_that_quotes_the_marker_does_not_end_the_stream() {
+        assert!(!body("data: {\"content\":\"Prompt: [DONE]\"}\n\n").unwrap().0.done());
+    }
+
+    #[test]
+    fn a_refusal_at_capacity_is_no_fault() {
+        assert!(read("HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n\r\n").unwrap().1.rejected);
+    }
+
+    #[test]
+    fn faults_are_told_apart() {
+        assert_eq!(read("HTTP/1.1 500 Oops\r\n\r\n").unwrap_err(), Fault::Head);
+        assert_eq!(read("hello\r\n\r\n").unwrap_err(), Fault::Head);
+        assert_eq!(read("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n").unwrap_err(), Fault::Head);
+        assert_eq!(read("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n").unwrap_err(), Fault::Head);
+        assert_eq!(body("garbage\n\n").unwrap_err(), Fault::Sse);
+        assert_eq!(body("data: {nope}\n\n").unwrap_err(), Fault::Json);
+        assert_eq!(body("data: 3\n\n").unwrap_err(), Fault::Json);
+        assert_eq!(body("data: {\"index\":0}\n\ndata: {\"index\":2}\n\n").unwrap_err(), Fault::Order);
+        assert_eq!(body("data: [DONE]\n\nx").unwrap_err(), Fault::Trailing);
+    }
+
+    #[test]
+    fn comments_other_fields_and_several_data_lines_are_understood() {
+        let (reader, seen) = body(": hello\r\nevent: x\r\nid: 1\r\ndata: {\"content\":\r\ndata: \"a\"}\r\n\r\ndata: [DONE]\r\n\r\n").unwrap();
+        assert!(reader.done());
+        assert_eq!(seen.records, 1);
+    }
+
+    #[test]
+    fn a_head_or_record_without_end_is_a_fault() {
+        assert_eq!(read(&format!("HTTP/1.1 200 OK\r\nX: {}", "x".repeat(HEAD_LIMIT))).unwrap_err(), Fault::Head);
+        assert_eq!(body(&format!("data: {}", "x".repeat(RECORD_LIMIT))).unwrap_err(), Fault::Sse);
+    }
+
+    proptest! {
+        #[test]
+        fn a_stream_reads_the_same_however_it_is_cut(cuts in proptest::collection::vec(1_usize..40, 1..60)) {
+            let text = format!("{HEAD}data: {{\"content\":\"Grüße \\\"x\\\"\"}}\n\ndata: {{\"content\":\"b\",\"index\":1}}\n\ndata: [DONE]\n\n");
+            let mut reader = Reader::default();
+            let (mut left, mut records, mut rest) = (Vec::new(), 0, text.as_bytes());
+            for cut in cuts.into_iter().cycle() {
+                if rest.is_empty() { break; }
+                let (piece, after) = rest.split_at(cut.min(rest.len()));
+                rest = after;
+                left.extend_from_slice(piece);
+                let seen = reader.read(&left).unwrap();
+                left.drain(..seen.consumed);
+                records += seen.records;
+            }
+            prop_assert!(reader.done() && left.is_empty());
+            prop_assert_eq!(records, 2);
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400), with_head in any::<bool>()) {
+            let mut piece = if with_head { HEAD.as_bytes().to_vec() } else { Vec::new() };
+            piece.extend(bytes);
+            if let Ok(seen) = Reader::default().read(&piece) {
+                prop_assert!(seen.consumed <= piece.len());
+            }
+        }
+    }
+}

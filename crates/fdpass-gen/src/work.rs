@@ -1,0 +1,427 @@
+//! The hot loop: start what is due, serve what is ready, wait.
+//!
+//! Cost of a stream on a 2-core machine, sketched: 8 system calls to hand it over (about 10 µs), one `recv` per record
+//! (18 × 1 µs) and its share of an `epoll_wait`, 120 ns to check a record, 20 ns for each value recorded.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+
+use harness::clock;
+use harness::driver::Worker;
+use harness::lanes::count_missed;
+use harness::pacer::{Start, Tick};
+use harness::reactor::{Event, Reactor};
+use harness::slots::{Id, Slots};
+use nix::errno::Errno;
+use nix::sys::socket::{MsgFlags, recv};
+
+use crate::driver::FdPass;
+use crate::handoff::{Clients, pass};
+use crate::outcome::{self, count};
+use crate::peer::Peer;
+use crate::series::{CONNECT, DRIFT, FIRST_BYTE, FIRST_EVENT, GAP, HANDOFF, STREAM, TAKE};
+use crate::stream::Stream;
+
+/// Sides of a stream, for the tokens of its two descriptors.
+const CLIENT: u8 = 0;
+const CONNECTION: u8 = 1;
+/// Streams that are started before events are looked at again.
+const STARTS_AT_ONCE: usize = 32;
+/// The shared read buffer: more than a daemon writes at once.
+const BUFFER: usize = 64 * 1024;
+/// What a slow reader takes at once.
+const SIP: usize = 64;
+/// Pause before the first attempt to connect again; it doubles from one to the next, as in the Apache module.
+const RETRY_PAUSE_NS: u64 = 10_000_000;
+/// How long a daemon's end may take to show after its sockets have closed.
+const DOUBT_NS: u64 = 100_000_000;
+/// Descriptors that are kept free: below this many, handoff connections are closed early, as the reference does.
+const SPARE_DESCRIPTORS: u64 = 512;
+
+/// An attempt to connect that is to be made again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Again {
+    at: u64,
+    start: u64,
+    attempt: u32,
+    errno: i32,
+}
+
+/// One worker's streams.
+#[derive(Debug)]
+pub(crate) struct Loop<'a> {
+    driver: &'a FdPass,
+    worker: Worker,
+    clients: Clients,
+    reactor: Reactor,
+    streams: Slots<Stream>,
+    buffer: Vec<u8>,
+    again: BinaryHeap<Reverse<Again>>,
+    resting: BinaryHeap<Reverse<(u64, Id)>>,
+    /// Streams that ended without a byte, and when: refused, or lost with the daemon.
+    doubtful: VecDeque<u64>,
+    peer: Peer,
+    /// Handoff connections that the daemon has not closed.
+    untaken: u64,
+    next_sweep: u64,
+    ended: Vec<(Id, &'static str)>,
+}
+
+impl<'a> Loop<'a> {
+    pub(crate) fn new(driver: &'a FdPass, worker: Worker) -> anyhow::Result<Self> {
+        Ok(Self {
+            driver,
+            clients: Clients::new(driver.settings.client)?,
+            reactor: Reactor::new(Some(worker.stop.waker()))?,
+            streams: Slots::with_capacity(0),
+            buffer: vec![0; if driver.settings.slow_reader.is_some() { SIP } else { BUFFER }],
+            again: BinaryHeap::new(),
+            resting: BinaryHeap::new(),
+            doubtful: VecDeque::new(),
+            peer: Peer::default(),
+            untaken: 0,
+            next_sweep: 0,
+            ended: Vec::new(),
+            worker,
+        })
+    }
+
+    pub(crate) fn run(mut self) -> anyhow::Result<()> {
+        loop {
+            let now = clock::now();
+            let deadline = self.deadline(now);
+            let next_start = self.start_due(now);
+            let next_again = self.connect_again(now);
+            let next_rested = self.resume_rested(now);
+            self.sweep(now);
+            let second = self.worker.record.tick(now);
+            if self.over(now) || now >= deadline {
+                break;
+            }
+            let until = [next_start, next_again, next_rested, self.next_sweep, second, deadline].into_iter().min().unwrap_or(now);
+            for place in 0..self.reactor.wait(until, now)? {
+                if let Some(event) = self.reactor.event(place) {
+                    self.serve(event);
+                }
+            }
+        }
+        self.give_up();
+        Ok(())
+    }
+
+    /// When what is open is given up: the end of the drain phase, or earlier where that was asked.
+    fn deadline(&mut self, now: u64) -> u64 {
+        match self.worker.stop.deadline() {
+            Some(asked) => {
+                self.worker.pacer.stop_at(now);
+                asked.min(self.worker.phases.drained)
+            }
+            None => self.worker.phases.drained,
+        }
+    }
+
+    fn over(&self, now: u64) -> bool {
+        self.worker.pacer.over(now) && self.streams.is_empty() && self.again.is_empty() && self.doubtful.is_empty()
+    }
+
+    /// Starts what is due; returns when the next start is.
+    fn start_due(&mut self, now: u64) -> u64 {
+        for _ in 0..STARTS_AT_ONCE {
+            match self.worker.pacer.poll(now) {
+                Tick::Ready(start) => self.begin(start),
+                Tick::Wait(due) => return due,
+                Tick::Over => return u64::MAX,
+            }
+        }
+        now
+    }
+
+    fn begin(&mut self, start: Start) {
+        if self.worker.phases.counts(start.at) {
+            self.worker.record.begin();
+            if let Some(late) = start.lag {
+                self.worker.record.lag(late);
+            }
+        } else {
+            self.worker.record.count(count::WARMUP, 1);
+        }
+        self.connect(Again { at: start.at, start: start.at, attempt: 0, errno: 0 });
+    }
+
+    fn connect_again(&mut self, now: u64) -> u64 {
+        while let Some(Reverse(again)) = self.again.peek().copied() {
+            if again.at > now {
+                return again.at;
+            }
+            self.again.pop();
+            self.connect(again);
+        }
+        u64::MAX
+    }
+
+    fn connect(&mut self, mut attempt: Again) {
+        let began = clock::now();
+        match self.driver.door.connect() {
+            Ok(handoff) => {
+                if self.worker.phases.counts(attempt.start) {
+                    self.worker.record.value(CONNECT, clock::now() - began);
+                }
+                self.hand_over(handoff, attempt.start);
+            }
+            Err(errno) if outcome::may_retry(errno) && attempt.attempt < self.driver.settings.retries => {
+                self.worker.record.count(count::RETRIES, 1);
+                attempt.at = began + (RETRY_PAUSE_NS << attempt.attempt);
+                attempt.attempt += 1;
+                attempt.errno = errno as i32;
+                self.again.push(Reverse(attempt));
+            }
+            Err(errno) => self.failed(attempt.start, outcome::connect_error(errno)),
+        }
+    }
+
+    fn hand_over(&mut self, handoff: OwnedFd, start: u64) {
+        self.peer.learn(&handoff);
+        let (ours, theirs) = match self.clients.open() {
+            Ok(client) => client,
+            Err(errno) => return self.failed(start, outcome::connect_error(errno)),
+        };
+        let sent = clock::now();
+        if let Err(errno) = pass(&handoff, &self.driver.payload, theirs.as_raw_fd()) {
+            return self.failed(start, outcome::send_error(errno));
+        }
+        drop(theirs);
+        let handed = clock::now();
+        let counted = self.worker.phases.counts(start);
+        if counted {
+            self.worker.record.value(HANDOFF, handed - sent);
+            self.worker.record.count(count::HANDOFFS, 1);
+        }
+        let id = self.streams.insert(Stream::new(ours, handoff, counted, start, sent, handed));
+        self.watch(id);
+    }
+
+    fn watch(&mut self, id: Id) {
+        let open = self.streams.len() as u64 + self.untaken;
+        let stream = self.streams.get_mut(id).expect("inserted just now");
+        let watched = if self.driver.settings.never_read {
+            self.reactor.watch_end(&stream.client, id.token(CLIENT))
+        } else {
+            self.reactor.watch(&stream.client, id.token(CLIENT))
+        };
+        let early = open + SPARE_DESCRIPTORS > self.worker.descriptors;
+        let handoff = stream.handoff.take_if(|_| early);
+        if handoff.is_some() {
+            self.worker.record.count(count::UNTAKEN, 1);
+        } else {
+            self.untaken += 1;
+        }
+        let taken = stream.handoff.as_ref().map_or(Ok(()), |handoff| self.reactor.watch_end(handoff, id.token(CONNECTION)));
+        if watched.and(taken).is_err() {
+            self.end(id, "epoll");
+        }
+    }
+
+    /// A start that came to no stream.
+    fn failed(&self, start: u64, kind: &'static str) {
+        if self.worker.phases.counts(start) {
+            self.worker.record.error(kind);
+        }
+        self.driver.say(start, kind, 0);
+    }
+
+    fn serve(&mut self, event: Event) {
+        let (id, side) = Id::from_token(event.token);
+        match side {
+            CONNECTION => self.taken(id, event),
+            _ if self.driver.settings.never_read => self.end(id, outcome::UNREAD),
+            _ => self.read(id, event),
+        }
+    }
+
+    /// The daemon has closed the handoff connection.
+    fn taken(&mut self, id: Id, event: Event) {
+        let now = clock::now();
+        let Some(stream) = self.streams.get_mut(id) else { return };
+        if stream.handoff.take().is_some() {
+            self.untaken -= 1;
+        }
+        match event.failed {
+            // Closed with the message unread: not taken.
+            true => self.worker.record.count(count::UNTAKEN, 1),
+            false if stream.counted => self.worker.record.value(TAKE, now - stream.sent),
+            false => {}
+        }
+    }
+
+    /// Reads once, or to the end where the daemon has closed already.
+    fn read(&mut self, id: Id, event: Event) {
+        loop {
+            let Some(stream) = self.streams.get_mut(id) else { return };
+            let received = recv(stream.client.as_raw_fd(), &mut self.buffer, MsgFlags::MSG_DONTWAIT);
+            let kind = match received {
+                Ok(0) => Some(self.at_end(id)),
+                Ok(length) => self.received(id, length),
+                Err(Errno::EAGAIN) => return,
+                Err(Errno::EINTR) => None,
+                Err(_) => Some(outcome::RESET),
+            };
+            match kind {
+                Some(kind) => return self.end(id, kind),
+                None if self.driver.settings.slow_reader.is_some() => return self.rest(id),
+                None if !event.closing => return,
+                None => {}
+            }
+        }
+    }
+
+    /// Takes a piece of the answer; returns the outcome if it is the last.
+    fn received(&mut self, id: Id, length: usize) -> Option<&'static str> {
+        let now = clock::now();
+        let stream = self.streams.get_mut(id)?;
+        let first = stream.bytes == 0;
+        let before = stream.reader.records();
+        let piece = stream.read(&self.buffer[..length]);
+        stream.last = now;
+        let records = piece.map_or(0, |piece| piece.records);
+        if stream.counted {
+            let record = &self.worker.record;
+            record.count(count::BYTES, length as u64);
+            if first {
+                record.value(FIRST_BYTE, now - stream.handed);
+            }
+            if records > 0 {
+                record.count(count::EVENTS, u64::from(records));
+                match before {
+                    0 => record.value(FIRST_EVENT, now - stream.start),
+                    _ => record.value(GAP, now - stream.event),
+                }
+                (1..records).for_each(|_| record.value(GAP, 1));
+            }
+        }
+        if records > 0 {
+            stream.event = now;
+        }
+        match piece {
+            Err(fault) => Some(fault.kind()),
+            Ok(piece) if piece.rejected => Some(outcome::REJECTED),
+            Ok(_) => self.driver.settings.abort_after.filter(|most| stream.reader.records() >= *most).map(|_| outcome::ABORTED),
+        }
+    }
+
+    /// The outcome of a stream that the daemon has closed.
+    fn at_end(&mut self, id: Id) -> &'static str {
+        let now = clock::now();
+        let Some(stream) = self.streams.get_mut(id) else { return outcome::INCOMPLETE };
+        if stream.bytes == 0 {
+            return DOUBTFUL;
+        }
+        if !stream.complete() {
+            return outcome::INCOMPLETE;
+        }
+        if self.driver.settings.messages.is_some_and(|expected| expected != stream.reader.records()) {
+            return crate::sse::Fault::Order.kind();
+        }
+        if stream.counted {
+            let took = now - stream.handed;
+            self.worker.record.value(STREAM, took);
+            if let Some(nominal) = self.driver.nominal_ns {
+                match took.checked_sub(nominal) {
+                    Some(drift) => self.worker.record.value(DRIFT, drift.max(1)),
+                    None => self.worker.record.count(count::EARLY, 1),
+                }
+            }
+        }
+        OK
+    }
+
+    /// Takes a stream out and counts what became of it.
+    fn end(&mut self, id: Id, kind: &'static str) {
+        let Some(stream) = self.streams.remove(id) else { return };
+        if stream.handoff.is_some() {
+            self.untaken -= 1;
+            self.worker.record.count(count::UNTAKEN, 1);
+        }
+        self.driver.say(stream.start, kind, stream.bytes);
+        if !stream.counted {
+            return;
+        }
+        match kind {
+            OK => self.worker.record.ok(),
+            DOUBTFUL => self.doubtful.push_back(clock::now()),
+            kind => self.worker.record.error(kind),
+        }
+    }
+
+    /// A slow reader rests after each sip.
+    fn rest(&mut self, id: Id) {
+        let (Some(stream), Some(rest)) = (self.streams.get_mut(id), self.driver.settings.slow_reader) else { return };
+        match self.reactor.pause(&stream.client, id.token(CLIENT), true) {
+            Ok(()) => self.resting.push(Reverse((clock::now() + rest.as_nanos() as u64, id))),
+            Err(_) => self.end(id, "epoll"),
+        }
+    }
+
+    fn resume_rested(&mut self, now: u64) -> u64 {
+        while let Some(Reverse((at, id))) = self.resting.peek().copied() {
+            if at > now {
+                return at;
+            }
+            self.resting.pop();
+            let Some(stream) = self.streams.get_mut(id) else { continue };
+            if self.reactor.pause(&stream.client, id.token(CLIENT), false).is_err() {
+                self.end(id, "epoll");
+            }
+        }
+        u64::MAX
+    }
+
+    /// Ends streams that took too long, and settles doubts. A look at every stream costs a few nanoseconds, so that no
+    /// stream needs a timer.
+    fn sweep(&mut self, now: u64) {
+        if now < self.next_sweep {
+            return;
+        }
+        self.next_sweep = now + self.driver.timeouts.sweep_ns;
+        let timeouts = &self.driver.timeouts;
+        self.ended.extend(self.streams.iter().filter_map(|(id, stream)| Some((id, timeouts.passed(stream, now)?))));
+        while let Some((id, kind)) = self.ended.pop() {
+            self.end(id, if self.driver.settings.never_read { outcome::UNREAD } else { kind });
+        }
+        self.settle(now.saturating_sub(DOUBT_NS));
+    }
+
+    /// Tells those streams that ended without a byte before `until` as refused or as lost.
+    fn settle(&mut self, until: u64) {
+        if self.doubtful.front().is_none_or(|ended| *ended > until) {
+            return;
+        }
+        let kind = if self.peer.is_gone() { outcome::LOST } else { outcome::REJECTED };
+        while self.doubtful.pop_front_if(|ended| *ended <= until).is_some() {
+            self.worker.record.error(kind);
+        }
+    }
+
+    /// Counts what is still open when the time is over.
+    fn give_up(&mut self) {
+        self.settle(u64::MAX);
+        for Reverse(again) in self.again.drain() {
+            if self.worker.phases.counts(again.start) {
+                self.worker.record.error(outcome::connect_error(Errno::from_raw(again.errno)));
+            }
+        }
+        for counted in self.streams.iter().map(|(_, stream)| stream.counted) {
+            match (counted, self.driver.settings.never_read) {
+                (true, true) => self.worker.record.error(outcome::UNREAD),
+                (true, false) => self.worker.record.unfinished(),
+                _ => {}
+            }
+        }
+        count_missed(&mut self.worker.pacer, &self.worker.record);
+    }
+}
+
+/// Ended as it should.
+const OK: &str = "ok";
+/// Ended without a byte: what it was shows a moment later.
+const DOUBTFUL: &str = "no answer";

@@ -1,0 +1,288 @@
+//! What all drivers' command lines share, and what becomes of it.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::Args;
+use measure::report::Format;
+use measure::result::RunResult;
+use measure::warning::{Kind, Severity, Verdict};
+
+use crate::daemon::{Daemon, DaemonError};
+use crate::driver::{Driver, Target};
+use crate::lanes::{SHARD_ARGUMENT, shard};
+use crate::limits::{self, TooFewFiles};
+use crate::plan::{Invalid, Plan, PlanError};
+use crate::run::{Settings, Subject, run};
+use crate::signals::Signals;
+use crate::store::{self, Folder};
+use crate::{host, manifest};
+
+/// Most processes of one driver on one machine.
+const MOST_PROCESSES: u64 = 256;
+
+/// Options that every driver has.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Common options")]
+pub struct Common {
+    /// Daemon to launch, by the name of its folder in daemons/ (without it and without a target: the embedded default)
+    #[arg(long, value_name = "NAME")]
+    pub daemon: Option<String>,
+    /// Plan to run (TOML), in place of the options that shape the load
+    #[arg(long, value_name = "FILE")]
+    pub plan: Option<PathBuf>,
+    /// Change a field of the plan, such as timeline.measure=10s or groups.0.rate=500
+    #[arg(long, value_name = "PATH=VALUE", requires = "plan")]
+    pub set: Vec<String>,
+    /// Print the plan as TOML and end
+    #[arg(long)]
+    pub print_plan: bool,
+    /// Runs, each with a fresh daemon
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeat: u32,
+    /// Processes of the driver: auto takes as many as the limit of open files demands
+    #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = parse_processes)]
+    pub processes: ProcessCount,
+    /// Worker threads of each process; by default half of the processors, so that the daemon keeps the other half
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub threads: Option<u32>,
+    /// Folder of results
+    #[arg(long, value_name = "DIR", default_value = "bench-results")]
+    pub out: PathBuf,
+    /// File for the result with the keys of the reference tool
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Report on stdout
+    #[arg(long, value_name = "NAME", default_value = "terminal")]
+    pub format: Format,
+    /// Serve the driver's own metrics there while it runs, such as 127.0.0.1:9100
+    #[arg(long, value_name = "ADDR")]
+    pub metrics_addr: Option<SocketAddr>,
+    /// No live line and no remarks on stderr
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// Processes of the driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProcessCount {
+    /// As many as the limit of open files demands.
+    Auto,
+    /// So many.
+    Exactly(u64),
+}
+
+fn parse_processes(text: &str) -> Result<ProcessCount, String> {
+    match (text, text.parse()) {
+        ("auto", _) => Ok(ProcessCount::Auto),
+        (_, Ok(count @ 1..=MOST_PROCESSES)) => Ok(ProcessCount::Exactly(count)),
+        _ => Err(format!("write auto, or a number from 1 to {MOST_PROCESSES}")),
+    }
+}
+
+/// What a command line asks for.
+#[derive(Debug)]
+pub struct Job<C> {
+    /// The plan, not yet validated.
+    pub plan: Plan<C>,
+    /// A daemon that runs already.
+    pub target: Option<Target>,
+    /// The rest.
+    pub common: Common,
+}
+
+/// Why nothing was run: the call is wrong (exit code 2) or something failed (exit code 1).
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The call or the plan is wrong.
+    #[error("{0:#}")]
+    Call(anyhow::Error),
+    /// Something failed.
+    #[error("{0:#}")]
+    Run(anyhow::Error),
+}
+
+impl From<PlanError> for Failure {
+    fn from(error: PlanError) -> Self {
+        Self::Call(error.into())
+    }
+}
+
+impl From<Invalid> for Failure {
+    fn from(error: Invalid) -> Self {
+        Self::Call(error.into())
+    }
+}
+
+/// The whole of a driver's `main`: `job` reads the command line, `seed` renders `--output`.
+#[must_use]
+pub fn main<D: Driver>(job: impl FnOnce() -> Result<Job<D::Config>, Failure>, seed: fn(&[RunResult]) -> serde_json::Value) -> ExitCode {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return say_failure(&Failure::Run(error.into())),
+    };
+    let is_shard = std::env::args().nth(1).is_some_and(|argument| argument == SHARD_ARGUMENT);
+    let ended = if is_shard {
+        runtime.block_on(shard::<D>()).map(|()| ExitCode::SUCCESS).map_err(Failure::Run)
+    } else {
+        job().and_then(|job| runtime.block_on(carry_out::<D>(job, seed)))
+    };
+    // A shard's reader of stdin may be waiting for ever.
+    runtime.shutdown_background();
+    ended.unwrap_or_else(|failure| say_failure(&failure))
+}
+
+#[expect(clippy::print_stderr, reason = "the command line says why it failed")]
+fn say_failure(failure: &Failure) -> ExitCode {
+    eprintln!("error: {failure}");
+    ExitCode::from(match failure {
+        Failure::Call(_) => 2,
+        Failure::Run(_) => 1,
+    })
+}
+
+async fn carry_out<D: Driver>(job: Job<D::Config>, seed: fn(&[RunResult]) -> serde_json::Value) -> Result<ExitCode, Failure> {
+    let Job { plan, target, common } = job;
+    plan.validate()?;
+    D::validate(&plan)?;
+    if common.print_plan {
+        print(&toml::to_string(&plan).map_err(|error| Failure::Run(error.into()))?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(output) = &common.output {
+        store::probe("--output", output).map_err(Failure::Call)?;
+    }
+    let settings = size::<D>(&plan, &common)?;
+    remark(&common, &D::sentence(&plan));
+    let mut signals = Signals::listen().context("listening for signals").map_err(Failure::Run)?;
+    let subject = subject::<D>(&plan, target, &common)?;
+    let results = repeat::<D>(&plan, &subject, &settings, &common, &mut signals).await?;
+    print(&common.format.render(&results).map_err(|error| Failure::Run(error.into()))?);
+    if let Some(output) = &common.output {
+        let json = serde_json::to_string_pretty(&seed(&results)).map_err(|error| Failure::Run(error.into()))?;
+        store::write_whole(output, json.as_bytes()).map_err(Failure::Run)?;
+    }
+    Ok(exit_code::<D>(&results))
+}
+
+async fn repeat<D: Driver>(
+    plan: &Plan<D::Config>,
+    subject: &Subject,
+    settings: &Settings,
+    common: &Common,
+    signals: &mut Signals,
+) -> Result<Vec<RunResult>, Failure> {
+    let mut results = Vec::new();
+    let host = host::machine().hostname;
+    for _ in 0..common.repeat {
+        let folder = Folder::reserve(&common.out, &host, &plan.name, subject.name(), &level(plan)).map_err(Failure::Call)?;
+        let (result, path) = match run::<D>(plan, subject, settings, &folder, signals).await {
+            Ok(done) => done,
+            Err(error) => {
+                folder.release();
+                return Err(before_the_load(error));
+            }
+        };
+        remark(common, &format!("Result: {}", path.display()));
+        let interrupted = result.warnings.iter().any(|warning| warning.kind == Kind::Interrupted);
+        results.push(result);
+        if interrupted {
+            break;
+        }
+    }
+    Ok(results)
+}
+
+/// What fails before the load is the call's fault where a person named the target.
+fn before_the_load(error: anyhow::Error) -> Failure {
+    if error.is::<DaemonError>() { Failure::Run(error) } else { Failure::Call(error) }
+}
+
+/// How much load: names a folder of results.
+fn level<C>(plan: &Plan<C>) -> String {
+    let one = |group: &crate::plan::Group| match (group.rate, group.stages.is_empty()) {
+        (Some(rate), _) => format!("{rate}-per-s"),
+        (None, false) => "staged".to_owned(),
+        (None, true) => group.workers.to_string(),
+    };
+    plan.groups.iter().map(one).collect::<Vec<_>>().join("+")
+}
+
+fn subject<D: Driver>(plan: &Plan<D::Config>, target: Option<Target>, common: &Common) -> Result<Subject, Failure> {
+    match (target, &plan.daemon) {
+        (Some(target), _) => Ok(Subject::External(target)),
+        (None, Some(name)) => {
+            let root = manifest::find_root().context("finding daemons/").map_err(Failure::Call)?;
+            let prepared = Daemon::prepare(&root, name, D::NAME, &mut |step| remark(common, step)).map_err(of_the_daemon)?;
+            Ok(Subject::Launched(Box::new(prepared)))
+        }
+        (None, None) => Err(Invalid::new("daemon", "no target: name a daemon to launch (--daemon) or one that runs").into()),
+    }
+}
+
+/// A name or manifest that is wrong is the call's fault; a build or a launch that fails is a failed run.
+fn of_the_daemon(error: DaemonError) -> Failure {
+    match error {
+        DaemonError::UnknownDaemon { .. } | DaemonError::BadManifest { .. } | DaemonError::ToolMissing { .. } => Failure::Call(error.into()),
+        other => Failure::Run(other.into()),
+    }
+}
+
+/// Threads and processes: as many processes as the limit of open files demands.
+fn size<D: Driver>(plan: &Plan<D::Config>, common: &Common) -> Result<Settings, Failure> {
+    let (soft, limit) = limits::raise_nofile().context("raising the limit of open files").map_err(Failure::Run)?;
+    if soft < limit {
+        remark(common, &format!("Raised the limit of open files from {soft} to {limit}."));
+    }
+    let need = D::descriptors(plan);
+    if plan.daemon.is_some() {
+        limits::require_nofile("the daemon", need).map_err(too_few)?;
+    }
+    let processes = match common.processes {
+        ProcessCount::Exactly(processes) => processes,
+        ProcessCount::Auto => need.div_ceil(limit).max(1),
+    };
+    limits::require_nofile("each process of the driver", need.div_ceil(processes)).map_err(too_few)?;
+    if processes > MOST_PROCESSES {
+        return Err(Invalid::new("--processes", format!("{processes} would be needed, {MOST_PROCESSES} is the most: raise the limit of open files (ulimit -n)")).into());
+    }
+    if processes > 1 {
+        remark(common, &format!("Running as {processes} processes: the load needs {need} open files, one process may have {limit}."));
+    }
+    let half = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64 / 2).max(1);
+    // Processes share the processors as threads do.
+    let threads = common.threads.map_or((half / processes).max(1), u64::from);
+    Ok(Settings { processes, threads, metrics_addr: common.metrics_addr, quiet: common.quiet })
+}
+
+fn too_few(error: TooFewFiles) -> Failure {
+    Failure::Call(error.into())
+}
+
+/// 0 fine, 1 a run failed, 3 the results are suspect.
+fn exit_code<D: Driver>(results: &[RunResult]) -> ExitCode {
+    let failed = |result: &RunResult| {
+        result.errors.keys().any(|kind| !D::ASKED_FOR.contains(&kind.as_str())) || result.warnings.iter().any(|warning| matches!(warning.kind, Kind::DaemonDied | Kind::WorkersFailed))
+    };
+    let doubted = |result: &RunResult| result.verdict != Verdict::Valid && result.warnings.iter().any(|warning| warning.severity > Severity::Note);
+    match (results.iter().any(failed), results.iter().any(doubted)) {
+        (true, _) => ExitCode::from(1),
+        (false, true) => ExitCode::from(3),
+        (false, false) => ExitCode::SUCCESS,
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "data of the command line")]
+fn print(text: &str) {
+    print!("{}{}", text, if text.ends_with('\n') { "" } else { "\n" });
+}
+
+/// A line on stderr, unless `--quiet`.
+#[expect(clippy::print_stderr, reason = "remarks of the command line")]
+fn remark(common: &Common, text: &str) {
+    if !common.quiet {
+        eprintln!("{text}");
+    }
+}

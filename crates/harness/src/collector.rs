@@ -1,0 +1,163 @@
+//! Puts the seconds of all workers together: rows for the live views, totals for the result.
+
+use std::collections::BTreeMap;
+
+use measure::result::{Second, SecondSeries, owned};
+use measure::tally::Tally;
+
+use crate::recorder::{Interval, SECOND_NS};
+
+/// One second of the whole driver.
+#[derive(Debug)]
+pub struct Row {
+    /// The second since the origin of the run.
+    pub second: u64,
+    /// What was recorded.
+    pub tally: Tally,
+    /// Operations open at its end.
+    pub active: u64,
+    /// The sum of the workers' peaks in it.
+    pub active_peak: u64,
+}
+
+impl Row {
+    /// The row as a result keeps it.
+    #[must_use]
+    pub fn result(&self) -> Second {
+        let mut series: Vec<SecondSeries> = self.tally.series().filter_map(|(name, values)| SecondSeries::of(name, values)).collect();
+        series.extend(SecondSeries::of("lag", &self.tally.lag));
+        Second {
+            second: self.second,
+            active: self.active,
+            active_peak: self.active_peak,
+            counts: owned(&self.tally.counts),
+            errors: owned(&self.tally.errors),
+            series,
+        }
+    }
+}
+
+/// What is known of one worker.
+#[derive(Debug, Default)]
+struct Lane {
+    /// The first second that it has not reported.
+    next: u64,
+    cpu_ns: u64,
+    ended: Option<Result<(), String>>,
+}
+
+/// Collects the intervals of a fixed number of workers.
+#[derive(Debug)]
+pub struct Collector {
+    lanes: Vec<Lane>,
+    pending: BTreeMap<u64, Row>,
+    names: &'static [&'static str],
+}
+
+impl Collector {
+    /// For workers 0 to `lanes` − 1.
+    #[must_use]
+    pub fn new(lanes: u64, names: &'static [&'static str]) -> Self {
+        Self { lanes: (0..lanes).map(|_| Lane::default()).collect(), pending: BTreeMap::new(), names }
+    }
+
+    /// Takes an interval and gives its tally back once it is read.
+    pub fn add(&mut self, interval: Interval) -> Tally {
+        let Interval { lane, second, tally, active, active_peak, cpu_ns, ended } = interval;
+        let lane = &mut self.lanes[usize::try_from(lane).expect("few workers")];
+        let names = self.names;
+        let row = self.pending.entry(second).or_insert_with(|| Row { second, tally: Tally::new(names), active: 0, active_peak: 0 });
+        row.tally.merge(&tally);
+        row.active += active;
+        row.active_peak += active_peak;
+        lane.next = second + 1;
+        lane.cpu_ns += cpu_ns;
+        if let Some(ended) = ended {
+            lane.next = u64::MAX;
+            lane.ended = Some(ended);
+        }
+        tally
+    }
+
+    /// A worker that ended without a word.
+    pub fn lost(&mut self, lane: u64, why: &str) {
+        let lane = &mut self.lanes[usize::try_from(lane).expect("few workers")];
+        if lane.ended.is_none() {
+            lane.next = u64::MAX;
+            lane.ended = Some(Err(why.to_owned()));
+        }
+    }
+
+    /// The next second that all workers have reported.
+    pub fn row(&mut self) -> Option<Row> {
+        let reported = self.lanes.iter().map(|lane| lane.next).min().unwrap_or(u64::MAX);
+        let second = *self.pending.keys().next().filter(|second| **second < reported)?;
+        self.pending.remove(&second)
+    }
+
+    /// Whether all workers have ended.
+    #[must_use]
+    pub fn over(&self) -> bool {
+        self.lanes.iter().all(|lane| lane.ended.is_some())
+    }
+
+    /// The errors of the workers that failed.
+    pub fn failures(&self) -> impl Iterator<Item = &str> {
+        self.lanes.iter().filter_map(|lane| lane.ended.as_ref()?.as_ref().err().map(String::as_str))
+    }
+
+    /// CPU use of the busiest worker over its own seconds, in percent of a core.
+    #[must_use]
+    pub fn busiest_pct(&self, wall_ns: u64) -> f64 {
+        let busiest = self.lanes.iter().map(|lane| lane.cpu_ns).max().unwrap_or(0);
+        100.0 * busiest as f64 / wall_ns.max(SECOND_NS / 10) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use measure::tally::Series;
+
+    use super::*;
+
+    const NAMES: &[&str] = &["one"];
+
+    fn interval(lane: u64, second: u64, ended: bool) -> Interval {
+        let mut tally = Tally::new(NAMES);
+        tally.record(Series(0), 1_000 + lane);
+        tally.count("started", 1);
+        Interval { lane, second, tally, active: 1, active_peak: 2, cpu_ns: 10, ended: ended.then_some(Ok(())) }
+    }
+
+    #[test]
+    fn a_second_is_a_row_once_every_worker_has_reported_it() {
+        let mut collector = Collector::new(2, NAMES);
+        collector.add(interval(0, 0, false));
+        assert!(collector.row().is_none());
+        collector.add(interval(1, 0, false));
+        let row = collector.row().expect("both have reported");
+        assert_eq!((row.second, row.active, row.active_peak, row.tally.counted("started")), (0, 2, 4, 2));
+        assert!(collector.row().is_none());
+    }
+
+    #[test]
+    fn a_worker_that_skipped_a_second_holds_up_no_row() {
+        let mut collector = Collector::new(2, NAMES);
+        collector.add(interval(0, 0, false));
+        collector.add(interval(0, 1, false));
+        collector.add(interval(1, 1, false));
+        assert_eq!(collector.row().map(|row| row.second), Some(0));
+        assert_eq!(collector.row().map(|row| row.second), Some(1));
+    }
+
+    #[test]
+    fn a_lost_worker_is_a_failure_and_holds_up_no_row() {
+        let mut collector = Collector::new(2, NAMES);
+        collector.add(interval(0, 0, true));
+        assert!(collector.row().is_none() && !collector.over());
+        collector.lost(1, "killed");
+        assert_eq!(collector.row().map(|row| row.second), Some(0));
+        assert!(collector.over());
+        assert_eq!(collector.failures().collect::<Vec<_>>(), ["killed"]);
+    }
+}

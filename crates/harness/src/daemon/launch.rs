@@ -1,0 +1,241 @@
+//! One start of a prepared daemon: fresh ports, a fresh socket path and a fresh directory, then waiting until it is ready.
+
+use std::ffi::OsString;
+use std::io;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::group::Group;
+use super::guard::Guard;
+use super::log::Log;
+use super::prepare::{LAST_LINES, Prepared};
+use super::ready::{self, Failure};
+use super::{Daemon, DaemonError, Endpoint, tool};
+use crate::manifest::{Probe, placeholders};
+
+/// What of this program's environment a daemon sees: enough to find programs, no more, so that runs are alike.
+const PASSED_ON: [&str; 5] = ["PATH", "HOME", "LANG", "TZ", "TMPDIR"];
+/// `sun_path` has 108 bytes; what is added to the temporary directory takes 30.
+const LONGEST_TEMPORARY: usize = 70;
+
+/// Variations of a start. The default is what a measurement wants.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Instead of the manifest's time to get ready.
+    pub ready_timeout: Option<Duration>,
+    /// How long the log may grow before all but its end is dropped, bytes.
+    pub log_limit: u64,
+    /// Whether the scratch directory, with the log, stays behind.
+    pub keep_scratch: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            ready_timeout: None,
+            log_limit: 64 << 20,
+            keep_scratch: false,
+        }
+    }
+}
+
+/// What one run has for itself.
+#[derive(Debug)]
+struct Run<'a> {
+    prepared: &'a Prepared,
+    scratch: &'a Path,
+    socket: PathBuf,
+    ports: Vec<u16>,
+}
+
+impl Prepared {
+    /// Starts the daemon and returns once it is ready. `extra_env` comes after the manifest's environment and wins.
+    ///
+    /// Must be called within a Tokio runtime, on a thread that lives for the whole run (see [`Daemon`]). Dropping the
+    /// future kills what was started. A Unix or TCP probe leaves one connection without a request behind, which some
+    /// daemons count.
+    ///
+    /// # Errors
+    /// When it cannot be started, ends, or does not get ready in time; it is killed then.
+    pub async fn start(
+        &self,
+        extra_env: &[(String, String)],
+        options: &Options,
+    ) -> Result<Daemon, DaemonError> {
+        let io = |doing: &'static str| DaemonError::io(&self.name, doing);
+        let mut scratch = scratch().map_err(io("making its scratch directory"))?;
+        scratch.disable_cleanup(options.keep_scratch);
+        let ports =
+            free_ports(self.manifest.ports()).map_err(io("finding a free port on 127.0.0.1"))?;
+        let run = Run {
+            prepared: self,
+            socket: scratch.path().join("daemon.sock"),
+            scratch: scratch.path(),
+            ports,
+        };
+        let probe = run.probe();
+        let endpoint = run.endpoint();
+        let words: Vec<String> = self
+            .manifest
+            .run
+            .iter()
+            .map(|word| run.expand(word))
+            .collect();
+
+        let (log, file) =
+            Log::create(scratch.path().join("daemon.log")).map_err(io("making its log"))?;
+        let mut command = tool::command(&words, &self.directory());
+        command.env_clear().envs(run.environment(extra_env));
+        command
+            .stdout(file.try_clone().map_err(io("sharing its log"))?)
+            .stderr(file);
+        let group = Group::start(&mut command).map_err(DaemonError::io(
+            &self.name,
+            format!("starting `{}`", tool::shown(&words)),
+        ))?;
+        let daemon = Daemon {
+            name: self.name.clone(),
+            version: self.version.clone(),
+            endpoint,
+            stop: self.manifest.stop,
+            // Without a shell there is no guard; the kernel still kills the first process.
+            guard: Guard::over(
+                group.id(),
+                if options.keep_scratch {
+                    Path::new("")
+                } else {
+                    scratch.path()
+                },
+            )
+            .ok(),
+            group,
+            trimmer: tokio::spawn(log.clone().keep_below(options.log_limit)),
+            log,
+            _scratch: scratch,
+        };
+        let limit = options.ready_timeout.unwrap_or(self.manifest.ready.timeout);
+        match ready::wait(&daemon.group, &probe, &daemon.log, limit).await {
+            Ok(()) => Ok(daemon),
+            Err(failure) => Err(self.explain(failure, &daemon, limit, tool::shown(&words))),
+        }
+    }
+
+    fn explain(
+        &self,
+        failure: Failure,
+        daemon: &Daemon,
+        limit: Duration,
+        command: String,
+    ) -> DaemonError {
+        let (name, last_lines) = (self.name.clone(), daemon.last_lines(LAST_LINES));
+        match failure {
+            Failure::Exited(status) => DaemonError::ExitedEarly {
+                name,
+                status,
+                last_lines,
+                command,
+            },
+            Failure::Late(waited_for) => DaemonError::NotReady {
+                name,
+                limit,
+                waited_for,
+                last_lines,
+                command,
+            },
+        }
+    }
+}
+
+impl Run<'_> {
+    fn expand(&self, text: &str) -> String {
+        placeholders::expand(text, |name| match name {
+            "socket" => Some(self.socket.to_string_lossy().into_owned()),
+            "scratch" => Some(self.scratch.to_string_lossy().into_owned()),
+            name => match placeholders::port_index(name) {
+                Some(index) => self.ports.get(index).map(u16::to_string),
+                None => self.prepared.places.value(name),
+            },
+        })
+    }
+
+    fn probe(&self) -> Probe {
+        match &self.prepared.manifest.ready.probe {
+            Probe::Unix(path) => Probe::Unix(self.expand(path)),
+            Probe::Tcp(address) => Probe::Tcp(self.expand(address)),
+            Probe::Http(url) => Probe::Http(self.expand(url)),
+            Probe::Line(text) => Probe::Line(self.expand(text)),
+        }
+    }
+
+    fn endpoint(&self) -> Endpoint {
+        let manifest = &self.prepared.manifest;
+        Endpoint {
+            socket: manifest.has_socket().then(|| self.socket.clone()),
+            port: self.ports.first().copied(),
+            metrics: manifest.metrics.as_ref().map(|url| self.expand(url)),
+        }
+    }
+
+    fn environment(&self, extra: &[(String, String)]) -> Vec<(OsString, OsString)> {
+        let passed_on = PASSED_ON
+            .iter()
+            .filter_map(|name| Some((name.into(), std::env::var_os(name)?)));
+        let own = self
+            .prepared
+            .manifest
+            .env
+            .iter()
+            .map(|(name, value)| (name.into(), self.expand(value).into()));
+        let extra = extra
+            .iter()
+            .map(|(name, value)| (name.into(), value.into()));
+        passed_on.chain(own).chain(extra).collect()
+    }
+}
+
+fn scratch() -> io::Result<tempfile::TempDir> {
+    let usual = std::env::temp_dir();
+    let directory = if usual.as_os_str().len() > LONGEST_TEMPORARY {
+        PathBuf::from("/tmp")
+    } else {
+        usual
+    };
+    tempfile::Builder::new()
+        .prefix("drover-")
+        .tempdir_in(directory)
+}
+
+/// Ports that were free a moment ago, all different. Another program may take one before the daemon does; then the daemon
+/// says so and exits, and the next start gets other ports.
+fn free_ports(count: usize) -> io::Result<Vec<u16>> {
+    let held: Vec<TcpListener> = (0..count)
+        .map(|_| TcpListener::bind("127.0.0.1:0"))
+        .collect::<io::Result<_>>()?;
+    held.iter()
+        .map(|listener| Ok(listener.local_addr()?.port()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_of_one_run_differ_and_can_be_bound() {
+        let ports = free_ports(9).unwrap();
+        let different: std::collections::BTreeSet<_> = ports.iter().collect();
+        assert_eq!(different.len(), 9);
+        assert!(
+            ports
+                .iter()
+                .any(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
+        );
+    }
+
+    #[test]
+    fn a_socket_path_fits_into_an_address() {
+        let path = scratch().unwrap().path().join("daemon.sock");
+        assert!(path.as_os_str().len() < 108, "{}", path.display());
+    }
+}

@@ -1,0 +1,204 @@
+//! The file with a daemon's output: bounded, and read from its end only.
+
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How much of the end is looked at for the last lines.
+const TAIL: u64 = 64 << 10;
+/// How much is left when a log has grown too long.
+const KEPT: u64 = 1 << 20;
+/// A line longer than this is cut in a message.
+const LONGEST_LINE: usize = 500;
+/// How much is searched at once: the rest waits until other tasks have had their turn.
+const MOST_SEARCHED: u64 = 4 << 20;
+/// How often the length is looked at: a flood of 1 GB/s may go 250 MB above the limit.
+const TRIM_EVERY: Duration = Duration::from_millis(250);
+
+/// The output of a daemon or a build, standard output and error in the order in which they were written.
+#[derive(Debug, Clone)]
+pub(super) struct Log {
+    path: PathBuf,
+}
+
+impl Log {
+    /// Makes an empty file. It is opened for appending, so that it can be shortened below its writer.
+    pub(super) fn create(path: PathBuf) -> io::Result<(Self, File)> {
+        // Shortened by hand: O_TRUNC and O_APPEND exclude each other in `OpenOptions`.
+        let file = OpenOptions::new().create(true).append(true).open(&path)?;
+        file.set_len(0)?;
+        Ok((Self { path }, file))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The last lines that are not empty, joined; nothing when the file cannot be read.
+    pub(super) fn last_lines(&self, lines: usize) -> String {
+        let tail = self.tail(TAIL).unwrap_or_default();
+        let text = String::from_utf8_lossy(&tail);
+        let mut last = VecDeque::new();
+        for line in text
+            .lines()
+            .rev()
+            .filter(|line| !line.trim().is_empty())
+            .take(lines)
+        {
+            last.push_front(cut(line));
+        }
+        Vec::from(last).join("\n")
+    }
+
+    /// Shortens the file whenever it is longer than `limit`, until the future is dropped.
+    pub(super) async fn keep_below(self, limit: u64) {
+        loop {
+            tokio::time::sleep(TRIM_EVERY).await;
+            // A full disk or a removed directory is no reason to end the run; the next round tries again.
+            let _ = self.trim(limit);
+        }
+    }
+
+    /// Replaces all but the end. What is written between the reading and the shortening is lost.
+    fn trim(&self, limit: u64) -> io::Result<()> {
+        let length = std::fs::metadata(&self.path)?.len();
+        if length <= limit {
+            return Ok(());
+        }
+        let kept = self.tail(KEPT.min(limit / 2))?;
+        let mut file = OpenOptions::new().append(true).open(&self.path)?;
+        file.set_len(0)?;
+        writeln!(
+            file,
+            "[{} bytes above this line were dropped: the log is kept below {limit}]",
+            length - kept.len() as u64
+        )?;
+        file.write_all(&kept)
+    }
+
+    fn tail(&self, most: u64) -> io::Result<Vec<u8>> {
+        let file = File::open(&self.path)?;
+        let length = file.metadata()?.len();
+        let mut tail = vec![0; length.min(most) as usize];
+        let read = file.read_at(&mut tail, length.saturating_sub(most))?;
+        tail.truncate(read);
+        Ok(tail)
+    }
+}
+
+/// Searches a growing file for a text, each byte once.
+#[derive(Debug)]
+pub(super) struct Search {
+    path: PathBuf,
+    offset: u64,
+    /// The end of the last chunk, in which the text may begin.
+    carried: Vec<u8>,
+}
+
+impl Search {
+    pub(super) fn new(log: &Log) -> Self {
+        Self {
+            path: log.path.clone(),
+            offset: 0,
+            carried: Vec::new(),
+        }
+    }
+
+    /// Whether the text comes up in what was written since the last call, or in the first 4 MiB of that.
+    pub(super) fn finds(&mut self, text: &str) -> io::Result<bool> {
+        let file = File::open(&self.path)?;
+        if file.metadata()?.len() < self.offset {
+            (self.offset, self.carried) = (0, Vec::new());
+        }
+        let mut chunk = vec![0; TAIL as usize];
+        let end = self.offset + MOST_SEARCHED;
+        while self.offset < end {
+            let length = file.read_at(&mut chunk, self.offset)?;
+            if length == 0 {
+                return Ok(false);
+            }
+            self.offset += length as u64;
+            self.carried.extend_from_slice(&chunk[..length]);
+            if self
+                .carried
+                .windows(text.len().max(1))
+                .any(|window| window == text.as_bytes())
+            {
+                return Ok(true);
+            }
+            let surplus = self.carried.len().saturating_sub(text.len());
+            self.carried.drain(..surplus);
+        }
+        Ok(false)
+    }
+}
+
+fn cut(line: &str) -> String {
+    match line.char_indices().nth(LONGEST_LINE) {
+        Some((at, _)) => format!("{}…", &line[..at]),
+        None => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log() -> (tempfile::TempDir, Log, File) {
+        let directory = tempfile::tempdir().unwrap();
+        let (log, file) = Log::create(directory.path().join("log")).unwrap();
+        (directory, log, file)
+    }
+
+    #[test]
+    fn the_last_lines_are_whole_cut_where_endless_and_skip_empty_ones() {
+        let (_directory, log, mut file) = log();
+        assert_eq!(log.last_lines(3), "");
+        writeln!(file, "one\ntwo\n\n{}\nfour", "é".repeat(600)).unwrap();
+        assert_eq!(log.last_lines(1), "four");
+        assert_eq!(
+            log.last_lines(3),
+            format!("two\n{}…\nfour", "é".repeat(500))
+        );
+        assert_eq!(log.last_lines(20).lines().count(), 4);
+    }
+
+    #[test]
+    fn a_long_log_keeps_its_end_and_its_writer() {
+        let (_directory, log, mut file) = log();
+        for line in 0..10_000 {
+            writeln!(file, "line {line}").unwrap();
+        }
+        log.trim(1 << 30).unwrap();
+        assert!(log.tail(u64::MAX).unwrap().starts_with(b"line 0\n"));
+        log.trim(1000).unwrap();
+        writeln!(file, "after").unwrap();
+        let text = String::from_utf8(log.tail(u64::MAX).unwrap()).unwrap();
+        assert!(
+            text.len() < 1000
+                && text.contains("were dropped")
+                && text.ends_with("line 9999\nafter\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_text_is_found_across_chunks_and_after_the_log_was_shortened() {
+        let (_directory, log, mut file) = log();
+        let mut search = Search::new(&log);
+        file.write_all(&vec![b'x'; TAIL as usize - 4]).unwrap();
+        file.write_all(b"list").unwrap();
+        assert!(!search.finds("listening").unwrap());
+        file.write_all(b"ening").unwrap();
+        assert!(search.finds("listening").unwrap());
+        let mut search = Search::new(&log);
+        assert!(!search.finds("ready").unwrap());
+        file.set_len(0).unwrap();
+        file.write_all(b"ready").unwrap();
+        assert!(search.finds("ready").unwrap());
+    }
+}

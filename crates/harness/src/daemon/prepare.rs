@@ -1,0 +1,241 @@
+//! Before a daemon can start: the tools that it needs, its build, its version.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use super::DaemonError;
+use super::log::Log;
+use super::tool;
+use crate::manifest::{self, Manifest, placeholders};
+
+/// How many lines of a log an error shows.
+pub(super) const LAST_LINES: usize = 20;
+
+/// A daemon that is built and can be started, any number of times.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    pub(super) name: String,
+    pub(super) manifest: Manifest,
+    pub(super) places: Places,
+    pub(super) version: Option<String>,
+}
+
+/// The directories behind a manifest's placeholders.
+#[derive(Debug, Clone)]
+pub(super) struct Places {
+    root: PathBuf,
+    dir: PathBuf,
+    target: PathBuf,
+    build: PathBuf,
+}
+
+impl Prepared {
+    pub(super) fn new(
+        root: &Path,
+        name: &str,
+        serves: &str,
+        on_step: &mut dyn FnMut(&str),
+    ) -> Result<Self, DaemonError> {
+        let manifest = find(root, name, serves)?;
+        let places =
+            Places::of(root, name).map_err(DaemonError::io(name, "finding its directories"))?;
+        std::fs::create_dir_all(&places.build).map_err(DaemonError::io(
+            name,
+            format!("creating the build directory {}", places.build.display()),
+        ))?;
+        let mut prepared = Self {
+            name: name.to_owned(),
+            manifest,
+            places,
+            version: None,
+        };
+        prepared.require_tools()?;
+        prepared.build(on_step)?;
+        prepared.version = prepared.ask_version();
+        Ok(prepared)
+    }
+
+    /// The name of the daemon's directory.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it says of its version; absent when it says nothing.
+    #[must_use]
+    pub fn version(&self) -> Option<&str> {
+        self.version.as_deref()
+    }
+
+    /// Its manifest.
+    #[must_use]
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Where its commands run.
+    pub(super) fn directory(&self) -> PathBuf {
+        let cwd = self
+            .manifest
+            .cwd
+            .as_ref()
+            .map(|cwd| placeholders::expand(cwd, |name| self.places.value(name)));
+        self.places.dir.join(cwd.unwrap_or_default())
+    }
+
+    fn expanded(&self, words: &[String]) -> Vec<String> {
+        words
+            .iter()
+            .map(|word| placeholders::expand(word, |name| self.places.value(name)))
+            .collect()
+    }
+
+    fn require_tools(&self) -> Result<(), DaemonError> {
+        for words in &self.manifest.needs {
+            let words = self.expanded(words);
+            let problem = match tool::output(&words, &self.directory()) {
+                Ok((status, _)) if status.success() => continue,
+                Ok((status, output)) => format!(
+                    "`{}` {}: {}",
+                    tool::shown(&words),
+                    tool::ending(status),
+                    output.trim()
+                ),
+                Err(error) if is_missing(&error) => {
+                    "there is no such program in PATH that may be run".to_owned()
+                }
+                Err(error) => format!("`{}`: {error}", tool::shown(&words)),
+            };
+            return Err(DaemonError::ToolMissing {
+                name: self.name.clone(),
+                tool: words[0].clone(),
+                problem,
+            });
+        }
+        Ok(())
+    }
+
+    fn build(&self, on_step: &mut dyn FnMut(&str)) -> Result<(), DaemonError> {
+        if self.manifest.build.is_empty() {
+            return Ok(());
+        }
+        let doing = || format!("writing the build log in {}", self.places.build.display());
+        // Two programs that start at once must not build into one directory at once.
+        let _lock = self
+            .lock_build(on_step)
+            .map_err(DaemonError::io(&self.name, doing()))?;
+        let (log, mut file) = Log::create(self.places.build.join("build.log"))
+            .map_err(DaemonError::io(&self.name, doing()))?;
+        for words in &self.manifest.build {
+            let words = self.expanded(words);
+            on_step(&format!("building {}: {}", self.name, tool::shown(&words)));
+            self.build_step(&words, &log, &mut file)?;
+        }
+        Ok(())
+    }
+
+    fn build_step(&self, words: &[String], log: &Log, file: &mut File) -> Result<(), DaemonError> {
+        let run = || {
+            writeln!(file, "$ {}", tool::shown(words))?;
+            tool::command(words, &self.directory())
+                .env("CARGO_TARGET_DIR", &self.places.target)
+                .stdout(file.try_clone()?)
+                .stderr(file.try_clone()?)
+                .status()
+        };
+        let status = match { run }() {
+            Ok(status) if status.success() => return Ok(()),
+            Ok(status) => tool::ending(status),
+            Err(error) => format!("could not be started: {error}"),
+        };
+        Err(DaemonError::BuildFailed {
+            name: self.name.clone(),
+            command: tool::shown(words),
+            status,
+            last_lines: log.last_lines(LAST_LINES),
+            log: log.path().to_owned(),
+        })
+    }
+
+    fn lock_build(&self, on_step: &mut dyn FnMut(&str)) -> std::io::Result<File> {
+        let lock = File::create(self.places.build.join("build.lock"))?;
+        if lock.try_lock().is_err() {
+            on_step(&format!("waiting for another build of {}", self.name));
+            lock.lock()?;
+        }
+        Ok(lock)
+    }
+
+    fn ask_version(&self) -> Option<String> {
+        if self.manifest.version.is_empty() {
+            return None;
+        }
+        let (status, output) =
+            tool::output(&self.expanded(&self.manifest.version), &self.directory()).ok()?;
+        let line = output
+            .lines()
+            .map(str::trim)
+            .find(|line| !line.is_empty())?;
+        status.success().then(|| line.to_owned())
+    }
+}
+
+impl Places {
+    fn of(root: &Path, name: &str) -> std::io::Result<Self> {
+        let root = std::path::absolute(root)?;
+        let target = match std::env::var_os("CARGO_TARGET_DIR").filter(|path| !path.is_empty()) {
+            // Commands run elsewhere: a relative path means the same for them only once it is absolute.
+            Some(target) => std::path::absolute(target)?,
+            None => root.join("target"),
+        };
+        Ok(Self {
+            dir: manifest::directory(&root, name),
+            build: target.join("daemons").join(name),
+            root,
+            target,
+        })
+    }
+
+    pub(super) fn value(&self, name: &str) -> Option<String> {
+        let path = match name {
+            "root" => &self.root,
+            "dir" => &self.dir,
+            "target" => &self.target,
+            "build" => &self.build,
+            _ => return None,
+        };
+        Some(path.to_string_lossy().into_owned())
+    }
+}
+
+/// Permission is denied already where one directory of PATH may not be searched.
+fn is_missing(error: &std::io::Error) -> bool {
+    matches!(
+        error.kind(),
+        std::io::ErrorKind::NotFound | std::io::ErrorKind::PermissionDenied
+    )
+}
+
+fn find(root: &Path, name: &str, serves: &str) -> Result<Manifest, DaemonError> {
+    let known = manifest::names(root);
+    if !known.iter().any(|known| known == name) {
+        return Err(DaemonError::UnknownDaemon {
+            name: name.to_owned(),
+            known,
+        });
+    }
+    let manifest = Manifest::load(root, name)?;
+    if manifest.serves.iter().any(|protocol| protocol == serves) {
+        return Ok(manifest);
+    }
+    let serves_it = |name: &String| {
+        Manifest::load(root, name).is_ok_and(|other| other.serves.iter().any(|it| it == serves))
+    };
+    Err(DaemonError::OtherProtocol {
+        name: name.to_owned(),
+        serves: manifest.serves,
+        wanted: serves.to_owned(),
+        known: known.into_iter().filter(serves_it).collect(),
+    })
+}

@@ -1,0 +1,141 @@
+//! Waiting until a daemon takes connections, or cannot any more.
+
+use std::fmt;
+use std::os::fd::AsRawFd as _;
+use std::path::Path;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+use super::group::Group;
+use super::log::{Log, Search};
+use crate::gauges;
+use crate::manifest::Probe;
+
+/// The pause between two probes: short at first, since most daemons are ready in milliseconds.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
+/// Why a daemon is not ready.
+#[derive(Debug)]
+pub(super) enum Failure {
+    Exited(String),
+    /// The probe, and what it last answered.
+    Late(String),
+}
+
+/// Asks first whether the process is still there, then its probe; again and again.
+pub(super) async fn wait(
+    group: &Group,
+    probe: &Probe,
+    log: &Log,
+    limit: Duration,
+) -> Result<(), Failure> {
+    let deadline = Instant::now() + limit;
+    let mut search = Search::new(log);
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let answer = tokio::time::timeout_at(deadline, ask(probe, &mut search)).await;
+        // After the probe too: what answered may be somebody else, on a port that this daemon could not get.
+        if let Some(status) = group.exit() {
+            return Err(Failure::Exited(status));
+        }
+        let answer = match answer {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(answer)) => answer,
+            Err(_) => "no answer".to_owned(),
+        };
+        if Instant::now() >= deadline {
+            return Err(Failure::Late(format!("{}, last: {answer}", Shown(probe))));
+        }
+        tokio::select! {
+            _ = group.exited() => {}
+            () = tokio::time::sleep(pause) => pause = LONGEST_PAUSE.min(pause * 2),
+        }
+    }
+}
+
+async fn ask(probe: &Probe, search: &mut Search) -> Result<(), String> {
+    match probe {
+        Probe::Unix(path) => unix(Path::new(path)).map_err(|errno| errno.desc().to_owned()),
+        Probe::Tcp(address) => TcpStream::connect(address)
+            .await
+            .map(drop)
+            .map_err(|error| error.to_string()),
+        Probe::Http(url) => match gauges::get(url).await {
+            Ok((status, _)) if status.is_success() => Ok(()),
+            Ok((status, _)) => Err(format!("status {status}")),
+            Err(error) => Err(format!("{:#}", error.root_cause())),
+        },
+        Probe::Line(text) => match search.finds(text) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err("not written yet".to_owned()),
+            Err(error) => Err(error.to_string()),
+        },
+    }
+}
+
+/// Connects and closes. The kernel itself refuses the wrong type of socket, and a full queue shows that somebody listens.
+fn unix(path: &Path) -> Result<(), Errno> {
+    let address = UnixAddr::new(path)?;
+    let attempt = |kind| {
+        let probe = socket(
+            AddressFamily::Unix,
+            kind,
+            SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC,
+            None,
+        )?;
+        match connect(probe.as_raw_fd(), &address) {
+            Err(Errno::EAGAIN) => Ok(()),
+            answer => answer,
+        }
+    };
+    match attempt(SockType::SeqPacket) {
+        Err(Errno::EPROTOTYPE) => attempt(SockType::Stream),
+        answer => answer,
+    }
+}
+
+/// A probe within a sentence.
+struct Shown<'a>(&'a Probe);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Probe::Unix(path) => write!(f, "a connection to the socket {path}"),
+            Probe::Tcp(address) => write!(f, "a connection to {address}"),
+            Probe::Http(url) => write!(f, "a 2xx answer from {url}"),
+            Probe::Line(text) => write!(f, "the text {text:?} in its output"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::socket::{Backlog, bind, listen};
+
+    #[test]
+    fn a_listening_socket_of_either_type_is_ready_even_with_a_full_queue() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("s");
+        assert_eq!(unix(&path), Err(Errno::ENOENT));
+        for kind in [SockType::SeqPacket, SockType::Stream] {
+            let listener = socket(AddressFamily::Unix, kind, SockFlag::SOCK_CLOEXEC, None).unwrap();
+            bind(listener.as_raw_fd(), &UnixAddr::new(&path).unwrap()).unwrap();
+            assert_eq!(
+                unix(&path),
+                Err(Errno::ECONNREFUSED),
+                "{kind:?} is bound but does not listen"
+            );
+            listen(&listener, Backlog::new(0).unwrap()).unwrap();
+            for _ in 0..5 {
+                assert_eq!(unix(&path), Ok(()), "{kind:?}");
+            }
+            std::fs::remove_file(&path).unwrap();
+        }
+    }
+}

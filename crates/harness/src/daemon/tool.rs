@@ -1,0 +1,97 @@
+//! Commands beside the daemon itself: what it needs, how it is built, its version.
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _};
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+/// A tool that does not say its version within this time is stuck.
+const LIMIT: Duration = Duration::from_secs(30);
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// Nobody's version is longer.
+const MOST_OUTPUT: u64 = 64 << 10;
+
+/// A command of a manifest, its words expanded.
+pub(super) fn command(words: &[String], directory: &Path) -> Command {
+    let (program, arguments) = words
+        .split_first()
+        .expect("a manifest is refused when a command is empty");
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .current_dir(directory)
+        .stdin(Stdio::null());
+    command
+}
+
+/// Runs a command that should end soon; returns how it ended, and what it wrote to standard output and, after that, error.
+pub(super) fn output(words: &[String], directory: &Path) -> io::Result<(ExitStatus, String)> {
+    // Into files: a pipe that nobody reads meanwhile would stop a talkative one.
+    let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
+    let mut child = command(words, directory)
+        .stdout(stdout.try_clone()?)
+        .stderr(stderr.try_clone()?)
+        .spawn()?;
+    let mut waited = Duration::ZERO;
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if waited >= LIMIT {
+            child.kill()?;
+            child.wait()?;
+            return Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!("did not end within {} s", LIMIT.as_secs()),
+            ));
+        }
+        std::thread::sleep(LOOK_EVERY);
+        waited += LOOK_EVERY;
+    };
+    Ok((status, read(&mut stdout)? + &read(&mut stderr)?))
+}
+
+fn read(file: &mut File) -> io::Result<String> {
+    file.rewind()?;
+    let mut bytes = Vec::new();
+    file.take(MOST_OUTPUT).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// How a command ended, as half a sentence.
+pub(super) fn ending(status: ExitStatus) -> String {
+    use std::os::unix::process::ExitStatusExt as _;
+    match (status.code(), status.signal()) {
+        (Some(code), _) => exited(code),
+        (None, Some(signal)) => killed(signal),
+        (None, None) => format!("ended as {status}"),
+    }
+}
+
+pub(super) fn exited(code: i32) -> String {
+    format!("exited with status {code}")
+}
+
+pub(super) fn killed(signal: i32) -> String {
+    match nix::sys::signal::Signal::try_from(signal) {
+        Ok(signal) => format!("was killed by {signal}"),
+        Err(_) => format!("was killed by signal {signal}"),
+    }
+}
+
+/// A command as a person would type it.
+pub(super) fn shown(words: &[String]) -> String {
+    let quoted = words.iter().map(|word| {
+        let plain = !word.is_empty()
+            && word
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c));
+        if plain {
+            word.clone()
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
+    });
+    quoted.collect::<Vec<_>>().join(" ")
+}

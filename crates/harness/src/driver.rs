@@ -1,0 +1,151 @@
+//! Protocol code, and what it is given.
+
+use std::future::Future;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use measure::tally::Series;
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::clock;
+use crate::pacer::Pacer;
+use crate::plan::{Invalid, Plan};
+use crate::recorder::Recorder;
+
+/// Where a daemon can be reached.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Target {
+    /// Its Unix socket.
+    pub socket: PathBuf,
+}
+
+/// Speaks one protocol. Knows nothing of time, processes, files and reports.
+pub trait Driver: Sized + Send + Sync + 'static {
+    /// The driver's name, which is also the protocol's folder of plans.
+    const NAME: &'static str;
+    /// The measured series, in the order of reports; a [`Series`] is a place in this list.
+    const SERIES: &'static [&'static str];
+    /// The series that counts from the intended start: the response time.
+    const RESPONSE: Series;
+    /// Counts that the daemon keeps as well: its metric, our count. After a run the two are compared.
+    const AUDIT: &'static [(&'static str, &'static str)];
+    /// Failures that a plan asks for: they are counted as such and fail no run.
+    const ASKED_FOR: &'static [&'static str];
+    /// The driver's own settings.
+    type Config: std::fmt::Debug + Clone + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static;
+
+    /// Checks the driver's own settings and the shape of the load, before anything starts.
+    ///
+    /// # Errors
+    /// The first field that can't be run, with the remedy.
+    fn validate(plan: &Plan<Self::Config>) -> Result<(), Invalid>;
+
+    /// The plan as a sentence.
+    fn sentence(plan: &Plan<Self::Config>) -> String;
+
+    /// Descriptors that the load needs at once in all processes of the driver together, and in the daemon.
+    fn descriptors(plan: &Plan<Self::Config>) -> u64;
+
+    /// Builds everything that the hot loop sends.
+    ///
+    /// # Errors
+    /// What can't be prepared: a file, an address.
+    fn setup(plan: &Plan<Self::Config>, target: &Target) -> anyhow::Result<Self>;
+
+    /// Performs every operation once and verifies the answer: a measurement of a wrong answer is worth nothing.
+    ///
+    /// # Errors
+    /// What was wrong with the answer.
+    fn check(&self) -> anyhow::Result<()>;
+
+    /// Does one worker's share of the load, until its pacer is over and what it began has ended.
+    fn work(&self, worker: Worker) -> impl Future<Output = anyhow::Result<()>>;
+}
+
+/// One worker: a share of the simulated clients, on a thread of its own.
+///
+/// A driver whose clients need a task each spawns them on the worker's current-thread runtime; one that holds many
+/// connections serves them all in one loop.
+#[derive(Debug)]
+pub struct Worker {
+    /// Says when the next operation starts, and when it is over.
+    pub pacer: Pacer,
+    /// Where it writes.
+    pub record: Recorder,
+    /// The phases, in nanoseconds of CLOCK_MONOTONIC.
+    pub phases: Phases,
+    /// Asks it to end early.
+    pub stop: Arc<Stop>,
+    /// Descriptors that it may open.
+    pub descriptors: u64,
+}
+
+/// The phases of a run, in nanoseconds of CLOCK_MONOTONIC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Phases {
+    /// When the first operation is due.
+    pub origin: u64,
+    /// From when starts count.
+    pub measure: u64,
+    /// When nothing starts any more.
+    pub end: u64,
+    /// When what is still open is given up.
+    pub drained: u64,
+}
+
+impl Phases {
+    /// The phases of a timeline that begins at `origin`.
+    #[must_use]
+    pub fn of(timeline: crate::plan::Timeline, origin: u64) -> Self {
+        let measure = origin + timeline.warmup.as_nanos() as u64;
+        let end = measure + timeline.measure.as_nanos() as u64;
+        Self { origin, measure, end, drained: end + timeline.drain.as_nanos() as u64 }
+    }
+
+    /// Whether an operation that starts at `at` counts.
+    #[must_use]
+    pub fn counts(&self, at: u64) -> bool {
+        (self.measure..self.end).contains(&at)
+    }
+}
+
+/// Asks the workers of a run to end early: nothing starts any more, and what is open is given up at a deadline.
+#[derive(Debug)]
+pub struct Stop {
+    deadline: AtomicU64,
+    waker: EventFd,
+}
+
+impl Stop {
+    /// Nothing asked yet.
+    ///
+    /// # Errors
+    /// What the kernel answers, usually `EMFILE`.
+    pub fn new() -> std::io::Result<Self> {
+        let waker = EventFd::from_value_and_flags(0, EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
+        Ok(Self { deadline: AtomicU64::new(u64::MAX), waker })
+    }
+
+    /// Asks: what is open may take `grace_ns` more.
+    pub fn ask(&self, grace_ns: u64) {
+        self.deadline.fetch_min(clock::now() + grace_ns, Ordering::Release);
+        // A full counter is as readable as any other.
+        let _ = self.waker.write(1);
+    }
+
+    /// When what is open is given up, if it was asked for.
+    #[must_use]
+    pub fn deadline(&self) -> Option<u64> {
+        Some(self.deadline.load(Ordering::Acquire)).filter(|deadline| *deadline != u64::MAX)
+    }
+
+    /// Readable once it was asked.
+    #[must_use]
+    pub fn waker(&self) -> BorrowedFd<'_> {
+        self.waker.as_fd()
+    }
+}

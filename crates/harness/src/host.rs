@@ -1,0 +1,380 @@
+//! What this machine is and how it is set, read from `/proc`, `/sys` and git; what cannot be read is left out.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use measure::machine::Machine;
+
+use crate::{limits, manifest};
+
+/// The facts of this machine, of the source tree and of this build. `steal_pct` is known only after a run: [`Steal`].
+#[must_use]
+pub fn machine() -> Machine {
+    let limits = limits::nofile().ok();
+    let groups = ControlGroups::of_this_process();
+    let root = manifest::find_root().ok();
+    let git_commit = root
+        .as_ref()
+        .and_then(|root| git(root, &["rev-parse", "HEAD"]));
+    let changes = root
+        .as_ref()
+        .and_then(|root| git(root, &["status", "--porcelain", "--untracked-files=no"]));
+    Machine {
+        hostname: text("/proc/sys/kernel/hostname").unwrap_or_else(|| "unknown".to_owned()),
+        os: os_name(&text("/etc/os-release").unwrap_or_default()),
+        kernel: text("/proc/sys/kernel/osrelease").unwrap_or_else(|| "unknown".to_owned()),
+        kernel_command_line: text("/proc/cmdline"),
+        cpu_model: cpu_model(&text("/proc/cpuinfo").unwrap_or_default()),
+        cpus: std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64),
+        smt: number("/sys/devices/system/cpu/smt/active").map(|active| active == 1),
+        governor: text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        clocksource: text("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        virtualization: virtualization(),
+        memory_bytes: memory_bytes(&text("/proc/meminfo").unwrap_or_default()),
+        transparent_huge_pages: text("/sys/kernel/mm/transparent_hugepage/enabled")
+            .as_deref()
+            .and_then(chosen),
+        load1: text("/proc/loadavg").and_then(|load| load.split(' ').next()?.parse().ok()),
+        nofile_soft: limits.map_or(0, |limits| limits.soft),
+        nofile_hard: limits.map_or(0, |limits| limits.hard),
+        fs_nr_open: number("/proc/sys/fs/nr_open"),
+        fs_file_max: number("/proc/sys/fs/file-max"),
+        somaxconn: number("/proc/sys/net/core/somaxconn"),
+        max_map_count: number("/proc/sys/vm/max_map_count"),
+        port_range: text("/proc/sys/net/ipv4/ip_local_port_range")
+            .as_deref()
+            .and_then(port_range),
+        cgroup_memory_bytes: groups.memory_bytes(),
+        cgroup_cpus: groups.cpus(),
+        git_dirty: git_commit
+            .as_ref()
+            .and(changes)
+            .map(|changes| !changes.is_empty()),
+        git_commit,
+        build_profile: if cfg!(debug_assertions) {
+            "debug"
+        } else {
+            "release"
+        }
+        .to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        steal_pct: None,
+    }
+}
+
+/// CPU time that the hypervisor gave to somebody else, from a start to a later look.
+#[derive(Debug, Clone, Copy)]
+pub struct Steal {
+    began: Option<(u64, u64)>,
+}
+
+impl Steal {
+    /// Begins to count now.
+    #[must_use]
+    pub fn start() -> Self {
+        Self {
+            began: stolen_and_total(),
+        }
+    }
+
+    /// Stolen time since the start, in per cent of the time of all processors; absent where the kernel does not say, or
+    /// before a clock tick has passed.
+    #[must_use]
+    pub fn pct(&self) -> Option<f64> {
+        let (stolen_before, total_before) = self.began?;
+        let (stolen, total) = stolen_and_total()?;
+        let passed = total
+            .checked_sub(total_before)
+            .filter(|passed| *passed > 0)?;
+        Some(100.0 * stolen.saturating_sub(stolen_before) as f64 / passed as f64)
+    }
+}
+
+fn stolen_and_total() -> Option<(u64, u64)> {
+    cpu_times(&text("/proc/stat")?)
+}
+
+/// The first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal; guest time is within user.
+fn cpu_times(stat: &str) -> Option<(u64, u64)> {
+    let fields = stat
+        .lines()
+        .next()?
+        .strip_prefix("cpu ")?
+        .split_ascii_whitespace();
+    let times: Vec<u64> = fields
+        .take(8)
+        .map(|field| field.parse().ok())
+        .collect::<Option<_>>()?;
+    Some((*times.get(7)?, times.iter().sum()))
+}
+
+fn text(path: impl AsRef<Path>) -> Option<String> {
+    let text = std::fs::read_to_string(path).ok()?;
+    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+fn number(path: impl AsRef<Path>) -> Option<u64> {
+    text(path)?.parse().ok()
+}
+
+fn os_name(os_release: &str) -> Option<String> {
+    let name = os_release
+        .lines()
+        .find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
+    Some(name.trim_matches('"').to_owned())
+}
+
+/// x86 has a `model name`; ARM has numbers only, of which the part says most.
+fn cpu_model(cpuinfo: &str) -> Option<String> {
+    let value = |key: &str| {
+        let line = cpuinfo.lines().find(|line| {
+            line.split(':')
+                .next()
+                .is_some_and(|name| name.trim() == key)
+        })?;
+        Some(line.split_once(':')?.1.trim().to_owned())
+    };
+    value("model name")
+        .or_else(|| value("Model"))
+        .or_else(|| value("CPU part").map(|part| format!("CPU part {part}")))
+}
+
+/// `MemTotal:       24000000 kB`
+fn memory_bytes(meminfo: &str) -> u64 {
+    let total = meminfo
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"));
+    let kb = total.and_then(|total| total.split_ascii_whitespace().next()?.parse::<u64>().ok());
+    kb.unwrap_or(0) * 1024
+}
+
+/// Of `always [madvise] never`, the word in brackets.
+fn chosen(setting: &str) -> Option<String> {
+    let (_, rest) = setting.split_once('[')?;
+    Some(rest.split_once(']')?.0.to_owned())
+}
+
+fn port_range(setting: &str) -> Option<(u16, u16)> {
+    let (low, high) = setting.split_once(|c: char| c.is_ascii_whitespace())?;
+    Some((low.parse().ok()?, high.trim().parse().ok()?))
+}
+
+/// The processor says that a hypervisor is there; the firmware, if there is one, says which.
+fn virtualization() -> Option<String> {
+    let cpuinfo = text("/proc/cpuinfo")?;
+    let flags = cpuinfo.lines().find(|line| line.starts_with("flags"))?;
+    if !flags
+        .split_ascii_whitespace()
+        .any(|flag| flag == "hypervisor")
+    {
+        return None;
+    }
+    let names = [
+        "/sys/hypervisor/type",
+        "/sys/class/dmi/id/sys_vendor",
+        "/sys/class/dmi/id/product_name",
+    ];
+    Some(
+        names
+            .iter()
+            .find_map(text)
+            .unwrap_or_else(|| "hypervisor".to_owned()),
+    )
+}
+
+/// Standard output of git in a directory; absent without git or without a repository.
+fn git(directory: &Path, arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git")
+        .arg("-C")
+        .arg(directory)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    output
+        .status
+        .success()
+        .then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// The directories of the control groups that this process is in, each with its ancestors: the tightest limit counts.
+#[derive(Debug, Default)]
+struct ControlGroups {
+    /// Version 2, where memory and CPU share one tree.
+    unified: Vec<PathBuf>,
+    memory: Vec<PathBuf>,
+    cpu: Vec<PathBuf>,
+}
+
+impl ControlGroups {
+    fn of_this_process() -> Self {
+        let cgroup = Path::new("/sys/fs/cgroup");
+        let mut groups = Self::default();
+        for line in text("/proc/self/cgroup").unwrap_or_default().lines() {
+            let Some((controllers, path)) = line
+                .split_once(':')
+                .and_then(|(_, rest)| rest.split_once(':'))
+            else {
+                continue;
+            };
+            match controllers {
+                "" => {
+                    groups.unified = with_ancestors(cgroup, path);
+                    // Beside version 1, where it is mounted apart.
+                    groups
+                        .unified
+                        .extend(with_ancestors(&cgroup.join("unified"), path));
+                }
+                _ if controllers.split(',').any(|name| name == "memory") => {
+                    groups.memory = with_ancestors(&cgroup.join("memory"), path)
+                }
+                _ if controllers.split(',').any(|name| name == "cpu") => {
+                    groups.cpu = with_ancestors(&cgroup.join("cpu"), path)
+                }
+                _ => {}
+            }
+        }
+        groups
+    }
+
+    fn memory_bytes(&self) -> Option<u64> {
+        let unified = self
+            .unified
+            .iter()
+            .filter_map(|group| number(group.join("memory.max")));
+        // Version 1 writes the greatest multiple of a page for "no limit".
+        let first = self
+            .memory
+            .iter()
+            .filter_map(|group| number(group.join("memory.limit_in_bytes")))
+            .filter(|limit| *limit < 1 << 60);
+        unified.chain(first).min()
+    }
+
+    fn cpus(&self) -> Option<f64> {
+        let unified = self.unified.iter().filter_map(|group| {
+            let setting = text(group.join("cpu.max"))?;
+            let (quota, period) = setting.split_once(' ')?;
+            Some(quota.parse::<f64>().ok()? / period.parse::<f64>().ok()?)
+        });
+        // A quota of -1 is no limit, and no number without a sign.
+        let first = self.cpu.iter().filter_map(|group| {
+            Some(
+                number(group.join("cpu.cfs_quota_us"))? as f64
+                    / number(group.join("cpu.cfs_period_us"))? as f64,
+            )
+        });
+        unified.chain(first).min_by(f64::total_cmp)
+    }
+}
+
+/// The directory of a group below a mount, then of each group above it.
+fn with_ancestors(mount: &Path, group: &str) -> Vec<PathBuf> {
+    let group = Path::new(group.trim_start_matches('/'));
+    group
+        .ancestors()
+        .map(|ancestor| mount.join(ancestor))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_every_linux_has_is_read() {
+        let machine = machine();
+        assert!(
+            !machine.hostname.is_empty()
+                && machine.kernel.starts_with(|c: char| c.is_ascii_digit()),
+            "{machine:?}"
+        );
+        assert!(
+            machine.cpus >= 1 && machine.memory_bytes > 100 << 20,
+            "{machine:?}"
+        );
+        assert!(
+            machine.nofile_hard >= machine.nofile_soft && machine.nofile_soft > 0,
+            "{machine:?}"
+        );
+        assert!(
+            machine.load1.is_some() && machine.fs_nr_open.is_some(),
+            "{machine:?}"
+        );
+        assert_eq!(
+            machine.build_profile,
+            if cfg!(debug_assertions) {
+                "debug"
+            } else {
+                "release"
+            }
+        );
+    }
+
+    #[test]
+    fn settings_are_parsed_as_the_kernel_writes_them() {
+        assert_eq!(chosen("always [madvise] never").as_deref(), Some("madvise"));
+        assert_eq!(chosen("nonsense"), None);
+        assert_eq!(port_range("32768\t60999"), Some((32768, 60999)));
+        assert_eq!(
+            memory_bytes("MemTotal:       24000000 kB\nMemFree: 1 kB"),
+            24_576_000_000
+        );
+        assert_eq!(
+            os_name("NAME=x\nPRETTY_NAME=\"Debian GNU/Linux 12\"\n").as_deref(),
+            Some("Debian GNU/Linux 12")
+        );
+        assert_eq!(
+            cpu_model("processor\t: 0\nmodel\t\t: 1\nmodel name\t: A CPU: fast\n").as_deref(),
+            Some("A CPU: fast")
+        );
+        assert_eq!(
+            cpu_times("cpu  1 2 3 4 5 6 7 8 9 10\ncpu0 1\n"),
+            Some((8, 36))
+        );
+        assert_eq!(cpu_times("cpu  1 2 3\n"), None);
+    }
+
+    #[test]
+    fn the_tightest_limit_of_nested_control_groups_counts() {
+        let mount = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = mount.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("memory.max", "max\n");
+        write("a/memory.max", "2000\n");
+        write("a/b/memory.max", "3000\n");
+        write("a/b/cpu.max", "150000 100000\n");
+        write("v1/memory.limit_in_bytes", "9223372036854771712\n");
+        write("v1/cpu.cfs_quota_us", "-1\n");
+        write("v1/cpu.cfs_period_us", "100000\n");
+        let unified = with_ancestors(mount.path(), "/a/b");
+        let first = with_ancestors(mount.path(), "/v1");
+        let groups = ControlGroups {
+            unified,
+            memory: first.clone(),
+            cpu: first.clone(),
+        };
+        assert_eq!(
+            (groups.memory_bytes(), groups.cpus()),
+            (Some(2000), Some(1.5))
+        );
+        let unlimited = ControlGroups {
+            unified: Vec::new(),
+            memory: first.clone(),
+            cpu: first,
+        };
+        assert_eq!((unlimited.memory_bytes(), unlimited.cpus()), (None, None));
+    }
+
+    #[test]
+    fn stolen_time_is_a_share_of_the_time_of_all_processors() {
+        let steal = Steal {
+            began: Some((0, 0)),
+        };
+        assert!((0.0..=100.0).contains(&steal.pct().unwrap()));
+    }
+}

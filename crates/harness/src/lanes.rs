@@ -1,0 +1,293 @@
+//! The workers of a run: threads of this process, or of several processes that this one starts.
+//!
+//! Both report the same [`Interval`]s, so that nothing above can tell them apart. A shard process is this program
+//! again: it reads its [`Order`] from stdin, reports intervals on stdout as one JSON object a line (histograms
+//! included, so that the sum is exact), and ends when stdin does.
+
+use std::io::Write as _;
+use std::panic::AssertUnwindSafe;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::mpsc;
+
+use anyhow::Context as _;
+use measure::tally::{PackedTally, Tally};
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::driver::{Driver, Phases, Stop, Target, Worker};
+use crate::pacer::Pacer;
+use crate::plan::Plan;
+use crate::recorder::{Interval, MISSED, Recorder};
+use crate::schedule::Share;
+use crate::{clock, limits};
+
+/// The one argument that makes the program a shard of another: not for people.
+pub const SHARD_ARGUMENT: &str = "--shard-of-parent";
+
+/// What the workers of one process do.
+#[derive(Debug, Clone)]
+pub struct Crew {
+    /// The first worker's place among all.
+    pub first: u64,
+    /// Workers here.
+    pub here: u64,
+    /// Workers in all processes.
+    pub of: u64,
+}
+
+/// The threads of this process, and how to give tallies back to each.
+#[derive(Debug)]
+pub struct Threads {
+    crew: Crew,
+    clean: Vec<mpsc::Sender<Tally>>,
+}
+
+impl Threads {
+    /// Starts the workers of a crew. Each reports to `intervals` until it says that it has ended.
+    ///
+    /// # Errors
+    /// A thread that can't be started.
+    pub fn start<D: Driver>(
+        driver: &Arc<D>,
+        plan: &Plan<D::Config>,
+        crew: Crew,
+        phases: Phases,
+        stop: &Arc<Stop>,
+        intervals: &UnboundedSender<Interval>,
+    ) -> anyhow::Result<Self> {
+        let descriptors = limits::nofile()?.soft / crew.here.max(1);
+        let mut clean = Vec::new();
+        for lane in crew.first..crew.first + crew.here {
+            let (give, take) = mpsc::channel();
+            clean.push(give);
+            let share = Share { index: lane, of: crew.of };
+            let pacer = Pacer::new(phases.origin, phases.end, plan.schedules(share));
+            let (driver, stop, intervals) = (Arc::clone(driver), Arc::clone(stop), intervals.clone());
+            std::thread::Builder::new()
+                .name(format!("worker-{lane}"))
+                .spawn(move || {
+                    let record = Recorder::new(lane, phases.origin, D::SERIES, intervals, take);
+                    let worker = Worker { pacer, record: record.clone(), phases, stop, descriptors };
+                    record.finish(run_worker(driver.as_ref(), worker));
+                })
+                .context("starting a worker thread")?;
+        }
+        Ok(Self { crew, clean })
+    }
+
+    /// Gives a tally that was read back to its worker.
+    pub fn give_back(&self, lane: u64, mut tally: Tally) {
+        tally.clear();
+        if let Some(clean) = self.clean.get((lane - self.crew.first) as usize) {
+            // A worker that has ended needs none.
+            let _ = clean.send(tally);
+        }
+    }
+}
+
+/// Runs one worker on a current-thread runtime; a panic is an error of this worker alone.
+fn run_worker<D: Driver>(driver: &D, worker: Worker) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
+    let work = AssertUnwindSafe(|| runtime.block_on(tokio::task::LocalSet::new().run_until(driver.work(worker))));
+    match std::panic::catch_unwind(work) {
+        Ok(done) => done.map_err(|error| format!("{error:#}")),
+        Err(panic) => {
+            let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned()).or_else(|| panic.downcast_ref::<String>().cloned());
+            Err(format!("panicked: {}", text.unwrap_or_else(|| "without a message".to_owned())))
+        }
+    }
+}
+
+/// What a shard process is told to do.
+#[derive(Debug, Serialize, Deserialize)]
+struct Order<C> {
+    plan: Plan<C>,
+    target: Target,
+    first: u64,
+    here: u64,
+    of: u64,
+}
+
+/// What a shard process is told while it runs, one JSON object a line.
+#[derive(Debug, Serialize, Deserialize)]
+enum Say {
+    /// The instant of the first start, in nanoseconds of CLOCK_MONOTONIC, which all processes of a machine share.
+    Go { origin: u64 },
+    /// Start nothing more; what is open may take this long.
+    Stop { grace_ns: u64 },
+}
+
+/// What a shard process reports, one JSON object a line.
+#[derive(Debug, Serialize, Deserialize)]
+enum Report {
+    Ready,
+    Interval { lane: u64, second: u64, tally: PackedTally, active: u64, active_peak: u64, cpu_ns: u64, ended: Option<Result<(), String>> },
+}
+
+/// Shard processes of this one.
+#[derive(Debug)]
+pub struct Processes {
+    children: Vec<(Child, ChildStdin)>,
+    readers: Vec<BufReader<tokio::process::ChildStdout>>,
+    threads: u64,
+}
+
+impl Processes {
+    /// Starts `processes` shards with `threads` workers each and waits until all are ready.
+    ///
+    /// # Errors
+    /// A process that can't be started or ends before it is ready.
+    pub async fn start<D: Driver>(plan: &Plan<D::Config>, target: &Target, processes: u64, threads: u64) -> anyhow::Result<Self> {
+        let program = std::env::current_exe().context("finding this program")?;
+        let mut all = Self { children: Vec::new(), readers: Vec::new(), threads };
+        for place in 0..processes {
+            // A process group of its own: Ctrl-C reaches this process, which then tells the shards.
+            let mut child = Command::new(&program)
+                .arg(SHARD_ARGUMENT)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .process_group(0)
+                .kill_on_drop(true)
+                .spawn()
+                .with_context(|| format!("starting {} as a shard", program.display()))?;
+            let mut stdin = child.stdin.take().expect("stdin is piped");
+            all.readers.push(BufReader::new(child.stdout.take().expect("stdout is piped")));
+            let order = Order { plan: plan.clone(), target: target.clone(), first: place * threads, here: threads, of: processes * threads };
+            say(&mut stdin, &order).await?;
+            all.children.push((child, stdin));
+        }
+        for reader in &mut all.readers {
+            let mut line = String::new();
+            reader.read_line(&mut line).await?;
+            match serde_json::from_str(&line) {
+                Ok(Report::Ready) => {}
+                _ => anyhow::bail!("a shard ended before it was ready: its message stands above"),
+            }
+        }
+        Ok(all)
+    }
+
+    /// Gives all shards the instant of the first start, and forwards what they report.
+    ///
+    /// # Errors
+    /// A shard that is gone.
+    pub async fn go<D: Driver>(&mut self, origin: u64, intervals: &UnboundedSender<Interval>) -> anyhow::Result<()> {
+        for (_, stdin) in &mut self.children {
+            say(stdin, &Say::Go { origin }).await.context("telling a shard to begin")?;
+        }
+        for (place, reader) in self.readers.drain(..).enumerate() {
+            let first = place as u64 * self.threads;
+            tokio::spawn(forward(reader, D::SERIES, first..first + self.threads, intervals.clone()));
+        }
+        Ok(())
+    }
+
+    /// Tells all shards to end early.
+    pub async fn stop(&mut self, grace_ns: u64) {
+        for (_, stdin) in &mut self.children {
+            // A shard that is gone has ended already.
+            let _ = say(stdin, &Say::Stop { grace_ns }).await;
+        }
+    }
+}
+
+async fn say(stdin: &mut ChildStdin, message: &impl Serialize) -> anyhow::Result<()> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    stdin.write_all(&line).await?;
+    Ok(stdin.flush().await?)
+}
+
+/// Reads a shard's reports until it ends; workers that did not say that they ended are reported as lost.
+async fn forward(
+    mut reader: BufReader<tokio::process::ChildStdout>,
+    names: &'static [&'static str],
+    lanes: std::ops::Range<u64>,
+    intervals: UnboundedSender<Interval>,
+) {
+    let mut running: Vec<u64> = lanes.collect();
+    let mut line = String::new();
+    let mut why = "its process ended without a word".to_owned();
+    while let Ok(1..) = reader.read_line(&mut line).await {
+        match serde_json::from_str(&line).map_err(|error| error.to_string()).and_then(|report| read(report, names)) {
+            Ok(Some(interval)) => {
+                if interval.ended.is_some() {
+                    running.retain(|lane| *lane != interval.lane);
+                }
+                // The collector is gone only once the run is over.
+                let _ = intervals.send(interval);
+            }
+            Ok(None) => {}
+            Err(error) => why = format!("its process reported something unreadable: {error}"),
+        }
+        line.clear();
+    }
+    for lane in running {
+        let ended = Some(Err(why.clone()));
+        let _ = intervals.send(Interval { lane, second: 0, tally: Tally::new(names), active: 0, active_peak: 0, cpu_ns: 0, ended });
+    }
+}
+
+fn read(report: Report, names: &'static [&'static str]) -> Result<Option<Interval>, String> {
+    let Report::Interval { lane, second, tally, active, active_peak, cpu_ns, ended } = report else { return Ok(None) };
+    let tally = Tally::unpack(names, &tally).map_err(|error| error.to_string())?;
+    Ok(Some(Interval { lane, second, tally, active, active_peak, cpu_ns, ended }))
+}
+
+/// The whole life of a shard process.
+///
+/// # Errors
+/// An order that can't be read or prepared; errors of workers are reported, not returned.
+pub async fn shard<D: Driver>() -> anyhow::Result<()> {
+    limits::raise_nofile()?;
+    let mut orders = BufReader::new(tokio::io::stdin()).lines();
+    let order = orders.next_line().await?.context("a shard is started by its parent: no order on stdin")?;
+    let Order { plan, target, first, here, of } = serde_json::from_str::<Order<D::Config>>(&order)?;
+    let driver = Arc::new(D::setup(&plan, &target)?);
+    report(&Report::Ready)?;
+    let Some(go) = orders.next_line().await? else { return Ok(()) };
+    let Say::Go { origin } = serde_json::from_str(&go)? else { return Ok(()) };
+
+    let stop = Arc::new(Stop::new()?);
+    let (send, mut intervals) = tokio::sync::mpsc::unbounded_channel();
+    let crew = Crew { first, here, of };
+    let threads = Threads::start(&driver, &plan, crew, Phases::of(plan.timeline, origin), &stop, &send)?;
+    drop(send);
+    let mut listening = true;
+    loop {
+        tokio::select! {
+            order = orders.next_line(), if listening => match order?.map(|line| serde_json::from_str(&line)) {
+                Some(Ok(Say::Stop { grace_ns })) => stop.ask(grace_ns),
+                Some(_) => {}
+                // The parent is gone: nobody will read a result.
+                None => { stop.ask(0); listening = false; }
+            },
+            interval = intervals.recv() => match interval {
+                Some(Interval { lane, second, tally, active, active_peak, cpu_ns, ended }) => {
+                    report(&Report::Interval { lane, second, tally: tally.pack(), active, active_peak, cpu_ns, ended })?;
+                    threads.give_back(lane, tally);
+                }
+                None => return Ok(()),
+            },
+        }
+    }
+}
+
+fn report(report: &Report) -> anyhow::Result<()> {
+    let mut line = serde_json::to_vec(report)?;
+    line.push(b'\n');
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(&line)?;
+    Ok(stdout.flush()?)
+}
+
+/// Counts what a pacer will not start any more, at the end of a worker.
+pub fn count_missed(pacer: &mut Pacer, record: &Recorder) {
+    let missed = pacer.missed(clock::now());
+    if missed > 0 {
+        record.count(MISSED, missed);
+    }
+}

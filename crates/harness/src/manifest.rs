@@ -1,0 +1,471 @@
+//! What a `daemon.toml` says: how a daemon is built, run, probed and stopped.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use serde::{Deserialize, Deserializer, de};
+
+pub(crate) mod placeholders;
+
+use placeholders::Phase;
+
+/// How a daemon is built, run, probed and stopped, with its placeholders still in place.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// One line for a person who chooses a daemon.
+    pub about: String,
+    /// The protocols that it speaks, named as the drivers do.
+    pub serves: Vec<String>,
+    /// Commands that must succeed before anything else: a missing tool is named as such.
+    #[serde(default)]
+    pub needs: Vec<Vec<String>>,
+    /// Commands that build it.
+    #[serde(default)]
+    pub build: Vec<Vec<String>>,
+    /// The command whose first line of output is the version; empty where there is none.
+    #[serde(default)]
+    pub version: Vec<String>,
+    /// The command that runs it in the foreground.
+    pub run: Vec<String>,
+    /// Its environment, beside the little that every daemon gets.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Where every command runs; the manifest's own directory when absent.
+    pub cwd: Option<String>,
+    /// How it shows that it takes connections.
+    pub ready: Ready,
+    /// The address of its Prometheus page.
+    pub metrics: Option<String>,
+    /// How it is stopped.
+    #[serde(default)]
+    pub stop: Stop,
+}
+
+/// What to wait for after a start, and how long.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "WrittenReady")]
+pub struct Ready {
+    /// What shows that it is ready.
+    pub probe: Probe,
+    /// How long it may take.
+    pub timeout: Duration,
+}
+
+/// What shows that a daemon is ready.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Probe {
+    /// A socket path takes a connection, as `SOCK_SEQPACKET` or `SOCK_STREAM`.
+    Unix(String),
+    /// An address, `host:port`, takes a connection.
+    Tcp(String),
+    /// A URL answers with a 2xx status.
+    Http(String),
+    /// Its output contains this text.
+    Line(String),
+}
+
+/// How a daemon is stopped.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Stop {
+    /// The signal that asks it to end.
+    #[serde(deserialize_with = "signal")]
+    pub signal: Signal,
+    /// How long it may take before it is killed.
+    #[serde(deserialize_with = "duration")]
+    pub grace: Duration,
+}
+
+/// A manifest that cannot be used: which file, which key, what is wrong, and what to write instead.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {}{problem}\n  {remedy}", file.display(), key.as_ref().map(|key| format!("`{key}`: ")).unwrap_or_default())]
+pub struct ManifestError {
+    /// The manifest.
+    pub file: PathBuf,
+    /// The key in question, where one can be named apart from the problem.
+    pub key: Option<String>,
+    /// What is wrong.
+    pub problem: String,
+    /// What to do.
+    pub remedy: String,
+}
+
+impl Manifest {
+    /// Reads and checks `<root>/daemons/<name>/daemon.toml`.
+    ///
+    /// # Errors
+    /// When the file cannot be read, has an unknown key or a wrong value, or names an unknown placeholder.
+    pub fn load(root: &Path, name: &str) -> Result<Self, ManifestError> {
+        let file = directory(root, name).join(FILE_NAME);
+        let text = std::fs::read_to_string(&file).map_err(|error| ManifestError {
+            file: file.clone(),
+            key: None,
+            problem: format!("cannot be read: {error}"),
+            remedy: "every daemon has one; daemons/README.md shows its keys".to_owned(),
+        })?;
+        Self::parse(&text, &file)
+    }
+
+    /// Checks the text of a manifest; `file` is what errors call it.
+    ///
+    /// # Errors
+    /// As [`Manifest::load`].
+    pub fn parse(text: &str, file: &Path) -> Result<Self, ManifestError> {
+        let manifest: Self = toml::from_str(text).map_err(|error| ManifestError {
+            file: file.to_owned(),
+            key: None,
+            problem: error.to_string().trim_end().to_owned(),
+            remedy: "daemons/README.md shows every key with an example".to_owned(),
+        })?;
+        manifest.check(file)?;
+        Ok(manifest)
+    }
+
+    /// How many ports a run of it needs.
+    #[must_use]
+    pub fn ports(&self) -> usize {
+        self.run_texts()
+            .flat_map(|(_, text)| placeholders::names(text))
+            .filter_map(placeholders::port_index)
+            .map(|index| index + 1)
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// Whether a run of it listens on a Unix socket that drivers connect to.
+    #[must_use]
+    pub fn has_socket(&self) -> bool {
+        self.run_texts()
+            .flat_map(|(_, text)| placeholders::names(text))
+            .any(|name| name == "socket")
+    }
+
+    fn check(&self, file: &Path) -> Result<(), ManifestError> {
+        let error = |key: &str, problem: String, remedy: &str| ManifestError {
+            file: file.to_owned(),
+            key: Some(key.to_owned()),
+            problem,
+            remedy: remedy.to_owned(),
+        };
+        if self.serves.is_empty() {
+            return Err(error(
+                "serves",
+                "is empty".to_owned(),
+                "name the protocol, such as serves = [\"fdpass\"]",
+            ));
+        }
+        if let Some((key, _)) = self
+            .commands()
+            .find(|(_, command)| command.first().is_none_or(String::is_empty))
+        {
+            return Err(error(
+                key,
+                "a command is empty".to_owned(),
+                "write a program and its arguments, or leave the key out",
+            ));
+        }
+        if let Probe::Tcp(address) = &self.ready.probe
+            && !address.contains(':')
+        {
+            let problem = format!("`{address}` is no host:port");
+            return Err(error(
+                "ready.tcp",
+                problem,
+                "write it as tcp = \"127.0.0.1:{port}\"",
+            ));
+        }
+        let texts = self
+            .build_texts()
+            .map(|text| (text, Phase::Build))
+            .chain(self.run_texts().map(|text| (text, Phase::Run)));
+        for ((key, text), phase) in texts {
+            for name in placeholders::names(text) {
+                placeholders::check(name, phase).map_err(|remedy| {
+                    error(key, format!("unknown placeholder {{{name}}}"), &remedy)
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn commands(&self) -> impl Iterator<Item = (&'static str, &Vec<String>)> {
+        let version = (!self.version.is_empty()).then_some(("version", &self.version));
+        let needs = self.needs.iter().map(|command| ("needs", command));
+        let build = self.build.iter().map(|command| ("build", command));
+        needs
+            .chain(build)
+            .chain(version)
+            .chain([("run", &self.run)])
+    }
+
+    /// What is expanded before a run exists.
+    fn build_texts(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let commands = self.commands().filter(|(key, _)| *key != "run");
+        let words = commands
+            .flat_map(|(key, command)| command.iter().map(move |word| (key, word.as_str())));
+        words.chain(self.cwd.iter().map(|cwd| ("cwd", cwd.as_str())))
+    }
+
+    /// What is expanded for each run.
+    fn run_texts(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let run = self.run.iter().map(|word| ("run", word.as_str()));
+        let env = self.env.values().map(|value| ("env", value.as_str()));
+        let metrics = self.metrics.iter().map(|url| ("metrics", url.as_str()));
+        run.chain(env)
+            .chain(metrics)
+            .chain([self.ready.probe.key_and_text()])
+    }
+}
+
+impl Probe {
+    fn key_and_text(&self) -> (&'static str, &str) {
+        match self {
+            Self::Unix(text) => ("ready.unix", text),
+            Self::Tcp(text) => ("ready.tcp", text),
+            Self::Http(text) => ("ready.http", text),
+            Self::Line(text) => ("ready.line", text),
+        }
+    }
+}
+
+impl Default for Stop {
+    fn default() -> Self {
+        Self {
+            signal: Signal::SIGTERM,
+            grace: Duration::from_secs(5),
+        }
+    }
+}
+
+/// `ready` as it is typed: exactly one probe.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenReady {
+    unix: Option<String>,
+    tcp: Option<String>,
+    http: Option<String>,
+    line: Option<String>,
+    #[serde(default = "ready_timeout", deserialize_with = "duration")]
+    timeout: Duration,
+}
+
+impl TryFrom<WrittenReady> for Ready {
+    type Error = &'static str;
+
+    fn try_from(written: WrittenReady) -> Result<Self, Self::Error> {
+        let WrittenReady {
+            unix,
+            tcp,
+            http,
+            line,
+            timeout,
+        } = written;
+        let probe = match (unix, tcp, http, line) {
+            (Some(path), None, None, None) => Probe::Unix(path),
+            (None, Some(address), None, None) => Probe::Tcp(address),
+            (None, None, Some(url), None) => Probe::Http(url),
+            (None, None, None, Some(text)) => Probe::Line(text),
+            _ => return Err("`ready` takes exactly one of `unix`, `tcp`, `http` and `line`"),
+        };
+        Ok(Self { probe, timeout })
+    }
+}
+
+fn ready_timeout() -> Duration {
+    Duration::from_secs(10)
+}
+
+fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    humantime::parse_duration(&text).map_err(|error| {
+        de::Error::custom(format!(
+            "`{text}` is no duration such as \"500ms\" or \"1m30s\": {error}"
+        ))
+    })
+}
+
+fn signal<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Signal, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let name = text.strip_prefix("SIG").unwrap_or(&text);
+    format!("SIG{name}").parse().map_err(|_| {
+        de::Error::custom(format!("`{text}` is no signal such as \"TERM\" or \"INT\""))
+    })
+}
+
+const FILE_NAME: &str = "daemon.toml";
+
+/// The directory of a daemon's manifest.
+pub(crate) fn directory(root: &Path, name: &str) -> PathBuf {
+    root.join("daemons").join(name)
+}
+
+/// The project's root: the nearest directory upwards from here that has daemons, else `DROVER_ROOT`, else the source
+/// tree that this was built from.
+///
+/// # Errors
+/// When none of them has a `daemons/<name>/daemon.toml`.
+pub fn find_root() -> std::io::Result<PathBuf> {
+    let here = std::env::current_dir().unwrap_or_default();
+    let named = std::env::var_os("DROVER_ROOT").map(PathBuf::from);
+    let built = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .map(Path::to_owned);
+    here.ancestors().map(Path::to_owned).chain(named).chain(built).find(|path| !names(path).is_empty()).ok_or_else(|| {
+        let problem = format!(
+            "no daemons/<name>/daemon.toml in {} or above it: change into the project or set DROVER_ROOT to it",
+            here.display()
+        );
+        std::io::Error::new(std::io::ErrorKind::NotFound, problem)
+    })
+}
+
+/// The names of all daemons under a root, sorted.
+#[must_use]
+pub fn names(root: &Path) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(root.join("daemons")) else {
+        return Vec::new();
+    };
+    let mut names: Vec<String> = entries
+        .filter_map(Result::ok)
+        .filter(|entry| entry.path().join(FILE_NAME).is_file())
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    names.sort();
+    names
+}
+
+/// All daemons under a root with their manifests, sorted by name.
+///
+/// # Errors
+/// The first manifest that cannot be used.
+pub fn list(root: &Path) -> Result<Vec<(String, Manifest)>, ManifestError> {
+    names(root)
+        .into_iter()
+        .map(|name| Manifest::load(root, &name).map(|manifest| (name, manifest)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINIMAL: &str = "about = 'a'\nserves = ['fdpass']\nrun = ['{build}/d', '{socket}', '{port}', '{port3}']\nready = { unix = '{socket}' }\n";
+
+    fn parse(text: &str) -> Result<Manifest, ManifestError> {
+        Manifest::parse(text, Path::new("daemons/x/daemon.toml"))
+    }
+
+    fn problem(extra: &str) -> String {
+        parse(&format!("{MINIMAL}{extra}")).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_minimal_manifest_has_the_documented_defaults() {
+        let manifest = parse(MINIMAL).unwrap();
+        assert_eq!(manifest.stop.signal, Signal::SIGTERM);
+        assert_eq!(manifest.stop.grace, Duration::from_secs(5));
+        assert_eq!(manifest.ready.timeout, Duration::from_secs(10));
+        assert_eq!(manifest.ready.probe, Probe::Unix("{socket}".to_owned()));
+        assert_eq!((manifest.ports(), manifest.has_socket()), (3, true));
+    }
+
+    #[test]
+    fn stop_and_ready_take_signals_and_durations() {
+        let text = MINIMAL.replace(
+            "{ unix = '{socket}' }",
+            "{ line = 'listening', timeout = '1m30s' }",
+        );
+        let manifest = parse(&format!(
+            "{text}stop = {{ signal = 'SIGINT', grace = '250ms' }}"
+        ))
+        .unwrap();
+        assert_eq!(manifest.ready.timeout, Duration::from_secs(90));
+        assert_eq!(
+            (manifest.stop.signal, manifest.stop.grace),
+            (Signal::SIGINT, Duration::from_millis(250))
+        );
+    }
+
+    #[test]
+    fn an_error_names_the_file_the_key_and_the_remedy() {
+        for (extra, parts) in [
+            (
+                "redy = 1",
+                vec!["unknown field `redy`", "`ready`", "daemons/README.md"],
+            ),
+            (
+                "env = { A = '{sockt}' }",
+                vec!["`env`: unknown placeholder {sockt}", "{socket}"],
+            ),
+            (
+                "build = [['make', '{port}']]",
+                vec!["`build`: unknown placeholder {port}", "only once it runs"],
+            ),
+            ("build = [[]]", vec!["`build`: a command is empty"]),
+            ("stop = { signal = 'TREM' }", vec!["`TREM` is no signal"]),
+            ("stop = { grace = '5' }", vec!["`5` is no duration"]),
+            (
+                "stop = { grce = '5s' }",
+                vec!["unknown field `grce`", "`grace`"],
+            ),
+        ] {
+            let problem = problem(extra);
+            for part in std::iter::once("daemons/x/daemon.toml").chain(parts) {
+                assert!(problem.contains(part), "{part:?} is not in: {problem}");
+            }
+        }
+    }
+
+    #[test]
+    fn ready_takes_exactly_one_probe() {
+        for ready in ["{ }", "{ unix = 'a', tcp = 'b:1' }", "{ timeout = '1s' }"] {
+            let error = parse(&MINIMAL.replace("{ unix = '{socket}' }", ready))
+                .unwrap_err()
+                .to_string();
+            assert!(
+                error.contains("exactly one of `unix`, `tcp`, `http` and `line`"),
+                "{ready}: {error}"
+            );
+        }
+        let error = parse(&MINIMAL.replace("unix = '{socket}'", "tcp = '{port}'"))
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("`ready.tcp`"), "{error}");
+    }
+
+    #[test]
+    fn daemons_are_listed_by_name_and_one_bad_manifest_is_named() {
+        let root = tempfile::tempdir().unwrap();
+        let add = |name: &str, text: &str| {
+            std::fs::create_dir_all(directory(root.path(), name)).unwrap();
+            std::fs::write(directory(root.path(), name).join(FILE_NAME), text).unwrap();
+        };
+        assert!(list(root.path()).unwrap().is_empty());
+        add("b", MINIMAL);
+        add("a", MINIMAL);
+        std::fs::create_dir(directory(root.path(), "no-manifest")).unwrap();
+        let listed: Vec<String> = list(root.path())
+            .unwrap()
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect();
+        assert_eq!(listed, ["a", "b"]);
+        add("c", "about = 1");
+        assert!(
+            list(root.path())
+                .unwrap_err()
+                .to_string()
+                .contains("daemons/c/daemon.toml")
+        );
+    }
+
+    #[test]
+    fn every_manifest_of_the_project_loads() {
+        let Ok(root) = find_root() else { return };
+        list(&root).unwrap();
+    }
+}

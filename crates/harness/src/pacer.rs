@@ -1,0 +1,324 @@
+//! Says when the next operation starts and from when it is charged, and when it is over.
+
+use std::time::Duration;
+
+use crate::clock::Clock;
+use crate::schedule::{Due, Schedule};
+
+/// The instant that an operation counts from. Times are nanoseconds of the clock that the pacer is asked with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Start {
+    /// Response time counts from here.
+    pub at: u64,
+    /// When the schedule wanted it; equal to `at` where no schedule did.
+    pub due: u64,
+    /// How late the driver was by its own fault: `None` where it was busy with an operation at the due time (then the
+    /// target is charged), or where no time was asked for.
+    pub lag: Option<u64>,
+    /// Its number in the schedule of the whole.
+    pub index: u64,
+    /// Place of its schedule among those of the pacer.
+    pub group: u16,
+}
+
+/// What a pacer says to a loop that asks without waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tick {
+    /// Start this one, and ask again.
+    Ready(Start),
+    /// Nothing before this time.
+    Wait(u64),
+    /// Nothing more.
+    Over,
+}
+
+/// What becomes of operations that can't be started when they are due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Policy {
+    /// They start as soon as they can, and the wait counts as latency.
+    #[default]
+    Queue,
+    /// Those that are more than `after` late are not started but counted, so that a stall is followed by at most
+    /// `after` worth of catching up. Bursts and workers of a closed loop are never late.
+    Drop {
+        /// The lateness that is still borne.
+        after: Duration,
+    },
+}
+
+/// Merges schedules by due time and turns what is due into starts, until the end.
+///
+/// Every operation of its schedules is, in the end, started, dropped or missed.
+#[derive(Debug)]
+pub struct Pacer {
+    lanes: Vec<Lane>,
+    /// The lane whose operation is due first.
+    head: Option<Head>,
+    /// No operation starts at or after this time.
+    end: u64,
+    /// Lateness in nanoseconds above which an operation is dropped.
+    bears: u64,
+    /// When a worker that does one thing at a time last woke from waiting for its next operation.
+    awake: Option<u64>,
+    /// The last operation of a closed-loop worker that has the pacer for itself.
+    previous: Option<Start>,
+    started: u64,
+    dropped: u64,
+    missed: u64,
+}
+
+/// A schedule, and its operation that comes next.
+#[derive(Debug)]
+struct Lane {
+    schedule: Schedule,
+    origin: u64,
+    kind: Kind,
+    due: u64,
+    index: u64,
+    done: bool,
+}
+
+/// What decides how a start is charged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// On a schedule: from the due time.
+    Paced,
+    /// All at once: from the start.
+    Burst,
+    /// The beginning of a closed-loop worker, which has a time but no claim: from the start.
+    Beginning,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Head {
+    due: u64,
+    lane: usize,
+}
+
+impl Pacer {
+    /// A pacer of `schedules`, whose times count from `origin`; nothing starts at or after `end`.
+    ///
+    /// # Panics
+    /// With more than 65,536 schedules.
+    #[must_use]
+    pub fn new(origin: u64, end: u64, schedules: Vec<Schedule>) -> Self {
+        assert!(schedules.len() <= usize::from(u16::MAX) + 1, "{} groups do not fit a u16", schedules.len());
+        let lanes = schedules.into_iter().map(|schedule| Lane::new(schedule, origin)).collect();
+        let mut pacer = Self {
+            lanes,
+            head: None,
+            end,
+            bears: u64::MAX,
+            awake: None,
+            previous: None,
+            started: 0,
+            dropped: 0,
+            missed: 0,
+        };
+        pacer.find_head();
+        pacer
+    }
+
+    /// The same with another policy than to queue.
+    #[must_use]
+    pub fn with_policy(mut self, policy: Policy) -> Self {
+        self.bears = match policy {
+            Policy::Queue => u64::MAX,
+            Policy::Drop { after } => u64::try_from(after.as_nanos()).unwrap_or(u64::MAX),
+        };
+        self
+    }
+
+    /// The next operation that is due by `now`, for a loop that serves many connections: it never waits.
+    ///
+    /// Such a loop is never excused. What a schedule asked for is charged from its due time, and the lateness shows as
+    /// `lag` besides. A burst is charged from `now`; so is the beginning of a closed-loop worker, whose later
+    /// operations come from [`again`](Self::again).
+    pub fn poll(&mut self, now: u64) -> Tick {
+        match self.take(now) {
+            Taken::Due(due) => Tick::Ready(self.count(due.charged_to_loop(now))),
+            Taken::Wait(due) => Tick::Wait(due),
+            Taken::Over => Tick::Over,
+        }
+    }
+
+    /// The operation of a closed-loop worker that follows its `previous` one, at once. `None` if it has done all of
+    /// its own, if it is over, or if `previous` was not of a closed loop.
+    pub fn again(&mut self, previous: Start, now: u64) -> Option<Start> {
+        if now >= self.end {
+            return None;
+        }
+        let index = self.lanes.get(usize::from(previous.group))?.schedule.following(previous.index)?;
+        Some(self.count(Start { at: now, due: now, lag: None, index, group: previous.group }))
+    }
+
+    /// Waits until the next operation is due, for a worker that does one thing at a time. `None` if there is none
+    /// before the end; it does not wait for the end itself.
+    ///
+    /// A worker that comes here after the due time was busy, and is charged from then. A worker that was waiting here
+    /// is charged from when it woke: how late that was is the driver's `lag`, for all operations that came due in
+    /// its sleep. In a closed loop, the worker's next operation starts at once.
+    ///
+    /// Cancel-safe: an operation is taken in the moment that it is returned.
+    pub async fn next(&mut self, clock: &mut Clock) -> Option<Start> {
+        if let Some(previous) = self.previous.take() {
+            self.previous = self.again(previous, clock.now());
+            if self.previous.is_some() {
+                return self.previous;
+            }
+        }
+        loop {
+            let now = clock.now();
+            match self.take(now) {
+                Taken::Due(due) => {
+                    let start = self.count(due.charged_to_worker(now, self.awake));
+                    self.previous = (due.kind != Kind::Paced).then_some(start);
+                    return Some(start);
+                }
+                Taken::Wait(due) => {
+                    clock.sleep_until(due).await;
+                    self.awake = Some(clock.now());
+                }
+                Taken::Over => return None,
+            }
+        }
+    }
+
+    /// Brings the end forward, as an interruption does. A later end than the present one changes nothing.
+    pub fn stop_at(&mut self, end: u64) {
+        self.end = self.end.min(end);
+    }
+
+    /// Whether no operation starts at `now` or later.
+    #[must_use]
+    pub fn over(&self, now: u64) -> bool {
+        let closed = self.previous.is_some_and(|previous| self.following(previous).is_some());
+        now >= self.end || (!closed && self.head.is_none_or(|head| head.due >= self.end))
+    }
+
+    /// Operations that were due before `now` and before the end, and never started. They will not be started any more:
+    /// ask at the end of a run. Gives the sum when asked again.
+    pub fn missed(&mut self, now: u64) -> u64 {
+        let until = now.min(self.end);
+        while let Some(head) = self.head.filter(|head| head.due < until) {
+            self.missed += 1;
+            self.advance(head);
+        }
+        self.missed
+    }
+
+    /// Operations started so far.
+    #[must_use]
+    pub fn started(&self) -> u64 {
+        self.started
+    }
+
+    /// Operations so far that were too late to be started.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    fn take(&mut self, now: u64) -> Taken {
+        if now >= self.end {
+            return Taken::Over;
+        }
+        while let Some(head) = self.head.filter(|head| head.due < self.end) {
+            if head.due > now {
+                return Taken::Wait(head.due);
+            }
+            let lane = &self.lanes[head.lane];
+            let due = Arrived { due: head.due, index: lane.index, group: head.lane as u16, kind: lane.kind };
+            self.advance(head);
+            if due.kind != Kind::Paced || now - due.due <= self.bears {
+                return Taken::Due(due);
+            }
+            self.dropped += 1;
+        }
+        Taken::Over
+    }
+
+    fn count(&mut self, start: Start) -> Start {
+        self.started += 1;
+        start
+    }
+
+    fn following(&self, previous: Start) -> Option<u64> {
+        self.lanes.get(usize::from(previous.group))?.schedule.following(previous.index)
+    }
+
+    fn advance(&mut self, head: Head) {
+        self.lanes[head.lane].advance();
+        self.find_head();
+    }
+
+    /// Groups are few: looking at each is cheaper than keeping them in order. The first one wins a tie.
+    fn find_head(&mut self) {
+        let waiting = self.lanes.iter().enumerate().filter(|(_, lane)| !lane.done);
+        self.head = waiting.map(|(place, lane)| Head { due: lane.due, lane: place }).min_by_key(|head| head.due);
+    }
+}
+
+impl Lane {
+    fn new(schedule: Schedule, origin: u64) -> Self {
+        let kind = match (schedule.is_burst(), schedule.is_closed()) {
+            (true, _) => Kind::Burst,
+            (false, true) => Kind::Beginning,
+            (false, false) => Kind::Paced,
+        };
+        let mut lane = Self { schedule, origin, kind, due: 0, index: 0, done: false };
+        lane.advance();
+        lane
+    }
+
+    fn advance(&mut self) {
+        match self.schedule.next() {
+            Some(Due { at, index }) => {
+                self.due = self.origin.saturating_add(at);
+                self.index = index;
+            }
+            None => self.done = true,
+        }
+    }
+}
+
+/// What a pacer has for a given time.
+enum Taken {
+    Due(Arrived),
+    Wait(u64),
+    Over,
+}
+
+/// An operation whose time has come.
+#[derive(Clone, Copy)]
+struct Arrived {
+    due: u64,
+    index: u64,
+    group: u16,
+    kind: Kind,
+}
+
+impl Arrived {
+    fn charged_to_loop(self, now: u64) -> Start {
+        match self.kind {
+            Kind::Paced => self.start(self.due, Some(now - self.due)),
+            Kind::Beginning => self.start(now, Some(now - self.due)),
+            Kind::Burst => self.start(now, None),
+        }
+    }
+
+    /// `awake` is when the worker last woke: what was due by then came due in its sleep, since what was due before it
+    /// went to sleep had started by then.
+    fn charged_to_worker(self, now: u64, awake: Option<u64>) -> Start {
+        let lag = awake.and_then(|awake| awake.checked_sub(self.due));
+        match self.kind {
+            Kind::Paced => self.start(self.due + lag.unwrap_or(0), lag),
+            Kind::Beginning => self.start(now, lag),
+            Kind::Burst => self.start(now, None),
+        }
+    }
+
+    fn start(self, at: u64, lag: Option<u64>) -> Start {
+        Start { at, due: self.due, lag, index: self.index, group: self.group }
+    }
+}

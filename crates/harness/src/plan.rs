@@ -1,0 +1,314 @@
+//! What to do: built from flags or a TOML file, validated before anything starts, stored whole in the result.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::duration;
+use crate::schedule::{Arrival, Schedule, Share, Stage};
+
+/// What load to put on what. `D` holds the driver's own settings.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan<D> {
+    /// Names the folder of its results.
+    pub name: String,
+    /// The daemon to launch, by the name of its manifest; absent where the driver's settings name a running one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub daemon: Option<String>,
+    /// Environment of the daemon, beside what its manifest sets.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub daemon_env: BTreeMap<String, String>,
+    /// When what is measured.
+    pub timeline: Timeline,
+    /// Who does what.
+    pub groups: Vec<Group>,
+    /// Seed of everything drawn.
+    #[serde(default)]
+    pub seed: u64,
+    /// The driver's own settings.
+    pub driver: D,
+}
+
+/// The phases of a run. A sample counts if its operation starts inside `measure`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Timeline {
+    /// Load that is put on and not counted.
+    #[serde(default, with = "duration")]
+    pub warmup: Duration,
+    /// Load that is counted.
+    #[serde(with = "duration")]
+    pub measure: Duration,
+    /// How long what is open may take to finish.
+    #[serde(with = "duration")]
+    pub drain: Duration,
+}
+
+/// Workers that do the same.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    /// Its name.
+    pub name: String,
+    /// Clients. Without a rate, each begins at its place in the ramp and does `ops` operations one after the other.
+    #[serde(default)]
+    pub workers: u64,
+    /// Time over which the workers begin, or the rate rises from 0.
+    #[serde(default, with = "duration")]
+    pub ramp: Duration,
+    /// Operations per second, whatever the daemon does (open loop).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
+    /// How open-loop starts are spread.
+    #[serde(default)]
+    pub arrival: Arrival,
+    /// Rates to go through one after the other; replaces `rate` and `ramp`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stages: Vec<PlannedStage>,
+    /// Operations of each worker; absent: as many as fit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ops: Option<u64>,
+}
+
+/// A stage of a group: the rate goes from that of the stage before (0 at first) to `rate` within `over`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlannedStage {
+    /// Operations per second at its end.
+    pub rate: f64,
+    /// How long it takes.
+    #[serde(with = "duration")]
+    pub over: Duration,
+}
+
+/// Why a plan can't be run: which field, what is wrong and what to write instead.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {problem}")]
+pub struct Invalid {
+    /// The field, as a path in the plan or a flag.
+    pub field: String,
+    /// What is wrong, and the remedy.
+    pub problem: String,
+}
+
+impl Invalid {
+    /// An error about `field`.
+    pub fn new(field: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self { field: field.into(), problem: problem.into() }
+    }
+}
+
+/// Longest time that any phase may take: what a histogram can hold.
+const LONGEST: Duration = Duration::from_secs(3600);
+/// Highest rate that makes sense on one machine.
+const HIGHEST_RATE: f64 = 10_000_000.0;
+/// Most workers of one group.
+const MOST_WORKERS: u64 = 10_000_000;
+
+impl<D> Plan<D> {
+    /// Checks what does not depend on the driver.
+    ///
+    /// # Errors
+    /// The first field that can't be run, with the remedy.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        if self.name.is_empty() || self.name.starts_with('.') || !self.name.bytes().all(plain) {
+            return Err(Invalid::new("name", "use letters, digits, `-`, `_` and `.`: it names a folder"));
+        }
+        if self.timeline.measure.is_zero() {
+            return Err(Invalid::new("timeline.measure", "must be longer than 0: give the run a time, such as 10s"));
+        }
+        for (field, phase) in [("warmup", self.timeline.warmup), ("measure", self.timeline.measure), ("drain", self.timeline.drain)] {
+            if phase > 24 * LONGEST {
+                return Err(Invalid::new(format!("timeline.{field}"), "is longer than a day: split the run"));
+            }
+        }
+        if self.groups.is_empty() {
+            return Err(Invalid::new("groups", "is empty: add a [[groups]] with `workers` or a `rate`"));
+        }
+        self.groups.iter().enumerate().try_for_each(|(place, group)| group.validate(&format!("groups[{place}]")))
+    }
+
+    /// Seconds planned, without the drain phase.
+    #[must_use]
+    pub fn planned(&self) -> Duration {
+        self.timeline.warmup + self.timeline.measure
+    }
+
+    /// The schedules of all groups for one share of the load.
+    #[must_use]
+    pub fn schedules(&self, share: Share) -> Vec<Schedule> {
+        self.groups.iter().enumerate().map(|(place, group)| group.schedule(self, place as u64, share)).collect()
+    }
+
+    /// The load as part of a sentence: `100 workers over 10 s, once each`.
+    #[must_use]
+    pub fn load_sentence(&self) -> String {
+        self.groups.iter().map(Group::sentence).collect::<Vec<_>>().join(", and ")
+    }
+}
+
+impl Group {
+    fn validate(&self, path: &str) -> Result<(), Invalid> {
+        let rates = self.rate.iter().chain(self.stages.iter().map(|stage| &stage.rate));
+        for rate in rates {
+            if !rate.is_finite() || *rate < 0.0 || *rate > HIGHEST_RATE {
+                return Err(Invalid::new(format!("{path}.rate"), format!("{rate} is not between 0 and 10,000,000 per second")));
+            }
+        }
+        if self.rate == Some(0.0) {
+            return Err(Invalid::new(format!("{path}.rate"), "0 starts nothing: give a rate above 0, or leave it out for a closed loop"));
+        }
+        if self.rate.is_some() && !self.stages.is_empty() {
+            return Err(Invalid::new(format!("{path}.stages"), "replaces `rate`: give one of the two"));
+        }
+        let open = self.rate.is_some() || !self.stages.is_empty();
+        if !open && self.workers == 0 {
+            return Err(Invalid::new(format!("{path}.workers"), "0 workers do nothing: give at least 1, or a `rate`"));
+        }
+        if open && self.workers > 0 {
+            return Err(Invalid::new(format!("{path}.workers"), "a group with a rate starts operations at that rate: leave `workers` out"));
+        }
+        if self.workers > MOST_WORKERS {
+            return Err(Invalid::new(format!("{path}.workers"), format!("{} is more than 10,000,000: lower it", self.workers)));
+        }
+        if self.ops == Some(0) {
+            return Err(Invalid::new(format!("{path}.ops"), "0 operations do nothing: give at least 1, or leave it out"));
+        }
+        if self.ramp > LONGEST {
+            return Err(Invalid::new(format!("{path}.ramp"), "is longer than an hour: shorten it"));
+        }
+        Ok(())
+    }
+
+    fn schedule<D>(&self, plan: &Plan<D>, place: u64, share: Share) -> Schedule {
+        let seed = plan.seed.wrapping_add(place);
+        if let Some(rate) = self.rate {
+            let plateau = plan.planned().saturating_sub(self.ramp);
+            let stages = [Stage { from: 0.0, to: rate, over: self.ramp }, Stage { from: rate, to: rate, over: plateau }];
+            return Schedule::rate(&stages, self.arrival, seed, share);
+        }
+        if !self.stages.is_empty() {
+            let mut from = 0.0;
+            let stages: Vec<Stage> = self
+                .stages
+                .iter()
+                .map(|stage| {
+                    let stage = Stage { from, to: stage.rate, over: stage.over };
+                    from = stage.to;
+                    stage
+                })
+                .collect();
+            return Schedule::rate(&stages, self.arrival, seed, share);
+        }
+        match self.ops {
+            // Used once each, workers are arrivals: their starts are due whatever the daemon does.
+            Some(1) => Schedule::spread(self.workers, self.ramp, share),
+            Some(ops) => Schedule::closed(self.workers, self.ramp, share).limited(ops),
+            None => Schedule::closed(self.workers, self.ramp, share),
+        }
+    }
+
+    fn sentence(&self) -> String {
+        let ramp = |verb: &str| match self.ramp {
+            Duration::ZERO => " at once".to_owned(),
+            ramp => format!(" {verb} {}", duration::format(ramp)),
+        };
+        if let Some(rate) = self.rate {
+            let risen = if self.ramp.is_zero() { String::new() } else { ramp("reached within") };
+            return format!("{rate} starts per second ({}){risen}", self.arrival);
+        }
+        if !self.stages.is_empty() {
+            let stages: Vec<String> = self.stages.iter().map(|stage| format!("to {}/s within {}", stage.rate, duration::format(stage.over))).collect();
+            return format!("a rate going {} ({})", stages.join(", "), self.arrival);
+        }
+        let each = match self.ops {
+            Some(1) => ", once each".to_owned(),
+            Some(ops) => format!(", {ops} times each"),
+            None => String::new(),
+        };
+        format!("{} started{}{each}", self.workers, ramp("over"))
+    }
+}
+
+/// Why a plan file could not be taken.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// The file can't be read.
+    #[error("--plan {path}: {problem}: give the path of a plan, such as one of configs/")]
+    Unreadable {
+        /// The file.
+        path: String,
+        /// What the system said.
+        problem: std::io::Error,
+    },
+    /// It is no plan.
+    #[error("--plan {path}: {problem}")]
+    Malformed {
+        /// The file.
+        path: String,
+        /// What is wrong where.
+        problem: String,
+    },
+    /// `--set` names no field or gives no value.
+    #[error("--set {setting}: {problem}")]
+    Setting {
+        /// What was given.
+        setting: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A field can't be run.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+}
+
+/// Reads a plan, applies `path=value` settings to it, and checks it.
+///
+/// # Errors
+/// A file that can't be read, an unknown or missing key (named with its line), a value that can't be run.
+pub fn load<D: DeserializeOwned>(path: &Path, settings: &[String]) -> Result<Plan<D>, PlanError> {
+    let shown = path.display().to_string();
+    let malformed = |problem: String| PlanError::Malformed { path: shown.clone(), problem };
+    let text = std::fs::read_to_string(path).map_err(|problem| PlanError::Unreadable { path: shown.clone(), problem })?;
+    let plan: Plan<D> = if settings.is_empty() {
+        toml::from_str(&text).map_err(|error| malformed(error.to_string()))?
+    } else {
+        let mut table: toml::Table = toml::from_str(&text).map_err(|error| malformed(error.to_string()))?;
+        settings.iter().try_for_each(|setting| set(&mut table, setting))?;
+        let settings = settings.join(" --set ");
+        table.try_into().map_err(|error: toml::de::Error| malformed(format!("with --set {settings}: {}", error.message())))?
+    };
+    plan.validate()?;
+    Ok(plan)
+}
+
+/// Applies `path.to.key=value`; a number in the path is a place in a list. The value is TOML, or else a plain string.
+fn set(table: &mut toml::Table, setting: &str) -> Result<(), PlanError> {
+    let wrong = |problem: &str| PlanError::Setting { setting: setting.to_owned(), problem: problem.to_owned() };
+    let (path, value) = setting.split_once('=').ok_or_else(|| wrong("write it as path=value, such as timeline.measure=10s"))?;
+    let value = toml::from_str::<toml::Table>(&format!("value = {value}"))
+        .ok()
+        .and_then(|mut table| table.remove("value"))
+        .unwrap_or_else(|| toml::Value::String(value.to_owned()));
+    let mut keys = path.split('.');
+    let last = keys.next_back().filter(|key| !key.is_empty()).ok_or_else(|| wrong("names no field"))?;
+    let mut place = table;
+    while let Some(key) = keys.next() {
+        let entry = place.entry(key).or_insert_with(|| toml::Value::Table(toml::Table::new()));
+        place = match entry {
+            toml::Value::Array(list) => {
+                let index = keys.next().and_then(|index| index.parse::<usize>().ok()).ok_or_else(|| wrong("is a list: name a place in it, such as groups.0.rate"))?;
+                list.get_mut(index).and_then(toml::Value::as_table_mut).ok_or_else(|| wrong("has no entry at that place"))?
+            }
+            toml::Value::Table(table) => table,
+            _ => return Err(wrong("goes through a field that is no table")),
+        };
+    }
+    place.insert(last.to_owned(), value);
+    Ok(())
+}

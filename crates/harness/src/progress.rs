@@ -1,0 +1,72 @@
+//! The live line on stderr: on a terminal only, and not with `--quiet`.
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use measure::tally::Tally;
+use measure::units;
+
+use crate::collector::Row;
+use crate::recorder::{OK, STARTED};
+
+/// Shows how far a run is.
+#[derive(Debug)]
+pub struct Progress {
+    bar: ProgressBar,
+    started: u64,
+    ok: u64,
+    failed: u64,
+}
+
+impl Progress {
+    /// A line for a run of `planned`, hidden off a terminal or when `quiet`.
+    #[must_use]
+    pub fn new(planned: Duration, quiet: bool) -> Self {
+        let hidden = quiet || !std::io::stderr().is_terminal();
+        let target = if hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        let bar = ProgressBar::with_draw_target(Some(planned.as_secs().max(1)), target);
+        let style = ProgressStyle::with_template("{wide_bar:.dim} {pos}/{len} s  {msg}").expect("the template is well formed");
+        bar.set_style(style.progress_chars("━╸ "));
+        Self { bar, started: 0, ok: 0, failed: 0 }
+    }
+
+    /// Says what is being done before the load begins.
+    pub fn step(&self, what: &str) {
+        self.bar.set_message(what.to_owned());
+        self.bar.tick();
+    }
+
+    /// Shows one more second.
+    pub fn row(&mut self, row: &Row, response: Option<u64>) {
+        let started = row.tally.counted(STARTED);
+        self.started += started;
+        self.ok += row.tally.counted(OK);
+        self.failed += row.tally.errors.values().sum::<u64>();
+        let second = row.second + 1;
+        // A run lasts longer than its plan while the last operations drain.
+        if self.bar.length().is_some_and(|length| second > length) {
+            self.bar.set_length(second);
+        }
+        self.bar.set_position(second);
+        let p99 = response.map_or_else(|| "–".to_owned(), units::duration);
+        self.bar.set_message(format!(
+            "started {} (+{started}/s)  open {}  ok {}  failed {}  p99 {p99}",
+            units::count(self.started),
+            units::count(row.active),
+            units::count(self.ok),
+            units::count(self.failed),
+        ));
+    }
+
+    /// Takes the line away.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// The 99th percentile of a series of a row, by its name.
+#[must_use]
+pub fn p99(tally: &Tally, series: &str) -> Option<u64> {
+    tally.series().find(|(name, _)| *name == series)?.1.quantile(0.99)
+}

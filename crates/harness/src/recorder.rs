@@ -1,0 +1,176 @@
+//! Where a worker writes: cheap to clone, goes into any task of the worker's thread.
+//!
+//! A thread has one tally for the running second. When the second is over, the tally is swapped for a clean one and
+//! sent off: no lock, no atomic and no histogram work on the thread that measures.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::mpsc::Receiver;
+
+use measure::tally::{Series, Tally};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::clock;
+
+/// Nanoseconds of one row.
+pub const SECOND_NS: u64 = 1_000_000_000;
+
+/// What one thread did in one second of a run.
+#[derive(Debug)]
+pub struct Interval {
+    /// The worker thread, counted over all processes of the driver.
+    pub lane: u64,
+    /// The second since the origin of the run.
+    pub second: u64,
+    /// What was recorded.
+    pub tally: Tally,
+    /// Operations open at its end.
+    pub active: u64,
+    /// Most operations open at once during it.
+    pub active_peak: u64,
+    /// CPU time of the thread in it, nanoseconds.
+    pub cpu_ns: u64,
+    /// Whether the thread has ended, and with which error.
+    pub ended: Option<Result<(), String>>,
+}
+
+/// Where a worker writes what happened.
+#[derive(Debug, Clone)]
+pub struct Recorder(Rc<RefCell<Row>>);
+
+#[derive(Debug)]
+struct Row {
+    lane: u64,
+    origin: u64,
+    second: u64,
+    tally: Tally,
+    names: &'static [&'static str],
+    active: u64,
+    active_peak: u64,
+    cpu_mark: u64,
+    intervals: UnboundedSender<Interval>,
+    clean: Receiver<Tally>,
+}
+
+impl Recorder {
+    /// A recorder for the calling thread. Rows count from `origin` (nanoseconds of CLOCK_MONOTONIC); `clean` gives
+    /// back tallies that were sent to `intervals` and read.
+    #[must_use]
+    pub fn new(lane: u64, origin: u64, names: &'static [&'static str], intervals: UnboundedSender<Interval>, clean: Receiver<Tally>) -> Self {
+        Self(Rc::new(RefCell::new(Row {
+            lane,
+            origin,
+            second: 0,
+            tally: resident(names),
+            names,
+            active: 0,
+            active_peak: 0,
+            cpu_mark: clock::thread_cpu_ns(),
+            intervals,
+            clean,
+        })))
+    }
+
+    /// Records one value of a series, in nanoseconds.
+    pub fn value(&self, series: Series, ns: u64) {
+        self.0.borrow_mut().tally.record(series, ns);
+    }
+
+    /// Adds to a count.
+    pub fn count(&self, name: &'static str, count: u64) {
+        self.0.borrow_mut().tally.count(name, count);
+    }
+
+    /// Records how late the driver began an operation that it was free to begin, in nanoseconds.
+    pub fn lag(&self, ns: u64) {
+        self.0.borrow_mut().tally.lag.record(ns);
+    }
+
+    /// An operation begins.
+    pub fn begin(&self) {
+        let mut row = self.0.borrow_mut();
+        row.tally.count(STARTED, 1);
+        row.active += 1;
+        row.active_peak = row.active_peak.max(row.active);
+    }
+
+    /// An operation ends as it should.
+    pub fn ok(&self) {
+        self.end(|tally| tally.count(OK, 1));
+    }
+
+    /// An operation ends otherwise; kinds are disjoint.
+    pub fn error(&self, kind: &'static str) {
+        self.end(|tally| tally.error(kind));
+    }
+
+    /// An operation is left open at the end of the drain phase.
+    pub fn unfinished(&self) {
+        self.end(|tally| tally.count(UNFINISHED, 1));
+    }
+
+    fn end(&self, outcome: impl FnOnce(&mut Tally)) {
+        let mut row = self.0.borrow_mut();
+        outcome(&mut row.tally);
+        row.active = row.active.saturating_sub(1);
+    }
+
+    /// Operations open now.
+    #[must_use]
+    pub fn active(&self) -> u64 {
+        self.0.borrow().active
+    }
+
+    /// Sends off every second that is over at `now`, and returns when the running one will be.
+    pub fn tick(&self, now: u64) -> u64 {
+        let mut row = self.0.borrow_mut();
+        let running = now.saturating_sub(row.origin) / SECOND_NS;
+        if running > row.second {
+            row.send(None);
+            // Seconds in which the thread did not come by hold nothing: only the running one matters.
+            row.second = running;
+        }
+        row.origin + (row.second + 1) * SECOND_NS
+    }
+
+    /// Sends off what is left and says that the thread has ended.
+    pub fn finish(&self, ended: Result<(), String>) {
+        self.0.borrow_mut().send(Some(ended));
+    }
+}
+
+/// Count of operations begun.
+pub const STARTED: &str = "started";
+/// Count of operations that ended as they should.
+pub const OK: &str = "ok";
+/// Count of operations left open.
+pub const UNFINISHED: &str = "unfinished";
+/// Count of operations that were due and never begun.
+pub const MISSED: &str = "missed";
+
+impl Row {
+    fn send(&mut self, ended: Option<Result<(), String>>) {
+        let clean = self.clean.try_recv().unwrap_or_else(|_| Tally::new(self.names));
+        let cpu = clock::thread_cpu_ns();
+        let interval = Interval {
+            lane: self.lane,
+            second: self.second,
+            tally: std::mem::replace(&mut self.tally, clean),
+            active: self.active,
+            active_peak: self.active_peak,
+            cpu_ns: cpu - self.cpu_mark,
+            ended,
+        };
+        self.cpu_mark = cpu;
+        self.active_peak = self.active;
+        // The collector outlives the workers but for an abort of the run, when nobody asks for the row.
+        let _ = self.intervals.send(interval);
+    }
+}
+
+/// A clean tally whose pages are resident, so that no page fault falls into the measured loop.
+pub(crate) fn resident(names: &'static [&'static str]) -> Tally {
+    let mut tally = Tally::new(names);
+    tally.clear();
+    tally
+}

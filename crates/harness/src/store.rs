@@ -1,0 +1,147 @@
+//! Where results go: `<out>/<date>-<host>/<plan>/<daemon>/<level>/<n>/result.json`, and what lies beside it.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use anyhow::Context as _;
+use measure::result::RunResult;
+
+/// The folder of one run, reserved before the run begins.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    /// Reserves the next free number below `<out>/<date>-<host>/<plan>/<daemon>/<level>/`.
+    ///
+    /// # Errors
+    /// A folder that can't be created, with the flag that names another.
+    pub fn reserve(out: &Path, host: &str, plan: &str, daemon: &str, level: &str) -> anyhow::Result<Self> {
+        let date = timestamp(SystemTime::now());
+        let parent = out.join(format!("{}-{host}", &date[..10])).join(plan).join(daemon).join(level);
+        let remedy = || format!("--out {}: can't create {}: name a folder that can be written", out.display(), parent.display());
+        fs::create_dir_all(&parent).with_context(remedy)?;
+        for number in 1.. {
+            let path = parent.join(number.to_string());
+            match fs::create_dir(&path) {
+                Ok(()) => return Ok(Self { path }),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error).with_context(remedy),
+            }
+        }
+        unreachable!("there is always a next number")
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens a file in it for lines that are appended while the run lasts.
+    ///
+    /// # Errors
+    /// What the file system answers.
+    pub fn create(&self, name: &str) -> anyhow::Result<File> {
+        let path = self.path.join(name);
+        File::create(&path).with_context(|| format!("creating {}", path.display()))
+    }
+
+    /// Writes the result; returns where.
+    ///
+    /// # Errors
+    /// What the file system answers.
+    pub fn write_result(&self, result: &RunResult) -> anyhow::Result<PathBuf> {
+        let path = self.path.join("result.json");
+        write_whole(&path, serde_json::to_string(result)?.as_bytes())?;
+        Ok(path)
+    }
+
+    /// Gives the number back if nothing was written.
+    pub fn release(&self) {
+        // A folder with something in it stays, which is what is wanted.
+        let _ = fs::remove_dir(&self.path);
+    }
+}
+
+/// Writes a file so that it is there whole or not at all: to a temporary name beside it, synced, then renamed.
+///
+/// # Errors
+/// What the file system answers.
+pub fn write_whole(path: &Path, content: &[u8]) -> anyhow::Result<()> {
+    let mut temporary = path.to_path_buf().into_os_string();
+    temporary.push(format!(".{}", std::process::id()));
+    let temporary = PathBuf::from(temporary);
+    let write = || -> io::Result<()> {
+        let mut file = File::create(&temporary)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)
+    };
+    write().inspect_err(|_| drop(fs::remove_file(&temporary))).with_context(|| format!("writing {}", path.display()))
+}
+
+/// Finds out before a run whether a file can be written at its end, without touching what is there.
+///
+/// # Errors
+/// Why it can't, and what to name instead.
+pub fn probe(flag: &str, path: &Path) -> anyhow::Result<()> {
+    let remedy = || format!("{flag} {}: can't be written: name a file in a folder that exists and can be written", path.display());
+    if path.is_dir() {
+        return Err(anyhow::anyhow!("it is a folder")).with_context(remedy);
+    }
+    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let trial = folder.join(format!(".trial-{}", std::process::id()));
+    File::create(&trial).and_then(|_| fs::remove_file(&trial)).with_context(remedy)
+}
+
+/// RFC 3339 in UTC, to the millisecond.
+#[must_use]
+pub fn timestamp(time: SystemTime) -> String {
+    humantime::format_rfc3339_millis(time).to_string()
+}
+
+/// RFC 3339 of a Unix time in nanoseconds.
+#[must_use]
+pub fn timestamp_of(unix_ns: u64) -> String {
+    timestamp(SystemTime::UNIX_EPOCH + Duration::from_nanos(unix_ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_run_of_a_level_gets_the_next_number() {
+        let out = tempfile::tempdir().unwrap();
+        let first = Folder::reserve(out.path(), "host", "quick", "rust", "100").unwrap();
+        let second = Folder::reserve(out.path(), "host", "quick", "rust", "100").unwrap();
+        assert!(first.path().ends_with("quick/rust/100/1") && second.path().ends_with("quick/rust/100/2"));
+        second.release();
+        assert!(!second.path().exists());
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_written_is_named_with_the_flag() {
+        let out = tempfile::tempdir().unwrap();
+        let file = out.path().join("file");
+        fs::write(&file, "").unwrap();
+        let error = format!("{:#}", Folder::reserve(&file, "host", "p", "d", "1").unwrap_err());
+        assert!(error.contains("--out") && error.contains("can be written"), "{error}");
+        let error = format!("{:#}", probe("--output", &file.join("x.json")).unwrap_err());
+        assert!(error.contains("--output") && error.contains("x.json"), "{error}");
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole() {
+        let out = tempfile::tempdir().unwrap();
+        let path = out.path().join("result.json");
+        write_whole(&path, b"old").unwrap();
+        write_whole(&path, b"new").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(fs::read_dir(out.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,132 @@
+//! The lines of `/proc/<pid>/stat` and `/proc/<pid>/status`, and the folder that they stand in.
+
+/// What `/proc/<pid>/stat` says (proc_pid_stat(5)); times in clock ticks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Stat {
+    pub(crate) pid: i32,
+    pub(crate) state: u8,
+    pub(crate) parent: i32,
+    pub(crate) group: i32,
+    pub(crate) user: u64,
+    pub(crate) system: u64,
+    pub(crate) children_user: u64,
+    pub(crate) children_system: u64,
+}
+
+impl Stat {
+    /// The program's name is in parentheses and may itself hold spaces and parentheses: fields count from the last one.
+    pub(crate) fn parse(text: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(&text[text.iter().rposition(|byte| *byte == b')')? + 1..])
+            .ok()
+            .zip(std::str::from_utf8(text.split(|byte| *byte == b' ').next()?).ok());
+        let (rest, pid) = text?;
+        let mut fields = rest.split_ascii_whitespace();
+        let state = *fields.next()?.as_bytes().first()?;
+        let parent = fields.next()?.parse().ok()?;
+        let group = fields.next()?.parse().ok()?;
+        // Field 14 of the manual page is utime, the 9th after `pgrp`.
+        let mut times = fields.skip(8).map(|field| field.parse().ok());
+        Some(Self {
+            pid: pid.parse().ok()?,
+            state,
+            parent,
+            group,
+            user: times.next()??,
+            system: times.next()??,
+            children_user: times.next()??,
+            children_system: times.next()??,
+        })
+    }
+
+    /// Dead, and only not yet waited for.
+    pub(crate) fn is_zombie(&self) -> bool {
+        matches!(self.state, b'Z' | b'X')
+    }
+}
+
+/// The value of a line such as `VmRSS:   1234 kB`, without its unit; 0 where the line is absent, as in a zombie.
+pub(crate) fn status_value(text: &[u8], key: &str) -> u64 {
+    let line = text
+        .split(|byte| *byte == b'\n')
+        .find_map(|line| line.strip_prefix(key.as_bytes())?.strip_prefix(b":"));
+    let digits = line
+        .unwrap_or_default()
+        .iter()
+        .skip_while(|byte| byte.is_ascii_whitespace())
+        .take_while(|byte| byte.is_ascii_digit());
+    digits.fold(0, |value: u64, digit| {
+        value
+            .saturating_mul(10)
+            .saturating_add(u64::from(digit - b'0'))
+    })
+}
+
+/// Every process that can be seen. One that ends meanwhile is left out.
+pub(crate) fn all() -> impl Iterator<Item = Stat> {
+    let entries = std::fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .filter_map(Result::ok);
+    let pids = entries.filter(|entry| {
+        entry
+            .file_name()
+            .as_encoded_bytes()
+            .iter()
+            .all(u8::is_ascii_digit)
+    });
+    pids.filter_map(|entry| Stat::parse(&std::fs::read(entry.path().join("stat")).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LINE: &[u8] =
+        b"4711 (a) b (c) S 12 4710 4710 0 -1 4194560 1 2 3 4 500 60 70 8 20 0 3 0 999 12345 678 18446744073709551615\n";
+
+    #[test]
+    fn fields_count_from_the_last_parenthesis() {
+        let stat = Stat::parse(LINE).unwrap();
+        assert_eq!(
+            (stat.pid, stat.state, stat.parent, stat.group),
+            (4711, b'S', 12, 4710)
+        );
+        assert_eq!(
+            (
+                stat.user,
+                stat.system,
+                stat.children_user,
+                stat.children_system
+            ),
+            (500, 60, 70, 8)
+        );
+        assert!(!stat.is_zombie());
+    }
+
+    #[test]
+    fn this_process_is_among_all_and_reads_its_own_group() {
+        let own = all()
+            .find(|stat| stat.pid == nix::unistd::Pid::this().as_raw())
+            .unwrap();
+        assert_eq!(own.group, nix::unistd::getpgrp().as_raw());
+        assert_eq!(own.parent, nix::unistd::getppid().as_raw());
+    }
+
+    #[test]
+    fn a_status_value_is_found_by_its_whole_key() {
+        let text = b"Threads:\t3\nVmRSSx:\t1 kB\nVmRSS:\t  1234 kB\nvoluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t6\n";
+        assert_eq!(status_value(text, "VmRSS"), 1234);
+        assert_eq!(status_value(text, "voluntary_ctxt_switches"), 5);
+        assert_eq!(status_value(text, "VmSize"), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_the_readers_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), cut in 0..LINE.len()) {
+            Stat::parse(&bytes);
+            Stat::parse(&LINE[..cut]);
+            status_value(&bytes, "VmRSS");
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! What tests of real processes share: waiting for a condition, and asking whether a process is alive.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Generous: on a busy machine with two cores a process may take seconds to start.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Looks again and again until the condition holds.
+///
+/// # Panics
+/// When it does not within a minute.
+pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < LIMIT, "waited a minute for this: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Whether there is such a process, a zombie not counted.
+pub(crate) fn is_alive(pid: i32) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {
+        return false;
+    };
+    stat.rsplit(')')
+        .next()
+        .is_some_and(|rest| !rest.trim_start().starts_with(['Z', 'X']))
+}
+
+/// The process ids that a script has written to a file, once there are as many as wanted.
+pub(crate) fn wait_for_pids(file: &std::path::Path, count: usize) -> Vec<i32> {
+    let mut pids = Vec::new();
+    wait_until("the script writes the ids of its processes", || {
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        // A line without its end may be half a number.
+        pids = text
+            .split_inclusive('\n')
+            .filter_map(|line| line.strip_suffix('\n')?.trim().parse().ok())
+            .collect();
+        pids.len() >= count
+    });
+    pids
+}

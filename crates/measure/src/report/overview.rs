@@ -1,0 +1,51 @@
+//! Several results beside each other, before each is shown on its own.
+
+use super::page::{self, Block, Table};
+use crate::result::RunResult;
+use crate::units;
+
+/// Two tables: what became of each run and what it cost, and the p99 of each series. Nothing for one result.
+pub(super) fn of(results: &[RunResult]) -> Vec<Block> {
+    if results.len() < 2 {
+        return Vec::new();
+    }
+    let mut blocks = vec![Block::Title(format!("{} results", results.len())), Block::Table(outcomes(results))];
+    let p99 = p99(results);
+    if p99.head.len() > 1 {
+        blocks.extend([Block::Heading("p99 of each"), Block::Table(p99)]);
+    }
+    blocks
+}
+
+fn outcomes(results: &[RunResult]) -> Table {
+    let head = ["daemon", "verdict", "started", "success", "peak active", "daemon RSS peak", "daemon CPU per op"];
+    let row = |result: &RunResult| {
+        let daemon = result.usage.daemon.as_ref();
+        vec![
+            page::plain(&result.daemon.name),
+            result.verdict.to_string(),
+            units::count(result.operations.started),
+            page::success(result),
+            units::count(result.operations.peak_active),
+            daemon.map_or(page::NONE.to_owned(), |usage| units::bytes(page::kib(usage.rss_peak_kb))),
+            daemon.map_or(page::NONE.to_owned(), |usage| page::cpu_per_finished(usage, result)),
+        ]
+    };
+    Table { head: head.map(str::to_owned).into(), rows: results.iter().map(row).collect(), apart: Vec::new() }
+}
+
+/// One column per series that any of the results has.
+fn p99(results: &[RunResult]) -> Table {
+    let mut names: Vec<&str> = Vec::new();
+    for series in results.iter().flat_map(|result| &result.series) {
+        if !names.contains(&series.name.as_str()) {
+            names.push(&series.name);
+        }
+    }
+    let cell = |result: &RunResult, name: &str| result.series(name).map_or(page::NONE.to_owned(), |series| units::duration(series.p99_ns));
+    let row = |result: &RunResult| {
+        [page::plain(&result.daemon.name)].into_iter().chain(names.iter().map(|name| cell(result, name))).collect()
+    };
+    let head = ["daemon".to_owned()].into_iter().chain(names.iter().map(|name| page::plain(name))).collect();
+    Table { head, rows: results.iter().map(row).collect(), apart: Vec::new() }
+}

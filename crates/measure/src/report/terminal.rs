@@ -1,0 +1,103 @@
+//! For a person at a terminal: the verdict first, then tables and small pictures in at most 100 columns of plain text.
+
+use comfy_table::{CellAlignment, Table as Grid, presets};
+
+use super::page::{Block, Table};
+use super::{Error, overview, page};
+use crate::result::RunResult;
+use crate::warning::Warning;
+
+/// Sentences are broken before this column.
+const WIDTH: usize = 96;
+
+/// The results one after the other; several have an overview first.
+///
+/// # Errors
+/// A stored histogram that can't be decoded.
+pub fn render(results: &[RunResult]) -> Result<String, Error> {
+    let mut text = String::new();
+    for block in overview::of(results) {
+        text.push_str(&render_block(&block));
+    }
+    for result in results {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        for block in page::of(result)? {
+            text.push_str(&render_block(&block));
+        }
+    }
+    Ok(text)
+}
+
+fn render_block(block: &Block) -> String {
+    match block {
+        Block::Title(title) => format!("{title}\n"),
+        Block::Heading(heading) => format!("\n{heading}\n"),
+        Block::Facts(facts) => facts.iter().map(|(label, text)| labelled(label, text)).collect(),
+        Block::Table(table) => grid(table),
+        Block::Picture(lines) => lines.iter().map(|line| format!("  {line}\n")).collect(),
+        Block::Warnings(warnings) => warnings.iter().map(warning).collect(),
+    }
+}
+
+fn warning(warning: &Warning) -> String {
+    let hint = labelled("", &format!("→ {}", warning.hint));
+    labelled(page::severity(warning.severity), &warning.message) + &hint
+}
+
+/// A label and its text, broken into lines that stand under each other.
+fn labelled(label: &str, text: &str) -> String {
+    const INDENT: usize = 12;
+    let mut written = String::new();
+    let lines = text.lines().flat_map(|line| broken(line, WIDTH - INDENT));
+    for (place, line) in lines.enumerate() {
+        let label = if place == 0 { label } else { "" };
+        written.push_str(format!("  {label:<10}{line}").trim_end());
+        written.push('\n');
+    }
+    written
+}
+
+/// A line broken at blanks; a word that is too long keeps a line of its own, whole.
+fn broken(line: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in line.split_whitespace() {
+        let open = lines.last_mut().expect("there is always a line");
+        let length = open.chars().count();
+        if length > 0 && length + 1 + word.chars().count() > width {
+            lines.push(word.to_owned());
+        } else {
+            if length > 0 {
+                open.push(' ');
+            }
+            open.push_str(word);
+        }
+    }
+    lines
+}
+
+/// Columns of figures stand to the right, rows apart below an empty one.
+fn grid(table: &Table) -> String {
+    let mut grid = Grid::new();
+    grid.load_style(presets::NOTHING).set_header(table.head.clone()).add_rows(table.rows.clone());
+    if !table.apart.is_empty() && !table.rows.is_empty() {
+        grid.add_row(vec![""]);
+    }
+    grid.add_rows(table.apart.clone());
+    for column in grid.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    grid.lines().map(|line| format!(" {}", line).trim_end().to_owned() + "\n").collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_sentence_is_broken_at_blanks_and_a_long_word_is_kept() {
+        assert_eq!(broken("one two three", 7), ["one two", "three"]);
+        assert_eq!(broken("at /a/very/long/path now", 6), ["at", "/a/very/long/path", "now"]);
+    }
+}

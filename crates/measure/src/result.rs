@@ -1,0 +1,255 @@
+//! Everything known about one run of one plan against one daemon: the only thing stored, and what every report reads.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::machine::Machine;
+use crate::tally::{Counts, DecodeError, Distribution};
+use crate::usage::UsageSummary;
+use crate::warning::{Verdict, Warning};
+
+/// The version of the result format that this crate writes.
+pub const SCHEMA: u32 = 1;
+
+/// One run of one plan against one daemon.
+///
+/// Operations add up: `operations.started = operations.ok + Σ errors + operations.unfinished`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RunResult {
+    /// Version of this format; a changed field is a new number.
+    pub schema: u32,
+    /// Unique name of the run.
+    pub run_id: String,
+    /// The driver that made it.
+    pub driver: String,
+    /// When the load began, RFC 3339 in UTC.
+    pub started_at: String,
+    /// From the first start to the end of the drain phase, seconds.
+    pub wall_s: f64,
+    /// The resolved plan, whole.
+    pub plan: serde_json::Value,
+    /// The plan as a sentence.
+    pub plan_sentence: String,
+    /// What was driven.
+    pub daemon: DaemonInfo,
+    /// Where.
+    pub machine: Machine,
+    /// Processes of the driver.
+    pub processes: u64,
+    /// Worker threads of the driver, over all its processes.
+    pub threads: u64,
+    /// Whether the figures may be believed: the gravest of `warnings`.
+    pub verdict: Verdict,
+    /// Reasons to doubt them.
+    pub warnings: Vec<Warning>,
+    /// What became of the operations.
+    pub operations: Operations,
+    /// What else was counted, by name.
+    pub counts: BTreeMap<String, u64>,
+    /// Failed operations by kind; kinds are disjoint.
+    pub errors: BTreeMap<String, u64>,
+    /// The measured series, in the driver's order, without the empty ones.
+    pub series: Vec<SeriesResult>,
+    /// How late the driver began operations that it was free to begin.
+    pub lag: Option<SeriesResult>,
+    /// One row per second.
+    pub seconds: Vec<Second>,
+    /// What daemon and driver cost.
+    pub usage: Usage,
+}
+
+/// What became of the operations of a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Operations {
+    /// Operations begun.
+    pub started: u64,
+    /// Operations that ended as they should.
+    pub ok: u64,
+    /// Operations that ended otherwise: the sum of `errors`.
+    pub failed: u64,
+    /// Operations still open when the drain phase ended.
+    pub unfinished: u64,
+    /// Operations that were due and never begun.
+    pub missed: u64,
+    /// Most operations open at once, as the driver saw it. With several workers the sum of the peaks of each, taken
+    /// second by second: an upper bound.
+    pub peak_active: u64,
+}
+
+impl Operations {
+    /// Whether every operation that was begun is accounted for.
+    #[must_use]
+    pub fn add_up(&self) -> bool {
+        self.started == self.ok + self.failed + self.unfinished
+    }
+}
+
+/// The subject of a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DaemonInfo {
+    /// Its name: that of its manifest, or `external` for one that was already running.
+    pub name: String,
+    /// Its manifest's one line.
+    pub about: Option<String>,
+    /// Its version, as it prints it.
+    pub version: Option<String>,
+    /// The socket or address that was driven.
+    pub target: String,
+}
+
+/// What daemon and driver cost over the run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Usage {
+    /// The daemon's process tree; absent where it is not on this machine or not ours to look at.
+    pub daemon: Option<UsageSummary>,
+    /// The driver's process tree, without the daemon.
+    pub driver: Option<UsageSummary>,
+}
+
+/// One series over the whole run. Times are in nanoseconds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SeriesResult {
+    /// The driver's name for it.
+    pub name: String,
+    /// Values recorded.
+    pub count: u64,
+    /// Smallest value.
+    pub min_ns: u64,
+    /// Arithmetic mean.
+    pub mean_ns: f64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 90th percentile.
+    pub p90_ns: u64,
+    /// 95th percentile.
+    pub p95_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+    /// 99.9th percentile.
+    pub p999_ns: u64,
+    /// Largest value.
+    pub max_ns: u64,
+    /// Values outside 1 ns to 1 h, recorded at the bound.
+    pub clamped: u64,
+    /// The histogram, lossless: HdrHistogram V2 + deflate in base64.
+    pub histogram: String,
+}
+
+impl SeriesResult {
+    /// The figures of a distribution, or `None` for an empty one.
+    #[must_use]
+    pub fn of(name: &str, values: &Distribution) -> Option<Self> {
+        let at = |quantile| values.quantile(quantile);
+        Some(Self {
+            name: name.to_owned(),
+            count: values.len(),
+            min_ns: at(0.0)?,
+            mean_ns: values.histogram().mean(),
+            p50_ns: at(0.5)?,
+            p90_ns: at(0.9)?,
+            p95_ns: at(0.95)?,
+            p99_ns: at(0.99)?,
+            p999_ns: at(0.999)?,
+            max_ns: at(1.0)?,
+            clamped: values.clamped(),
+            histogram: values.encode(),
+        })
+    }
+
+    /// The distribution itself, for any other percentile and for merging.
+    ///
+    /// # Errors
+    /// A stored histogram that can't be decoded.
+    pub fn distribution(&self) -> Result<Distribution, DecodeError> {
+        Distribution::decode(&self.histogram, self.clamped)
+    }
+}
+
+/// One second of a run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Second {
+    /// The second since the first start: row 0 covers 0 to 1 s.
+    pub second: u64,
+    /// Operations open at its end.
+    pub active: u64,
+    /// Most operations open at once during it.
+    pub active_peak: u64,
+    /// What was counted in it, by name.
+    pub counts: BTreeMap<String, u64>,
+    /// Operations that failed in it, by kind.
+    pub errors: BTreeMap<String, u64>,
+    /// The series of this second, with their histograms, without the empty ones.
+    pub series: Vec<SecondSeries>,
+}
+
+/// One series over one second.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SecondSeries {
+    /// The driver's name for it.
+    pub name: String,
+    /// Values recorded.
+    pub count: u64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+    /// Largest value.
+    pub max_ns: u64,
+    /// Values outside 1 ns to 1 h, recorded at the bound.
+    pub clamped: u64,
+    /// The histogram, lossless: HdrHistogram V2 + deflate in base64.
+    pub histogram: String,
+}
+
+impl SecondSeries {
+    /// The figures of a distribution, or `None` for an empty one.
+    #[must_use]
+    pub fn of(name: &str, values: &Distribution) -> Option<Self> {
+        Some(Self {
+            name: name.to_owned(),
+            count: values.len(),
+            p50_ns: values.quantile(0.5)?,
+            p99_ns: values.quantile(0.99)?,
+            max_ns: values.quantile(1.0)?,
+            clamped: values.clamped(),
+            histogram: values.encode(),
+        })
+    }
+}
+
+impl RunResult {
+    /// A series by name.
+    #[must_use]
+    pub fn series(&self, name: &str) -> Option<&SeriesResult> {
+        self.series.iter().find(|series| series.name == name)
+    }
+
+    /// A count by name, 0 where nothing was counted.
+    #[must_use]
+    pub fn count(&self, name: &str) -> u64 {
+        self.counts.get(name).copied().unwrap_or(0)
+    }
+
+    /// The share of started operations that ended as they should, in percent; `None` where none was started.
+    #[must_use]
+    pub fn success_pct(&self) -> Option<f64> {
+        let Operations { started, ok, .. } = self.operations;
+        (started > 0).then(|| 100.0 * ok as f64 / started as f64)
+    }
+}
+
+/// Counts with owned names, as a result keeps them.
+#[must_use]
+pub fn owned(counts: &Counts) -> BTreeMap<String, u64> {
+    counts.iter().map(|(name, count)| (name.clone().into_owned(), *count)).collect()
+}
+
+/// The JSON Schema of [`RunResult`], pretty-printed.
+#[must_use]
+pub fn schema() -> String {
+    let mut text = serde_json::to_string_pretty(&schemars::schema_for!(RunResult)).expect("a schema is plain JSON");
+    text.push('\n');
+    text
+}

@@ -1,0 +1,96 @@
+//! What a process tree costs: one sample a second, and the summary of a run.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One look at a process tree, summed over its processes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Sample {
+    /// Unix time in nanoseconds.
+    pub unix_ns: u64,
+    /// Resident memory, KiB.
+    pub rss_kb: u64,
+    /// Proportional share of resident memory, KiB; absent where reading it is too dear.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub pss_kb: Option<u64>,
+    /// Virtual memory, KiB.
+    pub vsz_kb: u64,
+    /// Threads.
+    pub threads: u64,
+    /// Open file descriptors.
+    pub fds: u64,
+    /// User CPU time since the start of the processes, clock ticks.
+    pub utime_ticks: u64,
+    /// System CPU time since the start of the processes, clock ticks.
+    pub stime_ticks: u64,
+    /// CPU use since the sample before, in percent of one core.
+    pub cpu_pct: f64,
+    /// Voluntary context switches since the start of the processes.
+    pub voluntary_switches: u64,
+    /// Involuntary context switches since the start of the processes.
+    pub involuntary_switches: u64,
+    /// Processes in the tree.
+    pub processes: u64,
+}
+
+/// What a process tree cost over a run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct UsageSummary {
+    /// Samples taken.
+    pub samples: u64,
+    /// Resident memory before the load, KiB.
+    pub rss_baseline_kb: u64,
+    /// Largest resident memory seen, KiB.
+    pub rss_peak_kb: u64,
+    /// CPU seconds spent from the first to the last sample, user.
+    pub user_s: f64,
+    /// CPU seconds spent from the first to the last sample, system.
+    pub system_s: f64,
+    /// CPU use over the run, in percent of one core.
+    pub cpu_avg_pct: f64,
+    /// Largest CPU use of one sample, in percent of one core.
+    pub cpu_peak_pct: f64,
+    /// Most threads seen.
+    pub threads_peak: u64,
+    /// Most open file descriptors seen.
+    pub fds_peak: u64,
+    /// Voluntary context switches during the run.
+    pub voluntary_switches: u64,
+    /// Involuntary context switches during the run.
+    pub involuntary_switches: u64,
+    /// Most processes seen at once.
+    pub processes_peak: u64,
+    /// Largest value of each gauge or counter that the process published, by metric name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub gauges_peak: BTreeMap<String, f64>,
+}
+
+impl UsageSummary {
+    /// Sums up samples in the order of time; `ticks_per_s` is the kernel's clock tick rate (100 on Linux).
+    #[must_use]
+    pub fn of(samples: &[Sample], ticks_per_s: u64) -> Self {
+        let (Some(first), Some(last)) = (samples.first(), samples.last()) else { return Self::default() };
+        let seconds = |from: u64, to: u64| to.saturating_sub(from) as f64 / ticks_per_s as f64;
+        let user_s = seconds(first.utime_ticks, last.utime_ticks);
+        let system_s = seconds(first.stime_ticks, last.stime_ticks);
+        let wall_s = last.unix_ns.saturating_sub(first.unix_ns) as f64 / 1e9;
+        let peak = |of: fn(&Sample) -> u64| samples.iter().map(of).max().unwrap_or(0);
+        Self {
+            samples: samples.len() as u64,
+            rss_baseline_kb: first.rss_kb,
+            rss_peak_kb: peak(|sample| sample.rss_kb),
+            user_s,
+            system_s,
+            cpu_avg_pct: if wall_s > 0.0 { 100.0 * (user_s + system_s) / wall_s } else { 0.0 },
+            cpu_peak_pct: samples.iter().map(|sample| sample.cpu_pct).fold(0.0, f64::max),
+            threads_peak: peak(|sample| sample.threads),
+            fds_peak: peak(|sample| sample.fds),
+            voluntary_switches: last.voluntary_switches.saturating_sub(first.voluntary_switches),
+            involuntary_switches: last.involuntary_switches.saturating_sub(first.involuntary_switches),
+            processes_peak: peak(|sample| sample.processes),
+            gauges_peak: BTreeMap::new(),
+        }
+    }
+}

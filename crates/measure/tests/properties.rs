@@ -1,0 +1,146 @@
+//! What must hold for any values: merging is exact, and what is written is read back.
+
+use measure::tally::{Distribution, HIGHEST_NS, LOWEST_NS, PackedTally, Series, Tally};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+const NAMES: &[&str] = &["handoff", "first_byte", "never"];
+const COUNTS: [&str; 3] = ["bytes", "events", "started"];
+const ERRORS: [&str; 2] = ["reset", "timeout"];
+
+/// What a worker may do to a tally.
+#[derive(Debug, Clone)]
+enum Step {
+    Record(usize, u64),
+    Lag(u64),
+    Count(usize, u64),
+    Error(usize),
+}
+
+/// Values of any size: each bit length is as likely as any other.
+fn value() -> impl Strategy<Value = u64> {
+    (0..64_u32, any::<u64>()).prop_map(|(shift, bits)| bits >> shift)
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        4 => (0..2_usize, value()).prop_map(|(series, ns)| Step::Record(series, ns)),
+        1 => value().prop_map(Step::Lag),
+        1 => (0..COUNTS.len(), 0..1_u64 << 40).prop_map(|(name, count)| Step::Count(name, count)),
+        1 => (0..ERRORS.len()).prop_map(Step::Error),
+    ];
+    vec(step, 0..60)
+}
+
+fn tally(steps: &[Step]) -> Tally {
+    let mut tally = Tally::new(NAMES);
+    for step in steps {
+        match *step {
+            Step::Record(series, ns) => tally.record(Series(series), ns),
+            Step::Lag(ns) => tally.lag.record(ns),
+            Step::Count(name, count) => tally.count(COUNTS[name], count),
+            Step::Error(kind) => tally.error(ERRORS[kind]),
+        }
+    }
+    tally
+}
+
+fn merged(mut one: Tally, other: &Tally) -> Tally {
+    one.merge(other);
+    one
+}
+
+fn distribution(values: &[u64]) -> Distribution {
+    let mut distribution = Distribution::default();
+    values.iter().for_each(|value| distribution.record(*value));
+    distribution
+}
+
+proptest! {
+    // A tally is a megabyte of histograms: fewer cases than the default, of more steps.
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn merging_shards_is_the_same_as_recording_all_in_one(one in steps(), other in steps()) {
+        let whole = tally(&[&one[..], &other].concat());
+        prop_assert_eq!(merged(tally(&one), &tally(&other)), whole);
+    }
+
+    #[test]
+    fn merging_commutes_and_associates(one in steps(), two in steps(), three in steps()) {
+        let [one, two, three] = [tally(&one), tally(&two), tally(&three)];
+        prop_assert_eq!(merged(one.clone(), &two), merged(two.clone(), &one));
+        prop_assert_eq!(merged(merged(one.clone(), &two), &three), merged(one, &merged(two, &three)));
+    }
+
+    #[test]
+    fn an_empty_tally_changes_nothing(steps in steps()) {
+        prop_assert_eq!(merged(tally(&steps), &Tally::new(NAMES)), tally(&steps));
+        prop_assert_eq!(merged(Tally::new(NAMES), &tally(&steps)), tally(&steps));
+    }
+
+    #[test]
+    fn a_packed_tally_is_read_back_whole_through_json(steps in steps()) {
+        let tally = tally(&steps);
+        let text = serde_json::to_string(&tally.pack()).unwrap();
+        let packed: PackedTally = serde_json::from_str(&text).unwrap();
+        prop_assert_eq!(Tally::unpack(NAMES, &packed).unwrap(), tally);
+    }
+
+    #[test]
+    fn a_cleared_tally_is_a_new_one(steps in steps()) {
+        let mut tally = tally(&steps);
+        tally.clear();
+        prop_assert!(tally.is_empty());
+        prop_assert_eq!(tally, Tally::new(NAMES));
+    }
+
+    #[test]
+    fn an_encoded_distribution_is_read_back_whole(values in vec(value(), 0..200)) {
+        let distribution = distribution(&values);
+        prop_assert_eq!(Distribution::decode(&distribution.encode(), distribution.clamped()).unwrap(), distribution);
+    }
+
+    #[test]
+    fn every_value_out_of_range_is_counted_as_clamped_and_still_recorded(values in vec(value(), 0..200)) {
+        let outside = values.iter().filter(|value| !(LOWEST_NS..=HIGHEST_NS).contains(*value)).count() as u64;
+        let distribution = distribution(&values);
+        prop_assert_eq!(distribution.clamped(), outside);
+        prop_assert_eq!(distribution.len(), values.len() as u64);
+    }
+
+    #[test]
+    fn quantiles_of_merged_shards_are_those_of_all_values(values in vec(1..HIGHEST_NS, 1..200), shards in 1..7_usize, quantile in 0.0..=1.0) {
+        let mut whole = Distribution::default();
+        for shard in values.chunks(values.len().div_ceil(shards)) {
+            whole.merge(&distribution(shard));
+        }
+        let found = whole.quantile(quantile).unwrap();
+        prop_assert_eq!(found, distribution(&values).quantile(quantile).unwrap());
+        prop_assert!(near(found, &values, quantile), "{found} at {quantile} of {values:?}");
+    }
+
+    #[test]
+    fn text_that_is_no_histogram_is_an_error(text in "[A-Za-z0-9+/=]{0,80}") {
+        prop_assert!(Distribution::decode(&text, 0).is_err());
+    }
+
+    #[test]
+    fn a_damaged_histogram_is_no_reason_to_panic(values in vec(value(), 1..50), place in any::<prop::sample::Index>(), letter in "[A-Za-z0-9+/]") {
+        let mut text = distribution(&values).encode();
+        let at = place.index(text.len());
+        text.replace_range(at..=at, &letter);
+        let _ = Distribution::decode(&text, 0);
+    }
+}
+
+/// Whether `found` is within 0.1 % of the value that stands at `quantile`, found by sorting.
+fn near(found: u64, values: &[u64], quantile: f64) -> bool {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable();
+    // At a rank that is a whole number, rounding decides which of two neighbours is meant.
+    let rank = quantile * sorted.len() as f64;
+    let at = |rank: f64| sorted[(rank.max(1.0) as usize - 1).min(sorted.len() - 1)];
+    let close = |value: u64| found.abs_diff(value) as f64 <= value as f64 / 1_000.0 + 1.0;
+    close(at(rank.ceil())) || close(at((rank - 1e-6).ceil())) || close(at((rank + 1e-6).ceil()))
+}

@@ -1,0 +1,349 @@
+//! Every report of a result made by hand.
+
+#[path = "example/result.rs"]
+mod example;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
+use insta::assert_snapshot;
+use measure::report::{Error, FORMATS, csv, hlog, json, markdown, terminal};
+use measure::result::RunResult;
+use measure::tally::{DecodeError, Distribution};
+use measure::warning::{Verdict, Warning};
+
+/// The example and one of another daemon.
+fn two() -> [RunResult; 2] {
+    let mut other = example::full();
+    other.daemon.name = "go-streaming".to_owned();
+    other.run_id = "20260131-120500-91c2".to_owned();
+    [example::full(), other]
+}
+
+#[test]
+fn the_terminal_shows_the_verdict_first_and_everything_in_plain_text() {
+    assert_snapshot!(terminal::render(&[example::full()]).unwrap(), @r#"
+    SUSPECT: fdpass-gen against rust-streaming
+      suspect   2 operations were still open when the run ended
+      plan      1,000 streams, begun evenly over 2.5 s, each of 18 events 5 ms apart; a stream may
+                take 120 s, the drain phase 10 s
+      daemon    rust-streaming, streaming-daemon 0.1.0, Tokio, streams due at one tick share a
+                timer, at /tmp/drover/streaming.sock
+      machine   bench-1, Debian GNU/Linux 12 (bookworm), kernel 6.1.0-28-amd64, 2 × AMD EPYC 7763,
+                8.00 GiB memory, virtualised (kvm), 20,000 open files allowed, load 0.08 before the
+                start, 0.1 % stolen, source 2562a1f0c4d5 with changes
+      driver    fdpass-gen 0.1.0, 1 process, 2 worker threads, release build
+      run       2026-01-31T12:00:00.250Z, 3.12 s from the first start to the end,
+                20260131-120000-7f3a
+
+    operations
+                  started   ok  failed  unfinished  missed  peak active  success
+      operations    1,000  995       3           2       0           84  99.50 %
+      failed    rejected 2, reset 1
+      counted   bytes 1.16 MiB, events 17,910
+
+    latency
+      series      count      p50      p90      p99    p99.9      max
+      handoff       995  14.8 µs  21.2 µs  22.8 µs  23.0 µs  23.0 µs
+      first_byte    995   169 µs   334 µs   375 µs   381 µs   381 µs
+      stream        995  87.0 ms  89.2 ms  89.8 ms  89.8 ms  89.8 ms
+
+      lag         1,000  29.5 µs  51.5 µs  56.4 µs  56.9 µs  57.0 µs
+
+    where the values lie
+      handoff              ▃▇█▇▅
+      first_byte               ▁▂▂▂▃▄▄▅▆█▇██
+      stream                                                       █
+      lag            ▁▁▁▁▂▂▂▃▃▄▅▆▇█▆
+                  1µs       10µs      100µs     1ms       10ms
+
+    over time
+      started/s       ██▄  max 400
+      active          ▄█▂  max 84
+      failed/s         █▄  max 2
+      handoff p99     ██▆  max 22.9 µs
+      first_byte p99  ██▅  max 377 µs
+      stream p99      ███  max 89.8 ms
+                      0 to 3 s, one column = 1 s
+
+    cost
+                                             daemon             driver
+      RSS before the load                  4.00 MiB           8.79 MiB
+      RSS peak                             4.53 MiB           10.8 MiB
+      RSS growth                            544 KiB           2.00 MiB
+      RSS growth per peak active           6.48 KiB           24.4 KiB
+      CPU average, % of a core                4.0 %              1.0 %
+      CPU peak, % of a core                   6.0 %              1.5 %
+      CPU per finished operation             120 µs            30.1 µs
+      CPU user + system           30.0 ms + 90.0 ms  7.50 ms + 22.5 ms
+      processes, peak                             1                  1
+      threads, peak                               3                  3
+      open files, peak                           97                 97
+      switches, own + forced             5,210 + 31         5,210 + 31
+
+    warnings
+      suspect   2 operations were still open when the run ended
+                → their times are in no percentile: give the run a longer drain
+      note      995 samples of first_byte: fewer than ten lie beyond its p99
+                → quote the median, or run longer
+    "#);
+}
+
+#[test]
+fn markdown_says_the_same_in_tables() {
+    assert_snapshot!(markdown::render(&[example::full()]).unwrap(), @r#"
+    ## SUSPECT: fdpass-gen against rust-streaming
+
+    - **suspect:** 2 operations were still open when the run ended
+
+    - **plan:** 1,000 streams, begun evenly over 2.5 s, each of 18 events 5 ms apart; a stream may take 120 s, the drain phase 10 s
+    - **daemon:** rust-streaming, streaming-daemon 0.1.0, Tokio, streams due at one tick share a timer, at /tmp/drover/streaming.sock
+    - **machine:** bench-1, Debian GNU/Linux 12 (bookworm), kernel 6.1.0-28-amd64, 2 × AMD EPYC 7763, 8.00 GiB memory, virtualised (kvm), 20,000 open files allowed, load 0.08 before the start, 0.1 % stolen, source 2562a1f0c4d5 with changes
+    - **driver:** fdpass-gen 0.1.0, 1 process, 2 worker threads, release build
+    - **run:** 2026-01-31T12:00:00.250Z, 3.12 s from the first start to the end, 20260131-120000-7f3a
+
+    ### operations
+
+    |  | started | ok | failed | unfinished | missed | peak active | success |
+    | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+    | operations | 1,000 | 995 | 3 | 2 | 0 | 84 | 99.50 % |
+
+    - **failed:** rejected 2, reset 1
+    - **counted:** bytes 1.16 MiB, events 17,910
+
+    ### latency
+
+    | series | count | p50 | p90 | p99 | p99.9 | max |
+    | --- | ---: | ---: | ---: | ---: | ---: | ---: |
+    | handoff | 995 | 14.8 µs | 21.2 µs | 22.8 µs | 23.0 µs | 23.0 µs |
+    | first_byte | 995 | 169 µs | 334 µs | 375 µs | 381 µs | 381 µs |
+    | stream | 995 | 87.0 ms | 89.2 ms | 89.8 ms | 89.8 ms | 89.8 ms |
+    | *lag* | *1,000* | *29.5 µs* | *51.5 µs* | *56.4 µs* | *56.9 µs* | *57.0 µs* |
+
+    ### where the values lie
+
+    ```text
+    handoff              ▃▇█▇▅
+    first_byte               ▁▂▂▂▃▄▄▅▆█▇██
+    stream                                                       █
+    lag            ▁▁▁▁▂▂▂▃▃▄▅▆▇█▆
+                1µs       10µs      100µs     1ms       10ms
+    ```
+
+    ### over time
+
+    ```text
+    started/s       ██▄  max 400
+    active          ▄█▂  max 84
+    failed/s         █▄  max 2
+    handoff p99     ██▆  max 22.9 µs
+    first_byte p99  ██▅  max 377 µs
+    stream p99      ███  max 89.8 ms
+                    0 to 3 s, one column = 1 s
+    ```
+
+    ### cost
+
+    |  | daemon | driver |
+    | --- | ---: | ---: |
+    | RSS before the load | 4.00 MiB | 8.79 MiB |
+    | RSS peak | 4.53 MiB | 10.8 MiB |
+    | RSS growth | 544 KiB | 2.00 MiB |
+    | RSS growth per peak active | 6.48 KiB | 24.4 KiB |
+    | CPU average, % of a core | 4.0 % | 1.0 % |
+    | CPU peak, % of a core | 6.0 % | 1.5 % |
+    | CPU per finished operation | 120 µs | 30.1 µs |
+    | CPU user + system | 30.0 ms + 90.0 ms | 7.50 ms + 22.5 ms |
+    | processes, peak | 1 | 1 |
+    | threads, peak | 3 | 3 |
+    | open files, peak | 97 | 97 |
+    | switches, own + forced | 5,210 + 31 | 5,210 + 31 |
+
+    ### warnings
+
+    - **suspect:** 2 operations were still open when the run ended → their times are in no percentile: give the run a longer drain
+    - **note:** 995 samples of first_byte: fewer than ten lie beyond its p99 → quote the median, or run longer
+    "#);
+}
+
+#[test]
+fn csv_has_one_row_per_second_with_the_units_in_its_head() {
+    assert_snapshot!(csv::render(&[example::full()]).unwrap(), @r#"
+    second,active,active_peak,bytes,events,ok,started,unfinished,error_rejected,error_reset,handoff_count,handoff_p50_ns,handoff_p99_ns,handoff_max_ns,first_byte_count,first_byte_p50_ns,first_byte_p99_ns,first_byte_max_ns,stream_count,stream_p50_ns,stream_p99_ns,stream_max_ns
+    0,4,40,485496,7128,396,400,0,0,0,396,15895,22735,22831,396,197375,372991,375551,396,87425023,89718783,89784319
+    1,0,84,492852,7236,402,400,0,2,0,402,16007,22895,23039,402,200063,377343,380927,402,87425023,89784319,89849855
+    2,2,20,241522,3546,197,200,0,0,1,197,12431,15831,15863,197,108223,195583,196479,197,86179839,87359487,87359487
+    "#);
+}
+
+#[test]
+fn several_results_stand_beside_each_other_before_each_on_its_own() {
+    let text = terminal::render(&two()).unwrap();
+    let (overview, rest) = text.split_once("\nSUSPECT").unwrap();
+    assert_snapshot!(overview, @r#"
+    2 results
+      daemon          verdict  started  success  peak active  daemon RSS peak  daemon CPU per op
+      rust-streaming  SUSPECT    1,000  99.50 %           84         4.53 MiB             120 µs
+      go-streaming    SUSPECT    1,000  99.50 %           84         4.53 MiB             120 µs
+
+    p99 of each
+      daemon          handoff  first_byte   stream
+      rust-streaming  22.8 µs      375 µs  89.8 ms
+      go-streaming    22.8 µs      375 µs  89.8 ms
+    "#);
+    assert_eq!(rest.matches("\nlatency\n").count(), 2);
+}
+
+#[test]
+fn no_line_of_the_terminal_is_wider_than_100_columns() {
+    let text = terminal::render(&two()).unwrap();
+    let widest = text.lines().max_by_key(|line| line.chars().count()).unwrap();
+    assert!(widest.chars().count() <= 100, "{widest}");
+}
+
+#[test]
+fn an_invalid_result_says_why_at_the_top_and_shows_the_daemons_last_lines_without_control_codes() {
+    let mut result = example::full();
+    result.verdict = Verdict::Invalid;
+    result.warnings.push(Warning::daemon_died("signal 9", "starting\n\u{1b}[31mout of memory"));
+    let text = terminal::render(&[result.clone()]).unwrap();
+    let head: Vec<&str> = text.lines().take(3).collect();
+    assert_eq!(head[0], "INVALID: fdpass-gen against rust-streaming");
+    assert!(head[1].trim_start().starts_with("invalid   the daemon ended during the run (signal 9)"), "{text}");
+    assert!(head[2].trim_start().starts_with("suspect   2 operations"), "{text}");
+    assert!(text.contains("out of memory") && !text.contains('\u{1b}'));
+    let page = markdown::render(&[result]).unwrap();
+    assert!(page.contains("  ```text\n  starting\n   [31mout of memory\n  ```\n"), "{page}");
+}
+
+#[test]
+fn a_result_of_a_run_that_did_nothing_is_shown_without_pictures() {
+    let mut result = example::full();
+    result.series.clear();
+    result.lag = None;
+    result.seconds.clear();
+    result.operations = measure::result::Operations::default();
+    let text = terminal::render(&[result]).unwrap();
+    assert!(text.contains("\nlatency\n") && !text.contains("where the values lie") && !text.contains("over time"), "{text}");
+    let per_operation = text.lines().find(|line| line.contains("CPU per finished operation")).unwrap();
+    assert_eq!(per_operation.matches('–').count(), 2, "{text}");
+}
+
+#[test]
+fn success_is_rounded_down() {
+    let mut result = example::full();
+    result.operations = measure::result::Operations { started: 1_000_000, ok: 999_999, failed: 1, ..Default::default() };
+    assert!(terminal::render(&[result]).unwrap().contains("99.99 %"));
+}
+
+#[test]
+fn operations_that_do_not_add_up_are_named() {
+    let mut result = example::full();
+    assert!(!terminal::render(&[result.clone()]).unwrap().contains("lost count"));
+    result.operations.ok -= 1;
+    assert!(terminal::render(&[result]).unwrap().contains("lost count"));
+}
+
+#[test]
+fn clamped_values_are_shown() {
+    let mut result = example::full();
+    result.series[1].clamped = 3;
+    assert!(terminal::render(&[result]).unwrap().contains("3 values of first_byte lay outside 1 ns to 1 h"));
+}
+
+#[test]
+fn csv_of_several_results_says_whose_each_row_is_and_leaves_missing_percentiles_empty() {
+    let [mut one, other] = two();
+    one.seconds[2].series.clear();
+    one.daemon.name = "a \"quoted\", name".to_owned();
+    let text = csv::render(&[one, other]).unwrap();
+    let rows: Vec<&str> = text.lines().collect();
+    assert_eq!(rows.len(), 7);
+    assert!(rows[0].starts_with("run_id,daemon,second,active,active_peak,"));
+    assert!(rows[3].starts_with("20260131-120000-7f3a,\"a \"\"quoted\"\", name\",2,2,20,"), "{}", rows[3]);
+    assert!(rows[3].ends_with(",0,,,,0,,,,0,,,"), "{}", rows[3]);
+    assert!(rows[6].starts_with("20260131-120500-91c2,go-streaming,2,2,20,"), "{}", rows[6]);
+}
+
+/// The histograms of a log by tag, each with its start and length.
+fn read_back(log: &str) -> BTreeMap<String, Vec<(Duration, Duration, Distribution)>> {
+    let mut intervals = BTreeMap::<_, Vec<_>>::new();
+    for entry in IntervalLogIterator::new(log.as_bytes()) {
+        match entry.expect("the log is one") {
+            LogEntry::Interval(interval) => {
+                let values = Distribution::decode(interval.encoded_histogram(), 0).expect("each histogram is whole");
+                let tag = interval.tag().expect("each interval has a tag").as_str().to_owned();
+                intervals.entry(tag).or_default().push((interval.start_timestamp(), interval.duration(), values));
+            }
+            LogEntry::StartTime(time) | LogEntry::BaseTime(time) => assert_eq!(time, Duration::from_millis(1_769_860_800_250)),
+        }
+    }
+    intervals
+}
+
+#[test]
+fn an_interval_log_holds_every_value_of_every_second() {
+    let result = example::full();
+    let intervals = read_back(&hlog::render(std::slice::from_ref(&result)).unwrap());
+    assert_eq!(intervals.keys().collect::<Vec<_>>(), ["first_byte", "handoff", "lag", "stream"]);
+    for series in &result.series {
+        let seconds = &intervals[&series.name];
+        let starts: Vec<_> = seconds.iter().map(|(start, length, _)| (start.as_secs(), length.as_secs())).collect();
+        assert_eq!(starts, [(0, 1), (1, 1), (2, 1)]);
+        let mut whole = Distribution::default();
+        seconds.iter().for_each(|(_, _, values)| whole.merge(values));
+        assert_eq!(whole, series.distribution().unwrap());
+    }
+    let [(start, length, lag)] = &intervals["lag"][..] else { panic!("one interval of lag") };
+    assert_eq!((start.as_millis(), length.as_millis()), (0, 3_125));
+    assert_eq!(*lag, result.lag.unwrap().distribution().unwrap());
+}
+
+#[test]
+fn interval_logs_of_several_daemons_are_told_apart_and_those_of_repetitions_add_up() {
+    let [one, other] = two();
+    let tags: Vec<String> = read_back(&hlog::render(&[one.clone(), other]).unwrap()).into_keys().collect();
+    assert!(tags.contains(&"rust-streaming/handoff".to_owned()) && tags.contains(&"go-streaming/handoff".to_owned()), "{tags:?}");
+    let repeated = read_back(&hlog::render(&[one.clone(), one]).unwrap());
+    assert_eq!(repeated["handoff"].len(), 6);
+}
+
+#[test]
+fn a_tag_never_ends_early() {
+    let mut result = example::full();
+    result.seconds[0].series[0].name = "first, byte".to_owned();
+    assert!(read_back(&hlog::render(&[result]).unwrap()).contains_key("first__byte"));
+}
+
+#[test]
+fn a_histogram_that_was_cut_is_named_with_its_run_and_series() {
+    let mut result = example::full();
+    result.series[1].histogram.truncate(21);
+    let error = terminal::render(&[result]).unwrap_err();
+    let expected = Error::Histogram { run: "20260131-120000-7f3a".to_owned(), series: "first_byte".to_owned(), source: DecodeError::Base64 };
+    assert_eq!(error, expected);
+}
+
+#[test]
+fn a_start_that_is_no_time_is_named() {
+    let mut result = example::full();
+    result.started_at = "yesterday".to_owned();
+    assert!(hlog::render(&[result]).unwrap_err().to_string().contains("`yesterday`"));
+}
+
+#[test]
+fn json_is_the_result_itself() {
+    let result = example::full();
+    let text = json::render(std::slice::from_ref(&result)).unwrap();
+    assert_eq!(serde_json::from_str::<RunResult>(&text).unwrap(), result);
+    let several = json::render(&two()).unwrap();
+    assert_eq!(serde_json::from_str::<Vec<RunResult>>(&several).unwrap(), two());
+}
+
+#[test]
+fn the_same_results_give_the_same_report() {
+    for format in FORMATS {
+        assert_eq!(format.render(&two()).unwrap(), format.render(&two()).unwrap());
+    }
+}

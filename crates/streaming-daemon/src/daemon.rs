@@ -1,0 +1,127 @@
+//! The daemon: its sockets, its shards, and how it stops.
+
+use std::net::{self, SocketAddr};
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::answer::Answer;
+use crate::config::Config;
+use crate::http;
+use crate::limits::open_files;
+use crate::listener::Listener;
+use crate::log::Log;
+use crate::metrics::{Metrics, Summary};
+use crate::shard::{Shard, Shared};
+
+/// Descriptors that are kept for other things than streams: the standard ones, the runtime, the
+/// metrics page, the handoffs that are just being read.
+const RESERVED_FILES: u64 = 64;
+
+/// A daemon that listens already: a handoff sent now waits until [`Daemon::run`].
+#[derive(Debug)]
+pub struct Daemon {
+    config: Config,
+    listener: Listener,
+    pages: Option<net::TcpListener>,
+    shared: Arc<Shared>,
+}
+
+impl Daemon {
+    /// Makes the handoff socket and the listener of the metrics page.
+    ///
+    /// # Errors
+    /// What could not be made and why: a path in use, an address in use, no permission.
+    pub fn bind(config: Config) -> anyhow::Result<Self> {
+        let (open_files, _) = open_files()?;
+        let room = open_files.saturating_sub(RESERVED_FILES).max(1);
+        let pages = config.metrics_addr.map(bind_pages).transpose()?;
+        let shared = Shared {
+            answer: Answer::new(config.message_count, config.message_delay),
+            metrics: Arc::default(),
+            log: Log::default(),
+            socket_type: config.socket_type,
+            capacity: config.max_connections.min(room),
+            write_timeout: config.write_timeout,
+        };
+        Ok(Self {
+            listener: Listener::bind(&config)?,
+            config,
+            pages,
+            shared: Arc::new(shared),
+        })
+    }
+
+    /// The figures, also readable while the daemon runs.
+    #[must_use]
+    pub fn metrics(&self) -> Arc<Metrics> {
+        Arc::clone(&self.shared.metrics)
+    }
+
+    /// Where the metrics are served; the port that the system chose, if it was asked to.
+    #[must_use]
+    pub fn metrics_addr(&self) -> Option<SocketAddr> {
+        self.pages.as_ref()?.local_addr().ok()
+    }
+
+    /// How many streams may be open at once: what was asked for, or what the limit of open files
+    /// leaves room for.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        self.shared.capacity
+    }
+
+    /// Serves until `shutdown` is ready, then refuses further handoffs, takes those that wait in the
+    /// accept queue, and lets streams go on for the grace time. Needs a Tokio runtime with I/O and
+    /// time. Dropping the future closes everything at once.
+    ///
+    /// # Errors
+    /// When a shard fails, which takes a broken runtime or a bug.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) -> anyhow::Result<Summary> {
+        let (stop, stopping) = watch::channel(false);
+        let mut shards = JoinSet::new();
+        for _ in 0..self.config.workers.get() {
+            let shared = Arc::clone(&self.shared);
+            let shard = Shard::new(shared, self.listener.share()?, stopping.clone())
+                .context("setting up a shard")?;
+            shards.spawn(shard.run());
+        }
+        let mut pages = JoinSet::new();
+        if let Some(listener) = self.pages {
+            let listener =
+                TcpListener::from_std(listener).context("watching the metrics address")?;
+            pages.spawn(http::serve(listener, Arc::clone(&self.shared.metrics)));
+        }
+        tokio::select! {
+            () = shutdown => {}
+            Some(ended) = shards.join_next() => {
+                ended.context("a shard panicked")?.context("a shard failed")?;
+                bail!("a shard ended by itself");
+            }
+        }
+        self.listener.refuse_further();
+        stop.send_replace(true);
+        let ended = async { while shards.join_next().await.is_some() {} };
+        if timeout(self.config.shutdown_grace, ended).await.is_err() {
+            shards.shutdown().await;
+        }
+        Ok(self.shared.metrics.summary())
+    }
+}
+
+fn bind_pages(address: SocketAddr) -> anyhow::Result<net::TcpListener> {
+    let listener = net::TcpListener::bind(address).with_context(|| {
+        format!(
+            "listening on {address} for the metrics (another address: --metrics-addr or \
+            DAEMON_METRICS_ADDR; none: DAEMON_METRICS_ENABLED=false)"
+        )
+    })?;
+    listener
+        .set_nonblocking(true)
+        .context("making the metrics listener non-blocking")?;
+    Ok(listener)
+}

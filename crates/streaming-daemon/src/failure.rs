@@ -1,0 +1,137 @@
+//! What can go wrong with a handoff and with a stream: the `reason` labels of the metrics.
+
+use nix::errno::Errno;
+
+/// Why a handoff brought no stream, or (the last two) brought one all the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum HandoffFailure {
+    /// The usual trace of a probe: harmless, and not logged.
+    #[error("the sender closed the connection without sending anything")]
+    Empty,
+    #[error("the payload did not arrive within the receive timeout")]
+    Timeout,
+    #[error("the daemon stopped before the payload arrived")]
+    Canceled,
+    #[error("the sender was gone before the payload was read")]
+    ClientDisconnected,
+    #[error("reading the handoff connection failed")]
+    Network,
+    #[error("the handoff connection could not be watched")]
+    Other,
+    #[error("the payload is longer than 128 KiB")]
+    TooLarge,
+    #[error("descriptors were lost on the way: is the limit of open files reached?")]
+    Truncated,
+    #[error("the message brought no descriptor")]
+    NoDescriptor,
+    #[error("the descriptor is no stream socket")]
+    NotAStreamSocket,
+    #[error("no free descriptor: raise the limit of open files (ulimit -n)")]
+    OutOfDescriptors,
+    #[error("the payload is no JSON object with the known keys; defaults are used")]
+    InvalidJson,
+    #[error("the message brought more than one descriptor; the first is used")]
+    SurplusDescriptors,
+}
+
+impl HandoffFailure {
+    pub(crate) const ALL: [Self; 13] = [
+        Self::Empty,
+        Self::Timeout,
+        Self::Canceled,
+        Self::ClientDisconnected,
+        Self::Network,
+        Self::Other,
+        Self::TooLarge,
+        Self::Truncated,
+        Self::NoDescriptor,
+        Self::NotAStreamSocket,
+        Self::OutOfDescriptors,
+        Self::InvalidJson,
+        Self::SurplusDescriptors,
+    ];
+
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Empty => "empty",
+            Self::Timeout => "timeout",
+            Self::Canceled => "canceled",
+            Self::ClientDisconnected => "client_disconnected",
+            Self::Network => "network",
+            Self::Other => "other",
+            Self::TooLarge => "too_large",
+            Self::Truncated => "truncated",
+            Self::NoDescriptor => "no_descriptor",
+            Self::NotAStreamSocket => "not_a_stream_socket",
+            Self::OutOfDescriptors => "out_of_descriptors",
+            Self::InvalidJson => "invalid_json",
+            Self::SurplusDescriptors => "surplus_descriptors",
+        }
+    }
+}
+
+impl From<Errno> for HandoffFailure {
+    fn from(errno: Errno) -> Self {
+        match errno {
+            Errno::ECONNRESET | Errno::EPIPE => Self::ClientDisconnected,
+            _ => Self::Network,
+        }
+    }
+}
+
+/// Why a stream ended before its last byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StreamFailure {
+    /// One write did not get through within the write timeout.
+    Timeout,
+    /// The daemon stopped, and the grace time was over.
+    Canceled,
+    ClientDisconnected,
+    Network,
+    /// The client socket could not be watched.
+    Other,
+}
+
+impl StreamFailure {
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Timeout,
+        Self::Canceled,
+        Self::ClientDisconnected,
+        Self::Network,
+        Self::Other,
+    ];
+
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::Canceled => "canceled",
+            Self::ClientDisconnected => "client_disconnected",
+            Self::Network => "network",
+            Self::Other => "other",
+        }
+    }
+}
+
+impl From<Errno> for StreamFailure {
+    fn from(errno: Errno) -> Self {
+        match errno {
+            Errno::ECONNRESET | Errno::EPIPE => Self::ClientDisconnected,
+            _ => Self::Network,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_stands_at_its_own_index() {
+        for (index, failure) in HandoffFailure::ALL.into_iter().enumerate() {
+            assert_eq!(failure as usize, index);
+        }
+        for (index, failure) in StreamFailure::ALL.into_iter().enumerate() {
+            assert_eq!(failure as usize, index);
+        }
+    }
+}

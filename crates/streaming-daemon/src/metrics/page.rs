@@ -1,0 +1,218 @@
+//! The page in the Prometheus text format, version 0.0.4.
+
+use std::fmt::{self, Write};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::Metrics;
+use crate::failure::{HandoffFailure, StreamFailure};
+
+/// The only backend of this build.
+const BACKEND: &str = "backend=\"mock\"";
+
+impl Metrics {
+    /// Renders every metric, also those that are still zero.
+    #[must_use]
+    pub fn page(&self) -> String {
+        let mut page = String::with_capacity(8 * 1024);
+        self.write(&mut page)
+            .expect("writing to a string cannot fail");
+        page
+    }
+
+    fn write(&self, page: &mut String) -> fmt::Result {
+        self.write_gauges(page)?;
+        self.write_counters(page)?;
+        self.write_histograms(page)
+    }
+
+    fn write_gauges(&self, page: &mut String) -> fmt::Result {
+        let mut gauge = |name, help, value: &AtomicU64| {
+            introduce(page, name, "gauge", help)?;
+            writeln!(page, "{name} {}", value.load(Relaxed))
+        };
+        gauge(
+            "daemon_active_connections",
+            "Handoff connections that were accepted and whose client is not finished yet.",
+            &self.active_connections,
+        )?;
+        gauge(
+            "daemon_active_streams",
+            "Streams that are open.",
+            &self.active_streams,
+        )?;
+        gauge(
+            "daemon_peak_streams",
+            "The most streams that were open at once.",
+            &self.peak_streams,
+        )
+    }
+
+    fn write_counters(&self, page: &mut String) -> fmt::Result {
+        let mut counter = |name, help, samples: &[(String, &AtomicU64)]| {
+            introduce(page, name, "counter", help)?;
+            for (labels, value) in samples {
+                writeln!(page, "{name}{labels} {}", value.load(Relaxed))?;
+            }
+            fmt::Result::Ok(())
+        };
+        let one = |value| [(String::new(), value)];
+        counter(
+            "daemon_connections_total",
+            "Handoff connections accepted.",
+            &one(&self.connections),
+        )?;
+        counter(
+            "daemon_connections_rejected_total",
+            "Clients answered with 503 because the limit was reached.",
+            &one(&self.rejected),
+        )?;
+        counter(
+            "daemon_handoffs_total",
+            "Client sockets received.",
+            &one(&self.handoffs),
+        )?;
+        let reasons = HandoffFailure::ALL.iter().zip(&self.handoff_failures);
+        let samples: Vec<_> = reasons
+            .map(|(reason, value)| (label(reason.label()), value))
+            .collect();
+        counter(
+            "daemon_handoff_errors_total",
+            "What was wrong with handoffs.",
+            &samples,
+        )?;
+        let reasons = StreamFailure::ALL.iter().zip(&self.stream_failures);
+        let samples: Vec<_> = reasons
+            .map(|(reason, value)| (label(reason.label()), value))
+            .collect();
+        counter(
+            "daemon_stream_errors_total",
+            "Why streams ended early.",
+            &samples,
+        )?;
+        counter(
+            "daemon_bytes_sent_total",
+            "Bytes written to clients.",
+            &one(&self.bytes),
+        )?;
+        counter(
+            "daemon_chunks_sent_total",
+            "Events written to clients.",
+            &one(&self.chunks),
+        )?;
+        let backend = |value| [(format!("{{{BACKEND}}}"), value)];
+        counter(
+            "daemon_backend_requests_total",
+            "Requests to the backend.",
+            &backend(&self.streams),
+        )?;
+        // The mock backend cannot fail; the name stands here so that no query breaks.
+        let none = AtomicU64::new(0);
+        counter(
+            "daemon_backend_errors_total",
+            "Requests that the backend failed.",
+            &backend(&none),
+        )
+    }
+
+    fn write_histograms(&self, page: &mut String) -> fmt::Result {
+        let backend = format!("{BACKEND},");
+        for (name, help, labels, histogram) in [
+            (
+                "daemon_handoff_duration_seconds",
+                "From accepting a handoff to holding its client socket.",
+                "",
+                &self.handoff_duration,
+            ),
+            (
+                "daemon_stream_duration_seconds",
+                "From holding the client socket to the last byte of a complete stream.",
+                "",
+                &self.stream_duration,
+            ),
+            (
+                "daemon_backend_duration_seconds",
+                "From the request to the backend to its last event.",
+                &backend,
+                &self.backend_duration,
+            ),
+            (
+                "daemon_backend_ttfb_seconds",
+                "From the request to the backend to its first event.",
+                &backend,
+                &self.backend_ttfb,
+            ),
+        ] {
+            introduce(page, name, "histogram", help)?;
+            histogram.write(page, name, labels)?;
+        }
+        Ok(())
+    }
+}
+
+fn introduce(page: &mut String, name: &str, kind: &str, help: &str) -> fmt::Result {
+    writeln!(page, "# HELP {name} {help}\n# TYPE {name} {kind}")
+}
+
+fn label(reason: &str) -> String {
+    format!("{{reason=\"{reason}\"}}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_counted_is_on_the_page() {
+        let metrics = Metrics::default();
+        for _ in 0..3 {
+            metrics.connection_opened();
+        }
+        metrics.handoff_failed(HandoffFailure::Empty);
+        for _ in 0..2 {
+            metrics.handoff_done(20_000);
+            assert!(metrics.try_start_stream(10));
+        }
+        metrics.wrote(18, 1226);
+        metrics.stream_completed(850_000_000);
+        metrics.stream_failed(StreamFailure::ClientDisconnected);
+        let page = metrics.page();
+        for line in [
+            "daemon_active_connections 0",
+            "daemon_active_streams 0",
+            "daemon_peak_streams 2",
+            "daemon_connections_total 3",
+            "daemon_handoffs_total 2",
+            "daemon_handoff_errors_total{reason=\"empty\"} 1",
+            "daemon_handoff_errors_total{reason=\"timeout\"} 0",
+            "daemon_stream_errors_total{reason=\"client_disconnected\"} 1",
+            "daemon_bytes_sent_total 1226",
+            "daemon_chunks_sent_total 18",
+            "daemon_backend_requests_total{backend=\"mock\"} 2",
+            "daemon_handoff_duration_seconds_bucket{le=\"0.000025\"} 2",
+            "daemon_stream_duration_seconds_sum 0.85",
+            "daemon_backend_duration_seconds_count{backend=\"mock\"} 1",
+        ] {
+            assert!(
+                page.lines().any(|found| found == line),
+                "{line} is not in\n{page}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_sample_is_introduced_by_its_help_and_type() {
+        let page = Metrics::default().page();
+        let mut introduced = "";
+        for line in page.lines() {
+            match line.strip_prefix("# TYPE ") {
+                Some(rest) => introduced = rest.split(' ').next().unwrap(),
+                None if line.starts_with('#') => {}
+                None => assert!(
+                    line.starts_with(introduced) && !introduced.is_empty(),
+                    "{line}"
+                ),
+            }
+        }
+        assert_eq!(page.matches("# TYPE").count(), 16);
+    }
+}

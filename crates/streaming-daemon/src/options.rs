@@ -1,0 +1,319 @@
+//! The command line: flags, their `DAEMON_*` variables, and what is wrong with them.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::BoolishValueParser;
+use clap::error::{ContextKind, ContextValue};
+use clap::{ArgAction, CommandFactory, Parser, ValueEnum};
+
+use crate::config::{Config, SocketType, cores};
+use crate::duration::parse_duration;
+
+/// Streams may last at most this long, which keeps every due time within 64 bits of nanoseconds.
+const LONGEST_STREAM: Duration = Duration::from_secs(366 * 24 * 3600);
+
+/// Takes client sockets over a Unix socket (SCM_RIGHTS) and answers each with server-sent events.
+#[derive(Debug, Clone, Parser)]
+#[command(version, max_term_width = 100)]
+pub struct Options {
+    /// Path of the handoff socket
+    #[arg(
+        long,
+        visible_alias = "socket-path",
+        env = "DAEMON_SOCKET_PATH",
+        value_name = "PATH"
+    )]
+    #[arg(default_value = "/var/run/streaming-daemon.sock")]
+    pub socket: PathBuf,
+
+    /// Permissions of the socket file, in octal
+    #[arg(
+        long,
+        env = "DAEMON_SOCKET_MODE",
+        value_name = "MODE",
+        default_value = "0660"
+    )]
+    #[arg(value_parser = parse_mode)]
+    pub socket_mode: u32,
+
+    /// Type of the handoff socket
+    #[arg(
+        long,
+        env = "DAEMON_SOCKET_TYPE",
+        value_name = "TYPE",
+        default_value = "seqpacket"
+    )]
+    pub socket_type: SocketType,
+
+    /// Handoffs that may wait to be accepted; above 4096, as many as net.core.somaxconn allows
+    #[arg(
+        long,
+        env = "DAEMON_BACKLOG",
+        value_name = "NUMBER",
+        default_value_t = 4096
+    )]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub backlog: u32,
+
+    /// Streams that may be open at once; more are answered with 503
+    #[arg(
+        long,
+        env = "DAEMON_MAX_CONNECTIONS",
+        value_name = "NUMBER",
+        default_value_t = 100_000
+    )]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    pub max_connections: u64,
+
+    /// Where the events come from
+    #[arg(
+        long,
+        env = "DAEMON_BACKEND_PROVIDER",
+        value_name = "NAME",
+        default_value = "mock"
+    )]
+    pub backend_provider: Backend,
+
+    /// Address of /metrics and /healthz
+    #[arg(long, env = "DAEMON_METRICS_ADDR", value_name = "HOST:PORT")]
+    #[arg(default_value = "127.0.0.1:9090", value_parser = parse_address)]
+    pub metrics_addr: SocketAddr,
+
+    /// Whether to serve /metrics and /healthz
+    #[arg(
+        long,
+        env = "DAEMON_METRICS_ENABLED",
+        value_name = "BOOL",
+        default_value = "true"
+    )]
+    #[arg(action = ArgAction::Set, value_parser = BoolishValueParser::new())]
+    pub metrics_enabled: bool,
+
+    /// Events per stream; 0 sends the head and the end mark alone
+    #[arg(
+        long,
+        env = "DAEMON_MESSAGE_COUNT",
+        value_name = "NUMBER",
+        default_value_t = 18
+    )]
+    pub message_count: u32,
+
+    /// Time between two events, such as 50ms or 5625ms
+    #[arg(
+        long,
+        env = "DAEMON_MESSAGE_DELAY",
+        value_name = "DURATION",
+        default_value = "50ms"
+    )]
+    #[arg(value_parser = parse_duration)]
+    pub message_delay: Duration,
+
+    /// How long one write to a client may take
+    #[arg(
+        long,
+        env = "DAEMON_WRITE_TIMEOUT",
+        value_name = "DURATION",
+        default_value = "30s"
+    )]
+    #[arg(value_parser = parse_duration)]
+    pub write_timeout: Duration,
+
+    /// How long streams may go on after SIGTERM or SIGINT; a second signal ends them at once
+    #[arg(
+        long,
+        env = "DAEMON_SHUTDOWN_GRACE",
+        value_name = "DURATION",
+        default_value = "30s"
+    )]
+    #[arg(value_parser = parse_duration)]
+    pub shutdown_grace: Duration,
+
+    /// Threads, and shards of streams [default: one per core]
+    #[arg(long, env = "DAEMON_WORKERS", value_name = "NUMBER")]
+    pub workers: Option<NonZeroUsize>,
+
+    /// Serve no metrics, and print a summary at the end
+    #[arg(long, env = "DAEMON_BENCHMARK", value_parser = BoolishValueParser::new())]
+    pub benchmark: bool,
+}
+
+/// Where the events come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Backend {
+    /// Fixed events at a fixed pace.
+    Mock,
+    /// An OpenAI-compatible API.
+    Openai,
+}
+
+impl Options {
+    /// Turns what was typed into what it means.
+    ///
+    /// # Errors
+    /// What is wrong, with the option, its variable and the remedy.
+    pub fn config(&self) -> Result<Config, String> {
+        if self.backend_provider == Backend::Openai {
+            return Err(
+                "--backend-provider (DAEMON_BACKEND_PROVIDER): this build has the backend \
+                `mock` alone; set it to mock"
+                    .to_owned(),
+            );
+        }
+        if self.write_timeout.is_zero() {
+            return Err(
+                "--write-timeout (DAEMON_WRITE_TIMEOUT): it must be longer than 0; \
+                the default is 30s"
+                    .to_owned(),
+            );
+        }
+        let length = self.message_delay.checked_mul(self.message_count);
+        if length.is_none_or(|length| length > LONGEST_STREAM) {
+            return Err("--message-count × --message-delay (DAEMON_MESSAGE_COUNT, \
+                DAEMON_MESSAGE_DELAY): a stream may last a year at most; lower one of them"
+                .to_owned());
+        }
+        Ok(Config {
+            socket_path: self.socket.clone(),
+            socket_mode: self.socket_mode,
+            socket_type: self.socket_type,
+            backlog: self.backlog,
+            max_connections: self.max_connections,
+            metrics_addr: (self.metrics_enabled && !self.benchmark).then_some(self.metrics_addr),
+            message_count: self.message_count,
+            message_delay: self.message_delay,
+            write_timeout: self.write_timeout,
+            shutdown_grace: self.shutdown_grace,
+            workers: self.workers.unwrap_or_else(cores),
+        })
+    }
+}
+
+/// Adds the name of the variable to clap's complaint: who set the variable did not type the option.
+#[must_use]
+pub fn name_variable(error: &clap::Error) -> String {
+    let complaint = error.render().to_string();
+    let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else {
+        return complaint;
+    };
+    let command = Options::command();
+    let variable = command
+        .get_arguments()
+        .find(|known| known.to_string() == *argument)
+        .and_then(clap::Arg::get_env);
+    match variable {
+        Some(name) => format!("{complaint}\nIts variable is {}.\n", name.to_string_lossy()),
+        None => complaint,
+    }
+}
+
+fn parse_mode(text: &str) -> Result<u32, String> {
+    let digits = text.strip_prefix("0o").unwrap_or(text);
+    match u32::from_str_radix(digits, 8) {
+        Ok(mode) if mode <= 0o777 => Ok(mode),
+        _ => Err("write the permissions in octal, for instance 0660".to_owned()),
+    }
+}
+
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    let mut found = text
+        .to_socket_addrs()
+        .map_err(|error| format!("{error}; write host and port, for instance 127.0.0.1:9090"))?;
+    found
+        .next()
+        .ok_or_else(|| "this host has no address".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> Result<Config, String> {
+        let all = ["streaming-daemon"].iter().chain(arguments);
+        let options = Options::try_parse_from(all).map_err(|error| name_variable(&error))?;
+        options.config()
+    }
+
+    #[test]
+    fn the_defaults_of_the_command_line_are_those_of_the_library() {
+        let (typed, library) = (parse(&[]).unwrap(), Config::default());
+        assert_eq!(format!("{typed:?}"), format!("{library:?}"));
+    }
+
+    #[test]
+    fn every_option_has_a_variable() {
+        let command = Options::command();
+        for argument in command
+            .get_arguments()
+            .filter(|known| known.get_id() != "help")
+        {
+            let variable = argument.get_env().map(|name| name.to_string_lossy());
+            assert!(
+                variable.is_some_and(|name| name.starts_with("DAEMON_")),
+                "{argument}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_bad_value_is_answered_with_option_variable_and_remedy() {
+        for (arguments, words) in [
+            (
+                ["--message-delay", "5"],
+                ["--message-delay", "DAEMON_MESSAGE_DELAY", "50ms"],
+            ),
+            (
+                ["--socket-mode", "rw"],
+                ["--socket-mode", "DAEMON_SOCKET_MODE", "0660"],
+            ),
+            (
+                ["--socket-mode", "7777"],
+                ["--socket-mode", "DAEMON_SOCKET_MODE", "0660"],
+            ),
+            (
+                ["--socket-type", "dgram"],
+                ["--socket-type", "DAEMON_SOCKET_TYPE", "seqpacket"],
+            ),
+            (
+                ["--max-connections", "0"],
+                ["--max-connections", "DAEMON_MAX_CONNECTIONS", "1.."],
+            ),
+            (
+                ["--metrics-addr", "9090"],
+                ["--metrics-addr", "DAEMON_METRICS_ADDR", "127.0.0.1:9090"],
+            ),
+            (
+                ["--metrics-enabled", "5"],
+                ["--metrics-enabled", "DAEMON_METRICS_ENABLED", "boolean"],
+            ),
+            (
+                ["--backend-provider", "openai"],
+                ["--backend", "DAEMON_BACKEND_PROVIDER", "mock"],
+            ),
+            (
+                ["--write-timeout", "0"],
+                ["--write-timeout", "DAEMON_WRITE_TIMEOUT", "30s"],
+            ),
+            (
+                ["--message-delay", "2562047h"],
+                ["--message-delay", "DAEMON_MESSAGE_DELAY", "lower"],
+            ),
+        ] {
+            let complaint = parse(&arguments).unwrap_err();
+            for word in words {
+                assert!(complaint.contains(word), "{word} is not in: {complaint}");
+            }
+        }
+    }
+
+    #[test]
+    fn benchmark_and_metrics_enabled_false_turn_the_metrics_off() {
+        assert_eq!(parse(&["--benchmark"]).unwrap().metrics_addr, None);
+        assert_eq!(
+            parse(&["--metrics-enabled", "false"]).unwrap().metrics_addr,
+            None
+        );
+    }
+}

@@ -1,0 +1,165 @@
+//! One client that is being answered: 32 bytes, and nothing else while it waits.
+
+use std::cmp::Ordering;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::socket::{MsgFlags, send};
+use tokio::io::Interest;
+use tokio::time::timeout;
+
+use crate::answer::{Answer, Opening};
+use crate::failure::StreamFailure;
+use crate::handoff::Handoff;
+use crate::socket::watch;
+
+/// A stream between two writes.
+///
+/// The client's socket is not registered with epoll: as long as its buffer takes what is written
+/// there is nothing to wait for but the time. A client that goes away is noticed at the next write.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    /// When the next write is due, in nanoseconds.
+    due: u64,
+    user_id: i64,
+    /// Freed after the first event, so that a held stream does not pay for its prompt.
+    opening: Option<Box<Opening>>,
+    client: OwnedFd,
+    /// The number of the next write.
+    write: u32,
+}
+
+const _: () = assert!(size_of::<Stream>() == 32);
+
+/// What became of one write.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// The socket took all of it.
+    Sent(usize),
+    /// The socket took so much, and the rest has to wait for the client.
+    Blocked(usize, Vec<u8>),
+    Failed(StreamFailure),
+}
+
+impl Stream {
+    /// Begins a stream whose head is due at `now`.
+    pub(crate) fn new(handoff: Handoff, now: u64) -> Self {
+        Self {
+            due: now,
+            user_id: handoff.user_id,
+            opening: Some(Box::new(handoff.opening)),
+            client: handoff.client,
+            write: 0,
+        }
+    }
+
+    pub(crate) fn due(&self) -> u64 {
+        self.due
+    }
+
+    /// When the stream began: due times are never moved by lateness, so this can be reckoned back.
+    pub(crate) fn started(&self, answer: &Answer) -> u64 {
+        self.due - answer.offset(self.write)
+    }
+
+    /// How many events have been written.
+    pub(crate) fn events(&self) -> u32 {
+        self.write.saturating_sub(1)
+    }
+
+    pub(crate) fn is_over(&self, answer: &Answer) -> bool {
+        self.write > answer.last_write()
+    }
+
+    /// Makes the next write, without waiting.
+    pub(crate) fn step(&mut self, answer: &Answer, scratch: &mut Vec<u8>) -> Step {
+        let bytes = answer.bytes(self.write, self.opening.as_deref(), self.user_id, scratch);
+        let sent = match send_now(&self.client, bytes) {
+            Ok(sent) => sent,
+            Err(failure) => return Step::Failed(failure),
+        };
+        let step = match &bytes[sent..] {
+            [] => Step::Sent(sent),
+            rest => Step::Blocked(sent, rest.to_vec()),
+        };
+        self.go_on(answer);
+        step
+    }
+
+    fn go_on(&mut self, answer: &Answer) {
+        let (done, next) = (self.write, self.write + 1);
+        self.due += answer.offset(next) - answer.offset(done);
+        self.write = next;
+        if next >= 2 {
+            self.opening = None;
+        }
+    }
+
+    /// Writes `rest` as the client makes room for it. Returns how many bytes it took, and the
+    /// stream if that was all.
+    pub(crate) async fn unblock(
+        self,
+        rest: Vec<u8>,
+        limit: Duration,
+    ) -> (usize, Result<Self, StreamFailure>) {
+        let mut left = &rest[..];
+        let written = timeout(limit, write_all(self.client, &mut left)).await;
+        let sent = rest.len() - left.len();
+        let stream = match written {
+            Ok(Ok(client)) => Ok(Self { client, ..self }),
+            Ok(Err(failure)) => Err(failure),
+            Err(_) => Err(StreamFailure::Timeout),
+        };
+        (sent, stream)
+    }
+}
+
+/// Writes all of `left`, waiting for the client.
+async fn write_all(client: OwnedFd, left: &mut &[u8]) -> Result<OwnedFd, StreamFailure> {
+    let watched = watch(client, Interest::WRITABLE).map_err(|_| StreamFailure::Other)?;
+    while !left.is_empty() {
+        match send_now(watched.get_ref(), left)? {
+            // Cleared before the next try, so that no room that is made meanwhile is missed.
+            0 => watched
+                .writable()
+                .await
+                .map_err(|_| StreamFailure::Other)?
+                .clear_ready(),
+            sent => *left = &left[sent..],
+        }
+    }
+    Ok(watched.into_inner())
+}
+
+/// Sends what the socket takes at once. `MSG_DONTWAIT` and not `O_NONBLOCK`, because that flag
+/// belongs to the open file, which the client's previous owner shares.
+fn send_now(client: &OwnedFd, bytes: &[u8]) -> Result<usize, StreamFailure> {
+    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+    match send(client.as_raw_fd(), bytes, flags) {
+        Ok(sent) => Ok(sent),
+        Err(Errno::EAGAIN | Errno::EINTR) => Ok(0),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Streams are ordered so that the greatest, which a heap yields first, is the one due first.
+impl Ord for Stream {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.due.cmp(&self.due)
+    }
+}
+
+impl PartialOrd for Stream {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Stream {
+    fn eq(&self, other: &Self) -> bool {
+        self.due == other.due
+    }
+}
+
+impl Eq for Stream {}
