@@ -1,6 +1,8 @@
 //! The driver: what is sent, and what a right answer is.
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -11,7 +13,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv, setsockopt, sockopt};
 use nix::sys::time::{TimeVal, TimeValLike as _};
 
-use crate::handoff::{Clients, Door, pass};
+use crate::handoff::{Clients, Door, pass, peer};
 use crate::outcome;
 use crate::series;
 use crate::settings::Settings;
@@ -34,7 +36,9 @@ pub struct FdPass {
     pub(crate) door: Door,
     pub(crate) timeouts: Timeouts,
     pub(crate) nominal_ns: Option<u64>,
-    socket: std::path::PathBuf,
+    socket: PathBuf,
+    /// Who listens, learned by the check.
+    listener: OnceLock<i32>,
 }
 
 /// The times after which a stream is given up, in nanoseconds.
@@ -105,16 +109,25 @@ impl Driver for FdPass {
             timeouts: Timeouts::of(&settings),
             nominal_ns: settings.nominal().and_then(|nominal| u64::try_from(nominal.as_nanos()).ok()),
             socket: target.socket.clone(),
+            listener: OnceLock::new(),
             settings,
         })
     }
 
     fn check(&self) -> anyhow::Result<()> {
         let handoff = self.door.connect().map_err(|errno| anyhow::anyhow!(self.explain(errno)))?;
+        if let Some(pid) = peer(&handoff) {
+            // Another check can only have found the same.
+            let _ = self.listener.set(pid);
+        }
         let (ours, theirs) = Clients::new(self.settings.client)?.open().context("making a client")?;
         pass(&handoff, &self.payload, theirs.as_raw_fd()).context("handing over a client")?;
         drop((theirs, handoff));
         self.check_answer(&ours).with_context(|| format!("checking the answer of {}", self.socket.display()))
+    }
+
+    fn daemon_pid(&self) -> Option<u32> {
+        self.listener.get().and_then(|pid| u32::try_from(*pid).ok())
     }
 
     async fn work(&self, worker: Worker) -> anyhow::Result<()> {

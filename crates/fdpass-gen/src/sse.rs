@@ -69,7 +69,7 @@ pub struct Seen {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Reader {
     phase: Phase,
-    /// The first `index` seen, 0 or 1: daemons count from either.
+    /// Whether the daemon counts its records from 1, once that is known; else it counts from 0.
     base: Option<bool>,
     records: u16,
 }
@@ -113,14 +113,14 @@ impl Reader {
             }
             let Some((record, length)) = record(&piece[seen.consumed..])? else { break };
             seen.consumed += length;
-            seen.records += self.take(record)?;
+            seen.records += self.take(&record)?;
         }
         Ok(seen)
     }
 
     /// Checks one record; returns how many it counts for.
-    fn take(&mut self, data: Data<'_>) -> Result<u32, Fault> {
-        let text = match &data {
+    fn take(&mut self, data: &Data<'_>) -> Result<u32, Fault> {
+        let text = match data {
             Data::None => return Ok(0),
             Data::Line(text) => *text,
             Data::Lines(text) => text.as_slice(),
@@ -131,8 +131,9 @@ impl Reader {
         }
         let record: Record = serde_json::from_slice(text).map_err(|_| Fault::Json)?;
         if let Some(index) = record.index {
-            let base = *self.base.get_or_insert(index == 1);
-            if index != u64::from(self.records) + u64::from(base) {
+            let turn = u64::from(self.records);
+            let base = *self.base.get_or_insert(index == turn + 1);
+            if index != turn + u64::from(base) {
                 return Err(Fault::Order);
             }
         }

@@ -356,7 +356,7 @@ impl<'a> Loop<'a> {
     /// A slow reader rests after each sip.
     fn rest(&mut self, id: Id) {
         let (Some(stream), Some(rest)) = (self.streams.get_mut(id), self.driver.settings.slow_reader) else { return };
-        match self.reactor.pause(&stream.client, id.token(CLIENT), true) {
+        match self.reactor.unwatch(&stream.client) {
             Ok(()) => self.resting.push(Reverse((clock::now() + rest.as_nanos() as u64, id))),
             Err(_) => self.end(id, "epoll"),
         }
@@ -369,7 +369,7 @@ impl<'a> Loop<'a> {
             }
             self.resting.pop();
             let Some(stream) = self.streams.get_mut(id) else { continue };
-            if self.reactor.pause(&stream.client, id.token(CLIENT), false).is_err() {
+            if self.reactor.watch(&stream.client, id.token(CLIENT)).is_err() {
                 self.end(id, "epoll");
             }
         }

@@ -89,13 +89,17 @@ impl Clock {
 pub struct Timer(AsyncFd<Descriptor>);
 
 impl Timer {
-    #[expect(unsafe_code, reason = "Tokio has no safe way to watch a descriptor of a kind that it does not know")]
+    #[expect(
+        unsafe_code,
+        reason = "Tokio has no safe way to watch a descriptor of a kind that it does not know"
+    )]
     fn new() -> io::Result<Self> {
         let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
         let timer = TimerFd::new(timerfd::ClockId::CLOCK_MONOTONIC, flags)?;
         // SAFETY: `Descriptor` owns the timerfd, gives out no other descriptor, and is closed only by the drop of the
         // `AsyncFd` that owns it.
-        let watched = unsafe { AsyncFd::register_with_interest(Descriptor(timer), Interest::READABLE) };
+        let watched =
+            unsafe { AsyncFd::register_with_interest(Descriptor(timer), Interest::READABLE) };
         watched.map(Self).map_err(|failure| failure.into_parts().1)
     }
 
@@ -108,7 +112,11 @@ impl Timer {
         }
         self.0.get_ref().set(at);
         loop {
-            let mut ready = self.0.readable().await.expect("the runtime outlives its tasks");
+            let mut ready = self
+                .0
+                .readable()
+                .await
+                .expect("the runtime outlives its tasks");
             ready.clear_ready();
             if now() >= at {
                 return;
@@ -126,7 +134,10 @@ impl Descriptor {
         // The kernel's seconds are signed; the furthest that they reach is 292 years from boot.
         let at = TimeSpec::from_duration(Duration::from_nanos(at.min(i64::MAX as u64)));
         self.0
-            .set(Expiration::OneShot(at), TimerSetTimeFlags::TFD_TIMER_ABSTIME)
+            .set(
+                Expiration::OneShot(at),
+                TimerSetTimeFlags::TFD_TIMER_ABSTIME,
+            )
             .expect("an absolute time after boot is valid");
     }
 }

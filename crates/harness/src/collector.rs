@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use measure::result::{Second, SecondSeries, owned};
 use measure::tally::Tally;
 
-use crate::recorder::{Interval, SECOND_NS};
+use crate::recorder::{Interval, SECOND_NS, resident};
 
 /// One second of the whole driver.
 #[derive(Debug)]
@@ -51,6 +51,8 @@ struct Lane {
 pub struct Collector {
     lanes: Vec<Lane>,
     pending: BTreeMap<u64, Row>,
+    /// A tally for the next row: the memory of a run does not grow with its first seconds.
+    clean: Vec<Tally>,
     names: &'static [&'static str],
 }
 
@@ -58,15 +60,16 @@ impl Collector {
     /// For workers 0 to `lanes` − 1.
     #[must_use]
     pub fn new(lanes: u64, names: &'static [&'static str]) -> Self {
-        Self { lanes: (0..lanes).map(|_| Lane::default()).collect(), pending: BTreeMap::new(), names }
+        Self { lanes: (0..lanes).map(|_| Lane::default()).collect(), pending: BTreeMap::new(), clean: vec![resident(names)], names }
     }
 
     /// Takes an interval and gives its tally back once it is read.
     pub fn add(&mut self, interval: Interval) -> Tally {
         let Interval { lane, second, tally, active, active_peak, cpu_ns, ended } = interval;
         let lane = &mut self.lanes[usize::try_from(lane).expect("few workers")];
-        let names = self.names;
-        let row = self.pending.entry(second).or_insert_with(|| Row { second, tally: Tally::new(names), active: 0, active_peak: 0 });
+        let (clean, names) = (&mut self.clean, self.names);
+        let mut tally_of_row = || clean.pop().unwrap_or_else(|| resident(names));
+        let row = self.pending.entry(second).or_insert_with(|| Row { second, tally: tally_of_row(), active: 0, active_peak: 0 });
         row.tally.merge(&tally);
         row.active += active;
         row.active_peak += active_peak;
@@ -93,6 +96,12 @@ impl Collector {
         let reported = self.lanes.iter().map(|lane| lane.next).min().unwrap_or(u64::MAX);
         let second = *self.pending.keys().next().filter(|second| **second < reported)?;
         self.pending.remove(&second)
+    }
+
+    /// Takes a row back that was read.
+    pub fn give_back(&mut self, mut row: Row) {
+        row.tally.clear();
+        self.clean.push(row.tally);
     }
 
     /// Whether all workers have ended.

@@ -62,6 +62,11 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// What was wrong with the answer.
     fn check(&self) -> anyhow::Result<()>;
 
+    /// The process of a daemon that was not launched for the run, learned by the check, so that its cost can be sampled.
+    fn daemon_pid(&self) -> Option<u32> {
+        None
+    }
+
     /// Does one worker's share of the load, until its pacer is over and what it began has ended.
     fn work(&self, worker: Worker) -> impl Future<Output = anyhow::Result<()>>;
 }

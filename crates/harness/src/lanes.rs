@@ -20,7 +20,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::driver::{Driver, Phases, Stop, Target, Worker};
 use crate::pacer::Pacer;
 use crate::plan::Plan;
-use crate::recorder::{Interval, MISSED, Recorder};
+use crate::recorder::{Interval, MISSED, Recorder, resident};
 use crate::schedule::Share;
 use crate::{clock, limits};
 
@@ -62,6 +62,8 @@ impl Threads {
         let mut clean = Vec::new();
         for lane in crew.first..crew.first + crew.here {
             let (give, take) = mpsc::channel();
+            // One to write, one to be read, from the beginning: the first seconds allocate nothing.
+            give.send(resident(D::SERIES)).expect("the receiver is in hand");
             clean.push(give);
             let share = Share { index: lane, of: crew.of };
             let pacer = Pacer::new(phases.origin, phases.end, plan.schedules(share));

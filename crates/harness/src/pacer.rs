@@ -51,8 +51,8 @@ pub enum Policy {
 /// Every operation of its schedules is, in the end, started, dropped or missed.
 #[derive(Debug)]
 pub struct Pacer {
-    lanes: Vec<Lane>,
-    /// The lane whose operation is due first.
+    sources: Vec<Source>,
+    /// The source whose operation is due first.
     head: Option<Head>,
     /// No operation starts at or after this time.
     end: u64,
@@ -69,7 +69,7 @@ pub struct Pacer {
 
 /// A schedule, and its operation that comes next.
 #[derive(Debug)]
-struct Lane {
+struct Source {
     schedule: Schedule,
     origin: u64,
     kind: Kind,
@@ -92,7 +92,7 @@ enum Kind {
 #[derive(Debug, Clone, Copy)]
 struct Head {
     due: u64,
-    lane: usize,
+    source: usize,
 }
 
 impl Pacer {
@@ -102,10 +102,17 @@ impl Pacer {
     /// With more than 65,536 schedules.
     #[must_use]
     pub fn new(origin: u64, end: u64, schedules: Vec<Schedule>) -> Self {
-        assert!(schedules.len() <= usize::from(u16::MAX) + 1, "{} groups do not fit a u16", schedules.len());
-        let lanes = schedules.into_iter().map(|schedule| Lane::new(schedule, origin)).collect();
+        assert!(
+            schedules.len() <= usize::from(u16::MAX) + 1,
+            "{} groups do not fit a u16",
+            schedules.len()
+        );
+        let sources = schedules
+            .into_iter()
+            .map(|schedule| Source::new(schedule, origin))
+            .collect();
         let mut pacer = Self {
-            lanes,
+            sources,
             head: None,
             end,
             bears: u64::MAX,
@@ -148,8 +155,18 @@ impl Pacer {
         if now >= self.end {
             return None;
         }
-        let index = self.lanes.get(usize::from(previous.group))?.schedule.following(previous.index)?;
-        Some(self.count(Start { at: now, due: now, lag: None, index, group: previous.group }))
+        let index = self
+            .sources
+            .get(usize::from(previous.group))?
+            .schedule
+            .following(previous.index)?;
+        Some(self.count(Start {
+            at: now,
+            due: now,
+            lag: None,
+            index,
+            group: previous.group,
+        }))
     }
 
     /// Waits until the next operation is due, for a worker that does one thing at a time. `None` if there is none
@@ -192,7 +209,9 @@ impl Pacer {
     /// Whether no operation starts at `now` or later.
     #[must_use]
     pub fn over(&self, now: u64) -> bool {
-        let closed = self.previous.is_some_and(|previous| self.following(previous).is_some());
+        let closed = self
+            .previous
+            .is_some_and(|previous| self.following(previous).is_some());
         now >= self.end || (!closed && self.head.is_none_or(|head| head.due >= self.end))
     }
 
@@ -227,8 +246,13 @@ impl Pacer {
             if head.due > now {
                 return Taken::Wait(head.due);
             }
-            let lane = &self.lanes[head.lane];
-            let due = Arrived { due: head.due, index: lane.index, group: head.lane as u16, kind: lane.kind };
+            let source = &self.sources[head.source];
+            let due = Arrived {
+                due: head.due,
+                index: source.index,
+                group: head.source as u16,
+                kind: source.kind,
+            };
             self.advance(head);
             if due.kind != Kind::Paced || now - due.due <= self.bears {
                 return Taken::Due(due);
@@ -244,31 +268,50 @@ impl Pacer {
     }
 
     fn following(&self, previous: Start) -> Option<u64> {
-        self.lanes.get(usize::from(previous.group))?.schedule.following(previous.index)
+        self.sources
+            .get(usize::from(previous.group))?
+            .schedule
+            .following(previous.index)
     }
 
     fn advance(&mut self, head: Head) {
-        self.lanes[head.lane].advance();
+        self.sources[head.source].advance();
         self.find_head();
     }
 
     /// Groups are few: looking at each is cheaper than keeping them in order. The first one wins a tie.
     fn find_head(&mut self) {
-        let waiting = self.lanes.iter().enumerate().filter(|(_, lane)| !lane.done);
-        self.head = waiting.map(|(place, lane)| Head { due: lane.due, lane: place }).min_by_key(|head| head.due);
+        let waiting = self
+            .sources
+            .iter()
+            .enumerate()
+            .filter(|(_, source)| !source.done);
+        self.head = waiting
+            .map(|(place, source)| Head {
+                due: source.due,
+                source: place,
+            })
+            .min_by_key(|head| head.due);
     }
 }
 
-impl Lane {
+impl Source {
     fn new(schedule: Schedule, origin: u64) -> Self {
         let kind = match (schedule.is_burst(), schedule.is_closed()) {
             (true, _) => Kind::Burst,
             (false, true) => Kind::Beginning,
             (false, false) => Kind::Paced,
         };
-        let mut lane = Self { schedule, origin, kind, due: 0, index: 0, done: false };
-        lane.advance();
-        lane
+        let mut source = Self {
+            schedule,
+            origin,
+            kind,
+            due: 0,
+            index: 0,
+            done: false,
+        };
+        source.advance();
+        source
     }
 
     fn advance(&mut self) {
@@ -319,6 +362,12 @@ impl Arrived {
     }
 
     fn start(self, at: u64, lag: Option<u64>) -> Start {
-        Start { at, due: self.due, lag, index: self.index, group: self.group }
+        Start {
+            at,
+            due: self.due,
+            lag,
+            index: self.index,
+            group: self.group,
+        }
     }
 }

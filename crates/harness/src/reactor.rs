@@ -74,13 +74,13 @@ impl Reactor {
         Ok(self.epoll.add(descriptor, EpollEvent::new(EpollFlags::empty(), token))?)
     }
 
-    /// Stops or resumes reading from a watched descriptor.
+    /// Stops watching a descriptor. Watching it for nothing instead would not do: the kernel always reports the end of
+    /// the connection, again and again.
     ///
     /// # Errors
     /// What the kernel answers.
-    pub fn pause(&self, descriptor: impl AsFd, token: u64, paused: bool) -> io::Result<()> {
-        let interest = if paused { EpollFlags::empty() } else { EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP };
-        Ok(self.epoll.modify(descriptor, &mut EpollEvent::new(interest, token))?)
+    pub fn unwatch(&self, descriptor: impl AsFd) -> io::Result<()> {
+        Ok(self.epoll.delete(descriptor)?)
     }
 
     /// Waits until something is ready, the waker fires, or it is `until` (nanoseconds of CLOCK_MONOTONIC); a time that

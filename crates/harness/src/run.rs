@@ -23,7 +23,7 @@ use crate::exporter::Exporter;
 use crate::lanes::{Crew, Processes, Threads};
 use crate::plan::Plan;
 use crate::progress::{Progress, p99};
-use crate::recorder::{Interval, MISSED, OK, STARTED, UNFINISHED};
+use crate::recorder::{Interval, MISSED, OK, STARTED, UNFINISHED, resident};
 use crate::store::{self, Folder};
 use crate::usage::{self, Sampler};
 use crate::signals::Signals;
@@ -91,10 +91,10 @@ pub async fn run<D: Driver>(plan: &Plan<D::Config>, subject: &Subject, settings:
     let before = site.scrape().await;
 
     let mut load = Load::start(&driver, plan, &site.target, settings).await?;
-    let mut watch = Watch::new(&site, folder)?;
+    let mut watch = Watch::new(&site, driver.daemon_pid(), folder)?;
     let began_unix = clock::unix_ns();
     let steal = host::Steal::start();
-    let mut view = View { progress, exporter, response: D::SERIES[D::RESPONSE.0], total: Tally::new(D::SERIES), seconds: Vec::new() };
+    let mut view = View { progress, exporter, response: D::SERIES[D::RESPONSE.0], total: resident(D::SERIES), seconds: Vec::new() };
     let ending = load.follow(&mut view, &mut site, &mut watch, signals, plan.planned()).await;
     let wall_s = clock::now().saturating_sub(load.phases.origin) as f64 / 1e9;
     let steal_pct = steal.pct();
@@ -266,6 +266,7 @@ impl Load {
         }
         while let Some(row) = self.collector.row() {
             view.row(&row);
+            self.collector.give_back(row);
         }
     }
 
@@ -321,12 +322,12 @@ struct Watch {
 }
 
 impl Watch {
-    fn new(site: &Site, folder: &Folder) -> anyhow::Result<Self> {
+    fn new(site: &Site, external: Option<u32>, folder: &Folder) -> anyhow::Result<Self> {
         let mut csv = folder.create("resources.csv")?;
         writeln!(csv, "{}", usage::csv_header())?;
         let own = site.daemon.as_ref().map(Daemon::own_pids).unwrap_or_default();
         Ok(Self {
-            daemon: site.daemon.as_ref().map(|daemon| Sampler::new(daemon.pid(), &[])),
+            daemon: site.daemon.as_ref().map(Daemon::pid).or(external).map(|pid| Sampler::new(pid, &[])),
             driver: Sampler::new(std::process::id(), &own),
             daemon_samples: Vec::new(),
             driver_samples: Vec::new(),

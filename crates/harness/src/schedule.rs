@@ -29,7 +29,11 @@ enum Rule {
     /// `ops` operations evenly over `over_ns`.
     Spread { ops: u64, over_ns: u64 },
     /// `workers` beginnings evenly over `over_ns`; then each goes on by itself, `ops` times.
-    Closed { workers: u64, over_ns: u64, ops: u64 },
+    Closed {
+        workers: u64,
+        over_ns: u64,
+        ops: u64,
+    },
     /// Operation k when the curve has made k operations due.
     Constant(Curve),
     /// Operation k when the curve has made the sum of the first k + 1 draws due.
@@ -61,7 +65,10 @@ impl Share {
     /// The share `inner` of this share: what thread `inner.index` of `inner.of` starts in the process that has `self`.
     #[must_use]
     pub const fn within(self, inner: Self) -> Self {
-        Self { index: self.index + self.of * inner.index, of: self.of * inner.of }
+        Self {
+            index: self.index + self.of * inner.index,
+            of: self.of * inner.of,
+        }
     }
 
     /// How many of `whole` operations are its own.
@@ -106,7 +113,14 @@ impl Schedule {
     /// A fixed number of operations, number k due at `over * k / ops`; all at once if `over` is 0.
     #[must_use]
     pub fn spread(ops: u64, over: Duration, share: Share) -> Self {
-        Self::new(Rule::Spread { ops, over_ns: nanoseconds(over) }, ops, share)
+        Self::new(
+            Rule::Spread {
+                ops,
+                over_ns: nanoseconds(over),
+            },
+            ops,
+            share,
+        )
     }
 
     /// An open loop: a rate that goes through `stages`, and ends with them.
@@ -130,13 +144,27 @@ impl Schedule {
     /// share `{ index: j, of: workers }`.
     #[must_use]
     pub fn closed(workers: u64, ramp: Duration, share: Share) -> Self {
-        let rule = Rule::Closed { workers, over_ns: nanoseconds(ramp), ops: u64::MAX };
+        let rule = Rule::Closed {
+            workers,
+            over_ns: nanoseconds(ramp),
+            ops: u64::MAX,
+        };
         Self::new(rule, workers, share)
     }
 
     fn new(rule: Rule, limit: u64, share: Share) -> Self {
-        assert!(share.index < share.of, "there is no share {} of {}", share.index, share.of);
-        Self { rule, next: share.index, share, limit }
+        assert!(
+            share.index < share.of,
+            "there is no share {} of {}",
+            share.index,
+            share.of
+        );
+        Self {
+            rule,
+            next: share.index,
+            share,
+            limit,
+        }
     }
 
     /// At most `most` operations: of each worker in a closed loop, of all shares together otherwise.
@@ -172,7 +200,10 @@ impl Schedule {
     /// Whether everything is due at once: then no order of time was asked for, and nothing can be late.
     #[must_use]
     pub fn is_burst(&self) -> bool {
-        matches!(self.rule, Rule::Spread { over_ns: 0, .. } | Rule::Closed { over_ns: 0, .. })
+        matches!(
+            self.rule,
+            Rule::Spread { over_ns: 0, .. } | Rule::Closed { over_ns: 0, .. }
+        )
     }
 
     /// Whether workers go on by themselves once they have begun.
@@ -183,7 +214,9 @@ impl Schedule {
 
     /// The operation after `index` of the same worker of a closed loop: worker j does j, j + workers, j + 2 workers…
     pub(crate) fn following(&self, index: u64) -> Option<u64> {
-        let Rule::Closed { workers, ops, .. } = self.rule else { return None };
+        let Rule::Closed { workers, ops, .. } = self.rule else {
+            return None;
+        };
         let following = index.checked_add(workers)?;
         (following / workers < ops).then_some(following)
     }
@@ -199,7 +232,9 @@ impl Iterator for Schedule {
         }
         let at = match &mut self.rule {
             Rule::Spread { ops, over_ns } => proportion(*over_ns, index, *ops),
-            Rule::Closed { workers, over_ns, .. } => proportion(*over_ns, index, *workers),
+            Rule::Closed {
+                workers, over_ns, ..
+            } => proportion(*over_ns, index, *workers),
             Rule::Constant(curve) => curve.when(index as f64)?,
             Rule::Poisson(poisson) => poisson.when(index)?,
         };
@@ -233,7 +268,12 @@ struct Poisson {
 
 impl Poisson {
     fn new(curve: Curve, seed: u64) -> Self {
-        Self { curve, random: StdRng::seed_from_u64(seed), sum: 0.0, drawn: 0 }
+        Self {
+            curve,
+            random: StdRng::seed_from_u64(seed),
+            sum: 0.0,
+            drawn: 0,
+        }
     }
 
     /// When operation `index` is due; draws those before it that are other shares'.

@@ -43,7 +43,11 @@ fn milliseconds(count: u64) -> Duration {
 
 /// 100 operations a second, for `count` of them.
 fn hundred_a_second(count: u64) -> Schedule {
-    let stage = Stage { from: 100.0, to: 100.0, over: Duration::from_secs(3600) };
+    let stage = Stage {
+        from: 100.0,
+        to: 100.0,
+        over: Duration::from_secs(3600),
+    };
     Schedule::rate(&[stage], Arrival::Constant, 0, Share::ALL).limited(count)
 }
 
@@ -75,7 +79,11 @@ async fn a_stalled_target_is_charged_for_every_start_it_delayed() {
     }
     assert_eq!(latencies, [50, 40, 30, 20, 10, 0, 0]);
     assert_eq!(lags[..6], [None; 6], "the worker was busy, not late");
-    assert_eq!(lags[6], Some(0), "it waited for the last one, and woke on time");
+    assert_eq!(
+        lags[6],
+        Some(0),
+        "it waited for the last one, and woke on time"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -86,10 +94,16 @@ async fn a_worker_that_wakes_late_is_excused_and_its_lateness_is_lag() {
     let (first, ()) = tokio::join!(pacer.next(&mut clock), advance(milliseconds(25)));
     assert_eq!(charge(first.unwrap()), (25, 10, Some(15)));
     // The second came due at 20 ms, in the same sleep: not the target's fault either.
-    assert_eq!(charge(pacer.next(&mut clock).await.unwrap()), (25, 20, Some(5)));
+    assert_eq!(
+        charge(pacer.next(&mut clock).await.unwrap()),
+        (25, 20, Some(5))
+    );
     // From here on the worker is awake: what it is too busy for is charged from the due time.
     sleep(milliseconds(8)).await;
-    assert_eq!(charge(pacer.next(&mut clock).await.unwrap()), (30, 30, None));
+    assert_eq!(
+        charge(pacer.next(&mut clock).await.unwrap()),
+        (30, 30, None)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -102,7 +116,14 @@ async fn workers_of_a_closed_loop_begin_in_the_ramp_and_go_on_as_soon_as_they_ca
         starts.push((start.index, charge(start)));
         sleep(milliseconds(6)).await;
     }
-    assert_eq!(starts, [(2, (20, 20, Some(0))), (6, (26, 26, None)), (10, (32, 32, None))]);
+    assert_eq!(
+        starts,
+        [
+            (2, (20, 20, Some(0))),
+            (6, (26, 26, None)),
+            (10, (32, 32, None))
+        ]
+    );
     assert_eq!((pacer.started(), pacer.missed(clock.now())), (3, 0));
 }
 
@@ -113,7 +134,10 @@ async fn a_closed_loop_worker_stops_after_its_operations() {
     let mut pacer = Pacer::new(0, FOREVER, vec![schedule]);
     let mut count = 0;
     while let Some(start) = pacer.next(&mut clock).await {
-        assert_eq!((start.index, start.at, start.lag), (count, clock.now(), None));
+        assert_eq!(
+            (start.index, start.at, start.lag),
+            (count, clock.now(), None)
+        );
         assert_eq!(pacer.over(clock.now()), count == 4);
         count += 1;
     }
@@ -130,7 +154,13 @@ fn a_loop_repeats_the_workers_of_a_closed_group_without_remembering_them() {
             let rest = std::iter::successors(Some(first), |previous| pacer.again(*previous, 9));
             indexes.extend(rest.map(|start| start.index));
         }
-        let last = Start { at: 0, due: 0, lag: None, index, group: 0 };
+        let last = Start {
+            at: 0,
+            due: 0,
+            lag: None,
+            index,
+            group: 0,
+        };
         assert_eq!(pacer.again(last, 100), None, "nothing starts at the end");
     }
     indexes.sort_unstable();
@@ -139,7 +169,11 @@ fn a_loop_repeats_the_workers_of_a_closed_group_without_remembering_them() {
 
 #[test]
 fn what_is_no_closed_loop_is_not_repeated() {
-    let mut pacer = Pacer::new(0, FOREVER, vec![Schedule::spread(2, Duration::ZERO, Share::ALL)]);
+    let mut pacer = Pacer::new(
+        0,
+        FOREVER,
+        vec![Schedule::spread(2, Duration::ZERO, Share::ALL)],
+    );
     let start = ready(pacer.poll(5));
     assert_eq!(pacer.again(start, 6), None);
 }
@@ -157,7 +191,11 @@ fn a_loop_is_never_excused() {
 
 #[test]
 fn a_burst_counts_from_its_starts_since_no_time_was_asked_for() {
-    let mut pacer = Pacer::new(10, FOREVER, vec![Schedule::spread(2, Duration::ZERO, Share::ALL)]);
+    let mut pacer = Pacer::new(
+        10,
+        FOREVER,
+        vec![Schedule::spread(2, Duration::ZERO, Share::ALL)],
+    );
     let first = ready(pacer.poll(15));
     let second = ready(pacer.poll(40));
     assert_eq!((first.at, first.due, first.lag), (15, 10, None));
@@ -175,7 +213,8 @@ fn a_late_beginning_in_a_ramp_is_lag_and_no_latency() {
 
 #[test]
 fn groups_are_merged_by_due_time_and_the_first_group_wins_a_tie() {
-    let every = |gap: u64, count: u64| Schedule::spread(count, milliseconds(gap * count), Share::ALL);
+    let every =
+        |gap: u64, count: u64| Schedule::spread(count, milliseconds(gap * count), Share::ALL);
     let mut pacer = Pacer::new(0, FOREVER, vec![every(20, 3), every(15, 5), every(60, 1)]);
     let mut order = Vec::new();
     let mut now = 0;
@@ -186,7 +225,17 @@ fn groups_are_merged_by_due_time_and_the_first_group_wins_a_tie() {
             Tick::Over => break,
         }
     }
-    let expected = [(0, 0, 0), (0, 1, 0), (0, 2, 0), (15, 1, 1), (20, 0, 1), (30, 1, 2), (40, 0, 2), (45, 1, 3), (60, 1, 4)];
+    let expected = [
+        (0, 0, 0),
+        (0, 1, 0),
+        (0, 2, 0),
+        (15, 1, 1),
+        (20, 0, 1),
+        (30, 1, 2),
+        (40, 0, 2),
+        (45, 1, 3),
+        (60, 1, 4),
+    ];
     assert_eq!(order, expected);
 }
 
@@ -218,13 +267,19 @@ fn nothing_is_due_at_the_end_or_after_it() {
     let mut pacer = Pacer::new(0, 20 * MS, vec![hundred_a_second(1000)]);
     ready(pacer.poll(10 * MS));
     ready(pacer.poll(10 * MS));
-    assert_eq!(pacer.poll(10 * MS), Tick::Over, "the next one is due at the end: no need to wait for it");
+    assert_eq!(
+        pacer.poll(10 * MS),
+        Tick::Over,
+        "the next one is due at the end: no need to wait for it"
+    );
     assert_eq!(pacer.missed(FOREVER), 0);
 }
 
 #[test]
 fn started_dropped_and_missed_add_up_to_what_was_offered() {
-    let policy = Policy::Drop { after: milliseconds(15) };
+    let policy = Policy::Drop {
+        after: milliseconds(15),
+    };
     let mut pacer = Pacer::new(0, 1000 * MS, vec![hundred_a_second(1000)]).with_policy(policy);
     ready(pacer.poll(0));
     // A stall until 58 ms: 10, 20, 30, 40 are more than 15 ms late; 50 is 8 ms late, and starts.
@@ -240,8 +295,11 @@ fn started_dropped_and_missed_add_up_to_what_was_offered() {
 #[test]
 fn a_burst_is_never_dropped() {
     let burst = Schedule::spread(3, Duration::ZERO, Share::ALL);
-    let mut pacer = Pacer::new(0, FOREVER, vec![burst]).with_policy(Policy::Drop { after: Duration::ZERO });
-    let starts = std::iter::from_fn(|| matches!(pacer.poll(999), Tick::Ready(_)).then_some(())).count();
+    let mut pacer = Pacer::new(0, FOREVER, vec![burst]).with_policy(Policy::Drop {
+        after: Duration::ZERO,
+    });
+    let starts =
+        std::iter::from_fn(|| matches!(pacer.poll(999), Tick::Ready(_)).then_some(())).count();
     assert_eq!((starts, pacer.dropped()), (3, 0));
 }
 
@@ -264,10 +322,25 @@ async fn a_wait_that_is_dropped_loses_no_operation() {
 
 #[test]
 fn no_start_allocates() {
-    let curve = [Stage { from: 0.0, to: 1e5, over: milliseconds(100) }, Stage { from: 1e5, to: 1e5, over: milliseconds(100) }];
+    let curve = [
+        Stage {
+            from: 0.0,
+            to: 1e5,
+            over: milliseconds(100),
+        },
+        Stage {
+            from: 1e5,
+            to: 1e5,
+            over: milliseconds(100),
+        },
+    ];
     let rate = |arrival| Schedule::rate(&curve, arrival, 1, Share::ALL);
     let spread = Schedule::spread(1000, milliseconds(200), Share::ALL);
-    let mut pacer = Pacer::new(0, FOREVER, vec![rate(Arrival::Constant), rate(Arrival::Poisson), spread]);
+    let mut pacer = Pacer::new(
+        0,
+        FOREVER,
+        vec![rate(Arrival::Constant), rate(Arrival::Poisson), spread],
+    );
     let before = ALLOCATIONS.get();
     let mut now = 0;
     while !pacer.over(now) {
@@ -294,7 +367,11 @@ async fn the_real_clock_never_wakes_early() {
     }
     lateness.sort_unstable();
     // 0.03–0.1 ms on an idle machine; the limit is for one where everything is built at the same time.
-    assert!(lateness[30] < 50 * MS, "half of the waits end {} ns late", lateness[30]);
+    assert!(
+        lateness[30] < 50 * MS,
+        "half of the waits end {} ns late",
+        lateness[30]
+    );
 }
 
 #[tokio::test]
@@ -331,7 +408,9 @@ async fn a_thousand_a_second_are_all_started_none_before_its_time() {
 
 #[test]
 fn the_clocks_agree_with_the_standard_library() {
-    let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let wall = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap();
     assert!(clock::unix_ns().abs_diff(wall.as_nanos() as u64) < 60_000 * MS);
     let (time, cpu) = (clock::now(), clock::thread_cpu_ns());
     while clock::thread_cpu_ns() < cpu + MS {

@@ -22,7 +22,9 @@ fn values() -> Vec<u64> {
 
 fn filled() -> Distribution {
     let mut distribution = Distribution::default();
-    values().into_iter().for_each(|value| distribution.record(value));
+    values()
+        .into_iter()
+        .for_each(|value| distribution.record(value));
     distribution
 }
 
@@ -32,7 +34,13 @@ fn recording(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("record");
     group.throughput(Throughput::Elements(VALUES as u64));
     let mut distribution = Distribution::default();
-    group.bench_function("distribution", |bencher| bencher.iter(|| values.iter().for_each(|value| distribution.record(black_box(*value)))));
+    group.bench_function("distribution", |bencher| {
+        bencher.iter(|| {
+            values
+                .iter()
+                .for_each(|value| distribution.record(black_box(*value)))
+        })
+    });
     let mut tally = Tally::new(NAMES);
     group.bench_function("tally series and count", |bencher| {
         bencher.iter(|| {
@@ -49,11 +57,19 @@ fn recording(criterion: &mut Criterion) {
 fn storing(criterion: &mut Criterion) {
     let one = filled();
     let mut into = filled();
-    criterion.bench_function("merge", |bencher| bencher.iter(|| into.merge(black_box(&one))));
-    criterion.bench_function("encode", |bencher| bencher.iter(|| black_box(&one).encode()));
+    criterion.bench_function("merge", |bencher| {
+        bencher.iter(|| into.merge(black_box(&one)))
+    });
+    criterion.bench_function("encode", |bencher| {
+        bencher.iter(|| black_box(&one).encode())
+    });
     let text = one.encode();
-    criterion.bench_function("decode", |bencher| bencher.iter(|| Distribution::decode(black_box(&text), 0)));
-    criterion.bench_function("clear", |bencher| bencher.iter_batched_ref(filled, Distribution::clear, BatchSize::LargeInput));
+    criterion.bench_function("decode", |bencher| {
+        bencher.iter(|| Distribution::decode(black_box(&text), 0))
+    });
+    criterion.bench_function("clear", |bencher| {
+        bencher.iter_batched_ref(filled, Distribution::clear, BatchSize::LargeInput)
+    });
 }
 
 criterion_group!(benches, recording, storing);

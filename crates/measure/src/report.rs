@@ -17,11 +17,31 @@ pub mod terminal;
 
 /// Every report, in the order of a help text: a new one is its `mod` above and its line here.
 pub const FORMATS: &[Format] = &[
-    Format::new("terminal", "txt", "verdict, tables and pictures for a person at a terminal", terminal::render),
-    Format::new("markdown", "md", "the same for a pull request or a report file", markdown::render),
+    Format::new(
+        "terminal",
+        "txt",
+        "verdict, tables and pictures for a person at a terminal",
+        terminal::render,
+    ),
+    Format::new(
+        "markdown",
+        "md",
+        "the same for a pull request or a report file",
+        markdown::render,
+    ),
     Format::new("csv", "csv", "one row per second", csv::render),
-    Format::new("hlog", "hlog", "HdrHistogram interval log, one histogram per second and series", hlog::render),
-    Format::new("json", "json", "the results themselves, whole", json::render),
+    Format::new(
+        "hlog",
+        "hlog",
+        "HdrHistogram interval log, one histogram per second and series",
+        hlog::render,
+    ),
+    Format::new(
+        "json",
+        "json",
+        "the results themselves, whole",
+        json::render,
+    ),
 ];
 
 /// A way to write results down.
@@ -40,8 +60,18 @@ pub struct Format {
 type Render = fn(&[RunResult]) -> Result<String, Error>;
 
 impl Format {
-    const fn new(name: &'static str, extension: &'static str, about: &'static str, render: Render) -> Self {
-        Self { name, extension, about, render }
+    const fn new(
+        name: &'static str,
+        extension: &'static str,
+        about: &'static str,
+        render: Render,
+    ) -> Self {
+        Self {
+            name,
+            extension,
+            about,
+            render,
+        }
     }
 
     /// The report of these results in this format.
@@ -62,7 +92,13 @@ impl FromStr for Format {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self, Error> {
-        FORMATS.iter().find(|format| format.name == name).copied().ok_or_else(|| Error::Unknown { name: name.to_owned() })
+        FORMATS
+            .iter()
+            .find(|format| format.name == name)
+            .copied()
+            .ok_or_else(|| Error::Unknown {
+                name: name.to_owned(),
+            })
     }
 }
 
@@ -119,13 +155,19 @@ impl Error {
     /// Says which histogram of a result can't be decoded.
     fn histogram(result: &RunResult, series: &str) -> impl FnOnce(DecodeError) -> Self {
         let (run, series) = (result.run_id.clone(), series.to_owned());
-        move |source| Self::Histogram { run, series, source }
+        move |source| Self::Histogram {
+            run,
+            series,
+            source,
+        }
     }
 }
 
 /// Whether results are of more than one daemon, so that figures must say whose they are.
 fn several_daemons(results: &[RunResult]) -> bool {
-    results.iter().any(|result| result.daemon.name != results[0].daemon.name)
+    results
+        .iter()
+        .any(|result| result.daemon.name != results[0].daemon.name)
 }
 
 #[cfg(test)]
@@ -138,7 +180,10 @@ mod tests {
             assert_eq!(name.parse::<Format>().unwrap().to_string(), name);
         }
         let error = "html5".parse::<Format>().unwrap_err().to_string();
-        assert_eq!(error, "the format `html5` is unknown: choose one of terminal, markdown, csv, hlog, json");
+        assert_eq!(
+            error,
+            "the format `html5` is unknown: choose one of terminal, markdown, csv, hlog, json"
+        );
     }
 
     #[test]

@@ -18,10 +18,22 @@ const IN_HOME: &str = ".m2/repository/org/hdrhistogram/HdrHistogram/2.2.2/HdrHis
 
 /// The library, or why the test can't run.
 fn library() -> Result<PathBuf, String> {
-    Command::new("java").arg("-version").output().map_err(|error| format!("java does not run: {error}"))?;
+    Command::new("java")
+        .arg("-version")
+        .output()
+        .map_err(|error| format!("java does not run: {error}"))?;
     let named = std::env::var_os("HDRHISTOGRAM_JAR").map(PathBuf::from);
-    let jar = named.or_else(|| std::env::home_dir().map(|home| home.join(IN_HOME))).ok_or("there is no home directory")?;
-    if jar.is_file() { Ok(jar) } else { Err(format!("{} is missing: `scripts/setup` fetches it, or set HDRHISTOGRAM_JAR", jar.display())) }
+    let jar = named
+        .or_else(|| std::env::home_dir().map(|home| home.join(IN_HOME)))
+        .ok_or("there is no home directory")?;
+    if jar.is_file() {
+        Ok(jar)
+    } else {
+        Err(format!(
+            "{} is missing: `scripts/setup` fetches it, or set HDRHISTOGRAM_JAR",
+            jar.display()
+        ))
+    }
 }
 
 /// The lines that the processor prints for one tag, values in nanoseconds.
@@ -29,11 +41,22 @@ fn processed(jar: &Path, log: &Path, tag: &str) -> String {
     let output = Command::new("java")
         .args(["-Xshare:auto", "-cp"])
         .arg(jar)
-        .args(["org.HdrHistogram.HistogramLogProcessor", "-outputValueUnitRatio", "1", "-tag", tag, "-i"])
+        .args([
+            "org.HdrHistogram.HistogramLogProcessor",
+            "-outputValueUnitRatio",
+            "1",
+            "-tag",
+            tag,
+            "-i",
+        ])
         .arg(log)
         .output()
         .expect("java ran a moment ago");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8(output.stdout).expect("the processor prints text")
 }
 
@@ -42,16 +65,36 @@ fn compare(printed: &str, series: &SeriesResult) {
     let values = series.distribution().expect("the example is whole");
     let mut rows = 0;
     for line in printed.lines() {
-        let cells: Vec<f64> = line.split_whitespace().map_while(|cell| cell.parse().ok()).collect();
-        let [value, _percentile, below, ..] = cells[..] else { continue };
-        assert_eq!(values.histogram().count_between(0, value as u64), below as u64, "{}: {line}", series.name);
+        let cells: Vec<f64> = line
+            .split_whitespace()
+            .map_while(|cell| cell.parse().ok())
+            .collect();
+        let [value, _percentile, below, ..] = cells[..] else {
+            continue;
+        };
+        assert_eq!(
+            values.histogram().count_between(0, value as u64),
+            below as u64,
+            "{}: {line}",
+            series.name
+        );
         rows += 1;
     }
     assert!(rows > 10, "{}: no table in\n{printed}", series.name);
-    let total = printed.lines().find(|line| line.starts_with("#[Max")).expect("the processor ends with the maximum and the count");
-    let figures: Vec<f64> = total.split(['=', ',', ']']).filter_map(|part| part.trim().parse().ok()).collect();
+    let total = printed
+        .lines()
+        .find(|line| line.starts_with("#[Max"))
+        .expect("the processor ends with the maximum and the count");
+    let figures: Vec<f64> = total
+        .split(['=', ',', ']'])
+        .filter_map(|part| part.trim().parse().ok())
+        .collect();
     let shown_max = values.histogram().lowest_equivalent(series.max_ns) as f64;
-    assert!(figures[0] >= shown_max && figures[0] <= series.max_ns as f64, "{}: {total}", series.name);
+    assert!(
+        figures[0] >= shown_max && figures[0] <= series.max_ns as f64,
+        "{}: {total}",
+        series.name
+    );
     assert_eq!(figures[1], series.count as f64, "{}: {total}", series.name);
 }
 
@@ -59,7 +102,9 @@ fn compare(printed: &str, series: &SeriesResult) {
 fn the_java_processor_reads_the_same_figures_from_the_log() {
     let jar = match library() {
         Ok(jar) => jar,
-        Err(reason) if std::env::var_os("DROVER_REQUIRE_ALL").is_some_and(|value| value == "1") => panic!("{reason}"),
+        Err(reason) if std::env::var_os("DROVER_REQUIRE_ALL").is_some_and(|value| value == "1") => {
+            panic!("{reason}")
+        }
         Err(reason) => {
             println!("skipped: {reason}");
             return;

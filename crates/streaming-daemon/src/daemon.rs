@@ -16,7 +16,7 @@ use crate::limits::open_files;
 use crate::listener::Listener;
 use crate::log::Log;
 use crate::metrics::{Metrics, Summary};
-use crate::shard::{Shard, Shared};
+use crate::shard::{Shard, Shared, Turns};
 
 /// Descriptors that are kept for other things than streams: the standard ones, the runtime, the
 /// metrics page, the handoffs that are just being read.
@@ -43,6 +43,7 @@ impl Daemon {
         let shared = Shared {
             answer: Answer::new(config.message_count, config.message_delay),
             metrics: Arc::default(),
+            turns: Turns::new(config.workers.get()),
             log: Log::default(),
             socket_type: config.socket_type,
             capacity: config.max_connections.min(room),
@@ -84,9 +85,9 @@ impl Daemon {
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> anyhow::Result<Summary> {
         let (stop, stopping) = watch::channel(false);
         let mut shards = JoinSet::new();
-        for _ in 0..self.config.workers.get() {
+        for index in 0..self.config.workers.get() {
             let shared = Arc::clone(&self.shared);
-            let shard = Shard::new(shared, self.listener.share()?, stopping.clone())
+            let shard = Shard::new(index, shared, self.listener.share()?, stopping.clone())
                 .context("setting up a shard")?;
             shards.spawn(shard.run());
         }

@@ -198,7 +198,9 @@ pub fn name_variable(error: &clap::Error) -> String {
     let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else {
         return complaint;
     };
-    let command = Options::command();
+    let mut command = Options::command();
+    // Arguments cannot be written out before.
+    command.build();
     let variable = command
         .get_arguments()
         .find(|known| known.to_string() == *argument)

@@ -14,11 +14,13 @@
 //! whatever is due, and no client socket is registered with epoll. Only the exceptions get a task:
 //! a client that does not read, and a sender that connected and has not sent.
 //!
-//! Every shard accepts from the same socket. A handoff stays with the shard that took it; which one
-//! that is, is decided by who is idle.
+//! All shards accept from the same socket, in turns (see [`Turns`]), and keep what they took.
 
 mod intake;
+mod turns;
 mod writes;
+
+pub(crate) use self::turns::Turns;
 
 use std::collections::BinaryHeap;
 use std::io;
@@ -52,6 +54,7 @@ const TICK: u64 = 1_000_000;
 pub(crate) struct Shared {
     pub(crate) answer: Answer,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) turns: Turns,
     pub(crate) log: Log,
     pub(crate) socket_type: SocketType,
     /// How many streams may be open at once.
@@ -62,6 +65,7 @@ pub(crate) struct Shared {
 /// One shard. Dropping it closes its streams and counts them as canceled.
 #[derive(Debug)]
 pub(crate) struct Shard {
+    index: usize,
     shared: Arc<Shared>,
     /// `None` once the daemon stops and the accept queue is empty.
     listener: Option<AsyncFd<OwnedFd>>,
@@ -76,6 +80,10 @@ pub(crate) struct Shard {
     scratch: Vec<u8>,
     /// Before this time nothing is accepted: the process was out of descriptors.
     accept_from: u64,
+    /// Handoffs taken since its turn began.
+    taken: u32,
+    /// The last batch left some: more are accepted without regard to turns.
+    is_rushing: bool,
     /// When something was last written.
     last_served: u64,
 }
@@ -89,14 +97,16 @@ enum Exception {
 }
 
 impl Shard {
-    /// A shard that accepts from `listener`, its own descriptor of the shared socket, until
-    /// `stopping` turns true. Needs a Tokio runtime.
+    /// Shard number `index`, which accepts from `listener`, its own descriptor of the shared
+    /// socket, until `stopping` turns true. Needs a Tokio runtime.
     pub(crate) fn new(
+        index: usize,
         shared: Arc<Shared>,
         listener: OwnedFd,
         stopping: Receiver<bool>,
     ) -> io::Result<Self> {
         Ok(Self {
+            index,
             shared,
             listener: Some(watch(listener, Interest::READABLE)?),
             stopping,
@@ -108,6 +118,8 @@ impl Shard {
             buffer: Buffer::new(),
             scratch: Vec::new(),
             accept_from: 0,
+            taken: 0,
+            is_rushing: false,
             last_served: 0,
         })
     }
@@ -121,7 +133,9 @@ impl Shard {
     pub(crate) async fn run(mut self) -> io::Result<()> {
         loop {
             let stopping = *self.stopping.borrow_and_update();
-            let accepted_all = self.accept_batch();
+            let accepts = stopping || self.is_rushing || self.has_turn();
+            let accepted_all = !accepts || self.accept_batch();
+            self.is_rushing = !accepted_all;
             let served_all = self.serve(self.write_budget(accepted_all));
             while let Some(ended) = self.exceptions.try_join_next() {
                 self.settle(ended);
@@ -132,6 +146,10 @@ impl Shard {
             if self.is_over() {
                 return Ok(());
             }
+            if self.has_turn() && (self.taken >= intake::BATCH || !served_all) {
+                self.taken = 0;
+                self.shared.turns.pass_on(self.index);
+            }
             if accepted_all && served_all {
                 self.wait().await?;
             } else {
@@ -139,6 +157,10 @@ impl Shard {
                 yield_now().await;
             }
         }
+    }
+
+    fn has_turn(&self) -> bool {
+        self.shared.turns.is_of(self.index)
     }
 
     fn is_over(&self) -> bool {
@@ -151,10 +173,12 @@ impl Shard {
         if let Some(at) = wake {
             self.timer.set(at)?;
         }
-        let accepting = !self.is_accept_paused();
+        let has_turn = self.has_turn();
+        let accepts = has_turn && !self.is_accept_paused();
         tokio::select! {
             biased;
-            ready = readable(self.listener.as_ref()), if accepting && self.listener.is_some() => ready,
+            ready = readable(self.listener.as_ref()), if accepts && self.listener.is_some() => ready,
+            () = self.shared.turns.call(self.index), if !has_turn => Ok(()),
             expired = self.timer.expired(), if wake.is_some() => expired,
             Some(ended) = self.exceptions.join_next() => {
                 self.settle(ended);

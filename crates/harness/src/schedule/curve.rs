@@ -29,7 +29,11 @@ struct Piece {
 impl Curve {
     /// Stages one after the other. A rate below 0 is 0; a stage that takes no time is none.
     pub(super) fn new(stages: &[Stage]) -> Self {
-        let mut curve = Self { pieces: Vec::with_capacity(stages.len()), current: 0, over_ns: 0 };
+        let mut curve = Self {
+            pieces: Vec::with_capacity(stages.len()),
+            current: 0,
+            over_ns: 0,
+        };
         let mut before = 0.0;
         for stage in stages.iter().filter(|stage| !stage.over.is_zero()) {
             let (from, to) = (stage.from.max(0.0), stage.to.max(0.0));
@@ -37,7 +41,14 @@ impl Curve {
             let after = before + (from + to) / 2.0 * seconds;
             let (begin_ns, over_ns) = (curve.over_ns, nanoseconds(stage.over));
             let slope = (to - from) / seconds;
-            curve.pieces.push(Piece { begin_ns, over_ns, from, slope, before, after });
+            curve.pieces.push(Piece {
+                begin_ns,
+                over_ns,
+                from,
+                slope,
+                before,
+                after,
+            });
             curve.over_ns = begin_ns.saturating_add(over_ns);
             before = after;
         }
@@ -75,7 +86,8 @@ impl Piece {
     fn when(&self, count: f64) -> u64 {
         let seconds = self.seconds(count - self.before);
         // `as` saturates, and the end of the piece bounds what rounding could add.
-        self.begin_ns.saturating_add(((seconds * 1e9).round() as u64).min(self.over_ns))
+        self.begin_ns
+            .saturating_add(((seconds * 1e9).round() as u64).min(self.over_ns))
     }
 
     /// Solves `from * t + slope / 2 * t² = count` for t, without cancellation where the slope is small.

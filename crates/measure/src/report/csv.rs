@@ -18,7 +18,11 @@ pub fn render(results: &[RunResult]) -> Result<String, Error> {
     let mut text = line(columns.head(results.len() > 1));
     for result in results {
         for second in &result.seconds {
-            let mut cells = if results.len() > 1 { vec![result.run_id.clone(), result.daemon.name.clone()] } else { Vec::new() };
+            let mut cells = if results.len() > 1 {
+                vec![result.run_id.clone(), result.daemon.name.clone()]
+            } else {
+                Vec::new()
+            };
             columns.cells(second, &mut cells);
             text.push_str(&line(cells));
         }
@@ -39,11 +43,17 @@ impl<'a> Columns<'a> {
         let mut columns = Self::default();
         for result in results {
             let seconds = || result.seconds.iter();
-            let counts = seconds().map(|second| &second.counts).chain([&result.counts]);
-            let errors = seconds().map(|second| &second.errors).chain([&result.errors]);
+            let counts = seconds()
+                .map(|second| &second.counts)
+                .chain([&result.counts]);
+            let errors = seconds()
+                .map(|second| &second.errors)
+                .chain([&result.errors]);
             let series = result.series.iter().map(|series| &series.name);
             // What began after the window has rows and no place in the totals.
-            let late = seconds().flat_map(|second| &second.series).map(|series| &series.name);
+            let late = seconds()
+                .flat_map(|second| &second.series)
+                .map(|series| &series.name);
             add_names(&mut columns.counts, counts.flat_map(BTreeMap::keys));
             add_names(&mut columns.errors, errors.flat_map(BTreeMap::keys));
             add_names(&mut columns.series, series.chain(late));
@@ -54,23 +64,40 @@ impl<'a> Columns<'a> {
     }
 
     fn head(&self, several: bool) -> Vec<String> {
-        let whose = if several { &["run_id", "daemon"][..] } else { &[] };
-        let fixed = whose.iter().chain(&["second", "active", "active_peak"]).map(|name| (*name).to_owned());
+        let whose = if several {
+            &["run_id", "daemon"][..]
+        } else {
+            &[]
+        };
+        let fixed = whose
+            .iter()
+            .chain(&["second", "active", "active_peak"])
+            .map(|name| (*name).to_owned());
         let counts = self.counts.iter().map(|name| (*name).to_owned());
         let errors = self.errors.iter().map(|kind| format!("error_{kind}"));
         let figures = ["count", "p50_ns", "p99_ns", "max_ns"];
-        let series = self.series.iter().flat_map(|name| figures.map(|figure| format!("{name}_{figure}")));
+        let series = self
+            .series
+            .iter()
+            .flat_map(|name| figures.map(|figure| format!("{name}_{figure}")));
         fixed.chain(counts).chain(errors).chain(series).collect()
     }
 
     fn cells(&self, second: &Second, cells: &mut Vec<String>) {
-        let of = |counts: &BTreeMap<String, u64>, name: &str| counts.get(name).copied().unwrap_or(0).to_string();
-        cells.extend([second.second, second.active, second.active_peak].map(|figure| figure.to_string()));
+        let of = |counts: &BTreeMap<String, u64>, name: &str| {
+            counts.get(name).copied().unwrap_or(0).to_string()
+        };
+        cells.extend(
+            [second.second, second.active, second.active_peak].map(|figure| figure.to_string()),
+        );
         cells.extend(self.counts.iter().map(|name| of(&second.counts, name)));
         cells.extend(self.errors.iter().map(|kind| of(&second.errors, kind)));
         for name in &self.series {
             match second.series.iter().find(|series| series.name == *name) {
-                Some(series) => cells.extend([series.count, series.p50_ns, series.p99_ns, series.max_ns].map(|figure| figure.to_string())),
+                Some(series) => cells.extend(
+                    [series.count, series.p50_ns, series.p99_ns, series.max_ns]
+                        .map(|figure| figure.to_string()),
+                ),
                 None => cells.extend(["0", "", "", ""].map(str::to_owned)),
             }
         }
@@ -91,5 +118,9 @@ fn line(cells: Vec<String>) -> String {
 
 /// A cell as RFC 4180 wants it.
 fn quoted(cell: String) -> String {
-    if cell.contains([',', '"', '\n', '\r']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell }
+    if cell.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", cell.replace('"', "\"\""))
+    } else {
+        cell
+    }
 }

@@ -2,8 +2,7 @@
 //!
 //! The format is that of `HistogramLogWriter` in the Java library, version 1.3: its `HistogramLogProcessor` and the
 //! analysers built on it read the file. The tag is the name of the series; where the results are of several daemons,
-//! `daemon/series`. Logs of repetitions stand one after the other and the readers add them up. The driver's own
-//! lateness is kept for the run as a whole: one interval with the tag `lag`.
+//! `daemon/series`. Logs of repetitions stand one after the other and the readers add them up.
 
 use std::time::{Duration, SystemTime};
 
@@ -25,7 +24,11 @@ pub fn render(results: &[RunResult]) -> Result<String, Error> {
     let several = several_daemons(results);
     let mut log = Vec::new();
     for result in results {
-        let prefix = if several { format!("{}/", result.daemon.name) } else { String::new() };
+        let prefix = if several {
+            format!("{}/", result.daemon.name)
+        } else {
+            String::new()
+        };
         write_run(&mut log, result, &prefix)?;
     }
     Ok(String::from_utf8(log).expect("comments, tags, numbers and base64 are UTF-8"))
@@ -38,28 +41,42 @@ fn write_run(log: &mut Vec<u8>, result: &RunResult, prefix: &str) -> Result<(), 
     let mut serializer = V2DeflateSerializer::new();
     let mut writer = IntervalLogWriterBuilder::new()
         .add_comment("[Histogram log format version 1.3]")
-        .add_comment(&format!("[{} against {}, run {}, {}]", result.driver, result.daemon.name, result.run_id, result.verdict))
+        .add_comment(&format!(
+            "[{} against {}, run {}, {}]",
+            result.driver, result.daemon.name, result.run_id, result.verdict
+        ))
         .add_comment("[values in nanoseconds, Interval_Max in milliseconds; the tag is the series]")
         .with_start_time(started)
         .with_base_time(started)
         .with_max_value_divisor(MAX_DIVISOR)
         .begin_log_with(log, &mut serializer)
         .expect("writing to memory does not fail");
-    if let Some(lag) = &result.lag {
-        let values = lag.distribution().map_err(Error::histogram(result, &lag.name))?;
-        write(&mut writer, &values, &tag(prefix, "lag"), Duration::ZERO, Duration::from_secs_f64(result.wall_s.max(0.0)));
-    }
     for second in &result.seconds {
         for series in &second.series {
-            let values = Distribution::decode(&series.histogram, series.clamped).map_err(Error::histogram(result, &series.name))?;
-            write(&mut writer, &values, &tag(prefix, &series.name), Duration::from_secs(second.second), Duration::from_secs(1));
+            let values = Distribution::decode(&series.histogram, series.clamped)
+                .map_err(Error::histogram(result, &series.name))?;
+            write(
+                &mut writer,
+                &values,
+                &tag(prefix, &series.name),
+                Duration::from_secs(second.second),
+                Duration::from_secs(1),
+            );
         }
     }
     Ok(())
 }
 
-fn write(writer: &mut Writer<'_>, values: &Distribution, tag: &str, start: Duration, length: Duration) {
-    writer.write_histogram(values.histogram(), start, length, Tag::new(tag)).expect("writing to memory does not fail");
+fn write(
+    writer: &mut Writer<'_>,
+    values: &Distribution,
+    tag: &str,
+    start: Duration,
+    length: Duration,
+) {
+    writer
+        .write_histogram(values.histogram(), start, length, Tag::new(tag))
+        .expect("writing to memory does not fail");
 }
 
 /// A tag without the characters that would end it.
@@ -68,6 +85,8 @@ fn tag(prefix: &str, series: &str) -> String {
 }
 
 fn started(result: &RunResult) -> Result<SystemTime, Error> {
-    humantime::parse_rfc3339(&result.started_at)
-        .map_err(|_| Error::StartedAt { run: result.run_id.clone(), text: result.started_at.clone() })
+    humantime::parse_rfc3339(&result.started_at).map_err(|_| Error::StartedAt {
+        run: result.run_id.clone(),
+        text: result.started_at.clone(),
+    })
 }

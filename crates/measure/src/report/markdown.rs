@@ -21,7 +21,10 @@ fn render_block(block: &Block) -> String {
     match block {
         Block::Title(title) => format!("## {}\n", escaped(title)),
         Block::Heading(heading) => format!("### {}\n", escaped(heading)),
-        Block::Facts(facts) => facts.iter().map(|(label, text)| format!("- **{label}:** {}\n", escaped(text))).collect(),
+        Block::Facts(facts) => facts
+            .iter()
+            .map(|(label, text)| format!("- **{label}:** {}\n", escaped(text)))
+            .collect(),
         Block::Table(table) => rendered(table),
         Block::Picture(lines) => fenced(&lines.join("\n"), ""),
         Block::Warnings(warnings) => warnings.iter().map(warning).collect(),
@@ -30,26 +33,59 @@ fn render_block(block: &Block) -> String {
 
 /// The first line as a sentence, the rest (the last lines of a log) as it was written.
 fn warning(warning: &Warning) -> String {
-    let (first, rest) = warning.message.split_once('\n').unwrap_or((&warning.message, ""));
-    let head = format!("- **{}:** {} → {}\n", page::severity(warning.severity), escaped(first), escaped(&warning.hint));
-    if rest.is_empty() { head } else { format!("{head}\n{}", fenced(rest, "  ")) }
+    let (first, rest) = warning
+        .message
+        .split_once('\n')
+        .unwrap_or((&warning.message, ""));
+    let head = format!(
+        "- **{}:** {} → {}\n",
+        page::severity(warning.severity),
+        escaped(first),
+        escaped(&warning.hint)
+    );
+    if rest.is_empty() {
+        head
+    } else {
+        format!("{head}\n{}", fenced(rest, "  "))
+    }
 }
 
 /// Text as it is, between fences that it does not contain.
 fn fenced(text: &str, indent: &str) -> String {
-    let longest = text.split(|letter| letter != '`').map(str::len).max().unwrap_or(0);
+    let longest = text
+        .split(|letter| letter != '`')
+        .map(str::len)
+        .max()
+        .unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
-    let lines: String = text.lines().map(|line| format!("{indent}{line}\n")).collect();
+    let lines: String = text
+        .lines()
+        .map(|line| format!("{indent}{line}\n"))
+        .collect();
     format!("{indent}{fence}text\n{lines}{indent}{fence}\n")
 }
 
 fn rendered(table: &Table) -> String {
     let width = table.head.len();
-    let rule: Vec<String> = (0..width).map(|column| if column == 0 { "---" } else { "---:" }.to_owned()).collect();
+    let rule: Vec<String> = (0..width)
+        .map(|column| if column == 0 { "---" } else { "---:" }.to_owned())
+        .collect();
     let cells = |row: &Vec<String>| row.iter().map(|cell| escaped(cell)).collect::<Vec<_>>();
-    let apart = |row: &Vec<String>| row.iter().map(|cell| format!("*{}*", escaped(cell))).collect::<Vec<_>>();
-    let rows = table.rows.iter().map(cells).chain(table.apart.iter().map(apart));
-    [cells(&table.head), rule].into_iter().chain(rows).map(|row| format!("| {} |\n", row.join(" | "))).collect()
+    let apart = |row: &Vec<String>| {
+        row.iter()
+            .map(|cell| format!("*{}*", escaped(cell)))
+            .collect::<Vec<_>>()
+    };
+    let rows = table
+        .rows
+        .iter()
+        .map(cells)
+        .chain(table.apart.iter().map(apart));
+    [cells(&table.head), rule]
+        .into_iter()
+        .chain(rows)
+        .map(|row| format!("| {} |\n", row.join(" | ")))
+        .collect()
 }
 
 /// Text without what Markdown or HTML would take for markup.
@@ -73,7 +109,10 @@ mod tests {
 
     #[test]
     fn markup_in_a_name_stays_text() {
-        assert_eq!(escaped("a|b <script> *c* d&e"), "a\\|b &lt;script> \\*c\\* d&amp;e");
+        assert_eq!(
+            escaped("a|b <script> *c* d&e"),
+            "a\\|b &lt;script> \\*c\\* d&amp;e"
+        );
     }
 
     #[test]

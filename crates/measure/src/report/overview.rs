@@ -9,7 +9,10 @@ pub(super) fn of(results: &[RunResult]) -> Vec<Block> {
     if results.len() < 2 {
         return Vec::new();
     }
-    let mut blocks = vec![Block::Title(format!("{} results", results.len())), Block::Table(outcomes(results))];
+    let mut blocks = vec![
+        Block::Title(format!("{} results", results.len())),
+        Block::Table(outcomes(results)),
+    ];
     let p99 = p99(results);
     if p99.head.len() > 1 {
         blocks.extend([Block::Heading("p99 of each"), Block::Table(p99)]);
@@ -18,7 +21,15 @@ pub(super) fn of(results: &[RunResult]) -> Vec<Block> {
 }
 
 fn outcomes(results: &[RunResult]) -> Table {
-    let head = ["daemon", "verdict", "started", "success", "peak active", "daemon RSS peak", "daemon CPU per op"];
+    let head = [
+        "daemon",
+        "verdict",
+        "started",
+        "success",
+        "peak active",
+        "daemon RSS peak",
+        "daemon CPU per op",
+    ];
     let row = |result: &RunResult| {
         let daemon = result.usage.daemon.as_ref();
         vec![
@@ -27,11 +38,19 @@ fn outcomes(results: &[RunResult]) -> Table {
             units::count(result.operations.started),
             page::success(result),
             units::count(result.operations.peak_active),
-            daemon.map_or(page::NONE.to_owned(), |usage| units::bytes(page::kib(usage.rss_peak_kb))),
-            daemon.map_or(page::NONE.to_owned(), |usage| page::cpu_per_finished(usage, result)),
+            daemon.map_or(page::NONE.to_owned(), |usage| {
+                units::bytes(page::kib(usage.rss_peak_kb))
+            }),
+            daemon.map_or(page::NONE.to_owned(), |usage| {
+                page::cpu_per_finished(usage, result)
+            }),
         ]
     };
-    Table { head: head.map(str::to_owned).into(), rows: results.iter().map(row).collect(), apart: Vec::new() }
+    Table {
+        head: head.map(str::to_owned).into(),
+        rows: results.iter().map(row).collect(),
+        apart: Vec::new(),
+    }
 }
 
 /// One column per series that any of the results has.
@@ -42,10 +61,24 @@ fn p99(results: &[RunResult]) -> Table {
             names.push(&series.name);
         }
     }
-    let cell = |result: &RunResult, name: &str| result.series(name).map_or(page::NONE.to_owned(), |series| units::duration(series.p99_ns));
-    let row = |result: &RunResult| {
-        [page::plain(&result.daemon.name)].into_iter().chain(names.iter().map(|name| cell(result, name))).collect()
+    let cell = |result: &RunResult, name: &str| {
+        result.series(name).map_or(page::NONE.to_owned(), |series| {
+            units::duration(series.p99_ns)
+        })
     };
-    let head = ["daemon".to_owned()].into_iter().chain(names.iter().map(|name| page::plain(name))).collect();
-    Table { head, rows: results.iter().map(row).collect(), apart: Vec::new() }
+    let row = |result: &RunResult| {
+        [page::plain(&result.daemon.name)]
+            .into_iter()
+            .chain(names.iter().map(|name| cell(result, name)))
+            .collect()
+    };
+    let head = ["daemon".to_owned()]
+        .into_iter()
+        .chain(names.iter().map(|name| page::plain(name)))
+        .collect();
+    Table {
+        head,
+        rows: results.iter().map(row).collect(),
+        apart: Vec::new(),
+    }
 }

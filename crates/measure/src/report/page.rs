@@ -49,21 +49,36 @@ pub(super) fn of(result: &RunResult) -> Result<Vec<Block>, Error> {
     blocks.extend(pictures(result)?);
     blocks.extend(cost(result));
     if !result.warnings.is_empty() {
-        blocks.extend([Block::Heading("warnings"), Block::Warnings(result.warnings.iter().map(plain_warning).collect())]);
+        blocks.extend([
+            Block::Heading("warnings"),
+            Block::Warnings(result.warnings.iter().map(plain_warning).collect()),
+        ]);
     }
     Ok(blocks)
 }
 
 fn title(result: &RunResult) -> Block {
-    Block::Title(format!("{}: {} against {}", result.verdict, result.driver, plain(&result.daemon.name)))
+    Block::Title(format!(
+        "{}: {} against {}",
+        result.verdict,
+        result.driver,
+        plain(&result.daemon.name)
+    ))
 }
 
 /// Why the verdict is what it is: the first line of each grave warning, the gravest first.
 fn reasons(result: &RunResult) -> Option<Block> {
-    let mut grave: Vec<&Warning> = result.warnings.iter().filter(|warning| warning.severity > Severity::Note).collect();
+    let mut grave: Vec<&Warning> = result
+        .warnings
+        .iter()
+        .filter(|warning| warning.severity > Severity::Note)
+        .collect();
     grave.sort_by_key(|warning| std::cmp::Reverse(warning.severity));
     let first_line = |warning: &Warning| plain(warning.message.lines().next().unwrap_or_default());
-    let facts: Vec<_> = grave.into_iter().map(|warning| (severity(warning.severity), first_line(warning))).collect();
+    let facts: Vec<_> = grave
+        .into_iter()
+        .map(|warning| (severity(warning.severity), first_line(warning)))
+        .collect();
     (!facts.is_empty()).then_some(Block::Facts(facts))
 }
 
@@ -77,8 +92,18 @@ pub(super) fn severity(severity: Severity) -> &'static str {
 
 fn run(result: &RunResult) -> Vec<(&'static str, String)> {
     let machine = &result.machine;
-    let plural = |count: u64, one: &str, several: &str| format!("{} {}", units::count(count), if count == 1 { one } else { several });
-    let daemon = [Some(&result.daemon.name), result.daemon.version.as_ref(), result.daemon.about.as_ref()];
+    let plural = |count: u64, one: &str, several: &str| {
+        format!(
+            "{} {}",
+            units::count(count),
+            if count == 1 { one } else { several }
+        )
+    };
+    let daemon = [
+        Some(&result.daemon.name),
+        result.daemon.version.as_ref(),
+        result.daemon.about.as_ref(),
+    ];
     let driver = [
         format!("{} {}", result.driver, machine.version),
         plural(result.processes, "process", "processes"),
@@ -87,10 +112,21 @@ fn run(result: &RunResult) -> Vec<(&'static str, String)> {
     ];
     vec![
         ("plan", plain(&result.plan_sentence)),
-        ("daemon", plain(&format!("{}, at {}", joined(daemon), result.daemon.target))),
+        (
+            "daemon",
+            plain(&format!("{}, at {}", joined(daemon), result.daemon.target)),
+        ),
         ("machine", plain(&machine_line(result))),
         ("driver", plain(&joined(driver.iter().map(Some)))),
-        ("run", format!("{}, {} from the first start to the end, {}", plain(&result.started_at), seconds(result.wall_s), plain(&result.run_id))),
+        (
+            "run",
+            format!(
+                "{}, {} from the first start to the end, {}",
+                plain(&result.started_at),
+                seconds(result.wall_s),
+                plain(&result.run_id)
+            ),
+        ),
     ]
 }
 
@@ -106,37 +142,84 @@ fn machine_line(result: &RunResult) -> String {
         Some(format!("kernel {}", machine.kernel)),
         Some(cpus),
         Some(format!("{} memory", units::bytes(machine.memory_bytes))),
-        machine.virtualization.as_ref().map(|kind| format!("virtualised ({kind})")),
-        Some(format!("{} open files allowed", units::count(machine.nofile_soft))),
-        machine.load1.map(|load| format!("load {load:.2} before the start")),
-        machine.steal_pct.map(|steal| format!("{steal:.1} % stolen")),
-        machine.git_commit.as_ref().map(|commit| source(commit, machine.git_dirty)),
+        machine
+            .virtualization
+            .as_ref()
+            .map(|kind| format!("virtualised ({kind})")),
+        Some(format!(
+            "{} open files allowed",
+            units::count(machine.nofile_soft)
+        )),
+        machine
+            .load1
+            .map(|load| format!("load {load:.2} before the start")),
+        machine
+            .steal_pct
+            .map(|steal| format!("{steal:.1} % stolen")),
+        machine
+            .git_commit
+            .as_ref()
+            .map(|commit| source(commit, machine.git_dirty)),
     ];
     joined(facts.iter().map(Option::as_ref))
 }
 
 fn source(commit: &str, dirty: Option<bool>) -> String {
     let short: String = commit.chars().take(12).collect();
-    if dirty == Some(true) { format!("source {short} with changes") } else { format!("source {short}") }
+    if dirty == Some(true) {
+        format!("source {short} with changes")
+    } else {
+        format!("source {short}")
+    }
 }
 
 fn operations(result: &RunResult) -> Vec<Block> {
     let operations = &result.operations;
-    let head = ["", "started", "ok", "failed", "unfinished", "missed", "peak active", "success"];
-    let figures = [operations.started, operations.ok, operations.failed, operations.unfinished, operations.missed, operations.peak_active];
-    let row = ["operations".to_owned()].into_iter().chain(figures.map(units::count)).chain([success(result)]);
+    let head = [
+        "",
+        "started",
+        "ok",
+        "failed",
+        "unfinished",
+        "missed",
+        "peak active",
+        "success",
+    ];
+    let figures = [
+        operations.started,
+        operations.ok,
+        operations.failed,
+        operations.unfinished,
+        operations.missed,
+        operations.peak_active,
+    ];
+    let row = ["operations".to_owned()]
+        .into_iter()
+        .chain(figures.map(units::count))
+        .chain([success(result)]);
     let mut facts = Vec::new();
     if !operations.add_up() {
-        facts.push(("sum", "started is not ok + failed + unfinished: the driver lost count".to_owned()));
+        facts.push((
+            "sum",
+            "started is not ok + failed + unfinished: the driver lost count".to_owned(),
+        ));
     }
     if !result.errors.is_empty() {
         facts.push(("failed", counts(result.errors.iter())));
     }
-    let others: Vec<_> = result.counts.iter().filter(|(name, _)| !SHOWN.contains(&name.as_str())).collect();
+    let others: Vec<_> = result
+        .counts
+        .iter()
+        .filter(|(name, _)| !SHOWN.contains(&name.as_str()))
+        .collect();
     if !others.is_empty() {
         facts.push(("counted", counts(others)));
     }
-    let mut blocks = vec![Block::Table(Table { head: head.map(str::to_owned).into(), rows: vec![row.collect()], apart: Vec::new() })];
+    let mut blocks = vec![Block::Table(Table {
+        head: head.map(str::to_owned).into(),
+        rows: vec![row.collect()],
+        apart: Vec::new(),
+    })];
     blocks.extend((!facts.is_empty()).then_some(Block::Facts(facts)));
     blocks
 }
@@ -152,35 +235,72 @@ pub(super) fn success(result: &RunResult) -> String {
 
 fn counts<'a>(counts: impl IntoIterator<Item = (&'a String, &'a u64)>) -> String {
     let one = |(name, count): (&String, &u64)| {
-        let shown = if name.ends_with("bytes") { units::bytes(*count) } else { units::count(*count) };
+        let shown = if name.ends_with("bytes") {
+            units::bytes(*count)
+        } else {
+            units::count(*count)
+        };
         format!("{} {shown}", plain(name))
     };
     counts.into_iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
 fn latency(result: &RunResult) -> Block {
-    let head = ["series", "count", "p50", "p90", "p99", "p99.9", "max"].map(str::to_owned).into();
+    let head = ["series", "count", "p50", "p90", "p99", "p99.9", "max"]
+        .map(str::to_owned)
+        .into();
     let rows = result.series.iter().map(latency_row).collect();
-    Block::Table(Table { head, rows, apart: result.lag.iter().map(latency_row).collect() })
+    Block::Table(Table {
+        head,
+        rows,
+        apart: result.lag.iter().map(latency_row).collect(),
+    })
 }
 
 fn latency_row(series: &SeriesResult) -> Vec<String> {
-    let times = [series.p50_ns, series.p90_ns, series.p99_ns, series.p999_ns, series.max_ns];
-    [plain(&series.name), units::count(series.count)].into_iter().chain(times.map(units::duration)).collect()
+    let times = [
+        series.p50_ns,
+        series.p90_ns,
+        series.p99_ns,
+        series.p999_ns,
+        series.max_ns,
+    ];
+    [plain(&series.name), units::count(series.count)]
+        .into_iter()
+        .chain(times.map(units::duration))
+        .collect()
 }
 
 fn clamped(result: &RunResult) -> Option<Block> {
-    let clamped = result.series.iter().chain(&result.lag).filter(|series| series.clamped > 0);
+    let clamped = result
+        .series
+        .iter()
+        .chain(&result.lag)
+        .filter(|series| series.clamped > 0);
     let facts: Vec<_> = clamped
-        .map(|series| ("clamped", format!("{} values of {} lay outside 1 ns to 1 h", units::count(series.clamped), plain(&series.name))))
+        .map(|series| {
+            (
+                "clamped",
+                format!(
+                    "{} values of {} lay outside 1 ns to 1 h",
+                    units::count(series.clamped),
+                    plain(&series.name)
+                ),
+            )
+        })
         .collect();
     (!facts.is_empty()).then_some(Block::Facts(facts))
 }
 
 fn pictures(result: &RunResult) -> Result<Vec<Block>, Error> {
-    let pictures = [("where the values lie", picture::distributions(result)?), ("over time", picture::over_time(result))];
+    let pictures = [
+        ("where the values lie", picture::distributions(result)?),
+        ("over time", picture::over_time(result)),
+    ];
     let drawn = pictures.into_iter().filter(|(_, lines)| !lines.is_empty());
-    Ok(drawn.flat_map(|(heading, lines)| [Block::Heading(heading), Block::Picture(lines)]).collect())
+    Ok(drawn
+        .flat_map(|(heading, lines)| [Block::Heading(heading), Block::Picture(lines)])
+        .collect())
 }
 
 fn cost(result: &RunResult) -> Vec<Block> {
@@ -188,31 +308,59 @@ fn cost(result: &RunResult) -> Vec<Block> {
         return Vec::new();
     }
     let head = ["", "daemon", "driver"].map(str::to_owned).into();
-    let show = |side: &Option<UsageSummary>, figure: &Figure| side.as_ref().map_or(NONE.to_owned(), |usage| figure(usage, result));
+    let show = |side: &Option<UsageSummary>, figure: &Figure| {
+        side.as_ref()
+            .map_or(NONE.to_owned(), |usage| figure(usage, result))
+    };
     let row = |(label, figure): &(&str, Figure)| {
-        vec![(*label).to_owned(), show(&result.usage.daemon, figure), show(&result.usage.driver, figure)]
+        vec![
+            (*label).to_owned(),
+            show(&result.usage.daemon, figure),
+            show(&result.usage.driver, figure),
+        ]
     };
     let rows = FIGURES.iter().map(row).collect();
-    vec![Block::Heading("cost"), Block::Table(Table { head, rows, apart: Vec::new() })]
+    vec![
+        Block::Heading("cost"),
+        Block::Table(Table {
+            head,
+            rows,
+            apart: Vec::new(),
+        }),
+    ]
 }
 
 type Figure = fn(&UsageSummary, &RunResult) -> String;
 
 /// The rows of the cost table.
 const FIGURES: [(&str, Figure); 12] = [
-    ("RSS before the load", |usage, _| units::bytes(kib(usage.rss_baseline_kb))),
+    ("RSS before the load", |usage, _| {
+        units::bytes(kib(usage.rss_baseline_kb))
+    }),
     ("RSS peak", |usage, _| units::bytes(kib(usage.rss_peak_kb))),
     ("RSS growth", |usage, _| units::bytes(growth_bytes(usage))),
     ("RSS growth per peak active", growth_per_active),
-    ("CPU average, % of a core", |usage, _| format!("{:.1} %", usage.cpu_avg_pct)),
-    ("CPU peak, % of a core", |usage, _| format!("{:.1} %", usage.cpu_peak_pct)),
+    ("CPU average, % of a core", |usage, _| {
+        format!("{:.1} %", usage.cpu_avg_pct)
+    }),
+    ("CPU peak, % of a core", |usage, _| {
+        format!("{:.1} %", usage.cpu_peak_pct)
+    }),
     ("CPU per finished operation", cpu_per_finished),
-    ("CPU user + system", |usage, _| format!("{} + {}", seconds(usage.user_s), seconds(usage.system_s))),
-    ("processes, peak", |usage, _| units::count(usage.processes_peak)),
+    ("CPU user + system", |usage, _| {
+        format!("{} + {}", seconds(usage.user_s), seconds(usage.system_s))
+    }),
+    ("processes, peak", |usage, _| {
+        units::count(usage.processes_peak)
+    }),
     ("threads, peak", |usage, _| units::count(usage.threads_peak)),
     ("open files, peak", |usage, _| units::count(usage.fds_peak)),
     ("switches, own + forced", |usage, _| {
-        format!("{} + {}", units::count(usage.voluntary_switches), units::count(usage.involuntary_switches))
+        format!(
+            "{} + {}",
+            units::count(usage.voluntary_switches),
+            units::count(usage.involuntary_switches)
+        )
     }),
 ];
 
@@ -226,7 +374,9 @@ pub(super) fn kib(kib: u64) -> u64 {
 }
 
 fn growth_per_active(usage: &UsageSummary, result: &RunResult) -> String {
-    growth_bytes(usage).checked_div(result.operations.peak_active).map_or(NONE.to_owned(), units::bytes)
+    growth_bytes(usage)
+        .checked_div(result.operations.peak_active)
+        .map_or(NONE.to_owned(), units::bytes)
 }
 
 /// CPU time for each operation that ended, well or not.
@@ -244,14 +394,32 @@ fn seconds(seconds: f64) -> String {
 }
 
 fn joined<'a>(facts: impl IntoIterator<Item = Option<&'a String>>) -> String {
-    facts.into_iter().flatten().map(String::as_str).filter(|fact| !fact.is_empty()).collect::<Vec<_>>().join(", ")
+    facts
+        .into_iter()
+        .flatten()
+        .map(String::as_str)
+        .filter(|fact| !fact.is_empty())
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// Text of a daemon or a host without what could steer a terminal.
 pub(super) fn plain(text: &str) -> String {
-    text.chars().map(|letter| if letter.is_control() && letter != '\n' { ' ' } else { letter }).collect()
+    text.chars()
+        .map(|letter| {
+            if letter.is_control() && letter != '\n' {
+                ' '
+            } else {
+                letter
+            }
+        })
+        .collect()
 }
 
 fn plain_warning(warning: &Warning) -> Warning {
-    Warning { message: plain(&warning.message), hint: plain(&warning.hint), ..warning.clone() }
+    Warning {
+        message: plain(&warning.message),
+        hint: plain(&warning.hint),
+        ..warning.clone()
+    }
 }

@@ -14,30 +14,75 @@ const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█
 /// One line per figure over the seconds of a run: starts, open operations, failures and the p99 of each series.
 /// Nothing for a run of less than two seconds.
 pub(super) fn over_time(result: &RunResult) -> Vec<String> {
-    let Some(length) = result.seconds.iter().map(|second| second.second).max().filter(|last| *last > 0).map(|last| last.saturating_add(1)) else {
+    let Some(length) = result
+        .seconds
+        .iter()
+        .map(|second| second.second)
+        .max()
+        .filter(|last| *last > 0)
+        .map(|last| last.saturating_add(1))
+    else {
         return Vec::new();
     };
     let per_column = length.div_ceil(WIDTH);
     let row = |label: String, show: fn(u64) -> String, figure: &dyn Fn(&Second) -> Option<u64>| {
-        let columns = columns(&result.seconds, per_column, length.div_ceil(per_column), figure);
+        let columns = columns(
+            &result.seconds,
+            per_column,
+            length.div_ceil(per_column),
+            figure,
+        );
         let most = columns.iter().copied().max().unwrap_or(0);
-        (most > 0).then(|| Row { label, line: bars(&columns), note: format!("max {}", show(most)) })
+        (most > 0).then(|| Row {
+            label,
+            line: bars(&columns),
+            note: format!("max {}", show(most)),
+        })
     };
-    let started = row("started/s".to_owned(), units::count, &|second| second.counts.get("started").copied());
-    let active = row("active".to_owned(), units::count, &|second| Some(second.active_peak));
-    let failed = row("failed/s".to_owned(), units::count, &|second| Some(second.errors.values().sum()));
-    let series = result.series.iter().map(|series| row(format!("{} p99", page::plain(&series.name)), units::duration, &|second| p99(second, &series.name)));
-    let rows: Vec<Row> = [started, active, failed].into_iter().chain(series).flatten().collect();
-    let step = if per_column == 1 { "1 s".to_owned() } else { format!("{per_column} s, the highest of them") };
+    let started = row("started/s".to_owned(), units::count, &|second| {
+        second.counts.get("started").copied()
+    });
+    let active = row("active".to_owned(), units::count, &|second| {
+        Some(second.active_peak)
+    });
+    let failed = row("failed/s".to_owned(), units::count, &|second| {
+        Some(second.errors.values().sum())
+    });
+    let series = result.series.iter().chain(&result.lag).map(|series| {
+        row(
+            format!("{} p99", page::plain(&series.name)),
+            units::duration,
+            &|second| p99(second, &series.name),
+        )
+    });
+    let rows: Vec<Row> = [started, active, failed]
+        .into_iter()
+        .chain(series)
+        .flatten()
+        .collect();
+    let step = if per_column == 1 {
+        "1 s".to_owned()
+    } else {
+        format!("{per_column} s, the highest of them")
+    };
     lines(rows, format!("0 to {length} s, one column = {step}"))
 }
 
 fn p99(second: &Second, series: &str) -> Option<u64> {
-    second.series.iter().find(|row: &&SecondSeries| row.name == series).map(|row| row.p99_ns)
+    second
+        .series
+        .iter()
+        .find(|row: &&SecondSeries| row.name == series)
+        .map(|row| row.p99_ns)
 }
 
 /// The highest figure of each column; 0 where there is none.
-fn columns(seconds: &[Second], per_column: u64, count: u64, figure: &dyn Fn(&Second) -> Option<u64>) -> Vec<u64> {
+fn columns(
+    seconds: &[Second],
+    per_column: u64,
+    count: u64,
+    figure: &dyn Fn(&Second) -> Option<u64>,
+) -> Vec<u64> {
     let mut columns = vec![0; count as usize];
     for second in seconds {
         let place = (second.second / per_column).min(count - 1) as usize;
@@ -49,11 +94,19 @@ fn columns(seconds: &[Second], per_column: u64, count: u64, figure: &dyn Fn(&Sec
 /// One line per series on a common logarithmic axis: the higher the bar, the more of its values lie there.
 pub(super) fn distributions(result: &RunResult) -> Result<Vec<String>, Error> {
     let shown = || result.series.iter().chain(&result.lag);
-    let Some(axis) = Axis::over(shown()) else { return Ok(Vec::new()) };
+    let Some(axis) = Axis::over(shown()) else {
+        return Ok(Vec::new());
+    };
     let mut rows = Vec::new();
     for series in shown() {
-        let values = series.distribution().map_err(Error::histogram(result, &series.name))?;
-        rows.push(Row { label: page::plain(&series.name), line: bars(&axis.shares(&values)), note: String::new() });
+        let values = series
+            .distribution()
+            .map_err(Error::histogram(result, &series.name))?;
+        rows.push(Row {
+            label: page::plain(&series.name),
+            line: bars(&axis.shares(&values)),
+            note: String::new(),
+        });
     }
     Ok(lines(rows, axis.marks()))
 }
@@ -69,11 +122,19 @@ struct Axis {
 impl Axis {
     /// The decades that the values of these series lie in.
     fn over<'a>(series: impl Iterator<Item = &'a SeriesResult> + Clone) -> Option<Self> {
-        let first = series.clone().map(|series| series.min_ns.max(1)).min()?.ilog10();
+        let first = series
+            .clone()
+            .map(|series| series.min_ns.max(1))
+            .min()?
+            .ilog10();
         let last = series.map(|series| series.max_ns.max(1)).max()?.ilog10();
         let decades = last.saturating_sub(first) + 1;
         let per_decade = (WIDTH as u32 / decades).clamp(1, MOST_PER_DECADE as u32);
-        Some(Self { first, decades, per_decade })
+        Some(Self {
+            first,
+            decades,
+            per_decade,
+        })
     }
 
     fn shares(&self, values: &Distribution) -> Vec<u64> {
@@ -81,7 +142,8 @@ impl Axis {
         let last = columns.len() - 1;
         for step in values.histogram().iter_recorded() {
             let decade = (step.value_iterated_to().max(1) as f64).log10() - f64::from(self.first);
-            columns[((decade * f64::from(self.per_decade)) as usize).min(last)] += step.count_since_last_iteration();
+            columns[((decade * f64::from(self.per_decade)) as usize).min(last)] +=
+                step.count_since_last_iteration();
         }
         columns
     }
@@ -104,7 +166,11 @@ impl Axis {
 /// A power of ten in nanoseconds: `1ns`, `10µs`, `1000s`.
 fn decade_name(exponent: u32) -> String {
     let unit = (exponent / 3).min(3);
-    format!("{}{}", 10_u64.pow(exponent - unit * 3), ["ns", "µs", "ms", "s"][unit as usize])
+    format!(
+        "{}{}",
+        10_u64.pow(exponent - unit * 3),
+        ["ns", "µs", "ms", "s"][unit as usize]
+    )
 }
 
 /// A figure per column as a bar, relative to the largest; what is not 0 is seen.
@@ -126,9 +192,21 @@ struct Row {
 
 /// Rows under each other, and the axis below.
 fn lines(rows: Vec<Row>, axis: String) -> Vec<String> {
-    let label_width = rows.iter().map(|row| row.label.chars().count()).max().unwrap_or(0);
-    let bottom = Row { label: String::new(), line: axis, note: String::new() };
-    let line = |row: Row| format!("{:<label_width$}  {}  {}", row.label, row.line, row.note).trim_end().to_owned();
+    let label_width = rows
+        .iter()
+        .map(|row| row.label.chars().count())
+        .max()
+        .unwrap_or(0);
+    let bottom = Row {
+        label: String::new(),
+        line: axis,
+        note: String::new(),
+    };
+    let line = |row: Row| {
+        format!("{:<label_width$}  {}  {}", row.label, row.line, row.note)
+            .trim_end()
+            .to_owned()
+    };
     rows.into_iter().chain([bottom]).map(line).collect()
 }
 
@@ -145,12 +223,21 @@ mod tests {
 
     #[test]
     fn decades_have_short_names() {
-        assert_eq!([0, 4, 8, 9, 12].map(decade_name), ["1ns", "10µs", "100ms", "1s", "1000s"]);
+        assert_eq!(
+            [0, 4, 8, 9, 12].map(decade_name),
+            ["1ns", "10µs", "100ms", "1s", "1000s"]
+        );
     }
 
     #[test]
     fn a_long_run_shows_the_highest_second_of_each_column() {
-        let seconds: Vec<Second> = (0..120).map(|second| Second { second, active_peak: 1 + 9 * u64::from(second == 61), ..Second::default() }).collect();
+        let seconds: Vec<Second> = (0..120)
+            .map(|second| Second {
+                second,
+                active_peak: 1 + 9 * u64::from(second == 61),
+                ..Second::default()
+            })
+            .collect();
         let columns = columns(&seconds, 2, 60, &|second| Some(second.active_peak));
         assert_eq!((columns.len(), columns[30], columns[31]), (60, 10, 1));
     }

@@ -34,7 +34,10 @@ fn render_block(block: &Block) -> String {
     match block {
         Block::Title(title) => format!("{title}\n"),
         Block::Heading(heading) => format!("\n{heading}\n"),
-        Block::Facts(facts) => facts.iter().map(|(label, text)| labelled(label, text)).collect(),
+        Block::Facts(facts) => facts
+            .iter()
+            .map(|(label, text)| labelled(label, text))
+            .collect(),
         Block::Table(table) => grid(table),
         Block::Picture(lines) => lines.iter().map(|line| format!("  {line}\n")).collect(),
         Block::Warnings(warnings) => warnings.iter().map(warning).collect(),
@@ -80,7 +83,9 @@ fn broken(line: &str, width: usize) -> Vec<String> {
 /// Columns of figures stand to the right, rows apart below an empty one.
 fn grid(table: &Table) -> String {
     let mut grid = Grid::new();
-    grid.load_style(presets::NOTHING).set_header(table.head.clone()).add_rows(table.rows.clone());
+    grid.load_style(presets::NOTHING)
+        .set_header(table.head.clone())
+        .add_rows(table.rows.clone());
     if !table.apart.is_empty() && !table.rows.is_empty() {
         grid.add_row(vec![""]);
     }
@@ -88,7 +93,9 @@ fn grid(table: &Table) -> String {
     for column in grid.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    grid.lines().map(|line| format!(" {}", line).trim_end().to_owned() + "\n").collect()
+    grid.lines()
+        .map(|line| format!(" {}", line).trim_end().to_owned() + "\n")
+        .collect()
 }
 
 #[cfg(test)]
@@ -98,6 +105,9 @@ mod tests {
     #[test]
     fn a_long_sentence_is_broken_at_blanks_and_a_long_word_is_kept() {
         assert_eq!(broken("one two three", 7), ["one two", "three"]);
-        assert_eq!(broken("at /a/very/long/path now", 6), ["at", "/a/very/long/path", "now"]);
+        assert_eq!(
+            broken("at /a/very/long/path now", 6),
+            ["at", "/a/very/long/path", "now"]
+        );
     }
 }

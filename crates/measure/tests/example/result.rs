@@ -3,14 +3,22 @@
 use std::collections::BTreeMap;
 
 use measure::machine::Machine;
-use measure::result::{DaemonInfo, Operations, RunResult, SCHEMA, Second, SecondSeries, SeriesResult, Usage};
+use measure::result::{
+    DaemonInfo, Operations, RunResult, SCHEMA, Second, SecondSeries, SeriesResult, Usage,
+};
 use measure::tally::Distribution;
 use measure::usage::UsageSummary;
 use measure::warning::{Warning, verdict};
 
 /// Three seconds of 400, 400 and 200 streams; 3 failed and 2 were left open.
 pub(crate) fn full() -> RunResult {
-    let warnings: Vec<Warning> = [Warning::unfinished(2), Warning::few_samples("first_byte", 995)].into_iter().flatten().collect();
+    let warnings: Vec<Warning> = [
+        Warning::unfinished(2),
+        Warning::few_samples("first_byte", 995),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     RunResult {
         schema: SCHEMA,
         run_id: "20260131-120000-7f3a".to_owned(),
@@ -35,7 +43,7 @@ pub(crate) fn full() -> RunResult {
         counts: named(&[("bytes", 995 * 1_226), ("events", 995 * 18), ("ok", 995), ("started", 1_000), ("unfinished", 2)]),
         errors: named(&[("rejected", 2), ("reset", 1)]),
         series: series(),
-        lag: SeriesResult::of("lag", &spread(1_000, 2_000, 55)),
+        lag: SeriesResult::of("lag", &whole("lag")),
         seconds: vec![second(0, 400, 396, &[]), second(1, 400, 402, &[("rejected", 2)]), second(2, 200, 197, &[("reset", 1)])],
         usage: Usage { daemon: Some(usage(4_096, 4_640, 0.12)), driver: Some(usage(9_000, 11_048, 0.03)) },
     }
@@ -52,19 +60,22 @@ pub(crate) fn spread(count: u64, from: u64, step: u64) -> Distribution {
 fn parts(name: &str) -> [Distribution; 3] {
     let counts = [396, 402, 197];
     match name {
+        "lag" => [400, 400, 200].map(|count| spread(count, 2_000, 55)),
         "handoff" => counts.map(|count| spread(count, 9_000, 35)),
         "first_byte" => counts.map(|count| spread(count, 20_000, 900)),
         _ => counts.map(|count| spread(count, 85_000_000, 12_000)),
     }
 }
 
+fn whole(name: &str) -> Distribution {
+    let mut whole = Distribution::default();
+    parts(name).iter().for_each(|part| whole.merge(part));
+    whole
+}
+
 fn series() -> Vec<SeriesResult> {
-    let whole = |name: &str| {
-        let mut whole = Distribution::default();
-        parts(name).iter().for_each(|part| whole.merge(part));
-        SeriesResult::of(name, &whole).expect("each series has values")
-    };
-    ["handoff", "first_byte", "stream"].map(whole).into()
+    let of = |name| SeriesResult::of(name, &whole(name));
+    ["handoff", "first_byte", "stream"].into_iter().filter_map(of).collect()
 }
 
 fn second(second: u64, started: u64, ok: u64, errors: &[(&str, u64)]) -> Second {
@@ -73,14 +84,25 @@ fn second(second: u64, started: u64, ok: u64, errors: &[(&str, u64)]) -> Second 
         second,
         active: [4, 0, 2][second as usize],
         active_peak: [40, 84, 20][second as usize],
-        counts: named(&[("bytes", ok * 1_226), ("events", ok * 18), ("ok", ok), ("started", started)]),
+        counts: named(&[
+            ("bytes", ok * 1_226),
+            ("events", ok * 18),
+            ("ok", ok),
+            ("started", started),
+        ]),
         errors: named(errors),
-        series: ["handoff", "first_byte", "stream"].into_iter().filter_map(of).collect(),
+        series: ["handoff", "first_byte", "stream", "lag"]
+            .into_iter()
+            .filter_map(of)
+            .collect(),
     }
 }
 
 fn named(counts: &[(&str, u64)]) -> BTreeMap<String, u64> {
-    counts.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
+    counts
+        .iter()
+        .map(|(name, count)| ((*name).to_owned(), *count))
+        .collect()
 }
 
 fn usage(baseline: u64, peak: u64, cpu_s: f64) -> UsageSummary {

@@ -15,7 +15,7 @@ use crate::socket::accept;
 use crate::stream::Stream;
 
 /// So many handoffs are taken before writes get a turn: about half a millisecond.
-const BATCH: u32 = 64;
+pub(super) const BATCH: u32 = 64;
 
 /// How long nothing is accepted after the process ran out of descriptors (10 ms). Trying again at
 /// once would spin, for the connection stays in the queue.
@@ -32,7 +32,10 @@ impl Shard {
                 return true;
             };
             match accept(listener.get_ref()) {
-                Ok(connection) => self.take(connection),
+                Ok(connection) => {
+                    self.taken += 1;
+                    self.take(connection);
+                }
                 Err(Errno::EINTR | Errno::ECONNABORTED) => {}
                 // EINVAL: shut down, and nothing waits any more.
                 Err(Errno::EAGAIN | Errno::EINVAL) => return true,

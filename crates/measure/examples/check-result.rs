@@ -1,0 +1,92 @@
+//! Checks result files: against the published schema, and that their figures agree with each other.
+//!
+//! `cargo run -p measure --example check-result -- bench-results/*/*/*/*/*/result.json`
+
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line program"
+)]
+
+use std::process::ExitCode;
+
+use measure::result::{RunResult, schema};
+
+fn main() -> ExitCode {
+    let files: Vec<String> = std::env::args().skip(1).collect();
+    if files.is_empty() {
+        eprintln!("usage: check-result RESULT.json...");
+        return ExitCode::from(2);
+    }
+    let broken = files.iter().filter(|file| !is_good(file)).count();
+    if broken == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn is_good(file: &str) -> bool {
+    match checked(file) {
+        Ok(result) => {
+            println!(
+                "{file}: good, {} with {} operations",
+                result.verdict, result.operations.started
+            );
+            true
+        }
+        Err(objections) => {
+            objections
+                .iter()
+                .for_each(|objection| eprintln!("{file}: {objection}"));
+            false
+        }
+    }
+}
+
+/// The result, or what is wrong with it.
+fn checked(file: &str) -> Result<RunResult, Vec<String>> {
+    let text = std::fs::read_to_string(file).map_err(|error| vec![error.to_string()])?;
+    let value = serde_json::from_str(&text).map_err(|error| vec![error.to_string()])?;
+    let schema = serde_json::from_str(&schema()).expect("the schema is JSON");
+    let validator = jsonschema::validator_for(&schema).expect("the schema is one");
+    let unfit: Vec<String> = validator
+        .iter_errors(&value)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
+    if !unfit.is_empty() {
+        return Err(unfit);
+    }
+    let result: RunResult =
+        serde_json::from_value(value).map_err(|error| vec![error.to_string()])?;
+    let disagreements = disagreements(&result);
+    if disagreements.is_empty() {
+        Ok(result)
+    } else {
+        Err(disagreements)
+    }
+}
+
+/// What a schema can't say.
+fn disagreements(result: &RunResult) -> Vec<String> {
+    let mut found = Vec::new();
+    if !result.operations.add_up() {
+        found.push("operations.started is not ok + failed + unfinished".to_owned());
+    }
+    if result.errors.values().sum::<u64>() != result.operations.failed {
+        found.push("operations.failed is not the sum of the errors".to_owned());
+    }
+    for series in result.series.iter().chain(&result.lag) {
+        match series.distribution() {
+            Ok(values)
+                if values.len() == series.count && values.quantile(0.99) == Some(series.p99_ns) => {
+            }
+            Ok(_) => found.push(format!(
+                "series {}: its figures are not those of its histogram",
+                series.name
+            )),
+            Err(error) => found.push(format!("series {}: {error}", series.name)),
+        }
+    }
+    found
+}
