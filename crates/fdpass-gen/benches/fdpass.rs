@@ -1,2 +1,118 @@
-//! Benches.
-fn main() {}
+//! What one stream costs the driver: reading it, and handing its client over.
+
+use std::hint::black_box;
+use std::io::IoSliceMut;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use fdpass_gen::handoff::{ClientKind, Clients, Door, SocketType, pass};
+use fdpass_gen::settings::DEFAULT_DATA;
+use fdpass_gen::sse::Reader;
+use nix::sys::socket::{
+    AddressFamily, Backlog, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr, accept4,
+    bind, listen, recvmsg, socket,
+};
+
+const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-cache\r\nConnection: close\r\nX-Accel-Buffering: no\r\n\r\n";
+
+fn record(number: u32) -> String {
+    format!(
+        "data: {{\"content\":\"Record {number} of a stream that is as long as most are.\"}}\n\n"
+    )
+}
+
+/// A stream of 18 records, read as it arrives from a daemon that paces it: the head, then a record at a time.
+fn sse_scan(criterion: &mut Criterion) {
+    let pieces: Vec<String> = [HEAD.to_owned()]
+        .into_iter()
+        .chain((0..18).map(record))
+        .chain(["data: [DONE]\n\n".to_owned()])
+        .collect();
+    let bytes = pieces.iter().map(|piece| piece.len() as u64).sum();
+    let mut group = criterion.benchmark_group("sse");
+    group.throughput(Throughput::Bytes(bytes));
+    group.bench_function("stream of 18 records, a record a read", |bencher| {
+        bencher.iter(|| {
+            let mut reader = Reader::default();
+            for piece in &pieces {
+                reader
+                    .read(black_box(piece.as_bytes()))
+                    .expect("the stream is right");
+            }
+            assert!(reader.done());
+        });
+    });
+    let whole = pieces.concat();
+    group.bench_function("stream of 18 records in one read", |bencher| {
+        bencher.iter(|| {
+            Reader::default()
+                .read(black_box(whole.as_bytes()))
+                .expect("the stream is right")
+        });
+    });
+    group.finish();
+}
+
+/// The whole handoff on one thread, both sides: client made, connected, sent, accepted, received, everything closed.
+fn handoff(criterion: &mut Criterion) {
+    let folder = tempfile::tempdir().expect("a folder for the socket");
+    for (name, kind, wanted) in [
+        ("seqpacket", SockType::SeqPacket, SocketType::Seqpacket),
+        ("stream", SockType::Stream, SocketType::Stream),
+    ] {
+        let path = folder.path().join(name);
+        let listener =
+            socket(AddressFamily::Unix, kind, SockFlag::SOCK_CLOEXEC, None).expect("a socket");
+        bind(
+            listener.as_raw_fd(),
+            &UnixAddr::new(&path).expect("a short path"),
+        )
+        .expect("a fresh path");
+        listen(&listener, Backlog::MAXCONN).expect("a listener");
+        let door = Door::new(&path, wanted).expect("a short path");
+        for (client, clients) in [("unix", ClientKind::Unix), ("tcp", ClientKind::Tcp)] {
+            let mut clients = Clients::new(clients).expect("clients");
+            criterion.bench_function(
+                &format!("handoff pair, {name}, {client} client"),
+                |bencher| {
+                    bencher.iter(|| {
+                        let connection = door.connect().expect("the queue is empty");
+                        let (ours, theirs) = clients.open().expect("descriptors are free");
+                        pass(&connection, DEFAULT_DATA.as_bytes(), theirs.as_raw_fd())
+                            .expect("the message fits");
+                        drop(theirs);
+                        (ours, receive(&listener))
+                    });
+                },
+            );
+        }
+    }
+}
+
+fn receive(listener: &OwnedFd) -> OwnedFd {
+    let connection =
+        own(accept4(listener.as_raw_fd(), SockFlag::SOCK_CLOEXEC).expect("a connection waits"));
+    let mut payload = [0; 256];
+    let mut control = nix::cmsg_space!([RawFd; 1]);
+    let mut pieces = [IoSliceMut::new(&mut payload)];
+    let message = recvmsg::<()>(
+        connection.as_raw_fd(),
+        &mut pieces,
+        Some(&mut control),
+        MsgFlags::MSG_CMSG_CLOEXEC,
+    )
+    .expect("a message waits");
+    match message.cmsgs().expect("whole control data").next() {
+        Some(ControlMessageOwned::ScmRights(descriptors)) => own(descriptors[0]),
+        other => panic!("no descriptor came: {other:?}"),
+    }
+}
+
+#[expect(unsafe_code, reason = "nix returns raw descriptors")]
+fn own(descriptor: RawFd) -> OwnedFd {
+    // SAFETY: the kernel made the descriptor for us just now; nothing else owns it.
+    unsafe { OwnedFd::from_raw_fd(descriptor) }
+}
+
+criterion_group!(benches, sse_scan, handoff);
+criterion_main!(benches);

@@ -64,7 +64,12 @@ struct Load {
     #[arg(long, short)]
     verbose: bool,
     /// Handoffs per second, whatever the daemon does (open loop), for as long as ramp-up and hold last
-    #[arg(long, value_name = "PER_SECOND", conflicts_with = "plan")]
+    #[arg(
+        long,
+        value_name = "PER_SECOND",
+        conflicts_with = "plan",
+        allow_negative_numbers = true
+    )]
     rate: Option<f64>,
     /// How the starts of --rate are spread
     #[arg(long, value_enum, default_value = "constant", requires = "rate")]
@@ -126,7 +131,11 @@ pub fn job() -> Result<Job<Settings>, Failure> {
 /// The reference spells options with one dash (`-connections 100`): taken as well.
 fn gnu(argument: std::ffi::OsString) -> std::ffi::OsString {
     match argument.to_str().and_then(|text| text.strip_prefix('-')) {
-        Some(name) if name.len() > 2 && name.starts_with(|first: char| first.is_ascii_lowercase()) => format!("--{name}").into(),
+        Some(name)
+            if name.len() > 2 && name.starts_with(|first: char| first.is_ascii_lowercase()) =>
+        {
+            format!("--{name}").into()
+        }
         _ => argument,
     }
 }
@@ -147,7 +156,11 @@ fn job_of(cli: Cli) -> Result<Job<Settings>, Failure> {
     } else {
         launch(&mut plan);
     }
-    Ok(Job { plan, target, common })
+    Ok(Job {
+        plan,
+        target,
+        common,
+    })
 }
 
 /// Tells a daemon that is launched what streams to send. Every streaming daemon takes these variables.
@@ -156,8 +169,16 @@ fn launch(plan: &mut Plan<Settings>) {
     let settings = &mut plan.driver;
     let messages = *settings.messages.get_or_insert(DEFAULT_MESSAGES);
     let delay = *settings.message_delay.get_or_insert(DEFAULT_DELAY);
-    let kind = if settings.socket_type == SocketType::Stream { "stream" } else { "seqpacket" };
-    let told = [("DAEMON_MESSAGE_COUNT", messages.to_string()), ("DAEMON_MESSAGE_DELAY", format!("{}ns", delay.as_nanos())), ("DAEMON_SOCKET_TYPE", kind.to_owned())];
+    let kind = if settings.socket_type == SocketType::Stream {
+        "stream"
+    } else {
+        "seqpacket"
+    };
+    let told = [
+        ("DAEMON_MESSAGE_COUNT", messages.to_string()),
+        ("DAEMON_MESSAGE_DELAY", format!("{}ns", delay.as_nanos())),
+        ("DAEMON_SOCKET_TYPE", kind.to_owned()),
+    ];
     for (name, value) in told {
         plan.daemon_env.entry(name.to_owned()).or_insert(value);
     }
@@ -169,7 +190,11 @@ impl Load {
             name: "command-line".to_owned(),
             daemon: None,
             daemon_env: Default::default(),
-            timeline: Timeline { warmup: self.warmup, measure: self.ramp_up + self.hold, drain: self.stream_timeout + Duration::from_secs(1) },
+            timeline: Timeline {
+                warmup: self.warmup,
+                measure: self.ramp_up + self.hold,
+                drain: self.stream_timeout + Duration::from_secs(1),
+            },
             groups: self.groups(),
             seed: self.seed,
             driver: Settings {
@@ -204,9 +229,18 @@ impl Load {
             stages: Vec::new(),
             ops: None,
         };
-        let fixed = self.connections.or(self.rate.is_none().then_some(DEFAULT_CONNECTIONS));
-        let fixed = fixed.map(|workers| Group { workers, ops: Some(1), ..group("fixed") });
-        let open = self.rate.map(|rate| Group { rate: Some(rate), ..group("open") });
+        let fixed = self
+            .connections
+            .or(self.rate.is_none().then_some(DEFAULT_CONNECTIONS));
+        let fixed = fixed.map(|workers| Group {
+            workers,
+            ops: Some(1),
+            ..group("fixed")
+        });
+        let open = self.rate.map(|rate| Group {
+            rate: Some(rate),
+            ..group("open")
+        });
         fixed.into_iter().chain(open).collect()
     }
 
@@ -214,7 +248,11 @@ impl Load {
         match (&self.data, &self.data_file) {
             (Some(data), _) => Ok(data.clone()),
             (None, Some(file)) => std::fs::read_to_string(file).map_err(|error| {
-                Invalid::new(format!("--data-file {}", file.display()), format!("{error}: name a file of UTF-8 text that can be read")).into()
+                Invalid::new(
+                    format!("--data-file {}", file.display()),
+                    format!("{error}: name a file of UTF-8 text that can be read"),
+                )
+                .into()
             }),
             (None, None) => Ok(DEFAULT_DATA.to_owned()),
         }
@@ -226,7 +264,9 @@ mod tests {
     use super::*;
 
     fn plan(arguments: &[&str]) -> Plan<Settings> {
-        let typed = std::iter::once("fdpass-gen").chain(arguments.iter().copied()).map(|argument| gnu(argument.into()));
+        let typed = std::iter::once("fdpass-gen")
+            .chain(arguments.iter().copied())
+            .map(|argument| gnu(argument.into()));
         job_of(Cli::try_parse_from(typed).unwrap()).unwrap().plan
     }
 
@@ -234,8 +274,21 @@ mod tests {
     fn nothing_typed_is_the_reference_s_load_on_the_embedded_daemon() {
         let plan = plan(&[]);
         assert_eq!(plan.daemon.as_deref(), Some(EMBEDDED));
-        assert_eq!((plan.groups[0].workers, plan.groups[0].ramp.as_secs(), plan.timeline.measure.as_secs()), (100, 10, 70));
-        assert_eq!((plan.driver.stream_timeout.as_secs(), plan.driver.data.as_str()), (120, DEFAULT_DATA));
+        assert_eq!(
+            (
+                plan.groups[0].workers,
+                plan.groups[0].ramp.as_secs(),
+                plan.timeline.measure.as_secs()
+            ),
+            (100, 10, 70)
+        );
+        assert_eq!(
+            (
+                plan.driver.stream_timeout.as_secs(),
+                plan.driver.data.as_str()
+            ),
+            (120, DEFAULT_DATA)
+        );
         assert_eq!(plan.driver.nominal(), Some(Duration::from_millis(850)));
         plan.validate().unwrap();
         Settings::validate(&plan).unwrap();
@@ -243,16 +296,37 @@ mod tests {
 
     #[test]
     fn the_reference_s_spelling_is_taken() {
-        let plan = plan(&["-socket", "/tmp/x.sock", "-connections", "1000", "-ramp-up", "1m30s", "-hold", "30s", "-verbose"]);
+        let plan = plan(&[
+            "-socket",
+            "/tmp/x.sock",
+            "-connections",
+            "1000",
+            "-ramp-up",
+            "1m30s",
+            "-hold",
+            "30s",
+            "-verbose",
+        ]);
         assert_eq!(plan.daemon, None);
-        assert_eq!((plan.groups[0].workers, plan.groups[0].ramp.as_secs()), (1000, 90));
+        assert_eq!(
+            (plan.groups[0].workers, plan.groups[0].ramp.as_secs()),
+            (1000, 90)
+        );
         assert!(plan.driver.verbose);
     }
 
     #[test]
     fn a_rate_replaces_the_fixed_set_unless_both_are_asked_for() {
-        let names = |plan: Plan<Settings>| plan.groups.into_iter().map(|group| group.name).collect::<Vec<_>>();
+        let names = |plan: Plan<Settings>| {
+            plan.groups
+                .into_iter()
+                .map(|group| group.name)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(names(plan(&["--rate", "50"])), ["open"]);
-        assert_eq!(names(plan(&["--rate", "50", "--connections", "10"])), ["fixed", "open"]);
+        assert_eq!(
+            names(plan(&["--rate", "50", "--connections", "10"])),
+            ["fixed", "open"]
+        );
     }
 }

@@ -56,10 +56,18 @@ impl Timeouts {
         let ns = |timeout: Duration| u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
         let total = ns(settings.stream_timeout);
         let or_never = |timeout: Option<Duration>| timeout.map_or(u64::MAX, ns);
-        let (first_byte, idle) = (or_never(settings.first_byte_timeout), or_never(settings.idle_timeout));
+        let (first_byte, idle) = (
+            or_never(settings.first_byte_timeout),
+            or_never(settings.idle_timeout),
+        );
         // Doubts are settled by the sweep as well, so it is never rarer than they need.
         let sweep_ns = (total.min(first_byte).min(idle) / 10).clamp(5_000_000, 1_000_000_000);
-        Self { first_byte, idle, total, sweep_ns }
+        Self {
+            first_byte,
+            idle,
+            total,
+            sweep_ns,
+        }
     }
 
     /// The kind of timeout that has passed for a stream, if any.
@@ -78,7 +86,8 @@ impl Driver for FdPass {
     const NAME: &'static str = "fdpass";
     const SERIES: &'static [&'static str] = series::NAMES;
     const RESPONSE: Series = series::FIRST_EVENT;
-    const AUDIT: &'static [(&'static str, &'static str)] = &[("daemon_handoffs_total", outcome::count::HANDOFFS)];
+    const AUDIT: &'static [(&'static str, &'static str)] =
+        &[("daemon_handoffs_total", outcome::count::HANDOFFS)];
     const ASKED_FOR: &'static [&'static str] = &[outcome::ABORTED, outcome::UNREAD];
     type Config = Settings;
 
@@ -93,7 +102,9 @@ impl Driver for FdPass {
     fn descriptors(plan: &Plan<Settings>) -> u64 {
         let open = |group: &harness::plan::Group| match group.rate {
             // Little's law: what is open is the rate times how long it lasts.
-            Some(rate) => (rate * plan.driver.nominal().unwrap_or_default().as_secs_f64() * 1.2) as u64,
+            Some(rate) => {
+                (rate * plan.driver.nominal().unwrap_or_default().as_secs_f64() * 1.2) as u64
+            }
             None => group.workers,
         };
         plan.groups.iter().map(open).sum::<u64>() + OVERHEAD_DESCRIPTORS
@@ -107,7 +118,9 @@ impl Driver for FdPass {
             payload: settings.payload(),
             door,
             timeouts: Timeouts::of(&settings),
-            nominal_ns: settings.nominal().and_then(|nominal| u64::try_from(nominal.as_nanos()).ok()),
+            nominal_ns: settings
+                .nominal()
+                .and_then(|nominal| u64::try_from(nominal.as_nanos()).ok()),
             socket: target.socket.clone(),
             listener: OnceLock::new(),
             settings,
@@ -115,15 +128,21 @@ impl Driver for FdPass {
     }
 
     fn check(&self) -> anyhow::Result<()> {
-        let handoff = self.door.connect().map_err(|errno| anyhow::anyhow!(self.explain(errno)))?;
+        let handoff = self
+            .door
+            .connect()
+            .map_err(|errno| anyhow::anyhow!(self.explain(errno)))?;
         if let Some(pid) = peer(&handoff) {
             // Another check can only have found the same.
             let _ = self.listener.set(pid);
         }
-        let (ours, theirs) = Clients::new(self.settings.client)?.open().context("making a client")?;
+        let (ours, theirs) = Clients::new(self.settings.client)?
+            .open()
+            .context("making a client")?;
         pass(&handoff, &self.payload, theirs.as_raw_fd()).context("handing over a client")?;
         drop((theirs, handoff));
-        self.check_answer(&ours).with_context(|| format!("checking the answer of {}", self.socket.display()))
+        self.check_answer(&ours)
+            .with_context(|| format!("checking the answer of {}", self.socket.display()))
     }
 
     fn daemon_pid(&self) -> Option<u32> {
@@ -138,27 +157,50 @@ impl Driver for FdPass {
 impl FdPass {
     /// Reads one stream, to its end unless it lasts long.
     fn check_answer(&self, client: &OwnedFd) -> anyhow::Result<()> {
-        setsockopt(client, sockopt::ReceiveTimeout, &TimeVal::seconds(CHECK_TIMEOUT.as_secs() as i64))?;
-        let whole = self.settings.nominal().is_some_and(|nominal| nominal <= CHECK_WHOLE);
-        let (mut reader, mut unread, mut buffer) = (Reader::default(), Vec::new(), vec![0; 64 * 1024]);
+        setsockopt(
+            client,
+            sockopt::ReceiveTimeout,
+            &TimeVal::seconds(CHECK_TIMEOUT.as_secs() as i64),
+        )?;
+        let whole = self
+            .settings
+            .nominal()
+            .is_some_and(|nominal| nominal <= CHECK_WHOLE);
+        let (mut reader, mut unread, mut buffer) =
+            (Reader::default(), Vec::new(), vec![0; 64 * 1024]);
         while whole || reader.records() == 0 {
             let length = match recv(client.as_raw_fd(), &mut buffer, MsgFlags::empty()) {
                 Ok(length) => length,
-                Err(Errno::EAGAIN) => anyhow::bail!("nothing came for {} s", CHECK_TIMEOUT.as_secs()),
+                Err(Errno::EAGAIN) => {
+                    anyhow::bail!("nothing came for {} s", CHECK_TIMEOUT.as_secs())
+                }
                 Err(errno) => return Err(errno).context("reading the stream"),
             };
             if length == 0 {
-                anyhow::ensure!(reader.done(), "the stream ended after {} records without the end marker", reader.records());
+                anyhow::ensure!(
+                    reader.done(),
+                    "the stream ended after {} records without the end marker",
+                    reader.records()
+                );
                 break;
             }
             unread.extend_from_slice(&buffer[..length]);
-            let seen = reader.read(&unread).map_err(|fault| anyhow::anyhow!("{} in {:?}", fault.kind(), String::from_utf8_lossy(&unread)))?;
-            anyhow::ensure!(!seen.rejected, "the daemon is at capacity (503) before the load has begun");
+            let seen = reader.read(&unread).map_err(|fault| {
+                anyhow::anyhow!("{} in {:?}", fault.kind(), String::from_utf8_lossy(&unread))
+            })?;
+            anyhow::ensure!(
+                !seen.rejected,
+                "the daemon is at capacity (503) before the load has begun"
+            );
             unread.drain(..seen.consumed);
         }
         match self.settings.messages {
             Some(expected) if whole => {
-                anyhow::ensure!(expected == reader.records(), "{} records came where {expected} were expected (driver.messages)", reader.records());
+                anyhow::ensure!(
+                    expected == reader.records(),
+                    "{} records came where {expected} were expected (driver.messages)",
+                    reader.records()
+                );
                 Ok(())
             }
             _ => Ok(()),
@@ -168,11 +210,17 @@ impl FdPass {
     /// What a person can do about a refused connect.
     fn explain(&self, errno: Errno) -> String {
         let remedy = match errno {
-            Errno::ENOENT => "there is no such socket: start the daemon first, or leave --socket out to have one launched",
-            Errno::ECONNREFUSED => "nobody listens there: start the daemon; a file left by one that crashed can be removed",
+            Errno::ENOENT => {
+                "there is no such socket: start the daemon first, or leave --socket out to have one launched"
+            }
+            Errno::ECONNREFUSED => {
+                "nobody listens there: start the daemon; a file left by one that crashed can be removed"
+            }
             Errno::EPROTOTYPE => "the daemon's socket is of the other type: use --socket-type auto",
             Errno::ENOTSOCK => "that is no socket: name the daemon's socket",
-            Errno::EACCES | Errno::EPERM => "you may not: start the daemon with a socket mode that lets you, or run as its group",
+            Errno::EACCES | Errno::EPERM => {
+                "you may not: start the daemon with a socket mode that lets you, or run as its group"
+            }
             Errno::EAGAIN => "its accept queue is full: is it stuck?",
             _ => "is it the daemon's socket?",
         };

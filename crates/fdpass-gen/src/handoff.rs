@@ -12,8 +12,9 @@ use std::sync::OnceLock;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{
-    AddressFamily, Backlog, ControlMessage, MsgFlags, SockFlag, SockType, SockaddrIn, UnixAddr, accept4, bind, connect, getsockname, getsockopt,
-    listen, send, sendmsg, setsockopt, socket, socketpair, sockopt,
+    AddressFamily, Backlog, ControlMessage, MsgFlags, SockFlag, SockType, SockaddrIn, UnixAddr,
+    accept4, bind, connect, getsockname, getsockopt, listen, send, sendmsg, setsockopt, socket,
+    socketpair, sockopt,
 };
 use serde::{Deserialize, Serialize};
 
@@ -53,12 +54,22 @@ const TCP_ADDRESSES: u8 = 16;
 /// # Errors
 /// What the kernel answers.
 pub fn payload_limit() -> nix::Result<usize> {
-    let probe = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None)?;
+    let probe = socket(
+        AddressFamily::Unix,
+        SockType::SeqPacket,
+        SockFlag::SOCK_CLOEXEC,
+        None,
+    )?;
     Ok(getsockopt(&probe, sockopt::SndBuf)?.saturating_sub(RECORD_OVERHEAD))
 }
 
 fn connecting(kind: SockType) -> nix::Result<OwnedFd> {
-    socket(AddressFamily::Unix, kind, SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK, None)
+    socket(
+        AddressFamily::Unix,
+        kind,
+        SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK,
+        None,
+    )
 }
 
 /// Where handoffs go.
@@ -80,7 +91,10 @@ impl Door {
             SocketType::Seqpacket => OnceLock::from(SockType::SeqPacket),
             SocketType::Stream => OnceLock::from(SockType::Stream),
         };
-        Ok(Self { address: UnixAddr::new(path)?, kind })
+        Ok(Self {
+            address: UnixAddr::new(path)?,
+            kind,
+        })
     }
 
     /// Connects without waiting: a full accept queue is `EAGAIN` at once. A socket of the wrong type is refused with
@@ -116,7 +130,13 @@ pub fn pass(handoff: &OwnedFd, payload: &[u8], client: RawFd) -> nix::Result<()>
     let rights = [client];
     let message = [ControlMessage::ScmRights(&rights)];
     let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
-    let sent = sendmsg::<()>(handoff.as_raw_fd(), &[IoSlice::new(payload)], &message, flags, None)?;
+    let sent = sendmsg::<()>(
+        handoff.as_raw_fd(),
+        &[IoSlice::new(payload)],
+        &message,
+        flags,
+        None,
+    )?;
     finish(handoff, &payload[sent..])
 }
 
@@ -125,10 +145,18 @@ pub fn pass(handoff: &OwnedFd, payload: &[u8], client: RawFd) -> nix::Result<()>
 fn finish(handoff: &OwnedFd, mut rest: &[u8]) -> nix::Result<()> {
     use std::os::fd::AsFd as _;
     while !rest.is_empty() {
-        if poll(&mut [PollFd::new(handoff.as_fd(), PollFlags::POLLOUT)], PollTimeout::from(SPLIT_TIMEOUT_MS))? == 0 {
+        if poll(
+            &mut [PollFd::new(handoff.as_fd(), PollFlags::POLLOUT)],
+            PollTimeout::from(SPLIT_TIMEOUT_MS),
+        )? == 0
+        {
             return Err(Errno::ETIMEDOUT);
         }
-        match send(handoff.as_raw_fd(), rest, MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT) {
+        match send(
+            handoff.as_raw_fd(),
+            rest,
+            MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT,
+        ) {
             Ok(sent) => rest = &rest[sent..],
             Err(Errno::EAGAIN) => {}
             Err(error) => return Err(error),
@@ -154,7 +182,9 @@ impl Clients {
     pub fn new(kind: ClientKind) -> nix::Result<Self> {
         let listeners = match kind {
             ClientKind::Unix => Vec::new(),
-            ClientKind::Tcp => (1..=TCP_ADDRESSES).map(|last| listener(Ipv4Addr::new(127, 0, 0, last))).collect::<nix::Result<_>>()?,
+            ClientKind::Tcp => (1..=TCP_ADDRESSES)
+                .map(|last| listener(Ipv4Addr::new(127, 0, 0, last)))
+                .collect::<nix::Result<_>>()?,
         };
         Ok(Self { listeners, next: 0 })
     }
@@ -165,11 +195,21 @@ impl Clients {
     /// What the kernel answers, usually `EMFILE`.
     pub fn open(&mut self) -> nix::Result<(OwnedFd, OwnedFd)> {
         if self.listeners.is_empty() {
-            return socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_CLOEXEC);
+            return socketpair(
+                AddressFamily::Unix,
+                SockType::Stream,
+                None,
+                SockFlag::SOCK_CLOEXEC,
+            );
         }
         self.next = (self.next + 1) % self.listeners.len();
         let (listener, address) = &self.listeners[self.next];
-        let ours = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
+        let ours = socket(
+            AddressFamily::Inet,
+            SockType::Stream,
+            SockFlag::SOCK_CLOEXEC,
+            None,
+        )?;
         // On loopback the handshake is over when connect returns, and the connection waits in the accept queue.
         connect(ours.as_raw_fd(), &SockaddrIn::from(*address))?;
         let theirs = accept4(listener.as_raw_fd(), SockFlag::SOCK_CLOEXEC)?;
@@ -178,15 +218,26 @@ impl Clients {
 }
 
 fn listener(address: Ipv4Addr) -> nix::Result<(OwnedFd, SocketAddrV4)> {
-    let listener = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
+    let listener = socket(
+        AddressFamily::Inet,
+        SockType::Stream,
+        SockFlag::SOCK_CLOEXEC,
+        None,
+    )?;
     setsockopt(&listener, sockopt::ReuseAddr, &true)?;
-    bind(listener.as_raw_fd(), &SockaddrIn::from(SocketAddrV4::new(address, 0)))?;
+    bind(
+        listener.as_raw_fd(),
+        &SockaddrIn::from(SocketAddrV4::new(address, 0)),
+    )?;
     listen(&listener, Backlog::MAXCONN)?;
     let bound: SockaddrIn = getsockname(listener.as_raw_fd())?;
     Ok((listener, SocketAddrV4::new(address, bound.port())))
 }
 
-#[expect(unsafe_code, reason = "nix returns accepted connections as raw descriptors")]
+#[expect(
+    unsafe_code,
+    reason = "nix returns accepted connections as raw descriptors"
+)]
 fn own(descriptor: RawFd) -> OwnedFd {
     use std::os::fd::FromRawFd as _;
     // SAFETY: the descriptor was returned by accept4 just now; nothing else owns it.
@@ -197,5 +248,8 @@ fn own(descriptor: RawFd) -> OwnedFd {
 /// namespace.
 #[must_use]
 pub fn peer(handoff: &OwnedFd) -> Option<i32> {
-    getsockopt(handoff, sockopt::PeerCredentials).ok().map(|credentials| credentials.pid()).filter(|pid| *pid > 0)
+    getsockopt(handoff, sockopt::PeerCredentials)
+        .ok()
+        .map(|credentials| credentials.pid())
+        .filter(|pid| *pid > 0)
 }

@@ -3,5 +3,8 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    harness::cli::main::<fdpass_gen::driver::FdPass>(fdpass_gen::cli::job, fdpass_gen::reference::json)
+    harness::cli::main::<fdpass_gen::driver::FdPass>(
+        fdpass_gen::cli::job,
+        fdpass_gen::reference::json,
+    )
 }

@@ -8,8 +8,17 @@ use crate::outcome;
 /// The JSON of a run; of several runs, that of the last, with all results.
 #[must_use]
 pub fn json(results: &[RunResult]) -> Value {
-    let Some(result) = results.last() else { return json!({}) };
-    let sum = |wanted: fn(&str) -> bool| result.errors.iter().filter(|(kind, _)| wanted(kind)).map(|(_, count)| count).sum::<u64>();
+    let Some(result) = results.last() else {
+        return json!({});
+    };
+    let sum = |wanted: fn(&str) -> bool| {
+        result
+            .errors
+            .iter()
+            .filter(|(kind, _)| wanted(kind))
+            .map(|(_, count)| count)
+            .sum::<u64>()
+    };
     let mut keys = json!({
         "connections_started": result.operations.started,
         "connections_completed": result.operations.ok,
@@ -42,7 +51,9 @@ fn is_receive(kind: &str) -> bool {
 fn percentiles(series: Option<&SeriesResult>) -> Value {
     let ms = |ns: u64| ns as f64 / 1e6;
     match series {
-        Some(series) => json!({ "p50": ms(series.p50_ns), "p95": ms(series.p95_ns), "p99": ms(series.p99_ns) }),
+        Some(series) => {
+            json!({ "p50": ms(series.p50_ns), "p95": ms(series.p95_ns), "p99": ms(series.p99_ns) })
+        }
         None => json!({ "p50": 0.0, "p95": 0.0, "p99": 0.0 }),
     }
 }

@@ -3,7 +3,16 @@
 use measure::tally::Series;
 
 /// Names of the series.
-pub const NAMES: &[&str] = &["connect", "handoff", "take", "first_byte", "first_event", "gap", "stream", "drift"];
+pub const NAMES: &[&str] = &[
+    "connect",
+    "handoff",
+    "take",
+    "first_byte",
+    "first_event",
+    "gap",
+    "stream",
+    "drift",
+];
 
 /// `socket` and `connect` to the daemon: its accept queue took us.
 pub const CONNECT: Series = Series(0);

@@ -86,7 +86,11 @@ impl Settings {
     /// The bytes of the handoff.
     #[must_use]
     pub fn payload(&self) -> Vec<u8> {
-        if self.data.is_empty() { vec![0] } else { self.data.clone().into_bytes() }
+        if self.data.is_empty() {
+            vec![0]
+        } else {
+            self.data.clone().into_bytes()
+        }
     }
 
     /// Checks the settings and the shape of the load.
@@ -95,9 +99,17 @@ impl Settings {
     /// The first field that can't be run, with the remedy.
     pub fn validate(plan: &Plan<Self>) -> Result<(), Invalid> {
         let settings = &plan.driver;
-        let limit = payload_limit().map_err(|error| Invalid::new("driver.data", format!("can't learn the payload limit: {error}")))?;
+        let limit = payload_limit().map_err(|error| {
+            Invalid::new(
+                "driver.data",
+                format!("can't learn the payload limit: {error}"),
+            )
+        })?;
         if settings.data.len() > limit {
-            let problem = format!("{} bytes are above the record limit of {limit}: send less, or raise net.core.wmem_default", settings.data.len());
+            let problem = format!(
+                "{} bytes are above the record limit of {limit}: send less, or raise net.core.wmem_default",
+                settings.data.len()
+            );
             return Err(Invalid::new("driver.data (--data, --data-file)", problem));
         }
         let timeouts = [
@@ -107,23 +119,46 @@ impl Settings {
             ("slow_reader", settings.slow_reader),
         ];
         for (field, timeout) in timeouts {
-            if timeout.is_some_and(|timeout| timeout.is_zero() || timeout > Duration::from_secs(86_400)) {
-                return Err(Invalid::new(format!("driver.{field}"), "is not between 1ns and 24h: give a time such as 30s"));
+            if timeout
+                .is_some_and(|timeout| timeout.is_zero() || timeout > Duration::from_secs(86_400))
+            {
+                return Err(Invalid::new(
+                    format!("driver.{field}"),
+                    "is not between 1ns and 24h: give a time such as 30s",
+                ));
             }
         }
         if settings.retries > MOST_RETRIES {
-            return Err(Invalid::new("driver.retries", format!("is above {MOST_RETRIES}: the pause doubles each time")));
+            return Err(Invalid::new(
+                "driver.retries",
+                format!("is above {MOST_RETRIES}: the pause doubles each time"),
+            ));
         }
-        if settings.messages.is_some_and(|messages| messages > MOST_MESSAGES) {
-            return Err(Invalid::new("driver.messages", format!("is above {MOST_MESSAGES}: lower it")));
+        if settings
+            .messages
+            .is_some_and(|messages| messages > MOST_MESSAGES)
+        {
+            return Err(Invalid::new(
+                "driver.messages",
+                format!("is above {MOST_MESSAGES}: lower it"),
+            ));
         }
         if settings.abort_after == Some(0) {
-            return Err(Invalid::new("driver.abort_after", "0 records: use never_read for clients that read nothing"));
+            return Err(Invalid::new(
+                "driver.abort_after",
+                "0 records: use never_read for clients that read nothing",
+            ));
         }
-        if settings.never_read && (settings.slow_reader.is_some() || settings.abort_after.is_some()) {
-            return Err(Invalid::new("driver.never_read", "excludes slow_reader and abort_after: give one of them"));
+        if settings.never_read && (settings.slow_reader.is_some() || settings.abort_after.is_some())
+        {
+            return Err(Invalid::new(
+                "driver.never_read",
+                "excludes slow_reader and abort_after: give one of them",
+            ));
         }
-        let closed = plan.groups.iter().position(|group| group.rate.is_none() && group.stages.is_empty() && group.ops != Some(1));
+        let closed = plan.groups.iter().position(|group| {
+            group.rate.is_none() && group.stages.is_empty() && group.ops != Some(1)
+        });
         if let Some(place) = closed {
             let problem = "a stream's client is used once: set `ops = 1`, or give the group a `rate` to replace streams that end";
             return Err(Invalid::new(format!("groups[{place}].ops"), problem));
@@ -139,13 +174,22 @@ impl Settings {
             ClientKind::Unix => "Unix socket pairs",
             ClientKind::Tcp => "TCP connections",
         };
-        let behaviour = match (settings.never_read, settings.abort_after, settings.slow_reader) {
+        let behaviour = match (
+            settings.never_read,
+            settings.abort_after,
+            settings.slow_reader,
+        ) {
             (true, ..) => ", whose clients never read".to_owned(),
             (_, Some(records), _) => format!(", whose clients hang up after {records} records"),
-            (_, _, Some(rest)) => format!(", whose clients read slowly (rest {})", duration::format(rest)),
+            (_, _, Some(rest)) => format!(
+                ", whose clients read slowly (rest {})",
+                duration::format(rest)
+            ),
             _ => String::new(),
         };
-        let nominal = settings.nominal().map_or_else(String::new, |nominal| format!(" of {}", duration::format(nominal)));
+        let nominal = settings.nominal().map_or_else(String::new, |nominal| {
+            format!(" of {}", duration::format(nominal))
+        });
         format!(
             "Hand over {client} with {} bytes each and read the streams{nominal} that come back{behaviour}: {}; give up a stream after {}.",
             settings.payload().len(),

@@ -111,7 +111,9 @@ impl Reader {
             if self.phase == Phase::Done {
                 return Err(Fault::Trailing);
             }
-            let Some((record, length)) = record(&piece[seen.consumed..])? else { break };
+            let Some((record, length)) = record(&piece[seen.consumed..])? else {
+                break;
+            };
             seen.consumed += length;
             seen.records += self.take(&record)?;
         }
@@ -167,8 +169,14 @@ fn head(piece: &[u8]) -> Result<Head, Fault> {
 
 /// An event stream that ends with the connection: the type is right and nothing else frames the body.
 fn is_event_stream(headers: &[httparse::Header<'_>]) -> bool {
-    let framed = headers.iter().any(|header| ["transfer-encoding", "content-length"].iter().any(|name| header.name.eq_ignore_ascii_case(name)));
-    let kind = headers.iter().find(|header| header.name.eq_ignore_ascii_case("content-type"));
+    let framed = headers.iter().any(|header| {
+        ["transfer-encoding", "content-length"]
+            .iter()
+            .any(|name| header.name.eq_ignore_ascii_case(name))
+    });
+    let kind = headers
+        .iter()
+        .find(|header| header.name.eq_ignore_ascii_case("content-type"));
     !framed && kind.is_some_and(|kind| kind.value.starts_with(b"text/event-stream"))
 }
 
@@ -202,7 +210,11 @@ fn record(piece: &[u8]) -> Result<Option<(Data<'_>, usize)>, Fault> {
             };
         }
     }
-    if piece.len() > RECORD_LIMIT { Err(Fault::Sse) } else { Ok(None) }
+    if piece.len() > RECORD_LIMIT {
+        Err(Fault::Sse)
+    } else {
+        Ok(None)
+    }
 }
 
 /// The value of a `data` field; `None` for the other fields and comments. The standard ignores unknown fields; here
@@ -211,7 +223,9 @@ fn field(line: &[u8]) -> Result<Option<&[u8]>, Fault> {
     if let Some(value) = line.strip_prefix(b"data:") {
         return Ok(Some(value.strip_prefix(b" ").unwrap_or(value)));
     }
-    let known = [&b":"[..], b"event:", b"id:", b"retry:"].iter().any(|name| line.starts_with(name));
+    let known = [&b":"[..], b"event:", b"id:", b"retry:"]
+        .iter()
+        .any(|name| line.starts_with(name));
     if known { Ok(None) } else { Err(Fault::Sse) }
 }
 
@@ -241,7 +255,9 @@ impl<'de> Deserialize<'de> for Content {
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Content, E> {
-                Ok(Content { is_done: text == "[DONE]" })
+                Ok(Content {
+                    is_done: text == "[DONE]",
+                })
             }
         }
         deserializer.deserialize_str(Look)
@@ -254,7 +270,8 @@ mod tests {
 
     use super::*;
 
-    const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
+    const HEAD: &str =
+        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
 
     fn read(text: &str) -> Result<(Reader, Seen), Fault> {
         let mut reader = Reader::default();
@@ -281,24 +298,40 @@ mod tests {
 
     #[test]
     fn a_prompt_that_quotes_the_marker_does_not_end_the_stream() {
-        assert!(!body("data: {\"content\":\"Prompt: [DONE]\"}\n\n").unwrap().0.done());
+        assert!(
+            !body("data: {\"content\":\"Prompt: [DONE]\"}\n\n")
+                .unwrap()
+                .0
+                .done()
+        );
     }
 
     #[test]
     fn a_refusal_at_capacity_is_no_fault() {
-        assert!(read("HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n\r\n").unwrap().1.rejected);
+        assert!(
+            read("HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n\r\n")
+                .unwrap()
+                .1
+                .rejected
+        );
     }
 
     #[test]
     fn faults_are_told_apart() {
         assert_eq!(read("HTTP/1.1 500 Oops\r\n\r\n").unwrap_err(), Fault::Head);
         assert_eq!(read("hello\r\n\r\n").unwrap_err(), Fault::Head);
-        assert_eq!(read("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n").unwrap_err(), Fault::Head);
+        assert_eq!(
+            read("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n").unwrap_err(),
+            Fault::Head
+        );
         assert_eq!(read("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n").unwrap_err(), Fault::Head);
         assert_eq!(body("garbage\n\n").unwrap_err(), Fault::Sse);
         assert_eq!(body("data: {nope}\n\n").unwrap_err(), Fault::Json);
         assert_eq!(body("data: 3\n\n").unwrap_err(), Fault::Json);
-        assert_eq!(body("data: {\"index\":0}\n\ndata: {\"index\":2}\n\n").unwrap_err(), Fault::Order);
+        assert_eq!(
+            body("data: {\"index\":0}\n\ndata: {\"index\":2}\n\n").unwrap_err(),
+            Fault::Order
+        );
         assert_eq!(body("data: [DONE]\n\nx").unwrap_err(), Fault::Trailing);
     }
 
@@ -311,8 +344,14 @@ mod tests {
 
     #[test]
     fn a_head_or_record_without_end_is_a_fault() {
-        assert_eq!(read(&format!("HTTP/1.1 200 OK\r\nX: {}", "x".repeat(HEAD_LIMIT))).unwrap_err(), Fault::Head);
-        assert_eq!(body(&format!("data: {}", "x".repeat(RECORD_LIMIT))).unwrap_err(), Fault::Sse);
+        assert_eq!(
+            read(&format!("HTTP/1.1 200 OK\r\nX: {}", "x".repeat(HEAD_LIMIT))).unwrap_err(),
+            Fault::Head
+        );
+        assert_eq!(
+            body(&format!("data: {}", "x".repeat(RECORD_LIMIT))).unwrap_err(),
+            Fault::Sse
+        );
     }
 
     proptest! {

@@ -31,7 +31,10 @@ pub(crate) struct Stream {
     /// Bytes that came.
     pub(crate) bytes: u32,
     /// A record that a read has cut: rare, so it is a pointer.
-    #[expect(clippy::box_collection, reason = "8 bytes in every stream where a Vec is 24")]
+    #[expect(
+        clippy::box_collection,
+        reason = "8 bytes in every stream where a Vec is 24"
+    )]
     cut: Option<Box<Vec<u8>>>,
 }
 
@@ -45,9 +48,28 @@ pub(crate) struct Piece {
 }
 
 impl Stream {
-    pub(crate) fn new(client: OwnedFd, handoff: OwnedFd, counted: bool, start: u64, sent: u64, handed: u64) -> Self {
+    pub(crate) fn new(
+        client: OwnedFd,
+        handoff: OwnedFd,
+        counted: bool,
+        start: u64,
+        sent: u64,
+        handed: u64,
+    ) -> Self {
         let reader = Reader::default();
-        Self { client, handoff: Some(handoff), counted, reader, start, sent, handed, last: handed, event: handed, bytes: 0, cut: None }
+        Self {
+            client,
+            handoff: Some(handoff),
+            counted,
+            reader,
+            start,
+            sent,
+            handed,
+            last: handed,
+            event: handed,
+            bytes: 0,
+            cut: None,
+        }
     }
 
     /// Reads a piece of the answer.
@@ -66,7 +88,10 @@ impl Stream {
                 seen
             }
         };
-        Ok(Piece { records: seen.records, rejected: seen.rejected })
+        Ok(Piece {
+            records: seen.records,
+            rejected: seen.rejected,
+        })
     }
 
     fn keep(&mut self, rest: &[u8]) {

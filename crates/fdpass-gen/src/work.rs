@@ -75,7 +75,14 @@ impl<'a> Loop<'a> {
             clients: Clients::new(driver.settings.client)?,
             reactor: Reactor::new(Some(worker.stop.waker()))?,
             streams: Slots::with_capacity(0),
-            buffer: vec![0; if driver.settings.slow_reader.is_some() { SIP } else { BUFFER }],
+            buffer: vec![
+                0;
+                if driver.settings.slow_reader.is_some() {
+                    SIP
+                } else {
+                    BUFFER
+                }
+            ],
             again: BinaryHeap::new(),
             resting: BinaryHeap::new(),
             doubtful: VecDeque::new(),
@@ -99,7 +106,17 @@ impl<'a> Loop<'a> {
             if self.over(now) || now >= deadline {
                 break;
             }
-            let until = [next_start, next_again, next_rested, self.next_sweep, second, deadline].into_iter().min().unwrap_or(now);
+            let until = [
+                next_start,
+                next_again,
+                next_rested,
+                self.next_sweep,
+                second,
+                deadline,
+            ]
+            .into_iter()
+            .min()
+            .unwrap_or(now);
             for place in 0..self.reactor.wait(until, now)? {
                 if let Some(event) = self.reactor.event(place) {
                     self.serve(event);
@@ -122,7 +139,10 @@ impl<'a> Loop<'a> {
     }
 
     fn over(&self, now: u64) -> bool {
-        self.worker.pacer.over(now) && self.streams.is_empty() && self.again.is_empty() && self.doubtful.is_empty()
+        self.worker.pacer.over(now)
+            && self.streams.is_empty()
+            && self.again.is_empty()
+            && self.doubtful.is_empty()
     }
 
     /// Starts what is due; returns when the next start is.
@@ -146,7 +166,12 @@ impl<'a> Loop<'a> {
         } else {
             self.worker.record.count(count::WARMUP, 1);
         }
-        self.connect(Again { at: start.at, start: start.at, attempt: 0, errno: 0 });
+        self.connect(Again {
+            at: start.at,
+            start: start.at,
+            attempt: 0,
+            errno: 0,
+        });
     }
 
     fn connect_again(&mut self, now: u64) -> u64 {
@@ -169,7 +194,9 @@ impl<'a> Loop<'a> {
                 }
                 self.hand_over(handoff, attempt.start);
             }
-            Err(errno) if outcome::may_retry(errno) && attempt.attempt < self.driver.settings.retries => {
+            Err(errno)
+                if outcome::may_retry(errno) && attempt.attempt < self.driver.settings.retries =>
+            {
                 self.worker.record.count(count::RETRIES, 1);
                 attempt.at = began + (RETRY_PAUSE_NS << attempt.attempt);
                 attempt.attempt += 1;
@@ -197,7 +224,9 @@ impl<'a> Loop<'a> {
             self.worker.record.value(HANDOFF, handed - sent);
             self.worker.record.count(count::HANDOFFS, 1);
         }
-        let id = self.streams.insert(Stream::new(ours, handoff, counted, start, sent, handed));
+        let id = self
+            .streams
+            .insert(Stream::new(ours, handoff, counted, start, sent, handed));
         self.watch(id);
     }
 
@@ -216,7 +245,9 @@ impl<'a> Loop<'a> {
         } else {
             self.untaken += 1;
         }
-        let taken = stream.handoff.as_ref().map_or(Ok(()), |handoff| self.reactor.watch_end(handoff, id.token(CONNECTION)));
+        let taken = stream.handoff.as_ref().map_or(Ok(()), |handoff| {
+            self.reactor.watch_end(handoff, id.token(CONNECTION))
+        });
         if watched.and(taken).is_err() {
             self.end(id, "epoll");
         }
@@ -242,7 +273,9 @@ impl<'a> Loop<'a> {
     /// The daemon has closed the handoff connection.
     fn taken(&mut self, id: Id, event: Event) {
         let now = clock::now();
-        let Some(stream) = self.streams.get_mut(id) else { return };
+        let Some(stream) = self.streams.get_mut(id) else {
+            return;
+        };
         if stream.handoff.take().is_some() {
             self.untaken -= 1;
         }
@@ -257,8 +290,14 @@ impl<'a> Loop<'a> {
     /// Reads once, or to the end where the daemon has closed already.
     fn read(&mut self, id: Id, event: Event) {
         loop {
-            let Some(stream) = self.streams.get_mut(id) else { return };
-            let received = recv(stream.client.as_raw_fd(), &mut self.buffer, MsgFlags::MSG_DONTWAIT);
+            let Some(stream) = self.streams.get_mut(id) else {
+                return;
+            };
+            let received = recv(
+                stream.client.as_raw_fd(),
+                &mut self.buffer,
+                MsgFlags::MSG_DONTWAIT,
+            );
             let kind = match received {
                 Ok(0) => Some(self.at_end(id)),
                 Ok(length) => self.received(id, length),
@@ -305,21 +344,33 @@ impl<'a> Loop<'a> {
         match piece {
             Err(fault) => Some(fault.kind()),
             Ok(piece) if piece.rejected => Some(outcome::REJECTED),
-            Ok(_) => self.driver.settings.abort_after.filter(|most| stream.reader.records() >= *most).map(|_| outcome::ABORTED),
+            Ok(_) => self
+                .driver
+                .settings
+                .abort_after
+                .filter(|most| stream.reader.records() >= *most)
+                .map(|_| outcome::ABORTED),
         }
     }
 
     /// The outcome of a stream that the daemon has closed.
     fn at_end(&mut self, id: Id) -> &'static str {
         let now = clock::now();
-        let Some(stream) = self.streams.get_mut(id) else { return outcome::INCOMPLETE };
+        let Some(stream) = self.streams.get_mut(id) else {
+            return outcome::INCOMPLETE;
+        };
         if stream.bytes == 0 {
             return DOUBTFUL;
         }
         if !stream.complete() {
             return outcome::INCOMPLETE;
         }
-        if self.driver.settings.messages.is_some_and(|expected| expected != stream.reader.records()) {
+        if self
+            .driver
+            .settings
+            .messages
+            .is_some_and(|expected| expected != stream.reader.records())
+        {
             return crate::sse::Fault::Order.kind();
         }
         if stream.counted {
@@ -337,7 +388,9 @@ impl<'a> Loop<'a> {
 
     /// Takes a stream out and counts what became of it.
     fn end(&mut self, id: Id, kind: &'static str) {
-        let Some(stream) = self.streams.remove(id) else { return };
+        let Some(stream) = self.streams.remove(id) else {
+            return;
+        };
         if stream.handoff.is_some() {
             self.untaken -= 1;
             self.worker.record.count(count::UNTAKEN, 1);
@@ -355,9 +408,15 @@ impl<'a> Loop<'a> {
 
     /// A slow reader rests after each sip.
     fn rest(&mut self, id: Id) {
-        let (Some(stream), Some(rest)) = (self.streams.get_mut(id), self.driver.settings.slow_reader) else { return };
+        let (Some(stream), Some(rest)) =
+            (self.streams.get_mut(id), self.driver.settings.slow_reader)
+        else {
+            return;
+        };
         match self.reactor.unwatch(&stream.client) {
-            Ok(()) => self.resting.push(Reverse((clock::now() + rest.as_nanos() as u64, id))),
+            Ok(()) => self
+                .resting
+                .push(Reverse((clock::now() + rest.as_nanos() as u64, id))),
             Err(_) => self.end(id, "epoll"),
         }
     }
@@ -368,8 +427,14 @@ impl<'a> Loop<'a> {
                 return at;
             }
             self.resting.pop();
-            let Some(stream) = self.streams.get_mut(id) else { continue };
-            if self.reactor.watch(&stream.client, id.token(CLIENT)).is_err() {
+            let Some(stream) = self.streams.get_mut(id) else {
+                continue;
+            };
+            if self
+                .reactor
+                .watch(&stream.client, id.token(CLIENT))
+                .is_err()
+            {
                 self.end(id, "epoll");
             }
         }
@@ -384,9 +449,20 @@ impl<'a> Loop<'a> {
         }
         self.next_sweep = now + self.driver.timeouts.sweep_ns;
         let timeouts = &self.driver.timeouts;
-        self.ended.extend(self.streams.iter().filter_map(|(id, stream)| Some((id, timeouts.passed(stream, now)?))));
+        self.ended.extend(
+            self.streams
+                .iter()
+                .filter_map(|(id, stream)| Some((id, timeouts.passed(stream, now)?))),
+        );
         while let Some((id, kind)) = self.ended.pop() {
-            self.end(id, if self.driver.settings.never_read { outcome::UNREAD } else { kind });
+            self.end(
+                id,
+                if self.driver.settings.never_read {
+                    outcome::UNREAD
+                } else {
+                    kind
+                },
+            );
         }
         self.settle(now.saturating_sub(DOUBT_NS));
     }
@@ -396,8 +472,16 @@ impl<'a> Loop<'a> {
         if self.doubtful.front().is_none_or(|ended| *ended > until) {
             return;
         }
-        let kind = if self.peer.is_gone() { outcome::LOST } else { outcome::REJECTED };
-        while self.doubtful.pop_front_if(|ended| *ended <= until).is_some() {
+        let kind = if self.peer.is_gone() {
+            outcome::LOST
+        } else {
+            outcome::REJECTED
+        };
+        while self
+            .doubtful
+            .pop_front_if(|ended| *ended <= until)
+            .is_some()
+        {
             self.worker.record.error(kind);
         }
     }
@@ -407,7 +491,9 @@ impl<'a> Loop<'a> {
         self.settle(u64::MAX);
         for Reverse(again) in self.again.drain() {
             if self.worker.phases.counts(again.start) {
-                self.worker.record.error(outcome::connect_error(Errno::from_raw(again.errno)));
+                self.worker
+                    .record
+                    .error(outcome::connect_error(Errno::from_raw(again.errno)));
             }
         }
         for counted in self.streams.iter().map(|(_, stream)| stream.counted) {

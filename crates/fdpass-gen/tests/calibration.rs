@@ -1,5 +1,7 @@
 //! The instrument against a target whose delays are known: percentiles by arithmetic, and one stall.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 #[path = "support/drive.rs"]
 mod drive;
 #[path = "support/target.rs"]
@@ -29,7 +31,11 @@ fn first_byte(stream: usize) -> Duration {
 fn script(handoff: usize) -> Vec<Step> {
     // The first handoff is that of the check.
     let stream = handoff.wrapping_sub(1);
-    let mut after = if handoff == 0 { Duration::ZERO } else { first_byte(stream) };
+    let mut after = if handoff == 0 {
+        Duration::ZERO
+    } else {
+        first_byte(stream)
+    };
     let mut steps = vec![write(after, HEAD)];
     for number in 0..5 {
         if number > 0 {
@@ -63,10 +69,19 @@ fn disagreements(result: &Value) -> Vec<String> {
         ("stream", "p99_ns", 100.0),
         ("stream", "max_ns", 245.0),
     ];
-    let series = |name: &str| result["series"].as_array().unwrap().iter().find(|series| series["name"] == name).unwrap().clone();
+    let series = |name: &str| {
+        result["series"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|series| series["name"] == name)
+            .unwrap()
+            .clone()
+    };
     let differs = |(name, figure, planned): (&str, &str, f64)| {
         let measured = series(name)[figure].as_f64().unwrap() / 1e6;
-        (!agrees(measured, planned)).then(|| format!("{name} {figure}: {measured} ms where {planned} ms were planned"))
+        (!agrees(measured, planned))
+            .then(|| format!("{name} {figure}: {measured} ms where {planned} ms were planned"))
     };
     planned.into_iter().filter_map(differs).collect()
 }
@@ -79,7 +94,17 @@ fn known_delays_and_an_injected_stall_come_out_within_one_millisecond_or_one_per
     for attempt in 0..3 {
         let folder = tempfile::tempdir().unwrap();
         let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, script);
-        let (_, json) = drive::drive(folder.path(), target.path(), &["--connections", &STREAMS.to_string(), "--ramp-up", "3s", "--quiet"]);
+        let (_, json) = drive::drive(
+            folder.path(),
+            target.path(),
+            &[
+                "--connections",
+                &STREAMS.to_string(),
+                "--ramp-up",
+                "3s",
+                "--quiet",
+            ],
+        );
         assert_eq!(target.stop(), STREAMS + 1, "attempt {attempt}");
         assert_eq!(json["connections_completed"], STREAMS);
         assert_eq!(json["errors"]["timeout"], 0);

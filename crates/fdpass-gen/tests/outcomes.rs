@@ -1,5 +1,7 @@
 //! Every way in which a stream can end is counted as what it is, once.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 #[path = "support/drive.rs"]
 mod drive;
 #[path = "support/target.rs"]
@@ -14,20 +16,38 @@ use target::{HEAD, Step, Target, close, record, right, write};
 const STREAMS: u64 = 20;
 
 /// Runs the program against a daemon that answers the check rightly and every other handoff by the script.
-fn run(kind: SockType, script: impl Fn() -> Vec<Step> + Send + 'static, arguments: &[&str]) -> (i32, Value) {
+fn run(
+    kind: SockType,
+    script: impl Fn() -> Vec<Step> + Send + 'static,
+    arguments: &[&str],
+) -> (i32, Value) {
     let folder = tempfile::tempdir().unwrap();
-    let target = Target::start(&folder.path().join("s"), kind, move |handoff| if handoff == 0 { right(3) } else { script() });
-    let arguments = [&["--connections", "20", "--ramp-up", "100ms", "--quiet"], arguments].concat();
+    let target = Target::start(&folder.path().join("s"), kind, move |handoff| {
+        if handoff == 0 { right(3) } else { script() }
+    });
+    let arguments = [
+        &["--connections", "20", "--ramp-up", "100ms", "--quiet"],
+        arguments,
+    ]
+    .concat();
     let (output, json) = drive::drive(folder.path(), target.path(), &arguments);
     assert_eq!(target.stop() as u64, STREAMS + 1);
     let operations = &json["result"]["operations"];
     let ended = ["ok", "failed", "unfinished"].map(|name| operations[name].as_u64().unwrap());
-    assert_eq!(ended.iter().sum::<u64>(), STREAMS, "started is what ended: {operations}");
+    assert_eq!(
+        ended.iter().sum::<u64>(),
+        STREAMS,
+        "started is what ended: {operations}"
+    );
     (output.status.code().unwrap(), json)
 }
 
 /// Asserts that all streams ended as one kind of error, none as completed, and that the run failed.
-fn all_end_as(kind: &str, script: impl Fn() -> Vec<Step> + Send + 'static, arguments: &[&str]) -> Value {
+fn all_end_as(
+    kind: &str,
+    script: impl Fn() -> Vec<Step> + Send + 'static,
+    arguments: &[&str],
+) -> Value {
     let (code, json) = run(SockType::SeqPacket, script, arguments);
     assert_eq!(json["result"]["errors"], json!({ kind: STREAMS }));
     assert_eq!(json["connections_completed"], 0);
@@ -51,46 +71,105 @@ fn a_right_stream_is_completed_on_both_socket_types_and_with_tcp_clients() {
             assert_eq!(json["connections_completed"], STREAMS, "{kind:?} {client}");
             assert_eq!(json["result"]["errors"], json!({}));
             assert_eq!(json["result"]["counts"]["events"], 3 * STREAMS);
-            assert!(code == 0 || code == 3, "{code}: 3 where the machine is busy");
+            assert!(
+                code == 0 || code == 3,
+                "{code}: 3 where the machine is busy"
+            );
         }
     }
 }
 
 #[test]
 fn a_refusal_is_rejected_whether_it_is_said_or_not() {
-    let said = all_end_as("rejected", || vec![now("HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n\r\n"), end()], &[]);
+    let said = all_end_as(
+        "rejected",
+        || {
+            vec![
+                now("HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n\r\n"),
+                end(),
+            ]
+        },
+        &[],
+    );
     assert_eq!(said["errors"]["rejected"], STREAMS);
     all_end_as("rejected", || vec![end()], &[]);
 }
 
 #[test]
 fn an_end_without_the_marker_is_incomplete() {
-    all_end_as("incomplete", || vec![now(format!("{HEAD}{}", record("a"))), end()], &[]);
+    all_end_as(
+        "incomplete",
+        || vec![now(format!("{HEAD}{}", record("a"))), end()],
+        &[],
+    );
     all_end_as("incomplete", || vec![now(&HEAD[..20]), end()], &[]);
-    all_end_as("incomplete", || vec![now(format!("{HEAD}data: [DONE]\n")), end()], &[]);
+    all_end_as(
+        "incomplete",
+        || vec![now(format!("{HEAD}data: [DONE]\n")), end()],
+        &[],
+    );
 }
 
 #[test]
 fn what_breaks_the_protocol_is_told_apart() {
-    all_end_as("protocol_head", || vec![now("HTTP/1.1 500 Internal Server Error\r\n\r\n"), end()], &[]);
-    all_end_as("protocol_sse", || vec![now(format!("{HEAD}nonsense\n\n")), end()], &[]);
-    all_end_as("protocol_json", || vec![now(format!("{HEAD}data: {{nope\n\n")), end()], &[]);
-    all_end_as("protocol_order", || vec![now(format!("{HEAD}data: {{\"index\":0}}\n\ndata: {{\"index\":2}}\n\n")), end()], &[]);
-    all_end_as("protocol_trailing", || vec![now(format!("{HEAD}data: [DONE]\n\n{}", record("late"))), end()], &[]);
+    all_end_as(
+        "protocol_head",
+        || vec![now("HTTP/1.1 500 Internal Server Error\r\n\r\n"), end()],
+        &[],
+    );
+    all_end_as(
+        "protocol_sse",
+        || vec![now(format!("{HEAD}nonsense\n\n")), end()],
+        &[],
+    );
+    all_end_as(
+        "protocol_json",
+        || vec![now(format!("{HEAD}data: {{nope\n\n")), end()],
+        &[],
+    );
+    all_end_as(
+        "protocol_order",
+        || {
+            vec![
+                now(format!(
+                    "{HEAD}data: {{\"index\":0}}\n\ndata: {{\"index\":2}}\n\n"
+                )),
+                end(),
+            ]
+        },
+        &[],
+    );
+    all_end_as(
+        "protocol_trailing",
+        || {
+            vec![
+                now(format!("{HEAD}data: [DONE]\n\n{}", record("late"))),
+                end(),
+            ]
+        },
+        &[],
+    );
 }
 
 #[test]
 fn too_few_records_are_out_of_order_where_their_number_is_known() {
     let stream = || vec![now(format!("{HEAD}{}data: [DONE]\n\n", record("a"))), end()];
     let (_, json) = run(SockType::SeqPacket, stream, &["--messages", "3"]);
-    assert_eq!(json["result"]["errors"], json!({ "protocol_order": STREAMS }));
+    assert_eq!(
+        json["result"]["errors"],
+        json!({ "protocol_order": STREAMS })
+    );
 }
 
 #[test]
 fn times_that_pass_are_told_apart() {
     let never = Duration::from_secs(30);
     let silent = move || vec![close(never)];
-    all_end_as("timeout_first_byte", silent, &["--first-byte-timeout", "200ms"]);
+    all_end_as(
+        "timeout_first_byte",
+        silent,
+        &["--first-byte-timeout", "200ms"],
+    );
     let stuck = move || vec![now(format!("{HEAD}{}", record("a"))), close(never)];
     all_end_as("timeout_idle", stuck, &["--idle-timeout", "200ms"]);
     let json = all_end_as("timeout_total", stuck, &["--stream-timeout", "300ms"]);
@@ -99,11 +178,34 @@ fn times_that_pass_are_told_apart() {
 
 #[test]
 fn clients_that_misbehave_as_asked_fail_no_run() {
-    let slow = || (0..50).map(|number| write(Duration::from_millis(10 * number), if number == 0 { HEAD.to_owned() } else { record("x") })).collect();
+    let slow = || {
+        (0..50)
+            .map(|number| {
+                write(
+                    Duration::from_millis(10 * number),
+                    if number == 0 {
+                        HEAD.to_owned()
+                    } else {
+                        record("x")
+                    },
+                )
+            })
+            .collect()
+    };
     let (code, json) = run(SockType::SeqPacket, slow, &["--abort-after", "2"]);
-    assert_eq!((&json["result"]["errors"], code == 0 || code == 3), (&json!({ "aborted": STREAMS }), true));
-    let (code, json) = run(SockType::SeqPacket, slow, &["--never-read", "--stream-timeout", "300ms"]);
-    assert_eq!((&json["result"]["errors"], code == 0 || code == 3), (&json!({ "unread": STREAMS }), true));
+    assert_eq!(
+        (&json["result"]["errors"], code == 0 || code == 3),
+        (&json!({ "aborted": STREAMS }), true)
+    );
+    let (code, json) = run(
+        SockType::SeqPacket,
+        slow,
+        &["--never-read", "--stream-timeout", "300ms"],
+    );
+    assert_eq!(
+        (&json["result"]["errors"], code == 0 || code == 3),
+        (&json!({ "unread": STREAMS }), true)
+    );
 }
 
 #[test]
@@ -119,7 +221,11 @@ fn a_slow_reader_reads_everything_in_its_time() {
 fn a_stream_cut_into_single_bytes_is_read_all_the_same() {
     let bytes = || {
         let text = format!("{HEAD}{}data: [DONE]\n\n", record("Grüße"));
-        text.bytes().enumerate().map(|(place, byte)| write(Duration::from_micros(200 * place as u64), [byte])).chain([close(Duration::from_millis(40))]).collect()
+        text.bytes()
+            .enumerate()
+            .map(|(place, byte)| write(Duration::from_micros(200 * place as u64), [byte]))
+            .chain([close(Duration::from_millis(40))])
+            .collect()
     };
     let (_, json) = run(SockType::SeqPacket, bytes, &[]);
     assert_eq!(json["connections_completed"], STREAMS);
@@ -132,17 +238,34 @@ fn a_daemon_that_goes_away_is_an_error_of_connecting_after_the_retries() {
     let target = Target::start(&socket, SockType::SeqPacket, |_| right(1));
     let mut program = drive::program(folder.path());
     let json = folder.path().join("output.json");
-    program.arg("--socket").arg(&socket).arg("--output").arg(&json);
-    let child = program.args(["--connections", "40", "--ramp-up", "2s", "--quiet"]).stdout(std::process::Stdio::null()).spawn().unwrap();
+    program
+        .arg("--socket")
+        .arg(&socket)
+        .arg("--output")
+        .arg(&json);
+    let child = program
+        .args(["--connections", "40", "--ramp-up", "2s", "--quiet"])
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
     // The program has begun once a handoff beyond that of the check was taken.
     target.wait_for(2);
     target.stop();
     std::fs::remove_file(&socket).unwrap();
     let output = child.wait_with_output().unwrap();
     let json: Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
-    let refused = json["result"]["errors"]["connect_ENOENT"].as_u64().unwrap_or(0) + json["result"]["errors"]["connect_ECONNREFUSED"].as_u64().unwrap_or(0);
+    let refused = json["result"]["errors"]["connect_ENOENT"]
+        .as_u64()
+        .unwrap_or(0)
+        + json["result"]["errors"]["connect_ECONNREFUSED"]
+            .as_u64()
+            .unwrap_or(0);
     assert!(refused > 0, "{}", json["result"]["errors"]);
     assert_eq!(json["errors"]["connect"], refused);
-    assert_eq!(json["result"]["counts"]["retries"], 2 * refused, "two retries for each");
+    assert_eq!(
+        json["result"]["counts"]["retries"],
+        2 * refused,
+        "two retries for each"
+    );
     assert_eq!(output.status.code(), Some(1));
 }

@@ -78,7 +78,9 @@ fn parse_processes(text: &str) -> Result<ProcessCount, String> {
     match (text, text.parse()) {
         ("auto", _) => Ok(ProcessCount::Auto),
         (_, Ok(count @ 1..=MOST_PROCESSES)) => Ok(ProcessCount::Exactly(count)),
-        _ => Err(format!("write auto, or a number from 1 to {MOST_PROCESSES}")),
+        _ => Err(format!(
+            "write auto, or a number from 1 to {MOST_PROCESSES}"
+        )),
     }
 }
 
@@ -118,14 +120,25 @@ impl From<Invalid> for Failure {
 
 /// The whole of a driver's `main`: `job` reads the command line, `seed` renders `--output`.
 #[must_use]
-pub fn main<D: Driver>(job: impl FnOnce() -> Result<Job<D::Config>, Failure>, seed: fn(&[RunResult]) -> serde_json::Value) -> ExitCode {
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+pub fn main<D: Driver>(
+    job: impl FnOnce() -> Result<Job<D::Config>, Failure>,
+    seed: fn(&[RunResult]) -> serde_json::Value,
+) -> ExitCode {
+    let runtime = match tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    {
         Ok(runtime) => runtime,
         Err(error) => return say_failure(&Failure::Run(error.into())),
     };
-    let is_shard = std::env::args().nth(1).is_some_and(|argument| argument == SHARD_ARGUMENT);
+    let is_shard = std::env::args()
+        .nth(1)
+        .is_some_and(|argument| argument == SHARD_ARGUMENT);
     let ended = if is_shard {
-        runtime.block_on(shard::<D>()).map(|()| ExitCode::SUCCESS).map_err(Failure::Run)
+        runtime
+            .block_on(shard::<D>())
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(Failure::Run)
     } else {
         job().and_then(|job| runtime.block_on(carry_out::<D>(job, seed)))
     };
@@ -143,8 +156,15 @@ fn say_failure(failure: &Failure) -> ExitCode {
     })
 }
 
-async fn carry_out<D: Driver>(job: Job<D::Config>, seed: fn(&[RunResult]) -> serde_json::Value) -> Result<ExitCode, Failure> {
-    let Job { plan, target, common } = job;
+async fn carry_out<D: Driver>(
+    job: Job<D::Config>,
+    seed: fn(&[RunResult]) -> serde_json::Value,
+) -> Result<ExitCode, Failure> {
+    let Job {
+        plan,
+        target,
+        common,
+    } = job;
     plan.validate()?;
     D::validate(&plan)?;
     if common.print_plan {
@@ -156,12 +176,20 @@ async fn carry_out<D: Driver>(job: Job<D::Config>, seed: fn(&[RunResult]) -> ser
     }
     let settings = size::<D>(&plan, &common)?;
     remark(&common, &D::sentence(&plan));
-    let mut signals = Signals::listen().context("listening for signals").map_err(Failure::Run)?;
+    let mut signals = Signals::listen()
+        .context("listening for signals")
+        .map_err(Failure::Run)?;
     let subject = subject::<D>(&plan, target, &common)?;
     let results = repeat::<D>(&plan, &subject, &settings, &common, &mut signals).await?;
-    print(&common.format.render(&results).map_err(|error| Failure::Run(error.into()))?);
+    print(
+        &common
+            .format
+            .render(&results)
+            .map_err(|error| Failure::Run(error.into()))?,
+    );
     if let Some(output) = &common.output {
-        let json = serde_json::to_string_pretty(&seed(&results)).map_err(|error| Failure::Run(error.into()))?;
+        let json = serde_json::to_string_pretty(&seed(&results))
+            .map_err(|error| Failure::Run(error.into()))?;
         store::write_whole(output, json.as_bytes()).map_err(Failure::Run)?;
     }
     Ok(exit_code::<D>(&results))
@@ -177,7 +205,8 @@ async fn repeat<D: Driver>(
     let mut results = Vec::new();
     let host = host::machine().hostname;
     for _ in 0..common.repeat {
-        let folder = Folder::reserve(&common.out, &host, &plan.name, subject.name(), &level(plan)).map_err(Failure::Call)?;
+        let folder = Folder::reserve(&common.out, &host, &plan.name, subject.name(), &level(plan))
+            .map_err(Failure::Call)?;
         let (result, path) = match run::<D>(plan, subject, settings, &folder, signals).await {
             Ok(done) => done,
             Err(error) => {
@@ -186,7 +215,10 @@ async fn repeat<D: Driver>(
             }
         };
         remark(common, &format!("Result: {}", path.display()));
-        let interrupted = result.warnings.iter().any(|warning| warning.kind == Kind::Interrupted);
+        let interrupted = result
+            .warnings
+            .iter()
+            .any(|warning| warning.kind == Kind::Interrupted);
         results.push(result);
         if interrupted {
             break;
@@ -197,7 +229,11 @@ async fn repeat<D: Driver>(
 
 /// What fails before the load is the call's fault where a person named the target.
 fn before_the_load(error: anyhow::Error) -> Failure {
-    if error.is::<DaemonError>() { Failure::Run(error) } else { Failure::Call(error) }
+    if error.is::<DaemonError>() {
+        Failure::Run(error)
+    } else {
+        Failure::Call(error)
+    }
 }
 
 /// How much load: names a folder of results.
@@ -210,31 +246,49 @@ fn level<C>(plan: &Plan<C>) -> String {
     plan.groups.iter().map(one).collect::<Vec<_>>().join("+")
 }
 
-fn subject<D: Driver>(plan: &Plan<D::Config>, target: Option<Target>, common: &Common) -> Result<Subject, Failure> {
+fn subject<D: Driver>(
+    plan: &Plan<D::Config>,
+    target: Option<Target>,
+    common: &Common,
+) -> Result<Subject, Failure> {
     match (target, &plan.daemon) {
         (Some(target), _) => Ok(Subject::External(target)),
         (None, Some(name)) => {
-            let root = manifest::find_root().context("finding daemons/").map_err(Failure::Call)?;
-            let prepared = Daemon::prepare(&root, name, D::NAME, &mut |step| remark(common, step)).map_err(of_the_daemon)?;
+            let root = manifest::find_root()
+                .context("finding daemons/")
+                .map_err(Failure::Call)?;
+            let prepared = Daemon::prepare(&root, name, D::NAME, &mut |step| remark(common, step))
+                .map_err(of_the_daemon)?;
             Ok(Subject::Launched(Box::new(prepared)))
         }
-        (None, None) => Err(Invalid::new("daemon", "no target: name a daemon to launch (--daemon) or one that runs").into()),
+        (None, None) => Err(Invalid::new(
+            "daemon",
+            "no target: name a daemon to launch (--daemon) or one that runs",
+        )
+        .into()),
     }
 }
 
 /// A name or manifest that is wrong is the call's fault; a build or a launch that fails is a failed run.
 fn of_the_daemon(error: DaemonError) -> Failure {
     match error {
-        DaemonError::UnknownDaemon { .. } | DaemonError::BadManifest { .. } | DaemonError::ToolMissing { .. } => Failure::Call(error.into()),
+        DaemonError::UnknownDaemon { .. }
+        | DaemonError::BadManifest { .. }
+        | DaemonError::ToolMissing { .. } => Failure::Call(error.into()),
         other => Failure::Run(other.into()),
     }
 }
 
 /// Threads and processes: as many processes as the limit of open files demands.
 fn size<D: Driver>(plan: &Plan<D::Config>, common: &Common) -> Result<Settings, Failure> {
-    let (soft, limit) = limits::raise_nofile().context("raising the limit of open files").map_err(Failure::Run)?;
+    let (soft, limit) = limits::raise_nofile()
+        .context("raising the limit of open files")
+        .map_err(Failure::Run)?;
     if soft < limit {
-        remark(common, &format!("Raised the limit of open files from {soft} to {limit}."));
+        remark(
+            common,
+            &format!("Raised the limit of open files from {soft} to {limit}."),
+        );
     }
     let need = D::descriptors(plan);
     if plan.daemon.is_some() {
@@ -244,17 +298,30 @@ fn size<D: Driver>(plan: &Plan<D::Config>, common: &Common) -> Result<Settings, 
         ProcessCount::Exactly(processes) => processes,
         ProcessCount::Auto => need.div_ceil(limit).max(1),
     };
-    limits::require_nofile("each process of the driver", need.div_ceil(processes)).map_err(too_few)?;
+    limits::require_nofile("each process of the driver", need.div_ceil(processes))
+        .map_err(too_few)?;
     if processes > MOST_PROCESSES {
         return Err(Invalid::new("--processes", format!("{processes} would be needed, {MOST_PROCESSES} is the most: raise the limit of open files (ulimit -n)")).into());
     }
     if processes > 1 {
-        remark(common, &format!("Running as {processes} processes: the load needs {need} open files, one process may have {limit}."));
+        remark(
+            common,
+            &format!(
+                "Running as {processes} processes: the load needs {need} open files, one process may have {limit}."
+            ),
+        );
     }
-    let half = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64 / 2).max(1);
+    let half = std::thread::available_parallelism()
+        .map_or(1, |cores| cores.get() as u64 / 2)
+        .max(1);
     // Processes share the processors as threads do.
     let threads = common.threads.map_or((half / processes).max(1), u64::from);
-    Ok(Settings { processes, threads, metrics_addr: common.metrics_addr, quiet: common.quiet })
+    Ok(Settings {
+        processes,
+        threads,
+        metrics_addr: common.metrics_addr,
+        quiet: common.quiet,
+    })
 }
 
 fn too_few(error: TooFewFiles) -> Failure {
@@ -264,9 +331,22 @@ fn too_few(error: TooFewFiles) -> Failure {
 /// 0 fine, 1 a run failed, 3 the results are suspect.
 fn exit_code<D: Driver>(results: &[RunResult]) -> ExitCode {
     let failed = |result: &RunResult| {
-        result.errors.keys().any(|kind| !D::ASKED_FOR.contains(&kind.as_str())) || result.warnings.iter().any(|warning| matches!(warning.kind, Kind::DaemonDied | Kind::WorkersFailed))
+        result
+            .errors
+            .keys()
+            .any(|kind| !D::ASKED_FOR.contains(&kind.as_str()))
+            || result
+                .warnings
+                .iter()
+                .any(|warning| matches!(warning.kind, Kind::DaemonDied | Kind::WorkersFailed))
     };
-    let doubted = |result: &RunResult| result.verdict != Verdict::Valid && result.warnings.iter().any(|warning| warning.severity > Severity::Note);
+    let doubted = |result: &RunResult| {
+        result.verdict != Verdict::Valid
+            && result
+                .warnings
+                .iter()
+                .any(|warning| warning.severity > Severity::Note)
+    };
     match (results.iter().any(failed), results.iter().any(doubted)) {
         (true, _) => ExitCode::from(1),
         (false, true) => ExitCode::from(3),

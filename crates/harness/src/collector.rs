@@ -24,7 +24,11 @@ impl Row {
     /// The row as a result keeps it.
     #[must_use]
     pub fn result(&self) -> Second {
-        let mut series: Vec<SecondSeries> = self.tally.series().filter_map(|(name, values)| SecondSeries::of(name, values)).collect();
+        let mut series: Vec<SecondSeries> = self
+            .tally
+            .series()
+            .filter_map(|(name, values)| SecondSeries::of(name, values))
+            .collect();
         series.extend(SecondSeries::of("lag", &self.tally.lag));
         Second {
             second: self.second,
@@ -60,16 +64,34 @@ impl Collector {
     /// For workers 0 to `lanes` − 1.
     #[must_use]
     pub fn new(lanes: u64, names: &'static [&'static str]) -> Self {
-        Self { lanes: (0..lanes).map(|_| Lane::default()).collect(), pending: BTreeMap::new(), clean: vec![resident(names)], names }
+        Self {
+            lanes: (0..lanes).map(|_| Lane::default()).collect(),
+            pending: BTreeMap::new(),
+            clean: vec![resident(names)],
+            names,
+        }
     }
 
     /// Takes an interval and gives its tally back once it is read.
     pub fn add(&mut self, interval: Interval) -> Tally {
-        let Interval { lane, second, tally, active, active_peak, cpu_ns, ended } = interval;
+        let Interval {
+            lane,
+            second,
+            tally,
+            active,
+            active_peak,
+            cpu_ns,
+            ended,
+        } = interval;
         let lane = &mut self.lanes[usize::try_from(lane).expect("few workers")];
         let (clean, names) = (&mut self.clean, self.names);
         let mut tally_of_row = || clean.pop().unwrap_or_else(|| resident(names));
-        let row = self.pending.entry(second).or_insert_with(|| Row { second, tally: tally_of_row(), active: 0, active_peak: 0 });
+        let row = self.pending.entry(second).or_insert_with(|| Row {
+            second,
+            tally: tally_of_row(),
+            active: 0,
+            active_peak: 0,
+        });
         row.tally.merge(&tally);
         row.active += active;
         row.active_peak += active_peak;
@@ -93,8 +115,17 @@ impl Collector {
 
     /// The next second that all workers have reported.
     pub fn row(&mut self) -> Option<Row> {
-        let reported = self.lanes.iter().map(|lane| lane.next).min().unwrap_or(u64::MAX);
-        let second = *self.pending.keys().next().filter(|second| **second < reported)?;
+        let reported = self
+            .lanes
+            .iter()
+            .map(|lane| lane.next)
+            .min()
+            .unwrap_or(u64::MAX);
+        let second = *self
+            .pending
+            .keys()
+            .next()
+            .filter(|second| **second < reported)?;
         self.pending.remove(&second)
     }
 
@@ -112,7 +143,9 @@ impl Collector {
 
     /// The errors of the workers that failed.
     pub fn failures(&self) -> impl Iterator<Item = &str> {
-        self.lanes.iter().filter_map(|lane| lane.ended.as_ref()?.as_ref().err().map(String::as_str))
+        self.lanes
+            .iter()
+            .filter_map(|lane| lane.ended.as_ref()?.as_ref().err().map(String::as_str))
     }
 
     /// CPU use of the busiest worker over its own seconds, in percent of a core.
@@ -135,7 +168,15 @@ mod tests {
         let mut tally = Tally::new(NAMES);
         tally.record(Series(0), 1_000 + lane);
         tally.count("started", 1);
-        Interval { lane, second, tally, active: 1, active_peak: 2, cpu_ns: 10, ended: ended.then_some(Ok(())) }
+        Interval {
+            lane,
+            second,
+            tally,
+            active: 1,
+            active_peak: 2,
+            cpu_ns: 10,
+            ended: ended.then_some(Ok(())),
+        }
     }
 
     #[test]
@@ -145,7 +186,15 @@ mod tests {
         assert!(collector.row().is_none());
         collector.add(interval(1, 0, false));
         let row = collector.row().expect("both have reported");
-        assert_eq!((row.second, row.active, row.active_peak, row.tally.counted("started")), (0, 2, 4, 2));
+        assert_eq!(
+            (
+                row.second,
+                row.active,
+                row.active_peak,
+                row.tally.counted("started")
+            ),
+            (0, 2, 4, 2)
+        );
         assert!(collector.row().is_none());
     }
 

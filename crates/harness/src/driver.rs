@@ -36,7 +36,14 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// Failures that a plan asks for: they are counted as such and fail no run.
     const ASKED_FOR: &'static [&'static str];
     /// The driver's own settings.
-    type Config: std::fmt::Debug + Clone + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static;
+    type Config: std::fmt::Debug
+        + Clone
+        + PartialEq
+        + Serialize
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static;
 
     /// Checks the driver's own settings and the shape of the load, before anything starts.
     ///
@@ -108,7 +115,12 @@ impl Phases {
     pub fn of(timeline: crate::plan::Timeline, origin: u64) -> Self {
         let measure = origin + timeline.warmup.as_nanos() as u64;
         let end = measure + timeline.measure.as_nanos() as u64;
-        Self { origin, measure, end, drained: end + timeline.drain.as_nanos() as u64 }
+        Self {
+            origin,
+            measure,
+            end,
+            drained: end + timeline.drain.as_nanos() as u64,
+        }
     }
 
     /// Whether an operation that starts at `at` counts.
@@ -131,13 +143,18 @@ impl Stop {
     /// # Errors
     /// What the kernel answers, usually `EMFILE`.
     pub fn new() -> std::io::Result<Self> {
-        let waker = EventFd::from_value_and_flags(0, EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
-        Ok(Self { deadline: AtomicU64::new(u64::MAX), waker })
+        let waker =
+            EventFd::from_value_and_flags(0, EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
+        Ok(Self {
+            deadline: AtomicU64::new(u64::MAX),
+            waker,
+        })
     }
 
     /// Asks: what is open may take `grace_ns` more.
     pub fn ask(&self, grace_ns: u64) {
-        self.deadline.fetch_min(clock::now() + grace_ns, Ordering::Release);
+        self.deadline
+            .fetch_min(clock::now() + grace_ns, Ordering::Release);
         // A full counter is as readable as any other.
         let _ = self.waker.write(1);
     }

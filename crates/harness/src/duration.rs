@@ -9,7 +9,9 @@ use serde::{Deserialize, Deserializer, Serializer};
 /// # Errors
 /// A sentence that says what is expected.
 pub fn parse(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text).map_err(|error| format!("{error}: write a number with a unit, such as 1m30s, 1.5s or 50ms"))
+    humantime::parse_duration(text).map_err(|error| {
+        format!("{error}: write a number with a unit, such as 1m30s, 1.5s or 50ms")
+    })
 }
 
 /// Writes a duration the way that [`parse`] reads it: `1m 30s`.
@@ -42,7 +44,10 @@ pub mod optional {
     ///
     /// # Errors
     /// None of its own.
-    pub fn serialize<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    pub fn serialize<S: Serializer>(
+        duration: &Option<Duration>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         match duration {
             Some(duration) => super::serialize(duration, serializer),
             None => serializer.serialize_none(),
@@ -53,8 +58,12 @@ pub mod optional {
     ///
     /// # Errors
     /// Text that [`super::parse`] does not take.
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
-        Option::<String>::deserialize(deserializer)?.map(|text| super::parse(&text).map_err(serde::de::Error::custom)).transpose()
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        Option::<String>::deserialize(deserializer)?
+            .map(|text| super::parse(&text).map_err(serde::de::Error::custom))
+            .transpose()
     }
 }
 
@@ -64,8 +73,19 @@ mod tests {
 
     #[test]
     fn the_spellings_of_go_flags_are_read() {
-        let read = ["1m30s", "1.5s", "50ms", "1ns", "0", "2h"].map(|text| parse(text).unwrap().as_nanos());
-        assert_eq!(read, [90_000_000_000, 1_500_000_000, 50_000_000, 1, 0, 7_200_000_000_000]);
+        let read =
+            ["1m30s", "1.5s", "50ms", "1ns", "0", "2h"].map(|text| parse(text).unwrap().as_nanos());
+        assert_eq!(
+            read,
+            [
+                90_000_000_000,
+                1_500_000_000,
+                50_000_000,
+                1,
+                0,
+                7_200_000_000_000
+            ]
+        );
     }
 
     #[test]

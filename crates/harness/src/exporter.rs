@@ -12,8 +12,8 @@ use crate::collector::Row;
 /// Upper bounds of the buckets, seconds: a 1-2-5 ladder from 1 µs to 100 s. Buckets add up over processes and time,
 /// which summaries do not.
 const BUCKETS: [f64; 25] = [
-    1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0,
-    100.0,
+    1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1,
+    0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0,
 ];
 
 const METADATA: Metadata<'_> = Metadata::new("drover", Level::INFO, None);
@@ -32,39 +32,64 @@ impl Exporter {
     /// # Errors
     /// An address that can't be listened on.
     pub fn listen(address: SocketAddr) -> anyhow::Result<Self> {
-        let remedy = || format!("--metrics-addr {address}: can't listen there: is the port taken? Name another, or port 0 for any");
+        let remedy = || {
+            format!(
+                "--metrics-addr {address}: can't listen there: is the port taken? Name another, or port 0 for any"
+            )
+        };
         // The exporter binds inside its future; a trial shows a taken port before the run.
         drop(std::net::TcpListener::bind(address).with_context(remedy)?);
-        let (recorder, server) =
-            PrometheusBuilder::new().with_http_listener(address).set_buckets(&BUCKETS).and_then(PrometheusBuilder::build).with_context(remedy)?;
+        let (recorder, server) = PrometheusBuilder::new()
+            .with_http_listener(address)
+            .set_buckets(&BUCKETS)
+            .and_then(PrometheusBuilder::build)
+            .with_context(remedy)?;
         let handle = recorder.handle();
         let server = tokio::spawn(async move {
             // The page is a view: a run goes on without it.
             let _ = server.await;
         });
-        Ok(Self { recorder, handle, server })
+        Ok(Self {
+            recorder,
+            handle,
+            server,
+        })
     }
 
     /// Adds one second.
     pub fn row(&self, row: &Row) {
         self.gauge("drover_active_operations", row.active);
         for (name, count) in &row.tally.counts {
-            self.counter("drover_count_total", "count", name.clone().into_owned(), *count);
+            self.counter(
+                "drover_count_total",
+                "count",
+                name.clone().into_owned(),
+                *count,
+            );
         }
         for (kind, count) in &row.tally.errors {
-            self.counter("drover_errors_total", "kind", kind.clone().into_owned(), *count);
+            self.counter(
+                "drover_errors_total",
+                "kind",
+                kind.clone().into_owned(),
+                *count,
+            );
         }
         self.series(&row.tally);
         self.handle.run_upkeep();
     }
 
     fn gauge(&self, name: &'static str, value: u64) {
-        self.recorder.register_gauge(&Key::from_static_name(name), &METADATA).set(value as f64);
+        self.recorder
+            .register_gauge(&Key::from_static_name(name), &METADATA)
+            .set(value as f64);
     }
 
     fn counter(&self, name: &'static str, label: &'static str, value: String, count: u64) {
         let key = Key::from_parts(name, vec![Label::new(label, value)]);
-        self.recorder.register_counter(&key, &METADATA).increment(count);
+        self.recorder
+            .register_counter(&key, &METADATA)
+            .increment(count);
     }
 
     fn series(&self, tally: &Tally) {
@@ -79,10 +104,16 @@ impl Exporter {
     }
 
     fn histogram(&self, series: &'static str, values: &Distribution) {
-        let key = Key::from_parts("drover_duration_seconds", vec![Label::from_static_parts("series", series)]);
+        let key = Key::from_parts(
+            "drover_duration_seconds",
+            vec![Label::from_static_parts("series", series)],
+        );
         let histogram = self.recorder.register_histogram(&key, &METADATA);
         for value in values.histogram().iter_recorded() {
-            histogram.record_many(value.value_iterated_to() as f64 / 1e9, value.count_since_last_iteration() as usize);
+            histogram.record_many(
+                value.value_iterated_to() as f64 / 1e9,
+                value.count_since_last_iteration() as usize,
+            );
         }
     }
 }

@@ -63,16 +63,27 @@ impl Threads {
         for lane in crew.first..crew.first + crew.here {
             let (give, take) = mpsc::channel();
             // One to write, one to be read, from the beginning: the first seconds allocate nothing.
-            give.send(resident(D::SERIES)).expect("the receiver is in hand");
+            give.send(resident(D::SERIES))
+                .expect("the receiver is in hand");
             clean.push(give);
-            let share = Share { index: lane, of: crew.of };
+            let share = Share {
+                index: lane,
+                of: crew.of,
+            };
             let pacer = Pacer::new(phases.origin, phases.end, plan.schedules(share));
-            let (driver, stop, intervals) = (Arc::clone(driver), Arc::clone(stop), intervals.clone());
+            let (driver, stop, intervals) =
+                (Arc::clone(driver), Arc::clone(stop), intervals.clone());
             std::thread::Builder::new()
                 .name(format!("worker-{lane}"))
                 .spawn(move || {
                     let record = Recorder::new(lane, phases.origin, D::SERIES, intervals, take);
-                    let worker = Worker { pacer, record: record.clone(), phases, stop, descriptors };
+                    let worker = Worker {
+                        pacer,
+                        record: record.clone(),
+                        phases,
+                        stop,
+                        descriptors,
+                    };
                     record.finish(run_worker(driver.as_ref(), worker));
                 })
                 .context("starting a worker thread")?;
@@ -92,13 +103,24 @@ impl Threads {
 
 /// Runs one worker on a current-thread runtime; a panic is an error of this worker alone.
 fn run_worker<D: Driver>(driver: &D, worker: Worker) -> Result<(), String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
-    let work = AssertUnwindSafe(|| runtime.block_on(tokio::task::LocalSet::new().run_until(driver.work(worker))));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| error.to_string())?;
+    let work = AssertUnwindSafe(|| {
+        runtime.block_on(tokio::task::LocalSet::new().run_until(driver.work(worker)))
+    });
     match std::panic::catch_unwind(work) {
         Ok(done) => done.map_err(|error| format!("{error:#}")),
         Err(panic) => {
-            let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned()).or_else(|| panic.downcast_ref::<String>().cloned());
-            Err(format!("panicked: {}", text.unwrap_or_else(|| "without a message".to_owned())))
+            let text = panic
+                .downcast_ref::<&str>()
+                .map(|text| (*text).to_owned())
+                .or_else(|| panic.downcast_ref::<String>().cloned());
+            Err(format!(
+                "panicked: {}",
+                text.unwrap_or_else(|| "without a message".to_owned())
+            ))
         }
     }
 }
@@ -126,7 +148,15 @@ enum Say {
 #[derive(Debug, Serialize, Deserialize)]
 enum Report {
     Ready,
-    Interval { lane: u64, second: u64, tally: PackedTally, active: u64, active_peak: u64, cpu_ns: u64, ended: Option<Result<(), String>> },
+    Interval {
+        lane: u64,
+        second: u64,
+        tally: PackedTally,
+        active: u64,
+        active_peak: u64,
+        cpu_ns: u64,
+        ended: Option<Result<(), String>>,
+    },
 }
 
 /// Shard processes of this one.
@@ -142,9 +172,18 @@ impl Processes {
     ///
     /// # Errors
     /// A process that can't be started or ends before it is ready.
-    pub async fn start<D: Driver>(plan: &Plan<D::Config>, target: &Target, processes: u64, threads: u64) -> anyhow::Result<Self> {
+    pub async fn start<D: Driver>(
+        plan: &Plan<D::Config>,
+        target: &Target,
+        processes: u64,
+        threads: u64,
+    ) -> anyhow::Result<Self> {
         let program = std::env::current_exe().context("finding this program")?;
-        let mut all = Self { children: Vec::new(), readers: Vec::new(), threads };
+        let mut all = Self {
+            children: Vec::new(),
+            readers: Vec::new(),
+            threads,
+        };
         for place in 0..processes {
             // A process group of its own: Ctrl-C reaches this process, which then tells the shards.
             let mut child = Command::new(&program)
@@ -156,8 +195,16 @@ impl Processes {
                 .spawn()
                 .with_context(|| format!("starting {} as a shard", program.display()))?;
             let mut stdin = child.stdin.take().expect("stdin is piped");
-            all.readers.push(BufReader::new(child.stdout.take().expect("stdout is piped")));
-            let order = Order { plan: plan.clone(), target: target.clone(), first: place * threads, here: threads, of: processes * threads };
+            all.readers.push(BufReader::new(
+                child.stdout.take().expect("stdout is piped"),
+            ));
+            let order = Order {
+                plan: plan.clone(),
+                target: target.clone(),
+                first: place * threads,
+                here: threads,
+                of: processes * threads,
+            };
             say(&mut stdin, &order).await?;
             all.children.push((child, stdin));
         }
@@ -176,13 +223,24 @@ impl Processes {
     ///
     /// # Errors
     /// A shard that is gone.
-    pub async fn go<D: Driver>(&mut self, origin: u64, intervals: &UnboundedSender<Interval>) -> anyhow::Result<()> {
+    pub async fn go<D: Driver>(
+        &mut self,
+        origin: u64,
+        intervals: &UnboundedSender<Interval>,
+    ) -> anyhow::Result<()> {
         for (_, stdin) in &mut self.children {
-            say(stdin, &Say::Go { origin }).await.context("telling a shard to begin")?;
+            say(stdin, &Say::Go { origin })
+                .await
+                .context("telling a shard to begin")?;
         }
         for (place, reader) in self.readers.drain(..).enumerate() {
             let first = place as u64 * self.threads;
-            tokio::spawn(forward(reader, D::SERIES, first..first + self.threads, intervals.clone()));
+            tokio::spawn(forward(
+                reader,
+                D::SERIES,
+                first..first + self.threads,
+                intervals.clone(),
+            ));
         }
         Ok(())
     }
@@ -214,7 +272,10 @@ async fn forward(
     let mut line = String::new();
     let mut why = "its process ended without a word".to_owned();
     while let Ok(1..) = reader.read_line(&mut line).await {
-        match serde_json::from_str(&line).map_err(|error| error.to_string()).and_then(|report| read(report, names)) {
+        match serde_json::from_str(&line)
+            .map_err(|error| error.to_string())
+            .and_then(|report| read(report, names))
+        {
             Ok(Some(interval)) => {
                 if interval.ended.is_some() {
                     running.retain(|lane| *lane != interval.lane);
@@ -229,14 +290,41 @@ async fn forward(
     }
     for lane in running {
         let ended = Some(Err(why.clone()));
-        let _ = intervals.send(Interval { lane, second: 0, tally: Tally::new(names), active: 0, active_peak: 0, cpu_ns: 0, ended });
+        let _ = intervals.send(Interval {
+            lane,
+            second: 0,
+            tally: Tally::new(names),
+            active: 0,
+            active_peak: 0,
+            cpu_ns: 0,
+            ended,
+        });
     }
 }
 
 fn read(report: Report, names: &'static [&'static str]) -> Result<Option<Interval>, String> {
-    let Report::Interval { lane, second, tally, active, active_peak, cpu_ns, ended } = report else { return Ok(None) };
+    let Report::Interval {
+        lane,
+        second,
+        tally,
+        active,
+        active_peak,
+        cpu_ns,
+        ended,
+    } = report
+    else {
+        return Ok(None);
+    };
     let tally = Tally::unpack(names, &tally).map_err(|error| error.to_string())?;
-    Ok(Some(Interval { lane, second, tally, active, active_peak, cpu_ns, ended }))
+    Ok(Some(Interval {
+        lane,
+        second,
+        tally,
+        active,
+        active_peak,
+        cpu_ns,
+        ended,
+    }))
 }
 
 /// The whole life of a shard process.
@@ -246,17 +334,37 @@ fn read(report: Report, names: &'static [&'static str]) -> Result<Option<Interva
 pub async fn shard<D: Driver>() -> anyhow::Result<()> {
     limits::raise_nofile()?;
     let mut orders = BufReader::new(tokio::io::stdin()).lines();
-    let order = orders.next_line().await?.context("a shard is started by its parent: no order on stdin")?;
-    let Order { plan, target, first, here, of } = serde_json::from_str::<Order<D::Config>>(&order)?;
+    let order = orders
+        .next_line()
+        .await?
+        .context("a shard is started by its parent: no order on stdin")?;
+    let Order {
+        plan,
+        target,
+        first,
+        here,
+        of,
+    } = serde_json::from_str::<Order<D::Config>>(&order)?;
     let driver = Arc::new(D::setup(&plan, &target)?);
     report(&Report::Ready)?;
-    let Some(go) = orders.next_line().await? else { return Ok(()) };
-    let Say::Go { origin } = serde_json::from_str(&go)? else { return Ok(()) };
+    let Some(go) = orders.next_line().await? else {
+        return Ok(());
+    };
+    let Say::Go { origin } = serde_json::from_str(&go)? else {
+        return Ok(());
+    };
 
     let stop = Arc::new(Stop::new()?);
     let (send, mut intervals) = tokio::sync::mpsc::unbounded_channel();
     let crew = Crew { first, here, of };
-    let threads = Threads::start(&driver, &plan, crew, Phases::of(plan.timeline, origin), &stop, &send)?;
+    let threads = Threads::start(
+        &driver,
+        &plan,
+        crew,
+        Phases::of(plan.timeline, origin),
+        &stop,
+        &send,
+    )?;
     drop(send);
     let mut listening = true;
     loop {

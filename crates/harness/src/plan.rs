@@ -98,7 +98,10 @@ pub struct Invalid {
 impl Invalid {
     /// An error about `field`.
     pub fn new(field: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self { field: field.into(), problem: problem.into() }
+        Self {
+            field: field.into(),
+            problem: problem.into(),
+        }
     }
 }
 
@@ -117,20 +120,39 @@ impl<D> Plan<D> {
     pub fn validate(&self) -> Result<(), Invalid> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         if self.name.is_empty() || self.name.starts_with('.') || !self.name.bytes().all(plain) {
-            return Err(Invalid::new("name", "use letters, digits, `-`, `_` and `.`: it names a folder"));
+            return Err(Invalid::new(
+                "name",
+                "use letters, digits, `-`, `_` and `.`: it names a folder",
+            ));
         }
         if self.timeline.measure.is_zero() {
-            return Err(Invalid::new("timeline.measure", "must be longer than 0: give the run a time, such as 10s"));
+            return Err(Invalid::new(
+                "timeline.measure",
+                "must be longer than 0: give the run a time, such as 10s",
+            ));
         }
-        for (field, phase) in [("warmup", self.timeline.warmup), ("measure", self.timeline.measure), ("drain", self.timeline.drain)] {
+        for (field, phase) in [
+            ("warmup", self.timeline.warmup),
+            ("measure", self.timeline.measure),
+            ("drain", self.timeline.drain),
+        ] {
             if phase > 24 * LONGEST {
-                return Err(Invalid::new(format!("timeline.{field}"), "is longer than a day: split the run"));
+                return Err(Invalid::new(
+                    format!("timeline.{field}"),
+                    "is longer than a day: split the run",
+                ));
             }
         }
         if self.groups.is_empty() {
-            return Err(Invalid::new("groups", "is empty: add a [[groups]] with `workers` or a `rate`"));
+            return Err(Invalid::new(
+                "groups",
+                "is empty: add a [[groups]] with `workers` or a `rate`",
+            ));
         }
-        self.groups.iter().enumerate().try_for_each(|(place, group)| group.validate(&format!("groups[{place}]")))
+        self.groups
+            .iter()
+            .enumerate()
+            .try_for_each(|(place, group)| group.validate(&format!("groups[{place}]")))
     }
 
     /// Seconds planned, without the drain phase.
@@ -142,45 +164,80 @@ impl<D> Plan<D> {
     /// The schedules of all groups for one share of the load.
     #[must_use]
     pub fn schedules(&self, share: Share) -> Vec<Schedule> {
-        self.groups.iter().enumerate().map(|(place, group)| group.schedule(self, place as u64, share)).collect()
+        self.groups
+            .iter()
+            .enumerate()
+            .map(|(place, group)| group.schedule(self, place as u64, share))
+            .collect()
     }
 
     /// The load as part of a sentence: `100 workers over 10 s, once each`.
     #[must_use]
     pub fn load_sentence(&self) -> String {
-        self.groups.iter().map(Group::sentence).collect::<Vec<_>>().join(", and ")
+        self.groups
+            .iter()
+            .map(Group::sentence)
+            .collect::<Vec<_>>()
+            .join(", and ")
     }
 }
 
 impl Group {
     fn validate(&self, path: &str) -> Result<(), Invalid> {
-        let rates = self.rate.iter().chain(self.stages.iter().map(|stage| &stage.rate));
+        let rates = self
+            .rate
+            .iter()
+            .chain(self.stages.iter().map(|stage| &stage.rate));
         for rate in rates {
             if !rate.is_finite() || *rate < 0.0 || *rate > HIGHEST_RATE {
-                return Err(Invalid::new(format!("{path}.rate"), format!("{rate} is not between 0 and 10,000,000 per second")));
+                return Err(Invalid::new(
+                    format!("{path}.rate"),
+                    format!("{rate} is not between 0 and 10,000,000 per second"),
+                ));
             }
         }
         if self.rate == Some(0.0) {
-            return Err(Invalid::new(format!("{path}.rate"), "0 starts nothing: give a rate above 0, or leave it out for a closed loop"));
+            return Err(Invalid::new(
+                format!("{path}.rate"),
+                "0 starts nothing: give a rate above 0, or leave it out for a closed loop",
+            ));
         }
         if self.rate.is_some() && !self.stages.is_empty() {
-            return Err(Invalid::new(format!("{path}.stages"), "replaces `rate`: give one of the two"));
+            return Err(Invalid::new(
+                format!("{path}.stages"),
+                "replaces `rate`: give one of the two",
+            ));
         }
         let open = self.rate.is_some() || !self.stages.is_empty();
         if !open && self.workers == 0 {
-            return Err(Invalid::new(format!("{path}.workers"), "0 workers do nothing: give at least 1, or a `rate`"));
+            return Err(Invalid::new(
+                format!("{path}.workers"),
+                "0 workers do nothing: give at least 1, or a `rate`",
+            ));
         }
         if open && self.workers > 0 {
-            return Err(Invalid::new(format!("{path}.workers"), "a group with a rate starts operations at that rate: leave `workers` out"));
+            return Err(Invalid::new(
+                format!("{path}.workers"),
+                "a group with a rate starts operations at that rate: leave `workers` out",
+            ));
         }
         if self.workers > MOST_WORKERS {
-            return Err(Invalid::new(format!("{path}.workers"), format!("{} is more than 10,000,000: lower it", self.workers)));
+            return Err(Invalid::new(
+                format!("{path}.workers"),
+                format!("{} is more than 10,000,000: lower it", self.workers),
+            ));
         }
         if self.ops == Some(0) {
-            return Err(Invalid::new(format!("{path}.ops"), "0 operations do nothing: give at least 1, or leave it out"));
+            return Err(Invalid::new(
+                format!("{path}.ops"),
+                "0 operations do nothing: give at least 1, or leave it out",
+            ));
         }
         if self.ramp > LONGEST {
-            return Err(Invalid::new(format!("{path}.ramp"), "is longer than an hour: shorten it"));
+            return Err(Invalid::new(
+                format!("{path}.ramp"),
+                "is longer than an hour: shorten it",
+            ));
         }
         Ok(())
     }
@@ -189,7 +246,18 @@ impl Group {
         let seed = plan.seed.wrapping_add(place);
         if let Some(rate) = self.rate {
             let plateau = plan.planned().saturating_sub(self.ramp);
-            let stages = [Stage { from: 0.0, to: rate, over: self.ramp }, Stage { from: rate, to: rate, over: plateau }];
+            let stages = [
+                Stage {
+                    from: 0.0,
+                    to: rate,
+                    over: self.ramp,
+                },
+                Stage {
+                    from: rate,
+                    to: rate,
+                    over: plateau,
+                },
+            ];
             return Schedule::rate(&stages, self.arrival, seed, share);
         }
         if !self.stages.is_empty() {
@@ -198,7 +266,11 @@ impl Group {
                 .stages
                 .iter()
                 .map(|stage| {
-                    let stage = Stage { from, to: stage.rate, over: stage.over };
+                    let stage = Stage {
+                        from,
+                        to: stage.rate,
+                        over: stage.over,
+                    };
                     from = stage.to;
                     stage
                 })
@@ -219,11 +291,25 @@ impl Group {
             ramp => format!(" {verb} {}", duration::format(ramp)),
         };
         if let Some(rate) = self.rate {
-            let risen = if self.ramp.is_zero() { String::new() } else { ramp("reached within") };
+            let risen = if self.ramp.is_zero() {
+                String::new()
+            } else {
+                ramp("reached within")
+            };
             return format!("{rate} starts per second ({}){risen}", self.arrival);
         }
         if !self.stages.is_empty() {
-            let stages: Vec<String> = self.stages.iter().map(|stage| format!("to {}/s within {}", stage.rate, duration::format(stage.over))).collect();
+            let stages: Vec<String> = self
+                .stages
+                .iter()
+                .map(|stage| {
+                    format!(
+                        "to {}/s within {}",
+                        stage.rate,
+                        duration::format(stage.over)
+                    )
+                })
+                .collect();
             return format!("a rate going {} ({})", stages.join(", "), self.arrival);
         }
         let each = match self.ops {
@@ -273,15 +359,26 @@ pub enum PlanError {
 /// A file that can't be read, an unknown or missing key (named with its line), a value that can't be run.
 pub fn load<D: DeserializeOwned>(path: &Path, settings: &[String]) -> Result<Plan<D>, PlanError> {
     let shown = path.display().to_string();
-    let malformed = |problem: String| PlanError::Malformed { path: shown.clone(), problem };
-    let text = std::fs::read_to_string(path).map_err(|problem| PlanError::Unreadable { path: shown.clone(), problem })?;
+    let malformed = |problem: String| PlanError::Malformed {
+        path: shown.clone(),
+        problem,
+    };
+    let text = std::fs::read_to_string(path).map_err(|problem| PlanError::Unreadable {
+        path: shown.clone(),
+        problem,
+    })?;
     let plan: Plan<D> = if settings.is_empty() {
         toml::from_str(&text).map_err(|error| malformed(error.to_string()))?
     } else {
-        let mut table: toml::Table = toml::from_str(&text).map_err(|error| malformed(error.to_string()))?;
-        settings.iter().try_for_each(|setting| set(&mut table, setting))?;
+        let mut table: toml::Table =
+            toml::from_str(&text).map_err(|error| malformed(error.to_string()))?;
+        settings
+            .iter()
+            .try_for_each(|setting| set(&mut table, setting))?;
         let settings = settings.join(" --set ");
-        table.try_into().map_err(|error: toml::de::Error| malformed(format!("with --set {settings}: {}", error.message())))?
+        table.try_into().map_err(|error: toml::de::Error| {
+            malformed(format!("with --set {settings}: {}", error.message()))
+        })?
     };
     plan.validate()?;
     Ok(plan)
@@ -289,21 +386,36 @@ pub fn load<D: DeserializeOwned>(path: &Path, settings: &[String]) -> Result<Pla
 
 /// Applies `path.to.key=value`; a number in the path is a place in a list. The value is TOML, or else a plain string.
 fn set(table: &mut toml::Table, setting: &str) -> Result<(), PlanError> {
-    let wrong = |problem: &str| PlanError::Setting { setting: setting.to_owned(), problem: problem.to_owned() };
-    let (path, value) = setting.split_once('=').ok_or_else(|| wrong("write it as path=value, such as timeline.measure=10s"))?;
+    let wrong = |problem: &str| PlanError::Setting {
+        setting: setting.to_owned(),
+        problem: problem.to_owned(),
+    };
+    let (path, value) = setting
+        .split_once('=')
+        .ok_or_else(|| wrong("write it as path=value, such as timeline.measure=10s"))?;
     let value = toml::from_str::<toml::Table>(&format!("value = {value}"))
         .ok()
         .and_then(|mut table| table.remove("value"))
         .unwrap_or_else(|| toml::Value::String(value.to_owned()));
     let mut keys = path.split('.');
-    let last = keys.next_back().filter(|key| !key.is_empty()).ok_or_else(|| wrong("names no field"))?;
+    let last = keys
+        .next_back()
+        .filter(|key| !key.is_empty())
+        .ok_or_else(|| wrong("names no field"))?;
     let mut place = table;
     while let Some(key) = keys.next() {
-        let entry = place.entry(key).or_insert_with(|| toml::Value::Table(toml::Table::new()));
+        let entry = place
+            .entry(key)
+            .or_insert_with(|| toml::Value::Table(toml::Table::new()));
         place = match entry {
             toml::Value::Array(list) => {
-                let index = keys.next().and_then(|index| index.parse::<usize>().ok()).ok_or_else(|| wrong("is a list: name a place in it, such as groups.0.rate"))?;
-                list.get_mut(index).and_then(toml::Value::as_table_mut).ok_or_else(|| wrong("has no entry at that place"))?
+                let index = keys
+                    .next()
+                    .and_then(|index| index.parse::<usize>().ok())
+                    .ok_or_else(|| wrong("is a list: name a place in it, such as groups.0.rate"))?;
+                list.get_mut(index)
+                    .and_then(toml::Value::as_table_mut)
+                    .ok_or_else(|| wrong("has no entry at that place"))?
             }
             toml::Value::Table(table) => table,
             _ => return Err(wrong("goes through a field that is no table")),

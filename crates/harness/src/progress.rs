@@ -24,11 +24,21 @@ impl Progress {
     #[must_use]
     pub fn new(planned: Duration, quiet: bool) -> Self {
         let hidden = quiet || !std::io::stderr().is_terminal();
-        let target = if hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        let target = if hidden {
+            ProgressDrawTarget::hidden()
+        } else {
+            ProgressDrawTarget::stderr()
+        };
         let bar = ProgressBar::with_draw_target(Some(planned.as_secs().max(1)), target);
-        let style = ProgressStyle::with_template("{wide_bar:.dim} {pos}/{len} s  {msg}").expect("the template is well formed");
+        let style = ProgressStyle::with_template("{wide_bar:.dim} {pos}/{len} s  {msg}")
+            .expect("the template is well formed");
         bar.set_style(style.progress_chars("━╸ "));
-        Self { bar, started: 0, ok: 0, failed: 0 }
+        Self {
+            bar,
+            started: 0,
+            ok: 0,
+            failed: 0,
+        }
     }
 
     /// Says what is being done before the load begins.
@@ -68,5 +78,9 @@ impl Progress {
 /// The 99th percentile of a series of a row, by its name.
 #[must_use]
 pub fn p99(tally: &Tally, series: &str) -> Option<u64> {
-    tally.series().find(|(name, _)| *name == series)?.1.quantile(0.99)
+    tally
+        .series()
+        .find(|(name, _)| *name == series)?
+        .1
+        .quantile(0.99)
 }

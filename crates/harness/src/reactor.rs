@@ -49,13 +49,28 @@ impl Reactor {
     /// What the kernel answers, usually `EMFILE`.
     pub fn new(waker: Option<BorrowedFd<'_>>) -> io::Result<Self> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC)?;
+        let timer = TimerFd::new(
+            ClockId::CLOCK_MONOTONIC,
+            TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC,
+        )?;
         // Edge-triggered: an expiry wakes once and need not be read back.
-        epoll.add(&timer, EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, TIMER))?;
+        epoll.add(
+            &timer,
+            EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, TIMER),
+        )?;
         if let Some(waker) = waker {
-            epoll.add(waker, EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, WAKE))?;
+            epoll.add(
+                waker,
+                EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, WAKE),
+            )?;
         }
-        Ok(Self { epoll, timer, armed_for: 0, events: vec![EpollEvent::empty(); BATCH], ready: 0 })
+        Ok(Self {
+            epoll,
+            timer,
+            armed_for: 0,
+            events: vec![EpollEvent::empty(); BATCH],
+            ready: 0,
+        })
     }
 
     /// Watches a descriptor for reading, the closing of the other side and errors. Closing it ends the watch.
@@ -63,7 +78,10 @@ impl Reactor {
     /// # Errors
     /// What the kernel answers (`ENOSPC` at `fs.epoll.max_user_watches`).
     pub fn watch(&self, descriptor: impl AsFd, token: u64) -> io::Result<()> {
-        Ok(self.epoll.add(descriptor, EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP, token))?)
+        Ok(self.epoll.add(
+            descriptor,
+            EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP, token),
+        )?)
     }
 
     /// Watches a descriptor for errors and the end of the connection alone, both of which the kernel always reports.
@@ -71,7 +89,9 @@ impl Reactor {
     /// # Errors
     /// What the kernel answers.
     pub fn watch_end(&self, descriptor: impl AsFd, token: u64) -> io::Result<()> {
-        Ok(self.epoll.add(descriptor, EpollEvent::new(EpollFlags::empty(), token))?)
+        Ok(self
+            .epoll
+            .add(descriptor, EpollEvent::new(EpollFlags::empty(), token))?)
     }
 
     /// Stops watching a descriptor. Watching it for nothing instead would not do: the kernel always reports the end of
@@ -89,10 +109,17 @@ impl Reactor {
     /// # Errors
     /// What the kernel answers, but for `EINTR`, which is an early return.
     pub fn wait(&mut self, until: u64, now: u64) -> io::Result<usize> {
-        let timeout = if until <= now { EpollTimeout::ZERO } else { EpollTimeout::NONE };
+        let timeout = if until <= now {
+            EpollTimeout::ZERO
+        } else {
+            EpollTimeout::NONE
+        };
         if until > now && (self.armed_for <= now || until < self.armed_for) {
             let at = TimeSpec::new((until / 1_000_000_000) as _, (until % 1_000_000_000) as _);
-            self.timer.set(Expiration::OneShot(at), TimerSetTimeFlags::TFD_TIMER_ABSTIME)?;
+            self.timer.set(
+                Expiration::OneShot(at),
+                TimerSetTimeFlags::TFD_TIMER_ABSTIME,
+            )?;
             self.armed_for = until;
         }
         self.ready = match self.epoll.wait(&mut self.events, timeout) {

@@ -56,7 +56,13 @@ impl Recorder {
     /// A recorder for the calling thread. Rows count from `origin` (nanoseconds of CLOCK_MONOTONIC); `clean` gives
     /// back tallies that were sent to `intervals` and read.
     #[must_use]
-    pub fn new(lane: u64, origin: u64, names: &'static [&'static str], intervals: UnboundedSender<Interval>, clean: Receiver<Tally>) -> Self {
+    pub fn new(
+        lane: u64,
+        origin: u64,
+        names: &'static [&'static str],
+        intervals: UnboundedSender<Interval>,
+        clean: Receiver<Tally>,
+    ) -> Self {
         Self(Rc::new(RefCell::new(Row {
             lane,
             origin,
@@ -150,7 +156,10 @@ pub const MISSED: &str = "missed";
 
 impl Row {
     fn send(&mut self, ended: Option<Result<(), String>>) {
-        let clean = self.clean.try_recv().unwrap_or_else(|_| Tally::new(self.names));
+        let clean = self
+            .clean
+            .try_recv()
+            .unwrap_or_else(|_| Tally::new(self.names));
         let cpu = clock::thread_cpu_ns();
         let interval = Interval {
             lane: self.lane,

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use measure::machine::Machine;
-use measure::result::{DaemonInfo, Operations, RunResult, SCHEMA, Second, SeriesResult, Usage, owned};
+use measure::result::{
+    DaemonInfo, Operations, RunResult, SCHEMA, Second, SeriesResult, Usage, owned,
+};
 use measure::tally::Tally;
 use measure::usage::{Sample, UsageSummary};
 use measure::warning::{Warning, verdict};
@@ -24,9 +26,9 @@ use crate::lanes::{Crew, Processes, Threads};
 use crate::plan::Plan;
 use crate::progress::{Progress, p99};
 use crate::recorder::{Interval, MISSED, OK, STARTED, UNFINISHED, resident};
+use crate::signals::Signals;
 use crate::store::{self, Folder};
 use crate::usage::{self, Sampler};
-use crate::signals::Signals;
 use crate::{clock, gauges, host};
 
 /// Between the order to begin and the first start, so that all workers are waiting by then.
@@ -80,22 +82,38 @@ impl Subject {
 ///
 /// # Errors
 /// What keeps the load from beginning. Once it has begun there is a result, whatever happens.
-pub async fn run<D: Driver>(plan: &Plan<D::Config>, subject: &Subject, settings: &Settings, folder: &Folder, signals: &mut Signals) -> anyhow::Result<(RunResult, PathBuf)> {
+pub async fn run<D: Driver>(
+    plan: &Plan<D::Config>,
+    subject: &Subject,
+    settings: &Settings,
+    folder: &Folder,
+    signals: &mut Signals,
+) -> anyhow::Result<(RunResult, PathBuf)> {
     let machine = host::machine();
     let progress = Progress::new(plan.planned(), settings.quiet);
     let exporter = settings.metrics_addr.map(Exporter::listen).transpose()?;
     let mut site = Site::open(plan, subject, &progress).await?;
     progress.step("checking the answers");
     let driver = Arc::new(D::setup(plan, &site.target)?);
-    driver.check().context("the check before the run failed: a measurement of a wrong answer is worth nothing")?;
+    driver.check().context(
+        "the check before the run failed: a measurement of a wrong answer is worth nothing",
+    )?;
     let before = site.scrape().await;
 
     let mut load = Load::start(&driver, plan, &site.target, settings).await?;
     let mut watch = Watch::new(&site, driver.daemon_pid(), folder)?;
     let began_unix = clock::unix_ns();
     let steal = host::Steal::start();
-    let mut view = View { progress, exporter, response: D::SERIES[D::RESPONSE.0], total: resident(D::SERIES), seconds: Vec::new() };
-    let ending = load.follow(&mut view, &mut site, &mut watch, signals, plan.planned()).await;
+    let mut view = View {
+        progress,
+        exporter,
+        response: D::SERIES[D::RESPONSE.0],
+        total: resident(D::SERIES),
+        seconds: Vec::new(),
+    };
+    let ending = load
+        .follow(&mut view, &mut site, &mut watch, signals, plan.planned())
+        .await;
     let wall_s = clock::now().saturating_sub(load.phases.origin) as f64 / 1e9;
     let steal_pct = steal.pct();
     watch.sample(&mut site).await;
@@ -104,7 +122,14 @@ pub async fn run<D: Driver>(plan: &Plan<D::Config>, subject: &Subject, settings:
 
     let mut warnings = ending.warnings;
     let operations = operations(&view);
-    warnings.extend(doubts::<D>(&view, &operations, &load, &machine, steal_pct, wall_s));
+    warnings.extend(doubts::<D>(
+        &view,
+        &operations,
+        &load,
+        &machine,
+        steal_pct,
+        wall_s,
+    ));
     warnings.extend(audit::<D>(before.as_ref(), after.as_ref(), &view.total));
     warnings.sort_by_key(|warning| std::cmp::Reverse(warning.severity));
     let result = RunResult {
@@ -116,7 +141,10 @@ pub async fn run<D: Driver>(plan: &Plan<D::Config>, subject: &Subject, settings:
         plan: serde_json::to_value(plan)?,
         plan_sentence: D::sentence(plan),
         daemon: site.info(subject),
-        machine: Machine { steal_pct, ..machine },
+        machine: Machine {
+            steal_pct,
+            ..machine
+        },
         processes: settings.processes,
         threads: settings.processes * settings.threads,
         verdict: verdict(&warnings),
@@ -124,7 +152,11 @@ pub async fn run<D: Driver>(plan: &Plan<D::Config>, subject: &Subject, settings:
         operations,
         counts: owned(&view.total.counts),
         errors: owned(&view.total.errors),
-        series: view.total.series().filter_map(|(name, values)| SeriesResult::of(name, values)).collect(),
+        series: view
+            .total
+            .series()
+            .filter_map(|(name, values)| SeriesResult::of(name, values))
+            .collect(),
         lag: SeriesResult::of("lag", &view.total.lag),
         seconds: view.seconds,
         usage: watch.summary(),
@@ -143,22 +175,47 @@ struct Site {
 }
 
 impl Site {
-    async fn open<C>(plan: &Plan<C>, subject: &Subject, progress: &Progress) -> anyhow::Result<Self> {
+    async fn open<C>(
+        plan: &Plan<C>,
+        subject: &Subject,
+        progress: &Progress,
+    ) -> anyhow::Result<Self> {
         let prepared = match subject {
-            Subject::External(target) => return Ok(Self { daemon: None, target: target.clone(), died: false }),
+            Subject::External(target) => {
+                return Ok(Self {
+                    daemon: None,
+                    target: target.clone(),
+                    died: false,
+                });
+            }
             Subject::Launched(prepared) => prepared,
         };
         progress.step(&format!("starting {}", prepared.name()));
-        let env: Vec<(String, String)> = plan.daemon_env.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+        let env: Vec<(String, String)> = plan
+            .daemon_env
+            .iter()
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
         let daemon = prepared.start(&env, &LaunchOptions::default()).await?;
-        let socket = daemon.endpoint().socket.clone().with_context(|| format!("daemons/{}/daemon.toml: has no {{socket}} to drive", prepared.name()))?;
-        Ok(Self { daemon: Some(daemon), target: Target { socket }, died: false })
+        let socket = daemon.endpoint().socket.clone().with_context(|| {
+            format!(
+                "daemons/{}/daemon.toml: has no {{socket}} to drive",
+                prepared.name()
+            )
+        })?;
+        Ok(Self {
+            daemon: Some(daemon),
+            target: Target { socket },
+            died: false,
+        })
     }
 
     /// The daemon's gauges and counters, where it publishes them.
     async fn scrape(&self) -> Option<Gauges> {
         let daemon = self.daemon.as_ref().filter(|_| !self.died)?;
-        gauges::scrape(daemon.endpoint().metrics.as_deref()?).await.ok()
+        gauges::scrape(daemon.endpoint().metrics.as_deref()?)
+            .await
+            .ok()
     }
 
     /// Completes when the daemon dies by itself, once.
@@ -177,7 +234,10 @@ impl Site {
         DaemonInfo {
             name: subject.name().to_owned(),
             about,
-            version: self.daemon.as_ref().and_then(|daemon| daemon.version().map(str::to_owned)),
+            version: self
+                .daemon
+                .as_ref()
+                .and_then(|daemon| daemon.version().map(str::to_owned)),
             target: self.target.socket.display().to_string(),
         }
     }
@@ -212,7 +272,12 @@ struct Ending {
 }
 
 impl Load {
-    async fn start<D: Driver>(driver: &Arc<D>, plan: &Plan<D::Config>, target: &Target, settings: &Settings) -> anyhow::Result<Self> {
+    async fn start<D: Driver>(
+        driver: &Arc<D>,
+        plan: &Plan<D::Config>,
+        target: &Target,
+        settings: &Settings,
+    ) -> anyhow::Result<Self> {
         let (send, intervals) = tokio::sync::mpsc::unbounded_channel();
         let stop = Arc::new(Stop::new()?);
         let workers = settings.processes * settings.threads;
@@ -228,13 +293,39 @@ impl Load {
                 processes.go::<D>(origin, &send).await?;
                 None
             }
-            None => Some(Threads::start(driver, plan, Crew { first: 0, here: workers, of: workers }, phases, &stop, &send)?),
+            None => Some(Threads::start(
+                driver,
+                plan,
+                Crew {
+                    first: 0,
+                    here: workers,
+                    of: workers,
+                },
+                phases,
+                &stop,
+                &send,
+            )?),
         };
-        Ok(Self { phases, stop, intervals, collector, threads, processes, workers })
+        Ok(Self {
+            phases,
+            stop,
+            intervals,
+            collector,
+            threads,
+            processes,
+            workers,
+        })
     }
 
     /// Watches until all workers have ended, once a second in every view.
-    async fn follow(&mut self, view: &mut View, site: &mut Site, watch: &mut Watch, signals: &mut Signals, planned: Duration) -> Ending {
+    async fn follow(
+        &mut self,
+        view: &mut View,
+        site: &mut Site,
+        watch: &mut Watch,
+        signals: &mut Signals,
+        planned: Duration,
+    ) -> Ending {
         let mut ending = Ending::default();
         let mut every_second = tokio::time::interval(Duration::from_secs(1));
         while !self.collector.over() {
@@ -253,7 +344,11 @@ impl Load {
         }
         let failures: Vec<&str> = self.collector.failures().collect();
         if let Some(first) = failures.first() {
-            ending.warnings.push(Warning::workers_failed(failures.len() as u64, self.workers, first));
+            ending.warnings.push(Warning::workers_failed(
+                failures.len() as u64,
+                self.workers,
+                first,
+            ));
         }
         ending
     }
@@ -274,7 +369,9 @@ impl Load {
         ending.interrupts += 1;
         if ending.interrupts == 1 {
             let after_s = clock::now().saturating_sub(self.phases.origin) as f64 / 1e9;
-            ending.warnings.push(Warning::interrupted(after_s, planned.as_secs_f64()));
+            ending
+                .warnings
+                .push(Warning::interrupted(after_s, planned.as_secs_f64()));
             self.stop_within(INTERRUPT_GRACE_NS).await;
         } else {
             self.stop_within(0).await;
@@ -325,9 +422,18 @@ impl Watch {
     fn new(site: &Site, external: Option<u32>, folder: &Folder) -> anyhow::Result<Self> {
         let mut csv = folder.create("resources.csv")?;
         writeln!(csv, "{}", usage::csv_header())?;
-        let own = site.daemon.as_ref().map(Daemon::own_pids).unwrap_or_default();
+        let own = site
+            .daemon
+            .as_ref()
+            .map(Daemon::own_pids)
+            .unwrap_or_default();
         Ok(Self {
-            daemon: site.daemon.as_ref().map(Daemon::pid).or(external).map(|pid| Sampler::new(pid, &[])),
+            daemon: site
+                .daemon
+                .as_ref()
+                .map(Daemon::pid)
+                .or(external)
+                .map(|pid| Sampler::new(pid, &[])),
             driver: Sampler::new(std::process::id(), &own),
             daemon_samples: Vec::new(),
             driver_samples: Vec::new(),
@@ -340,10 +446,22 @@ impl Watch {
         let now = clock::now();
         let driver = self.driver.sample(now);
         // A daemon that has died leaves no sample of zeros behind.
-        let daemon = self.daemon.as_mut().filter(|_| !site.died).map(|sampler| sampler.sample(now));
+        let daemon = self
+            .daemon
+            .as_mut()
+            .filter(|_| !site.died)
+            .map(|sampler| sampler.sample(now));
         let gauges = site.scrape().await.unwrap_or_default();
         // Rows are for looking at: a full disk must not end the run.
-        let _ = writeln!(self.csv, "{}", usage::csv_row(&daemon.clone().unwrap_or_default(), gauges.get(ACTIVE_GAUGE).copied(), Some(&driver)));
+        let _ = writeln!(
+            self.csv,
+            "{}",
+            usage::csv_row(
+                &daemon.clone().unwrap_or_default(),
+                gauges.get(ACTIVE_GAUGE).copied(),
+                Some(&driver)
+            )
+        );
         for (name, value) in gauges {
             let peak = self.gauges.entry(name).or_insert(value);
             *peak = peak.max(value);
@@ -353,9 +471,17 @@ impl Watch {
     }
 
     fn summary(self) -> Usage {
-        let sum = |samples: &[Sample]| (!samples.is_empty()).then(|| UsageSummary::of(samples, usage::ticks_per_s()));
-        let daemon = sum(&self.daemon_samples).map(|summary| UsageSummary { gauges_peak: self.gauges, ..summary });
-        Usage { daemon, driver: sum(&self.driver_samples) }
+        let sum = |samples: &[Sample]| {
+            (!samples.is_empty()).then(|| UsageSummary::of(samples, usage::ticks_per_s()))
+        };
+        let daemon = sum(&self.daemon_samples).map(|summary| UsageSummary {
+            gauges_peak: self.gauges,
+            ..summary
+        });
+        Usage {
+            daemon,
+            driver: sum(&self.driver_samples),
+        }
     }
 }
 
@@ -367,12 +493,24 @@ fn operations(view: &View) -> Operations {
         failed: view.total.errors.values().sum(),
         unfinished: counted(UNFINISHED),
         missed: counted(MISSED),
-        peak_active: view.seconds.iter().map(|second| second.active_peak).max().unwrap_or(0),
+        peak_active: view
+            .seconds
+            .iter()
+            .map(|second| second.active_peak)
+            .max()
+            .unwrap_or(0),
     }
 }
 
 /// What speaks against the figures.
-fn doubts<D: Driver>(view: &View, operations: &Operations, load: &Load, machine: &Machine, steal_pct: Option<f64>, wall_s: f64) -> Vec<Warning> {
+fn doubts<D: Driver>(
+    view: &View,
+    operations: &Operations,
+    load: &Load,
+    machine: &Machine,
+    steal_pct: Option<f64>,
+    wall_s: f64,
+) -> Vec<Warning> {
     let lag_p99 = view.total.lag.quantile(0.99).unwrap_or(0);
     let response = view.total.of(D::RESPONSE);
     let mut found = vec![
@@ -386,14 +524,24 @@ fn doubts<D: Driver>(view: &View, operations: &Operations, load: &Load, machine:
     ];
     if !operations.add_up() {
         let accounted = operations.ok + operations.failed + operations.unfinished;
-        found.push(Some(Warning::counts_disagree("operations begun and operations accounted for", operations.started, accounted)));
+        found.push(Some(Warning::counts_disagree(
+            "operations begun and operations accounted for",
+            operations.started,
+            accounted,
+        )));
     }
     found.into_iter().flatten().collect()
 }
 
 /// Holds our counts against the daemon's own.
-fn audit<D: Driver>(before: Option<&Gauges>, after: Option<&Gauges>, total: &Tally) -> Vec<Warning> {
-    let (Some(before), Some(after)) = (before, after) else { return Vec::new() };
+fn audit<D: Driver>(
+    before: Option<&Gauges>,
+    after: Option<&Gauges>,
+    total: &Tally,
+) -> Vec<Warning> {
+    let (Some(before), Some(after)) = (before, after) else {
+        return Vec::new();
+    };
     let differs = |(metric, name): &(&str, &str)| {
         let daemon = (after.get(*metric)? - before.get(*metric).unwrap_or(&0.0)) as u64;
         let driver = total.counted(name);

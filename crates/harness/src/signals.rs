@@ -15,7 +15,10 @@ impl Signals {
     /// # Errors
     /// What the kernel answers.
     pub fn listen() -> std::io::Result<Self> {
-        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
     }
 
     /// Completes with the next signal. May be dropped and called again.

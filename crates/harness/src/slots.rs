@@ -24,7 +24,13 @@ impl Id {
     #[must_use]
     pub fn from_token(token: u64) -> (Self, u8) {
         let low = token as u32;
-        (Self { key: low & ((1 << KEY_BITS) - 1), generation: (token >> 32) as u32 }, (low >> KEY_BITS) as u8)
+        (
+            Self {
+                key: low & ((1 << KEY_BITS) - 1),
+                generation: (token >> 32) as u32,
+            },
+            (low >> KEY_BITS) as u8,
+        )
     }
 }
 
@@ -39,7 +45,10 @@ impl<T> Slots<T> {
     /// An empty slab with address space for `capacity` entries; pages become resident as entries are used.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
-        Self { slab: Slab::with_capacity(capacity), generation: 0 }
+        Self {
+            slab: Slab::with_capacity(capacity),
+            generation: 0,
+        }
     }
 
     /// Adds an entry.
@@ -49,14 +58,21 @@ impl<T> Slots<T> {
     pub fn insert(&mut self, entry: T) -> Id {
         // The top generation is left to the reactor's own tokens.
         self.generation = (self.generation + 1) & (u32::MAX >> 1);
-        let key = u32::try_from(self.slab.insert((self.generation, entry))).expect("no process opens 2^32 connections");
+        let key = u32::try_from(self.slab.insert((self.generation, entry)))
+            .expect("no process opens 2^32 connections");
         assert!(key >> KEY_BITS == 0, "no process opens 2^30 connections");
-        Id { key, generation: self.generation }
+        Id {
+            key,
+            generation: self.generation,
+        }
     }
 
     /// The entry of an id, or `None` once it was removed.
     pub fn get_mut(&mut self, id: Id) -> Option<&mut T> {
-        self.slab.get_mut(id.key as usize).filter(|(generation, _)| *generation == id.generation).map(|(_, entry)| entry)
+        self.slab
+            .get_mut(id.key as usize)
+            .filter(|(generation, _)| *generation == id.generation)
+            .map(|(_, entry)| entry)
     }
 
     /// Takes an entry out.
@@ -67,7 +83,15 @@ impl<T> Slots<T> {
 
     /// All entries with their ids, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (Id, &T)> {
-        self.slab.iter().map(|(key, (generation, entry))| (Id { key: key as u32, generation: *generation }, entry))
+        self.slab.iter().map(|(key, (generation, entry))| {
+            (
+                Id {
+                    key: key as u32,
+                    generation: *generation,
+                },
+                entry,
+            )
+        })
     }
 
     /// Number of entries.

@@ -19,10 +19,26 @@ impl Folder {
     ///
     /// # Errors
     /// A folder that can't be created, with the flag that names another.
-    pub fn reserve(out: &Path, host: &str, plan: &str, daemon: &str, level: &str) -> anyhow::Result<Self> {
+    pub fn reserve(
+        out: &Path,
+        host: &str,
+        plan: &str,
+        daemon: &str,
+        level: &str,
+    ) -> anyhow::Result<Self> {
         let date = timestamp(SystemTime::now());
-        let parent = out.join(format!("{}-{host}", &date[..10])).join(plan).join(daemon).join(level);
-        let remedy = || format!("--out {}: can't create {}: name a folder that can be written", out.display(), parent.display());
+        let parent = out
+            .join(format!("{}-{host}", &date[..10]))
+            .join(plan)
+            .join(daemon)
+            .join(level);
+        let remedy = || {
+            format!(
+                "--out {}: can't create {}: name a folder that can be written",
+                out.display(),
+                parent.display()
+            )
+        };
         fs::create_dir_all(&parent).with_context(remedy)?;
         for number in 1.. {
             let path = parent.join(number.to_string());
@@ -81,7 +97,9 @@ pub fn write_whole(path: &Path, content: &[u8]) -> anyhow::Result<()> {
         file.sync_all()?;
         fs::rename(&temporary, path)
     };
-    write().inspect_err(|_| drop(fs::remove_file(&temporary))).with_context(|| format!("writing {}", path.display()))
+    write()
+        .inspect_err(|_| drop(fs::remove_file(&temporary)))
+        .with_context(|| format!("writing {}", path.display()))
 }
 
 /// Finds out before a run whether a file can be written at its end, without touching what is there.
@@ -89,13 +107,23 @@ pub fn write_whole(path: &Path, content: &[u8]) -> anyhow::Result<()> {
 /// # Errors
 /// Why it can't, and what to name instead.
 pub fn probe(flag: &str, path: &Path) -> anyhow::Result<()> {
-    let remedy = || format!("{flag} {}: can't be written: name a file in a folder that exists and can be written", path.display());
+    let remedy = || {
+        format!(
+            "{flag} {}: can't be written: name a file in a folder that exists and can be written",
+            path.display()
+        )
+    };
     if path.is_dir() {
         return Err(anyhow::anyhow!("it is a folder")).with_context(remedy);
     }
-    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     let trial = folder.join(format!(".trial-{}", std::process::id()));
-    File::create(&trial).and_then(|_| fs::remove_file(&trial)).with_context(remedy)
+    File::create(&trial)
+        .and_then(|_| fs::remove_file(&trial))
+        .with_context(remedy)
 }
 
 /// RFC 3339 in UTC, to the millisecond.
@@ -119,7 +147,10 @@ mod tests {
         let out = tempfile::tempdir().unwrap();
         let first = Folder::reserve(out.path(), "host", "quick", "rust", "100").unwrap();
         let second = Folder::reserve(out.path(), "host", "quick", "rust", "100").unwrap();
-        assert!(first.path().ends_with("quick/rust/100/1") && second.path().ends_with("quick/rust/100/2"));
+        assert!(
+            first.path().ends_with("quick/rust/100/1")
+                && second.path().ends_with("quick/rust/100/2")
+        );
         second.release();
         assert!(!second.path().exists());
     }
@@ -129,10 +160,19 @@ mod tests {
         let out = tempfile::tempdir().unwrap();
         let file = out.path().join("file");
         fs::write(&file, "").unwrap();
-        let error = format!("{:#}", Folder::reserve(&file, "host", "p", "d", "1").unwrap_err());
-        assert!(error.contains("--out") && error.contains("can be written"), "{error}");
+        let error = format!(
+            "{:#}",
+            Folder::reserve(&file, "host", "p", "d", "1").unwrap_err()
+        );
+        assert!(
+            error.contains("--out") && error.contains("can be written"),
+            "{error}"
+        );
         let error = format!("{:#}", probe("--output", &file.join("x.json")).unwrap_err());
-        assert!(error.contains("--output") && error.contains("x.json"), "{error}");
+        assert!(
+            error.contains("--output") && error.contains("x.json"),
+            "{error}"
+        );
     }
 
     #[test]

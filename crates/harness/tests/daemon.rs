@@ -4,7 +4,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use harness::daemon::{Daemon, DaemonError, Options, Prepared, StopReport, Stopped};
@@ -247,16 +247,14 @@ async fn the_manifest_chooses_the_signal() {
 
 #[tokio::test]
 async fn a_stopped_daemon_can_be_terminated() {
-    let project = Project::with(
-        "is-stopped",
-        &(script("echo ready; exec sleep 1000") + "stop = { grace = '60s' }"),
-    );
+    let text = "trap 'exit 0' TERM; echo ready; while :; do sleep 0.01; done";
+    let project = Project::with("is-stopped", &(script(text) + "stop = { grace = '10s' }"));
     let mut daemon = project.start("is-stopped").await.unwrap();
     kill(Pid::from_raw(daemon.pid().cast_signed()), Signal::SIGSTOP).unwrap();
     let report = daemon.stop().await;
     assert_eq!(
         (report.how, report.status.as_str()),
-        (Stopped::Terminated, "was killed by SIGTERM")
+        (Stopped::Terminated, "exited with status 0")
     );
 }
 
@@ -623,41 +621,80 @@ async fn the_scratch_directory_stays_on_request() {
     std::fs::remove_dir_all(log.parent().unwrap()).unwrap();
 }
 
+/// A harness in a process of its own, with a daemon that has forked a child.
+struct Orphanage {
+    harness: Child,
+    /// The daemon and its child.
+    pids: Vec<i32>,
+    guards: Vec<i32>,
+    scratch: PathBuf,
+}
+
+impl Orphanage {
+    fn start(project: &Project) -> Self {
+        let harness = Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "plays_the_role_that_the_environment_names",
+                "--nocapture",
+            ])
+            .env("DROVER_TEST_ROLE", "harness")
+            .env("DROVER_TEST_ROOT", project.root.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let started = project.dir("orphaned").join("started");
+        wait_until("the harness has started its daemon", || started.exists());
+        let pids = wait_for_pids(&project.dir("orphaned").join("pids"), 2);
+        let guards = wait_for_pids(&started, 1);
+        let scratch = std::fs::read_to_string(project.dir("orphaned").join("scratch")).unwrap();
+        let scratch = PathBuf::from(scratch.trim());
+        assert!(pids.iter().chain(&guards).all(|pid| is_alive(*pid)) && scratch.exists());
+        Self {
+            harness,
+            pids,
+            guards,
+            scratch,
+        }
+    }
+
+    fn kill_harness(&mut self) {
+        self.harness.kill().unwrap();
+        self.harness.wait().unwrap();
+    }
+}
+
+const ORPHANED: &str = "echo $$ >>{dir}/pids; sleep 1000 & echo $! >>{dir}/pids; echo {scratch} >{dir}/scratch; echo ready; wait";
+
 #[test]
 fn a_daemon_its_children_and_its_directory_go_with_a_harness_that_is_killed() {
-    let project = Project::with(
-        "orphaned",
-        &script(
-            "sleep 1000 & echo $! >>{dir}/pids; echo $$ >>{dir}/pids; echo {scratch} >{dir}/scratch; echo ready; wait",
-        ),
-    );
-    let mut harness = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "plays_the_role_that_the_environment_names",
-            "--nocapture",
-        ])
-        .env("DROVER_TEST_ROLE", "harness")
-        .env("DROVER_TEST_ROOT", project.root.path())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    let started = project.dir("orphaned").join("started");
-    wait_until("the harness has started its daemon", || started.exists());
-    let pids = wait_for_pids(&project.dir("orphaned").join("pids"), 2);
-    let guards = wait_for_pids(&started, 1);
-    let scratch = PathBuf::from(
-        std::fs::read_to_string(project.dir("orphaned").join("scratch"))
-            .unwrap()
-            .trim(),
-    );
-    assert!(pids.iter().chain(&guards).all(|pid| is_alive(*pid)) && scratch.exists());
-    harness.kill().unwrap();
-    harness.wait().unwrap();
+    let project = Project::with("orphaned", &script(ORPHANED));
+    let mut orphanage = Orphanage::start(&project);
+    orphanage.kill_harness();
+    let Orphanage {
+        pids,
+        guards,
+        scratch,
+        ..
+    } = orphanage;
     wait_until("the daemon, its child and the guard are gone", || {
         !pids.iter().chain(&guards).any(|pid| is_alive(*pid))
     });
     assert!(!scratch.exists());
+}
+
+#[test]
+fn a_daemon_dies_with_a_killed_harness_even_without_its_guard() {
+    let project = Project::with("orphaned", &script(ORPHANED));
+    let mut orphanage = Orphanage::start(&project);
+    kill(Pid::from_raw(orphanage.guards[0]), Signal::SIGKILL).unwrap();
+    wait_until("the guard is gone", || !is_alive(orphanage.guards[0]));
+    assert!(is_alive(orphanage.pids[0]));
+    orphanage.kill_harness();
+    wait_until("the daemon is gone", || !is_alive(orphanage.pids[0]));
+    // What the kernel does not promise, the guard did.
+    let _ = kill(Pid::from_raw(orphanage.pids[1]), Signal::SIGKILL);
+    std::fs::remove_dir_all(orphanage.scratch).unwrap();
 }
 
 /// Not a test by itself: tests run this file again to get a daemon or a harness.

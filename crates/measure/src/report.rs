@@ -6,6 +6,7 @@ use std::str::FromStr;
 use crate::result::RunResult;
 use crate::tally::DecodeError;
 
+mod cost;
 pub mod csv;
 pub mod hlog;
 pub mod json;

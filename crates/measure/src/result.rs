@@ -243,13 +243,17 @@ impl RunResult {
 /// Counts with owned names, as a result keeps them.
 #[must_use]
 pub fn owned(counts: &Counts) -> BTreeMap<String, u64> {
-    counts.iter().map(|(name, count)| (name.clone().into_owned(), *count)).collect()
+    counts
+        .iter()
+        .map(|(name, count)| (name.clone().into_owned(), *count))
+        .collect()
 }
 
 /// The JSON Schema of [`RunResult`], pretty-printed.
 #[must_use]
 pub fn schema() -> String {
-    let mut text = serde_json::to_string_pretty(&schemars::schema_for!(RunResult)).expect("a schema is plain JSON");
+    let mut text = serde_json::to_string_pretty(&schemars::schema_for!(RunResult))
+        .expect("a schema is plain JSON");
     text.push('\n');
     text
 }

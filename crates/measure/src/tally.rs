@@ -24,7 +24,8 @@ pub const DIGITS: u8 = 3;
 /// An empty histogram of the one shape that all of Drover uses: 1 ns to 1 h at 3 digits.
 #[must_use]
 pub fn histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(LOWEST_NS, HIGHEST_NS, DIGITS).expect("1 ns to 1 h at 3 digits are valid bounds")
+    Histogram::new_with_bounds(LOWEST_NS, HIGHEST_NS, DIGITS)
+        .expect("1 ns to 1 h at 3 digits are valid bounds")
 }
 
 /// One measured quantity: a histogram, and how many values it had to clamp.
@@ -36,7 +37,10 @@ pub struct Distribution {
 
 impl Default for Distribution {
     fn default() -> Self {
-        Self { histogram: histogram(), clamped: 0 }
+        Self {
+            histogram: histogram(),
+            clamped: 0,
+        }
     }
 }
 
@@ -45,12 +49,16 @@ impl Distribution {
     pub fn record(&mut self, ns: u64) {
         let bounded = ns.clamp(LOWEST_NS, HIGHEST_NS);
         self.clamped += u64::from(bounded != ns);
-        self.histogram.record(bounded).expect("a value inside the bounds can be recorded");
+        self.histogram
+            .record(bounded)
+            .expect("a value inside the bounds can be recorded");
     }
 
     /// Adds all that `other` holds: exact, in any order.
     pub fn merge(&mut self, other: &Self) {
-        self.histogram.add(&other.histogram).expect("histograms of one shape can be added");
+        self.histogram
+            .add(&other.histogram)
+            .expect("histograms of one shape can be added");
         self.clamped += other.clamped;
     }
 
@@ -94,7 +102,9 @@ impl Distribution {
     #[must_use]
     pub fn encode(&self) -> String {
         let mut bytes = Vec::new();
-        V2DeflateSerializer::new().serialize(&self.histogram, &mut bytes).expect("writing to memory does not fail");
+        V2DeflateSerializer::new()
+            .serialize(&self.histogram, &mut bytes)
+            .expect("writing to memory does not fail");
         BASE64.encode(bytes)
     }
 
@@ -104,10 +114,13 @@ impl Distribution {
     /// Text that is no base64, no V2 histogram, or one that can't be added to the common shape.
     pub fn decode(text: &str, clamped: u64) -> Result<Self, DecodeError> {
         let bytes = BASE64.decode(text).map_err(|_| DecodeError::Base64)?;
-        let read: Histogram<u64> =
-            Deserializer::new().deserialize(&mut Cursor::new(bytes)).map_err(|error| DecodeError::Histogram(error.to_string()))?;
+        let read: Histogram<u64> = Deserializer::new()
+            .deserialize(&mut Cursor::new(bytes))
+            .map_err(|error| DecodeError::Histogram(error.to_string()))?;
         let mut histogram = histogram();
-        histogram.add(&read).map_err(|error| DecodeError::Histogram(error.to_string()))?;
+        histogram
+            .add(&read)
+            .map_err(|error| DecodeError::Histogram(error.to_string()))?;
         Ok(Self { histogram, clamped })
     }
 }
@@ -203,7 +216,10 @@ impl Tally {
     /// # Panics
     /// If the two tallies are of different drivers.
     pub fn merge(&mut self, other: &Self) {
-        assert_eq!(self.names, other.names, "tallies of one driver share their series");
+        assert_eq!(
+            self.names, other.names,
+            "tallies of one driver share their series"
+        );
         for (mine, theirs) in self.series.iter_mut().zip(&other.series) {
             mine.merge(theirs);
         }
@@ -215,7 +231,10 @@ impl Tally {
     /// Whether nothing was recorded or counted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.counts.is_empty() && self.errors.is_empty() && self.lag.is_empty() && self.series.iter().all(Distribution::is_empty)
+        self.counts.is_empty()
+            && self.errors.is_empty()
+            && self.lag.is_empty()
+            && self.series.iter().all(Distribution::is_empty)
     }
 
     /// Forgets everything and keeps the memory.
@@ -229,9 +248,16 @@ impl Tally {
     /// The portable form, for a result file or another process. Empty series are left out.
     #[must_use]
     pub fn pack(&self) -> PackedTally {
-        let pack = |distribution: &Distribution| Packed { histogram: distribution.encode(), clamped: distribution.clamped };
+        let pack = |distribution: &Distribution| Packed {
+            histogram: distribution.encode(),
+            clamped: distribution.clamped,
+        };
         PackedTally {
-            series: self.series().filter(|(_, values)| !values.is_empty()).map(|(name, values)| (name.to_owned(), pack(values))).collect(),
+            series: self
+                .series()
+                .filter(|(_, values)| !values.is_empty())
+                .map(|(name, values)| (name.to_owned(), pack(values)))
+                .collect(),
             lag: (!self.lag.is_empty()).then(|| pack(&self.lag)),
             counts: self.counts.clone(),
             errors: self.errors.clone(),
@@ -242,13 +268,20 @@ impl Tally {
     ///
     /// # Errors
     /// A histogram that can't be decoded, or a series that the driver does not have.
-    pub fn unpack(names: &'static [&'static str], packed: &PackedTally) -> Result<Self, DecodeError> {
+    pub fn unpack(
+        names: &'static [&'static str],
+        packed: &PackedTally,
+    ) -> Result<Self, DecodeError> {
         let mut tally = Self::new(names);
         for (name, value) in &packed.series {
             let place = names
                 .iter()
                 .position(|known| known == name)
-                .ok_or_else(|| DecodeError::Histogram(format!("the series `{name}` is unknown: is it of another version?")))?;
+                .ok_or_else(|| {
+                    DecodeError::Histogram(format!(
+                        "the series `{name}` is unknown: is it of another version?"
+                    ))
+                })?;
             tally.series[place] = Distribution::decode(&value.histogram, value.clamped)?;
         }
         if let Some(lag) = &packed.lag {

@@ -5,8 +5,15 @@
 pub fn duration(ns: u64) -> String {
     const UNITS: [(f64, &str); 4] = [(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")];
     let value = ns as f64;
-    let (scale, unit) = UNITS.into_iter().find(|(scale, _)| value >= scale * 0.9995).unwrap_or((1.0, "ns"));
-    if scale == 1.0 { format!("{ns} ns") } else { format!("{} {unit}", three_digits(value / scale)) }
+    let (scale, unit) = UNITS
+        .into_iter()
+        .find(|(scale, _)| value >= scale * 0.9995)
+        .unwrap_or((1.0, "ns"));
+    if scale == 1.0 {
+        format!("{ns} ns")
+    } else {
+        format!("{} {unit}", three_digits(value / scale))
+    }
 }
 
 /// A number of bytes with its binary unit: `512 B`, `1.50 KiB`, `341 MiB`.
@@ -19,7 +26,11 @@ pub fn bytes(bytes: u64) -> String {
         value /= 1024.0;
         unit += 1;
     }
-    if unit == 0 { format!("{bytes} B") } else { format!("{} {}", three_digits(value), UNITS[unit]) }
+    if unit == 0 {
+        format!("{bytes} B")
+    } else {
+        format!("{} {}", three_digits(value), UNITS[unit])
+    }
 }
 
 /// A count with its thousands set apart: `1,234,567`.
@@ -51,17 +62,38 @@ mod tests {
 
     #[test]
     fn a_duration_has_three_digits_and_the_unit_that_fits() {
-        let shown = [0, 999, 1_000, 12_345, 999_499, 999_600, 1_040_000, 96_000_000_000].map(duration);
-        assert_eq!(shown, ["0 ns", "999 ns", "1.00 µs", "12.3 µs", "999 µs", "1.00 ms", "1.04 ms", "96.0 s"]);
+        let shown = [
+            0,
+            999,
+            1_000,
+            12_345,
+            999_499,
+            999_600,
+            1_040_000,
+            96_000_000_000,
+        ]
+        .map(duration);
+        assert_eq!(
+            shown,
+            [
+                "0 ns", "999 ns", "1.00 µs", "12.3 µs", "999 µs", "1.00 ms", "1.04 ms", "96.0 s"
+            ]
+        );
     }
 
     #[test]
     fn bytes_have_binary_units() {
-        assert_eq!([512, 1_536, 357_564_416].map(bytes), ["512 B", "1.50 KiB", "341 MiB"]);
+        assert_eq!(
+            [512, 1_536, 357_564_416].map(bytes),
+            ["512 B", "1.50 KiB", "341 MiB"]
+        );
     }
 
     #[test]
     fn a_count_has_its_thousands_set_apart() {
-        assert_eq!([0, 999, 1_000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!(
+            [0, 999, 1_000, 1_234_567].map(count),
+            ["0", "999", "1,000", "1,234,567"]
+        );
     }
 }

@@ -71,7 +71,9 @@ impl UsageSummary {
     /// Sums up samples in the order of time; `ticks_per_s` is the kernel's clock tick rate (100 on Linux).
     #[must_use]
     pub fn of(samples: &[Sample], ticks_per_s: u64) -> Self {
-        let (Some(first), Some(last)) = (samples.first(), samples.last()) else { return Self::default() };
+        let (Some(first), Some(last)) = (samples.first(), samples.last()) else {
+            return Self::default();
+        };
         let seconds = |from: u64, to: u64| to.saturating_sub(from) as f64 / ticks_per_s as f64;
         let user_s = seconds(first.utime_ticks, last.utime_ticks);
         let system_s = seconds(first.stime_ticks, last.stime_ticks);
@@ -83,12 +85,23 @@ impl UsageSummary {
             rss_peak_kb: peak(|sample| sample.rss_kb),
             user_s,
             system_s,
-            cpu_avg_pct: if wall_s > 0.0 { 100.0 * (user_s + system_s) / wall_s } else { 0.0 },
-            cpu_peak_pct: samples.iter().map(|sample| sample.cpu_pct).fold(0.0, f64::max),
+            cpu_avg_pct: if wall_s > 0.0 {
+                100.0 * (user_s + system_s) / wall_s
+            } else {
+                0.0
+            },
+            cpu_peak_pct: samples
+                .iter()
+                .map(|sample| sample.cpu_pct)
+                .fold(0.0, f64::max),
             threads_peak: peak(|sample| sample.threads),
             fds_peak: peak(|sample| sample.fds),
-            voluntary_switches: last.voluntary_switches.saturating_sub(first.voluntary_switches),
-            involuntary_switches: last.involuntary_switches.saturating_sub(first.involuntary_switches),
+            voluntary_switches: last
+                .voluntary_switches
+                .saturating_sub(first.voluntary_switches),
+            involuntary_switches: last
+                .involuntary_switches
+                .saturating_sub(first.involuntary_switches),
             processes_peak: peak(|sample| sample.processes),
             gauges_peak: BTreeMap::new(),
         }

@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use crate::units;
 
 /// What is doubtful.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 pub enum Kind {
     /// The driver began operations later than its schedule asked.
     GeneratorLate,
@@ -33,7 +35,9 @@ pub enum Kind {
 }
 
 /// How much a warning takes from a result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Worth knowing; the figures stand.
@@ -58,7 +62,9 @@ pub struct Warning {
 }
 
 /// Whether a result may be believed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Verdict {
     /// Nothing speaks against the figures.
@@ -102,7 +108,12 @@ const FEW_SAMPLES: u64 = 1_000;
 
 impl Warning {
     fn new(kind: Kind, severity: Severity, message: String, hint: &str) -> Self {
-        Self { kind, severity, message, hint: hint.to_owned() }
+        Self {
+            kind,
+            severity,
+            message,
+            hint: hint.to_owned(),
+        }
     }
 
     /// Judges the driver's own lateness against the 99th percentile of the response time, both in nanoseconds.
@@ -137,7 +148,12 @@ impl Warning {
     #[must_use]
     pub fn workers_failed(failed: u64, of: u64, first: &str) -> Self {
         let message = format!("{failed} of {of} workers failed; the first: {first}");
-        Self::new(Kind::WorkersFailed, Severity::Invalid, message, "their share of the load is missing: run again")
+        Self::new(
+            Kind::WorkersFailed,
+            Severity::Invalid,
+            message,
+            "their share of the load is missing: run again",
+        )
     }
 
     /// Operations that were still open when the drain phase ended.
@@ -145,7 +161,12 @@ impl Warning {
     pub fn unfinished(operations: u64) -> Option<Self> {
         (operations > 0).then(|| {
             let message = format!("{operations} operations were still open when the run ended");
-            Self::new(Kind::Unfinished, Severity::Suspect, message, "their times are in no percentile: give the run a longer drain")
+            Self::new(
+                Kind::Unfinished,
+                Severity::Suspect,
+                message,
+                "their times are in no percentile: give the run a longer drain",
+            )
         })
     }
 
@@ -154,31 +175,55 @@ impl Warning {
     pub fn missed(operations: u64) -> Option<Self> {
         (operations > 0).then(|| {
             let message = format!("{operations} operations were due and never started");
-            Self::new(Kind::Missed, Severity::Suspect, message, "the load was lower than asked: lower the rate or add processes")
+            Self::new(
+                Kind::Missed,
+                Severity::Suspect,
+                message,
+                "the load was lower than asked: lower the rate or add processes",
+            )
         })
     }
 
     /// The daemon ended during the run.
     #[must_use]
     pub fn daemon_died(status: &str, last_lines: &str) -> Self {
-        let message = format!("the daemon ended during the run ({status}); its last lines:\n{last_lines}");
-        Self::new(Kind::DaemonDied, Severity::Invalid, message, "its log is kept beside the result")
+        let message =
+            format!("the daemon ended during the run ({status}); its last lines:\n{last_lines}");
+        Self::new(
+            Kind::DaemonDied,
+            Severity::Invalid,
+            message,
+            "its log is kept beside the result",
+        )
     }
 
     /// Judges whether a series has enough samples for its 99th percentile.
     #[must_use]
     pub fn few_samples(series: &str, samples: u64) -> Option<Self> {
         (samples > 0 && samples < FEW_SAMPLES).then(|| {
-            let message = format!("{samples} samples of {series}: fewer than ten lie beyond its p99");
-            Self::new(Kind::FewSamples, Severity::Note, message, "quote the median, or run longer")
+            let message =
+                format!("{samples} samples of {series}: fewer than ten lie beyond its p99");
+            Self::new(
+                Kind::FewSamples,
+                Severity::Note,
+                message,
+                "quote the median, or run longer",
+            )
         })
     }
 
     /// The driver was built without optimisation.
     #[must_use]
     pub fn debug_build() -> Self {
-        let message = "the driver was built without optimisation: it is several times slower than it can be".to_owned();
-        Self::new(Kind::DebugBuild, Severity::Note, message, "run it with `cargo run --release`")
+        let message =
+            "the driver was built without optimisation: it is several times slower than it can be"
+                .to_owned();
+        Self::new(
+            Kind::DebugBuild,
+            Severity::Note,
+            message,
+            "run it with `cargo run --release`",
+        )
     }
 
     /// Judges the load average before the start and the CPU time stolen during the run, in percent.
@@ -186,7 +231,8 @@ impl Warning {
     pub fn noisy_host(load1: Option<f64>, cpus: u64, steal_pct: Option<f64>) -> Option<Self> {
         let hint = "stop what else runs, compare only within one run, and repeat";
         if let Some(steal) = steal_pct.filter(|steal| *steal > STEAL_LIMIT_PCT) {
-            let message = format!("the hypervisor took {steal:.1} % of the CPU time during the run");
+            let message =
+                format!("the hypervisor took {steal:.1} % of the CPU time during the run");
             return Some(Self::new(Kind::NoisyHost, Severity::Invalid, message, hint));
         }
         let load = load1.filter(|load| *load > LOAD_LIMIT)?;
@@ -198,13 +244,23 @@ impl Warning {
     #[must_use]
     pub fn counts_disagree(what: &str, driver: u64, daemon: u64) -> Self {
         let message = format!("{what}: the driver counted {driver}, the daemon {daemon}");
-        Self::new(Kind::CountsDisagree, Severity::Suspect, message, "does another client use the daemon? else one of the two is wrong")
+        Self::new(
+            Kind::CountsDisagree,
+            Severity::Suspect,
+            message,
+            "does another client use the daemon? else one of the two is wrong",
+        )
     }
 
     /// The run was ended early by a signal.
     #[must_use]
     pub fn interrupted(after_s: f64, planned_s: f64) -> Self {
         let message = format!("interrupted after {after_s:.1} s of {planned_s:.1} s planned");
-        Self::new(Kind::Interrupted, Severity::Suspect, message, "the result holds what was measured until then")
+        Self::new(
+            Kind::Interrupted,
+            Severity::Suspect,
+            message,
+            "the result holds what was measured until then",
+        )
     }
 }

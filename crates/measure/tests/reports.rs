@@ -322,6 +322,11 @@ fn read_back(log: &str) -> BTreeMap<String, Vec<(Duration, Duration, Distributio
             LogEntry::Interval(interval) => {
                 let values = Distribution::decode(interval.encoded_histogram(), 0)
                     .expect("each histogram is whole");
+                let max_ms = values.quantile(1.0).expect("no interval is empty") as f64 / 1e6;
+                assert!(
+                    (interval.max() - max_ms).abs() < 0.001,
+                    "the maximum is in milliseconds"
+                );
                 let tag = interval
                     .tag()
                     .expect("each interval has a tag")

@@ -1,6 +1,10 @@
 //! Runs the program as a user does, and reads what it wrote.
 
-#![allow(dead_code, reason = "each test uses its part")]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "each test uses its part, and a test may panic"
+)]
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -17,7 +21,19 @@ pub(crate) fn program(out: &Path) -> Command {
 /// Runs the program on a socket; returns how it ended and the JSON of `--output`.
 pub(crate) fn drive(out: &Path, socket: &Path, arguments: &[&str]) -> (Output, Value) {
     let json = out.join("output.json");
-    let output = program(out).arg("--socket").arg(socket).arg("--output").arg(&json).args(arguments).output().unwrap();
-    let text = std::fs::read_to_string(&json).unwrap_or_else(|_| panic!("no result; stderr:\n{}", String::from_utf8_lossy(&output.stderr)));
+    let output = program(out)
+        .arg("--socket")
+        .arg(socket)
+        .arg("--output")
+        .arg(&json)
+        .args(arguments)
+        .output()
+        .unwrap();
+    let text = std::fs::read_to_string(&json).unwrap_or_else(|_| {
+        panic!(
+            "no result; stderr:\n{}",
+            String::from_utf8_lossy(&output.stderr)
+        )
+    });
     (output, serde_json::from_str(&text).unwrap())
 }

@@ -1,9 +1,13 @@
 //! A daemon made for tests: what it answers to each handoff is a script, and every step has its planned time.
 
-#![allow(dead_code, reason = "each test uses its part")]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "each test uses its part, and a test may panic"
+)]
 
-use std::collections::BinaryHeap;
 use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
@@ -14,7 +18,8 @@ use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::socket::{
-    AddressFamily, Backlog, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr, accept4, bind, listen, recvmsg, send, socket,
+    AddressFamily, Backlog, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr, accept4,
+    bind, listen, recvmsg, send, socket,
 };
 use nix::sys::time::{TimeSpec, TimeValLike};
 
@@ -34,16 +39,23 @@ pub(crate) enum Act {
     Close,
 }
 
-pub(crate) const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
+pub(crate) const HEAD: &str =
+    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
 
 /// Writes text.
 pub(crate) fn write(after: Duration, text: impl Into<Vec<u8>>) -> Step {
-    Step { after, act: Act::Write(text.into()) }
+    Step {
+        after,
+        act: Act::Write(text.into()),
+    }
 }
 
 /// Closes.
 pub(crate) fn close(after: Duration) -> Step {
-    Step { after, act: Act::Close }
+    Step {
+        after,
+        act: Act::Close,
+    }
 }
 
 /// A record.
@@ -53,8 +65,13 @@ pub(crate) fn record(content: &str) -> String {
 
 /// A whole right stream of `records` records, all at once.
 pub(crate) fn right(records: u32) -> Vec<Step> {
-    let body: String = (0..records).map(|number| record(&number.to_string())).collect();
-    vec![write(Duration::ZERO, format!("{HEAD}{body}data: [DONE]\n\n")), close(Duration::ZERO)]
+    let body: String = (0..records)
+        .map(|number| record(&number.to_string()))
+        .collect();
+    vec![
+        write(Duration::ZERO, format!("{HEAD}{body}data: [DONE]\n\n")),
+        close(Duration::ZERO),
+    ]
 }
 
 /// The daemon, in a thread of the test.
@@ -67,7 +84,11 @@ pub(crate) struct Target {
 
 impl Target {
     /// Listens on `path`; `script` gives the steps for handoff 0, 1, 2, …
-    pub(crate) fn start(path: &Path, kind: SockType, script: impl Fn(usize) -> Vec<Step> + Send + 'static) -> Self {
+    pub(crate) fn start(
+        path: &Path,
+        kind: SockType,
+        script: impl Fn(usize) -> Vec<Step> + Send + 'static,
+    ) -> Self {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let listener = socket(AddressFamily::Unix, kind, flags, None).unwrap();
         bind(listener.as_raw_fd(), &UnixAddr::new(path).unwrap()).unwrap();
@@ -76,7 +97,12 @@ impl Target {
         let taken = Arc::new(AtomicUsize::new(0));
         let (stopped, counted) = (Arc::clone(&stop), Arc::clone(&taken));
         let thread = std::thread::spawn(move || serve(&listener, &stopped, &counted, script));
-        Self { path: path.to_owned(), stop, taken, thread: Some(thread) }
+        Self {
+            path: path.to_owned(),
+            stop,
+            taken,
+            thread: Some(thread),
+        }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -87,7 +113,10 @@ impl Target {
     pub(crate) fn wait_for(&self, handoffs: usize) {
         let deadline = harness::clock::now() + 60_000_000_000;
         while self.taken.load(Ordering::Acquire) < handoffs {
-            assert!(harness::clock::now() < deadline, "{handoffs} handoffs did not come");
+            assert!(
+                harness::clock::now() < deadline,
+                "{handoffs} handoffs did not come"
+            );
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -112,25 +141,62 @@ struct Client {
     steps: Vec<Step>,
 }
 
-fn serve(listener: &OwnedFd, stop: &AtomicBool, taken_so_far: &AtomicUsize, script: impl Fn(usize) -> Vec<Step>) -> usize {
+fn serve(
+    listener: &OwnedFd,
+    stop: &AtomicBool,
+    taken_so_far: &AtomicUsize,
+    script: impl Fn(usize) -> Vec<Step>,
+) -> usize {
     let mut clients: Vec<Client> = Vec::new();
     let mut due = BinaryHeap::new();
     while !stop.load(Ordering::Acquire) {
         while let Some(descriptor) = take(listener) {
             let steps = script(clients.len());
             let taken = harness::clock::now();
-            due.extend(steps.first().map(|first| Reverse(Due { at: taken + first.after.as_nanos() as u64, client: clients.len(), step: 0 })));
-            clients.push(Client { descriptor: Some(descriptor), taken, steps });
+            due.extend(steps.first().map(|first| {
+                Reverse(Due {
+                    at: taken + first.after.as_nanos() as u64,
+                    client: clients.len(),
+                    step: 0,
+                })
+            }));
+            clients.push(Client {
+                descriptor: Some(descriptor),
+                taken,
+                steps,
+            });
             taken_so_far.store(clients.len(), Ordering::Release);
         }
-        while due.peek().is_some_and(|Reverse(next)| next.at <= harness::clock::now()) {
+        while due
+            .peek()
+            .is_some_and(|Reverse(next)| next.at <= harness::clock::now())
+        {
             let Reverse(Due { client, step, .. }) = due.pop().unwrap();
-            let Client { descriptor, taken, steps } = &mut clients[client];
+            let Client {
+                descriptor,
+                taken,
+                steps,
+            } = &mut clients[client];
             act(descriptor, &steps[step].act);
-            due.extend(steps.get(step + 1).map(|next| Reverse(Due { at: *taken + next.after.as_nanos() as u64, client, step: step + 1 })));
+            due.extend(steps.get(step + 1).map(|next| {
+                Reverse(Due {
+                    at: *taken + next.after.as_nanos() as u64,
+                    client,
+                    step: step + 1,
+                })
+            }));
         }
-        let wait = due.peek().map_or(20_000_000, |Reverse(next)| next.at.saturating_sub(harness::clock::now()).min(20_000_000));
-        ppoll(&mut [PollFd::new(listener.as_fd(), PollFlags::POLLIN)], Some(TimeSpec::nanoseconds(wait as i64)), None).unwrap();
+        let wait = due.peek().map_or(20_000_000, |Reverse(next)| {
+            next.at
+                .saturating_sub(harness::clock::now())
+                .min(20_000_000)
+        });
+        ppoll(
+            &mut [PollFd::new(listener.as_fd(), PollFlags::POLLIN)],
+            Some(TimeSpec::nanoseconds(wait as i64)),
+            None,
+        )
+        .unwrap();
     }
     clients.len()
 }
@@ -139,7 +205,11 @@ fn act(descriptor: &mut Option<OwnedFd>, act: &Act) {
     match (act, &descriptor) {
         (Act::Write(bytes), Some(client)) => {
             // A client that has gone is a script's business.
-            let _ = send(client.as_raw_fd(), bytes, MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT);
+            let _ = send(
+                client.as_raw_fd(),
+                bytes,
+                MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT,
+            );
         }
         (Act::Close, _) => drop(descriptor.take()),
         (Act::Write(_), None) => {}
@@ -152,10 +222,18 @@ fn take(listener: &OwnedFd) -> Option<OwnedFd> {
     let mut payload = vec![0; 256 * 1024];
     let mut control = nix::cmsg_space!([RawFd; 1]);
     let mut pieces = [IoSliceMut::new(&mut payload)];
-    let message = recvmsg::<()>(connection.as_raw_fd(), &mut pieces, Some(&mut control), MsgFlags::empty()).ok()?;
+    let message = recvmsg::<()>(
+        connection.as_raw_fd(),
+        &mut pieces,
+        Some(&mut control),
+        MsgFlags::empty(),
+    )
+    .ok()?;
     let rights = message.cmsgs().ok()?.next()?;
     match rights {
-        ControlMessageOwned::ScmRights(descriptors) => descriptors.first().map(|descriptor| own(*descriptor)),
+        ControlMessageOwned::ScmRights(descriptors) => {
+            descriptors.first().map(|descriptor| own(*descriptor))
+        }
         _ => None,
     }
 }

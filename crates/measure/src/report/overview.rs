@@ -1,5 +1,6 @@
 //! Several results beside each other, before each is shown on its own.
 
+use super::cost;
 use super::page::{self, Block, Table};
 use crate::result::RunResult;
 use crate::units;
@@ -39,10 +40,10 @@ fn outcomes(results: &[RunResult]) -> Table {
             page::success(result),
             units::count(result.operations.peak_active),
             daemon.map_or(page::NONE.to_owned(), |usage| {
-                units::bytes(page::kib(usage.rss_peak_kb))
+                units::bytes(cost::kib(usage.rss_peak_kb))
             }),
             daemon.map_or(page::NONE.to_owned(), |usage| {
-                page::cpu_per_finished(usage, result)
+                cost::cpu_per_finished(usage, result)
             }),
         ]
     };

@@ -1,9 +1,8 @@
 //! What a report for people says about one run, before it is written in a format.
 
-use super::{Error, picture};
+use super::{Error, cost, picture};
 use crate::result::{RunResult, SeriesResult};
 use crate::units;
-use crate::usage::UsageSummary;
 use crate::warning::{Severity, Warning};
 
 /// Stands where there is no figure.
@@ -47,7 +46,7 @@ pub(super) fn of(result: &RunResult) -> Result<Vec<Block>, Error> {
     blocks.extend([Block::Heading("latency"), latency(result)]);
     blocks.extend(clamped(result));
     blocks.extend(pictures(result)?);
-    blocks.extend(cost(result));
+    blocks.extend(cost::of(result));
     if !result.warnings.is_empty() {
         blocks.extend([
             Block::Heading("warnings"),
@@ -303,93 +302,8 @@ fn pictures(result: &RunResult) -> Result<Vec<Block>, Error> {
         .collect())
 }
 
-fn cost(result: &RunResult) -> Vec<Block> {
-    if result.usage.daemon.is_none() && result.usage.driver.is_none() {
-        return Vec::new();
-    }
-    let head = ["", "daemon", "driver"].map(str::to_owned).into();
-    let show = |side: &Option<UsageSummary>, figure: &Figure| {
-        side.as_ref()
-            .map_or(NONE.to_owned(), |usage| figure(usage, result))
-    };
-    let row = |(label, figure): &(&str, Figure)| {
-        vec![
-            (*label).to_owned(),
-            show(&result.usage.daemon, figure),
-            show(&result.usage.driver, figure),
-        ]
-    };
-    let rows = FIGURES.iter().map(row).collect();
-    vec![
-        Block::Heading("cost"),
-        Block::Table(Table {
-            head,
-            rows,
-            apart: Vec::new(),
-        }),
-    ]
-}
-
-type Figure = fn(&UsageSummary, &RunResult) -> String;
-
-/// The rows of the cost table.
-const FIGURES: [(&str, Figure); 12] = [
-    ("RSS before the load", |usage, _| {
-        units::bytes(kib(usage.rss_baseline_kb))
-    }),
-    ("RSS peak", |usage, _| units::bytes(kib(usage.rss_peak_kb))),
-    ("RSS growth", |usage, _| units::bytes(growth_bytes(usage))),
-    ("RSS growth per peak active", growth_per_active),
-    ("CPU average, % of a core", |usage, _| {
-        format!("{:.1} %", usage.cpu_avg_pct)
-    }),
-    ("CPU peak, % of a core", |usage, _| {
-        format!("{:.1} %", usage.cpu_peak_pct)
-    }),
-    ("CPU per finished operation", cpu_per_finished),
-    ("CPU user + system", |usage, _| {
-        format!("{} + {}", seconds(usage.user_s), seconds(usage.system_s))
-    }),
-    ("processes, peak", |usage, _| {
-        units::count(usage.processes_peak)
-    }),
-    ("threads, peak", |usage, _| units::count(usage.threads_peak)),
-    ("open files, peak", |usage, _| units::count(usage.fds_peak)),
-    ("switches, own + forced", |usage, _| {
-        format!(
-            "{} + {}",
-            units::count(usage.voluntary_switches),
-            units::count(usage.involuntary_switches)
-        )
-    }),
-];
-
-fn growth_bytes(usage: &UsageSummary) -> u64 {
-    kib(usage.rss_peak_kb.saturating_sub(usage.rss_baseline_kb))
-}
-
-/// KiB as bytes.
-pub(super) fn kib(kib: u64) -> u64 {
-    kib.saturating_mul(1024)
-}
-
-fn growth_per_active(usage: &UsageSummary, result: &RunResult) -> String {
-    growth_bytes(usage)
-        .checked_div(result.operations.peak_active)
-        .map_or(NONE.to_owned(), units::bytes)
-}
-
-/// CPU time for each operation that ended, well or not.
-pub(super) fn cpu_per_finished(usage: &UsageSummary, result: &RunResult) -> String {
-    let finished = result.operations.ok + result.operations.failed;
-    if finished == 0 {
-        return NONE.to_owned();
-    }
-    units::duration(((usage.user_s + usage.system_s) * 1e9 / finished as f64) as u64)
-}
-
 /// A span in seconds, with the unit that fits.
-fn seconds(seconds: f64) -> String {
+pub(super) fn seconds(seconds: f64) -> String {
     units::duration((seconds * 1e9) as u64)
 }
 

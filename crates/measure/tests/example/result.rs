@@ -75,7 +75,10 @@ fn whole(name: &str) -> Distribution {
 
 fn series() -> Vec<SeriesResult> {
     let of = |name| SeriesResult::of(name, &whole(name));
-    ["handoff", "first_byte", "stream"].into_iter().filter_map(of).collect()
+    ["handoff", "first_byte", "stream"]
+        .into_iter()
+        .filter_map(of)
+        .collect()
 }
 
 fn second(second: u64, started: u64, ok: u64, errors: &[(&str, u64)]) -> Second {

@@ -1,0 +1,511 @@
+//! The program as it is typed: what is refused before the run, and what a run leaves behind.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+#[path = "support/drive.rs"]
+mod drive;
+#[path = "support/target.rs"]
+mod target;
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::sys::socket::SockType;
+use nix::unistd::Pid;
+use serde_json::Value;
+use target::{Target, right};
+
+/// Generous: a machine may be busy.
+const LIMIT_NS: u64 = 60_000_000_000;
+
+fn until(what: &str, mut happens: impl FnMut() -> bool) {
+    let deadline = harness::clock::now() + LIMIT_NS;
+    while !happens() {
+        assert!(harness::clock::now() < deadline, "{what} did not happen");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The only file of a name below a folder.
+fn find(folder: &Path, name: &str) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(folder).ok()?;
+    entries.flatten().find_map(|entry| {
+        let path = entry.path();
+        if path.is_dir() {
+            find(&path, name)
+        } else {
+            (path.file_name()? == name).then_some(path)
+        }
+    })
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// Runs the program with arguments that must be refused; returns what it says.
+fn refused(arguments: &[&str]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let output = drive::program(folder.path())
+        .args(arguments)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+    assert_eq!(find(folder.path(), "result.json"), None);
+    said
+}
+
+fn refused_naming(arguments: &[&str], names: &[&str]) {
+    let said = refused(arguments);
+    for name in names {
+        assert!(
+            said.contains(name),
+            "{arguments:?} should name `{name}`: {said}"
+        );
+    }
+}
+
+#[test]
+fn a_call_that_cannot_be_right_is_refused_with_field_and_remedy() {
+    refused_naming(
+        &["--socket", "/nowhere/s"],
+        &["--socket /nowhere/s", "start the daemon"],
+    );
+    refused_naming(&["--socket", "/dev/null"], &["--socket /dev/null"]);
+    refused_naming(&["--connections", "0"], &["workers", "at least 1"]);
+    refused_naming(&["--connections", "99999999999"], &["workers", "lower"]);
+    refused_naming(&["--connections", "many"], &["--connections"]);
+    refused_naming(&["--rate", "0"], &["rate"]);
+    refused_naming(&["--rate", "-5"], &["rate"]);
+    refused_naming(&["--rate", "inf"], &["rate", "10,000,000"]);
+    refused_naming(&["--ramp-up", "10"], &["--ramp-up", "1m30s"]);
+    refused_naming(&["--ramp-up", "2h"], &["ramp", "shorten"]);
+    refused_naming(&["--hold", "0s", "--ramp-up", "0s"], &["timeline.measure"]);
+    refused_naming(&["--stream-timeout", "0s"], &["stream_timeout"]);
+    refused_naming(
+        &["--data-file", "/nowhere/data"],
+        &["--data-file /nowhere/data"],
+    );
+    refused_naming(&["--retry", "99"], &["retries"]);
+    refused_naming(&["--abort-after", "0"], &["abort_after"]);
+    refused_naming(&["--never-read", "--abort-after", "3"], &["never_read"]);
+    refused_naming(&["--daemon", "nonesuch"], &["nonesuch", "rust-streaming"]);
+    refused_naming(
+        &["--output", "/nowhere/x.json"],
+        &["--output /nowhere/x.json"],
+    );
+    refused_naming(&["--processes", "0"], &["--processes"]);
+    refused_naming(&["--format", "pdf"], &["markdown"]);
+    refused_naming(&["--nonsense"], &["--nonsense"]);
+}
+
+#[test]
+fn a_payload_above_the_record_limit_is_refused_before_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("data");
+    std::fs::write(&file, "x".repeat(16 << 20)).unwrap();
+    refused_naming(
+        &["--data-file", file.to_str().unwrap()],
+        &["--data", "record limit", "16777216"],
+    );
+}
+
+#[test]
+fn a_socket_of_the_other_type_is_refused_where_one_was_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = Target::start(&folder.path().join("s"), SockType::Stream, |_| right(1));
+    refused_naming(
+        &[
+            "--socket",
+            target.path().to_str().unwrap(),
+            "--socket-type",
+            "seqpacket",
+        ],
+        &["--socket-type auto"],
+    );
+    target.stop();
+}
+
+#[test]
+fn more_streams_than_files_can_be_open_names_limit_need_and_two_commands() {
+    let said = refused(&["--connections", "5000000"]);
+    let (_, hard) =
+        nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE).unwrap();
+    for part in ["5000100", &hard.to_string(), "ulimit", "prlimit"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_found_before_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(1));
+    let mut program = Command::new(assert_cmd::cargo::cargo_bin!("fdpass-gen"));
+    let output = program
+        .arg("--socket")
+        .arg(target.path())
+        .args(["--out", "/proc/nowhere"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(
+        (output.status.code(), said.contains("--out /proc/nowhere")),
+        (Some(2), true),
+        "{said}"
+    );
+    assert_eq!(target.stop(), 0);
+}
+
+#[test]
+fn a_plan_says_which_key_is_unknown_and_a_printed_plan_can_be_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("plan.toml");
+    let path = file.to_str().unwrap();
+    std::fs::write(&file, "name = \"x\"\nconections = 5\n").unwrap();
+    refused_naming(&["--plan", path], &["conections", "plan.toml"]);
+    refused_naming(&["--plan", "/nowhere/plan.toml"], &["/nowhere/plan.toml"]);
+
+    let printed = drive::program(folder.path())
+        .args([
+            "--rate",
+            "12.5",
+            "--arrival",
+            "poisson",
+            "--data",
+            "{}",
+            "--print-plan",
+        ])
+        .output()
+        .unwrap();
+    std::fs::write(&file, &printed.stdout).unwrap();
+    let again = drive::program(folder.path())
+        .args(["--plan", path, "--print-plan"])
+        .output()
+        .unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&again.stdout),
+        String::from_utf8_lossy(&printed.stdout)
+    );
+    let changed = drive::program(folder.path())
+        .args(["--plan", path, "--set", "groups.0.rate=99", "--print-plan"])
+        .output()
+        .unwrap();
+    assert!(
+        String::from_utf8_lossy(&changed.stdout).contains("rate = 99"),
+        "{}",
+        String::from_utf8_lossy(&changed.stderr)
+    );
+    refused_naming(
+        &["--plan", path, "--set", "groups.0.nonsense=1"],
+        &["nonsense"],
+    );
+    refused_naming(
+        &["--plan", path, "--set", "groups.7.rate=1"],
+        &["groups.7.rate"],
+    );
+}
+
+/// The root of the project: its daemons are launched from there.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .unwrap()
+        .to_owned()
+}
+
+#[test]
+fn the_embedded_daemon_is_launched_and_the_result_is_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("output.json");
+    let mut program = drive::program(folder.path());
+    program
+        .current_dir(root())
+        .args(["--connections", "30", "--ramp-up", "1s", "--output"])
+        .arg(&output);
+    let ran = program.output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(
+        matches!(ran.status.code(), Some(0 | 3)),
+        "{said}{}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
+    for part in [
+        "rust-streaming",
+        "handoff",
+        "first_byte",
+        "gap",
+        "stream",
+        "RSS peak",
+        "CPU",
+    ] {
+        assert!(said.contains(part), "the table shows {part}: {said}");
+    }
+
+    let keys = json(&output);
+    assert_eq!(
+        (
+            keys["connections_started"].as_u64(),
+            keys["connections_completed"].as_u64()
+        ),
+        (Some(30), Some(30))
+    );
+    assert_eq!(keys["bytes_received"], 30 * 1226);
+    for key in [
+        "handoff_latency_ms",
+        "ttfb_latency_ms",
+        "stream_duration_ms",
+    ] {
+        assert!(keys[key]["p99"].as_f64().unwrap() > 0.0, "{key}");
+    }
+    let path = find(folder.path(), "result.json").expect("a result is kept");
+    let result = json(&path);
+    assert_eq!(result, keys["result"]);
+    let schema = json(&root().join("bench-results/result.schema.json"));
+    jsonschema::validate(&schema, &result).unwrap();
+    assert!(result["usage"]["daemon"]["rss_peak_kb"].as_u64().unwrap() > 0);
+    assert_eq!(
+        result["warnings"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|warning| warning["kind"] == "DebugBuild"),
+        cfg!(debug_assertions)
+    );
+
+    let resources = std::fs::read_to_string(path.with_file_name("resources.csv")).unwrap();
+    assert!(
+        resources.starts_with("timestamp,rss_kb,vsz_kb,threads,utime,stime,cpu_pct,active_conns,"),
+        "{resources}"
+    );
+    assert!(resources.lines().count() > 2);
+}
+
+#[test]
+fn several_processes_make_one_result_in_which_nothing_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(3));
+    let (_, json) = drive::drive(
+        folder.path(),
+        target.path(),
+        &[
+            "--processes",
+            "3",
+            "--connections",
+            "100",
+            "--ramp-up",
+            "1500ms",
+        ],
+    );
+    assert_eq!(target.stop(), 101);
+    let result = &json["result"];
+    assert_eq!(
+        (
+            json["connections_completed"].as_u64(),
+            result["processes"].as_u64()
+        ),
+        (Some(100), Some(3))
+    );
+    assert_eq!(result["counts"]["events"], 300);
+    assert_eq!(
+        result["series"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|series| series["name"] == "first_byte")
+            .unwrap()["count"],
+        100
+    );
+    let started: u64 = result["seconds"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|second| second["counts"]["started"].as_u64().unwrap_or(0))
+        .sum();
+    assert_eq!(started, 100, "the seconds add up to the whole");
+}
+
+#[test]
+fn a_rate_is_held_whatever_the_streams_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(1));
+    let (_, json) = drive::drive(
+        folder.path(),
+        target.path(),
+        &["--rate", "200", "--ramp-up", "0s", "--hold", "2s"],
+    );
+    assert_eq!(json["connections_completed"], 400);
+    let seconds = json["result"]["seconds"].as_array().unwrap();
+    // A start at the very end of a second may fall into the next row.
+    assert!(
+        (199..=201).contains(&seconds[0]["counts"]["started"].as_u64().unwrap()),
+        "{}",
+        seconds[0]["counts"]
+    );
+    target.stop();
+}
+
+#[test]
+fn what_starts_in_the_warm_up_counts_nowhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(1));
+    let (_, json) = drive::drive(
+        folder.path(),
+        target.path(),
+        &[
+            "--rate",
+            "100",
+            "--warmup",
+            "1s",
+            "--ramp-up",
+            "0s",
+            "--hold",
+            "1s",
+        ],
+    );
+    assert_eq!(
+        (
+            json["connections_started"].as_u64(),
+            json["connections_completed"].as_u64()
+        ),
+        (Some(100), Some(100))
+    );
+    assert_eq!(json["result"]["counts"]["warmup"], 100);
+    assert_eq!(target.stop(), 201);
+}
+
+#[test]
+fn an_interrupted_run_drains_and_writes_what_there_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(1));
+    let metrics = "127.0.0.1:39217";
+    let mut program = drive::program(folder.path());
+    program.arg("--socket").arg(target.path()).args([
+        "--connections",
+        "1000",
+        "--ramp-up",
+        "50s",
+        "--metrics-addr",
+        metrics,
+    ]);
+    let child = program
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    target.wait_for(25);
+    until("its metrics page", || {
+        page(metrics).is_some_and(|page| {
+            page.contains("drover_count_total{count=\"started\"}") && page.contains("first_byte")
+        })
+    });
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(
+        output.status.code(),
+        Some(3),
+        "an interrupted run is suspect"
+    );
+    let result = json(&find(folder.path(), "result.json").unwrap());
+    let started = result["operations"]["started"].as_u64().unwrap();
+    assert!((20..1000).contains(&started), "{started}");
+    assert_eq!(result["operations"]["ok"].as_u64(), Some(started));
+    assert!(
+        result["warnings"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|warning| warning["kind"] == "Interrupted")
+    );
+    assert_eq!(target.stop() as u64, started + 1);
+}
+
+fn page(address: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream
+        .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        .ok()?;
+    let mut page = String::new();
+    stream.read_to_string(&mut page).ok()?;
+    Some(page)
+}
+
+/// Takes five handoffs, answers the first rightly, and then ends with four clients in its hands.
+const DYING: &str = r#"
+import os, socket, sys
+listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+listener.bind(sys.argv[1])
+listener.listen(64)
+held = []
+while True:
+    connection, _ = listener.accept()
+    data, descriptors, _, _ = socket.recv_fds(connection, 65536, 1)
+    connection.close()
+    if not descriptors:
+        continue
+    held.append(descriptors[0])
+    if len(held) == 1:
+        os.write(descriptors[0], b'HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: {"content":"a"}\n\ndata: [DONE]\n\n')
+        os.close(descriptors[0])
+    if len(held) == 5:
+        print("out of luck", file=sys.stderr, flush=True)
+        os._exit(7)
+"#;
+
+const DYING_MANIFEST: &str = r#"
+about   = "Dies with clients in its hands"
+serves  = ["fdpass"]
+needs   = [["python3", "--version"]]
+run     = ["python3", "{dir}/dying.py", "{socket}"]
+ready   = { unix = "{socket}" }
+"#;
+
+#[test]
+fn a_daemon_that_dies_half_way_leaves_a_result_with_its_last_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let daemon = folder.path().join("daemons/dying");
+    std::fs::create_dir_all(&daemon).unwrap();
+    std::fs::write(daemon.join("dying.py"), DYING).unwrap();
+    std::fs::write(daemon.join("daemon.toml"), DYING_MANIFEST).unwrap();
+    let mut program = drive::program(folder.path());
+    program.current_dir(folder.path()).args([
+        "--daemon",
+        "dying",
+        "--messages",
+        "1",
+        "--connections",
+        "100",
+        "--ramp-up",
+        "20s",
+    ]);
+    let output = program.output().unwrap();
+    assert_eq!(
+        output.status.code(),
+        Some(1),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let result = json(&find(folder.path(), "result.json").unwrap());
+    let died = result["warnings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|warning| warning["kind"] == "DaemonDied")
+        .expect("a warning")
+        .clone();
+    assert!(
+        died["message"].as_str().unwrap().contains("out of luck"),
+        "{died}"
+    );
+    assert_eq!(result["errors"]["lost"], 4, "{}", result["errors"]);
+    assert!(
+        result["wall_s"].as_f64().unwrap() < 15.0,
+        "the run ends with its daemon"
+    );
+    assert!(find(folder.path(), "daemon.log").is_some());
+}

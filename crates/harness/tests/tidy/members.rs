@@ -1,0 +1,99 @@
+//! The crates of the workspace, and what each may depend on.
+
+use std::path::PathBuf;
+
+use toml::{Table, Value};
+
+use crate::tree::{folders, read, root};
+
+/// What a crate is for, told by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// `measure`: numbers.
+    Measure,
+    /// `harness`: time and processes.
+    Harness,
+    /// `*-daemon`: a subject under test.
+    Daemon,
+    /// `*-sdk`, `*-store`: shared by a driver and a daemon because it is the subject's own client or storage.
+    Library,
+    /// Everything else: a driver, or the suite that runs them.
+    Driver,
+}
+
+impl Kind {
+    pub(crate) fn of(name: &str) -> Self {
+        match name {
+            "measure" => Self::Measure,
+            "harness" => Self::Harness,
+            name if name.ends_with("-daemon") => Self::Daemon,
+            name if name.ends_with("-sdk") || name.ends_with("-store") => Self::Library,
+            _ => Self::Driver,
+        }
+    }
+
+    /// The rules: what a crate of this kind may depend on in the workspace.
+    pub(crate) fn may_use(self) -> &'static [Self] {
+        match self {
+            Self::Measure | Self::Library => &[],
+            // The subject shares no code with the instrument but the histogram.
+            Self::Harness => &[Self::Measure],
+            Self::Daemon => &[Self::Measure, Self::Library],
+            Self::Driver => &[Self::Measure, Self::Harness, Self::Library],
+        }
+    }
+}
+
+/// A crate of the workspace.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) name: String,
+    pub(crate) folder: PathBuf,
+    pub(crate) manifest: Table,
+}
+
+impl Member {
+    fn read(folder: PathBuf) -> Self {
+        let text = read(&folder.join("Cargo.toml"));
+        let manifest: Table = text
+            .parse()
+            .unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+        let name = manifest["package"]["name"]
+            .as_str()
+            .expect("a package has a name")
+            .to_owned();
+        Self {
+            name,
+            folder,
+            manifest,
+        }
+    }
+
+    /// Its dependencies of any sort, for tests and for one platform included.
+    pub(crate) fn dependencies(&self) -> Vec<(&String, &Value)> {
+        let platforms = self.manifest.get("target").and_then(Value::as_table);
+        let tables = [&self.manifest].into_iter().chain(
+            platforms
+                .into_iter()
+                .flat_map(|of| of.values().filter_map(Value::as_table)),
+        );
+        let sorts = ["dependencies", "dev-dependencies", "build-dependencies"];
+        tables
+            .flat_map(|table| sorts.iter().filter_map(|sort| table.get(*sort)?.as_table()))
+            .flatten()
+            .collect()
+    }
+}
+
+pub(crate) fn members() -> Vec<Member> {
+    let members: Vec<Member> = folders(&root().join("crates"))
+        .into_iter()
+        .map(Member::read)
+        .collect();
+    assert!(
+        members.len() >= 4,
+        "only {} crates were found",
+        members.len()
+    );
+    members
+}

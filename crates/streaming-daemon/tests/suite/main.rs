@@ -1,0 +1,10 @@
+//! The daemon as its senders, clients, scrapers and operators see it.
+#![expect(clippy::unwrap_used, reason = "a test panics where it fails")]
+
+mod answers;
+mod clients;
+mod floods;
+mod handoffs;
+mod metrics;
+mod process;
+mod support;

@@ -1,0 +1,324 @@
+//! The command itself: options, signals, exit codes, the socket file, the limit of open files.
+
+use std::fs;
+use std::io::Read;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread;
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
+use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, UnixAddr};
+use nix::unistd::Pid;
+use streaming_daemon::SocketType;
+use tempfile::TempDir;
+
+use crate::support::{PAYLOAD, client, connect, hand_over, is_hung_up, pass, read_all, wait_until};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_streaming-daemon");
+
+/// The daemon as a process of its own, killed with the test.
+struct Process {
+    child: Child,
+    socket: PathBuf,
+    _folder: Option<TempDir>,
+}
+
+impl Process {
+    /// Starts the daemon, by way of a shell that first runs `prelude`, and waits until it listens.
+    fn start(prelude: &str, variables: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut process = Self::start_at(folder.path().join("handoff.sock"), prelude, variables);
+        process._folder = Some(folder);
+        process
+    }
+
+    fn start_at(socket: PathBuf, prelude: &str, variables: &[(&str, &str)]) -> Self {
+        let child = Command::new("sh")
+            .args(["-c", &format!("{prelude} exec {BINARY} --benchmark")])
+            .env("DAEMON_SOCKET_PATH", &socket)
+            .envs(variables.iter().copied())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        wait_until("listening", || {
+            UnixAddr::new(&socket).is_ok_and(|address| try_connect(&address))
+        });
+        Self {
+            child,
+            socket,
+            _folder: None,
+        }
+    }
+
+    fn hand_over(&self) -> UnixStream {
+        hand_over(&self.socket, SocketType::Seqpacket, PAYLOAD)
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
+    }
+
+    /// Waits for the end. Returns the exit code and what it printed.
+    fn wait(&mut self) -> (Option<i32>, String) {
+        let code = self.child.wait().unwrap().code();
+        let mut printed = String::new();
+        self.child
+            .stdout
+            .take()
+            .unwrap()
+            .read_to_string(&mut printed)
+            .unwrap();
+        (code, printed)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn try_connect(address: &UnixAddr) -> bool {
+    let kind = SockType::SeqPacket;
+    let probe = socket::socket(AddressFamily::Unix, kind, SockFlag::SOCK_CLOEXEC, None).unwrap();
+    socket::connect(probe.as_raw_fd(), address).is_ok()
+}
+
+fn run(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(BINARY);
+    command
+        .args(arguments)
+        .envs(variables.iter().copied())
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn sigterm_under_load_lets_streams_finish_and_removes_the_socket() {
+    let mut daemon = Process::start("", &[("DAEMON_MESSAGE_DELAY", "20ms")]);
+    let is_over = AtomicBool::new(false);
+    let (whole, refused) = thread::scope(|scope| {
+        let sender = scope.spawn(|| {
+            let mut clients = Vec::new();
+            while !is_over.load(SeqCst) && clients.len() < 10_000 {
+                let address = UnixAddr::new(&daemon.socket).unwrap();
+                let kind = SockType::SeqPacket;
+                let sender =
+                    socket::socket(AddressFamily::Unix, kind, SockFlag::SOCK_CLOEXEC, None)
+                        .unwrap();
+                if let Err(errno) = socket::connect(sender.as_raw_fd(), &address) {
+                    return (clients, Some(errno));
+                }
+                let (ours, theirs) = client();
+                pass(&sender, PAYLOAD, &[theirs.as_raw_fd()]);
+                clients.push(ours);
+            }
+            (clients, None)
+        });
+        // In the middle of the load: the first stream is answered, thousands follow.
+        let mut first = daemon.hand_over();
+        first.read_exact(&mut [0; 200]).unwrap();
+        daemon.signal(Signal::SIGTERM);
+        wait_until("the end of the socket file", || !daemon.socket.exists());
+        assert_eq!(read_all(first).len(), 1226 - 200);
+        is_over.store(true, SeqCst);
+        let (clients, refused) = sender.join().unwrap();
+        let whole = clients
+            .into_iter()
+            .map(read_all)
+            .filter(|answer| answer.len() == 1226);
+        (whole.count() as u64 + 1, refused)
+    });
+    assert!(
+        matches!(refused, None | Some(Errno::ENOENT | Errno::ECONNREFUSED)),
+        "{refused:?}"
+    );
+    let (code, printed) = daemon.wait();
+    assert_eq!(code, Some(0));
+    assert!(
+        printed.contains(&format!(
+            "started: {whole}\ncompleted: {whole}\nfailed: 0\n"
+        )),
+        "{printed}"
+    );
+}
+
+#[test]
+fn a_second_signal_ends_at_once() {
+    let mut daemon = Process::start("", &[("DAEMON_MESSAGE_DELAY", "1h")]);
+    let mut client = daemon.hand_over();
+    client.read_exact(&mut [0; 119]).unwrap();
+    daemon.signal(Signal::SIGINT);
+    wait_until("the end of the socket file", || !daemon.socket.exists());
+    daemon.signal(Signal::SIGINT);
+    let (code, printed) = daemon.wait();
+    assert_eq!(code, Some(0));
+    assert!(
+        printed.contains("started: 1\ncompleted: 0\nfailed: 1\n"),
+        "{printed}"
+    );
+    read_all(client);
+}
+
+#[test]
+fn the_benchmark_summary_adds_up() {
+    let mut daemon = Process::start("", &[("DAEMON_MESSAGE_COUNT", "0")]);
+    for _ in 0..3 {
+        assert_eq!(read_all(daemon.hand_over()).len(), 133);
+    }
+    daemon.signal(Signal::SIGTERM);
+    let (code, printed) = daemon.wait();
+    assert_eq!(code, Some(0));
+    assert!(
+        printed.contains("started: 3\ncompleted: 3\nfailed: 0\nbytes: 399\n"),
+        "{printed}"
+    );
+}
+
+#[test]
+fn the_socket_has_the_mode_of_its_variable_whatever_the_umask() {
+    let daemon = Process::start("umask 0077;", &[("DAEMON_SOCKET_MODE", "0666")]);
+    let mode = fs::metadata(&daemon.socket).unwrap().permissions().mode();
+    assert_eq!(mode & 0o7777, 0o666);
+}
+
+#[test]
+fn a_second_daemon_on_the_same_socket_is_refused_and_a_stale_socket_is_replaced() {
+    let mut first = Process::start("", &[]);
+    let path = first.socket.to_str().unwrap().to_owned();
+    let second = run(&["--socket", &path, "--benchmark"], &[]);
+    assert_eq!(second.status.code(), Some(1));
+    assert!(
+        String::from_utf8(second.stderr)
+            .unwrap()
+            .contains("another process listens")
+    );
+    assert_eq!(read_all(first.hand_over()).len(), 1226);
+
+    first.signal(Signal::SIGKILL);
+    first.wait();
+    assert!(first.socket.exists());
+    let third = Process::start_at(first.socket.clone(), "", &[]);
+    assert_eq!(read_all(third.hand_over()).len(), 1226);
+}
+
+#[test]
+fn wrong_calls_exit_2_and_say_what_to_do() {
+    for (arguments, variables, words) in [
+        (
+            &["--message-delay", "5"][..],
+            &[][..],
+            ["--message-delay", "50ms"],
+        ),
+        (
+            &[],
+            &[("DAEMON_SOCKET_TYPE", "dgram")],
+            ["DAEMON_SOCKET_TYPE", "seqpacket"],
+        ),
+        (
+            &[],
+            &[("DAEMON_MAX_CONNECTIONS", "many")],
+            ["DAEMON_MAX_CONNECTIONS", "--max-connections"],
+        ),
+        (
+            &[],
+            &[("DAEMON_BACKEND_PROVIDER", "openai")],
+            ["DAEMON_BACKEND_PROVIDER", "mock"],
+        ),
+        (&["--no-such-option"], &[], ["--no-such-option", "--help"]),
+    ] {
+        let output = run(arguments, variables);
+        let complaint = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{complaint}");
+        for word in words {
+            assert!(complaint.contains(word), "{word} is not in: {complaint}");
+        }
+    }
+}
+
+#[test]
+fn the_version_goes_to_stdout() {
+    let output = run(&["--version"], &[]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(
+        String::from_utf8(output.stdout)
+            .unwrap()
+            .starts_with("streaming-daemon ")
+    );
+}
+
+#[test]
+fn a_socket_path_or_address_that_cannot_be_used_is_named() {
+    let long = format!("/tmp/{}", "x".repeat(200));
+    for (arguments, word) in [
+        (
+            ["--socket", &long, "--metrics-enabled", "false"],
+            "107 bytes",
+        ),
+        (
+            [
+                "--socket",
+                "/no/such/folder/a.sock",
+                "--metrics-enabled",
+                "false",
+            ],
+            "/no/such/folder",
+        ),
+        (
+            ["--socket", "/dev/null", "--metrics-enabled", "false"],
+            "is no socket",
+        ),
+        (
+            [
+                "--socket",
+                "/no/such/a.sock",
+                "--metrics-addr",
+                "192.0.2.1:1",
+            ],
+            "DAEMON_METRICS_ADDR",
+        ),
+    ] {
+        let output = run(&arguments, &[]);
+        let complaint = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{complaint}");
+        assert!(complaint.contains(word), "{word} is not in: {complaint}");
+    }
+}
+
+/// With a limit of 80 there is room for about 60 connections.
+#[test]
+fn without_free_descriptors_accepting_pauses_and_goes_on_when_there_are_some() {
+    let daemon = Process::start("ulimit -n 80;", &[]);
+    let kind = SocketType::Seqpacket;
+    let silent: Vec<_> = (0..100).map(|_| connect(&daemon.socket, kind)).collect();
+    let open_files = format!("/proc/{}/fd", daemon.child.id());
+    wait_until("running out", || {
+        fs::read_dir(&open_files).unwrap().count() >= 80
+    });
+    // One that was accepted sends: its client's descriptor finds no room, and both are closed.
+    let (ours, theirs) = client();
+    pass(&silent[0], PAYLOAD, &[theirs.as_raw_fd()]);
+    drop(theirs);
+    assert_eq!(read_all(ours), "");
+    assert!(is_hung_up(&silent[0]));
+    drop(silent);
+    assert_eq!(read_all(daemon.hand_over()).len(), 1226);
+}
+
+/// The limit of open files is the limit of streams where it is the lower one: 100 − 64.
+#[test]
+fn more_streams_than_descriptors_are_answered_503() {
+    let daemon = Process::start("ulimit -n 100;", &[("DAEMON_MESSAGE_DELAY", "1h")]);
+    let held: Vec<_> = (0..36).map(|_| daemon.hand_over()).collect();
+    for mut client in &held {
+        client.read_exact(&mut [0; 119]).unwrap();
+    }
+    assert!(read_all(daemon.hand_over()).starts_with("HTTP/1.1 503 "));
+}
