@@ -3,8 +3,10 @@
 use std::collections::binary_heap::PeekMut;
 
 use super::{Exception, Shard};
+use crate::answer::Answer;
 use crate::clock;
 use crate::failure::StreamFailure;
+use crate::metrics::Metrics;
 use crate::stream::{Step, Stream};
 
 /// Writes per round while nothing waits to be accepted: about 1.5 ms.
@@ -45,9 +47,7 @@ impl Shard {
             self.write_next(now, &mut sent);
             self.last_served = now;
         }
-        if sent.bytes > 0 {
-            self.shared.metrics.wrote(sent.events, sent.bytes);
-        }
+        sent.report(&self.shared.metrics);
         served_all
     }
 
@@ -69,10 +69,10 @@ impl Shard {
             Step::Sent(bytes) => {
                 sent.count(&stream, bytes);
                 if stream.is_over(answer) {
-                    let stream = PeekMut::pop(stream);
-                    let last = stream.started(answer);
-                    drop(stream);
-                    metrics.stream_completed(clock::now().saturating_sub(last));
+                    // Counted before the client is closed: what it has seen to its end is on the
+                    // page, and its place is free.
+                    sent.report(metrics);
+                    complete(&PeekMut::pop(stream), answer, metrics);
                 }
             }
             Step::Blocked(bytes, rest) => {
@@ -81,8 +81,8 @@ impl Shard {
                 self.wait_for_client(stream, rest);
             }
             Step::Failed(failure) => {
-                PeekMut::pop(stream);
                 metrics.stream_failed(failure);
+                PeekMut::pop(stream);
             }
         }
     }
@@ -106,14 +106,18 @@ impl Shard {
             Err(failure) => return metrics.stream_failed(failure),
         };
         if stream.is_over(answer) {
-            metrics.stream_completed(clock::now().saturating_sub(stream.started(answer)));
+            complete(&stream, answer, metrics);
         } else {
             self.streams.push(stream);
         }
     }
 }
 
-/// What one round has sent: added to the metrics once, not once per write.
+fn complete(stream: &Stream, answer: &Answer, metrics: &Metrics) {
+    metrics.stream_completed(clock::now().saturating_sub(stream.started(answer)));
+}
+
+/// What was sent and not reported yet: added to the metrics now and then, not with each write.
 #[derive(Debug, Default)]
 struct Sent {
     events: u64,
@@ -124,5 +128,12 @@ impl Sent {
     fn count(&mut self, stream: &Stream, bytes: usize) {
         self.events += u64::from(stream.events() > 0);
         self.bytes += bytes as u64;
+    }
+
+    fn report(&mut self, metrics: &Metrics) {
+        if self.bytes > 0 {
+            metrics.wrote(self.events, self.bytes);
+        }
+        *self = Self::default();
     }
 }

@@ -1,0 +1,171 @@
+//! A run with a driver made for tests: what becomes of workers that fail, and of the time and the counts of a run.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use harness::clock::Clock;
+use harness::driver::{Driver, Target, Worker};
+use harness::plan::{Group, Invalid, Plan, Timeline};
+use harness::run::{Settings, Subject, run};
+use harness::schedule::Arrival;
+use harness::signals::Signals;
+use harness::store::Folder;
+use measure::result::RunResult;
+use measure::tally::Series;
+use measure::warning::{Kind, Verdict};
+use serde::{Deserialize, Serialize};
+
+/// What the workers of the driver do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+enum Behaviour {
+    Work,
+    OnePanics,
+    OneFails,
+    CheckFails,
+}
+
+#[derive(Debug)]
+struct Toy(Behaviour);
+
+impl Driver for Toy {
+    const NAME: &'static str = "toy";
+    const SERIES: &'static [&'static str] = &["response"];
+    const RESPONSE: Series = Series(0);
+    const AUDIT: &'static [(&'static str, &'static str)] = &[];
+    const ASKED_FOR: &'static [&'static str] = &[];
+    type Config = Behaviour;
+
+    fn validate(_: &Plan<Behaviour>) -> Result<(), Invalid> {
+        Ok(())
+    }
+
+    fn sentence(_: &Plan<Behaviour>) -> String {
+        "Play.".to_owned()
+    }
+
+    fn descriptors(_: &Plan<Behaviour>) -> u64 {
+        0
+    }
+
+    fn setup(plan: &Plan<Behaviour>, _: &Target) -> anyhow::Result<Self> {
+        Ok(Self(plan.driver))
+    }
+
+    fn check(&self) -> anyhow::Result<()> {
+        anyhow::ensure!(self.0 != Behaviour::CheckFails, "the answer is wrong");
+        Ok(())
+    }
+
+    /// One operation at a time, each of 1 ms: the loop of a driver whose clients are tasks.
+    async fn work(&self, mut worker: Worker) -> anyhow::Result<()> {
+        let mut clock = Clock::real()?;
+        let mut done = 0;
+        while let Some(start) = worker.pacer.next(&mut clock).await {
+            worker.record.begin();
+            if let Some(late) = start.lag {
+                worker.record.lag(late);
+            }
+            clock.sleep_until(clock.now() + 1_000_000).await;
+            worker.record.value(Self::RESPONSE, clock.now() - start.at);
+            worker.record.ok();
+            worker.record.tick(clock.now());
+            done += 1;
+            let first = start.index % 2 == 0;
+            match self.0 {
+                Behaviour::OnePanics if first && done == 3 => panic!("out of luck"),
+                Behaviour::OneFails if first && done == 3 => anyhow::bail!("out of words"),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// 100 operations in 1 s, shared by two workers.
+fn plan(behaviour: Behaviour) -> Plan<Behaviour> {
+    let group = Group {
+        name: "open".to_owned(),
+        workers: 0,
+        ramp: Duration::ZERO,
+        rate: Some(100.0),
+        arrival: Arrival::Constant,
+        stages: Vec::new(),
+        ops: None,
+    };
+    let timeline = Timeline {
+        warmup: Duration::ZERO,
+        measure: Duration::from_secs(1),
+        drain: Duration::from_secs(5),
+    };
+    Plan {
+        name: "toy".to_owned(),
+        daemon: None,
+        daemon_env: Default::default(),
+        timeline,
+        groups: vec![group],
+        seed: 0,
+        driver: behaviour,
+    }
+}
+
+/// Runs it on a current-thread runtime, as the command line does.
+fn play(behaviour: Behaviour) -> anyhow::Result<(RunResult, tempfile::TempDir)> {
+    let out = tempfile::tempdir()?;
+    let folder = Folder::reserve(out.path(), "host", "toy", "none", "1")?;
+    let settings = Settings {
+        processes: 1,
+        threads: 2,
+        metrics_addr: None,
+        quiet: true,
+    };
+    let subject = Subject::External(Target {
+        socket: PathBuf::from("/nowhere"),
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (result, path) = runtime.block_on(async {
+        let mut signals = Signals::listen()?;
+        run::<Toy>(&plan(behaviour), &subject, &settings, &folder, &mut signals).await
+    })?;
+    let kept: RunResult = serde_json::from_str(&std::fs::read_to_string(path)?)?;
+    assert_eq!(kept, result, "what is stored is what is known");
+    Ok((result, out))
+}
+
+fn failure(result: &RunResult) -> String {
+    let failed = result.warnings.iter().find(|warning| warning.kind == Kind::WorkersFailed);
+    failed.expect("a warning").message.clone()
+}
+
+#[test]
+fn a_run_starts_what_was_due_and_accounts_for_all_of_it() {
+    let (result, _) = play(Behaviour::Work).unwrap();
+    assert_eq!((result.operations.started, result.operations.ok), (100, 100));
+    assert!(result.operations.add_up());
+    assert_eq!(result.series("response").unwrap().count, 100);
+    assert!(result.series("response").unwrap().min_ns >= 999_000, "an operation takes 1 ms");
+    let rows: u64 = result.seconds.iter().map(|second| second.counts["started"]).sum();
+    assert_eq!(rows, 100);
+}
+
+#[test]
+fn a_panic_in_one_worker_ends_neither_the_run_nor_the_result() {
+    let (result, _) = play(Behaviour::OnePanics).unwrap();
+    assert!(failure(&result).contains("1 of 2 workers failed; the first: panicked: out of luck"));
+    assert_eq!(result.operations.ok, 50 + 3, "the other worker did its share");
+    assert_eq!(result.verdict, Verdict::Invalid);
+}
+
+#[test]
+fn an_error_of_one_worker_is_told_with_its_reason() {
+    let (result, _) = play(Behaviour::OneFails).unwrap();
+    assert!(failure(&result).contains("out of words"));
+    assert_eq!(result.operations.ok, 53);
+}
+
+#[test]
+fn nothing_is_measured_where_the_check_fails() {
+    let error = format!("{:#}", play(Behaviour::CheckFails).unwrap_err());
+    assert!(error.contains("the answer is wrong"), "{error}");
+}
