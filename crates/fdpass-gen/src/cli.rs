@@ -28,6 +28,12 @@ const DEFAULT_DELAY: Duration = Duration::from_millis(50);
 #[derive(Debug, Parser)]
 #[command(name = "fdpass-gen", version, after_help = EXIT_CODES)]
 struct Cli {
+    /// Socket of a daemon that runs already
+    #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = REFERENCE_SOCKET, conflicts_with = "daemon")]
+    socket: Option<PathBuf>,
+    /// A line on stderr for every stream that ends
+    #[arg(long, short)]
+    verbose: bool,
     #[command(flatten)]
     load: Load,
     #[command(flatten)]
@@ -38,12 +44,10 @@ const EXIT_CODES: &str = "Exit codes: 0 fine, 1 a stream or the run failed, 2 th
 
 /// Options that shape the load; in a plan each is a field.
 #[derive(Debug, Args)]
+#[group(multiple = true, conflicts_with = "plan")]
 struct Load {
-    /// Socket of a daemon that runs already
-    #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = REFERENCE_SOCKET, conflicts_with = "daemon")]
-    socket: Option<PathBuf>,
     /// Clients that are handed over once each [default: 100, or none with --rate]
-    #[arg(long, value_name = "N", conflicts_with = "plan")]
+    #[arg(long, value_name = "N")]
     connections: Option<u64>,
     /// Time over which the load rises
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
@@ -55,14 +59,11 @@ struct Load {
     #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = duration::parse)]
     stream_timeout: Duration,
     /// Payload of the handoff
-    #[arg(long, value_name = "JSON", conflicts_with_all = ["plan", "data_file"])]
+    #[arg(long, value_name = "JSON", conflicts_with = "data_file")]
     data: Option<String>,
     /// File with the payload of the handoff
-    #[arg(long, value_name = "FILE", conflicts_with = "plan")]
+    #[arg(long, value_name = "FILE")]
     data_file: Option<PathBuf>,
-    /// A line on stderr for every stream that ends
-    #[arg(long, short)]
-    verbose: bool,
     /// Handoffs per second, whatever the daemon does (open loop), for as long as ramp-up and hold last
     #[arg(
         long,
@@ -141,13 +142,18 @@ fn gnu(argument: std::ffi::OsString) -> std::ffi::OsString {
 }
 
 fn job_of(cli: Cli) -> Result<Job<Settings>, Failure> {
-    let Cli { load, common } = cli;
-    let target = load.socket.clone().map(|socket| Target { socket });
+    let Cli {
+        socket,
+        verbose,
+        load,
+        common,
+    } = cli;
+    let target = socket.map(|socket| Target { socket });
     let mut plan = match &common.plan {
         Some(path) => plan::load(path, &common.set)?,
         None => load.plan()?,
     };
-    plan.driver.verbose |= load.verbose;
+    plan.driver.verbose |= verbose;
     if let Some(daemon) = &common.daemon {
         plan.daemon = Some(daemon.clone());
     }
@@ -210,7 +216,7 @@ impl Load {
                 abort_after: self.abort_after,
                 slow_reader: self.slow_reader,
                 never_read: self.never_read,
-                verbose: self.verbose,
+                verbose: false,
             },
         })
     }

@@ -25,8 +25,6 @@ use crate::work::Loop;
 const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 /// Streams that last longer are checked up to their first record.
 const CHECK_WHOLE: Duration = Duration::from_secs(2);
-/// Descriptors that a process needs beside its streams.
-const OVERHEAD_DESCRIPTORS: u64 = 100;
 
 /// Hands sockets over and reads what comes back.
 #[derive(Debug)]
@@ -107,7 +105,7 @@ impl Driver for FdPass {
             }
             None => group.workers,
         };
-        plan.groups.iter().map(open).sum::<u64>() + OVERHEAD_DESCRIPTORS
+        plan.groups.iter().map(open).sum()
     }
 
     fn setup(plan: &Plan<Settings>, target: &Target) -> anyhow::Result<Self> {

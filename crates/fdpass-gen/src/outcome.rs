@@ -6,7 +6,7 @@ use nix::errno::Errno;
 pub mod count {
     /// Streams that began in the warm-up and count nowhere else.
     pub const WARMUP: &str = "warmup";
-    /// Handoffs sent.
+    /// Handoffs sent, those of the warm-up included, as the daemon counts them.
     pub const HANDOFFS: &str = "handoffs";
     /// Bytes received.
     pub const BYTES: &str = "bytes";

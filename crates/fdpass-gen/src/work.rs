@@ -220,9 +220,9 @@ impl<'a> Loop<'a> {
         drop(theirs);
         let handed = clock::now();
         let counted = self.worker.phases.counts(start);
+        self.worker.record.count(count::HANDOFFS, 1);
         if counted {
             self.worker.record.value(HANDOFF, handed - sent);
-            self.worker.record.count(count::HANDOFFS, 1);
         }
         let id = self
             .streams

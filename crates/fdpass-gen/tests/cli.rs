@@ -10,7 +10,7 @@ mod target;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
@@ -328,6 +328,81 @@ fn several_processes_make_one_result_in_which_nothing_is_missing() {
         .map(|second| second["counts"]["started"].as_u64().unwrap_or(0))
         .sum();
     assert_eq!(started, 100, "the seconds add up to the whole");
+}
+
+/// The processes that a process has started.
+fn children(pid: u32) -> Vec<i32> {
+    let listed = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    listed
+        .unwrap_or_default()
+        .split_whitespace()
+        .map(|pid| pid.parse().unwrap())
+        .collect()
+}
+
+fn is_running(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ")
+        .is_some_and(|(_, rest)| !rest.starts_with('Z'))
+}
+
+/// Starts a run in two processes that lasts, and waits until both have begun.
+fn in_two_processes(folder: &Path, target: &Target) -> (Child, Vec<i32>) {
+    let mut program = drive::program(folder);
+    program.arg("--socket").arg(target.path());
+    program.args([
+        "--processes",
+        "2",
+        "--connections",
+        "2000",
+        "--ramp-up",
+        "20s",
+    ]);
+    let child = program
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    target.wait_for(120);
+    let shards = children(child.id());
+    assert_eq!(shards.len(), 2);
+    (child, shards)
+}
+
+#[test]
+fn a_shard_that_is_killed_is_a_failed_worker_and_the_rest_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(1));
+    let (child, shards) = in_two_processes(folder.path(), &target);
+    kill(Pid::from_raw(shards[1]), Signal::SIGKILL).unwrap();
+    target.wait_for(400);
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(1));
+    let result = json(&find(folder.path(), "result.json").unwrap());
+    let warnings = result["warnings"].as_array().unwrap();
+    let failed = warnings
+        .iter()
+        .find(|warning| warning["kind"] == "WorkersFailed");
+    let message = failed.expect("a warning")["message"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(message.starts_with("1 of 2 workers failed"), "{message}");
+    assert!(result["operations"]["ok"].as_u64().unwrap() > 100);
+    target.stop();
+}
+
+#[test]
+fn shards_end_with_the_process_that_started_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(1));
+    let (mut child, shards) = in_two_processes(folder.path(), &target);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    until("the end of the shards", || {
+        !shards.iter().any(|shard| is_running(*shard))
+    });
+    target.stop();
 }
 
 #[test]

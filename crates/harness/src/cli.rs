@@ -20,6 +20,8 @@ use crate::signals::Signals;
 use crate::store::{self, Folder};
 use crate::{host, manifest};
 
+/// Descriptors that a process has open beside those of its load.
+const OWN_DESCRIPTORS: u64 = 100;
 /// Most processes of one driver on one machine.
 const MOST_PROCESSES: u64 = 256;
 
@@ -292,14 +294,16 @@ fn size<D: Driver>(plan: &Plan<D::Config>, common: &Common) -> Result<Settings, 
     }
     let need = D::descriptors(plan);
     if plan.daemon.is_some() {
-        limits::require_nofile("the daemon", need).map_err(too_few)?;
+        limits::require_nofile("the daemon", need + OWN_DESCRIPTORS).map_err(too_few)?;
     }
     let processes = match common.processes {
         ProcessCount::Exactly(processes) => processes,
-        ProcessCount::Auto => need.div_ceil(limit).max(1),
+        ProcessCount::Auto => need
+            .div_ceil(limit.saturating_sub(OWN_DESCRIPTORS).max(1))
+            .max(1),
     };
-    limits::require_nofile("each process of the driver", need.div_ceil(processes))
-        .map_err(too_few)?;
+    let share = need.div_ceil(processes) + OWN_DESCRIPTORS;
+    limits::require_nofile("each process of the driver", share).map_err(too_few)?;
     if processes > MOST_PROCESSES {
         return Err(Invalid::new("--processes", format!("{processes} would be needed, {MOST_PROCESSES} is the most: raise the limit of open files (ulimit -n)")).into());
     }

@@ -54,7 +54,7 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// The plan as a sentence.
     fn sentence(plan: &Plan<Self::Config>) -> String;
 
-    /// Descriptors that the load needs at once in all processes of the driver together, and in the daemon.
+    /// Descriptors that the load itself keeps open at once: in the daemon, and in the processes of the driver together.
     fn descriptors(plan: &Plan<Self::Config>) -> u64;
 
     /// Builds everything that the hot loop sends.

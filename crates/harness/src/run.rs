@@ -514,7 +514,7 @@ fn doubts<D: Driver>(
     let lag_p99 = view.total.lag.quantile(0.99).unwrap_or(0);
     let response = view.total.of(D::RESPONSE);
     let mut found = vec![
-        Warning::generator_late(lag_p99, response.quantile(0.99).unwrap_or(0)),
+        Warning::generator_late(lag_p99, response.quantile(0.99)),
         Warning::generator_cpu_bound(load.collector.busiest_pct((wall_s * 1e9) as u64)),
         Warning::unfinished(operations.unfinished),
         Warning::missed(operations.missed),

@@ -349,9 +349,14 @@ async fn a_flood_on_stderr_neither_blocks_nor_fills_memory_or_disk() {
         .start(&[], &options)
         .await
         .unwrap();
-    while std::fs::metadata(daemon.log_path()).unwrap().len() > options.log_limit {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let shortened = async {
+        while std::fs::metadata(daemon.log_path()).unwrap().len() > options.log_limit {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), shortened)
+        .await
+        .unwrap();
     assert_eq!(daemon.last_lines(1), "ready");
     assert!(
         std::fs::read_to_string(daemon.log_path())

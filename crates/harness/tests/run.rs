@@ -123,7 +123,9 @@ fn play(behaviour: Behaviour) -> anyhow::Result<(RunResult, tempfile::TempDir)> 
     let subject = Subject::External(Target {
         socket: PathBuf::from("/nowhere"),
     });
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let (result, path) = runtime.block_on(async {
         let mut signals = Signals::listen()?;
         run::<Toy>(&plan(behaviour), &subject, &settings, &folder, &mut signals).await
@@ -134,18 +136,31 @@ fn play(behaviour: Behaviour) -> anyhow::Result<(RunResult, tempfile::TempDir)> 
 }
 
 fn failure(result: &RunResult) -> String {
-    let failed = result.warnings.iter().find(|warning| warning.kind == Kind::WorkersFailed);
+    let failed = result
+        .warnings
+        .iter()
+        .find(|warning| warning.kind == Kind::WorkersFailed);
     failed.expect("a warning").message.clone()
 }
 
 #[test]
 fn a_run_starts_what_was_due_and_accounts_for_all_of_it() {
     let (result, _) = play(Behaviour::Work).unwrap();
-    assert_eq!((result.operations.started, result.operations.ok), (100, 100));
+    assert_eq!(
+        (result.operations.started, result.operations.ok),
+        (100, 100)
+    );
     assert!(result.operations.add_up());
     assert_eq!(result.series("response").unwrap().count, 100);
-    assert!(result.series("response").unwrap().min_ns >= 999_000, "an operation takes 1 ms");
-    let rows: u64 = result.seconds.iter().map(|second| second.counts["started"]).sum();
+    assert!(
+        result.series("response").unwrap().min_ns >= 999_000,
+        "an operation takes 1 ms"
+    );
+    let rows: u64 = result
+        .seconds
+        .iter()
+        .map(|second| second.counts["started"])
+        .sum();
     assert_eq!(rows, 100);
 }
 
@@ -153,7 +168,11 @@ fn a_run_starts_what_was_due_and_accounts_for_all_of_it() {
 fn a_panic_in_one_worker_ends_neither_the_run_nor_the_result() {
     let (result, _) = play(Behaviour::OnePanics).unwrap();
     assert!(failure(&result).contains("1 of 2 workers failed; the first: panicked: out of luck"));
-    assert_eq!(result.operations.ok, 50 + 3, "the other worker did its share");
+    assert_eq!(
+        result.operations.ok,
+        50 + 3,
+        "the other worker did its share"
+    );
     assert_eq!(result.verdict, Verdict::Invalid);
 }
 

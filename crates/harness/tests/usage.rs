@@ -174,18 +174,30 @@ fn the_time_of_a_dead_child_that_nobody_waits_for_stays_in_the_sum() {
 }
 
 #[test]
-fn a_process_once_seen_is_followed_when_its_parent_ends() {
-    let tree =
-        Tree::of("sh -c 'sleep 1000 & echo $! >>$0; echo $$ >>$0; wait' $1 & exec sleep 1000");
+fn a_process_once_seen_is_followed_when_its_parent_ends_and_so_are_its_later_children() {
+    let survivor = "echo $$ >>$0; read go <$0.go; sleep 1000 & wait";
+    let tree = Tree::of(&format!(
+        "mkfifo $1.go; export survivor='{survivor}'; sh -c 'sh -c \"$survivor\" $0 & wait' $1 & echo $! >>$1; exec sleep 1000"
+    ));
     let pids = tree.pids(2);
+    let parents =
+        |pid: &i32| std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    let between = pids
+        .iter()
+        .find(|pid| !parents(pid).is_empty())
+        .copied()
+        .unwrap();
     let mut sampler = tree.sampler();
     wait_until("all three are seen", || {
         sampler.sample(now_ns()).processes == 3
     });
-    kill(Pid::from_raw(pids[1]), Signal::SIGKILL).unwrap();
-    wait_until("the one between is gone", || !is_alive(pids[1]));
+    kill(Pid::from_raw(between), Signal::SIGKILL).unwrap();
+    wait_until("the one between is gone", || !is_alive(between));
     assert_eq!(sampler.sample(now_ns()).processes, 2);
-    assert!(is_alive(pids[0]));
+    std::fs::write(tree.directory.path().join("pids.go"), "go\n").unwrap();
+    wait_until("the child of the survivor is seen", || {
+        sampler.sample(now_ns()).processes == 3
+    });
 }
 
 #[test]

@@ -116,20 +116,24 @@ impl Warning {
         }
     }
 
-    /// Judges the driver's own lateness against the 99th percentile of the response time, both in nanoseconds.
+    /// Judges the driver's own lateness against the 99th percentile of the response time, where there is one, both in
+    /// nanoseconds.
     ///
     /// Invalid where the lateness exceeds both 1 ms and a tenth of the response; a note where only the tenth.
     #[must_use]
-    pub fn generator_late(lag_p99_ns: u64, response_p99_ns: u64) -> Option<Self> {
-        let severity = match (lag_p99_ns > LAG_LIMIT_NS, lag_p99_ns > response_p99_ns / 10) {
+    pub fn generator_late(lag_p99_ns: u64, response_p99_ns: Option<u64>) -> Option<Self> {
+        let beyond_a_tenth = response_p99_ns.is_none_or(|response| lag_p99_ns > response / 10);
+        let severity = match (lag_p99_ns > LAG_LIMIT_NS, beyond_a_tenth) {
             (true, true) => Severity::Invalid,
-            (false, true) => Severity::Note,
+            (false, true) if response_p99_ns.is_some() => Severity::Note,
             _ => return None,
         };
+        let beside = response_p99_ns
+            .map(|response| format!(" beside a response p99 of {}", units::duration(response)))
+            .unwrap_or_default();
         let message = format!(
-            "the driver began operations late: p99 {} beside a response p99 of {}",
-            units::duration(lag_p99_ns),
-            units::duration(response_p99_ns)
+            "the driver began operations late: p99 {}{beside}",
+            units::duration(lag_p99_ns)
         );
         let hint = "lower the rate, give the driver cores of its own, or split it (--processes)";
         Some(Self::new(Kind::GeneratorLate, severity, message, hint))

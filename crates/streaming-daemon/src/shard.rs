@@ -78,7 +78,7 @@ pub(crate) struct Shard {
     timer: Timer,
     buffer: Buffer,
     scratch: Vec<u8>,
-    /// Before this time nothing is accepted: the process was out of descriptors.
+    /// Before this time nothing is accepted: the process was out of descriptors. Mostly 0.
     accept_from: u64,
     /// Handoffs taken since its turn began.
     taken: u32,
@@ -199,7 +199,7 @@ impl Shard {
     }
 
     fn is_accept_paused(&self) -> bool {
-        self.accept_from > clock::now()
+        self.accept_from > 0 && self.accept_from > clock::now()
     }
 
     fn settle(&mut self, ended: Result<Exception, JoinError>) {

@@ -39,12 +39,8 @@ impl Shard {
                 Err(Errno::EINTR | Errno::ECONNABORTED) => {}
                 // EINVAL: shut down, and nothing waits any more.
                 Err(Errno::EAGAIN | Errno::EINVAL) => return true,
-                Err(_) => {
-                    self.shared
-                        .metrics
-                        .handoff_flaw(HandoffFailure::OutOfDescriptors);
-                    self.shared.log.warn(HandoffFailure::OutOfDescriptors);
-                    self.pause_accepting();
+                Err(errno) => {
+                    self.pause_accepting(errno);
                     return true;
                 }
             }
@@ -52,7 +48,12 @@ impl Shard {
         false
     }
 
-    fn pause_accepting(&mut self) {
+    fn pause_accepting(&mut self, errno: Errno) {
+        let failure = HandoffFailure::OutOfDescriptors;
+        self.shared.metrics.handoff_flaw(failure);
+        self.shared
+            .log
+            .warn(format_args!("accepting: {failure} ({errno})"));
         self.accept_from = clock::now() + PAUSE;
     }
 
@@ -105,7 +106,7 @@ impl Shard {
                 .warn(format_args!("handoff refused: {failure}"));
         }
         if failure == HandoffFailure::Truncated {
-            self.pause_accepting();
+            self.accept_from = clock::now() + PAUSE;
         }
     }
 }

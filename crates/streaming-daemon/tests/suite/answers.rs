@@ -127,27 +127,26 @@ fn without_messages_there_is_the_head_and_the_end_mark() {
 }
 
 #[test]
-fn each_event_arrives_alone_and_not_before_its_time() {
+fn events_arrive_one_by_one_and_none_before_its_time() {
     let delay = Duration::from_millis(30);
     let daemon = start(|config| config.message_delay = delay);
     let start = Instant::now();
     let mut client = daemon.hand_over(PAYLOAD);
-    let mut all = String::new();
+    let (mut all, mut reads) = (String::new(), 0);
     let mut buffer = [0; 4096];
     loop {
         let count = client.read(&mut buffer).unwrap();
-        let text = std::str::from_utf8(&buffer[..count]).unwrap();
-        all += text;
-        let events = u32::try_from(all.matches("\"content\"").count()).unwrap();
-        assert!(
-            start.elapsed() >= delay * events.saturating_sub(1),
-            "event {events} was early"
-        );
-        assert!(text.matches("\"content\"").count() <= 1 || start.elapsed() > delay * events);
         if count == 0 {
             break;
         }
+        reads += 1;
+        all += std::str::from_utf8(&buffer[..count]).unwrap();
+        let events = u32::try_from(all.matches("\"content\"").count()).unwrap();
+        let due = delay * events.saturating_sub(1);
+        assert!(start.elapsed() >= due, "event {events} was early");
     }
     assert_eq!(all, GOLDEN);
     assert!(start.elapsed() >= delay * 17);
+    // 18 or 19, unless this test or the daemon was held up for many delays.
+    assert!(reads > 6, "{reads} reads");
 }
