@@ -86,6 +86,7 @@ impl Driver for FdPass {
     const RESPONSE: Series = series::FIRST_EVENT;
     const AUDIT: &'static [(&'static str, &'static str)] =
         &[("daemon_handoffs_total", outcome::count::HANDOFFS)];
+    const ACTIVE_METRIC: &'static str = "daemon_active_connections";
     const ASKED_FOR: &'static [&'static str] = &[outcome::ABORTED, outcome::UNREAD];
     type Config = Settings;
 

@@ -284,6 +284,14 @@ fn the_embedded_daemon_is_launched_and_the_result_is_whole() {
         "{resources}"
     );
     assert!(resources.lines().count() > 2);
+    let header: Vec<&str> = resources.lines().next().unwrap().split(',').collect();
+    let last: Vec<&str> = resources.lines().last().unwrap().split(',').collect();
+    assert_eq!(header.len(), last.len());
+    let handoffs = header
+        .iter()
+        .position(|name| *name == "daemon_handoffs_total")
+        .unwrap();
+    assert_eq!(last[handoffs], "31", "30 and that of the check");
 }
 
 #[test]

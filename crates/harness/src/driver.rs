@@ -33,6 +33,8 @@ pub trait Driver: Sized + Send + Sync + 'static {
     const RESPONSE: Series;
     /// Counts that the daemon keeps as well: its metric, our count. After a run the two are compared.
     const AUDIT: &'static [(&'static str, &'static str)];
+    /// The daemon's metric of what is open, for `resources.csv`.
+    const ACTIVE_METRIC: &'static str;
     /// Failures that a plan asks for: they are counted as such and fail no run.
     const ASKED_FOR: &'static [&'static str];
     /// The driver's own settings.

@@ -39,8 +39,6 @@ const INTERRUPT_GRACE_NS: u64 = 5_000_000_000;
 const DEATH_GRACE_NS: u64 = 1_000_000_000;
 /// Lines of the daemon's log that are shown when it dies.
 const LAST_LINES: usize = 20;
-/// The gauge of the daemon that stands in the last of the seed's columns.
-const ACTIVE_GAUGE: &str = "daemon_active_streams";
 
 /// The daemon's metrics by name.
 type Gauges = BTreeMap<String, f64>;
@@ -101,7 +99,7 @@ pub async fn run<D: Driver>(
     let before = site.scrape().await;
 
     let mut load = Load::start(&driver, plan, &site.target, settings).await?;
-    let mut watch = Watch::new(&site, driver.daemon_pid(), folder)?;
+    let mut watch = Watch::new::<D>(&site, driver.daemon_pid(), before.as_ref(), folder)?;
     let began_unix = clock::unix_ns();
     let steal = host::Steal::start();
     let mut view = View {
@@ -414,14 +412,32 @@ struct Watch {
     driver: Sampler,
     daemon_samples: Vec<Sample>,
     driver_samples: Vec<Sample>,
+    /// Largest value of each metric of the daemon.
     gauges: Gauges,
+    /// The metric in the last of the reference's columns.
+    active: &'static str,
+    /// The metrics that have a column of their own: those that the page had before the load.
+    columns: Vec<String>,
     csv: File,
 }
 
 impl Watch {
-    fn new(site: &Site, external: Option<u32>, folder: &Folder) -> anyhow::Result<Self> {
+    fn new<D: Driver>(
+        site: &Site,
+        external: Option<u32>,
+        before: Option<&Gauges>,
+        folder: &Folder,
+    ) -> anyhow::Result<Self> {
+        let columns: Vec<String> = before
+            .into_iter()
+            .flat_map(BTreeMap::keys)
+            .cloned()
+            .collect();
+        let header: Vec<&str> = std::iter::once(usage::csv_header())
+            .chain(columns.iter().map(String::as_str))
+            .collect();
         let mut csv = folder.create("resources.csv")?;
-        writeln!(csv, "{}", usage::csv_header())?;
+        writeln!(csv, "{}", header.join(","))?;
         let own = site
             .daemon
             .as_ref()
@@ -438,6 +454,8 @@ impl Watch {
             daemon_samples: Vec::new(),
             driver_samples: Vec::new(),
             gauges: Gauges::new(),
+            active: D::ACTIVE_METRIC,
+            columns,
             csv,
         })
     }
@@ -453,21 +471,27 @@ impl Watch {
             .map(|sampler| sampler.sample(now));
         let gauges = site.scrape().await.unwrap_or_default();
         // Rows are for looking at: a full disk must not end the run.
-        let _ = writeln!(
-            self.csv,
-            "{}",
-            usage::csv_row(
-                &daemon.clone().unwrap_or_default(),
-                gauges.get(ACTIVE_GAUGE).copied(),
-                Some(&driver)
-            )
-        );
+        let _ = writeln!(self.csv, "{}", self.row(daemon.as_ref(), &driver, &gauges));
         for (name, value) in gauges {
             let peak = self.gauges.entry(name).or_insert(value);
             *peak = peak.max(value);
         }
         self.driver_samples.push(driver);
         self.daemon_samples.extend(daemon);
+    }
+
+    fn row(&self, daemon: Option<&Sample>, driver: &Sample, gauges: &Gauges) -> String {
+        let unknown = Sample {
+            unix_ns: driver.unix_ns,
+            ..Sample::default()
+        };
+        let active = gauges.get(self.active).copied();
+        let mut row = usage::csv_row(daemon.unwrap_or(&unknown), active, Some(driver));
+        for name in &self.columns {
+            row.push(',');
+            row.extend(gauges.get(name).map(f64::to_string));
+        }
+        row
     }
 
     fn summary(self) -> Usage {

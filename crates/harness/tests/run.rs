@@ -34,6 +34,7 @@ impl Driver for Toy {
     const SERIES: &'static [&'static str] = &["response"];
     const RESPONSE: Series = Series(0);
     const AUDIT: &'static [(&'static str, &'static str)] = &[];
+    const ACTIVE_METRIC: &'static str = "none";
     const ASKED_FOR: &'static [&'static str] = &[];
     type Config = Behaviour;
 

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use harness::usage::Sampler;
+use measure::usage::Sample;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
@@ -64,6 +65,21 @@ impl Drop for Tree {
 fn now_ns() -> u64 {
     let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).unwrap();
     std::time::Duration::from(now).as_nanos() as u64
+}
+
+fn ticks(sample: &Sample) -> u64 {
+    sample.utime_ticks + sample.stime_ticks
+}
+
+/// A field of `/proc/<pid>/stat` by its number in proc_pid_stat(5), counted from 1.
+fn stat_field(pid: u32, number: usize) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let (_, rest) = stat.rsplit_once(')').unwrap();
+    rest.split_ascii_whitespace()
+        .nth(number - 3)
+        .unwrap()
+        .parse()
+        .unwrap()
 }
 
 const BUSY: &str = "while :; do :; done";
@@ -126,51 +142,70 @@ fn the_cpu_time_of_a_busy_child_is_seen() {
     );
 }
 
+/// Ends a child of its own, one after the other.
+const SHORT_LIVED: &str =
+    "while :; do sh -c 'i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done'; echo >/dev/null; done";
+
 #[test]
-fn the_time_of_children_too_short_lived_for_a_sample_counts_and_the_sum_never_falls() {
-    let tree = Tree::of(
-        "while :; do sh -c 'i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done'; echo $$ >>$1; done",
-    );
+fn the_time_of_children_that_no_sample_saw_counts() {
+    let tree = Tree::of(SHORT_LIVED);
+    let mut sampler = tree.sampler();
+    let before = ticks(&sampler.sample(now_ns()));
+    let waited_for = || stat_field(tree.root(), 16) + stat_field(tree.root(), 17);
+    wait_until("the children have used 50 ticks", || waited_for() >= 50);
+    // Those before the first sample do not count.
+    let after = ticks(&sampler.sample(now_ns()));
+    assert!(after >= before + 40, "{before} {after}");
+}
+
+#[test]
+fn the_sum_never_falls_while_children_come_and_go() {
+    let tree = Tree::of(SHORT_LIVED);
     let mut sampler = tree.sampler();
     let mut before = sampler.sample(now_ns());
     wait_until("the children have used 30 ticks", || {
-        let sample = sampler.sample(now_ns());
+        let after = sampler.sample(now_ns());
         assert!(
-            sample.utime_ticks >= before.utime_ticks && sample.stime_ticks >= before.stime_ticks,
-            "{before:?} {sample:?}"
+            after.utime_ticks >= before.utime_ticks,
+            "{before:?} {after:?}"
         );
         assert!(
-            sample.voluntary_switches >= before.voluntary_switches,
-            "{before:?} {sample:?}"
+            after.stime_ticks >= before.stime_ticks,
+            "{before:?} {after:?}"
         );
-        before = sample;
-        before.utime_ticks + before.stime_ticks >= 30
+        assert!(
+            after.voluntary_switches >= before.voluntary_switches,
+            "{before:?} {after:?}"
+        );
+        before = after;
+        ticks(&before) >= 30
     });
 }
 
 #[test]
 fn the_time_of_a_dead_child_that_nobody_waits_for_stays_in_the_sum() {
     let tree = Tree::of(&format!(
-        "trap '' CHLD; ({BUSY}) & echo $! >>$1; exec sleep 1000"
+        "({BUSY}) & echo $! >>$1; ({BUSY}) & echo $! >>$1; exec env --ignore-signal=CHLD sleep 1000"
     ));
-    let busy = tree.pids(1)[0];
+    let pids = tree.pids(2);
     let mut sampler = tree.sampler();
-    let mut seen = 0;
-    wait_until("the child has used 20 ticks", || {
-        let sample = sampler.sample(now_ns());
-        seen = sample.utime_ticks + sample.stime_ticks;
-        seen >= 20
+    let own = |pid: i32| stat_field(pid.cast_unsigned(), 14) + stat_field(pid.cast_unsigned(), 15);
+    wait_until("each child has used 20 ticks", || {
+        own(pids[0]) >= 20 && own(pids[1]) >= 20
     });
-    kill(Pid::from_raw(busy), Signal::SIGKILL).unwrap();
-    wait_until("the child is gone", || !is_alive(busy));
-    wait_until("the sampler notices", || {
-        sampler.sample(now_ns()).processes == 1
+    let before = ticks(&sampler.sample(now_ns()));
+    assert!(before >= 40, "{before}");
+    let of_survivor = own(pids[1]);
+    kill(Pid::from_raw(pids[0]), Signal::SIGKILL).unwrap();
+    wait_until("one child is gone, and is no zombie either", || {
+        !PathBuf::from(format!("/proc/{}", pids[0])).exists()
+    });
+    wait_until("the other has used 10 more", || {
+        own(pids[1]) >= of_survivor + 10
     });
     let after = sampler.sample(now_ns());
-    assert!(
-        after.utime_ticks + after.stime_ticks >= seen,
-        "{seen} before, {after:?}"
-    );
+    assert_eq!(after.processes, 2);
+    assert!(ticks(&after) >= before + 10, "{before} {after:?}");
 }
 
 #[test]

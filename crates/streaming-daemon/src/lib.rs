@@ -20,6 +20,7 @@ mod failure;
 mod handoff;
 mod head;
 mod http;
+mod incoming;
 mod limits;
 mod listener;
 mod log;

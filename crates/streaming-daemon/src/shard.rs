@@ -37,7 +37,7 @@ use crate::answer::Answer;
 use crate::clock::{self, Timer};
 use crate::config::SocketType;
 use crate::failure::{HandoffFailure, StreamFailure};
-use crate::handoff::{Buffer, Handoff};
+use crate::incoming::{Buffer, Incoming, Waited};
 use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::socket::watch;
@@ -71,8 +71,10 @@ pub(crate) struct Shard {
     listener: Option<AsyncFd<OwnedFd>>,
     stopping: Receiver<bool>,
     streams: BinaryHeap<Stream>,
+    /// Handoffs that were accepted in this round and had not come yet.
+    expected: Vec<Incoming>,
     exceptions: JoinSet<Exception>,
-    /// How many of the exceptions are handoffs that have not arrived, and how many are streams.
+    /// How many of the exceptions wait for senders, and how many for clients.
     waiting: usize,
     blocked: usize,
     timer: Timer,
@@ -88,12 +90,11 @@ pub(crate) struct Shard {
     last_served: u64,
 }
 
-/// How an exception ended: see [`Incoming::finish_later`](crate::handoff::Incoming::finish_later)
-/// and [`Stream::unblock`].
+/// How an exception ended: see [`Incoming::readable`] and [`Stream::unblock`].
 #[derive(Debug)]
 enum Exception {
-    Received(Result<Handoff, HandoffFailure>),
-    Unblocked(usize, Result<Stream, StreamFailure>),
+    Sender(Result<Waited, HandoffFailure>),
+    Client(usize, Result<Stream, StreamFailure>),
 }
 
 impl Shard {
@@ -111,6 +112,7 @@ impl Shard {
             listener: Some(watch(listener, Interest::READABLE)?),
             stopping,
             streams: BinaryHeap::new(),
+            expected: Vec::new(),
             exceptions: JoinSet::new(),
             waiting: 0,
             blocked: 0,
@@ -136,10 +138,11 @@ impl Shard {
             let accepts = stopping || self.is_rushing || self.has_turn();
             let accepted_all = !accepts || self.accept_batch();
             self.is_rushing = !accepted_all;
-            let served_all = self.serve(self.write_budget(accepted_all));
             while let Some(ended) = self.exceptions.try_join_next() {
                 self.settle(ended);
             }
+            let mut served_all = self.serve(self.write_budget(accepted_all));
+            served_all &= !self.read_expected();
             if stopping && accepted_all && !self.is_accept_paused() {
                 self.listener = None;
             }
@@ -204,11 +207,11 @@ impl Shard {
 
     fn settle(&mut self, ended: Result<Exception, JoinError>) {
         match ended.expect("exceptions neither panic nor are aborted while their shard lives") {
-            Exception::Received(handoff) => {
+            Exception::Sender(waited) => {
                 self.waiting -= 1;
-                self.begin(handoff);
+                self.hear(waited);
             }
-            Exception::Unblocked(bytes, stream) => {
+            Exception::Client(bytes, stream) => {
                 self.blocked -= 1;
                 self.resume(bytes, stream);
             }
@@ -230,7 +233,7 @@ impl Drop for Shard {
         for _ in 0..self.streams.len() + self.blocked {
             self.shared.metrics.stream_failed(StreamFailure::Canceled);
         }
-        for _ in 0..self.waiting {
+        for _ in 0..self.waiting + self.expected.len() {
             self.shared.metrics.handoff_failed(HandoffFailure::Canceled);
         }
     }

@@ -92,7 +92,7 @@ impl Shard {
         self.blocked += 1;
         self.exceptions.spawn(async move {
             let (bytes, stream) = stream.unblock(rest, limit).await;
-            Exception::Unblocked(bytes, stream)
+            Exception::Client(bytes, stream)
         });
     }
 
