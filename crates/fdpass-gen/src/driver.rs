@@ -81,7 +81,8 @@ impl Timeouts {
 }
 
 impl Driver for FdPass {
-    const NAME: &'static str = "fdpass";
+    const NAME: &'static str = "fdpass-gen";
+    const PROTOCOL: &'static str = "fdpass";
     const SERIES: &'static [&'static str] = series::NAMES;
     const RESPONSE: Series = series::FIRST_EVENT;
     const AUDIT: &'static [(&'static str, &'static str)] =

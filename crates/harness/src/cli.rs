@@ -259,8 +259,9 @@ fn subject<D: Driver>(
             let root = manifest::find_root()
                 .context("finding daemons/")
                 .map_err(Failure::Call)?;
-            let prepared = Daemon::prepare(&root, name, D::NAME, &mut |step| remark(common, step))
-                .map_err(of_the_daemon)?;
+            let prepared =
+                Daemon::prepare(&root, name, D::PROTOCOL, &mut |step| remark(common, step))
+                    .map_err(of_the_daemon)?;
             Ok(Subject::Launched(Box::new(prepared)))
         }
         (None, None) => Err(Invalid::new(

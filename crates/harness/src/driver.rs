@@ -25,8 +25,10 @@ pub struct Target {
 
 /// Speaks one protocol. Knows nothing of time, processes, files and reports.
 pub trait Driver: Sized + Send + Sync + 'static {
-    /// The driver's name, which is also the protocol's folder of plans.
+    /// The driver's name: that of its program.
     const NAME: &'static str;
+    /// The protocol, as the manifests of daemons and the folders of plans call it.
+    const PROTOCOL: &'static str;
     /// The measured series, in the order of reports; a [`Series`] is a place in this list.
     const SERIES: &'static [&'static str];
     /// The series that counts from the intended start: the response time.

@@ -1,7 +1,7 @@
 //! The workers of a run: threads of this process, or of several processes that this one starts.
 //!
 //! Both report the same [`Interval`]s, so that nothing above can tell them apart. A shard process is this program
-//! again: it reads its [`Order`] from stdin, reports intervals on stdout as one JSON object a line (histograms
+//! again: it reads its order from stdin, reports intervals on stdout as one JSON object a line (histograms
 //! included, so that the sum is exact), and ends when stdin does.
 
 use std::io::Write as _;

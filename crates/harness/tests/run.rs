@@ -31,6 +31,7 @@ struct Toy(Behaviour);
 
 impl Driver for Toy {
     const NAME: &'static str = "toy";
+    const PROTOCOL: &'static str = "toy";
     const SERIES: &'static [&'static str] = &["response"];
     const RESPONSE: Series = Series(0);
     const AUDIT: &'static [(&'static str, &'static str)] = &[];

@@ -164,7 +164,7 @@ impl Warning {
     #[must_use]
     pub fn unfinished(operations: u64) -> Option<Self> {
         (operations > 0).then(|| {
-            let message = format!("{operations} operations were still open when the run ended");
+            let message = format!("still open when the run ended: {operations}");
             Self::new(
                 Kind::Unfinished,
                 Severity::Suspect,
@@ -178,7 +178,7 @@ impl Warning {
     #[must_use]
     pub fn missed(operations: u64) -> Option<Self> {
         (operations > 0).then(|| {
-            let message = format!("{operations} operations were due and never started");
+            let message = format!("due and never started: {operations}");
             Self::new(
                 Kind::Missed,
                 Severity::Suspect,
@@ -206,7 +206,7 @@ impl Warning {
     pub fn few_samples(series: &str, samples: u64) -> Option<Self> {
         (samples > 0 && samples < FEW_SAMPLES).then(|| {
             let message =
-                format!("{samples} samples of {series}: fewer than ten lie beyond its p99");
+                format!("{series} has {samples} samples: fewer than ten lie beyond its p99");
             Self::new(
                 Kind::FewSamples,
                 Severity::Note,

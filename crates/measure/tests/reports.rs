@@ -25,7 +25,7 @@ fn two() -> [RunResult; 2] {
 fn the_terminal_shows_the_verdict_first_and_everything_in_plain_text() {
     assert_snapshot!(terminal::render(&[example::full()]).unwrap(), @r#"
     SUSPECT: fdpass-gen against rust-streaming
-      suspect   2 operations were still open when the run ended
+      suspect   still open when the run ended: 2
       plan      1,000 streams, begun evenly over 2.5 s, each of 18 events 5 ms apart; a stream may
                 take 120 s, the drain phase 10 s
       daemon    rust-streaming, streaming-daemon 0.1.0, Tokio, streams due at one tick share a
@@ -84,9 +84,9 @@ fn the_terminal_shows_the_verdict_first_and_everything_in_plain_text() {
       switches, own + forced             5,210 + 31         5,210 + 31
 
     warnings
-      suspect   2 operations were still open when the run ended
+      suspect   still open when the run ended: 2
                 → their times are in no percentile: give the run a longer drain
-      note      995 samples of first_byte: fewer than ten lie beyond its p99
+      note      first_byte has 995 samples: fewer than ten lie beyond its p99
                 → quote the median, or run longer
     "#);
 }
@@ -96,7 +96,7 @@ fn markdown_says_the_same_in_tables() {
     assert_snapshot!(markdown::render(&[example::full()]).unwrap(), @r#"
     ## SUSPECT: fdpass-gen against rust-streaming
 
-    - **suspect:** 2 operations were still open when the run ended
+    - **suspect:** still open when the run ended: 2
 
     - **plan:** 1,000 streams, begun evenly over 2.5 s, each of 18 events 5 ms apart; a stream may take 120 s, the drain phase 10 s
     - **daemon:** rust-streaming, streaming-daemon 0.1.0, Tokio, streams due at one tick share a timer, at /tmp/drover/streaming.sock
@@ -164,8 +164,8 @@ fn markdown_says_the_same_in_tables() {
 
     ### warnings
 
-    - **suspect:** 2 operations were still open when the run ended → their times are in no percentile: give the run a longer drain
-    - **note:** 995 samples of first_byte: fewer than ten lie beyond its p99 → quote the median, or run longer
+    - **suspect:** still open when the run ended: 2 → their times are in no percentile: give the run a longer drain
+    - **note:** first_byte has 995 samples: fewer than ten lie beyond its p99 → quote the median, or run longer
     "#);
 }
 
@@ -225,7 +225,7 @@ fn an_invalid_result_says_why_at_the_top_and_shows_the_daemons_last_lines_withou
         "{text}"
     );
     assert!(
-        head[2].trim_start().starts_with("suspect   2 operations"),
+        head[2].trim_start().starts_with("suspect   still open"),
         "{text}"
     );
     assert!(text.contains("out of memory") && !text.contains('\u{1b}'));

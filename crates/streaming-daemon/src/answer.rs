@@ -70,6 +70,11 @@ impl Answer {
         self.messages
     }
 
+    /// The time between two events, in nanoseconds.
+    pub(crate) fn delay(&self) -> u64 {
+        self.delay_ns
+    }
+
     /// How much later than the head write number `write` is due, in nanoseconds.
     pub(crate) fn offset(&self, write: u32) -> u64 {
         u64::from(write.saturating_sub(1)).saturating_mul(self.delay_ns)

@@ -8,7 +8,7 @@
 //! | one `send` to a Unix socket | 2.5–4 µs, 19 times: 48–76 µs, which nothing here can change |
 //! | finding what is due, and putting it back | 0.1–0.2 µs (a heap of 19,000 lies in the cache) |
 //! | taking a handoff: accept, recvmsg, getsockopt, setsockopt, two closes | 6–8 µs |
-//! | waking up: epoll, timer, context switch | 5–10 µs, so not once per write: see [`TICK`] |
+//! | waking up: epoll, timer, context switch | 5–10 µs, so not once per write: see [`tick`] |
 //!
 //! So a stream is an entry in a binary heap ordered by due time, one timer wakes the shard for
 //! whatever is due, and no client socket is registered with epoll. Only the exceptions get a task:
@@ -37,17 +37,22 @@ use crate::answer::Answer;
 use crate::clock::{self, Timer};
 use crate::config::SocketType;
 use crate::failure::{HandoffFailure, StreamFailure};
-use crate::incoming::{Buffer, Incoming, Waited};
+use crate::incoming::{Buffer, Waited};
 use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::socket::watch;
 use crate::stream::Stream;
 
-/// A shard wakes at most once in this time (1 ms) for writes. With few streams each write is made
-/// within some tens of microseconds of its due time; with many, what falls due within the same
-/// millisecond shares one wake-up and is up to a millisecond late. A wake-up costs as much as two
-/// writes: without this, 1,000 streams would pay it for nearly every write.
-const TICK: u64 = 1_000_000;
+/// A shard wakes for writes at most once in a tick: 1/500 of the delay between two events, but no
+/// less than 1 ms and no more than 5 ms.
+///
+/// With few streams each write is made within some tens of microseconds of its due time. With many,
+/// what falls due within a tick shares one wake-up and is up to a tick late; lateness never adds up,
+/// because due times do not move. Measured with 19,000 streams and a delay of 1 s: 117 µs per stream
+/// with a tick of 1 ms, 85 µs with one of 2 ms.
+fn tick(answer: &Answer) -> u64 {
+    (answer.delay() / 500).clamp(1_000_000, 5_000_000)
+}
 
 /// What all shards of a daemon share.
 #[derive(Debug)]
@@ -71,8 +76,6 @@ pub(crate) struct Shard {
     listener: Option<AsyncFd<OwnedFd>>,
     stopping: Receiver<bool>,
     streams: BinaryHeap<Stream>,
-    /// Handoffs that were accepted in this round and had not come yet.
-    expected: Vec<Incoming>,
     exceptions: JoinSet<Exception>,
     /// How many of the exceptions wait for senders, and how many for clients.
     waiting: usize,
@@ -86,11 +89,13 @@ pub(crate) struct Shard {
     taken: u32,
     /// The last batch left some: more are accepted without regard to turns.
     is_rushing: bool,
+    /// See [`tick`].
+    tick: u64,
     /// When something was last written.
     last_served: u64,
 }
 
-/// How an exception ended: see [`Incoming::readable`] and [`Stream::unblock`].
+/// How an exception ended: see [`Incoming::readable`](crate::incoming::Incoming::readable) and [`Stream::unblock`].
 #[derive(Debug)]
 enum Exception {
     Sender(Result<Waited, HandoffFailure>),
@@ -108,11 +113,11 @@ impl Shard {
     ) -> io::Result<Self> {
         Ok(Self {
             index,
+            tick: tick(&shared.answer),
             shared,
             listener: Some(watch(listener, Interest::READABLE)?),
             stopping,
             streams: BinaryHeap::new(),
-            expected: Vec::new(),
             exceptions: JoinSet::new(),
             waiting: 0,
             blocked: 0,
@@ -141,8 +146,7 @@ impl Shard {
             while let Some(ended) = self.exceptions.try_join_next() {
                 self.settle(ended);
             }
-            let mut served_all = self.serve(self.write_budget(accepted_all));
-            served_all &= !self.read_expected();
+            let served_all = self.serve(self.write_budget(accepted_all));
             if stopping && accepted_all && !self.is_accept_paused() {
                 self.listener = None;
             }
@@ -196,7 +200,7 @@ impl Shard {
         let next_write = self
             .streams
             .peek()
-            .map(|next| next.due().max(self.last_served + TICK));
+            .map(|next| next.due().max(self.last_served + self.tick));
         let next_accept = self.is_accept_paused().then_some(self.accept_from);
         next_write.into_iter().chain(next_accept).min()
     }
@@ -233,7 +237,7 @@ impl Drop for Shard {
         for _ in 0..self.streams.len() + self.blocked {
             self.shared.metrics.stream_failed(StreamFailure::Canceled);
         }
-        for _ in 0..self.waiting + self.expected.len() {
+        for _ in 0..self.waiting {
             self.shared.metrics.handoff_failed(HandoffFailure::Canceled);
         }
     }

@@ -1,7 +1,7 @@
 //! Small pictures of a run, drawn with block characters: people would rather look than read.
 
 use super::{Error, page};
-use crate::result::{RunResult, Second, SecondSeries, SeriesResult};
+use crate::result::{RunResult, Second, SecondSeries};
 use crate::tally::Distribution;
 use crate::units;
 
@@ -93,22 +93,22 @@ fn columns(
 
 /// One line per series on a common logarithmic axis: the higher the bar, the more of its values lie there.
 pub(super) fn distributions(result: &RunResult) -> Result<Vec<String>, Error> {
-    let shown = || result.series.iter().chain(&result.lag);
-    let Some(axis) = Axis::over(shown()) else {
+    let mut series = Vec::new();
+    for one in result.series.iter().chain(&result.lag) {
+        let values = one
+            .distribution()
+            .map_err(Error::histogram(result, &one.name))?;
+        series.push((page::plain(&one.name), values));
+    }
+    let Some(axis) = Axis::over(&series) else {
         return Ok(Vec::new());
     };
-    let mut rows = Vec::new();
-    for series in shown() {
-        let values = series
-            .distribution()
-            .map_err(Error::histogram(result, &series.name))?;
-        rows.push(Row {
-            label: page::plain(&series.name),
-            line: bars(&axis.shares(&values)),
-            note: String::new(),
-        });
-    }
-    Ok(lines(rows, axis.marks()))
+    let row = |(label, values): (String, Distribution)| Row {
+        label,
+        line: bars(&axis.shares(&values)),
+        note: String::new(),
+    };
+    Ok(lines(series.into_iter().map(row).collect(), axis.marks()))
 }
 
 /// A logarithmic axis of whole decades.
@@ -117,23 +117,28 @@ struct Axis {
     first: u32,
     decades: u32,
     per_decade: u32,
+    /// Whether something lies below the axis and is drawn in its first column.
+    open: bool,
 }
 
 impl Axis {
-    /// The decades that the values of these series lie in.
-    fn over<'a>(series: impl Iterator<Item = &'a SeriesResult> + Clone) -> Option<Self> {
-        let first = series
-            .clone()
-            .map(|series| series.min_ns.max(1))
-            .min()?
-            .ilog10();
-        let last = series.map(|series| series.max_ns.max(1)).max()?.ilog10();
-        let decades = last.saturating_sub(first) + 1;
+    /// The decades that the values of these series lie in, without the smallest hundredth of each: one value of a few
+    /// nanoseconds would squeeze the rest into half of the picture.
+    fn over(series: &[(String, Distribution)]) -> Option<Self> {
+        let decade_of = |quantile: f64| {
+            series
+                .iter()
+                .filter_map(move |(_, values)| values.quantile(quantile))
+                .map(|value| value.max(1).ilog10())
+        };
+        let first = decade_of(0.01).min()?;
+        let decades = decade_of(1.0).max()?.saturating_sub(first) + 1;
         let per_decade = (WIDTH as u32 / decades).clamp(1, MOST_PER_DECADE as u32);
         Some(Self {
             first,
             decades,
             per_decade,
+            open: decade_of(0.0).min()? < first,
         })
     }
 
@@ -142,8 +147,9 @@ impl Axis {
         let last = columns.len() - 1;
         for step in values.histogram().iter_recorded() {
             let decade = (step.value_iterated_to().max(1) as f64).log10() - f64::from(self.first);
-            columns[((decade * f64::from(self.per_decade)) as usize).min(last)] +=
-                step.count_since_last_iteration();
+            // A negative place becomes the first: the cast saturates.
+            let place = (decade * f64::from(self.per_decade)) as usize;
+            columns[place.min(last)] += step.count_since_last_iteration();
         }
         columns
     }
@@ -156,6 +162,7 @@ impl Axis {
             // Where decades are narrow, a name that would touch the one before is left out.
             if decade == 0 || line.chars().count() < place {
                 line.extend(std::iter::repeat_n(' ', place - line.chars().count()));
+                line.push_str(if decade == 0 && self.open { "≤" } else { "" });
                 line.push_str(&decade_name(self.first + decade));
             }
         }
@@ -219,6 +226,19 @@ mod tests {
         assert_eq!(bars(&[0, 1, 500, 1_000]), " ▁▄█");
         assert_eq!(bars(&[u64::MAX, 0]), "█ ");
         assert_eq!(bars(&[0, 0]), "  ");
+    }
+
+    #[test]
+    fn a_few_tiny_values_do_not_squeeze_the_rest() {
+        let mut values = Distribution::default();
+        values.record(3);
+        (0..1_000).for_each(|place| values.record(100_000 + place * 800));
+        let axis = Axis::over(&[("gap".to_owned(), values.clone())]).unwrap();
+        assert_eq!(
+            (axis.first, axis.decades, axis.marks()),
+            (5, 1, "≤100µs".to_owned())
+        );
+        assert_eq!(axis.shares(&values).iter().sum::<u64>(), 1_001);
     }
 
     #[test]
