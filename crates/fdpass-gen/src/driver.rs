@@ -112,8 +112,13 @@ impl Driver for FdPass {
 
     fn setup(plan: &Plan<Settings>, target: &Target) -> anyhow::Result<Self> {
         let settings = plan.driver.clone();
-        let door = Door::new(&target.socket, settings.socket_type)
-            .with_context(|| format!("--socket {}: is longer than a socket address holds (107 bytes): use a shorter path", target.socket.display()))?;
+        let door = Door::new(&target.socket, settings.socket_type).map_err(|_| {
+            let field = format!("--socket {}", target.socket.display());
+            Invalid::new(
+                field,
+                "is longer than a socket address holds (107 bytes): use a shorter path",
+            )
+        })?;
         Ok(Self {
             payload: settings.payload(),
             door,
@@ -128,10 +133,7 @@ impl Driver for FdPass {
     }
 
     fn check(&self) -> anyhow::Result<()> {
-        let handoff = self
-            .door
-            .connect()
-            .map_err(|errno| anyhow::anyhow!(self.explain(errno)))?;
+        let handoff = self.door.connect().map_err(|errno| self.explain(errno))?;
         if let Some(pid) = peer(&handoff) {
             // Another check can only have found the same.
             let _ = self.listener.set(pid);
@@ -208,7 +210,7 @@ impl FdPass {
     }
 
     /// What a person can do about a refused connect.
-    fn explain(&self, errno: Errno) -> String {
+    fn explain(&self, errno: Errno) -> Invalid {
         let remedy = match errno {
             Errno::ENOENT => {
                 "there is no such socket: start the daemon first, or leave --socket out to have one launched"
@@ -224,7 +226,8 @@ impl FdPass {
             Errno::EAGAIN => "its accept queue is full: is it stuck?",
             _ => "is it the daemon's socket?",
         };
-        format!("--socket {}: {errno}: {remedy}", self.socket.display())
+        let field = format!("--socket {}", self.socket.display());
+        Invalid::new(field, format!("{errno}: {remedy}"))
     }
 
     /// `--verbose`: a line for a stream that ended.

@@ -229,12 +229,12 @@ async fn repeat<D: Driver>(
     Ok(results)
 }
 
-/// What fails before the load is the call's fault where a person named the target.
+/// What fails before the load is the call's fault where it names a field, and a failed run otherwise.
 fn before_the_load(error: anyhow::Error) -> Failure {
-    if error.is::<DaemonError>() {
-        Failure::Run(error)
-    } else {
+    if error.is::<Invalid>() {
         Failure::Call(error)
+    } else {
+        Failure::Run(error)
     }
 }
 
@@ -276,6 +276,7 @@ fn subject<D: Driver>(
 fn of_the_daemon(error: DaemonError) -> Failure {
     match error {
         DaemonError::UnknownDaemon { .. }
+        | DaemonError::OtherProtocol { .. }
         | DaemonError::BadManifest { .. }
         | DaemonError::ToolMissing { .. } => Failure::Call(error.into()),
         other => Failure::Run(other.into()),

@@ -32,18 +32,13 @@ impl Exporter {
     /// # Errors
     /// An address that can't be listened on.
     pub fn listen(address: SocketAddr) -> anyhow::Result<Self> {
-        let remedy = || {
-            format!(
-                "--metrics-addr {address}: can't listen there: is the port taken? Name another, or port 0 for any"
-            )
-        };
         // The exporter binds inside its future; a trial shows a taken port before the run.
-        drop(std::net::TcpListener::bind(address).with_context(remedy)?);
+        drop(std::net::TcpListener::bind(address).context("can't listen there")?);
         let (recorder, server) = PrometheusBuilder::new()
             .with_http_listener(address)
             .set_buckets(&BUCKETS)
             .and_then(PrometheusBuilder::build)
-            .with_context(remedy)?;
+            .context("can't serve a metrics page")?;
         let handle = recorder.handle();
         let server = tokio::spawn(async move {
             // The page is a view: a run goes on without it.

@@ -23,7 +23,7 @@ use crate::daemon::{Daemon, Options as LaunchOptions, Prepared};
 use crate::driver::{Driver, Phases, Stop, Target};
 use crate::exporter::Exporter;
 use crate::lanes::{Crew, Processes, Threads};
-use crate::plan::Plan;
+use crate::plan::{Invalid, Plan};
 use crate::progress::{Progress, p99};
 use crate::recorder::{Interval, MISSED, OK, STARTED, UNFINISHED, resident};
 use crate::signals::Signals;
@@ -89,7 +89,7 @@ pub async fn run<D: Driver>(
 ) -> anyhow::Result<(RunResult, PathBuf)> {
     let machine = host::machine();
     let progress = Progress::new(plan.planned(), settings.quiet);
-    let exporter = settings.metrics_addr.map(Exporter::listen).transpose()?;
+    let exporter = settings.metrics_addr.map(exporter).transpose()?;
     let mut site = Site::open(plan, subject, &progress).await?;
     progress.step("checking the answers");
     let driver = Arc::new(D::setup(plan, &site.target)?);
@@ -162,6 +162,13 @@ pub async fn run<D: Driver>(
     site.close(folder).await;
     let path = folder.write_result(&result)?;
     Ok((result, path))
+}
+
+fn exporter(address: SocketAddr) -> Result<Exporter, Invalid> {
+    Exporter::listen(address).map_err(|error| {
+        let problem = format!("{error:#}: is the port taken? Name another");
+        Invalid::new(format!("--metrics-addr {address}"), problem)
+    })
 }
 
 /// The daemon of a run.
