@@ -66,6 +66,10 @@ pub(crate) struct Loop<'a> {
     untaken: u64,
     next_sweep: u64,
     ended: Vec<(Id, &'static str)>,
+    /// Descriptors to close at the end of the turn, all at once: while any socket is in flight, each close of a Unix
+    /// socket wakes the kernel's collector (`unix_gc`) unless it is already called, and that wake-up costs a tenth of a
+    /// handoff here and half a core elsewhere.
+    closing: Vec<OwnedFd>,
 }
 
 impl<'a> Loop<'a> {
@@ -90,6 +94,7 @@ impl<'a> Loop<'a> {
             untaken: 0,
             next_sweep: 0,
             ended: Vec::new(),
+            closing: Vec::new(),
             worker,
         })
     }
@@ -122,6 +127,7 @@ impl<'a> Loop<'a> {
                     self.serve(event);
                 }
             }
+            self.closing.clear();
         }
         self.give_up();
         Ok(())
@@ -276,8 +282,9 @@ impl<'a> Loop<'a> {
         let Some(stream) = self.streams.get_mut(id) else {
             return;
         };
-        if stream.handoff.take().is_some() {
+        if let Some(handoff) = stream.handoff.take() {
             self.untaken -= 1;
+            self.closing.push(handoff);
         }
         match event.failed {
             // Closed with the message unread: not taken.
@@ -391,7 +398,9 @@ impl<'a> Loop<'a> {
         let Some(stream) = self.streams.remove(id) else {
             return;
         };
-        if stream.handoff.is_some() {
+        self.closing.push(stream.client);
+        if let Some(handoff) = stream.handoff {
+            self.closing.push(handoff);
             self.untaken -= 1;
             self.worker.record.count(count::UNTAKEN, 1);
         }

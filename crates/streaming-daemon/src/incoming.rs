@@ -189,3 +189,39 @@ pub(crate) enum Waited {
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{IoSlice, Read};
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
+
+    use nix::sys::socket::{AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType};
+    use nix::sys::socket::{sendmsg, socketpair};
+
+    use super::*;
+
+    #[test]
+    fn a_handoff_that_lost_descriptors_is_dropped_with_those_that_arrived() {
+        let kind = SockType::SeqPacket;
+        let (sender, connection) =
+            socketpair(AddressFamily::Unix, kind, None, SockFlag::SOCK_CLOEXEC).unwrap();
+        let (mut client, theirs) = UnixStream::pair().unwrap();
+        let rights = [theirs.as_raw_fd(); 3];
+        let control = [ControlMessage::ScmRights(&rights)];
+        let payload = [IoSlice::new(b"{}")];
+        let flags = MsgFlags::empty();
+        sendmsg::<()>(sender.as_raw_fd(), &payload, &control, flags, None).unwrap();
+        drop(theirs);
+
+        // Room for two descriptors of the three.
+        let mut buffer = Buffer {
+            control: vec![0; 3],
+            ..Buffer::new()
+        };
+        let mut incoming = Incoming::new(connection, 0);
+        let read = incoming.read(SocketType::Seqpacket, &mut buffer);
+        assert_eq!(read, Err(HandoffFailure::Truncated));
+        assert_eq!(client.read(&mut [0]).unwrap(), 0);
+    }
+}

@@ -145,7 +145,7 @@ pub struct Options {
 pub enum Backend {
     /// Fixed events at a fixed pace.
     Mock,
-    /// An OpenAI-compatible API.
+    /// An OpenAI-compatible API: not in this build.
     Openai,
 }
 

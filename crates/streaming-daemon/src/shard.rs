@@ -95,7 +95,8 @@ pub(crate) struct Shard {
     last_served: u64,
 }
 
-/// How an exception ended: see [`Incoming::readable`](crate::incoming::Incoming::readable) and [`Stream::unblock`].
+/// How an exception ended: see [`Incoming::readable`](crate::incoming::Incoming::readable) and
+/// [`Stream::unblock`].
 #[derive(Debug)]
 enum Exception {
     Sender(Result<Waited, HandoffFailure>),

@@ -61,8 +61,9 @@ impl Shard {
             return;
         };
         let (answer, metrics) = (&self.shared.answer, &self.shared.metrics);
+        let events = stream.events();
         let step = stream.step(answer, &mut self.scratch);
-        if stream.events() == 1 {
+        if events == 0 && stream.events() == 1 {
             metrics.first_event(now.saturating_sub(stream.started(answer)));
         }
         match step {

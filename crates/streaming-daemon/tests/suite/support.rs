@@ -11,7 +11,7 @@ use std::time::Duration;
 use nix::sys::socket::{
     self, AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, UnixAddr, sendmsg,
 };
-use streaming_daemon::{Config, Daemon, Metrics, SocketType, Summary};
+use streaming_daemon::{Config, Daemon, Metrics, SocketType, Summary, raise_open_files};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
@@ -36,6 +36,8 @@ pub(crate) struct Running {
 
 /// Starts a daemon with events a millisecond apart, after `change` had its way with the settings.
 pub(crate) fn start(change: impl FnOnce(&mut Config)) -> Running {
+    // Thousands of clients have their other ends in this process.
+    raise_open_files().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("handoff.sock");
     let mut config = Config {
@@ -114,7 +116,7 @@ impl Running {
 }
 
 /// Waits until `condition` holds.
-pub(crate) fn wait_until(what: &str, condition: impl Fn() -> bool) {
+pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let tries = PATIENCE.as_millis();
     for _ in 0..tries {
         if condition() {
