@@ -7,7 +7,7 @@
 //! | memory of a held stream | 32 bytes in the heap (a task would take 500 and more, a timer 100) |
 //! | one `send` to a Unix socket | 2.5–4 µs, 19 times: 48–76 µs, which nothing here can change |
 //! | finding what is due, and putting it back | 0.1–0.2 µs (a heap of 19,000 lies in the cache) |
-//! | taking a handoff: accept, recvmsg, getsockopt, setsockopt, two closes | 6–8 µs |
+//! | taking a handoff: accept, recvmsg, getsockopt, setsockopt, two closes | about 11 µs |
 //! | waking up: epoll, timer, context switch | 5–10 µs, so not once per write: see [`tick`] |
 //!
 //! So a stream is an entry in a binary heap ordered by due time, one timer wakes the shard for

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
@@ -47,14 +48,16 @@ impl Process {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        wait_until("listening", || {
-            UnixAddr::new(&socket).is_ok_and(|address| try_connect(&address))
-        });
-        Self {
+        // Owned before it is waited for, so that it is killed if it never listens.
+        let process = Self {
             child,
             socket,
             _folder: None,
-        }
+        };
+        wait_until("listening", || {
+            UnixAddr::new(&process.socket).is_ok_and(|address| try_connect(&address))
+        });
+        process
     }
 
     fn hand_over(&self) -> UnixStream {
@@ -120,6 +123,8 @@ fn sigterm_under_load_lets_streams_finish_and_removes_the_socket() {
                 let (ours, theirs) = client();
                 pass(&sender, PAYLOAD, &[theirs.as_raw_fd()]);
                 clients.push(ours);
+                // So that the load outlasts the signal.
+                thread::sleep(Duration::from_micros(200));
             }
             (clients, None)
         });
@@ -305,10 +310,12 @@ fn without_free_descriptors_accepting_pauses_and_goes_on_when_there_are_some() {
     let daemon = Process::start("ulimit -n 80;", &[("DAEMON_WORKERS", "1")]);
     let kind = SocketType::Seqpacket;
     let silent: Vec<_> = (0..100).map(|_| connect(&daemon.socket, kind)).collect();
-    let open_files = format!("/proc/{}/fd", daemon.child.id());
-    wait_until("running out", || {
-        fs::read_dir(&open_files).unwrap().count() >= 80
-    });
+    // Each of them, because the shell may have passed on one above the limit.
+    let is_open = |number: u32| {
+        let link = format!("/proc/{}/fd/{number}", daemon.child.id());
+        fs::symlink_metadata(link).is_ok()
+    };
+    wait_until("running out", || (0..80).all(is_open));
     // One that was accepted sends: its client's descriptor finds no room, and both are closed.
     let (ours, theirs) = client();
     pass(&silent[0], PAYLOAD, &[theirs.as_raw_fd()]);
