@@ -1,6 +1,6 @@
 //! Passes a client's socket to a daemon: one connection, one message, one descriptor (`SCM_RIGHTS`, unix(7)).
 //!
-//! System calls of a handoff with a Unix client: socket, connect, socketpair, sendmsg, close; the two descriptors that
+//! System calls of a handoff with a Unix client: socketpair, socket, connect, sendmsg, close; the two descriptors that
 //! stay open are watched (2 × epoll_ctl) and the handoff connection is closed when the daemon has closed it: 8.
 
 use std::io::IoSlice;

@@ -66,9 +66,9 @@ pub(crate) struct Loop<'a> {
     untaken: u64,
     next_sweep: u64,
     ended: Vec<(Id, &'static str)>,
-    /// Descriptors to close at the end of the turn, all at once: while any socket is in flight, each close of a Unix
-    /// socket wakes the kernel's collector (`unix_gc`) unless it is already called, and that wake-up costs a tenth of a
-    /// handoff here and half a core elsewhere.
+    /// Descriptors to close at the end of the turn, all at once. While any socket is in flight, each close of a Unix
+    /// socket calls the kernel's collector (`unix_gc`), which preempts somebody, unless it is called already: closed
+    /// one by one, 5 to 8 % fewer handoffs passed.
     closing: Vec<OwnedFd>,
 }
 
@@ -191,48 +191,55 @@ impl<'a> Loop<'a> {
         u64::MAX
     }
 
-    fn connect(&mut self, mut attempt: Again) {
+    /// Makes the client first and then connects, so that nothing lies between `connect`, which wakes the daemon, and the
+    /// message that it then looks for.
+    fn connect(&mut self, attempt: Again) {
+        let (ours, theirs) = match self.clients.open() {
+            Ok(client) => client,
+            Err(errno) => return self.failed(attempt.start, outcome::connect_error(errno)),
+        };
         let began = clock::now();
         match self.driver.door.connect() {
-            Ok(handoff) => {
-                if self.worker.phases.counts(attempt.start) {
-                    self.worker.record.value(CONNECT, clock::now() - began);
-                }
-                self.hand_over(handoff, attempt.start);
-            }
-            Err(errno)
-                if outcome::may_retry(errno) && attempt.attempt < self.driver.settings.retries =>
-            {
-                self.worker.record.count(count::RETRIES, 1);
-                attempt.at = began + (RETRY_PAUSE_NS << attempt.attempt);
-                attempt.attempt += 1;
-                attempt.errno = errno as i32;
-                self.again.push(Reverse(attempt));
-            }
-            Err(errno) => self.failed(attempt.start, outcome::connect_error(errno)),
+            Ok(handoff) => self.hand_over(attempt.start, began, handoff, ours, theirs),
+            Err(errno) => self.refused(attempt, began, errno),
         }
     }
 
-    fn hand_over(&mut self, handoff: OwnedFd, start: u64) {
-        self.peer.learn(&handoff);
-        let (ours, theirs) = match self.clients.open() {
-            Ok(client) => client,
-            Err(errno) => return self.failed(start, outcome::connect_error(errno)),
-        };
+    fn refused(&mut self, mut attempt: Again, at: u64, errno: Errno) {
+        if !outcome::may_retry(errno) || attempt.attempt >= self.driver.settings.retries {
+            return self.failed(attempt.start, outcome::connect_error(errno));
+        }
+        self.worker.record.count(count::RETRIES, 1);
+        attempt.at = at + (RETRY_PAUSE_NS << attempt.attempt);
+        attempt.attempt += 1;
+        attempt.errno = errno as i32;
+        self.again.push(Reverse(attempt));
+    }
+
+    fn hand_over(
+        &mut self,
+        start: u64,
+        began: u64,
+        handoff: OwnedFd,
+        ours: OwnedFd,
+        theirs: OwnedFd,
+    ) {
         let sent = clock::now();
         if let Err(errno) = pass(&handoff, &self.driver.payload, theirs.as_raw_fd()) {
             return self.failed(start, outcome::send_error(errno));
         }
         drop(theirs);
         let handed = clock::now();
+        self.peer.learn(&handoff);
         let counted = self.worker.phases.counts(start);
-        self.worker.record.count(count::HANDOFFS, 1);
+        let record = &self.worker.record;
+        record.count(count::HANDOFFS, 1);
         if counted {
-            self.worker.record.value(HANDOFF, handed - sent);
+            record.value(CONNECT, sent - began);
+            record.value(HANDOFF, handed - sent);
         }
-        let id = self
-            .streams
-            .insert(Stream::new(ours, handoff, counted, start, sent, handed));
+        let stream = Stream::new(ours, handoff, counted, start, sent, handed);
+        let id = self.streams.insert(stream);
         self.watch(id);
     }
 
@@ -307,6 +314,10 @@ impl<'a> Loop<'a> {
             );
             let kind = match received {
                 Ok(0) => Some(self.at_end(id)),
+                // What a closed side has sent lies in the buffer whole: a short read is the last one.
+                Ok(length) if event.closing && !event.failed && length < self.buffer.len() => {
+                    self.received(id, length).or_else(|| Some(self.at_end(id)))
+                }
                 Ok(length) => self.received(id, length),
                 Err(Errno::EAGAIN) => return,
                 Err(Errno::EINTR) => None,
