@@ -84,17 +84,20 @@ impl Collector {
             ended,
         } = interval;
         let lane = &mut self.lanes[usize::try_from(lane).expect("few workers")];
-        let (clean, names) = (&mut self.clean, self.names);
-        let mut tally_of_row = || clean.pop().unwrap_or_else(|| resident(names));
-        let row = self.pending.entry(second).or_insert_with(|| Row {
-            second,
-            tally: tally_of_row(),
-            active: 0,
-            active_peak: 0,
-        });
-        row.tally.merge(&tally);
-        row.active += active;
-        row.active_peak += active_peak;
+        // A worker's last word may hold nothing, and come when its second has long been given out.
+        if ended.is_none() || !tally.is_empty() {
+            let (clean, names) = (&mut self.clean, self.names);
+            let mut tally_of_row = || clean.pop().unwrap_or_else(|| resident(names));
+            let row = self.pending.entry(second).or_insert_with(|| Row {
+                second,
+                tally: tally_of_row(),
+                active: 0,
+                active_peak: 0,
+            });
+            row.tally.merge(&tally);
+            row.active += active;
+            row.active_peak += active_peak;
+        }
         lane.next = second + 1;
         lane.cpu_ns += cpu_ns;
         if let Some(ended) = ended {
@@ -102,15 +105,6 @@ impl Collector {
             lane.ended = Some(ended);
         }
         tally
-    }
-
-    /// A worker that ended without a word.
-    pub fn lost(&mut self, lane: u64, why: &str) {
-        let lane = &mut self.lanes[usize::try_from(lane).expect("few workers")];
-        if lane.ended.is_none() {
-            lane.next = u64::MAX;
-            lane.ended = Some(Err(why.to_owned()));
-        }
     }
 
     /// The next second that all workers have reported.
@@ -213,9 +207,10 @@ mod tests {
         let mut collector = Collector::new(2, NAMES);
         collector.add(interval(0, 0, true));
         assert!(collector.row().is_none() && !collector.over());
-        collector.lost(1, "killed");
+        let nothing = Tally::new(NAMES);
+        collector.add(Interval::lost(1, nothing, "killed".to_owned()));
         assert_eq!(collector.row().map(|row| row.second), Some(0));
-        assert!(collector.over());
+        assert!(collector.row().is_none() && collector.over());
         assert_eq!(collector.failures().collect::<Vec<_>>(), ["killed"]);
     }
 }

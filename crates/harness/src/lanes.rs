@@ -148,15 +148,7 @@ enum Say {
 #[derive(Debug, Serialize, Deserialize)]
 enum Report {
     Ready,
-    Interval {
-        lane: u64,
-        second: u64,
-        tally: PackedTally,
-        active: u64,
-        active_peak: u64,
-        cpu_ns: u64,
-        ended: Option<Result<(), String>>,
-    },
+    Interval(Interval<PackedTally>),
 }
 
 /// Shard processes of this one.
@@ -289,42 +281,16 @@ async fn forward(
         line.clear();
     }
     for lane in running {
-        let ended = Some(Err(why.clone()));
-        let _ = intervals.send(Interval {
-            lane,
-            second: 0,
-            tally: Tally::new(names),
-            active: 0,
-            active_peak: 0,
-            cpu_ns: 0,
-            ended,
-        });
+        let _ = intervals.send(Interval::lost(lane, Tally::new(names), why.clone()));
     }
 }
 
 fn read(report: Report, names: &'static [&'static str]) -> Result<Option<Interval>, String> {
-    let Report::Interval {
-        lane,
-        second,
-        tally,
-        active,
-        active_peak,
-        cpu_ns,
-        ended,
-    } = report
-    else {
+    let Report::Interval(interval) = report else {
         return Ok(None);
     };
-    let tally = Tally::unpack(names, &tally).map_err(|error| error.to_string())?;
-    Ok(Some(Interval {
-        lane,
-        second,
-        tally,
-        active,
-        active_peak,
-        cpu_ns,
-        ended,
-    }))
+    let tally = Tally::unpack(names, &interval.tally).map_err(|error| error.to_string())?;
+    Ok(Some(interval.replace(tally).0))
 }
 
 /// The whole life of a shard process.
@@ -376,8 +342,10 @@ pub async fn shard<D: Driver>() -> anyhow::Result<()> {
                 None => { stop.ask(0); listening = false; }
             },
             interval = intervals.recv() => match interval {
-                Some(Interval { lane, second, tally, active, active_peak, cpu_ns, ended }) => {
-                    report(&Report::Interval { lane, second, tally: tally.pack(), active, active_peak, cpu_ns, ended })?;
+                Some(interval) => {
+                    let (lane, packed) = (interval.lane, interval.tally.pack());
+                    let (interval, tally) = interval.replace(packed);
+                    report(&Report::Interval(interval))?;
                     threads.give_back(lane, tally);
                 }
                 None => return Ok(()),

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::mpsc::Receiver;
 
 use measure::tally::{Series, Tally};
+use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::clock;
@@ -16,14 +17,14 @@ use crate::clock;
 pub const SECOND_NS: u64 = 1_000_000_000;
 
 /// What one thread did in one second of a run.
-#[derive(Debug)]
-pub struct Interval {
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Interval<T = Tally> {
     /// The worker thread, counted over all processes of the driver.
     pub lane: u64,
     /// The second since the origin of the run.
     pub second: u64,
-    /// What was recorded.
-    pub tally: Tally,
+    /// What was recorded; packed on its way out of a process.
+    pub tally: T,
     /// Operations open at its end.
     pub active: u64,
     /// Most operations open at once during it.
@@ -32,6 +33,35 @@ pub struct Interval {
     pub cpu_ns: u64,
     /// Whether the thread has ended, and with which error.
     pub ended: Option<Result<(), String>>,
+}
+
+impl<T> Interval<T> {
+    /// The same interval with another form of its tally, and the tally that it had.
+    pub fn replace<U>(self, tally: U) -> (Interval<U>, T) {
+        let interval = Interval {
+            lane: self.lane,
+            second: self.second,
+            tally,
+            active: self.active,
+            active_peak: self.active_peak,
+            cpu_ns: self.cpu_ns,
+            ended: self.ended,
+        };
+        (interval, self.tally)
+    }
+
+    /// The last word of a worker that can't speak for itself.
+    pub fn lost(lane: u64, nothing: T, why: String) -> Self {
+        Self {
+            lane,
+            second: 0,
+            tally: nothing,
+            active: 0,
+            active_peak: 0,
+            cpu_ns: 0,
+            ended: Some(Err(why)),
+        }
+    }
 }
 
 /// Where a worker writes what happened.

@@ -1,0 +1,76 @@
+//! What a run did, in numbers, and what speaks against them.
+
+use measure::machine::Machine;
+use measure::result::Operations;
+use measure::tally::Tally;
+use measure::warning::Warning;
+
+use super::Gauges;
+use super::load::{Load, View};
+use crate::driver::Driver;
+use crate::recorder::{MISSED, OK, STARTED, UNFINISHED};
+
+pub(super) fn operations(view: &View) -> Operations {
+    let counted = |name| view.total.counted(name);
+    Operations {
+        started: counted(STARTED),
+        ok: counted(OK),
+        failed: view.total.errors.values().sum(),
+        unfinished: counted(UNFINISHED),
+        missed: counted(MISSED),
+        peak_active: view
+            .seconds
+            .iter()
+            .map(|second| second.active_peak)
+            .max()
+            .unwrap_or(0),
+    }
+}
+
+/// What speaks against the figures.
+pub(super) fn doubts<D: Driver>(
+    view: &View,
+    operations: &Operations,
+    load: &Load,
+    machine: &Machine,
+    steal_pct: Option<f64>,
+    wall_s: f64,
+) -> Vec<Warning> {
+    let lag_p99 = view.total.lag.quantile(0.99).unwrap_or(0);
+    let response = view.total.of(D::RESPONSE);
+    let mut found = vec![
+        Warning::generator_late(lag_p99, response.quantile(0.99)),
+        Warning::generator_cpu_bound(load.collector.busiest_pct((wall_s * 1e9) as u64)),
+        Warning::unfinished(operations.unfinished),
+        Warning::missed(operations.missed),
+        Warning::few_samples(D::SERIES[D::RESPONSE.0], response.len()),
+        Warning::noisy_host(machine.load1, machine.cpus, steal_pct),
+        cfg!(debug_assertions).then(Warning::debug_build),
+    ];
+    if !operations.add_up() {
+        let accounted = operations.ok + operations.failed + operations.unfinished;
+        found.push(Some(Warning::counts_disagree(
+            "operations begun and operations accounted for",
+            operations.started,
+            accounted,
+        )));
+    }
+    found.into_iter().flatten().collect()
+}
+
+/// Holds our counts against the daemon's own.
+pub(super) fn audit<D: Driver>(
+    before: Option<&Gauges>,
+    after: Option<&Gauges>,
+    total: &Tally,
+) -> Vec<Warning> {
+    let (Some(before), Some(after)) = (before, after) else {
+        return Vec::new();
+    };
+    let differs = |(metric, name): &(&str, &str)| {
+        let daemon = (after.get(*metric)? - before.get(*metric).unwrap_or(&0.0)) as u64;
+        let driver = total.counted(name);
+        (driver != daemon).then(|| Warning::counts_disagree(name, driver, daemon))
+    };
+    D::AUDIT.iter().filter_map(differs).collect()
+}
