@@ -7,13 +7,16 @@ use crate::handoff;
 /// The daemon's process, learned from its socket.
 #[derive(Debug, Default)]
 pub(crate) struct Peer {
+    learned: bool,
+    /// `None` where it can't be seen from here.
     pid: Option<i32>,
 }
 
 impl Peer {
     /// Learns who listens, once for each daemon process.
     pub(crate) fn learn(&mut self, handoff: &OwnedFd) {
-        if self.pid.is_none() {
+        if !self.learned {
+            self.learned = true;
             self.pid = handoff::peer(handoff);
         }
     }
@@ -22,7 +25,7 @@ impl Peer {
     pub(crate) fn is_gone(&mut self) -> bool {
         let gone = self.pid.is_some_and(|pid| !lives(pid));
         if gone {
-            self.pid = None;
+            *self = Self::default();
         }
         gone
     }

@@ -278,6 +278,19 @@ fn the_embedded_daemon_is_launched_and_the_result_is_whole() {
         cfg!(debug_assertions)
     );
 
+    let kinds: Vec<&str> = result["warnings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|warning| warning["kind"].as_str().unwrap())
+        .collect();
+    assert!(
+        !kinds.contains(&"CountsDisagree"),
+        "the daemon counts the same handoffs: {kinds:?}"
+    );
+
+    assert_eq!(result["lag"]["count"], 30, "how late each start was");
+
     let resources = std::fs::read_to_string(path.with_file_name("resources.csv")).unwrap();
     assert!(
         resources.starts_with("timestamp,rss_kb,vsz_kb,threads,utime,stime,cpu_pct,active_conns,"),
@@ -434,6 +447,52 @@ fn a_rate_is_held_whatever_the_streams_do() {
 }
 
 #[test]
+fn a_driver_that_was_stopped_is_late_in_its_own_response_times() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(1));
+    let mut program = drive::program(folder.path());
+    program.arg("--socket").arg(target.path());
+    program.args(["--rate", "200", "--ramp-up", "0s", "--hold", "3s"]);
+    let child = program
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let pid = Pid::from_raw(child.id() as i32);
+    target.wait_for(100);
+    kill(pid, Signal::SIGSTOP).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    kill(pid, Signal::SIGCONT).unwrap();
+    assert_eq!(
+        child.wait_with_output().unwrap().status.code(),
+        Some(3),
+        "the result is doubtful"
+    );
+    let result = json(&find(folder.path(), "result.json").unwrap());
+    assert_eq!(
+        result["operations"]["ok"], 600,
+        "what was due is made up for"
+    );
+    let max_ms = |series: &Value| series["max_ns"].as_f64().unwrap() / 1e6;
+    let series = result["series"].as_array().unwrap();
+    let response = series
+        .iter()
+        .find(|series| series["name"] == "first_event")
+        .unwrap();
+    assert!(
+        max_ms(response) > 280.0,
+        "charged from when it was due: {} ms",
+        max_ms(response)
+    );
+    assert!(
+        max_ms(&result["lag"]) > 280.0,
+        "{} ms",
+        max_ms(&result["lag"])
+    );
+    assert_eq!(target.stop(), 601);
+}
+
+#[test]
 fn what_starts_in_the_warm_up_counts_nowhere() {
     let folder = tempfile::tempdir().unwrap();
     let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(1));
@@ -506,6 +565,32 @@ fn an_interrupted_run_drains_and_writes_what_there_is() {
             .any(|warning| warning["kind"] == "Interrupted")
     );
     assert_eq!(target.stop() as u64, started + 1);
+}
+
+#[test]
+fn a_result_that_cannot_be_kept_is_shown_all_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(1));
+    let mut program = drive::program(folder.path());
+    program.arg("--socket").arg(target.path());
+    program.args(["--connections", "1000", "--ramp-up", "50s"]);
+    let child = program
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    target.wait_for(25);
+    std::fs::remove_dir_all(folder.path().join("results")).unwrap();
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let (shown, said) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(shown.contains("first_byte"), "{shown}");
+    assert!(said.contains("result.json"), "{said}");
+    target.stop();
 }
 
 fn page(address: &str) -> Option<String> {

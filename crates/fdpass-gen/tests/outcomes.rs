@@ -244,8 +244,9 @@ fn a_daemon_that_goes_away_is_an_error_of_connecting_after_the_retries() {
         .arg("--output")
         .arg(&json);
     let child = program
-        .args(["--connections", "40", "--ramp-up", "2s", "--quiet"])
+        .args(["--connections", "40", "--ramp-up", "2s", "--verbose"])
         .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
     // The program has begun once a handoff beyond that of the check was taken.
@@ -268,4 +269,18 @@ fn a_daemon_that_goes_away_is_an_error_of_connecting_after_the_retries() {
         "two retries for each"
     );
     assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr);
+    let told: Vec<&str> = said
+        .lines()
+        .filter(|line| line.contains("stream connect_"))
+        .collect();
+    assert_eq!(told.len() as u64, refused, "{said}");
+    for line in told {
+        // 10 and 20 ms of pauses come before the last attempt.
+        let age = line.split(' ').nth(3).unwrap().parse::<f64>().unwrap();
+        assert!(
+            line.contains(" s,") || line.contains(" ms,") && age >= 30.0,
+            "{line}"
+        );
+    }
 }

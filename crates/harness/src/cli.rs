@@ -182,51 +182,65 @@ async fn carry_out<D: Driver>(
         .context("listening for signals")
         .map_err(Failure::Run)?;
     let subject = subject::<D>(&plan, target, &common)?;
-    let results = repeat::<D>(&plan, &subject, &settings, &common, &mut signals).await?;
-    print(
-        &common
-            .format
-            .render(&results)
-            .map_err(|error| Failure::Run(error.into()))?,
-    );
-    if let Some(output) = &common.output {
-        let json = serde_json::to_string_pretty(&seed(&results))
-            .map_err(|error| Failure::Run(error.into()))?;
-        store::write_whole(output, json.as_bytes()).map_err(Failure::Run)?;
+    let (results, failure) = repeat::<D>(&plan, &subject, &settings, &common, &mut signals).await;
+    if !results.is_empty() {
+        report(&results, &common, seed).map_err(Failure::Run)?;
     }
-    Ok(exit_code::<D>(&results))
+    failure.map_or_else(|| Ok(exit_code::<D>(&results)), Err)
 }
 
+/// Shows the results, and writes `--output`.
+fn report(
+    results: &[RunResult],
+    common: &Common,
+    seed: fn(&[RunResult]) -> serde_json::Value,
+) -> anyhow::Result<()> {
+    print(&common.format.render(results)?);
+    match &common.output {
+        Some(output) => {
+            let json = serde_json::to_string_pretty(&seed(results))?;
+            store::write_whole(output, json.as_bytes())
+        }
+        None => Ok(()),
+    }
+}
+
+/// Runs the plan as often as asked. What was measured before something failed is given back beside the failure.
 async fn repeat<D: Driver>(
     plan: &Plan<D::Config>,
     subject: &Subject,
     settings: &Settings,
     common: &Common,
     signals: &mut Signals,
-) -> Result<Vec<RunResult>, Failure> {
+) -> (Vec<RunResult>, Option<Failure>) {
     let mut results = Vec::new();
     let host = host::machine().hostname;
     for _ in 0..common.repeat {
-        let folder = Folder::reserve(&common.out, &host, &plan.name, subject.name(), &level(plan))
-            .map_err(Failure::Call)?;
-        let (result, path) = match run::<D>(plan, subject, settings, &folder, signals).await {
-            Ok(done) => done,
+        let (daemon, level) = (subject.name(), level(plan));
+        let folder = match Folder::reserve(&common.out, &host, &plan.name, daemon, &level) {
+            Ok(folder) => folder,
+            Err(error) => return (results, Some(Failure::Call(error))),
+        };
+        let result = match run::<D>(plan, subject, settings, &folder, signals).await {
+            Ok(result) => result,
             Err(error) => {
                 folder.release();
-                return Err(before_the_load(error));
+                return (results, Some(before_the_load(error)));
             }
         };
-        remark(common, &format!("Result: {}", path.display()));
-        let interrupted = result
-            .warnings
-            .iter()
-            .any(|warning| warning.kind == Kind::Interrupted);
+        let kinds = |kind| result.warnings.iter().any(|warning| warning.kind == kind);
+        let interrupted = kinds(Kind::Interrupted);
+        let written = folder.write_result(&result);
         results.push(result);
+        match written {
+            Ok(path) => remark(common, &format!("Result: {}", path.display())),
+            Err(error) => return (results, Some(Failure::Run(error))),
+        }
         if interrupted {
             break;
         }
     }
-    Ok(results)
+    (results, None)
 }
 
 /// What fails before the load is the call's fault where it names a field, and a failed run otherwise.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -66,7 +65,7 @@ impl Subject {
     }
 }
 
-/// Runs a plan once and writes its result into `folder`.
+/// Runs a plan once; what lies beside its result goes into `folder` while it runs.
 ///
 /// # Errors
 /// What keeps the load from beginning. Once it has begun there is a result, whatever happens.
@@ -76,7 +75,8 @@ pub async fn run<D: Driver>(
     settings: &Settings,
     folder: &Folder,
     signals: &mut Signals,
-) -> anyhow::Result<(RunResult, PathBuf)> {
+) -> anyhow::Result<RunResult> {
+    let stored = serde_json::to_value(plan)?;
     let machine = host::machine();
     let progress = Progress::new(plan.planned(), settings.quiet);
     let exporter = settings.metrics_addr.map(exporter).transpose()?;
@@ -88,8 +88,8 @@ pub async fn run<D: Driver>(
     )?;
     let before = site.scrape().await;
 
-    let mut load = Load::start(&driver, plan, &site.target, settings).await?;
     let mut watch = Watch::new::<D>(&site, driver.daemon_pid(), before.as_ref(), folder)?;
+    let mut load = Load::start(&driver, plan, &site.target, settings).await?;
     let began_unix = clock::unix_ns();
     let steal = host::Steal::start();
     let mut view = View {
@@ -126,7 +126,7 @@ pub async fn run<D: Driver>(
         driver: D::NAME.to_owned(),
         started_at: store::timestamp_of(began_unix),
         wall_s,
-        plan: serde_json::to_value(plan)?,
+        plan: stored,
         plan_sentence: D::sentence(plan),
         daemon: site.info(subject),
         machine: Machine {
@@ -150,8 +150,7 @@ pub async fn run<D: Driver>(
         usage: watch.summary(),
     };
     site.close(folder).await;
-    let path = folder.write_result(&result)?;
-    Ok((result, path))
+    Ok(result)
 }
 
 fn exporter(address: SocketAddr) -> Result<Exporter, Invalid> {

@@ -128,10 +128,11 @@ fn play(behaviour: Behaviour) -> anyhow::Result<(RunResult, tempfile::TempDir)> 
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let (result, path) = runtime.block_on(async {
+    let result = runtime.block_on(async {
         let mut signals = Signals::listen()?;
         run::<Toy>(&plan(behaviour), &subject, &settings, &folder, &mut signals).await
     })?;
+    let path = folder.write_result(&result)?;
     let kept: RunResult = serde_json::from_str(&std::fs::read_to_string(path)?)?;
     assert_eq!(kept, result, "what is stored is what is known");
     Ok((result, out))
