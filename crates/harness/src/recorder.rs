@@ -151,12 +151,6 @@ impl Recorder {
         row.active = row.active.saturating_sub(1);
     }
 
-    /// Operations open now.
-    #[must_use]
-    pub fn active(&self) -> u64 {
-        self.0.borrow().active
-    }
-
     /// Sends off every second that is over at `now`, and returns when the running one will be.
     pub fn tick(&self, now: u64) -> u64 {
         let mut row = self.0.borrow_mut();
