@@ -30,6 +30,9 @@ pub struct Manifest {
     /// Commands that build it.
     #[serde(default)]
     pub build: Vec<Vec<String>>,
+    /// Commands that run its own tests, after its build.
+    #[serde(default)]
+    pub test: Vec<Vec<String>>,
     /// The command whose first line of output is the version; empty where there is none.
     #[serde(default)]
     pub version: Vec<String>,
@@ -200,8 +203,10 @@ impl Manifest {
         let version = (!self.version.is_empty()).then_some(("version", &self.version));
         let needs = self.needs.iter().map(|command| ("needs", command));
         let build = self.build.iter().map(|command| ("build", command));
+        let test = self.test.iter().map(|command| ("test", command));
         needs
             .chain(build)
+            .chain(test)
             .chain(version)
             .chain([("run", &self.run)])
     }

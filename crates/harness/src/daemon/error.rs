@@ -62,6 +62,18 @@ pub enum DaemonError {
         /// The file with all of its output.
         log: PathBuf,
     },
+    /// One of its own tests failed.
+    #[error("testing `{name}`: {problem}\n{}  the whole output is in {}", indented(last_lines), log.display())]
+    TestsFailed {
+        /// The daemon.
+        name: String,
+        /// The command, and how it ended.
+        problem: String,
+        /// The end of its output.
+        last_lines: String,
+        /// The file with all of its output.
+        log: PathBuf,
+    },
     /// It ended before it was ready.
     #[error(
         "the daemon `{name}` {status} before it was ready\n{}  started as: {command}",

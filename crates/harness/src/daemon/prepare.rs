@@ -11,6 +11,8 @@ use crate::manifest::{self, Manifest, placeholders};
 
 /// How many lines of a log an error shows.
 pub(super) const LAST_LINES: usize = 20;
+/// A failed test explains itself above the summary.
+const LAST_LINES_OF_TESTS: usize = 100;
 
 /// A daemon that is built and can be started, any number of times.
 #[derive(Debug, Clone)]
@@ -116,26 +118,61 @@ impl Prepared {
         Ok(())
     }
 
+    /// Runs the daemon's own tests, if its manifest names any; returns the file with what they printed. Blocks for as long
+    /// as they take.
+    ///
+    /// # Errors
+    /// When a command can't be started or fails.
+    pub fn test(&self) -> Result<PathBuf, DaemonError> {
+        let (log, mut file) = self.log("test.log")?;
+        for words in &self.manifest.test {
+            let words = self.expanded(words);
+            self.step(&words, &mut file)
+                .map_err(|status| DaemonError::TestsFailed {
+                    name: self.name.clone(),
+                    problem: format!("`{}` {status}", tool::shown(&words)),
+                    last_lines: log.last_lines(LAST_LINES_OF_TESTS),
+                    log: log.path().to_owned(),
+                })?;
+        }
+        Ok(log.path().to_owned())
+    }
+
     fn build(&self, on_step: &mut dyn FnMut(&str)) -> Result<(), DaemonError> {
         if self.manifest.build.is_empty() {
             return Ok(());
         }
-        let doing = || format!("writing the build log in {}", self.places.build.display());
         // Two programs that start at once must not build into one directory at once.
         let _lock = self
             .lock_build(on_step)
-            .map_err(DaemonError::io(&self.name, doing()))?;
-        let (log, mut file) = Log::create(self.places.build.join("build.log"))
-            .map_err(DaemonError::io(&self.name, doing()))?;
+            .map_err(DaemonError::io(&self.name, self.logging()))?;
+        let (log, mut file) = self.log("build.log")?;
         for words in &self.manifest.build {
             let words = self.expanded(words);
             on_step(&format!("building {}: {}", self.name, tool::shown(&words)));
-            self.build_step(&words, &log, &mut file)?;
+            self.step(&words, &mut file)
+                .map_err(|status| DaemonError::BuildFailed {
+                    name: self.name.clone(),
+                    command: tool::shown(&words),
+                    status,
+                    last_lines: log.last_lines(LAST_LINES),
+                    log: log.path().to_owned(),
+                })?;
         }
         Ok(())
     }
 
-    fn build_step(&self, words: &[String], log: &Log, file: &mut File) -> Result<(), DaemonError> {
+    fn logging(&self) -> String {
+        format!("writing a log in {}", self.places.build.display())
+    }
+
+    fn log(&self, name: &str) -> Result<(Log, File), DaemonError> {
+        Log::create(self.places.build.join(name))
+            .map_err(DaemonError::io(&self.name, self.logging()))
+    }
+
+    /// Runs a command into a log; says how it ended where it failed.
+    fn step(&self, words: &[String], file: &mut File) -> Result<(), String> {
         let run = || {
             writeln!(file, "$ {}", tool::shown(words))?;
             tool::command(words, &self.directory())
@@ -144,18 +181,11 @@ impl Prepared {
                 .stderr(file.try_clone()?)
                 .status()
         };
-        let status = match { run }() {
-            Ok(status) if status.success() => return Ok(()),
-            Ok(status) => tool::ending(status),
-            Err(error) => format!("could not be started: {error}"),
-        };
-        Err(DaemonError::BuildFailed {
-            name: self.name.clone(),
-            command: tool::shown(words),
-            status,
-            last_lines: log.last_lines(LAST_LINES),
-            log: log.path().to_owned(),
-        })
+        match { run }() {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(tool::ending(status)),
+            Err(error) => Err(format!("could not be started: {error}")),
+        }
     }
 
     fn lock_build(&self, on_step: &mut dyn FnMut(&str)) -> std::io::Result<File> {
