@@ -192,32 +192,29 @@ fn launch(plan: &mut Plan<Settings>) {
 
 impl Load {
     fn plan(&self) -> Result<Plan<Settings>, Failure> {
+        let timeline = Timeline {
+            warmup: self.warmup,
+            measure: self.ramp_up + self.hold,
+            drain: self.stream_timeout + Duration::from_secs(1),
+        };
+        let driver = Settings {
+            socket_type: self.socket_type,
+            client: self.client,
+            data: self.payload()?,
+            stream_timeout: self.stream_timeout,
+            first_byte_timeout: self.first_byte_timeout,
+            idle_timeout: self.idle_timeout,
+            messages: self.messages,
+            message_delay: self.message_delay,
+            retries: self.retry,
+            abort_after: self.abort_after,
+            slow_reader: self.slow_reader,
+            never_read: self.never_read,
+            verbose: false,
+        };
         Ok(Plan {
-            name: "command-line".to_owned(),
-            daemon: None,
-            daemon_env: Default::default(),
-            timeline: Timeline {
-                warmup: self.warmup,
-                measure: self.ramp_up + self.hold,
-                drain: self.stream_timeout + Duration::from_secs(1),
-            },
-            groups: self.groups(),
             seed: self.seed,
-            driver: Settings {
-                socket_type: self.socket_type,
-                client: self.client,
-                data: self.payload()?,
-                stream_timeout: self.stream_timeout,
-                first_byte_timeout: self.first_byte_timeout,
-                idle_timeout: self.idle_timeout,
-                messages: self.messages,
-                message_delay: self.message_delay,
-                retries: self.retry,
-                abort_after: self.abort_after,
-                slow_reader: self.slow_reader,
-                never_read: self.never_read,
-                verbose: false,
-            },
+            ..Plan::new("command-line", timeline, self.groups(), driver)
         })
     }
 

@@ -216,7 +216,7 @@ async fn repeat<D: Driver>(
     let mut results = Vec::new();
     let host = host::machine().hostname;
     for _ in 0..common.repeat {
-        let (daemon, level) = (subject.name(), level(plan));
+        let (daemon, level) = (subject.name(), plan.level());
         let folder = match Folder::reserve(&common.out, &host, &plan.name, daemon, &level) {
             Ok(folder) => folder,
             Err(error) => return (results, Some(Failure::Call(error))),
@@ -250,16 +250,6 @@ fn before_the_load(error: anyhow::Error) -> Failure {
     } else {
         Failure::Run(error)
     }
-}
-
-/// How much load: names a folder of results.
-fn level<C>(plan: &Plan<C>) -> String {
-    let one = |group: &crate::plan::Group| match (group.rate, group.stages.is_empty()) {
-        (Some(rate), _) => format!("{rate}-per-s"),
-        (None, false) => "staged".to_owned(),
-        (None, true) => group.workers.to_string(),
-    };
-    plan.groups.iter().map(one).collect::<Vec<_>>().join("+")
 }
 
 fn subject<D: Driver>(

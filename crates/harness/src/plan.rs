@@ -7,6 +7,12 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+mod fault;
+mod suite;
+
+pub use fault::{Fault, Signal};
+pub use suite::{Capacity, Level, Suite};
+
 use crate::duration;
 use crate::schedule::{Arrival, Schedule, Share, Stage};
 
@@ -19,6 +25,9 @@ pub struct Plan<D> {
     /// The daemon to launch, by the name of its manifest; absent where the driver's settings name a running one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub daemon: Option<String>,
+    /// Daemons that are started side by side and share the load, each with a socket of its own.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub instances: u64,
     /// Environment of the daemon, beside what its manifest sets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub daemon_env: BTreeMap<String, String>,
@@ -26,11 +35,35 @@ pub struct Plan<D> {
     pub timeline: Timeline,
     /// Who does what.
     pub groups: Vec<Group>,
+    /// Names the load, and with it the folder of its results; absent: what the groups come to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<String>,
     /// Seed of everything drawn.
     #[serde(default)]
     pub seed: u64,
+    /// What a run must meet, such as `first_byte.p99 <= 50ms`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub thresholds: Vec<String>,
+    /// What is done to the daemon on purpose.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<Fault>,
+    /// Runs of this plan that belong together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suite: Option<Suite>,
     /// The driver's own settings.
     pub driver: D,
+}
+
+fn one() -> u64 {
+    1
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde asks for a reference"
+)]
+fn is_one(number: &u64) -> bool {
+    *number == 1
 }
 
 /// The phases of a run. A sample counts if its operation starts inside `measure`.
@@ -113,6 +146,24 @@ const HIGHEST_RATE: f64 = 10_000_000.0;
 const MOST_WORKERS: u64 = 10_000_000;
 
 impl<D> Plan<D> {
+    /// A plan with these parts and nothing besides: no daemon named, one instance, no thresholds, no faults.
+    pub fn new(name: &str, timeline: Timeline, groups: Vec<Group>, driver: D) -> Self {
+        Self {
+            name: name.to_owned(),
+            daemon: None,
+            instances: 1,
+            daemon_env: BTreeMap::new(),
+            timeline,
+            groups,
+            level: None,
+            seed: 0,
+            thresholds: Vec::new(),
+            faults: Vec::new(),
+            suite: None,
+            driver,
+        }
+    }
+
     /// Checks what does not depend on the driver.
     ///
     /// # Errors
@@ -169,6 +220,18 @@ impl<D> Plan<D> {
             .enumerate()
             .map(|(place, group)| group.schedule(self, place as u64, share))
             .collect()
+    }
+
+    /// How much load: names a folder of results.
+    #[must_use]
+    pub fn level(&self) -> String {
+        let one = |group: &Group| match (group.rate, group.stages.is_empty()) {
+            (Some(rate), _) => format!("{rate}-per-s"),
+            (None, false) => "staged".to_owned(),
+            (None, true) => group.workers.to_string(),
+        };
+        let groups = || self.groups.iter().map(one).collect::<Vec<_>>().join("+");
+        self.level.clone().unwrap_or_else(groups)
     }
 
     /// The load as part of a sentence: `100 workers over 10 s, once each`.

@@ -128,6 +128,7 @@ pub async fn run<D: Driver>(
         wall_s,
         plan: stored,
         plan_sentence: D::sentence(plan),
+        level: plan.level(),
         daemon: site.info(subject),
         machine: Machine {
             steal_pct,
@@ -148,6 +149,9 @@ pub async fn run<D: Driver>(
         lag: SeriesResult::of("lag", &view.total.lag),
         seconds: view.seconds,
         usage: watch.summary(),
+        resources: Vec::new(),
+        thresholds: Vec::new(),
+        faults: Vec::new(),
     };
     site.close(folder).await;
     Ok(result)

@@ -101,15 +101,7 @@ fn plan(behaviour: Behaviour) -> Plan<Behaviour> {
         measure: Duration::from_secs(1),
         drain: Duration::from_secs(5),
     };
-    Plan {
-        name: "toy".to_owned(),
-        daemon: None,
-        daemon_env: Default::default(),
-        timeline,
-        groups: vec![group],
-        seed: 0,
-        driver: behaviour,
-    }
+    Plan::new("toy", timeline, vec![group], behaviour)
 }
 
 /// Runs it on a current-thread runtime, as the command line does.

@@ -6,6 +6,7 @@
 pub mod machine;
 pub mod report;
 pub mod result;
+pub mod suite;
 pub mod tally;
 pub mod units;
 pub mod usage;

@@ -32,6 +32,9 @@ pub struct RunResult {
     pub plan: serde_json::Value,
     /// The plan as a sentence.
     pub plan_sentence: String,
+    /// How much load, as it names the folder of results: `10000`, `500-per-s`.
+    #[serde(default)]
+    pub level: String,
     /// What was driven.
     pub daemon: DaemonInfo,
     /// Where.
@@ -58,6 +61,65 @@ pub struct RunResult {
     pub seconds: Vec<Second>,
     /// What daemon and driver cost.
     pub usage: Usage,
+    /// The same over time, one look a second.
+    #[serde(default)]
+    pub resources: Vec<Resources>,
+    /// The plan's thresholds, and whether they were met.
+    #[serde(default)]
+    pub thresholds: Vec<ThresholdResult>,
+    /// What was done to the daemon on purpose.
+    #[serde(default)]
+    pub faults: Vec<FaultResult>,
+}
+
+/// One look at what daemon and driver cost.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Resources {
+    /// Seconds since the first start; below 0 before it.
+    pub at_s: f64,
+    /// The daemon; absent while it is not there.
+    pub daemon: Option<Cost>,
+    /// The driver.
+    pub driver: Option<Cost>,
+    /// What the daemon said was open.
+    pub active: Option<f64>,
+    /// Connections that waited in the daemon's accept queue.
+    pub backlog: Option<u64>,
+}
+
+/// What a process tree had and did at one look.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Cost {
+    /// Resident memory, KiB.
+    pub rss_kb: u64,
+    /// CPU use since the look before, in percent of one core.
+    pub cpu_pct: f64,
+    /// Threads.
+    pub threads: u64,
+    /// Open file descriptors.
+    pub fds: u64,
+}
+
+/// A threshold of the plan, and whether the run met it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ThresholdResult {
+    /// As the plan has it: `first_byte.p99 <= 50ms`.
+    pub text: String,
+    /// What was measured, in the unit of the threshold; absent where nothing was.
+    pub measured: Option<String>,
+    /// Whether it was met; what was not measured is not met.
+    pub met: bool,
+}
+
+/// Something that was done to the daemon on purpose while it was under load.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FaultResult {
+    /// What: `SIGKILL and a new start`, `SIGSTOP for 500ms`.
+    pub what: String,
+    /// Seconds from the first start to the fault.
+    pub at_s: f64,
+    /// Seconds from the first start until the daemon took connections again; absent where it did not.
+    pub back_s: Option<f64>,
 }
 
 /// What became of the operations of a run.
@@ -97,6 +159,13 @@ pub struct DaemonInfo {
     pub version: Option<String>,
     /// The socket or address that was driven.
     pub target: String,
+    /// Daemons that were started side by side to share the load.
+    #[serde(default = "one")]
+    pub instances: u64,
+}
+
+fn one() -> u64 {
+    1
 }
 
 /// What daemon and driver cost over the run.

@@ -84,6 +84,7 @@ impl Site {
                 .as_ref()
                 .and_then(|daemon| daemon.version().map(str::to_owned)),
             target: self.target.socket.display().to_string(),
+            instances: 1,
         }
     }
 

@@ -28,11 +28,13 @@ pub(crate) fn full() -> RunResult {
         plan: serde_json::json!({ "groups": [{ "name": "streams", "workers": 1000 }], "timeline": { "measure_s": 3.0 } }),
         plan_sentence: "1,000 streams, begun evenly over 2.5 s, each of 18 events 5 ms apart; a stream may take 120 s, the drain phase 10 s"
             .to_owned(),
+        level: "1000".to_owned(),
         daemon: DaemonInfo {
             name: "rust-streaming".to_owned(),
             about: Some("Tokio, streams due at one tick share a timer".to_owned()),
             version: Some("streaming-daemon 0.1.0".to_owned()),
             target: "/tmp/drover/streaming.sock".to_owned(),
+            instances: 1,
         },
         machine: machine(),
         processes: 1,
@@ -46,6 +48,9 @@ pub(crate) fn full() -> RunResult {
         lag: SeriesResult::of("lag", &whole("lag")),
         seconds: vec![second(0, 400, 396, &[]), second(1, 400, 402, &[("rejected", 2)]), second(2, 200, 197, &[("reset", 1)])],
         usage: Usage { daemon: Some(usage(4_096, 4_640, 0.12)), driver: Some(usage(9_000, 11_048, 0.03)) },
+        resources: Vec::new(),
+        thresholds: Vec::new(),
+        faults: Vec::new(),
     }
 }
 
