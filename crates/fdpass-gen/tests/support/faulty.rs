@@ -233,6 +233,8 @@ impl Server {
 
     fn answer(self, mut client: &UnixStream, payload: &[u8]) {
         let golden = Transcript::golden();
+        // Nothing left means the defaults.
+        let payload = if payload.is_empty() { b"\0" } else { payload };
         let case = golden
             .cases
             .iter()
