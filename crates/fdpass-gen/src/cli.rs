@@ -1,24 +1,30 @@
 //! What is typed: the options of the reference generator, spelled the GNU way, and ours.
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, Parser};
+use clap::{Parser, Subcommand as _};
 use harness::cli::{Common, Failure, Job};
 use harness::driver::Target;
-use harness::duration;
-use harness::plan::{self, Group, Invalid, Plan, Timeline};
-use harness::schedule::Arrival;
+use harness::plan::{self, Plan};
 
-use crate::handoff::{ClientKind, SocketType};
-use crate::settings::{DEFAULT_DATA, DEFAULT_MESSAGES, Settings};
+use crate::driver::FdPass;
+use crate::handoff::SocketType;
+use crate::reference;
+use crate::settings::{DEFAULT_MESSAGES, Settings};
+
+mod command;
+mod load;
+
+use command::Command;
+pub(crate) use command::{CheckArgs, ConformanceArgs};
+use load::Load;
 
 /// Where the reference's daemons listen.
 const REFERENCE_SOCKET: &str = "/var/run/streaming-daemon.sock";
 /// The daemon that is launched when none is named.
 const EMBEDDED: &str = "rust-streaming";
-/// Clients of a run that says nothing else.
-const DEFAULT_CONNECTIONS: u64 = 100;
 /// Time between two records of a daemon that is launched, unless it is told otherwise.
 const DEFAULT_DELAY: Duration = Duration::from_millis(50);
 
@@ -27,7 +33,10 @@ const DEFAULT_DELAY: Duration = Duration::from_millis(50);
 /// Without --socket a daemon is built, launched on a fresh socket, and stopped at the end.
 #[derive(Debug, Parser)]
 #[command(name = "fdpass-gen", version, after_help = EXIT_CODES)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// Socket of a daemon that runs already
     #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = REFERENCE_SOCKET, conflicts_with = "daemon")]
     socket: Option<PathBuf>,
@@ -42,91 +51,27 @@ struct Cli {
 
 const EXIT_CODES: &str = "Exit codes: 0 fine, 1 a stream or the run failed, 2 the call or the plan is wrong, 3 the results are suspect.";
 
-/// Options that shape the load; in a plan each is a field.
-#[derive(Debug, Args)]
-#[group(multiple = true, conflicts_with = "plan")]
-struct Load {
-    /// Clients that are handed over once each [default: 100, or none with --rate]
-    #[arg(long, value_name = "N")]
-    connections: Option<u64>,
-    /// Time over which the load rises
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
-    ramp_up: Duration,
-    /// Time to hold the load; without --rate the run ends earlier, with its last stream
-    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration::parse)]
-    hold: Duration,
-    /// Time for a whole stream
-    #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = duration::parse)]
-    stream_timeout: Duration,
-    /// Payload of the handoff
-    #[arg(long, value_name = "JSON", conflicts_with = "data_file")]
-    data: Option<String>,
-    /// File with the payload of the handoff
-    #[arg(long, value_name = "FILE")]
-    data_file: Option<PathBuf>,
-    /// Handoffs per second, whatever the daemon does (open loop), for as long as ramp-up and hold last
-    #[arg(
-        long,
-        value_name = "PER_SECOND",
-        conflicts_with = "plan",
-        allow_negative_numbers = true
-    )]
-    rate: Option<f64>,
-    /// How the starts of --rate are spread
-    #[arg(long, value_enum, default_value = "constant", requires = "rate")]
-    arrival: ArrivalName,
-    /// Seed of everything drawn
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    seed: u64,
-    /// Load before what is counted
-    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
-    warmup: Duration,
-    /// Type of the daemon's socket
-    #[arg(long, value_enum, default_value = "auto")]
-    socket_type: SocketType,
-    /// What is handed over: an end of a socket pair, or a TCP connection as behind a web server
-    #[arg(long, value_enum, default_value = "unix")]
-    client: ClientKind,
-    /// Time to the first byte [default: that of the whole stream]
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
-    first_byte_timeout: Option<Duration>,
-    /// Time between two reads [default: that of the whole stream]
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
-    idle_timeout: Option<Duration>,
-    /// Records of a stream: told to the daemon that is launched, expected of one that runs [default when launched: 18]
-    #[arg(long, value_name = "N")]
-    messages: Option<u32>,
-    /// Time between two records: told to the daemon that is launched; with --socket what the nominal duration is
-    /// reckoned from [default when launched: 50ms]
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
-    message_delay: Option<Duration>,
-    /// Attempts to connect again when the accept queue is full or the daemon is not there, after 10, 20, 40 ms, …
-    #[arg(long, value_name = "N", default_value_t = 2)]
-    retry: u32,
-    /// Clients that hang up after so many records
-    #[arg(long, value_name = "RECORDS")]
-    abort_after: Option<u32>,
-    /// Clients that read 64 bytes and then rest for this long
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
-    slow_reader: Option<Duration>,
-    /// Clients that never read
-    #[arg(long)]
-    never_read: bool,
+/// The whole program: one of the commands, or a run. Options that clap refuses end it with its message and exit code 2.
+#[must_use]
+pub fn main() -> ExitCode {
+    match command() {
+        Some(command) => command.run(),
+        None => harness::cli::main::<FdPass>(|| job_of(typed()), reference::json),
+    }
 }
 
-/// [`Arrival`] as it is typed.
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum ArrivalName {
-    Constant,
-    Poisson,
+fn typed() -> Cli {
+    Cli::parse_from(std::env::args_os().map(gnu))
 }
 
-/// Reads the command line.
-///
-/// # Errors
-/// A plan or a file that can't be read. Options that clap refuses end the program with its message and exit code 2.
-pub fn job() -> Result<Job<Settings>, Failure> {
-    job_of(Cli::parse_from(std::env::args_os().map(gnu)))
+/// The command, if the first word names one. Whatever else it is belongs to a run, and a part of a run reads no options.
+fn command() -> Option<Command> {
+    let first = std::env::args().nth(1)?;
+    if Command::has_subcommand(&first) {
+        typed().command
+    } else {
+        None
+    }
 }
 
 /// The reference spells options with one dash (`-connections 100`): taken as well.
@@ -147,6 +92,7 @@ fn job_of(cli: Cli) -> Result<Job<Settings>, Failure> {
         verbose,
         load,
         common,
+        command: _,
     } = cli;
     let target = socket.map(|socket| Target { socket });
     let mut plan = match &common.plan {
@@ -190,81 +136,10 @@ fn launch(plan: &mut Plan<Settings>) {
     }
 }
 
-impl Load {
-    fn plan(&self) -> Result<Plan<Settings>, Failure> {
-        let timeline = Timeline {
-            warmup: self.warmup,
-            measure: self.ramp_up + self.hold,
-            drain: self.stream_timeout + Duration::from_secs(1),
-        };
-        let driver = Settings {
-            socket_type: self.socket_type,
-            client: self.client,
-            data: self.payload()?,
-            stream_timeout: self.stream_timeout,
-            first_byte_timeout: self.first_byte_timeout,
-            idle_timeout: self.idle_timeout,
-            messages: self.messages,
-            message_delay: self.message_delay,
-            retries: self.retry,
-            abort_after: self.abort_after,
-            slow_reader: self.slow_reader,
-            never_read: self.never_read,
-            verbose: false,
-        };
-        Ok(Plan {
-            seed: self.seed,
-            ..Plan::new("command-line", timeline, self.groups(), driver)
-        })
-    }
-
-    /// The fixed set of the reference, an open loop, or both.
-    fn groups(&self) -> Vec<Group> {
-        let group = |name: &str| Group {
-            name: name.to_owned(),
-            workers: 0,
-            ramp: self.ramp_up,
-            rate: None,
-            arrival: match self.arrival {
-                ArrivalName::Constant => Arrival::Constant,
-                ArrivalName::Poisson => Arrival::Poisson,
-            },
-            stages: Vec::new(),
-            ops: None,
-        };
-        let fixed = self
-            .connections
-            .or(self.rate.is_none().then_some(DEFAULT_CONNECTIONS));
-        let fixed = fixed.map(|workers| Group {
-            workers,
-            ops: Some(1),
-            ..group("fixed")
-        });
-        let open = self.rate.map(|rate| Group {
-            rate: Some(rate),
-            ..group("open")
-        });
-        fixed.into_iter().chain(open).collect()
-    }
-
-    fn payload(&self) -> Result<String, Failure> {
-        match (&self.data, &self.data_file) {
-            (Some(data), _) => Ok(data.clone()),
-            (None, Some(file)) => std::fs::read_to_string(file).map_err(|error| {
-                Invalid::new(
-                    format!("--data-file {}", file.display()),
-                    format!("{error}: name a file of UTF-8 text that can be read"),
-                )
-                .into()
-            }),
-            (None, None) => Ok(DEFAULT_DATA.to_owned()),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::DEFAULT_DATA;
 
     fn plan(arguments: &[&str]) -> Plan<Settings> {
         let typed = std::iter::once("fdpass-gen")

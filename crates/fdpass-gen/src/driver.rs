@@ -1,7 +1,7 @@
 //! The driver: what is sent, and what a right answer is.
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -133,7 +133,10 @@ impl Driver for FdPass {
     }
 
     fn check(&self) -> anyhow::Result<()> {
-        let handoff = self.door.connect().map_err(|errno| self.explain(errno))?;
+        let handoff = self
+            .door
+            .connect()
+            .map_err(|errno| explain(&self.socket, errno))?;
         if let Some(pid) = peer(&handoff) {
             // Another check can only have found the same.
             let _ = self.listener.set(pid);
@@ -209,33 +212,33 @@ impl FdPass {
         }
     }
 
-    /// What a person can do about a refused connect.
-    fn explain(&self, errno: Errno) -> Invalid {
-        let remedy = match errno {
-            Errno::ENOENT => {
-                "there is no such socket: start the daemon first, or leave --socket out to have one launched"
-            }
-            Errno::ECONNREFUSED => {
-                "nobody listens there: start the daemon; a file left by one that crashed can be removed"
-            }
-            Errno::EPROTOTYPE => "the daemon's socket is of the other type: use --socket-type auto",
-            Errno::ENOTSOCK => "that is no socket: name the daemon's socket",
-            Errno::EACCES | Errno::EPERM => {
-                "you may not: start the daemon with a socket mode that lets you, or run as its group"
-            }
-            Errno::EAGAIN => "its accept queue is full: is it stuck?",
-            _ => "is it the daemon's socket?",
-        };
-        let field = format!("--socket {}", self.socket.display());
-        Invalid::new(field, format!("{errno}: {remedy}"))
-    }
-
     /// `--verbose`: a line for a stream that ended.
     pub(crate) fn say(&self, start: u64, kind: &str, bytes: u32) {
         if self.settings.verbose {
             say(start, kind, bytes);
         }
     }
+}
+
+/// What a person can do about a refused connect.
+pub(crate) fn explain(socket: &Path, errno: Errno) -> Invalid {
+    let remedy = match errno {
+        Errno::ENOENT => {
+            "there is no such socket: start the daemon first, or leave --socket out to have one launched"
+        }
+        Errno::ECONNREFUSED => {
+            "nobody listens there: start the daemon; a file left by one that crashed can be removed"
+        }
+        Errno::EPROTOTYPE => "the daemon's socket is of the other type: use --socket-type auto",
+        Errno::ENOTSOCK => "that is no socket: name the daemon's socket",
+        Errno::EACCES | Errno::EPERM => {
+            "you may not: start the daemon with a socket mode that lets you, or run as its group"
+        }
+        Errno::EAGAIN => "its accept queue is full: is it stuck?",
+        _ => "is it the daemon's socket?",
+    };
+    let field = format!("--socket {}", socket.display());
+    Invalid::new(field, format!("{errno}: {remedy}"))
 }
 
 #[expect(clippy::print_stderr, reason = "--verbose asks for it")]

@@ -1,11 +1,17 @@
 //! Passes client sockets to a streaming daemon (`SCM_RIGHTS`) and measures the stream of events that comes back.
 //!
 //! [`handoff`] makes a client and passes it, [`sse`] reads the answer, `work` does both for thousands of streams in one
-//! loop, [`outcome`] names what becomes of each, [`series`] what is measured.
+//! loop, [`outcome`] names what becomes of each, [`series`] what is measured. `check` compares a daemon's answers with the
+//! [`transcript`] that all share, `conformance` looks at everything else that a daemon must do.
 
+mod check;
 pub mod cli;
+mod client;
+mod conformance;
+mod counters;
 pub mod driver;
 pub mod handoff;
+mod launch;
 pub mod outcome;
 mod peer;
 pub mod reference;
@@ -13,4 +19,5 @@ pub mod series;
 pub mod settings;
 pub mod sse;
 mod stream;
+pub mod transcript;
 mod work;

@@ -3,8 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    harness::cli::main::<fdpass_gen::driver::FdPass>(
-        fdpass_gen::cli::job,
-        fdpass_gen::reference::json,
-    )
+    fdpass_gen::cli::main()
 }

@@ -277,7 +277,8 @@ fn subject<D: Driver>(
 }
 
 /// A name or manifest that is wrong is the call's fault; a build or a launch that fails is a failed run.
-fn of_the_daemon(error: DaemonError) -> Failure {
+#[must_use]
+pub fn of_the_daemon(error: DaemonError) -> Failure {
     match error {
         DaemonError::UnknownDaemon { .. }
         | DaemonError::OtherProtocol { .. }

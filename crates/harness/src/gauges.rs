@@ -22,9 +22,17 @@ const MOST_BYTES: usize = 4 << 20;
 /// # Errors
 /// When there is no answer within 1 s, or one that is not a 2xx.
 pub async fn scrape(url: &str) -> anyhow::Result<BTreeMap<String, f64>> {
+    Ok(parse(&page(url).await?))
+}
+
+/// Fetches a Prometheus page as it is, for who asks for single labels. Dropping the future closes the connection.
+///
+/// # Errors
+/// When there is no answer within 1 s, or one that is not a 2xx.
+pub async fn page(url: &str) -> anyhow::Result<String> {
     let (status, body) = get(url).await?;
     ensure!(status.is_success(), "GET {url} answered {status}");
-    Ok(parse(&String::from_utf8_lossy(&body)))
+    Ok(String::from_utf8_lossy(&body).into_owned())
 }
 
 /// One GET on a connection of its own, with 1 s for everything.

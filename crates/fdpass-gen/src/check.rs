@@ -1,0 +1,360 @@
+//! `fdpass-gen check`: the answers of daemons beside the shared transcript.
+
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use harness::cli::{Failure, of_the_daemon};
+use harness::clock;
+use harness::daemon::{Daemon, DaemonError, Prepared};
+use harness::driver::Driver as _;
+use harness::manifest;
+use harness::plan::Invalid;
+use nix::errno::Errno;
+
+use crate::cli::CheckArgs;
+use crate::client::{after, read_to_end};
+use crate::counters::Page;
+use crate::driver::{FdPass, explain};
+use crate::handoff::{ClientKind, Clients, Door, SocketType, pass};
+use crate::launch::{BOTH_TYPES, Launcher, name, prepare, print, remark};
+use crate::transcript::{Case, Difference, Transcript};
+
+/// A daemon that sends nothing for so long has stopped.
+const IDLE_NS: u64 = 10_000_000_000;
+/// How long a full accept queue may stay full.
+const QUEUE: Duration = Duration::from_secs(5);
+
+/// Checks what was typed; whether all answers and counts are as they should be.
+///
+/// # Errors
+/// A call that is wrong, or something that has nothing to do with a daemon.
+pub(crate) fn run(typed: &CheckArgs) -> Result<bool, Failure> {
+    let transcript = Transcript::golden();
+    let launcher = Launcher::new().map_err(Failure::Run)?;
+    match &typed.socket {
+        Some(socket) => check_running(socket, typed.messages, &transcript),
+        None => check_launched(typed, &launcher, &transcript),
+    }
+}
+
+/// What was found out about one daemon.
+#[derive(Debug, Default)]
+struct Findings {
+    answers: usize,
+    equal: usize,
+    counts: usize,
+    problems: Vec<String>,
+}
+
+impl Findings {
+    /// Nothing could be asked. A name or a manifest that is wrong is the call's fault.
+    fn none(error: DaemonError) -> Result<Self, Failure> {
+        let problem = format!("  {error}");
+        let is_tool = matches!(error, DaemonError::ToolMissing { .. });
+        match of_the_daemon(error) {
+            failure @ Failure::Call(_) if !is_tool => Err(failure),
+            _ => Ok(Self {
+                problems: vec![problem],
+                ..Self::default()
+            }),
+        }
+    }
+
+    /// Compares one answer; whether it is equal.
+    fn take(&mut self, kind: SocketType, case: &Case, came: anyhow::Result<Vec<u8>>) -> bool {
+        self.answers += 1;
+        let problem = match came {
+            Ok(came) => Difference::between(case.whole_answer().as_bytes(), &came)
+                .map(|difference| difference.to_string()),
+            Err(error) => Some(format!("{error:#}")),
+        };
+        match problem {
+            None => self.equal += 1,
+            Some(ref problem) => self.add(kind, &case.name, problem),
+        }
+        problem.is_none()
+    }
+
+    fn add(&mut self, kind: SocketType, what: &str, problem: &str) {
+        let kind = name(kind);
+        self.problems.push(format!("  {kind}, {what}: {problem}"));
+    }
+
+    /// One line, and one more for each problem.
+    fn say(&self, daemon: &str, remark: &str) -> bool {
+        let Self { answers, equal, .. } = self;
+        let counts = match self.counts {
+            0 => String::new(),
+            counts => format!(", {counts} counts compared"),
+        };
+        let verdict = if self.problems.is_empty() {
+            "equal"
+        } else {
+            "DIFFERENT"
+        };
+        print(&format!(
+            "{daemon}: {verdict}, {equal} of {answers} answers are those of the transcript{counts}{remark}"
+        ));
+        self.problems.iter().for_each(|problem| print(problem));
+        self.problems.is_empty()
+    }
+}
+
+/// A daemon that runs already, as far as it sends as many events as the cases need.
+fn check_running(socket: &Path, messages: u32, transcript: &Transcript) -> Result<bool, Failure> {
+    let kind = socket_type(socket)?;
+    let door = door(socket, kind).map_err(Failure::Call)?;
+    let (asked, passed_over): (Vec<&Case>, Vec<&Case>) = transcript
+        .cases
+        .iter()
+        .partition(|case| case.messages == messages);
+    if asked.is_empty() {
+        let known: Vec<String> = transcript.messages().iter().map(u32::to_string).collect();
+        return Err(Invalid::new(
+            format!("--messages {messages}"),
+            format!(
+                "no case has this number: let the daemon send one of {}",
+                known.join(", ")
+            ),
+        )
+        .into());
+    }
+    let mut findings = Findings::default();
+    for (case, came) in asked.iter().zip(ask(&door, &asked)) {
+        findings.take(kind, case, came);
+    }
+    let passed_over: Vec<&str> = passed_over.iter().map(|case| case.name.as_str()).collect();
+    let remark = match passed_over.as_slice() {
+        [] => String::new(),
+        names => format!(
+            "; passed over, for other numbers of events: {}",
+            names.join(", ")
+        ),
+    };
+    Ok(findings.say(&socket.display().to_string(), &remark))
+}
+
+/// Finds out whether somebody listens, and how.
+pub(crate) fn socket_type(socket: &Path) -> Result<SocketType, Failure> {
+    for kind in BOTH_TYPES {
+        match door(socket, kind).map_err(Failure::Call)?.connect() {
+            Ok(_) => return Ok(kind),
+            Err(Errno::EPROTOTYPE) => {}
+            Err(errno) => return Err(explain(socket, errno).into()),
+        }
+    }
+    Err(explain(socket, Errno::EPROTOTYPE).into())
+}
+
+/// The way to a daemon.
+pub(crate) fn door(socket: &Path, kind: SocketType) -> anyhow::Result<Door> {
+    Door::new(socket, kind).map_err(|_| {
+        let field = format!("--socket {}", socket.display());
+        let problem = "is longer than a socket address holds (107 bytes): use a shorter path";
+        Invalid::new(field, problem).into()
+    })
+}
+
+/// Daemons that are launched, one after the other.
+fn check_launched(
+    typed: &CheckArgs,
+    launcher: &Launcher,
+    transcript: &Transcript,
+) -> Result<bool, Failure> {
+    let root = manifest::find_root()
+        .context("finding daemons/")
+        .map_err(Failure::Call)?;
+    let names = match typed.daemon.as_slice() {
+        [] => served(&root)?,
+        names => names.to_vec(),
+    };
+    let mut all_right = true;
+    for name in names {
+        let findings = match prepare(&root, &name, typed.quiet) {
+            Ok(prepared) => {
+                remark(typed.quiet, &format!("checking {name}"));
+                compare(launcher, &prepared, transcript)
+            }
+            Err(DaemonError::ToolMissing { tool, .. }) if !everything_is_required() => {
+                print(&format!("{name}: skipped, it needs `{tool}`"));
+                continue;
+            }
+            Err(error) => Findings::none(error)?,
+        };
+        all_right &= findings.say(&name, "");
+    }
+    Ok(all_right)
+}
+
+/// Whether a tool that is missing is a failure.
+fn everything_is_required() -> bool {
+    std::env::var_os("DROVER_REQUIRE_ALL").is_some_and(|value| value == "1")
+}
+
+/// The daemons that speak the protocol.
+fn served(root: &Path) -> Result<Vec<String>, Failure> {
+    let all = manifest::list(root).map_err(|error| Failure::Call(error.into()))?;
+    let serves = |manifest: &manifest::Manifest| {
+        manifest
+            .serves
+            .iter()
+            .any(|protocol| protocol == FdPass::PROTOCOL)
+    };
+    Ok(all
+        .into_iter()
+        .filter(|(_, manifest)| serves(manifest))
+        .map(|(name, _)| name)
+        .collect())
+}
+
+/// All cases, on both types of socket; one start for each number of events.
+fn compare(launcher: &Launcher, prepared: &Prepared, transcript: &Transcript) -> Findings {
+    let mut findings = Findings::default();
+    for kind in BOTH_TYPES {
+        for messages in transcript.messages() {
+            let cases = transcript.cases.iter();
+            let cases: Vec<&Case> = cases.filter(|case| case.messages == messages).collect();
+            let settings = [
+                ("DAEMON_MESSAGE_COUNT", messages.to_string()),
+                ("DAEMON_MESSAGE_DELAY", "0".to_owned()),
+            ];
+            let settings = settings
+                .each_ref()
+                .map(|(name, value)| (*name, value.as_str()));
+            match launcher.start(prepared, kind, &settings) {
+                Ok(daemon) => {
+                    compare_with(launcher, &daemon, kind, &cases, &mut findings);
+                    launcher.stop(daemon);
+                }
+                Err(error) => {
+                    let what = format!("{messages} events");
+                    findings.add(kind, &what, &error.to_string());
+                }
+            }
+        }
+    }
+    findings
+}
+
+/// The cases of one start, one after the other, so that a count that is wrong belongs to one of them.
+fn compare_with(
+    launcher: &Launcher,
+    daemon: &Daemon,
+    kind: SocketType,
+    cases: &[&Case],
+    findings: &mut Findings,
+) {
+    let Some(socket) = &daemon.endpoint().socket else {
+        findings.add(kind, "start", "its manifest does not use {socket}");
+        return;
+    };
+    let metrics = daemon.endpoint().metrics.as_deref();
+    let mut counted = Counted::default();
+    let door = match door(socket, kind) {
+        Ok(door) => door,
+        Err(error) => return findings.add(kind, "start", &format!("{error:#}")),
+    };
+    for case in cases {
+        let came = ask(&door, &[*case]).remove(0);
+        let is_silent = came.is_err();
+        let is_equal = findings.take(kind, case, came);
+        if let Some(death) = launcher.death(daemon, !is_equal) {
+            return findings.add(kind, &case.name, &death);
+        }
+        if is_silent {
+            let rest = format!(
+                "the cases after it with {} events are not asked",
+                case.messages
+            );
+            return findings.add(kind, &case.name, &rest);
+        }
+        let Some(url) = metrics else { continue };
+        findings.counts += 2;
+        let page = Page::fetch(launcher, url);
+        match page.and_then(|page| counted.compare(&page, case.invalid)) {
+            Ok(()) => {}
+            Err(error) => findings.add(kind, &case.name, &format!("{error:#}")),
+        }
+    }
+}
+
+/// What the daemon had counted so far: a count that is wrong is said once.
+#[derive(Debug, Default)]
+struct Counted {
+    invalid: f64,
+    handoffs: f64,
+}
+
+impl Counted {
+    /// What a client has seen to its end is on the page: one handoff more, and perhaps one payload that is wrong.
+    fn compare(&mut self, page: &Page, invalid: bool) -> anyhow::Result<()> {
+        let (before_invalid, before_handoffs) = (self.invalid, self.handoffs);
+        self.invalid = page
+            .value("daemon_handoff_errors_total", Some("invalid_json"))
+            .unwrap_or(0.0);
+        self.handoffs = page.value("daemon_handoffs_total", None).unwrap_or(0.0);
+        let rose = self.handoffs - before_handoffs;
+        if rose != 1.0 {
+            bail!("daemon_handoffs_total rose by {rose} for one handoff");
+        }
+        let (rose, wanted) = (self.invalid - before_invalid, f64::from(u8::from(invalid)));
+        if rose != wanted {
+            bail!("invalid_json rose by {rose} where {wanted} was expected");
+        }
+        Ok(())
+    }
+}
+
+/// Hands one client over for each case, then reads all answers.
+fn ask(door: &Door, cases: &[&Case]) -> Vec<anyhow::Result<Vec<u8>>> {
+    let clients: Vec<anyhow::Result<OwnedFd>> = cases
+        .iter()
+        .map(|case| hand_over(door, &case.payload))
+        .collect();
+    // Of all of them together: who waits for the tenth has waited for the first as well.
+    let mut heard = clock::now();
+    clients
+        .into_iter()
+        .map(|client| read_answer(&client?, &mut heard))
+        .collect()
+}
+
+/// The whole answer; given up when the daemon has sent nothing to anybody since `heard` for too long.
+fn read_answer(client: &OwnedFd, heard: &mut u64) -> anyhow::Result<Vec<u8>> {
+    let mut is_first = true;
+    let until = || {
+        // Asked again after each piece.
+        if !std::mem::take(&mut is_first) {
+            *heard = clock::now();
+        }
+        heard.saturating_add(IDLE_NS)
+    };
+    read_to_end(client, until).map_err(|(came, unread)| {
+        anyhow::anyhow!(
+            "{unread}, after {} bytes: \"{}\"",
+            came.len(),
+            came[came.len().saturating_sub(80)..].escape_ascii()
+        )
+    })
+}
+
+fn hand_over(door: &Door, payload: &[u8]) -> anyhow::Result<OwnedFd> {
+    let handoff = connect(door, after(QUEUE)).context("connecting")?;
+    let (ours, theirs) = Clients::new(ClientKind::Unix)?.open()?;
+    pass(&handoff, payload, theirs.as_raw_fd()).context("handing over")?;
+    Ok(ours)
+}
+
+/// Connects; a full accept queue is waited for until an instant.
+pub(crate) fn connect(door: &Door, until: u64) -> nix::Result<OwnedFd> {
+    loop {
+        match door.connect() {
+            Err(Errno::EAGAIN) if clock::now() < until => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            other => return other,
+        }
+    }
+}

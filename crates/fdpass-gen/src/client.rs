@@ -1,0 +1,96 @@
+//! The client's end of a handoff: reads that wait no longer than they may.
+
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::time::Duration;
+
+use harness::clock;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{MsgFlags, recv};
+
+/// What is read at once.
+const PIECE: usize = 64 * 1024;
+
+/// Why nothing was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unread {
+    /// The time is over.
+    #[error("nothing more came in time")]
+    TimeOver,
+    /// The system says why.
+    #[error("reading: {0}")]
+    System(#[from] Errno),
+}
+
+/// The instant that is so far away, in nanoseconds of the clock.
+pub(crate) fn after(duration: Duration) -> u64 {
+    clock::now().saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// Waits until a descriptor has something to say, or an instant has come.
+fn wait(descriptor: &OwnedFd, until: u64) -> Result<(), Unread> {
+    loop {
+        // Rounded up, so that nothing is given up early.
+        let left_ms = until.saturating_sub(clock::now()).div_ceil(1_000_000);
+        let timeout = PollTimeout::try_from(left_ms).unwrap_or(PollTimeout::MAX);
+        let mut polled = [PollFd::new(descriptor.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut polled, timeout) {
+            Ok(0) if clock::now() >= until => return Err(Unread::TimeOver),
+            Ok(0) | Err(Errno::EINTR) => {}
+            Ok(_) => return Ok(()),
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+/// The next bytes; none at the end.
+pub(crate) fn read_some(descriptor: &OwnedFd, until: u64) -> Result<Vec<u8>, Unread> {
+    let mut piece = vec![0; PIECE];
+    loop {
+        wait(descriptor, until)?;
+        match recv(descriptor.as_raw_fd(), &mut piece, MsgFlags::MSG_DONTWAIT) {
+            Ok(length) => {
+                piece.truncate(length);
+                return Ok(piece);
+            }
+            Err(Errno::EAGAIN | Errno::EINTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+/// Everything up to the end; what had come beside the reason if it does not come.
+pub(crate) fn read_to_end(
+    descriptor: &OwnedFd,
+    mut until: impl FnMut() -> u64,
+) -> Result<Vec<u8>, (Vec<u8>, Unread)> {
+    let mut all = Vec::new();
+    loop {
+        match read_some(descriptor, until()) {
+            Ok(piece) if piece.is_empty() => return Ok(all),
+            Ok(piece) => all.extend(piece),
+            Err(unread) => return Err((all, unread)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn everything_is_read_up_to_the_end_and_a_silent_peer_is_given_up() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let ours = OwnedFd::from(ours);
+        theirs.write_all(b"abc").unwrap();
+        let given_up = read_to_end(&ours, || clock::now() + 1_000_000).unwrap_err();
+        assert_eq!(given_up, (b"abc".to_vec(), Unread::TimeOver));
+        theirs.write_all(b"def").unwrap();
+        drop(theirs);
+        let far = after(Duration::from_secs(60));
+        assert_eq!(read_to_end(&ours, || far).unwrap(), b"def");
+    }
+}

@@ -1,0 +1,109 @@
+//! A whole answer of a daemon, taken apart.
+
+use anyhow::{bail, ensure};
+
+use crate::sse::Reader;
+
+/// Bytes of an answer that a message shows.
+const SHOWN: usize = 120;
+
+/// The head and the contents of a stream that was right from its first byte to its last.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// Lines of the head, without the status.
+    pub(crate) fields: Vec<String>,
+    contents: Vec<String>,
+    pub(crate) bytes: usize,
+}
+
+impl Answer {
+    /// Takes a whole answer apart; anything but a stream up to its end marker is an error.
+    pub(crate) fn parse(bytes: &[u8]) -> anyhow::Result<Self> {
+        ensure!(!bytes.is_empty(), "the client was closed without an answer");
+        let mut reader = Reader::default();
+        let seen = match reader.read(bytes) {
+            Ok(seen) => seen,
+            Err(fault) => bail!("{} in {}", fault.kind(), shown(bytes)),
+        };
+        ensure!(!seen.rejected, "the answer is 503");
+        ensure!(
+            reader.done() && seen.consumed == bytes.len(),
+            "the stream ended after {} events without the end marker: {}",
+            reader.records(),
+            shown(bytes)
+        );
+        let text = std::str::from_utf8(bytes)
+            .map_err(|error| anyhow::anyhow!("{error} in {}", shown(bytes)))?;
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((text, ""));
+        Ok(Self {
+            fields: head.lines().skip(1).map(str::to_owned).collect(),
+            contents: body.split("\n\n").filter_map(content).collect(),
+            bytes: bytes.len(),
+        })
+    }
+
+    /// Events, without an end marker of its own.
+    pub(crate) fn events(&self) -> usize {
+        self.contents.len()
+    }
+
+    /// Fails unless an event ends with this text.
+    pub(crate) fn says(&self, wanted: &str) -> anyhow::Result<()> {
+        ensure!(
+            self.contents
+                .iter()
+                .any(|content| content.ends_with(wanted)),
+            "no event ends with {wanted:?}; the first are {:?}",
+            &self.contents[..self.contents.len().min(3)]
+        );
+        Ok(())
+    }
+
+    /// Where in the head a field stands.
+    pub(crate) fn position(&self, field: &str) -> anyhow::Result<usize> {
+        let position = self.fields.iter().position(|found| found == field);
+        position.ok_or_else(|| anyhow::anyhow!("the head has no {field:?}: {:?}", self.fields))
+    }
+}
+
+fn content(event: &str) -> Option<String> {
+    let value: serde_json::Value = serde_json::from_str(event.strip_prefix("data:")?).ok()?;
+    value.get("content")?.as_str().map(str::to_owned)
+}
+
+/// The beginning of an answer, printable.
+pub(crate) fn shown(bytes: &[u8]) -> String {
+    let more = if bytes.len() > SHOWN { "…" } else { "" };
+    let beginning = &bytes[..bytes.len().min(SHOWN)];
+    format!("\"{}{more}\"", beginning.escape_ascii())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nX-A: b\r\n\r\n";
+
+    #[test]
+    fn a_whole_stream_is_taken_apart() {
+        let text = format!("{HEAD}data: {{\"content\":\"Prompt: a\\n\"}}\n\ndata: [DONE]\n\n");
+        let answer = Answer::parse(text.as_bytes()).unwrap();
+        assert_eq!(answer.position("X-A: b").unwrap(), 1);
+        answer.says("Prompt: a\n").unwrap();
+        assert!(answer.says("Prompt: b").is_err() && answer.position("X-B: b").is_err());
+    }
+
+    #[test]
+    fn anything_else_says_what_is_wrong_with_it() {
+        for (text, problem) in [
+            (String::new(), "without an answer"),
+            ("HTTP/1.1 503 Service Unavailable\r\n\r\n".to_owned(), "503"),
+            (HEAD.to_owned(), "without the end marker"),
+            (format!("{HEAD}data: [DONE]\n\ndata:"), "protocol_trailing"),
+            (format!("{HEAD}data: [DONE]\n"), "without the end marker"),
+        ] {
+            let error = Answer::parse(text.as_bytes()).unwrap_err().to_string();
+            assert!(error.contains(problem), "{problem} is not in: {error}");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What clients are, and what they do.
+
+use std::os::fd::OwnedFd;
+
+use anyhow::{Context as _, ensure};
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sys::socket::{setsockopt, sockopt};
+
+use super::subject::Subject;
+use crate::handoff::{ClientKind, Clients};
+use crate::settings::DEFAULT_DATA;
+
+/// The smallest send buffer that Linux makes (socket(7)): room for a handful of events.
+const SMALLEST: usize = 2_048;
+/// Others that are served meanwhile.
+const OTHERS: usize = 5;
+
+pub(super) fn blocking(subject: &Subject<'_>) -> anyhow::Result<()> {
+    in_mode(subject, OFlag::empty())
+}
+
+pub(super) fn nonblocking(subject: &Subject<'_>) -> anyhow::Result<()> {
+    in_mode(subject, OFlag::O_NONBLOCK)
+}
+
+fn in_mode(subject: &Subject<'_>, mode: OFlag) -> anyhow::Result<()> {
+    let (ours, theirs) = subject.client()?;
+    fcntl(&theirs, FcntlArg::F_SETFL(mode)).context("setting the client's mode")?;
+    subject.hand_over_this(DEFAULT_DATA.as_bytes(), &theirs)?;
+    drop(theirs);
+    subject.answer(&ours)?.says("User ID: 1")
+}
+
+pub(super) fn tcp(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let (ours, theirs) = Clients::new(ClientKind::Tcp)?
+        .open()
+        .context("making a TCP client")?;
+    subject.hand_over_this(DEFAULT_DATA.as_bytes(), &theirs)?;
+    drop(theirs);
+    subject.answer(&ours)?.says("User ID: 1")
+}
+
+/// Noticed at the next write.
+pub(super) fn leaves(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let gone = subject.watch_streams("client_disconnected")?;
+    let open = subject.watch("daemon_active_streams", None)?;
+    let client = subject.hand_over(DEFAULT_DATA.as_bytes())?;
+    subject.begins(&client)?;
+    drop(client);
+    gone.rises_by(1.0)?;
+    open.returns()
+}
+
+/// A client whose buffer is full after a few events; our end, and theirs, which shares its mode with the daemon's.
+fn full(subject: &Subject<'_>) -> anyhow::Result<(OwnedFd, OwnedFd)> {
+    let (ours, theirs) = subject.client()?;
+    setsockopt(&theirs, sockopt::SndBuf, &SMALLEST).context("shrinking the client's buffer")?;
+    subject.hand_over_this(DEFAULT_DATA.as_bytes(), &theirs)?;
+    Ok((ours, theirs))
+}
+
+fn others_are_served(subject: &Subject<'_>) -> anyhow::Result<()> {
+    (0..OTHERS)
+        .try_for_each(|_| subject.goes_on())
+        .context("while a client does not read")
+}
+
+pub(super) fn never_reads(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let clients = (0..8)
+        .map(|_| full(subject).map(|(ours, _)| ours))
+        .collect::<anyhow::Result<Vec<OwnedFd>>>()?;
+    others_are_served(subject)?;
+    // Those that read in the end have missed nothing.
+    clients
+        .iter()
+        .try_for_each(|client| subject.answer(client)?.says("User ID: 1"))
+}
+
+/// `O_NONBLOCK` belongs to the open file, which the sender has as well: it may clear it whenever it likes.
+pub(super) fn made_blocking(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let mut clients = Vec::new();
+    for _ in 0..8 {
+        let (ours, theirs) = full(subject)?;
+        subject.begins(&ours)?;
+        fcntl(&theirs, FcntlArg::F_SETFL(OFlag::empty())).context("clearing O_NONBLOCK")?;
+        clients.push(ours);
+    }
+    others_are_served(subject)
+}
+
+/// The write timeout of its launch is 0.3 s.
+pub(super) fn given_up(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let timeouts = subject.watch_streams("timeout")?;
+    let open = subject.watch("daemon_active_streams", None)?;
+    let (ours, _) = full(subject)?;
+    others_are_served(subject)?;
+    timeouts.rises_by(1.0)?;
+    open.returns()?;
+    let rest = subject.read(&ours)?;
+    ensure!(
+        !rest.ends_with(b"data: [DONE]\n\n"),
+        "it got its whole stream"
+    );
+    Ok(())
+}

@@ -1,0 +1,108 @@
+//! Descriptors that are too many, too few, or of the wrong kind.
+
+use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
+
+use anyhow::{Context as _, bail, ensure};
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, send, socketpair};
+use nix::unistd::{pipe2, read};
+
+use super::answer::Answer;
+use super::subject::Subject;
+use crate::client::read_some;
+use crate::settings::DEFAULT_DATA;
+
+/// The first is used, the others are closed: the peer of a closed one reads the end.
+pub(super) fn two(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let surplus = subject.watch_handoffs("surplus_descriptors")?;
+    let ours = hand_over_many(subject, 2)?;
+    subject.is_closed(&ours[1], "the second client of two")?;
+    subject.answer(&ours[0])?.says("User ID: 1")?;
+    surplus.rises_by(1.0)
+}
+
+pub(super) fn sixty_four(subject: &Subject<'_>) -> anyhow::Result<()> {
+    many(subject, 64)
+}
+
+/// The kernel takes 253 (unix(7), `SCM_MAX_FD`).
+pub(super) fn two_hundred_fifty(subject: &Subject<'_>) -> anyhow::Result<()> {
+    many(subject, 250)
+}
+
+/// Nobody has room for so many: the kernel cuts the control message (`MSG_CTRUNC`), and the daemon closes all. One that
+/// has room uses the first and closes the others.
+fn many(subject: &Subject<'_>, count: usize) -> anyhow::Result<()> {
+    let truncated = subject.watch_handoffs("truncated")?;
+    let surplus = subject.watch_handoffs("surplus_descriptors")?;
+    let ours = hand_over_many(subject, count)?;
+    for (at, client) in ours.iter().enumerate().skip(1) {
+        subject.is_closed(client, &format!("client {} of {count}", at + 1))?;
+    }
+    let first = subject.read(&ours[0])?;
+    if first.is_empty() {
+        surplus.rises_by(0.0)?;
+        return truncated.rises_by(1.0);
+    }
+    Answer::parse(&first)?;
+    truncated.rises_by(0.0)?;
+    surplus.rises_by(1.0)
+}
+
+/// Hands over so many clients in one message.
+fn hand_over_many(subject: &Subject<'_>, count: usize) -> anyhow::Result<Vec<OwnedFd>> {
+    let mut clients = Vec::with_capacity(count);
+    for _ in 0..count {
+        clients.push(subject.client()?);
+    }
+    let (ours, theirs): (Vec<OwnedFd>, Vec<OwnedFd>) = clients.into_iter().unzip();
+    let theirs_raw: Vec<RawFd> = theirs.iter().map(|theirs| theirs.as_raw_fd()).collect();
+    subject.send(DEFAULT_DATA.as_bytes(), &theirs_raw)?;
+    Ok(ours)
+}
+
+pub(super) fn pipe(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let refused = subject.watch_handoffs("not_a_stream_socket")?;
+    let (ours, theirs) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
+    drop(subject.send(DEFAULT_DATA.as_bytes(), &[theirs.as_raw_fd()])?);
+    drop(theirs);
+    loop {
+        match read(&ours, &mut [0; 64]) {
+            Ok(0) => break,
+            Ok(_) => bail!("the pipe was written to"),
+            Err(Errno::EAGAIN) => subject.rest(|| "the pipe is still open".to_owned())?,
+            Err(errno) => return Err(errno).context("reading the pipe"),
+        }
+    }
+    refused.rises_by(1.0)
+}
+
+/// The peer of a datagram socket that was closed can't be sent to.
+pub(super) fn datagram(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let refused = subject.watch_handoffs("not_a_stream_socket")?;
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::Datagram, None, flags)?;
+    drop(subject.send(DEFAULT_DATA.as_bytes(), &[theirs.as_raw_fd()])?);
+    drop(theirs);
+    while !matches!(
+        send(ours.as_raw_fd(), b"?", MsgFlags::MSG_NOSIGNAL),
+        Err(Errno::ECONNREFUSED | Errno::ECONNRESET | Errno::EPIPE)
+    ) {
+        subject.rest(|| "the datagram socket is still open".to_owned())?;
+    }
+    let came = recv(ours.as_raw_fd(), &mut [0; 64], MsgFlags::MSG_DONTWAIT);
+    ensure!(
+        came.is_err() || came == Ok(0),
+        "the datagram socket was written to"
+    );
+    refused.rises_by(1.0)
+}
+
+pub(super) fn none(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let refused = subject.watch_handoffs("no_descriptor")?;
+    let handoff = subject.send(DEFAULT_DATA.as_bytes(), &[])?;
+    let came = read_some(&handoff, subject.until).context("waiting for the daemon to close")?;
+    ensure!(came.is_empty(), "the handoff connection was written to");
+    refused.rises_by(1.0)
+}

@@ -1,0 +1,155 @@
+//! A daemon that is asked to end.
+
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use harness::clock;
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, killpg};
+use nix::sys::socket::{MsgFlags, recv};
+use nix::unistd::Pid;
+
+use super::subject::Subject;
+use crate::handoff::pass;
+use crate::settings::DEFAULT_DATA;
+
+/// Streams that are open.
+const OPEN: usize = 3;
+/// Handoffs before the signal, and at most.
+const BEFORE: usize = 200;
+const MOST: usize = 4_000;
+/// Between two handoffs: 5,000 a second, so that the signal comes between two.
+const PAUSE: Duration = Duration::from_micros(200);
+
+/// Once, to all of its processes: a second signal may end it at once.
+fn ask_to_end(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let daemon = subject.daemon.context("it was not launched")?;
+    let group = Pid::from_raw(daemon.pid().cast_signed());
+    killpg(group, Signal::SIGTERM).context("sending SIGTERM")
+}
+
+/// How it ended.
+fn ended(subject: &Subject<'_>) -> anyhow::Result<String> {
+    let daemon = subject.daemon.context("it was not launched")?;
+    let left = Duration::from_nanos(subject.until.saturating_sub(clock::now()));
+    let exited = async { tokio::time::timeout(left, daemon.exited()).await };
+    let status = subject.launcher.wait(exited);
+    status.map_err(|_| anyhow::anyhow!("it did not end, though its streams last 1.7 s"))
+}
+
+fn open(subject: &Subject<'_>) -> anyhow::Result<Vec<OwnedFd>> {
+    (0..OPEN)
+        .map(|_| subject.hand_over(DEFAULT_DATA.as_bytes()))
+        .collect()
+}
+
+/// Streams of which nothing is read before the signal.
+pub(super) fn streams_finish(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let clients = open(subject)?;
+    ask_to_end(subject)?;
+    for client in &clients {
+        subject.answer(client)?.says("User ID: 1")?;
+    }
+    Ok(())
+}
+
+/// While open streams go on.
+pub(super) fn refuses(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let clients = open(subject)?;
+    ask_to_end(subject)?;
+    while !is_refused(subject.door.connect().map(drop))? {
+        subject.rest(|| "it still takes connections".to_owned())?;
+    }
+    for client in &clients {
+        ensure!(
+            !has_ended(client),
+            "it refused connections only when its streams had ended"
+        );
+    }
+    clients
+        .iter()
+        .try_for_each(|client| subject.answer(client).map(drop))
+}
+
+/// Whether the end marker has come: looked at, not taken.
+fn has_ended(client: &OwnedFd) -> bool {
+    let mut all = vec![0; 64 * 1024];
+    let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
+    let length = recv(client.as_raw_fd(), &mut all, flags).unwrap_or(0);
+    all[..length].ends_with(b"data: [DONE]\n\n")
+}
+
+/// Whether nobody listens any more; what else hinders is an error.
+fn is_refused(connected: nix::Result<()>) -> anyhow::Result<bool> {
+    match connected {
+        Ok(()) | Err(Errno::EAGAIN) => Ok(false),
+        Err(Errno::ECONNREFUSED | Errno::ENOENT) => Ok(true),
+        Err(errno) => Err(errno).context("connecting"),
+    }
+}
+
+/// Handoffs go on until they are refused: whoever could connect is served.
+pub(super) fn nothing_lost(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let mut clients = Vec::new();
+    for number in 0..MOST {
+        if number == BEFORE {
+            ask_to_end(subject)?;
+        }
+        match subject.door.connect() {
+            Ok(handoff) => clients.push(hand_over(subject, &handoff, number)?),
+            Err(errno) if is_refused(Err(errno))? => break,
+            Err(_) => {}
+        }
+        std::thread::sleep(PAUSE);
+    }
+    ensure!(
+        clients.len() < MOST,
+        "it still takes handoffs, {} after SIGTERM",
+        MOST - BEFORE
+    );
+    let mut lost = 0;
+    let mut reason = None;
+    for client in &clients {
+        if let Err(error) = subject.answer(client) {
+            lost += 1;
+            reason.get_or_insert(error);
+        }
+    }
+    match reason {
+        None => Ok(()),
+        Some(reason) => bail!(
+            "{lost} of {} handoffs were lost, {} of which came before SIGTERM: {reason:#}",
+            clients.len(),
+            BEFORE.min(clients.len())
+        ),
+    }
+}
+
+fn hand_over(subject: &Subject<'_>, handoff: &OwnedFd, number: usize) -> anyhow::Result<OwnedFd> {
+    let (ours, theirs) = subject.client()?;
+    pass(handoff, DEFAULT_DATA.as_bytes(), theirs.as_raw_fd()).with_context(|| {
+        format!("handoff {number} was connected and then refused, SIGTERM came before {BEFORE}")
+    })?;
+    Ok(ours)
+}
+
+pub(super) fn exit_code(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let _clients = open(subject)?;
+    ask_to_end(subject)?;
+    let status = ended(subject)?;
+    ensure!(
+        status == "exited with status 0",
+        "it {status} where 0 was expected"
+    );
+    Ok(())
+}
+
+pub(super) fn socket_file(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let _clients = open(subject)?;
+    ask_to_end(subject)?;
+    ended(subject)?;
+    let found = std::fs::symlink_metadata(subject.socket);
+    ensure!(found.is_err(), "its socket file is still there");
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! What is handed over beside the client.
+
+use std::os::fd::AsRawFd as _;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use nix::errno::Errno;
+use nix::sys::socket::{MsgFlags, Shutdown, send, shutdown};
+
+use super::answer::Answer;
+use super::case::Skip;
+use super::subject::Subject;
+use crate::handoff::{SocketType, pass};
+use crate::settings::DEFAULT_DATA;
+
+/// The longest payload that every daemon takes.
+const LARGEST: usize = 128 * 1024;
+/// Between two pieces of a payload: long enough that the first is read alone.
+const BETWEEN_PIECES: Duration = Duration::from_millis(100);
+
+/// A payload of exactly so many bytes.
+fn of_length(length: usize) -> Vec<u8> {
+    let (start, end) = (r#"{"user_id":7,"prompt":""#, r#""}"#);
+    let prompt = "p".repeat(length - start.len() - end.len());
+    format!("{start}{prompt}{end}").into_bytes()
+}
+
+pub(super) fn default(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let answer = subject.ask(DEFAULT_DATA.as_bytes())?;
+    answer.says("Prompt: benchmark test")?;
+    answer.says("User ID: 1")
+}
+
+pub(super) fn one_nul(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let invalid = subject.watch_handoffs("invalid_json")?;
+    subject.ask(b"\0")?.says("User ID: 0")?;
+    invalid.rises_by(0.0)
+}
+
+/// A descriptor without a byte. On `SOCK_STREAM` the kernel sends no such thing (unix(7)), so there it is one NUL, and
+/// the end right after it. A record of no bytes looks like the end to who does not look for descriptors: a daemon that
+/// takes it so closes the client and counts `empty`.
+pub(super) fn empty(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let (ours, theirs) = subject.client()?;
+    if subject.kind == SocketType::Stream {
+        let handoff = subject.send(b"\0", &[theirs.as_raw_fd()])?;
+        // The daemon may have closed it already.
+        let _ = shutdown(handoff.as_raw_fd(), Shutdown::Both);
+        drop(theirs);
+        return subject.answer(&ours)?.says("User ID: 0");
+    }
+    let empty = subject.watch_handoffs("empty")?;
+    drop(subject.send(b"", &[theirs.as_raw_fd()])?);
+    drop(theirs);
+    let came = subject.read(&ours)?;
+    if came.is_empty() {
+        return empty.rises_by(1.0);
+    }
+    Answer::parse(&came)?.says("User ID: 0")
+}
+
+pub(super) fn invalid_json(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let invalid = subject.watch_handoffs("invalid_json")?;
+    subject.ask(b"{\"prompt\": oops}")?.says("User ID: 0")?;
+    invalid.rises_by(1.0)
+}
+
+pub(super) fn ten_kb(subject: &Subject<'_>) -> anyhow::Result<()> {
+    large(subject, 10_000)
+}
+
+pub(super) fn largest(subject: &Subject<'_>) -> anyhow::Result<()> {
+    large(subject, LARGEST)
+}
+
+fn large(subject: &Subject<'_>, length: usize) -> anyhow::Result<()> {
+    let invalid = subject.watch_handoffs("invalid_json")?;
+    let answer = subject.ask(&of_length(length))?;
+    answer.says(&format!("Prompt: {}...", "p".repeat(50)))?;
+    answer.says("User ID: 7")?;
+    invalid.rises_by(0.0)
+}
+
+/// On `SOCK_SEQPACKET` the send buffer bounds a record: where it is small the kernel refuses it before the daemon can.
+pub(super) fn oversized(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let refused = subject.watch_handoffs("too_large")?;
+    let (ours, theirs) = subject.client()?;
+    let handoff = subject.connect()?;
+    match pass(&handoff, &of_length(LARGEST + 1024), theirs.as_raw_fd()) {
+        // It may close while the rest is still being sent.
+        Ok(()) | Err(Errno::EPIPE | Errno::ECONNRESET) => {}
+        Err(Errno::EMSGSIZE) => {
+            return Err(Skip("the kernel refuses a record of 129 KiB (EMSGSIZE)").into());
+        }
+        Err(errno) => return Err(errno).context("sending 129 KiB"),
+    }
+    drop((theirs, handoff));
+    subject.is_closed(&ours, "a client with a payload of 129 KiB")?;
+    refused.rises_by(1.0)
+}
+
+pub(super) fn pieces(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let (ours, theirs) = subject.client()?;
+    let (first, rest) = DEFAULT_DATA.as_bytes().split_at(12);
+    let handoff = subject.send(first, &[theirs.as_raw_fd()])?;
+    drop(theirs);
+    std::thread::sleep(BETWEEN_PIECES);
+    let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
+    let sent = send(handoff.as_raw_fd(), rest, flags).context("sending the second piece")?;
+    ensure!(sent == rest.len(), "the second piece was cut");
+    let answer = subject.answer(&ours)?;
+    answer.says("Prompt: benchmark test")?;
+    answer.says("User ID: 1")
+}
+
+/// The 50th byte is the first of two, the 49th the first of three and so on: the whole character goes.
+pub(super) fn cut(subject: &Subject<'_>) -> anyhow::Result<()> {
+    for character in ["é", "€", "😀"] {
+        let kept = "x".repeat(51 - character.len());
+        let payload = format!(r#"{{"prompt":"{kept}{character} and more"}}"#);
+        let answer = subject.ask(payload.as_bytes())?;
+        answer.says(&format!("Prompt: {kept}..."))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! What senders do, and what they see of the daemon.
+
+use std::fs;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use harness::clock;
+use nix::errno::Errno;
+
+use super::answer::{Answer, shown};
+use super::subject::Subject;
+use crate::client::{Unread, read_some};
+use crate::settings::DEFAULT_DATA;
+
+/// Handoffs of a burst.
+const BURST: usize = 1_000;
+/// A silent sender is given up after 5 s; a busy machine may be late, a daemon's clock coarse.
+const PATIENCE: std::ops::Range<Duration> = Duration::from_secs(4)..Duration::from_secs(9);
+
+pub(super) fn socket_mode(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let mode = fs::metadata(subject.socket)
+        .context("looking at the socket file")?
+        .permissions()
+        .mode();
+    ensure!(
+        mode & 0o007 == 0,
+        "its permissions are {:04o}, where 0660 is the default",
+        mode & 0o7777
+    );
+    Ok(())
+}
+
+/// Waits until the daemon has closed a handoff connection; fails if it writes to it.
+fn hangs_up(subject: &Subject<'_>, handoff: &OwnedFd) -> anyhow::Result<()> {
+    match read_some(handoff, subject.until) {
+        Ok(bytes) if bytes.is_empty() => Ok(()),
+        // It was closed with something unread in it.
+        Err(Unread::System(Errno::ECONNRESET)) => Ok(()),
+        Ok(bytes) => anyhow::bail!("the daemon wrote {} to it", shown(&bytes)),
+        Err(unread) => {
+            Err(unread).context("waiting for the daemon to close the handoff connection")
+        }
+    }
+}
+
+/// Long before the stream ends: senders take that moment as the time of the handoff.
+pub(super) fn closed_at_once(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let (ours, theirs) = subject.client()?;
+    let handoff = subject.send(DEFAULT_DATA.as_bytes(), &[theirs.as_raw_fd()])?;
+    drop(theirs);
+    hangs_up(subject, &handoff)?;
+    let mut came = Vec::new();
+    while let Ok(piece) = read_some(&ours, clock::now()) {
+        ensure!(
+            !piece.is_empty(),
+            "the handoff connection was closed only after the stream"
+        );
+        came.extend(piece);
+    }
+    came.extend(subject.read(&ours)?);
+    Answer::parse(&came).map(drop)
+}
+
+pub(super) fn close_before_send(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let empty = subject.watch_handoffs("empty")?;
+    for _ in 0..3 {
+        drop(subject.connect()?);
+    }
+    subject.goes_on()?;
+    // The probe for readiness may be counted only now.
+    empty.rises_by_at_least(3.0)
+}
+
+/// A probe for readiness does the same: no line of the log is worth it.
+pub(super) fn quiet(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let daemon = subject.daemon.context("it was not launched")?;
+    subject.goes_on()?;
+    let lines = || daemon.last_lines(1_000);
+    let before = lines();
+    close_before_send(subject)?;
+    let after = lines();
+    ensure!(
+        before.lines().count() == after.lines().count(),
+        "it wrote to its log: {}",
+        after.lines().last().unwrap_or_default()
+    );
+    Ok(())
+}
+
+pub(super) fn silent(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let given_up = subject.watch_handoffs("timeout")?;
+    let handoff = subject.connect()?;
+    let since = clock::now();
+    for _ in 0..3 {
+        subject.goes_on().context("while a sender is silent")?;
+    }
+    hangs_up(subject, &handoff)?;
+    let waited = Duration::from_nanos(clock::now() - since);
+    ensure!(
+        PATIENCE.contains(&waited),
+        "it was given up after {:.1} s where 5 s were expected",
+        waited.as_secs_f64()
+    );
+    given_up.rises_by(1.0)
+}
+
+pub(super) fn many(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let handoffs = subject.watch("daemon_handoffs_total", None)?;
+    let mut clients = Vec::with_capacity(BURST);
+    for _ in 0..BURST {
+        clients.push(subject.hand_over(DEFAULT_DATA.as_bytes())?);
+    }
+    for (at, client) in clients.iter().enumerate() {
+        let whole = subject.answer(client);
+        whole.with_context(|| format!("client {} of {BURST}", at + 1))?;
+    }
+    handoffs.rises_by(BURST as f64)
+}

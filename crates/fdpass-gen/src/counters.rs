@@ -1,0 +1,63 @@
+//! What a daemon has counted: single series of its Prometheus page.
+
+use anyhow::Context as _;
+use harness::gauges;
+
+use crate::launch::Launcher;
+
+/// The page at one moment.
+#[derive(Debug, Clone)]
+pub(crate) struct Page(String);
+
+impl Page {
+    /// Fetches it.
+    pub(crate) fn fetch(launcher: &Launcher, url: &str) -> anyhow::Result<Self> {
+        let text = launcher.wait(gauges::page(url));
+        text.map(Self).context("looking at what was counted")
+    }
+
+    /// The sum of the series of a name, or of those with a `reason`; `None` where there is no such series.
+    pub(crate) fn value(&self, name: &str, reason: Option<&str>) -> Option<f64> {
+        let label = reason.map(|reason| format!("reason=\"{reason}\""));
+        let values = self.0.lines().filter_map(|line| {
+            let rest = line.strip_prefix(name)?;
+            let (labels, value) = match rest.strip_prefix('{') {
+                Some(rest) => rest.rsplit_once('}')?,
+                None => ("", rest.strip_prefix(' ')?),
+            };
+            let wanted = label.as_ref().is_none_or(|label| labels.contains(label));
+            let number = value.split_ascii_whitespace().next()?;
+            number.parse::<f64>().ok().filter(|_| wanted)
+        });
+        values.reduce(|sum, value| sum + value)
+    }
+
+    /// What the page says of the kind of a metric.
+    pub(crate) fn kind(&self, name: &str) -> Option<&str> {
+        self.0.lines().find_map(|line| {
+            let rest = line.strip_prefix("# TYPE ")?.strip_prefix(name)?;
+            rest.strip_prefix(' ').map(str::trim)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn series_are_found_by_name_and_reason() {
+        let page = Page(
+            "# TYPE daemon_errors_total counter\ndaemon_errors_total{reason=\"a\"} 1\n\
+             daemon_errors_total{worker=\"2\",reason=\"b\"} 2.0 17\ndaemon_errors_total_other 9\ndaemon_open 4\n"
+                .to_owned(),
+        );
+        assert_eq!(page.value("daemon_errors_total", None), Some(3.0));
+        assert_eq!(page.value("daemon_errors_total", Some("b")), Some(2.0));
+        assert_eq!(page.value("daemon_errors_total", Some("c")), None);
+        assert_eq!(page.value("daemon_open", None), Some(4.0));
+        assert_eq!(page.value("daemon", None), None);
+        assert_eq!(page.kind("daemon_errors_total"), Some("counter"));
+        assert_eq!(page.kind("daemon_errors"), None);
+    }
+}
