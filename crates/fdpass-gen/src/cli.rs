@@ -40,7 +40,7 @@ struct Cli {
     common: Common,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 fine, 1 a stream or the run failed, 2 the call or the plan is wrong, 3 the results are suspect.";
+const EXIT_CODES: &str = "Exit codes: 0 fine, 1 a stream or the run failed, 2 the call or the plan is wrong, 3 the results are suspect, 4 a threshold was missed.";
 
 /// Options that shape the load; in a plan each is a field.
 #[derive(Debug, Args)]
@@ -148,7 +148,7 @@ fn job_of(cli: Cli) -> Result<Job<Settings>, Failure> {
         load,
         common,
     } = cli;
-    let target = socket.map(|socket| Target { socket });
+    let target = socket.map(Target::at);
     let mut plan = match &common.plan {
         Some(path) => plan::load(path, &common.set)?,
         None => load.plan()?,
@@ -210,7 +210,7 @@ impl Load {
             abort_after: self.abort_after,
             slow_reader: self.slow_reader,
             never_read: self.never_read,
-            verbose: false,
+            ..Settings::default()
         };
         Ok(Plan {
             seed: self.seed,

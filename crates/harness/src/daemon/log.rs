@@ -38,6 +38,11 @@ impl Log {
         &self.path
     }
 
+    /// The file for another writer, who goes on at its end.
+    pub(super) fn reopen(&self) -> io::Result<File> {
+        OpenOptions::new().append(true).open(&self.path)
+    }
+
     /// The last lines that are not empty, joined; nothing when the file cannot be read.
     pub(super) fn last_lines(&self, lines: usize) -> String {
         let tail = self.tail(TAIL).unwrap_or_default();
@@ -105,6 +110,15 @@ impl Search {
             path: log.path.clone(),
             offset: 0,
             carried: Vec::new(),
+        }
+    }
+
+    /// For what will be written from now on.
+    pub(super) fn from_now(log: &Log) -> Self {
+        let length = std::fs::metadata(&log.path).map_or(0, |file| file.len());
+        Self {
+            offset: length,
+            ..Self::new(log)
         }
     }
 
