@@ -50,6 +50,8 @@ pub struct Daemon {
     guard: Option<Guard>,
     trimmer: JoinHandle<()>,
     log: Log,
+    /// Bytes of the log that starts before this one have written.
+    logged_before: u64,
     recipe: Recipe,
     _scratch: tempfile::TempDir,
 }
@@ -187,6 +189,7 @@ impl Daemon {
             .log
             .reopen()
             .map_err(DaemonError::io(&self.name, "opening its log again"))?;
+        self.logged_before = self.log.length();
         let (group, guard) = self.recipe.start(log)?;
         // The old guard goes first: it would take the new processes' directory with it.
         self.guard = guard;
@@ -194,11 +197,11 @@ impl Daemon {
         Ok(())
     }
 
-    /// Completes with whether it took connections within the time that its manifest gives; borrows nothing. Output
-    /// from before this call shows nothing.
+    /// Completes with whether it took connections within the time that its manifest gives; borrows nothing. What
+    /// earlier starts wrote shows nothing.
     pub fn readiness(&self) -> impl Future<Output = bool> + Send + 'static {
         let (probe, limit) = (self.recipe.probe.clone(), self.recipe.limit);
-        let mut search = Search::from_now(&self.log);
+        let mut search = Search::after(&self.log, self.logged_before);
         async move { ready::again(&probe, &mut search, limit).await }
     }
 

@@ -207,7 +207,9 @@ async fn a_daemon_started_again_keeps_its_ports_its_directory_and_its_log() {
     });
     assert_eq!(daemon.own_pids().len(), 2, "the process and its guard");
     drop(daemon);
-    assert!(!second.iter().any(|pid| is_alive(*pid)) && !scratch.exists());
+    wait_until("nothing of it is left", || {
+        !second.iter().any(|pid| is_alive(*pid)) && !scratch.exists()
+    });
 }
 
 #[tokio::test]

@@ -15,8 +15,8 @@ pub struct Slopes {
 const FEW_LOOKS: usize = 30;
 /// Finished operations that a slope needs.
 const FEW_OPERATIONS: f64 = 1_000.0;
-/// A load is steady while its highest second has at most so many times what its lowest has open.
-const STEADY: f64 = 2.0;
+/// A load is steady if neither half of its seconds has more than so many times open what the other has. A ramp has 1.9.
+const STEADY: f64 = 1.5;
 
 impl RunResult {
     /// The slopes over the part of the run in which the load was steady: without its first quarter, and until nothing
@@ -25,8 +25,9 @@ impl RunResult {
     pub fn slopes(&self) -> Option<Slopes> {
         let last = self.seconds.iter().rposition(starts)?;
         let steady = self.seconds.get(last / 4 + 1..last)?;
-        let open = || steady.iter().map(|second| second.active_peak.max(1) as f64);
-        if open().fold(0.0, f64::max) > STEADY * open().fold(f64::INFINITY, f64::min) {
+        let (early, late) = steady.split_at(steady.len() / 2);
+        let (before, after) = (open(early), open(late));
+        if before.max(after) > STEADY * before.min(after) {
             return None;
         }
         let (from, to) = (steady.first()?.second as f64, steady.last()?.second as f64);
@@ -63,6 +64,12 @@ impl RunResult {
             .map(|second| share(second) * finished(second))
             .sum()
     }
+}
+
+/// What is open at most in a second, on average.
+fn open(seconds: &[Second]) -> f64 {
+    let peaks: u64 = seconds.iter().map(|second| second.active_peak).sum();
+    peaks.max(1) as f64 / seconds.len().max(1) as f64
 }
 
 fn starts(second: &Second) -> bool {

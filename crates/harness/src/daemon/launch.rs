@@ -138,6 +138,7 @@ impl Prepared {
             group,
             trimmer: tokio::spawn(log.clone().keep_below(options.log_limit)),
             log,
+            logged_before: 0,
             recipe,
             _scratch: scratch,
         };

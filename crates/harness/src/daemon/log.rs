@@ -38,6 +38,11 @@ impl Log {
         &self.path
     }
 
+    /// Bytes in it.
+    pub(super) fn length(&self) -> u64 {
+        std::fs::metadata(&self.path).map_or(0, |file| file.len())
+    }
+
     /// The file for another writer, who goes on at its end.
     pub(super) fn reopen(&self) -> io::Result<File> {
         OpenOptions::new().append(true).open(&self.path)
@@ -113,11 +118,10 @@ impl Search {
         }
     }
 
-    /// For what will be written from now on.
-    pub(super) fn from_now(log: &Log) -> Self {
-        let length = std::fs::metadata(&log.path).map_or(0, |file| file.len());
+    /// For what is written after the first `offset` bytes.
+    pub(super) fn after(log: &Log, offset: u64) -> Self {
         Self {
-            offset: length,
+            offset,
             ..Self::new(log)
         }
     }

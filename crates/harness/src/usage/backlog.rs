@@ -27,7 +27,8 @@ const PATIENCE_MS: i64 = 100;
 /// The accept queues of listening Unix sockets.
 ///
 /// A listener is found by its file, in one list of all listeners of the network namespace, and after that asked for by
-/// its inode alone. One that is gone is looked for again.
+/// its inode alone. One that is gone is looked for again. The kernel walks its table for either question: with 58,000
+/// Unix sockets on the machine the list took 6 ms of CPU, one inode 0.7 ms, which comes with each look.
 #[derive(Debug)]
 pub struct Backlog {
     netlink: OwnedFd,
