@@ -196,9 +196,16 @@ async fn carry_out<D: Driver>(
         .map_err(Failure::Run)?;
     let subject = subject::<D>(&plan, target, &common)?;
     let (results, failure) = repeat::<D>(&plan, &subject, &settings, &common, &mut signals).await;
-    if !results.is_empty() {
-        report(&results, &common, seed).map_err(Failure::Run)?;
+    let shown = match results.is_empty() {
+        true => Ok(()),
+        false => report(&results, &common, seed).map_err(Failure::Run),
+    };
+    // Both may have failed, of a full disk.
+    if let (Err(error), Some(failure)) = (&shown, &failure) {
+        let both = format!("{failure}\nerror: {error}");
+        return Err(Failure::Run(anyhow::Error::msg(both)));
     }
+    shown?;
     failure.map_or_else(|| Ok(exit_code::<D>(&results, &thresholds)), Err)
 }
 
@@ -243,7 +250,12 @@ async fn repeat<D: Driver>(
         };
         let kinds = |kind| result.warnings.iter().any(|warning| warning.kind == kind);
         let interrupted = kinds(Kind::Interrupted);
-        let written = folder.write_result(&result);
+        let written = folder
+            .write_result(&result)
+            .map_err(|error| match store::rescue(&result) {
+                Ok(path) => error.context(format!("the result is in {} instead", path.display())),
+                Err(_) => error.context("the report is all that is left of the result"),
+            });
         results.push(result);
         match written {
             Ok(path) => remark(common, &format!("Result: {}", path.display())),

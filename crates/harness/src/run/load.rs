@@ -142,9 +142,13 @@ impl Load {
         let instance = site.instances.get(place);
         let last_lines = instance.map(|instance| instance.daemon.last_lines(LAST_LINES));
         let last_lines = last_lines.unwrap_or_default();
+        let status = match site.instances.len() {
+            0 | 1 => status.to_owned(),
+            several => format!("number {} of {several} {status}", place + 1),
+        };
         ending
             .warnings
-            .push(Warning::daemon_died(status, &last_lines));
+            .push(Warning::daemon_died(&status, &last_lines));
         self.stop_within(DEATH_GRACE_NS).await;
     }
 
