@@ -49,7 +49,7 @@ struct Cli {
     common: Common,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 fine, 1 a stream or the run failed, 2 the call or the plan is wrong, 3 the results are suspect.";
+const EXIT_CODES: &str = "Exit codes: 0 fine, 1 a stream or the run failed, 2 the call or the plan is wrong, 3 the results are suspect, 4 a threshold was missed.";
 
 /// The whole program: one of the commands, or a run. Options that clap refuses end it with its message and exit code 2.
 #[must_use]
@@ -94,7 +94,7 @@ fn job_of(cli: Cli) -> Result<Job<Settings>, Failure> {
         common,
         command: _,
     } = cli;
-    let target = socket.map(|socket| Target { socket });
+    let target = socket.map(Target::at);
     let mut plan = match &common.plan {
         Some(path) => plan::load(path, &common.set)?,
         None => load.plan()?,

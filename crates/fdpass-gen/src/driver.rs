@@ -31,10 +31,12 @@ const CHECK_WHOLE: Duration = Duration::from_secs(2);
 pub struct FdPass {
     pub(crate) settings: Settings,
     pub(crate) payload: Vec<u8>,
-    pub(crate) door: Door,
+    /// One for each daemon; start k goes through the one at place k modulo their number.
+    pub(crate) doors: Vec<Door>,
     pub(crate) timeouts: Timeouts,
     pub(crate) nominal_ns: Option<u64>,
-    socket: PathBuf,
+    /// Their paths.
+    sockets: Vec<PathBuf>,
     /// Who listens, learned by the check.
     listener: OnceLock<i32>,
 }
@@ -89,6 +91,7 @@ impl Driver for FdPass {
         &[("daemon_handoffs_total", outcome::count::HANDOFFS)];
     const ACTIVE_METRIC: &'static str = "daemon_active_connections";
     const ASKED_FOR: &'static [&'static str] = &[outcome::ABORTED, outcome::UNREAD];
+    const OF_A_FAULT: &'static [&'static str] = outcome::OF_A_FAULT;
     type Config = Settings;
 
     fn validate(plan: &Plan<Settings>) -> Result<(), Invalid> {
@@ -112,42 +115,31 @@ impl Driver for FdPass {
 
     fn setup(plan: &Plan<Settings>, target: &Target) -> anyhow::Result<Self> {
         let settings = plan.driver.clone();
-        let door = Door::new(&target.socket, settings.socket_type).map_err(|_| {
-            let field = format!("--socket {}", target.socket.display());
-            Invalid::new(
-                field,
-                "is longer than a socket address holds (107 bytes): use a shorter path",
-            )
-        })?;
+        let door = |socket: &PathBuf| {
+            Door::new(socket, settings.socket_type).map_err(|_| {
+                let field = format!("--socket {}", socket.display());
+                let problem =
+                    "is longer than a socket address holds (107 bytes): use a shorter path";
+                Invalid::new(field, problem)
+            })
+        };
+        let doors = target.sockets.iter().map(door).collect::<Result<_, _>>()?;
         Ok(Self {
             payload: settings.payload(),
-            door,
+            doors,
             timeouts: Timeouts::of(&settings),
             nominal_ns: settings
                 .nominal()
                 .and_then(|nominal| u64::try_from(nominal.as_nanos()).ok()),
-            socket: target.socket.clone(),
+            sockets: target.sockets.clone(),
             listener: OnceLock::new(),
             settings,
         })
     }
 
     fn check(&self) -> anyhow::Result<()> {
-        let handoff = self
-            .door
-            .connect()
-            .map_err(|errno| explain(&self.socket, errno))?;
-        if let Some(pid) = peer(&handoff) {
-            // Another check can only have found the same.
-            let _ = self.listener.set(pid);
-        }
-        let (ours, theirs) = Clients::new(self.settings.client)?
-            .open()
-            .context("making a client")?;
-        pass(&handoff, &self.payload, theirs.as_raw_fd()).context("handing over a client")?;
-        drop((theirs, handoff));
-        self.check_answer(&ours)
-            .with_context(|| format!("checking the answer of {}", self.socket.display()))
+        let mut doors = self.doors.iter().zip(&self.sockets);
+        doors.try_for_each(|(door, socket)| self.check_door(door, socket))
     }
 
     fn daemon_pid(&self) -> Option<u32> {
@@ -160,6 +152,26 @@ impl Driver for FdPass {
 }
 
 impl FdPass {
+    fn check_door(&self, door: &Door, socket: &Path) -> anyhow::Result<()> {
+        let handoff = door.connect().map_err(|errno| explain(socket, errno))?;
+        if let Some(pid) = peer(&handoff) {
+            // Another check can only have found the same.
+            let _ = self.listener.set(pid);
+        }
+        let (ours, theirs) = Clients::new(self.settings.client)?
+            .open()
+            .context("making a client")?;
+        pass(&handoff, &self.payload, theirs.as_raw_fd()).context("handing over a client")?;
+        drop((theirs, handoff));
+        self.check_answer(&ours)
+            .with_context(|| format!("checking the answer of {}", socket.display()))
+    }
+
+    /// The daemon of a start, by its place.
+    pub(crate) fn door_of(&self, index: u64) -> u8 {
+        (index % self.doors.len() as u64) as u8
+    }
+
     /// Reads one stream, to its end unless it lasts long.
     fn check_answer(&self, client: &OwnedFd) -> anyhow::Result<()> {
         setsockopt(

@@ -17,15 +17,17 @@ pub mod count {
     /// Handoffs whose `take` was not measured: the connection was closed early to save descriptors, or the stream ended
     /// before the daemon closed it.
     pub const UNTAKEN: &str = "take_unmeasured";
+    /// Clients that read slowly or never while others read as they should.
+    pub const SLOW: &str = "slow";
     /// Streams that ended before their nominal duration.
     pub const EARLY: &str = "early";
 }
 
 /// The daemon refused at capacity: 503, or it closed a handoff with no answer at all.
 pub const REJECTED: &str = "rejected";
-/// Handed over, and gone with the daemon.
+/// Handed over, and gone with the daemon, which ended before the stream did.
 pub const LOST: &str = "lost";
-/// Some bytes and then the end, without the end marker.
+/// Some bytes and then the end, without the end marker, of a daemon that lives.
 pub const INCOMPLETE: &str = "incomplete";
 /// No byte in time.
 pub const TIMEOUT_FIRST_BYTE: &str = "timeout_first_byte";
@@ -57,6 +59,14 @@ pub fn connect_error(errno: Errno) -> &'static str {
         _ => "connect_other",
     }
 }
+
+/// What a fault of the plan leads to: streams that end with their daemon, and connects that nobody takes.
+pub const OF_A_FAULT: &[&str] = &[
+    LOST,
+    "connect_EAGAIN",
+    "connect_ECONNREFUSED",
+    "connect_ENOENT",
+];
 
 /// Whether another attempt may help: the accept queue is full, or the daemon is being started again.
 #[must_use]

@@ -21,12 +21,28 @@ impl Peer {
         }
     }
 
-    /// Whether the daemon has ended since it was learned; a later one is learned anew.
-    pub(crate) fn is_gone(&mut self) -> bool {
-        let gone = self.pid.is_some_and(|pid| !lives(pid));
-        if gone {
-            *self = Self::default();
+    /// The socket refused: whoever listens next is learned anew. Until then it is the one that was.
+    pub(crate) fn doubt(&mut self) {
+        self.learned = false;
+    }
+
+    /// Who listened last.
+    pub(crate) fn pid(&self) -> Option<i32> {
+        self.pid
+    }
+}
+
+/// Whether processes have ended, each asked for once.
+#[derive(Debug, Default)]
+pub(crate) struct Obituary(Vec<(i32, bool)>);
+
+impl Obituary {
+    pub(crate) fn has(&mut self, pid: i32) -> bool {
+        if let Some((_, gone)) = self.0.iter().find(|(known, _)| *known == pid) {
+            return *gone;
         }
+        let gone = !lives(pid);
+        self.0.push((pid, gone));
         gone
     }
 }
@@ -43,6 +59,20 @@ fn lives(pid: i32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_listened_last_is_known_until_another_does() {
+        let (handoff, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        let handoff = OwnedFd::from(handoff);
+        let mut peer = Peer::default();
+        assert_eq!(peer.pid(), None);
+        peer.learn(&handoff);
+        let own = Some(std::process::id() as i32);
+        assert_eq!(peer.pid(), own);
+        peer.doubt();
+        assert_eq!(peer.pid(), own, "a stream that ends now was its own");
+        assert!(!Obituary::default().has(std::process::id() as i32));
+    }
 
     #[test]
     fn a_process_lives_until_it_has_ended_even_before_it_is_reaped() {

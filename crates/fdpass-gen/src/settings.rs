@@ -12,13 +12,15 @@ use crate::handoff::{ClientKind, SocketType, payload_limit};
 pub const DEFAULT_DATA: &str = r#"{"prompt":"benchmark test","user_id":1}"#;
 /// Records of a stream that the mock backends send by default.
 pub const DEFAULT_MESSAGES: u32 = 18;
+/// The golden ratio's fraction in 64 bits.
+const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 /// Most attempts to connect again: the pause doubles, so that more would wait for hours.
 const MOST_RETRIES: u32 = 16;
 /// Most records that a stream may have.
 const MOST_MESSAGES: u32 = 60_000;
 
 /// The driver's own settings.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
     /// Type of the daemon's socket.
@@ -27,6 +29,9 @@ pub struct Settings {
     pub client: ClientKind,
     /// Payload of the handoff. Empty is sent as one NUL byte, as the Apache module does.
     pub data: String,
+    /// In place of `data`: a payload of exactly so many bytes, JSON with a long prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payload_bytes: Option<u32>,
     /// Time for a whole stream.
     #[serde(with = "duration")]
     pub stream_timeout: Duration,
@@ -52,6 +57,10 @@ pub struct Settings {
     pub slow_reader: Option<Duration>,
     /// Clients that never read and hang up when the stream's time is over.
     pub never_read: bool,
+    /// The share of the clients, from 0 to 1, that `slow_reader` or `never_read` is about: spread evenly, the same ones in
+    /// each run. Their times are left out, so that the series are of the others alone. Absent: all clients, whose times count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slow_share: Option<f64>,
     /// A line on stderr for every stream that ends.
     pub verbose: bool,
 }
@@ -62,6 +71,7 @@ impl Default for Settings {
             socket_type: SocketType::default(),
             client: ClientKind::default(),
             data: DEFAULT_DATA.to_owned(),
+            payload_bytes: None,
             stream_timeout: Duration::from_secs(120),
             first_byte_timeout: None,
             idle_timeout: None,
@@ -71,9 +81,17 @@ impl Default for Settings {
             abort_after: None,
             slow_reader: None,
             never_read: false,
+            slow_share: None,
             verbose: false,
         }
     }
+}
+
+/// A payload of so many bytes: the prompt is as long as it takes.
+fn long_prompt(bytes: usize) -> Vec<u8> {
+    let (before, after) = (r#"{"prompt":""#, r#"","user_id":1}"#);
+    let prompt = bytes.saturating_sub(before.len() + after.len());
+    [before, &"a".repeat(prompt), after].concat().into_bytes()
 }
 
 impl Settings {
@@ -86,11 +104,24 @@ impl Settings {
     /// The bytes of the handoff.
     #[must_use]
     pub fn payload(&self) -> Vec<u8> {
-        if self.data.is_empty() {
-            vec![0]
-        } else {
-            self.data.clone().into_bytes()
+        match self.payload_bytes {
+            Some(bytes) => long_prompt(bytes as usize),
+            None if self.data.is_empty() => vec![0],
+            None => self.data.clone().into_bytes(),
         }
+    }
+
+    /// Whether the client of a start, counted over all workers, is one of those that read slowly or never. The multiples
+    /// of the golden ratio are spread evenly over the unit, and follow no other rhythm.
+    #[must_use]
+    pub fn is_slow(&self, index: u64) -> bool {
+        if self.slow_reader.is_none() && !self.never_read {
+            return false;
+        }
+        self.slow_share.is_none_or(|share| {
+            let place = index.wrapping_mul(GOLDEN) >> 11;
+            (place as f64) < share * (1_u64 << 53) as f64
+        })
     }
 
     /// Checks the settings and the shape of the load.
@@ -99,18 +130,26 @@ impl Settings {
     /// The first field that can't be run, with the remedy.
     pub fn validate(plan: &Plan<Self>) -> Result<(), Invalid> {
         let settings = &plan.driver;
+        settings.validate_payload()?;
+        settings.validate_share()?;
         let limit = payload_limit().map_err(|error| {
             Invalid::new(
                 "driver.data",
                 format!("can't learn the payload limit: {error}"),
             )
         })?;
-        if settings.data.len() > limit {
+        let bytes = settings
+            .payload_bytes
+            .map_or(settings.data.len(), |bytes| bytes as usize);
+        if bytes > limit {
             let problem = format!(
-                "{} bytes are above the record limit of {limit}: send less, or raise net.core.wmem_default",
-                settings.data.len()
+                "{bytes} bytes are above the record limit of {limit}: send less, or raise net.core.wmem_default"
             );
-            return Err(Invalid::new("driver.data (--data, --data-file)", problem));
+            let field = match settings.payload_bytes {
+                Some(_) => "driver.payload_bytes",
+                None => "driver.data (--data, --data-file)",
+            };
+            return Err(Invalid::new(field, problem));
         }
         let timeouts = [
             ("stream_timeout", Some(settings.stream_timeout)),
@@ -166,6 +205,33 @@ impl Settings {
         Ok(())
     }
 
+    fn validate_payload(&self) -> Result<(), Invalid> {
+        let least = long_prompt(0).len();
+        let problem = match self.payload_bytes {
+            Some(_) if self.data != DEFAULT_DATA => {
+                "replaces `data`: give one of the two".to_owned()
+            }
+            Some(bytes) if (bytes as usize) < least => {
+                format!("{bytes} bytes are fewer than the {least} of an empty prompt: raise it")
+            }
+            _ => return Ok(()),
+        };
+        Err(Invalid::new("driver.payload_bytes", problem))
+    }
+
+    fn validate_share(&self) -> Result<(), Invalid> {
+        let problem = match self.slow_share {
+            Some(share) if !(share > 0.0 && share < 1.0) => {
+                "is not between 0 and 1: 0.1 is every tenth client; leave it out for all"
+            }
+            Some(_) if self.slow_reader.is_none() && !self.never_read => {
+                "needs `slow_reader` or `never_read`, which say how these clients read"
+            }
+            _ => return Ok(()),
+        };
+        Err(Invalid::new("driver.slow_share", problem))
+    }
+
     /// What the driver does, as part of the plan's sentence.
     #[must_use]
     pub fn sentence(plan: &Plan<Self>) -> String {
@@ -174,15 +240,18 @@ impl Settings {
             ClientKind::Unix => "Unix socket pairs",
             ClientKind::Tcp => "TCP connections",
         };
+        let of = settings.slow_share.map_or_else(String::new, |share| {
+            format!(" in {} % of the cases", share * 100.0)
+        });
         let behaviour = match (
             settings.never_read,
             settings.abort_after,
             settings.slow_reader,
         ) {
-            (true, ..) => ", whose clients never read".to_owned(),
+            (true, ..) => format!(", whose clients never read{of}"),
             (_, Some(records), _) => format!(", whose clients hang up after {records} records"),
             (_, _, Some(rest)) => format!(
-                ", whose clients read slowly (rest {})",
+                ", whose clients read slowly (rest {}){of}",
                 duration::format(rest)
             ),
             _ => String::new(),
@@ -196,5 +265,47 @@ impl Settings {
             plan.load_sentence(),
             duration::format(settings.stream_timeout),
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_payload_has_the_bytes_that_were_asked_for_and_is_json() {
+        for bytes in [25, 39, 10_240, 102_400] {
+            let settings = Settings {
+                payload_bytes: Some(bytes),
+                ..Settings::default()
+            };
+            let payload = settings.payload();
+            assert_eq!(payload.len(), bytes as usize);
+            let read: serde_json::Value = serde_json::from_slice(&payload).unwrap();
+            assert_eq!(read["user_id"], 1);
+        }
+    }
+
+    #[test]
+    fn the_share_of_slow_clients_is_held_in_every_hundred_and_on_every_instance() {
+        let settings = Settings {
+            never_read: true,
+            slow_share: Some(0.1),
+            ..Settings::default()
+        };
+        for hundred in 0..50 {
+            let slow = (0..100).filter(|place| settings.is_slow(hundred * 100 + place));
+            assert!((8..=12).contains(&slow.count()), "{hundred}");
+        }
+        for instances in 2..7 {
+            let of_first = (0..10_000).filter(|place| settings.is_slow(place * instances));
+            assert!((900..1_100).contains(&of_first.count()), "{instances}");
+        }
+        let all = Settings {
+            slow_share: None,
+            ..settings.clone()
+        };
+        assert!((0..100).all(|index| all.is_slow(index)));
+        assert!(!Settings::default().is_slow(0));
     }
 }

@@ -16,6 +16,12 @@ pub(crate) struct Stream {
     pub(crate) handoff: Option<OwnedFd>,
     /// Whether it began in the measured time.
     pub(crate) counted: bool,
+    /// Whether its times count as well.
+    pub(crate) timed: bool,
+    /// How its client reads.
+    pub(crate) reads: Reads,
+    /// The daemon that it was handed to, by its place among those of the run.
+    pub(crate) door: u8,
     /// Where the answer stands.
     pub(crate) reader: Reader,
     /// The instant that it counts from.
@@ -38,6 +44,28 @@ pub(crate) struct Stream {
     cut: Option<Box<Vec<u8>>>,
 }
 
+/// How a client reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reads {
+    /// What has come, at once.
+    Promptly,
+    /// A sip, and then it rests.
+    Slowly,
+    /// Nothing.
+    Never,
+}
+
+/// What a start is from its beginning.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Birth {
+    /// The instant that it counts from.
+    pub(crate) start: u64,
+    pub(crate) counted: bool,
+    pub(crate) timed: bool,
+    pub(crate) reads: Reads,
+    pub(crate) door: u8,
+}
+
 /// What a piece of the answer held.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Piece {
@@ -51,8 +79,7 @@ impl Stream {
     pub(crate) fn new(
         client: OwnedFd,
         handoff: OwnedFd,
-        counted: bool,
-        start: u64,
+        birth: Birth,
         sent: u64,
         handed: u64,
     ) -> Self {
@@ -60,9 +87,12 @@ impl Stream {
         Self {
             client,
             handoff: Some(handoff),
-            counted,
+            counted: birth.counted,
+            timed: birth.timed,
+            reads: birth.reads,
+            door: birth.door,
             reader,
-            start,
+            start: birth.start,
             sent,
             handed,
             last: handed,

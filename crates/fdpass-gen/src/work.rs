@@ -19,9 +19,9 @@ use nix::sys::socket::{MsgFlags, recv};
 use crate::driver::FdPass;
 use crate::handoff::{Clients, pass};
 use crate::outcome::{self, count};
-use crate::peer::Peer;
+use crate::peer::{Obituary, Peer};
 use crate::series::{CONNECT, DRIFT, FIRST_BYTE, FIRST_EVENT, GAP, HANDOFF, STREAM, TAKE};
-use crate::stream::Stream;
+use crate::stream::{Birth, Reads, Stream};
 
 /// Sides of a stream, for the tokens of its two descriptors.
 const CLIENT: u8 = 0;
@@ -44,8 +44,20 @@ const SPARE_DESCRIPTORS: u64 = 512;
 struct Again {
     at: u64,
     start: u64,
+    /// Its number among all starts of the run.
+    index: u64,
     attempt: u32,
     errno: i32,
+}
+
+/// A stream that ended as a daemon ends it that refuses, breaks off or dies: which of them shows a moment later.
+#[derive(Debug, Clone, Copy)]
+struct Doubt {
+    ended: u64,
+    /// The daemon's process.
+    pid: Option<i32>,
+    /// What it was if that process lives on.
+    otherwise: &'static str,
 }
 
 /// One worker's streams.
@@ -59,9 +71,9 @@ pub(crate) struct Loop<'a> {
     buffer: Vec<u8>,
     again: BinaryHeap<Reverse<Again>>,
     resting: BinaryHeap<Reverse<(u64, Id)>>,
-    /// Streams that ended without a byte, and when: refused, or lost with the daemon.
-    doubtful: VecDeque<u64>,
-    peer: Peer,
+    doubtful: VecDeque<Doubt>,
+    /// One for each daemon.
+    peers: Vec<Peer>,
     /// Handoff connections that the daemon has not closed.
     untaken: u64,
     next_sweep: u64,
@@ -79,18 +91,11 @@ impl<'a> Loop<'a> {
             clients: Clients::new(driver.settings.client)?,
             reactor: Reactor::new(Some(worker.stop.waker()))?,
             streams: Slots::with_capacity(0),
-            buffer: vec![
-                0;
-                if driver.settings.slow_reader.is_some() {
-                    SIP
-                } else {
-                    BUFFER
-                }
-            ],
+            buffer: vec![0; BUFFER],
             again: BinaryHeap::new(),
             resting: BinaryHeap::new(),
             doubtful: VecDeque::new(),
-            peer: Peer::default(),
+            peers: driver.doors.iter().map(|_| Peer::default()).collect(),
             untaken: 0,
             next_sweep: 0,
             ended: Vec::new(),
@@ -169,12 +174,18 @@ impl<'a> Loop<'a> {
             if let Some(late) = start.lag {
                 self.worker.record.lag(late);
             }
+            if self.driver.settings.slow_share.is_some()
+                && self.driver.settings.is_slow(start.index)
+            {
+                self.worker.record.count(count::SLOW, 1);
+            }
         } else {
             self.worker.record.count(count::WARMUP, 1);
         }
         self.connect(Again {
             at: start.at,
             start: start.at,
+            index: start.index,
             attempt: 0,
             errno: 0,
         });
@@ -198,14 +209,35 @@ impl<'a> Loop<'a> {
             Ok(client) => client,
             Err(errno) => return self.failed(attempt.start, outcome::connect_error(errno)),
         };
+        let birth = self.birth(attempt.start, attempt.index);
         let began = clock::now();
-        match self.driver.door.connect() {
-            Ok(handoff) => self.hand_over(attempt.start, began, handoff, ours, theirs),
+        match self.driver.doors[usize::from(birth.door)].connect() {
+            Ok(handoff) => self.hand_over(birth, began, handoff, ours, theirs),
             Err(errno) => self.refused(attempt, began, errno),
         }
     }
 
+    fn birth(&self, start: u64, index: u64) -> Birth {
+        let settings = &self.driver.settings;
+        let counted = self.worker.phases.counts(start);
+        let reads = match (settings.is_slow(index), settings.never_read) {
+            (false, _) => Reads::Promptly,
+            (true, false) => Reads::Slowly,
+            (true, true) => Reads::Never,
+        };
+        Birth {
+            start,
+            counted,
+            timed: counted && (reads == Reads::Promptly || settings.slow_share.is_none()),
+            reads,
+            door: self.driver.door_of(index),
+        }
+    }
+
     fn refused(&mut self, mut attempt: Again, at: u64, errno: Errno) {
+        if errno != Errno::EAGAIN {
+            self.peers[usize::from(self.driver.door_of(attempt.index))].doubt();
+        }
         if !outcome::may_retry(errno) || attempt.attempt >= self.driver.settings.retries {
             return self.failed(attempt.start, outcome::connect_error(errno));
         }
@@ -218,7 +250,7 @@ impl<'a> Loop<'a> {
 
     fn hand_over(
         &mut self,
-        start: u64,
+        birth: Birth,
         began: u64,
         handoff: OwnedFd,
         ours: OwnedFd,
@@ -226,27 +258,34 @@ impl<'a> Loop<'a> {
     ) {
         let sent = clock::now();
         if let Err(errno) = pass(&handoff, &self.driver.payload, theirs.as_raw_fd()) {
-            return self.failed(start, outcome::send_error(errno));
+            return self.unsent(birth, errno);
         }
         drop(theirs);
         let handed = clock::now();
-        self.peer.learn(&handoff);
-        let counted = self.worker.phases.counts(start);
+        self.peers[usize::from(birth.door)].learn(&handoff);
         let record = &self.worker.record;
         record.count(count::HANDOFFS, 1);
-        if counted {
+        if birth.timed {
             record.value(CONNECT, sent - began);
             record.value(HANDOFF, handed - sent);
         }
-        let stream = Stream::new(ours, handoff, counted, start, sent, handed);
+        let stream = Stream::new(ours, handoff, birth, sent, handed);
         let id = self.streams.insert(stream);
         self.watch(id);
+    }
+
+    /// A daemon that closes a connection unread refuses, or has just died.
+    fn unsent(&mut self, birth: Birth, errno: Errno) {
+        match outcome::send_error(errno) {
+            outcome::REJECTED if birth.counted => self.doubt(birth.door, outcome::REJECTED),
+            kind => self.failed(birth.start, kind),
+        }
     }
 
     fn watch(&mut self, id: Id) {
         let open = self.streams.len() as u64 + self.untaken;
         let stream = self.streams.get_mut(id).expect("inserted just now");
-        let watched = if self.driver.settings.never_read {
+        let watched = if stream.reads == Reads::Never {
             self.reactor.watch_end(&stream.client, id.token(CLIENT))
         } else {
             self.reactor.watch(&stream.client, id.token(CLIENT))
@@ -278,7 +317,6 @@ impl<'a> Loop<'a> {
         let (id, side) = Id::from_token(event.token);
         match side {
             CONNECTION => self.taken(id, event),
-            _ if self.driver.settings.never_read => self.end(id, outcome::UNREAD),
             _ => self.read(id, event),
         }
     }
@@ -296,7 +334,7 @@ impl<'a> Loop<'a> {
         match event.failed {
             // Closed with the message unread: not taken.
             true => self.worker.record.count(count::UNTAKEN, 1),
-            false if stream.counted => self.worker.record.value(TAKE, now - stream.sent),
+            false if stream.timed => self.worker.record.value(TAKE, now - stream.sent),
             false => {}
         }
     }
@@ -307,15 +345,17 @@ impl<'a> Loop<'a> {
             let Some(stream) = self.streams.get_mut(id) else {
                 return;
             };
-            let received = recv(
-                stream.client.as_raw_fd(),
-                &mut self.buffer,
-                MsgFlags::MSG_DONTWAIT,
-            );
+            let room = match stream.reads {
+                Reads::Promptly => &mut self.buffer[..],
+                Reads::Slowly => &mut self.buffer[..SIP],
+                Reads::Never => return self.end(id, outcome::UNREAD),
+            };
+            let (whole, slow) = (room.len(), stream.reads == Reads::Slowly);
+            let received = recv(stream.client.as_raw_fd(), room, MsgFlags::MSG_DONTWAIT);
             let kind = match received {
                 Ok(0) => Some(self.at_end(id)),
                 // What a closed side has sent lies in the buffer whole: a short read is the last one.
-                Ok(length) if event.closing && !event.failed && length < self.buffer.len() => {
+                Ok(length) if event.closing && !event.failed && length < whole => {
                     self.received(id, length).or_else(|| Some(self.at_end(id)))
                 }
                 Ok(length) => self.received(id, length),
@@ -325,7 +365,7 @@ impl<'a> Loop<'a> {
             };
             match kind {
                 Some(kind) => return self.end(id, kind),
-                None if self.driver.settings.slow_reader.is_some() => return self.rest(id),
+                None if slow => return self.rest(id),
                 None if !event.closing => return,
                 None => {}
             }
@@ -341,14 +381,18 @@ impl<'a> Loop<'a> {
         let piece = stream.read(&self.buffer[..length]);
         stream.last = now;
         let records = piece.map_or(0, |piece| piece.records);
+        let record = &self.worker.record;
         if stream.counted {
-            let record = &self.worker.record;
             record.count(count::BYTES, length as u64);
+            if records > 0 {
+                record.count(count::EVENTS, u64::from(records));
+            }
+        }
+        if stream.timed {
             if first {
                 record.value(FIRST_BYTE, now - stream.handed);
             }
             if records > 0 {
-                record.count(count::EVENTS, u64::from(records));
                 match before {
                     0 => record.value(FIRST_EVENT, now - stream.start),
                     _ => record.value(GAP, now - stream.event),
@@ -378,7 +422,7 @@ impl<'a> Loop<'a> {
             return outcome::INCOMPLETE;
         };
         if stream.bytes == 0 {
-            return DOUBTFUL;
+            return outcome::REJECTED;
         }
         if !stream.complete() {
             return outcome::INCOMPLETE;
@@ -391,7 +435,7 @@ impl<'a> Loop<'a> {
         {
             return crate::sse::Fault::Order.kind();
         }
-        if stream.counted {
+        if stream.timed {
             let took = now - stream.handed;
             self.worker.record.value(STREAM, took);
             if let Some(nominal) = self.driver.nominal_ns {
@@ -421,9 +465,21 @@ impl<'a> Loop<'a> {
         }
         match kind {
             OK => self.worker.record.ok(),
-            DOUBTFUL => self.doubtful.push_back(clock::now()),
+            // A 503 is no doubt.
+            outcome::REJECTED if stream.bytes > 0 => self.worker.record.error(kind),
+            outcome::REJECTED | outcome::INCOMPLETE | outcome::RESET => {
+                self.doubt(stream.door, kind);
+            }
             kind => self.worker.record.error(kind),
         }
+    }
+
+    fn doubt(&mut self, door: u8, otherwise: &'static str) {
+        self.doubtful.push_back(Doubt {
+            ended: clock::now(),
+            pid: self.peers[usize::from(door)].pid(),
+            otherwise,
+        });
     }
 
     /// A slow reader rests after each sip.
@@ -475,35 +531,30 @@ impl<'a> Loop<'a> {
                 .filter_map(|(id, stream)| Some((id, timeouts.passed(stream, now)?))),
         );
         while let Some((id, kind)) = self.ended.pop() {
-            self.end(
-                id,
-                if self.driver.settings.never_read {
-                    outcome::UNREAD
-                } else {
-                    kind
-                },
-            );
+            let reads = self.streams.get_mut(id).map(|stream| stream.reads);
+            let unread = reads == Some(Reads::Never);
+            self.end(id, if unread { outcome::UNREAD } else { kind });
         }
         self.settle(now.saturating_sub(DOUBT_NS));
     }
 
-    /// Tells those streams that ended without a byte before `until` as refused or as lost.
+    /// Tells of those streams that ended before `until` whether their daemon has ended too.
     fn settle(&mut self, until: u64) {
-        if self.doubtful.front().is_none_or(|ended| *ended > until) {
-            return;
-        }
-        let kind = if self.peer.is_gone() {
-            outcome::LOST
-        } else {
-            outcome::REJECTED
-        };
-        while self
-            .doubtful
-            .pop_front_if(|ended| *ended <= until)
-            .is_some()
-        {
+        let mut gone = Obituary::default();
+        while let Some(doubt) = self.doubtful.pop_front_if(|doubt| doubt.ended <= until) {
+            let lost = doubt.pid.is_some_and(|pid| gone.has(pid));
+            if lost {
+                self.mourn(doubt.pid);
+            }
+            let kind = if lost { outcome::LOST } else { doubt.otherwise };
             self.worker.record.error(kind);
         }
+    }
+
+    /// A daemon that has ended is not the one that takes the next handoff.
+    fn mourn(&mut self, pid: Option<i32>) {
+        let own = self.peers.iter_mut().filter(|peer| peer.pid() == pid);
+        own.for_each(Peer::doubt);
     }
 
     /// Counts what is still open when the time is over.
@@ -516,11 +567,10 @@ impl<'a> Loop<'a> {
                     .error(outcome::connect_error(Errno::from_raw(again.errno)));
             }
         }
-        for counted in self.streams.iter().map(|(_, stream)| stream.counted) {
-            match (counted, self.driver.settings.never_read) {
-                (true, true) => self.worker.record.error(outcome::UNREAD),
-                (true, false) => self.worker.record.unfinished(),
-                _ => {}
+        for (_, stream) in self.streams.iter().filter(|(_, stream)| stream.counted) {
+            match stream.reads {
+                Reads::Never => self.worker.record.error(outcome::UNREAD),
+                _ => self.worker.record.unfinished(),
             }
         }
         count_missed(&mut self.worker.pacer, &self.worker.record);
@@ -529,5 +579,3 @@ impl<'a> Loop<'a> {
 
 /// Ended as it should.
 const OK: &str = "ok";
-/// Ended without a byte: what it was shows a moment later.
-const DOUBTFUL: &str = "no answer";

@@ -590,6 +590,40 @@ fn a_result_that_cannot_be_kept_is_shown_all_the_same() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(shown.contains("first_byte"), "{shown}");
     assert!(said.contains("result.json"), "{said}");
+    let (_, rest) = said.split_once("the result is in ").expect("where it is");
+    let rescued = PathBuf::from(rest.split_once(" instead").unwrap().0);
+    assert!(json(&rescued)["operations"]["started"].as_u64().unwrap() > 20);
+    std::fs::remove_file(rescued).unwrap();
+    target.stop();
+}
+
+#[test]
+fn where_neither_result_nor_output_can_be_written_both_are_named_and_the_result_is_kept_elsewhere()
+{
+    let folder = tempfile::tempdir().unwrap();
+    let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(1));
+    let mut program = drive::program(folder.path());
+    program.arg("--socket").arg(target.path());
+    let output = folder.path().join("output.json");
+    program.args(["--connections", "1000", "--ramp-up", "50s", "--output"]);
+    let child = program
+        .arg(&output)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    target.wait_for(25);
+    std::fs::remove_dir_all(folder.path().join("results")).unwrap();
+    std::fs::create_dir(&output).unwrap();
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    for part in ["result.json", "output.json", "drover-result-"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let (_, rest) = said.split_once("the result is in ").unwrap();
+    std::fs::remove_file(rest.split_once(" instead").unwrap().0).unwrap();
     target.stop();
 }
 

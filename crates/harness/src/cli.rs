@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use clap::Args;
 use measure::report::Format;
 use measure::result::RunResult;
-use measure::warning::{Kind, Severity, Verdict};
+use measure::warning::Kind;
 
 use crate::daemon::{Daemon, DaemonError};
 use crate::driver::{Driver, Target};
@@ -19,6 +19,10 @@ use crate::run::{Settings, Subject, run};
 use crate::signals::Signals;
 use crate::store::{self, Folder};
 use crate::{host, manifest};
+
+mod exit;
+
+use exit::exit_code;
 
 /// Descriptors that a process has open beside those of its load.
 const OWN_DESCRIPTORS: u64 = 100;
@@ -38,6 +42,12 @@ pub struct Common {
     /// Change a field of the plan, such as timeline.measure=10s or groups.0.rate=500
     #[arg(long, value_name = "PATH=VALUE", requires = "plan")]
     pub set: Vec<String>,
+    /// Daemons that are started side by side and share the load, in place of the plan's number
+    #[arg(long, value_name = "N")]
+    pub instances: Option<u64>,
+    /// What the run must meet beside what the plan says, such as "first_byte.p99 <= 50ms" (exit code 4 if missed)
+    #[arg(long, value_name = "TEXT")]
+    pub threshold: Vec<String>,
     /// Print the plan as TOML and end
     #[arg(long)]
     pub print_plan: bool,
@@ -163,11 +173,14 @@ async fn carry_out<D: Driver>(
     seed: fn(&[RunResult]) -> serde_json::Value,
 ) -> Result<ExitCode, Failure> {
     let Job {
-        plan,
+        mut plan,
         target,
         common,
     } = job;
+    plan.instances = common.instances.unwrap_or(plan.instances);
+    plan.thresholds.extend(common.threshold.iter().cloned());
     plan.validate()?;
+    let thresholds = plan.thresholds(D::SERIES)?;
     D::validate(&plan)?;
     if common.print_plan {
         print(&toml::to_string(&plan).map_err(|error| Failure::Run(error.into()))?);
@@ -183,10 +196,17 @@ async fn carry_out<D: Driver>(
         .map_err(Failure::Run)?;
     let subject = subject::<D>(&plan, target, &common)?;
     let (results, failure) = repeat::<D>(&plan, &subject, &settings, &common, &mut signals).await;
-    if !results.is_empty() {
-        report(&results, &common, seed).map_err(Failure::Run)?;
+    let shown = match results.is_empty() {
+        true => Ok(()),
+        false => report(&results, &common, seed).map_err(Failure::Run),
+    };
+    // Both may have failed, of a full disk.
+    if let (Err(error), Some(failure)) = (&shown, &failure) {
+        let both = format!("{failure}\nerror: {error}");
+        return Err(Failure::Run(anyhow::Error::msg(both)));
     }
-    failure.map_or_else(|| Ok(exit_code::<D>(&results)), Err)
+    shown?;
+    failure.map_or_else(|| Ok(exit_code::<D>(&results, &thresholds)), Err)
 }
 
 /// Shows the results, and writes `--output`.
@@ -230,7 +250,12 @@ async fn repeat<D: Driver>(
         };
         let kinds = |kind| result.warnings.iter().any(|warning| warning.kind == kind);
         let interrupted = kinds(Kind::Interrupted);
-        let written = folder.write_result(&result);
+        let written = folder
+            .write_result(&result)
+            .map_err(|error| match store::rescue(&result) {
+                Ok(path) => error.context(format!("the result is in {} instead", path.display())),
+                Err(_) => error.context("the report is all that is left of the result"),
+            });
         results.push(result);
         match written {
             Ok(path) => remark(common, &format!("Result: {}", path.display())),
@@ -301,7 +326,14 @@ fn size<D: Driver>(plan: &Plan<D::Config>, common: &Common) -> Result<Settings, 
     }
     let need = D::descriptors(plan);
     if plan.daemon.is_some() {
-        limits::require_nofile("the daemon", need + OWN_DESCRIPTORS).map_err(too_few)?;
+        let each = need.div_ceil(plan.instances) + OWN_DESCRIPTORS;
+        limits::require_nofile("the daemon", each).map_err(|error| {
+            let enough = need.div_ceil(limit.saturating_sub(OWN_DESCRIPTORS).max(1));
+            let text = format!(
+                "{error}\n  --instances {enough}    # or let several daemons share the load"
+            );
+            Failure::Call(anyhow::Error::msg(text))
+        })?;
     }
     let processes = match common.processes {
         ProcessCount::Exactly(processes) => processes,
@@ -337,32 +369,6 @@ fn size<D: Driver>(plan: &Plan<D::Config>, common: &Common) -> Result<Settings, 
 
 fn too_few(error: TooFewFiles) -> Failure {
     Failure::Call(error.into())
-}
-
-/// 0 fine, 1 a run failed, 3 the results are suspect.
-fn exit_code<D: Driver>(results: &[RunResult]) -> ExitCode {
-    let failed = |result: &RunResult| {
-        result
-            .errors
-            .keys()
-            .any(|kind| !D::ASKED_FOR.contains(&kind.as_str()))
-            || result
-                .warnings
-                .iter()
-                .any(|warning| matches!(warning.kind, Kind::DaemonDied | Kind::WorkersFailed))
-    };
-    let doubted = |result: &RunResult| {
-        result.verdict != Verdict::Valid
-            && result
-                .warnings
-                .iter()
-                .any(|warning| warning.severity > Severity::Note)
-    };
-    match (results.iter().any(failed), results.iter().any(doubted)) {
-        (true, _) => ExitCode::from(1),
-        (false, true) => ExitCode::from(3),
-        (false, false) => ExitCode::SUCCESS,
-    }
 }
 
 #[expect(clippy::print_stdout, reason = "data of the command line")]

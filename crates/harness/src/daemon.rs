@@ -1,5 +1,6 @@
 //! The subject of a run as a process: built, started, known to be ready, watched, and gone afterwards.
 
+use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -23,7 +24,9 @@ pub use prepare::Prepared;
 
 use group::Group;
 use guard::Guard;
-use log::Log;
+use launch::Recipe;
+use log::{Log, Search};
+use nix::sys::signal::Signal;
 
 /// What SIGKILL takes at most, before a process must hang in the kernel.
 const KILL_LIMIT: Duration = Duration::from_secs(5);
@@ -47,6 +50,9 @@ pub struct Daemon {
     guard: Option<Guard>,
     trimmer: JoinHandle<()>,
     log: Log,
+    /// Bytes of the log that starts before this one have written.
+    logged_before: u64,
+    recipe: Recipe,
     _scratch: tempfile::TempDir,
 }
 
@@ -154,6 +160,56 @@ impl Daemon {
     /// Completes when its first process ends by itself. May be dropped and called again.
     pub async fn exited(&self) -> String {
         self.group.exited().await
+    }
+
+    /// Sends a signal to all of its processes, and nothing else. A stopped process takes SIGTERM only once it continues.
+    pub fn signal(&self, signal: Signal) {
+        self.group.send(signal);
+    }
+
+    /// How long its manifest gives it to end after a signal that asks.
+    #[must_use]
+    pub fn grace(&self) -> Duration {
+        self.stop.grace
+    }
+
+    /// Whether all of its processes have ended.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.group.exit().is_some() && self.group.living() == 0
+    }
+
+    /// Starts it again after its end, with the same socket path, ports, environment and log, as a new process group.
+    /// Whether and when it is ready is for [`Daemon::readiness`] to say.
+    ///
+    /// # Errors
+    /// What the system refuses.
+    pub fn start_again(&mut self) -> Result<(), DaemonError> {
+        let log = self
+            .log
+            .reopen()
+            .map_err(DaemonError::io(&self.name, "opening its log again"))?;
+        self.logged_before = self.log.length();
+        let (group, guard) = self.recipe.start(log)?;
+        // The old guard goes first: it would take the new processes' directory with it.
+        self.guard = guard;
+        self.group = group;
+        Ok(())
+    }
+
+    /// Completes with whether it took connections within the time that its manifest gives; borrows nothing. What
+    /// earlier starts wrote shows nothing.
+    pub fn readiness(&self) -> impl Future<Output = bool> + Send + 'static {
+        let (probe, limit) = (self.recipe.probe.clone(), self.recipe.limit);
+        let mut search = Search::after(&self.log, self.logged_before);
+        async move { ready::again(&probe, &mut search, limit).await }
+    }
+
+    /// Asks it to end, as [`Daemon::stop`] does, and does not wait.
+    pub fn ask_to_end(&self) {
+        if self.group.exit().is_none() {
+            self.group.signal(self.stop.signal);
+        }
     }
 
     /// Ends it: the manifest's signal to the whole group, the grace time, SIGKILL, and a check that nothing is left.

@@ -16,11 +16,22 @@ use crate::pacer::Pacer;
 use crate::plan::{Invalid, Plan};
 use crate::recorder::Recorder;
 
-/// Where a daemon can be reached.
+/// Where a daemon can be reached, or several that share the load: operation k goes to the one at place k modulo their
+/// number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
-    /// Its Unix socket.
-    pub socket: PathBuf,
+    /// The Unix socket of each, at least one.
+    pub sockets: Vec<PathBuf>,
+}
+
+impl Target {
+    /// One daemon with a Unix socket.
+    #[must_use]
+    pub fn at(socket: PathBuf) -> Self {
+        Self {
+            sockets: vec![socket],
+        }
+    }
 }
 
 /// Speaks one protocol. Knows nothing of time, processes, files and reports.
@@ -39,6 +50,8 @@ pub trait Driver: Sized + Send + Sync + 'static {
     const ACTIVE_METRIC: &'static str;
     /// Failures that a plan asks for: they are counted as such and fail no run.
     const ASKED_FOR: &'static [&'static str];
+    /// Failures that a plan asks for with a fault: those of its seconds fail no run.
+    const OF_A_FAULT: &'static [&'static str];
     /// The driver's own settings.
     type Config: std::fmt::Debug
         + Clone

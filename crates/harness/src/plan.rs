@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use measure::threshold::Threshold;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -142,6 +143,8 @@ impl Invalid {
 const LONGEST: Duration = Duration::from_secs(3600);
 /// Highest rate that makes sense on one machine.
 const HIGHEST_RATE: f64 = 10_000_000.0;
+/// Most daemons side by side: more than any machine has processors for.
+const MOST_INSTANCES: u64 = 256;
 /// Most workers of one group.
 const MOST_WORKERS: u64 = 10_000_000;
 
@@ -203,7 +206,26 @@ impl<D> Plan<D> {
         self.groups
             .iter()
             .enumerate()
-            .try_for_each(|(place, group)| group.validate(&format!("groups[{place}]")))
+            .try_for_each(|(place, group)| group.validate(&format!("groups[{place}]")))?;
+        if !(1..=MOST_INSTANCES).contains(&self.instances) {
+            let problem = format!("{} is not between 1 and {MOST_INSTANCES}", self.instances);
+            return Err(Invalid::new("instances (--instances)", problem));
+        }
+        fault::validate(&self.faults, self.planned())
+    }
+
+    /// The thresholds, read; `series` are those of the driver.
+    ///
+    /// # Errors
+    /// The first that can't be read, with the figures that there are.
+    pub fn thresholds(&self, series: &[&str]) -> Result<Vec<Threshold>, Invalid> {
+        let read = |(place, text): (usize, &String)| {
+            Threshold::parse(text, series).map_err(|malformed| {
+                let field = format!("thresholds[{place}] (--threshold)");
+                Invalid::new(field, malformed.to_string())
+            })
+        };
+        self.thresholds.iter().enumerate().map(read).collect()
     }
 
     /// Seconds planned, without the drain phase.

@@ -7,14 +7,17 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use measure::machine::Machine;
 use measure::result::{RunResult, SCHEMA, SeriesResult, owned};
-use measure::warning::verdict;
+use measure::warning::{Warning, verdict};
 
+mod faults;
 mod judge;
 mod load;
+mod pages;
 mod site;
 mod watch;
 
-use judge::{audit, doubts, operations};
+use faults::Faults;
+use judge::{audit, doubts, measured_s, operations};
 use load::{Load, View};
 use site::Site;
 use watch::Watch;
@@ -77,6 +80,7 @@ pub async fn run<D: Driver>(
     signals: &mut Signals,
 ) -> anyhow::Result<RunResult> {
     let stored = serde_json::to_value(plan)?;
+    let thresholds = plan.thresholds(D::SERIES)?;
     let machine = host::machine();
     let progress = Progress::new(plan.planned(), settings.quiet);
     let exporter = settings.metrics_addr.map(exporter).transpose()?;
@@ -86,9 +90,8 @@ pub async fn run<D: Driver>(
     driver.check().context(
         "the check before the run failed: a measurement of a wrong answer is worth nothing",
     )?;
-    let before = site.scrape().await;
 
-    let mut watch = Watch::new::<D>(&site, driver.daemon_pid(), before.as_ref(), folder)?;
+    let mut watch = Watch::open::<D>(&site, driver.daemon_pid(), folder).await?;
     let mut load = Load::start(&driver, plan, &site.target, settings).await?;
     let began_unix = clock::unix_ns();
     let steal = host::Steal::start();
@@ -99,13 +102,20 @@ pub async fn run<D: Driver>(
         total: resident(D::SERIES),
         seconds: Vec::new(),
     };
+    let mut faults = Faults::new(&plan.faults, load.phases.origin);
     let ending = load
-        .follow(&mut view, &mut site, &mut watch, signals, plan.planned())
+        .follow(
+            &mut view,
+            &mut site,
+            &mut watch,
+            &mut faults,
+            signals,
+            plan.planned(),
+        )
         .await;
     let wall_s = clock::now().saturating_sub(load.phases.origin) as f64 / 1e9;
     let steal_pct = steal.pct();
-    watch.sample(&mut site).await;
-    let after = site.scrape().await;
+    watch.finish(&site).await;
     view.progress.finish();
 
     let mut warnings = ending.warnings;
@@ -118,9 +128,16 @@ pub async fn run<D: Driver>(
         steal_pct,
         wall_s,
     ));
-    warnings.extend(audit::<D>(before.as_ref(), after.as_ref(), &view.total));
+    warnings.extend(audit::<D>(&watch.ledger, &view.total));
+    warnings.extend(
+        watch
+            .lost_rows
+            .as_ref()
+            .map(|error| Warning::rows_lost(&error.to_string())),
+    );
     warnings.sort_by_key(|warning| std::cmp::Reverse(warning.severity));
-    let result = RunResult {
+    let (usage, resources) = watch.summary(load.phases.origin);
+    let mut result = RunResult {
         schema: SCHEMA,
         run_id: format!("{began_unix:x}-{:x}", std::process::id()),
         driver: D::NAME.to_owned(),
@@ -148,11 +165,16 @@ pub async fn run<D: Driver>(
             .collect(),
         lag: SeriesResult::of("lag", &view.total.lag),
         seconds: view.seconds,
-        usage: watch.summary(),
-        resources: Vec::new(),
+        usage,
+        resources,
         thresholds: Vec::new(),
-        faults: Vec::new(),
+        faults: faults.done,
     };
+    let measured_s = measured_s(plan.timeline, wall_s);
+    result.thresholds = thresholds
+        .iter()
+        .map(|threshold| threshold.judge(&result, measured_s))
+        .collect();
     site.close(folder).await;
     Ok(result)
 }

@@ -83,6 +83,16 @@ impl Folder {
     }
 }
 
+/// Keeps a result that has no place in its folder, below the system's directory for temporary files; returns where.
+///
+/// # Errors
+/// What the file system answers there too.
+pub fn rescue(result: &RunResult) -> anyhow::Result<PathBuf> {
+    let path = std::env::temp_dir().join(format!("drover-result-{}.json", result.run_id));
+    write_whole(&path, serde_json::to_string(result)?.as_bytes())?;
+    Ok(path)
+}
+
 /// Writes a file so that it is there whole or not at all: to a temporary name beside it, synced, then renamed.
 ///
 /// # Errors

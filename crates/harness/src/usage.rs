@@ -6,10 +6,12 @@ use measure::usage::Sample;
 
 use crate::clock;
 
+mod backlog;
 mod csv;
 mod process;
 pub(crate) mod stat;
 
+pub use backlog::Backlog;
 pub use csv::{csv_header, csv_row};
 
 use process::Process;
@@ -20,7 +22,7 @@ const PSS_TOO_DEAR_NS: u64 = 20_000_000;
 /// What is dear is read in one sample of so many.
 const SELDOM: u64 = 10;
 
-/// Samples a process and everything that descends from it, so that a pre-forking server counts once and whole.
+/// Samples processes and everything that descends from them, so that a pre-forking server counts once and whole.
 ///
 /// A process once seen is followed until it ends, even when its parent ends first. The CPU time of processes that have
 /// ended is the greater of two accounts: what their parents took over when they waited for them, and what was last seen
@@ -34,7 +36,8 @@ const SELDOM: u64 = 10;
 /// to 20 ms, and never again after that.
 #[derive(Debug)]
 pub struct Sampler {
-    root: i32,
+    /// Processes that are not followed yet.
+    roots: Vec<i32>,
     exclude: Vec<i32>,
     living: BTreeMap<i32, Process>,
     ended: Ended,
@@ -73,10 +76,16 @@ impl Sampler {
     /// Follows the tree below `root`, which counts, but leaves out the processes in `exclude` and what is below them.
     #[must_use]
     pub fn new(root: u32, exclude: &[u32]) -> Self {
-        let pid = |pid: u32| i32::try_from(pid).unwrap_or(0);
+        Self::of(&[root], exclude)
+    }
+
+    /// Follows the trees below several processes as one.
+    #[must_use]
+    pub fn of(roots: &[u32], exclude: &[u32]) -> Self {
+        let pids = |pids: &[u32]| pids.iter().copied().map(number).collect();
         Self {
-            root: pid(root),
-            exclude: exclude.iter().copied().map(pid).collect(),
+            roots: pids(roots),
+            exclude: pids(exclude),
             living: BTreeMap::new(),
             ended: Ended::default(),
             before: None,
@@ -84,6 +93,16 @@ impl Sampler {
             scan_always: false,
             taken: 0,
         }
+    }
+
+    /// Follows one more process from the next sample on: a server that was started again.
+    pub fn follow_also(&mut self, root: u32) {
+        self.roots.push(number(root));
+    }
+
+    /// Leaves out processes that will be started by one that is followed.
+    pub fn leave_out(&mut self, pids: &[u32]) {
+        self.exclude.extend(pids.iter().copied().map(number));
     }
 
     /// One look at the tree. `now_ns` is [`clock::now`]: CPU per cent is over the time since the sample before, and 0
@@ -116,8 +135,8 @@ impl Sampler {
         for process in ended.iter().filter_map(|pid| self.living.remove(pid)) {
             self.ended.add(&process);
         }
-        if self.taken == 0 {
-            self.admit(self.root);
+        for root in std::mem::take(&mut self.roots) {
+            self.admit(root);
         }
         let mut unvisited: Vec<i32> = self.living.keys().copied().collect();
         let mut scanned = None;
@@ -191,6 +210,11 @@ impl Sampler {
         self.pss_rhythm = Rhythm::after(clock::now() - began);
         sum
     }
+}
+
+/// A process id as the kernel has it; 0, which is nobody's, for what can't be one.
+fn number(pid: u32) -> i32 {
+    i32::try_from(pid).unwrap_or(0)
 }
 
 impl Rhythm {

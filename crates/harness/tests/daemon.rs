@@ -184,6 +184,48 @@ async fn every_kind_of_probe_says_what_it_waited_for() {
     }
 }
 
+/// Says its number of starts, its group and its port, and lives on with a child.
+const COUNTED: &str = "run = ['sh', '-c', 'echo >>{scratch}/starts; sleep 1000 & echo start $(wc -l <{scratch}/starts) port {port}; echo $! >>{scratch}/pids; echo $$ >>{scratch}/pids; wait']\nready = { line = 'start', timeout = '60s' }";
+
+#[tokio::test]
+async fn a_daemon_started_again_keeps_its_ports_its_directory_and_its_log() {
+    let project = Project::with("counted", COUNTED);
+    let mut daemon = project.start("counted").await.unwrap();
+    let scratch = daemon.log_path().parent().unwrap().to_owned();
+    let first = wait_for_pids(&scratch.join("pids"), 2);
+    let (port, pid) = (daemon.endpoint().port.unwrap(), daemon.pid());
+    assert!(!daemon.is_over());
+    daemon.signal(Signal::SIGKILL);
+    wait_until("it is over, with its child", || daemon.is_over());
+    assert!(!first.iter().any(|pid| is_alive(*pid)));
+    daemon.start_again().unwrap();
+    assert!(daemon.readiness().await, "its new line, not the old one");
+    assert_ne!(daemon.pid(), pid);
+    let second = wait_for_pids(&scratch.join("pids"), 4);
+    wait_until("both starts stand in the log", || {
+        daemon.last_lines(9) == format!("start 1 port {port}\nstart 2 port {port}")
+    });
+    assert_eq!(daemon.own_pids().len(), 2, "the process and its guard");
+    drop(daemon);
+    wait_until("nothing of it is left", || {
+        !second.iter().any(|pid| is_alive(*pid)) && !scratch.exists()
+    });
+}
+
+#[tokio::test]
+async fn a_daemon_that_does_not_come_back_is_not_ready_by_what_it_said_before() {
+    let manifest = "run = ['sh', '-c', '[ -e {scratch}/again ] || echo ready; touch {scratch}/again; exec sleep 1000']\nready = { line = 'ready', timeout = '1s' }";
+    let project = Project::with("once", manifest);
+    let mut daemon = project.start("once").await.unwrap();
+    wait_until("it has left its mark", || {
+        daemon.log_path().with_file_name("again").exists()
+    });
+    daemon.signal(Signal::SIGKILL);
+    wait_until("it is over", || daemon.is_over());
+    daemon.start_again().unwrap();
+    assert!(!daemon.readiness().await);
+}
+
 #[tokio::test]
 async fn a_daemon_that_obeys_is_terminated_and_says_goodbye() {
     let project = Project::with(

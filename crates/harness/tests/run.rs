@@ -37,6 +37,7 @@ impl Driver for Toy {
     const AUDIT: &'static [(&'static str, &'static str)] = &[];
     const ACTIVE_METRIC: &'static str = "none";
     const ASKED_FOR: &'static [&'static str] = &[];
+    const OF_A_FAULT: &'static [&'static str] = &[];
     type Config = Behaviour;
 
     fn validate(_: &Plan<Behaviour>) -> Result<(), Invalid> {
@@ -114,9 +115,7 @@ fn play(behaviour: Behaviour) -> anyhow::Result<(RunResult, tempfile::TempDir)> 
         metrics_addr: None,
         quiet: true,
     };
-    let subject = Subject::External(Target {
-        socket: PathBuf::from("/nowhere"),
-    });
+    let subject = Subject::External(Target::at(PathBuf::from("/nowhere")));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;

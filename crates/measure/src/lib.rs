@@ -6,8 +6,10 @@
 pub mod machine;
 pub mod report;
 pub mod result;
+mod slopes;
 pub mod suite;
 pub mod tally;
+pub mod threshold;
 pub mod units;
 pub mod usage;
 pub mod warning;

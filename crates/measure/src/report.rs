@@ -8,6 +8,7 @@ use crate::tally::DecodeError;
 
 mod cost;
 pub mod csv;
+mod demands;
 pub mod hlog;
 pub mod json;
 pub mod markdown;

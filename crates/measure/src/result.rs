@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
+pub use crate::slopes::Slopes;
 use crate::tally::{Counts, DecodeError, Distribution};
 use crate::usage::UsageSummary;
 use crate::warning::{Verdict, Warning};
@@ -299,6 +300,24 @@ impl RunResult {
     #[must_use]
     pub fn count(&self, name: &str) -> u64 {
         self.counts.get(name).copied().unwrap_or(0)
+    }
+
+    /// Most operations open at once as the daemon saw it, where it says so: the greatest value of its gauge of that name.
+    /// Of several daemons side by side the sum of the peaks of each, an upper bound.
+    #[must_use]
+    pub fn peak_of_daemon(&self) -> Option<f64> {
+        let gauges = &self.usage.daemon.as_ref()?.gauges_peak;
+        let peaks = |name: &&String| name.contains("peak") && name.ends_with("streams");
+        gauges.get(gauges.keys().find(peaks)?).copied()
+    }
+
+    /// How long faults kept the daemon from taking connections, in nanoseconds: the sum of all. `None` where there were
+    /// none, or where it did not come back.
+    #[must_use]
+    pub fn down_ns(&self) -> Option<f64> {
+        let down = |fault: &FaultResult| Some((fault.back_s? - fault.at_s) * 1e9);
+        let downs: Vec<f64> = self.faults.iter().map(down).collect::<Option<_>>()?;
+        (!downs.is_empty()).then(|| downs.iter().sum())
     }
 
     /// The share of started operations that ended as they should, in percent; `None` where none was started.

@@ -62,6 +62,9 @@ pub struct UsageSummary {
     pub involuntary_switches: u64,
     /// Most processes seen at once.
     pub processes_peak: u64,
+    /// Most connections that waited in the accept queues of the process tree's listeners; absent where nobody looked.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub backlog_peak: Option<u64>,
     /// Largest value of each gauge or counter that the process published, by metric name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub gauges_peak: BTreeMap<String, f64>,
@@ -103,6 +106,7 @@ impl UsageSummary {
                 .involuntary_switches
                 .saturating_sub(first.involuntary_switches),
             processes_peak: peak(|sample| sample.processes),
+            backlog_peak: None,
             gauges_peak: BTreeMap::new(),
         }
     }

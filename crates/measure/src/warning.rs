@@ -32,6 +32,8 @@ pub enum Kind {
     CountsDisagree,
     /// The run was interrupted.
     Interrupted,
+    /// A file that lies beside the result lacks what could not be written.
+    RowsLost,
 }
 
 /// How much a warning takes from a result.
@@ -253,6 +255,18 @@ impl Warning {
             Severity::Suspect,
             message,
             "does another client use the daemon? else one of the two is wrong",
+        )
+    }
+
+    /// Rows of `resources.csv` could not be written.
+    #[must_use]
+    pub fn rows_lost(why: &str) -> Self {
+        let message = format!("resources.csv lacks rows that could not be written: {why}");
+        Self::new(
+            Kind::RowsLost,
+            Severity::Note,
+            message,
+            "the result itself has them all, under `resources`",
         )
     }
 

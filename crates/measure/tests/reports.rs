@@ -81,6 +81,7 @@ fn the_terminal_shows_the_verdict_first_and_everything_in_plain_text() {
       processes, peak                             1                  1
       threads, peak                               3                  3
       open files, peak                           97                 97
+      accept queue, peak                          –                  –
       switches, own + forced             5,210 + 31         5,210 + 31
 
     warnings
@@ -160,6 +161,7 @@ fn markdown_says_the_same_in_tables() {
     | processes, peak | 1 | 1 |
     | threads, peak | 3 | 3 |
     | open files, peak | 97 | 97 |
+    | accept queue, peak | – | – |
     | switches, own + forced | 5,210 + 31 | 5,210 + 31 |
 
     ### warnings

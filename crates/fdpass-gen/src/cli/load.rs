@@ -118,7 +118,7 @@ impl Load {
             abort_after: self.abort_after,
             slow_reader: self.slow_reader,
             never_read: self.never_read,
-            verbose: false,
+            ..Settings::default()
         };
         Ok(Plan {
             seed: self.seed,

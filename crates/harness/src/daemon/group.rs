@@ -104,10 +104,15 @@ impl Group {
 
     /// A stopped process gets the signal only once it continues.
     pub(super) fn signal(&self, signal: Signal) {
+        self.send(signal);
+        self.send(Signal::SIGCONT);
+    }
+
+    /// The signal alone.
+    pub(super) fn send(&self, signal: Signal) {
         if self.reaped.is_none() {
             // A group that is gone has what is wanted.
             let _ = killpg(self.id, signal);
-            let _ = killpg(self.id, Signal::SIGCONT);
         }
     }
 

@@ -1,6 +1,7 @@
 //! One start of a prepared daemon: fresh ports, a fresh socket path and a fresh directory, then waiting until it is ready.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -49,6 +50,41 @@ struct Run<'a> {
     ports: Vec<u16>,
 }
 
+/// How one daemon is started, every name in it filled in: the second time as the first.
+#[derive(Debug)]
+pub(super) struct Recipe {
+    name: String,
+    words: Vec<String>,
+    directory: PathBuf,
+    environment: Vec<(OsString, OsString)>,
+    pub(super) probe: Probe,
+    pub(super) limit: Duration,
+    /// What the guard removes when this program dies.
+    removes: Option<PathBuf>,
+}
+
+impl Recipe {
+    /// Starts the process, its output into `log`.
+    pub(super) fn start(&self, log: File) -> Result<(Group, Option<Guard>), DaemonError> {
+        let io = |doing: &'static str| DaemonError::io(&self.name, doing);
+        let mut command = tool::command(&self.words, &self.directory);
+        command.env_clear().envs(self.environment.iter().cloned());
+        command
+            .stdout(log.try_clone().map_err(io("sharing its log"))?)
+            .stderr(log);
+        let doing = format!("starting `{}`", self.shown());
+        let group = Group::start(&mut command).map_err(DaemonError::io(&self.name, doing))?;
+        // Without a shell there is no guard; the kernel still kills the first process.
+        let removes = self.removes.as_deref().unwrap_or(Path::new(""));
+        let guard = Guard::over(group.id(), removes).ok();
+        Ok((group, guard))
+    }
+
+    fn shown(&self) -> String {
+        tool::shown(&self.words)
+    }
+}
+
 impl Prepared {
     /// Starts the daemon and returns once it is ready. `extra_env` comes after the manifest's environment and wins.
     ///
@@ -74,50 +110,42 @@ impl Prepared {
             scratch: scratch.path(),
             ports,
         };
-        let probe = run.probe();
+        let recipe = Recipe {
+            name: self.name.clone(),
+            words: self
+                .manifest
+                .run
+                .iter()
+                .map(|word| run.expand(word))
+                .collect(),
+            directory: self.directory(),
+            environment: run.environment(extra_env),
+            probe: run.probe(),
+            limit: options.ready_timeout.unwrap_or(self.manifest.ready.timeout),
+            removes: (!options.keep_scratch).then(|| scratch.path().to_owned()),
+        };
         let endpoint = run.endpoint();
-        let words: Vec<String> = self
-            .manifest
-            .run
-            .iter()
-            .map(|word| run.expand(word))
-            .collect();
 
         let (log, file) =
             Log::create(scratch.path().join("daemon.log")).map_err(io("making its log"))?;
-        let mut command = tool::command(&words, &self.directory());
-        command.env_clear().envs(run.environment(extra_env));
-        command
-            .stdout(file.try_clone().map_err(io("sharing its log"))?)
-            .stderr(file);
-        let group = Group::start(&mut command).map_err(DaemonError::io(
-            &self.name,
-            format!("starting `{}`", tool::shown(&words)),
-        ))?;
+        let (group, guard) = recipe.start(file)?;
         let daemon = Daemon {
             name: self.name.clone(),
             version: self.version.clone(),
             endpoint,
             stop: self.manifest.stop,
-            // Without a shell there is no guard; the kernel still kills the first process.
-            guard: Guard::over(
-                group.id(),
-                if options.keep_scratch {
-                    Path::new("")
-                } else {
-                    scratch.path()
-                },
-            )
-            .ok(),
+            guard,
             group,
             trimmer: tokio::spawn(log.clone().keep_below(options.log_limit)),
             log,
+            logged_before: 0,
+            recipe,
             _scratch: scratch,
         };
-        let limit = options.ready_timeout.unwrap_or(self.manifest.ready.timeout);
-        match ready::wait(&daemon.group, &probe, &daemon.log, limit).await {
+        let Recipe { probe, limit, .. } = &daemon.recipe;
+        match ready::wait(&daemon.group, probe, &daemon.log, *limit).await {
             Ok(()) => Ok(daemon),
-            Err(failure) => Err(self.explain(failure, &daemon, limit, tool::shown(&words))),
+            Err(failure) => Err(self.explain(failure, &daemon, *limit, daemon.recipe.shown())),
         }
     }
 

@@ -38,6 +38,16 @@ impl Log {
         &self.path
     }
 
+    /// Bytes in it.
+    pub(super) fn length(&self) -> u64 {
+        std::fs::metadata(&self.path).map_or(0, |file| file.len())
+    }
+
+    /// The file for another writer, who goes on at its end.
+    pub(super) fn reopen(&self) -> io::Result<File> {
+        OpenOptions::new().append(true).open(&self.path)
+    }
+
     /// The last lines that are not empty, joined; nothing when the file cannot be read.
     pub(super) fn last_lines(&self, lines: usize) -> String {
         let tail = self.tail(TAIL).unwrap_or_default();
@@ -105,6 +115,14 @@ impl Search {
             path: log.path.clone(),
             offset: 0,
             carried: Vec::new(),
+        }
+    }
+
+    /// For what is written after the first `offset` bytes.
+    pub(super) fn after(log: &Log, offset: u64) -> Self {
+        Self {
+            offset,
+            ..Self::new(log)
         }
     }
 

@@ -27,6 +27,16 @@ pub(super) enum Failure {
     Late(String),
 }
 
+/// Waits without a look at the process, as somebody who is not its parent does. What its log held before is not read.
+pub(super) async fn again(probe: &Probe, search: &mut Search, limit: Duration) -> bool {
+    let asked = async {
+        while ask(probe, search).await.is_err() {
+            tokio::time::sleep(FIRST_PAUSE).await;
+        }
+    };
+    tokio::time::timeout(limit, asked).await.is_ok()
+}
+
 /// Asks first whether the process is still there, then its probe; again and again.
 pub(super) async fn wait(
     group: &Group,

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::Invalid;
 use crate::duration;
 
-/// A signal to the daemon, and what follows it.
+/// A signal to all processes of the daemon, and what follows it. Of several instances each gets it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
@@ -30,4 +31,39 @@ pub enum Signal {
     Term,
     /// Holds it up until `CONT`.
     Stop,
+}
+
+impl Fault {
+    /// What is done, for people.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let after = duration::format(self.back_after);
+        match self.signal {
+            Signal::Kill => format!("SIGKILL, started again after {after}"),
+            Signal::Term => format!("SIGTERM, started again after {after}"),
+            Signal::Stop => format!("SIGSTOP for {after}"),
+        }
+    }
+}
+
+/// Checks that each fault falls into the load, and begins when the one before is over.
+pub(super) fn validate(faults: &[Fault], planned: Duration) -> Result<(), Invalid> {
+    let mut free = Duration::ZERO;
+    for (place, fault) in faults.iter().enumerate() {
+        let invalid = |problem: String| Err(Invalid::new(format!("faults[{place}].at"), problem));
+        if fault.at >= planned {
+            return invalid(format!(
+                "is not within the {} of warm-up and measure: put it earlier",
+                duration::format(planned)
+            ));
+        }
+        if fault.at < free {
+            return invalid(
+                "comes before the fault above it is over: keep them in order, each `back_after` apart"
+                    .to_owned(),
+            );
+        }
+        free = fault.at + fault.back_after;
+    }
+    Ok(())
 }

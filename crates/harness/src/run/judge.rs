@@ -5,9 +5,10 @@ use measure::result::Operations;
 use measure::tally::Tally;
 use measure::warning::Warning;
 
-use super::Gauges;
 use super::load::{Load, View};
+use super::pages::Ledger;
 use crate::driver::Driver;
+use crate::plan::Timeline;
 use crate::recorder::{MISSED, OK, STARTED, UNFINISHED};
 
 pub(super) fn operations(view: &View) -> Operations {
@@ -58,19 +59,24 @@ pub(super) fn doubts<D: Driver>(
     found.into_iter().flatten().collect()
 }
 
-/// Holds our counts against the daemon's own.
-pub(super) fn audit<D: Driver>(
-    before: Option<&Gauges>,
-    after: Option<&Gauges>,
-    total: &Tally,
-) -> Vec<Warning> {
-    let (Some(before), Some(after)) = (before, after) else {
-        return Vec::new();
-    };
+/// Holds our counts against the daemons' own. Where daemons were started again, what each did after its last page is
+/// lost: they may then have counted less than the driver, and still never more.
+pub(super) fn audit<D: Driver>(ledger: &Ledger, total: &Tally) -> Vec<Warning> {
     let differs = |(metric, name): &(&str, &str)| {
-        let daemon = (after.get(*metric)? - before.get(*metric).unwrap_or(&0.0)) as u64;
+        let daemon = ledger.counted(metric)? as u64;
         let driver = total.counted(name);
-        (driver != daemon).then(|| Warning::counts_disagree(name, driver, daemon))
+        let agrees = if ledger.is_whole() {
+            driver == daemon
+        } else {
+            driver >= daemon
+        };
+        (!agrees).then(|| Warning::counts_disagree(name, driver, daemon))
     };
     D::AUDIT.iter().filter_map(differs).collect()
+}
+
+/// How long operations were started that count, seconds: less than planned where the run ended earlier.
+pub(super) fn measured_s(timeline: Timeline, wall_s: f64) -> f64 {
+    let ran = (wall_s - timeline.warmup.as_secs_f64()).max(0.0);
+    ran.min(timeline.measure.as_secs_f64())
 }

@@ -7,8 +7,10 @@ use measure::result::Second;
 use measure::tally::Tally;
 use measure::warning::Warning;
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::MissedTickBehavior;
 
 use super::Settings;
+use super::faults::Faults;
 use super::site::Site;
 use super::watch::Watch;
 use crate::clock;
@@ -101,22 +103,26 @@ impl Load {
         view: &mut View,
         site: &mut Site,
         watch: &mut Watch,
+        faults: &mut Faults,
         signals: &mut Signals,
         planned: Duration,
     ) -> Ending {
         let mut ending = Ending::default();
         let mut every_second = tokio::time::interval(Duration::from_secs(1));
+        every_second.set_missed_tick_behavior(MissedTickBehavior::Skip);
         while !self.collector.over() {
             tokio::select! {
                 Some(interval) = self.intervals.recv() => self.take(interval, view),
-                _ = every_second.tick() => watch.sample(site).await,
-                () = signals.next() => self.interrupted(&mut ending, planned).await,
-                status = site.death() => {
-                    site.died = true;
-                    let last_lines = site.daemon.as_ref().map(|daemon| daemon.last_lines(LAST_LINES)).unwrap_or_default();
-                    ending.warnings.push(Warning::daemon_died(&status, &last_lines));
-                    self.stop_within(DEATH_GRACE_NS).await;
+                _ = every_second.tick() => watch.look(site),
+                pages = watch.pages() => watch.note(&pages),
+                back = faults.due() => {
+                    if let Err(error) = faults.act(back, site, watch) {
+                        let status = format!("it could not be started again: {error}");
+                        self.died(&mut ending, site, 0, &status).await;
+                    }
                 }
+                () = signals.next() => self.interrupted(&mut ending, planned).await,
+                (place, status) = site.death() => self.died(&mut ending, site, place, &status).await,
                 else => break,
             }
         }
@@ -129,6 +135,21 @@ impl Load {
             ));
         }
         ending
+    }
+
+    /// A daemon has ended by itself, and with it the run.
+    async fn died(&mut self, ending: &mut Ending, site: &Site, place: usize, status: &str) {
+        let instance = site.instances.get(place);
+        let last_lines = instance.map(|instance| instance.daemon.last_lines(LAST_LINES));
+        let last_lines = last_lines.unwrap_or_default();
+        let status = match site.instances.len() {
+            0 | 1 => status.to_owned(),
+            several => format!("number {} of {several} {status}", place + 1),
+        };
+        ending
+            .warnings
+            .push(Warning::daemon_died(&status, &last_lines));
+        self.stop_within(DEATH_GRACE_NS).await;
     }
 
     pub(super) fn take(&mut self, interval: Interval, view: &mut View) {

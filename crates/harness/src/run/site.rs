@@ -1,22 +1,47 @@
-//! The daemon of a run.
+//! The daemons of a run: one, or several side by side that share the load.
+
+use std::future::{Future as _, poll_fn};
+use std::task::Poll;
 
 use anyhow::Context as _;
 use measure::result::DaemonInfo;
 
-use super::{Gauges, Subject};
+use super::Subject;
+use super::pages::Source;
 use crate::daemon::{Daemon, Options as LaunchOptions};
 use crate::driver::Target;
-use crate::gauges;
-use crate::plan::Plan;
+use crate::plan::{Invalid, Plan};
 use crate::progress::Progress;
 use crate::store::Folder;
 
-/// The daemon of a run.
+/// The daemons of a run.
 #[derive(Debug)]
 pub(super) struct Site {
-    pub(super) daemon: Option<Daemon>,
     pub(super) target: Target,
-    pub(super) died: bool,
+    /// Those that were launched for the run.
+    pub(super) instances: Vec<Instance>,
+}
+
+/// A daemon that was launched for the run.
+#[derive(Debug)]
+pub(super) struct Instance {
+    pub(super) daemon: Daemon,
+    pub(super) state: State,
+    /// Starts of it before this one.
+    pub(super) life: u64,
+}
+
+/// What a daemon is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// Serving.
+    Up,
+    /// Held up on purpose.
+    Held,
+    /// Ended on purpose.
+    Down,
+    /// Ended by itself.
+    Died,
 }
 
 impl Site {
@@ -25,50 +50,108 @@ impl Site {
         subject: &Subject,
         progress: &Progress,
     ) -> anyhow::Result<Self> {
-        let prepared = match subject {
+        match subject {
             Subject::External(target) => {
+                launched_only("instances (--instances)", plan.instances == 1)?;
+                launched_only("faults", plan.faults.is_empty())?;
                 return Ok(Self {
-                    daemon: None,
                     target: target.clone(),
-                    died: false,
+                    instances: Vec::new(),
                 });
             }
-            Subject::Launched(prepared) => prepared,
+            Subject::Launched(_) => {}
+        }
+        let mut site = Self {
+            target: Target {
+                sockets: Vec::new(),
+            },
+            instances: Vec::new(),
         };
-        progress.step(&format!("starting {}", prepared.name()));
+        for _ in 0..plan.instances {
+            site.launch(plan, subject, progress).await?;
+        }
+        Ok(site)
+    }
+
+    async fn launch<C>(
+        &mut self,
+        plan: &Plan<C>,
+        subject: &Subject,
+        progress: &Progress,
+    ) -> anyhow::Result<()> {
+        let Subject::Launched(prepared) = subject else {
+            return Ok(());
+        };
+        let name = prepared.name();
+        let step = match plan.instances {
+            1 => format!("starting {name}"),
+            of => format!("starting {name}, {} of {of}", self.instances.len() + 1),
+        };
+        progress.step(&step);
         let env: Vec<(String, String)> = plan
             .daemon_env
             .iter()
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect();
         let daemon = prepared.start(&env, &LaunchOptions::default()).await?;
-        let socket = daemon.endpoint().socket.clone().with_context(|| {
-            format!(
-                "daemons/{}/daemon.toml: has no {{socket}} to drive",
-                prepared.name()
-            )
-        })?;
-        Ok(Self {
-            daemon: Some(daemon),
-            target: Target { socket },
-            died: false,
+        let socket = daemon.endpoint().socket.clone();
+        let socket = socket
+            .with_context(|| format!("daemons/{name}/daemon.toml: has no {{socket}} to drive"))?;
+        self.target.sockets.push(socket);
+        self.instances.push(Instance {
+            daemon,
+            state: State::Up,
+            life: 0,
+        });
+        Ok(())
+    }
+
+    /// The metrics pages of those that can be asked now.
+    pub(super) fn sources(&self) -> Vec<Source> {
+        let source = |(place, instance): (usize, &Instance)| {
+            Some(Source {
+                place,
+                life: instance.life,
+                url: instance.daemon.endpoint().metrics.clone()?,
+            })
+        };
+        let up = self.instances.iter().enumerate();
+        up.filter(|(_, instance)| instance.state == State::Up)
+            .filter_map(source)
+            .collect()
+    }
+
+    /// Completes when a daemon ends by itself, with its place and how it ended. Each is reported once.
+    pub(super) async fn death(&mut self) -> (usize, String) {
+        let serving = self.instances.iter().enumerate();
+        let mut ends: Vec<_> = serving
+            .filter(|(_, instance)| matches!(instance.state, State::Up | State::Held))
+            .map(|(place, instance)| (place, Box::pin(instance.daemon.exited())))
+            .collect();
+        let (place, status) = poll_fn(|context| {
+            for (place, end) in &mut ends {
+                if let Poll::Ready(status) = end.as_mut().poll(context) {
+                    return Poll::Ready((*place, status));
+                }
+            }
+            Poll::Pending
         })
+        .await;
+        drop(ends);
+        self.instances[place].state = State::Died;
+        (place, status)
     }
 
-    /// The daemon's gauges and counters, where it publishes them.
-    pub(super) async fn scrape(&self) -> Option<Gauges> {
-        let daemon = self.daemon.as_ref().filter(|_| !self.died)?;
-        gauges::scrape(daemon.endpoint().metrics.as_deref()?)
-            .await
-            .ok()
+    /// The processes that this program has started for them and that are not its own.
+    pub(super) fn own_pids(&self) -> Vec<u32> {
+        let pids = |instance: &Instance| instance.daemon.own_pids();
+        self.instances.iter().flat_map(pids).collect()
     }
 
-    /// Completes when the daemon dies by itself, once.
-    pub(super) async fn death(&self) -> String {
-        match &self.daemon {
-            Some(daemon) if !self.died => daemon.exited().await,
-            _ => std::future::pending().await,
-        }
+    /// The first process of each.
+    pub(super) fn pids(&self) -> Vec<u32> {
+        let pid = |instance: &Instance| instance.daemon.pid();
+        self.instances.iter().map(pid).collect()
     }
 
     pub(super) fn info(&self, subject: &Subject) -> DaemonInfo {
@@ -76,24 +159,41 @@ impl Site {
             Subject::Launched(prepared) => Some(prepared.manifest().about.clone()),
             Subject::External(_) => None,
         };
+        let version = |instance: &Instance| instance.daemon.version().map(str::to_owned);
+        let sockets = self.target.sockets.iter();
+        let sockets: Vec<String> = sockets.map(|path| path.display().to_string()).collect();
         DaemonInfo {
             name: subject.name().to_owned(),
             about,
-            version: self
-                .daemon
-                .as_ref()
-                .and_then(|daemon| daemon.version().map(str::to_owned)),
-            target: self.target.socket.display().to_string(),
-            instances: 1,
+            version: self.instances.first().and_then(version),
+            target: sockets.join(", "),
+            instances: sockets.len() as u64,
         }
     }
 
-    /// Stops the daemon and keeps its log beside the result.
+    /// Stops the daemons, all at the same time, and keeps their logs beside the result.
     pub(super) async fn close(&mut self, folder: &Folder) {
-        if let Some(daemon) = &mut self.daemon {
-            daemon.stop().await;
+        // Each may take its time to end: the signal reaches all before the first is waited for.
+        for instance in &self.instances {
+            instance.daemon.ask_to_end();
+        }
+        for (place, instance) in self.instances.iter_mut().enumerate() {
+            instance.daemon.stop().await;
+            let name = match place {
+                0 => "daemon.log".to_owned(),
+                _ => format!("daemon-{}.log", place + 1),
+            };
             // The log helps; a result is complete without it.
-            let _ = std::fs::copy(daemon.log_path(), folder.path().join("daemon.log"));
+            let _ = std::fs::copy(instance.daemon.log_path(), folder.path().join(name));
         }
     }
+}
+
+/// What needs a daemon of our own, and may not be asked of somebody else's.
+fn launched_only(field: &str, absent: bool) -> Result<(), Invalid> {
+    let problem =
+        "needs a daemon that is launched for the run: leave it out, or leave out --socket";
+    absent
+        .then_some(())
+        .ok_or_else(|| Invalid::new(field, problem))
 }

@@ -1,102 +1,159 @@
 //! What daemon and driver cost while a run lasts.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write as _;
 
-use measure::result::Usage;
+use measure::result::{Cost, Resources, Usage};
 use measure::usage::{Sample, UsageSummary};
+use tokio::task::JoinHandle;
 
 use super::Gauges;
-use super::site::Site;
+use super::pages::{self, Ledger, Page};
+use super::site::{Instance, Site};
 use crate::clock;
-use crate::daemon::Daemon;
 use crate::driver::Driver;
 use crate::store::Folder;
-use crate::usage::{self, Sampler};
+use crate::usage::{self, Backlog, Sampler};
 
-/// Samples what daemon and driver cost, into `resources.csv` and for the result.
+/// Looks at what daemon and driver cost, into `resources.csv` and for the result.
 #[derive(Debug)]
 pub(super) struct Watch {
-    pub(super) daemon: Option<Sampler>,
-    pub(super) driver: Sampler,
-    pub(super) daemon_samples: Vec<Sample>,
-    pub(super) driver_samples: Vec<Sample>,
+    daemon: Option<Sampler>,
+    driver: Sampler,
+    backlog: Option<Backlog>,
+    looks: Vec<Look>,
+    /// A look whose pages are on their way.
+    fetching: Option<(Look, JoinHandle<Vec<Page>>)>,
+    pub(super) ledger: Ledger,
     /// Largest value of each metric of the daemon.
-    pub(super) gauges: Gauges,
+    gauges: Gauges,
     /// The metric in the last of the reference's columns.
-    pub(super) active: &'static str,
+    active: &'static str,
     /// The metrics that have a column of their own: those that the page had before the load.
-    pub(super) columns: Vec<String>,
-    pub(super) csv: File,
+    columns: Vec<String>,
+    csv: File,
+    /// Whether a row could not be written.
+    pub(super) lost_rows: Option<std::io::Error>,
+}
+
+/// One look, all of it at the same instant but for the pages.
+#[derive(Debug, Clone)]
+struct Look {
+    /// Nanoseconds of CLOCK_MONOTONIC.
+    at: u64,
+    driver: Sample,
+    /// Absent while no process of the daemon is there.
+    daemon: Option<Sample>,
+    backlog: Option<u64>,
+    active: Option<f64>,
 }
 
 impl Watch {
-    pub(super) fn new<D: Driver>(
+    pub(super) async fn open<D: Driver>(
         site: &Site,
         external: Option<u32>,
-        before: Option<&Gauges>,
         folder: &Folder,
     ) -> anyhow::Result<Self> {
-        let columns: Vec<String> = before
-            .into_iter()
-            .flat_map(BTreeMap::keys)
-            .cloned()
+        let before = pages::fetch(site.sources()).await;
+        let columns: Vec<String> = pages::sum(&before)
+            .unwrap_or_default()
+            .into_keys()
             .collect();
         let header: Vec<&str> = std::iter::once(usage::csv_header())
             .chain(columns.iter().map(String::as_str))
             .collect();
         let mut csv = folder.create("resources.csv")?;
         writeln!(csv, "{}", header.join(","))?;
-        let own = site
-            .daemon
-            .as_ref()
-            .map(Daemon::own_pids)
-            .unwrap_or_default();
+        let daemons: Vec<u32> = site.pids().into_iter().chain(external).collect();
         Ok(Self {
-            daemon: site
-                .daemon
-                .as_ref()
-                .map(Daemon::pid)
-                .or(external)
-                .map(|pid| Sampler::new(pid, &[])),
-            driver: Sampler::new(std::process::id(), &own),
-            daemon_samples: Vec::new(),
-            driver_samples: Vec::new(),
+            daemon: (!daemons.is_empty()).then(|| Sampler::of(&daemons, &[])),
+            driver: Sampler::new(std::process::id(), &site.own_pids()),
+            // Where the kernel does not tell, the column stays empty.
+            backlog: Backlog::of(&site.target.sockets).ok(),
+            looks: Vec::new(),
+            fetching: None,
+            ledger: Ledger::open(site.instances.len(), before),
             gauges: Gauges::new(),
             active: D::ACTIVE_METRIC,
             columns,
             csv,
+            lost_rows: None,
         })
     }
 
-    pub(super) async fn sample(&mut self, site: &mut Site) {
-        let now = clock::now();
-        let driver = self.driver.sample(now);
-        // A daemon that has died leaves no sample of zeros behind.
-        let daemon = self
-            .daemon
-            .as_mut()
-            .filter(|_| !site.died)
-            .map(|sampler| sampler.sample(now));
-        let gauges = site.scrape().await.unwrap_or_default();
+    /// Looks, and asks for the pages. A look whose pages have not come within its second is not disturbed by a new one.
+    pub(super) fn look(&mut self, site: &Site) {
+        if self.fetching.is_some() {
+            return;
+        }
+        let at = clock::now();
+        let sampled = self.daemon.as_mut().map(|sampler| sampler.sample(at));
+        let look = Look {
+            at,
+            driver: self.driver.sample(at),
+            daemon: sampled.filter(|sample| sample.processes > 0),
+            backlog: self.backlog.as_mut().and_then(Backlog::pending),
+            active: None,
+        };
+        self.fetching = Some((look, tokio::spawn(pages::fetch(site.sources()))));
+    }
+
+    /// Completes when the pages of a look have come. May be dropped and called again.
+    pub(super) async fn pages(&mut self) -> Vec<Page> {
+        match &mut self.fetching {
+            // It ends early only with the runtime.
+            Some((_, fetching)) => fetching.await.unwrap_or_default(),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Notes a look with its pages.
+    pub(super) fn note(&mut self, pages: &[Page]) {
+        let Some((mut look, _)) = self.fetching.take() else {
+            return;
+        };
+        self.ledger.note(pages);
+        let gauges = pages::sum(pages).unwrap_or_default();
+        look.active = gauges.get(self.active).copied();
         // Rows are for looking at: a full disk must not end the run.
-        let _ = writeln!(self.csv, "{}", self.row(daemon.as_ref(), &driver, &gauges));
+        if let Err(error) = writeln!(self.csv, "{}", self.row(&look, &gauges)) {
+            self.lost_rows.get_or_insert(error);
+        }
         for (name, value) in gauges {
             let peak = self.gauges.entry(name).or_insert(value);
             *peak = peak.max(value);
         }
-        self.driver_samples.push(driver);
-        self.daemon_samples.extend(daemon);
+        self.looks.push(look);
     }
 
-    pub(super) fn row(&self, daemon: Option<&Sample>, driver: &Sample, gauges: &Gauges) -> String {
+    /// The last look.
+    pub(super) async fn finish(&mut self, site: &Site) {
+        if self.fetching.is_some() {
+            let pages = self.pages().await;
+            self.note(&pages);
+        }
+        self.look(site);
+        let pages = self.pages().await;
+        self.note(&pages);
+        self.ledger.close(&pages);
+    }
+
+    /// A daemon was started again.
+    pub(super) fn reborn(&mut self, place: usize, instance: &Instance) {
+        self.ledger.reborn(place, instance.life);
+        self.driver.leave_out(&instance.daemon.own_pids());
+        if let Some(sampler) = &mut self.daemon {
+            sampler.follow_also(instance.daemon.pid());
+        }
+    }
+
+    fn row(&self, look: &Look, gauges: &Gauges) -> String {
         let unknown = Sample {
-            unix_ns: driver.unix_ns,
+            unix_ns: look.driver.unix_ns,
             ..Sample::default()
         };
-        let active = gauges.get(self.active).copied();
-        let mut row = usage::csv_row(daemon.unwrap_or(&unknown), active, Some(driver));
+        let daemon = look.daemon.as_ref().unwrap_or(&unknown);
+        let mut row = usage::csv_row(daemon, look.active, Some(&look.driver), look.backlog);
         for name in &self.columns {
             row.push(',');
             row.extend(gauges.get(name).map(f64::to_string));
@@ -104,17 +161,35 @@ impl Watch {
         row
     }
 
-    pub(super) fn summary(self) -> Usage {
-        let sum = |samples: &[Sample]| {
-            (!samples.is_empty()).then(|| UsageSummary::of(samples, usage::ticks_per_s()))
-        };
-        let daemon = sum(&self.daemon_samples).map(|summary| UsageSummary {
+    /// What it cost in all, and over time; `origin` is the instant of the first start.
+    pub(super) fn summary(self, origin: u64) -> (Usage, Vec<Resources>) {
+        let ticks = usage::ticks_per_s();
+        let of =
+            |samples: Vec<Sample>| (!samples.is_empty()).then(|| UsageSummary::of(&samples, ticks));
+        let daemons = self.looks.iter().filter_map(|look| look.daemon.clone());
+        let daemon = of(daemons.collect()).map(|summary| UsageSummary {
             gauges_peak: self.gauges,
+            backlog_peak: self.looks.iter().filter_map(|look| look.backlog).max(),
             ..summary
         });
-        Usage {
-            daemon,
-            driver: sum(&self.driver_samples),
-        }
+        let driver = of(self.looks.iter().map(|look| look.driver.clone()).collect());
+        let over_time = |look: &Look| Resources {
+            at_s: (look.at as f64 - origin as f64) / 1e9,
+            daemon: look.daemon.as_ref().map(cost),
+            driver: Some(cost(&look.driver)),
+            active: look.active,
+            backlog: look.backlog,
+        };
+        let resources = self.looks.iter().map(over_time).collect();
+        (Usage { daemon, driver }, resources)
+    }
+}
+
+fn cost(sample: &Sample) -> Cost {
+    Cost {
+        rss_kb: sample.rss_kb,
+        cpu_pct: sample.cpu_pct,
+        threads: sample.threads,
+        fds: sample.fds,
     }
 }

@@ -7,12 +7,17 @@ use measure::usage::Sample;
 pub fn csv_header() -> &'static str {
     "timestamp,rss_kb,vsz_kb,threads,utime,stime,cpu_pct,active_conns,\
      pss_kb,fds,voluntary_switches,involuntary_switches,processes,\
-     driver_rss_kb,driver_cpu_pct,driver_threads,driver_fds"
+     driver_rss_kb,driver_cpu_pct,driver_threads,driver_fds,backlog"
 }
 
 /// One line of `resources.csv`, without a line end. What is not known stays empty.
 #[must_use]
-pub fn csv_row(daemon: &Sample, active_conns: Option<f64>, driver: Option<&Sample>) -> String {
+pub fn csv_row(
+    daemon: &Sample,
+    active_conns: Option<f64>,
+    driver: Option<&Sample>,
+    backlog: Option<u64>,
+) -> String {
     let text = |value: Option<u64>| value.map(|value| value.to_string()).unwrap_or_default();
     let columns = [
         format!(
@@ -40,6 +45,7 @@ pub fn csv_row(daemon: &Sample, active_conns: Option<f64>, driver: Option<&Sampl
             .unwrap_or_default(),
         text(driver.map(|driver| driver.threads)),
         text(driver.map(|driver| driver.fds)),
+        text(backlog),
     ];
     columns.join(",")
 }
@@ -57,8 +63,8 @@ mod tests {
             fds: 9,
             ..Sample::default()
         };
-        let bare = csv_row(&daemon, None, None);
-        assert_eq!(bare, "1700000000.000000042,1,0,0,0,0,12.3,,,9,0,0,0,,,,");
+        let bare = csv_row(&daemon, None, None, None);
+        assert_eq!(bare, "1700000000.000000042,1,0,0,0,0,12.3,,,9,0,0,0,,,,,");
         let full = csv_row(
             &Sample {
                 pss_kb: Some(5),
@@ -66,15 +72,17 @@ mod tests {
             },
             Some(3.0),
             Some(&daemon),
+            Some(7),
         );
         assert_eq!(
             full,
-            "1700000000.000000042,1,0,0,0,0,12.3,3,5,9,0,0,0,1,12.3,0,9"
+            "1700000000.000000042,1,0,0,0,0,12.3,3,5,9,0,0,0,1,12.3,0,9,7"
         );
         let columns = |line: &str| line.split(',').count();
         assert_eq!(columns(csv_header()), columns(&bare));
         assert!(csv_header().starts_with(
             "timestamp,rss_kb,vsz_kb,threads,utime,stime,cpu_pct,active_conns,pss_kb,"
         ));
+        assert!(csv_header().ends_with(",driver_fds,backlog"));
     }
 }

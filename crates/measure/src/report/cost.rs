@@ -36,7 +36,7 @@ pub(super) fn of(result: &RunResult) -> Vec<Block> {
 type Figure = fn(&UsageSummary, &RunResult) -> String;
 
 /// The rows of the cost table.
-const FIGURES: [(&str, Figure); 12] = [
+const FIGURES: [(&str, Figure); 13] = [
     ("RSS before the load", |usage, _| {
         units::bytes(kib(usage.rss_baseline_kb))
     }),
@@ -62,6 +62,11 @@ const FIGURES: [(&str, Figure); 12] = [
     }),
     ("threads, peak", |usage, _| units::count(usage.threads_peak)),
     ("open files, peak", |usage, _| units::count(usage.fds_peak)),
+    ("accept queue, peak", |usage, _| {
+        usage
+            .backlog_peak
+            .map_or(page::NONE.to_owned(), units::count)
+    }),
     ("switches, own + forced", |usage, _| {
         format!(
             "{} + {}",

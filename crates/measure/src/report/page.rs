@@ -1,6 +1,6 @@
 //! What a report for people says about one run, before it is written in a format.
 
-use super::{Error, cost, picture};
+use super::{Error, cost, demands, picture};
 use crate::result::{RunResult, SeriesResult};
 use crate::units;
 use crate::warning::{Severity, Warning};
@@ -47,6 +47,8 @@ pub(super) fn of(result: &RunResult) -> Result<Vec<Block>, Error> {
     blocks.extend(clamped(result));
     blocks.extend(pictures(result)?);
     blocks.extend(cost::of(result));
+    blocks.extend(slopes(result));
+    blocks.extend(demands::of(result));
     if !result.warnings.is_empty() {
         blocks.extend([
             Block::Heading("warnings"),
@@ -192,10 +194,16 @@ fn operations(result: &RunResult) -> Vec<Block> {
         operations.missed,
         operations.peak_active,
     ];
-    let row = ["operations".to_owned()]
+    let mut head: Vec<String> = head.map(str::to_owned).into();
+    let mut row: Vec<String> = ["operations".to_owned()]
         .into_iter()
         .chain(figures.map(units::count))
-        .chain([success(result)]);
+        .chain([success(result)])
+        .collect();
+    if let Some(peak) = result.peak_of_daemon() {
+        head.insert(head.len() - 1, "by the daemon".to_owned());
+        row.insert(row.len() - 1, units::count(peak as u64));
+    }
     let mut facts = Vec::new();
     if !operations.add_up() {
         facts.push((
@@ -215,8 +223,8 @@ fn operations(result: &RunResult) -> Vec<Block> {
         facts.push(("counted", counts(others)));
     }
     let mut blocks = vec![Block::Table(Table {
-        head: head.map(str::to_owned).into(),
-        rows: vec![row.collect()],
+        head,
+        rows: vec![row],
         apart: Vec::new(),
     })];
     blocks.extend((!facts.is_empty()).then_some(Block::Facts(facts)));
@@ -300,6 +308,18 @@ fn pictures(result: &RunResult) -> Result<Vec<Block>, Error> {
     Ok(drawn
         .flat_map(|(heading, lines)| [Block::Heading(heading), Block::Picture(lines)])
         .collect())
+}
+
+/// What the daemon keeps of what it has served, where the run was long and steady enough to tell.
+fn slopes(result: &RunResult) -> Option<Block> {
+    let slopes = result.slopes()?;
+    let sign = if slopes.rss_bytes < 0.0 { "-" } else { "" };
+    let text = format!(
+        "each 1,000 finished operations added {sign}{} of RSS and {:.3} open files to the daemon",
+        units::bytes(slopes.rss_bytes.abs() as u64),
+        slopes.fds
+    );
+    Some(Block::Facts(vec![("slope", text)]))
 }
 
 /// A span in seconds, with the unit that fits.

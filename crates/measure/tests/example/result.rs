@@ -127,6 +127,7 @@ fn usage(baseline: u64, peak: u64, cpu_s: f64) -> UsageSummary {
         voluntary_switches: 5_210,
         involuntary_switches: 31,
         processes_peak: 1,
+        backlog_peak: None,
         gauges_peak: [("daemon_active_streams".to_owned(), 84.0)].into(),
     }
 }

@@ -1,0 +1,75 @@
+//! What the exit code says of the results.
+
+use std::process::ExitCode;
+
+use measure::result::{FaultResult, RunResult};
+use measure::threshold::Threshold;
+use measure::warning::{Kind, Severity, Verdict};
+
+use crate::driver::Driver;
+
+/// What a fault leads to may show so much later: a stream that ended with the daemon is told from one that was refused
+/// at the next sweep.
+const AFTERMATH_S: f64 = 3.0;
+
+/// 0 fine, 1 a run failed, 4 a threshold was missed, 3 the results are suspect: the first of them that holds, in this
+/// order. A miss is what the user asked to know; that the figures may be off stands in the report besides.
+pub(super) fn exit_code<D: Driver>(results: &[RunResult], thresholds: &[Threshold]) -> ExitCode {
+    let any = |holds: &dyn Fn(&RunResult) -> bool| results.iter().any(holds);
+    // Who says which share of errors is too much has said that less is none.
+    let judged = thresholds.iter().any(Threshold::judges_errors);
+    if any(&|result| broke_down(result) || !judged && has_failures::<D>(result)) {
+        return ExitCode::from(1);
+    }
+    if any(&|result| result.thresholds.iter().any(|threshold| !threshold.met)) {
+        return ExitCode::from(4);
+    }
+    if any(&doubted) {
+        return ExitCode::from(3);
+    }
+    ExitCode::SUCCESS
+}
+
+/// Whether daemon or driver did not live through it.
+fn broke_down(result: &RunResult) -> bool {
+    let kinds = result.warnings.iter().map(|warning| warning.kind);
+    let mut broken = kinds.filter(|kind| matches!(kind, Kind::DaemonDied | Kind::WorkersFailed));
+    broken.next().is_some()
+}
+
+/// Whether operations failed in a way that nobody asked for.
+fn has_failures<D: Driver>(result: &RunResult) -> bool {
+    let failed = |(kind, count): (&String, &u64)| {
+        if D::ASKED_FOR.contains(&kind.as_str()) {
+            return false;
+        }
+        let excused = match D::OF_A_FAULT.contains(&kind.as_str()) {
+            true => of_faults(result, kind),
+            false => 0,
+        };
+        *count > excused
+    };
+    result.errors.iter().any(failed)
+}
+
+/// How many failures of a kind fell into the seconds of a fault.
+fn of_faults(result: &RunResult, kind: &str) -> u64 {
+    let within = |second: u64, fault: &FaultResult| {
+        let from = fault.at_s.floor();
+        let to = fault
+            .back_s
+            .map_or(f64::INFINITY, |back_s| back_s + AFTERMATH_S);
+        (from..=to).contains(&(second as f64))
+    };
+    let seconds = result.seconds.iter();
+    seconds
+        .filter(|row| result.faults.iter().any(|fault| within(row.second, fault)))
+        .filter_map(|row| row.errors.get(kind))
+        .sum()
+}
+
+fn doubted(result: &RunResult) -> bool {
+    let grave = |severity: Severity| severity > Severity::Note;
+    let mut severities = result.warnings.iter().map(|warning| warning.severity);
+    result.verdict != Verdict::Valid && severities.any(grave)
+}

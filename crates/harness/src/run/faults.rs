@@ -1,0 +1,213 @@
+//! What is done to the daemons on purpose, and how long it lasts.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use measure::result::FaultResult;
+use nix::sys::signal::Signal as Sent;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::site::{Instance, Site, State};
+use super::watch::Watch;
+use crate::clock;
+use crate::daemon::DaemonError;
+use crate::plan::{Fault, Signal};
+
+/// How often a daemon that was asked to end is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// The faults of a plan, one after the other.
+#[derive(Debug)]
+pub(super) struct Faults {
+    ahead: VecDeque<Fault>,
+    stage: Stage,
+    /// The instant of the first start, nanoseconds of CLOCK_MONOTONIC.
+    origin: u64,
+    pub(super) done: Vec<FaultResult>,
+    /// Daemons that are on their way back.
+    returning: JoinSet<Option<u64>>,
+}
+
+/// Where the fault in hand stands.
+#[derive(Debug)]
+enum Stage {
+    /// None is; the next comes then.
+    Before(Instant),
+    /// The daemons are held up, or gone; from then on they may come back.
+    During {
+        fault: Fault,
+        struck: Instant,
+        until: Instant,
+    },
+    /// Started again; not all take connections yet.
+    Returning { latest: u64, all: bool },
+    /// There is no other.
+    Over,
+}
+
+impl Faults {
+    pub(super) fn new(faults: &[Fault], origin: u64) -> Self {
+        let mut faults = Self {
+            ahead: faults.iter().cloned().collect(),
+            stage: Stage::Over,
+            origin,
+            done: Vec::new(),
+            returning: JoinSet::new(),
+        };
+        faults.wait_for_next();
+        faults
+    }
+
+    fn wait_for_next(&mut self) {
+        let next = self.ahead.front();
+        self.stage = next.map_or(Stage::Over, |fault| {
+            let due = self.origin + fault.at.as_nanos() as u64;
+            let ahead = Duration::from_nanos(due.saturating_sub(clock::now()));
+            Stage::Before(Instant::now() + ahead)
+        });
+    }
+
+    /// Completes when there is something to do. May be dropped and called again: nothing is lost.
+    pub(super) async fn due(&mut self) -> Option<u64> {
+        match &self.stage {
+            Stage::Before(at) | Stage::During { until: at, .. } => {
+                tokio::time::sleep_until(*at).await;
+                None
+            }
+            // A task that did not come to its end was not ready.
+            Stage::Returning { .. } => match self.returning.join_next().await {
+                Some(back) => back.ok().flatten(),
+                None => None,
+            },
+            Stage::Over => std::future::pending().await,
+        }
+    }
+
+    /// Does what is due; `back` is when a daemon took connections again.
+    ///
+    /// # Errors
+    /// A daemon that can't be started again.
+    pub(super) fn act(
+        &mut self,
+        back: Option<u64>,
+        site: &mut Site,
+        watch: &mut Watch,
+    ) -> Result<(), DaemonError> {
+        match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Before(_) => self.strike(site),
+            Stage::During {
+                fault,
+                struck,
+                until: _,
+            } => return self.bring_back(fault, struck, site, watch),
+            Stage::Returning { latest, all } => {
+                self.returned(latest.max(back.unwrap_or(0)), all && back.is_some());
+            }
+            Stage::Over => {}
+        }
+        Ok(())
+    }
+
+    fn strike(&mut self, site: &mut Site) {
+        let Some(fault) = self.ahead.pop_front() else {
+            return;
+        };
+        let (signal, state) = match fault.signal {
+            Signal::Kill => (Sent::SIGKILL, State::Down),
+            Signal::Term => (Sent::SIGTERM, State::Down),
+            Signal::Stop => (Sent::SIGSTOP, State::Held),
+        };
+        for instance in in_state(site, State::Up) {
+            instance.daemon.signal(signal);
+            instance.state = state;
+        }
+        self.done.push(FaultResult {
+            what: fault.sentence(),
+            at_s: self.since_origin(clock::now()),
+            back_s: None,
+        });
+        let struck = Instant::now();
+        let until = struck + fault.back_after;
+        self.stage = Stage::During {
+            fault,
+            struck,
+            until,
+        };
+    }
+
+    fn bring_back(
+        &mut self,
+        fault: Fault,
+        struck: Instant,
+        site: &mut Site,
+        watch: &mut Watch,
+    ) -> Result<(), DaemonError> {
+        if fault.signal == Signal::Stop {
+            for instance in in_state(site, State::Held) {
+                instance.daemon.signal(Sent::SIGCONT);
+                instance.state = State::Up;
+            }
+            self.returned(clock::now(), true);
+            return Ok(());
+        }
+        let mut waited_for = false;
+        for instance in in_state(site, State::Down) {
+            waited_for |= !instance.daemon.is_over();
+            if struck.elapsed() > instance.daemon.grace() {
+                instance.daemon.signal(Sent::SIGKILL);
+            }
+        }
+        if waited_for {
+            let until = Instant::now() + LOOK_EVERY;
+            self.stage = Stage::During {
+                fault,
+                struck,
+                until,
+            };
+            return Ok(());
+        }
+        for (place, instance) in site.instances.iter_mut().enumerate() {
+            if instance.state == State::Down {
+                instance.daemon.start_again()?;
+                instance.state = State::Up;
+                instance.life += 1;
+                watch.reborn(place, instance);
+                let ready = instance.daemon.readiness();
+                self.returning
+                    .spawn(async move { ready.await.then(clock::now) });
+            }
+        }
+        self.stage = Stage::Returning {
+            latest: 0,
+            all: true,
+        };
+        if self.returning.is_empty() {
+            self.wait_for_next();
+        }
+        Ok(())
+    }
+
+    /// The fault is over when the last daemon is back.
+    fn returned(&mut self, latest: u64, all: bool) {
+        if !self.returning.is_empty() {
+            self.stage = Stage::Returning { latest, all };
+            return;
+        }
+        let back_s = all.then(|| self.since_origin(latest));
+        if let Some(fault) = self.done.last_mut() {
+            fault.back_s = back_s;
+        }
+        self.wait_for_next();
+    }
+
+    fn since_origin(&self, at: u64) -> f64 {
+        (at as f64 - self.origin as f64) / 1e9
+    }
+}
+
+fn in_state(site: &mut Site, state: State) -> impl Iterator<Item = &mut Instance> {
+    site.instances
+        .iter_mut()
+        .filter(move |instance| instance.state == state)
+}

@@ -1,0 +1,280 @@
+//! How many connections wait in the accept queues of Unix sockets, asked of the kernel as `ss -xl` asks (sock_diag(7)).
+
+use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use netlink_packet_core::{
+    Emitable as _, NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+};
+use netlink_packet_sock_diag::SockDiagMessage;
+use netlink_packet_sock_diag::unix::nlas::{Nla, UnixDiagName};
+use netlink_packet_sock_diag::unix::{ShowFlags, StateFlags, UnixRequest, UnixResponse};
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, setsockopt, socket,
+    sockopt,
+};
+use nix::sys::time::{TimeVal, TimeValLike as _};
+
+/// Asks for any socket with this inode, whatever its cookie.
+const NO_COOKIE: [u8; 8] = [0xff; 8];
+/// What the kernel puts into one packet of a dump.
+const PACKET: usize = 32 << 10;
+/// The kernel answers at once, within the call that asks.
+const PATIENCE_MS: i64 = 100;
+
+/// The accept queues of listening Unix sockets.
+///
+/// A listener is found by its file, in one list of all listeners of the network namespace, and after that asked for by
+/// its inode alone. One that is gone is looked for again. The kernel walks its table for either question: with 58,000
+/// Unix sockets on the machine the list took 6 ms of CPU, one inode 0.7 ms, which comes with each look.
+#[derive(Debug)]
+pub struct Backlog {
+    netlink: OwnedFd,
+    buffer: Vec<u8>,
+    listeners: Vec<Listener>,
+}
+
+#[derive(Debug)]
+struct Listener {
+    path: PathBuf,
+    /// Of the socket, not of its file.
+    inode: Option<u32>,
+}
+
+/// What the kernel says of one listening socket.
+#[derive(Debug)]
+struct Found {
+    inode: u32,
+    pending: u64,
+    name: Option<PathBuf>,
+    file_inode: Option<u32>,
+}
+
+impl Backlog {
+    /// The queues of the sockets at these paths.
+    ///
+    /// # Errors
+    /// A kernel without sock_diag, or a sandbox that keeps it away.
+    pub fn of(paths: &[PathBuf]) -> io::Result<Self> {
+        let netlink = socket(
+            AddressFamily::Netlink,
+            SockType::Raw,
+            SockFlag::SOCK_CLOEXEC,
+            SockProtocol::NetlinkSockDiag,
+        )?;
+        setsockopt(
+            &netlink,
+            sockopt::ReceiveTimeout,
+            &TimeVal::milliseconds(PATIENCE_MS),
+        )?;
+        let listener = |path: &PathBuf| Listener {
+            path: path.clone(),
+            inode: None,
+        };
+        Ok(Self {
+            netlink,
+            buffer: vec![0; PACKET],
+            listeners: paths.iter().map(listener).collect(),
+        })
+    }
+
+    /// Connections that wait at this moment, summed over the sockets; `None` where one of them can't be found.
+    pub fn pending(&mut self) -> Option<u64> {
+        let mut sum = 0;
+        let mut listed = None;
+        for place in 0..self.listeners.len() {
+            sum += match self.asked(place) {
+                Some(pending) => pending,
+                None => {
+                    let all = match listed.take() {
+                        Some(all) => all,
+                        None => self.list().ok()?,
+                    };
+                    self.find(place, listed.insert(all))?
+                }
+            };
+        }
+        Some(sum)
+    }
+
+    /// The queue of a listener whose inode is known.
+    fn asked(&mut self, place: usize) -> Option<u64> {
+        let inode = self.listeners[place].inode?;
+        let mut answers = self.ask(inode).ok()?;
+        let found = answers.pop().filter(|found| found.inode == inode);
+        if found.is_none() {
+            self.listeners[place].inode = None;
+        }
+        Some(found?.pending)
+    }
+
+    fn find(&mut self, place: usize, all: &[Found]) -> Option<u64> {
+        let listener = &mut self.listeners[place];
+        let found = all.iter().find(|found| found.is_at(&listener.path))?;
+        listener.inode = Some(found.inode);
+        Some(found.pending)
+    }
+
+    fn list(&mut self) -> io::Result<Vec<Found>> {
+        self.ask(0)
+    }
+
+    /// Asks for one socket by its inode, or with 0 for all that listen.
+    fn ask(&mut self, inode: u32) -> io::Result<Vec<Found>> {
+        send(self.netlink.as_raw_fd(), &request(inode), MsgFlags::empty())?;
+        let mut found = Vec::new();
+        loop {
+            let length = recv(
+                self.netlink.as_raw_fd(),
+                &mut self.buffer,
+                MsgFlags::empty(),
+            )?;
+            if read(&self.buffer[..length], &mut found)? || inode != 0 {
+                return Ok(found);
+            }
+        }
+    }
+}
+
+fn request(inode: u32) -> Vec<u8> {
+    let mut header = NetlinkHeader::default();
+    header.flags = NLM_F_REQUEST | if inode == 0 { NLM_F_DUMP } else { 0 };
+    let mut show_flags = ShowFlags::RQLEN;
+    if inode == 0 {
+        show_flags |= ShowFlags::NAME | ShowFlags::VFS;
+    }
+    let body = UnixRequest {
+        state_flags: StateFlags::LISTEN,
+        inode,
+        show_flags,
+        cookie: NO_COOKIE,
+    };
+    let mut message = NetlinkMessage::new(header, SockDiagMessage::UnixRequest(body).into());
+    message.finalize();
+    let mut bytes = vec![0; message.buffer_len()];
+    message.serialize(&mut bytes);
+    bytes
+}
+
+/// Reads the messages of one packet; whether the last of an answer is among them.
+fn read(mut packet: &[u8], found: &mut Vec<Found>) -> io::Result<bool> {
+    while !packet.is_empty() {
+        let message = NetlinkMessage::<SockDiagMessage>::deserialize(packet)
+            .map_err(|error| io::Error::other(error.to_string()))?;
+        match message.payload {
+            NetlinkPayload::Done(_) => return Ok(true),
+            NetlinkPayload::Error(error) => return Err(error.to_io()),
+            NetlinkPayload::InnerMessage(SockDiagMessage::UnixResponse(response)) => {
+                found.push(Found::of(&response));
+            }
+            _ => {}
+        }
+        // Messages begin at multiples of four (netlink(7)).
+        let length = (message.header.length as usize).next_multiple_of(4);
+        packet = packet.get(length.max(4)..).unwrap_or_default();
+    }
+    Ok(false)
+}
+
+impl Found {
+    fn of(response: &UnixResponse) -> Self {
+        let mut found = Self {
+            inode: response.header.inode,
+            pending: 0,
+            name: None,
+            file_inode: None,
+        };
+        for attribute in &response.nlas {
+            match attribute {
+                Nla::ReceiveQueueLength(pending, _) => found.pending = u64::from(*pending),
+                Nla::Name(UnixDiagName::Pathname(name)) => found.name = Some(name.into()),
+                Nla::Vfs(file) => {
+                    let mut pair = [0; 8];
+                    file.emit(&mut pair);
+                    found.file_inode = pair.first_chunk().copied().map(u32::from_ne_bytes);
+                }
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// Whether it listens at a path. The name alone may be relative to a folder that only the daemon knows, the file's
+    /// number alone be that of a file on another device.
+    fn is_at(&self, path: &Path) -> bool {
+        let Some(name) = &self.name else {
+            return false;
+        };
+        // The kernel says 32 bits of the number.
+        let number = std::fs::metadata(path).ok().map(|file| file.ino() as u32);
+        number.is_some() && number == self.file_inode && name.file_name() == path.file_name()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::{UnixListener, UnixStream};
+
+    use super::*;
+
+    fn connected(path: &Path, count: usize) -> Vec<UnixStream> {
+        (0..count)
+            .map(|_| UnixStream::connect(path).unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn what_waits_to_be_accepted_is_counted_and_what_was_accepted_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let listener = UnixListener::bind(&path).unwrap();
+        let mut backlog = Backlog::of(std::slice::from_ref(&path)).unwrap();
+        assert_eq!(backlog.pending(), Some(0));
+        let _clients = connected(&path, 5);
+        assert_eq!(backlog.pending(), Some(5));
+        let _accepted = [listener.accept().unwrap(), listener.accept().unwrap()];
+        assert_eq!(backlog.pending(), Some(3), "asked for by its inode");
+    }
+
+    #[test]
+    fn the_queues_of_several_sockets_are_summed() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = ["a", "b"].map(|name| folder.path().join(name));
+        let _listeners = paths
+            .each_ref()
+            .map(|path| UnixListener::bind(path).unwrap());
+        let _clients = [connected(&paths[0], 2), connected(&paths[1], 3)];
+        let mut backlog = Backlog::of(&paths).unwrap();
+        assert_eq!((backlog.pending(), backlog.pending()), (Some(5), Some(5)));
+    }
+
+    #[test]
+    fn a_listener_that_is_replaced_is_found_again_and_one_that_is_gone_is_unknown() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let listener = UnixListener::bind(&path).unwrap();
+        let mut backlog = Backlog::of(std::slice::from_ref(&path)).unwrap();
+        let _client = connected(&path, 1);
+        assert_eq!(backlog.pending(), Some(1));
+        drop(listener);
+        assert_eq!(backlog.pending(), None);
+        std::fs::remove_file(&path).unwrap();
+        let _listener = UnixListener::bind(&path).unwrap();
+        let _clients = connected(&path, 2);
+        assert_eq!(backlog.pending(), Some(2));
+    }
+
+    #[test]
+    fn a_namesake_in_another_folder_is_another_socket() {
+        let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let paths = folders.each_ref().map(|folder| folder.path().join("s"));
+        let _listeners = paths
+            .each_ref()
+            .map(|path| UnixListener::bind(path).unwrap());
+        let _clients = [connected(&paths[0], 1), connected(&paths[1], 4)];
+        let mut backlog = Backlog::of(&paths[1..]).unwrap();
+        assert_eq!(backlog.pending(), Some(4));
+    }
+}

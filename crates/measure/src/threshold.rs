@@ -1,0 +1,502 @@
+//! What a run must meet: a figure of its result, an operator and a bound, such as `first_byte.p99 <= 50ms`.
+
+use std::fmt;
+
+use crate::result::{RunResult, SeriesResult, ThresholdResult};
+use crate::units;
+use crate::usage::UsageSummary;
+use crate::warning::Verdict;
+
+/// A figure of a result with its bound.
+#[derive(Debug, Clone)]
+pub struct Threshold {
+    text: String,
+    figure: Figure,
+    operator: Operator,
+    bound: Bound,
+}
+
+/// Why a text is no threshold: what is wrong with it, and what to write instead.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}`: {problem}")]
+pub struct Malformed {
+    /// The text.
+    pub text: String,
+    /// What is wrong, and the remedy.
+    pub problem: String,
+}
+
+/// A figure of a result.
+#[derive(Debug, Clone)]
+enum Figure {
+    Series(String, Statistic),
+    Number(Number),
+    Error(String),
+    Count(String),
+    Verdict,
+}
+
+/// How a figure is made from a series.
+#[derive(Debug, Clone, Copy)]
+enum Statistic {
+    Time(fn(&SeriesResult) -> f64),
+    Count,
+}
+
+/// A figure with a name of its own.
+#[derive(Debug, Clone, Copy)]
+struct Number {
+    unit: Unit,
+    /// Of the result, and of the seconds that were measured.
+    read: fn(&RunResult, f64) -> Option<f64>,
+}
+
+/// What a figure is counted in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    Nanoseconds,
+    Bytes,
+    Percent,
+    Count,
+    PerSecond,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Operator {
+    Below,
+    AtMost,
+    Is,
+    IsNot,
+    AtLeast,
+    Above,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Bound {
+    Number(f64),
+    Verdict(Verdict),
+}
+
+/// Longer operators first: `<=` begins with `<`.
+const OPERATORS: [(&str, Operator); 6] = [
+    ("<=", Operator::AtMost),
+    (">=", Operator::AtLeast),
+    ("==", Operator::Is),
+    ("!=", Operator::IsNot),
+    ("<", Operator::Below),
+    (">", Operator::Above),
+];
+
+const STATISTICS: [(&str, Statistic); 10] = [
+    ("min", Statistic::Time(|series| series.min_ns as f64)),
+    ("mean", Statistic::Time(|series| series.mean_ns)),
+    ("p50", Statistic::Time(|series| series.p50_ns as f64)),
+    ("p90", Statistic::Time(|series| series.p90_ns as f64)),
+    ("p95", Statistic::Time(|series| series.p95_ns as f64)),
+    ("p99", Statistic::Time(|series| series.p99_ns as f64)),
+    ("p999", Statistic::Time(|series| series.p999_ns as f64)),
+    ("p99.9", Statistic::Time(|series| series.p999_ns as f64)),
+    ("max", Statistic::Time(|series| series.max_ns as f64)),
+    ("count", Statistic::Count),
+];
+
+type Read = fn(&RunResult, f64) -> Option<f64>;
+
+const NUMBERS: [(&str, Unit, Read); 25] = [
+    ("started", Unit::Count, |result, _| {
+        Some(result.operations.started as f64)
+    }),
+    ("ok", Unit::Count, |result, _| {
+        Some(result.operations.ok as f64)
+    }),
+    ("errors", Unit::Count, |result, _| {
+        Some(result.operations.failed as f64)
+    }),
+    ("errors.rate", Unit::Percent, |result, _| {
+        share(result.operations.failed, result.operations.started)
+    }),
+    ("success", Unit::Percent, |result, _| {
+        share(result.operations.ok, result.operations.started)
+    }),
+    ("unfinished", Unit::Count, |result, _| {
+        Some(result.operations.unfinished as f64)
+    }),
+    ("missed", Unit::Count, |result, _| {
+        Some(result.operations.missed as f64)
+    }),
+    ("peak", Unit::Count, |result, _| {
+        Some(result.operations.peak_active as f64)
+    }),
+    ("rate", Unit::PerSecond, |result, measured_s| {
+        (measured_s > 0.0).then(|| result.operations.ok as f64 / measured_s)
+    }),
+    ("backlog.peak", Unit::Count, |result, _| {
+        Some(daemon(result)?.backlog_peak? as f64)
+    }),
+    ("daemon.rss.peak", Unit::Bytes, |result, _| {
+        Some(rss_peak(daemon(result)?))
+    }),
+    ("daemon.rss.growth", Unit::Bytes, |result, _| {
+        Some(rss_growth(daemon(result)?))
+    }),
+    ("daemon.rss.slope", Unit::Bytes, |result, _| {
+        Some(result.slopes()?.rss_bytes)
+    }),
+    ("daemon.fds.slope", Unit::Count, |result, _| {
+        Some(result.slopes()?.fds)
+    }),
+    ("daemon.cpu.average", Unit::Percent, |result, _| {
+        Some(daemon(result)?.cpu_avg_pct)
+    }),
+    ("daemon.cpu.peak", Unit::Percent, |result, _| {
+        Some(daemon(result)?.cpu_peak_pct)
+    }),
+    ("daemon.threads.peak", Unit::Count, |result, _| {
+        Some(daemon(result)?.threads_peak as f64)
+    }),
+    ("daemon.fds.peak", Unit::Count, |result, _| {
+        Some(daemon(result)?.fds_peak as f64)
+    }),
+    ("driver.rss.peak", Unit::Bytes, |result, _| {
+        Some(rss_peak(driver(result)?))
+    }),
+    ("driver.rss.growth", Unit::Bytes, |result, _| {
+        Some(rss_growth(driver(result)?))
+    }),
+    ("driver.cpu.average", Unit::Percent, |result, _| {
+        Some(driver(result)?.cpu_avg_pct)
+    }),
+    ("driver.cpu.peak", Unit::Percent, |result, _| {
+        Some(driver(result)?.cpu_peak_pct)
+    }),
+    ("driver.threads.peak", Unit::Count, |result, _| {
+        Some(driver(result)?.threads_peak as f64)
+    }),
+    ("driver.fds.peak", Unit::Count, |result, _| {
+        Some(driver(result)?.fds_peak as f64)
+    }),
+    ("down", Unit::Nanoseconds, |result, _| result.down_ns()),
+];
+
+fn daemon(result: &RunResult) -> Option<&UsageSummary> {
+    result.usage.daemon.as_ref()
+}
+
+fn driver(result: &RunResult) -> Option<&UsageSummary> {
+    result.usage.driver.as_ref()
+}
+
+fn rss_peak(usage: &UsageSummary) -> f64 {
+    usage.rss_peak_kb as f64 * 1024.0
+}
+
+fn rss_growth(usage: &UsageSummary) -> f64 {
+    usage.rss_peak_kb.saturating_sub(usage.rss_baseline_kb) as f64 * 1024.0
+}
+
+/// A share in percent; nothing where there is nothing to share.
+fn share(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| 100.0 * part as f64 / whole as f64)
+}
+
+impl Threshold {
+    /// Reads `<figure> <operator> <bound>`; `series` are those that the driver has.
+    ///
+    /// # Errors
+    /// A figure that there is not, with all that there are, or a bound that does not suit it, with one that would.
+    pub fn parse(text: &str, series: &[&str]) -> Result<Self, Malformed> {
+        let malformed = |problem: String| Malformed {
+            text: text.to_owned(),
+            problem,
+        };
+        let place = text.find(['<', '>', '=', '!']);
+        let (name, rest) = place.map(|place| text.split_at(place)).ok_or_else(|| {
+            malformed("has no operator: write it as `first_byte.p99 <= 50ms`".to_owned())
+        })?;
+        let (sign, operator) = OPERATORS
+            .into_iter()
+            .find(|(sign, _)| rest.starts_with(sign))
+            .ok_or_else(|| malformed("the operators are < <= == != >= >".to_owned()))?;
+        let name = name.trim();
+        let figure = Figure::parse(name, series).ok_or_else(|| {
+            malformed(format!(
+                "there is no figure `{name}`: take one of {}",
+                known(series)
+            ))
+        })?;
+        let bound = rest[sign.len()..].trim();
+        let bound = figure
+            .bound(bound)
+            .map_err(|remedy| malformed(format!("`{bound}` does not suit `{name}`: {remedy}")))?;
+        if matches!(figure, Figure::Verdict) && !matches!(operator, Operator::Is | Operator::IsNot)
+        {
+            return Err(malformed("a verdict has only == and !=".to_owned()));
+        }
+        Ok(Self {
+            text: text.to_owned(),
+            figure,
+            operator,
+            bound,
+        })
+    }
+
+    /// Whether it speaks of operations that failed: then it, and not the mere fact, judges them.
+    #[must_use]
+    pub fn judges_errors(&self) -> bool {
+        let name = self.text.trim_start();
+        name.starts_with("errors") || name.starts_with("success")
+    }
+
+    /// Holds a result against it. `measured_s` is how long operations were started that count.
+    #[must_use]
+    pub fn judge(&self, result: &RunResult, measured_s: f64) -> ThresholdResult {
+        let (measured, met) = match (self.figure.read(result, measured_s), self.bound) {
+            (Some(Reading::Number(value, unit)), Bound::Number(bound)) => {
+                (Some(unit.show(value)), self.operator.holds(&value, &bound))
+            }
+            (Some(Reading::Verdict(verdict)), Bound::Verdict(bound)) => (
+                Some(verdict.to_string()),
+                self.operator.holds(&verdict, &bound),
+            ),
+            _ => (None, false),
+        };
+        ThresholdResult {
+            text: self.text.clone(),
+            measured,
+            met,
+        }
+    }
+}
+
+/// A figure as it was measured.
+#[derive(Debug, Clone, Copy)]
+enum Reading {
+    Number(f64, Unit),
+    Verdict(Verdict),
+}
+
+impl Figure {
+    fn parse(name: &str, series: &[&str]) -> Option<Self> {
+        if name == "verdict" {
+            return Some(Self::Verdict);
+        }
+        if let Some((_, unit, read)) = NUMBERS.into_iter().find(|(known, ..)| *known == name) {
+            return Some(Self::Number(Number { unit, read }));
+        }
+        let (group, member) = name
+            .split_once('.')
+            .filter(|(_, member)| !member.is_empty())?;
+        match group {
+            "errors" => Some(Self::Error(member.to_owned())),
+            "counts" => Some(Self::Count(member.to_owned())),
+            _ if series.contains(&group) || group == "lag" => {
+                let (_, statistic) = STATISTICS.into_iter().find(|(known, _)| *known == member)?;
+                Some(Self::Series(group.to_owned(), statistic))
+            }
+            _ => None,
+        }
+    }
+
+    fn unit(&self) -> Option<Unit> {
+        match self {
+            Self::Series(_, Statistic::Time(_)) => Some(Unit::Nanoseconds),
+            Self::Series(_, Statistic::Count) | Self::Error(_) | Self::Count(_) => {
+                Some(Unit::Count)
+            }
+            Self::Number(number) => Some(number.unit),
+            Self::Verdict => None,
+        }
+    }
+
+    /// The bound that a text means for this figure, or what to write.
+    fn bound(&self, text: &str) -> Result<Bound, &'static str> {
+        match self.unit() {
+            Some(unit) => unit.parse(text).map(Bound::Number),
+            None => [Verdict::Valid, Verdict::Suspect, Verdict::Invalid]
+                .into_iter()
+                .find(|verdict| verdict.to_string() == text)
+                .map(Bound::Verdict)
+                .ok_or("write VALID, SUSPECT or INVALID"),
+        }
+    }
+
+    fn read(&self, result: &RunResult, measured_s: f64) -> Option<Reading> {
+        let value = match self {
+            Self::Verdict => return Some(Reading::Verdict(result.verdict)),
+            Self::Number(number) => (number.read)(result, measured_s)?,
+            Self::Error(kind) => result.errors.get(kind).copied().unwrap_or(0) as f64,
+            Self::Count(name) => result.count(name) as f64,
+            Self::Series(name, statistic) => {
+                let series = match name.as_str() {
+                    "lag" => result.lag.as_ref(),
+                    name => result.series(name),
+                };
+                match statistic {
+                    Statistic::Count => series.map_or(0, |series| series.count) as f64,
+                    Statistic::Time(of) => of(series?),
+                }
+            }
+        };
+        Some(Reading::Number(value, self.unit()?))
+    }
+}
+
+/// Every figure that there is, for a message.
+fn known(series: &[&str]) -> String {
+    let series = series.iter().chain(&["lag"]).copied();
+    let statistics = STATISTICS.map(|(name, _)| name).join(" ");
+    let numbers = NUMBERS.map(|(name, ..)| name);
+    format!(
+        "{} with one of {statistics} (as in first_byte.p99), {}, errors.KIND, counts.NAME, verdict",
+        series.collect::<Vec<_>>().join(", "),
+        numbers.join(", ")
+    )
+}
+
+const TIMES: [(&str, f64); 6] = [
+    ("ns", 1.0),
+    ("us", 1e3),
+    ("µs", 1e3),
+    ("ms", 1e6),
+    ("s", 1e9),
+    ("m", 60e9),
+];
+const SIZES: [(&str, f64); 9] = [
+    ("B", 1.0),
+    ("kB", 1e3),
+    ("KB", 1e3),
+    ("MB", 1e6),
+    ("GB", 1e9),
+    ("KiB", 1024.0),
+    ("MiB", 1_048_576.0),
+    ("GiB", 1_073_741_824.0),
+    ("", 1.0),
+];
+
+impl Unit {
+    /// A number in this unit, or what to write.
+    fn parse(self, text: &str) -> Result<f64, &'static str> {
+        let (units, remedy): (&[(&str, f64)], _) = match self {
+            Self::Nanoseconds => (&TIMES, "write a time such as 50ms, 800us or 1.5s"),
+            Self::Bytes => (&SIZES, "write a size such as 300MiB or 1.5GB"),
+            Self::Percent => (&[("%", 1.0), ("", 1.0)], "write a share such as 0.1%"),
+            Self::Count | Self::PerSecond => (&[("", 1.0)], "write a number such as 256"),
+        };
+        let digits = text
+            .find(|letter: char| !letter.is_ascii_digit() && !"._-".contains(letter))
+            .unwrap_or(text.len());
+        let (number, unit) = text.split_at(digits);
+        let number: f64 = number.replace('_', "").parse().map_err(|_| remedy)?;
+        let scale = units
+            .iter()
+            .find_map(|(name, scale)| (*name == unit.trim()).then_some(*scale))
+            .ok_or(remedy)?;
+        Ok(number * scale)
+    }
+
+    fn show(self, value: f64) -> String {
+        match self {
+            Self::Nanoseconds => units::duration(value as u64),
+            Self::Bytes if value < 0.0 => format!("-{}", units::bytes(-value as u64)),
+            Self::Bytes => units::bytes(value as u64),
+            Self::Percent => format!("{value:.3} %"),
+            Self::PerSecond => format!("{value:.1}/s"),
+            Self::Count if value.fract() == 0.0 && value >= 0.0 => units::count(value as u64),
+            Self::Count => format!("{value:.3}"),
+        }
+    }
+}
+
+impl Operator {
+    fn holds<T: PartialOrd>(self, value: &T, bound: &T) -> bool {
+        match self {
+            Self::Below => value < bound,
+            Self::AtMost => value <= bound,
+            Self::Is => value == bound,
+            Self::IsNot => value != bound,
+            Self::AtLeast => value >= bound,
+            Self::Above => value > bound,
+        }
+    }
+}
+
+impl fmt::Display for Threshold {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SERIES: &[&str] = &["first_byte", "gap"];
+
+    fn problem(text: &str) -> String {
+        Threshold::parse(text, SERIES).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_bound_has_the_unit_of_its_figure_and_an_error_says_which() {
+        for (text, part) in [
+            ("first_byte.p99 <= 50", "50ms"),
+            ("first_byte.p99 <= 50%", "50ms"),
+            ("daemon.rss.peak < 5ms", "MiB"),
+            ("errors == 1%", "number"),
+            ("errors.rate < 0.1ms", "0.1%"),
+            ("verdict == GOOD", "VALID"),
+            ("verdict < VALID", "== and !="),
+            ("gap.p98 < 1ms", "p99.9"),
+            ("gap < 1ms", "first_byte, gap, lag"),
+            ("lats.p99 < 1ms", "first_byte, gap, lag"),
+            ("errors", "operator"),
+            ("errors = 0", "operators"),
+            ("errors == ", "number"),
+            ("counts. == 0", "counts.NAME"),
+            ("== 0", "no figure"),
+        ] {
+            let problem = problem(text);
+            assert!(
+                problem.contains(part) && problem.contains(text),
+                "{text}: {problem}"
+            );
+        }
+    }
+
+    #[test]
+    fn bounds_are_read_in_every_unit() {
+        let bound = |text: &str| match Threshold::parse(text, SERIES).unwrap().bound {
+            Bound::Number(number) => number,
+            Bound::Verdict(_) => f64::NAN,
+        };
+        for (text, expected) in [
+            ("first_byte.p99<=50ms", 50e6),
+            ("gap.p99.9 < 1.5s", 1.5e9),
+            ("gap.max < 800 µs", 800e3),
+            ("daemon.rss.peak <= 1.5GB", 1.5e9),
+            ("daemon.rss.growth <= 2 MiB", 2_097_152.0),
+            ("daemon.cpu.average <= 50%", 50.0),
+            ("success >= 99.9", 99.9),
+            ("backlog.peak <= 4_096", 4096.0),
+            ("daemon.fds.slope <= 0.5", 0.5),
+            ("down <= 2s", 2e9),
+        ] {
+            assert!((bound(text) - expected).abs() < 1e-6, "{text}");
+        }
+    }
+
+    #[test]
+    fn no_text_makes_the_parser_panic() {
+        for text in [
+            "",
+            "<",
+            "é<é",
+            "a.b<=",
+            ".<1",
+            "gap.p99 <= é",
+            "gap.p99 <= 1é",
+        ] {
+            assert!(Threshold::parse(text, SERIES).is_err(), "{text}");
+        }
+    }
+}
