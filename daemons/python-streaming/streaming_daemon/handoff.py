@@ -19,16 +19,17 @@ _buffer = memoryview(bytearray(PAYLOAD_LIMIT + 1))
 class Handoff:
     """A handoff connection that was accepted, and what came from it."""
 
-    __slots__ = ("_connection", "_descriptors", "_payload", "_saw_end", "_is_record", "accepted_ns")
+    __slots__ = ("_connection", "_descriptors", "_is_record", "_saw_end", "accepted_ns", "payload")
 
     def __init__(self, connection: socket.socket, is_record: bool) -> None:
         """`is_record`: the connection is a SOCK_SEQPACKET, on which one record is one handoff."""
         self._connection = connection
         self._is_record = is_record
         self._descriptors = array.array("i")
-        self._payload = b""
         self._saw_end = False
         self.accepted_ns = monotonic_ns()
+        self.payload = b""
+        """What has come of it."""
 
     def fileno(self) -> int:
         """The descriptor of the connection, to be watched."""
@@ -38,8 +39,8 @@ class Handoff:
         """Whether a descriptor came already."""
         return len(self._descriptors) > 0
 
-    def read(self) -> bytes | None:
-        """Reads what is there. Returns the payload, or None if the rest, or everything, has still to come.
+    def read(self) -> bool:
+        """Reads what is there. Returns whether the payload is whole.
 
         On `SOCK_STREAM` nothing marks the end of the payload, for the sender may keep the connection open until we
         close it. So a payload is whole there unless it is the beginning of a JSON object.
@@ -48,46 +49,37 @@ class Handoff:
             try:
                 length, ancillary, flags, _ = self._connection.recvmsg_into([_buffer], _CONTROL_ROOM, _FLAGS)
             except BlockingIOError:
-                return None
+                return False
             except OSError as error:
                 raise HandoffError(reason_of(error)) from error
             for level, kind, data in ancillary:
                 if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
                     self._descriptors.frombytes(data[: len(data) & ~3])
-            is_end = length == 0 and not ancillary
             self._add(length, flags)
+            is_end = length == 0 and not ancillary
             if is_end and not self._saw_end:
                 # On a SEQPACKET socket the first end may be none: the kernel looks for a message, finds none, then
                 # the sender sends and closes, and then the kernel finds that the sender has closed. The message is
                 # there at the second try.
                 self._saw_end = True
-            elif is_end or self._is_record or _is_whole(self._payload):
-                return self._take_payload()
+            elif is_end and not self.payload and not self._descriptors:
+                raise HandoffError("empty")
+            elif is_end or self._is_record or _is_whole(self.payload):
+                return True
 
     def _add(self, length: int, flags: int) -> None:
         if flags & socket.MSG_CTRUNC:
             raise HandoffError("truncated")
-        if flags & socket.MSG_TRUNC or len(self._payload) + length > PAYLOAD_LIMIT:
+        if flags & socket.MSG_TRUNC or len(self.payload) + length > PAYLOAD_LIMIT:
             raise HandoffError("too_large")
-        self._payload += _buffer[:length]
+        self.payload += _buffer[:length]
 
-    def _take_payload(self) -> bytes:
-        if not self._payload and not self._descriptors and self._saw_end:
-            raise HandoffError("empty")
-        return self._payload
-
-    def unfinished(self) -> bytes:
-        """What has come of the payload, when its time is over."""
-        if not self.has_client():
-            raise HandoffError("timeout")
-        return self._payload
+    def hang_up(self) -> None:
+        """Closes the connection, which is all that its sender hears from us."""
+        self._connection.close()
 
     def take_client(self) -> tuple[socket.socket, int]:
-        """Closes the connection, which is all that its sender hears from us.
-
-        Returns the client's socket, and how many descriptors more there were; they are closed.
-        """
-        self._connection.close()
+        """The client's socket, and how many descriptors more there were; they are closed."""
         if not self._descriptors:
             raise HandoffError("no_descriptor")
         client = _stream_socket(self._descriptors.pop(0))

@@ -13,8 +13,8 @@ from streaming_daemon.wheel import Wheel
 
 # MSG_DONTWAIT and not O_NONBLOCK, because that flag belongs to the open file, which the sender shares.
 _FLAGS = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
-# Writes before handoffs get a turn.
-_SLICE = 256
+WRITES_WHEN_CALM = 256
+"""Writes before handoffs get a turn: about half a millisecond."""
 _MS = 1_000_000
 
 
@@ -51,6 +51,7 @@ class Streams:
         self._wheel = Wheel(tick_ns(delay_ns))
         self._timer: asyncio.Handle | None = None
         self._timer_ns = 0
+        self.writes_per_turn = WRITES_WHEN_CALM
         # Streams whose clients do not read, each with the task that waits for room.
         self._blocked: dict[Stream, asyncio.Task[None]] = {}
 
@@ -65,7 +66,7 @@ class Streams:
         self._timer = None
         now_ns = monotonic_ns()
         try:
-            for _ in range(_SLICE):
+            for _ in range(self.writes_per_turn):
                 stream = self._wheel.pop(now_ns)
                 if stream is None:
                     break
