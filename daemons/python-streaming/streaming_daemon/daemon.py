@@ -53,6 +53,7 @@ class Daemon:
             intake.start()
             await stop.wait()
             self._listener.refuse_further()
+            intake.stop()
             await self._drain(intake, hurry)
             intake.cancel()
             await streams.cancel()

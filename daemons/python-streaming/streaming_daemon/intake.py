@@ -56,6 +56,7 @@ class Intake:
         self._received_bytes = 0
         self._is_rushing = False
         self._turn: asyncio.Handle | None = None
+        self._is_stopping = False
         self.is_over = False
         """The socket was shut down, and its accept queue is empty."""
 
@@ -63,6 +64,10 @@ class Intake:
         """Begins to accept."""
         if not self.is_over:
             self._loop.add_reader(self._listener.fileno(), self._on_readable)
+
+    def stop(self) -> None:
+        """The socket is shut down: accepts what still waits. (A socket that is shut down stays readable.)"""
+        self._is_stopping = True
 
     def _on_readable(self) -> None:
         left_some = not self._accept_batch()
@@ -80,12 +85,10 @@ class Intake:
         for _ in range(_BATCH):
             try:
                 connection, _ = self._listener.accept()
-            except BlockingIOError:
-                return True
             except ConnectionAbortedError:
                 continue
             except OSError as error:
-                self._stop_accepting(error)
+                self._accept_failed(error)
                 return True
             self._metrics.connection_opened()
             self._read(Handoff(connection, self._is_record))
@@ -105,15 +108,16 @@ class Intake:
             if self._received and self._turn is None:
                 self._turn = self._loop.call_soon(self._begin_some)
 
-    def _stop_accepting(self, error: OSError) -> None:
-        if error.errno == errno.EINVAL:
-            # The socket is shut down, and nothing waits any more.
+    def _accept_failed(self, error: OSError) -> None:
+        # EINVAL: the socket is shut down.
+        if error.errno not in (errno.EAGAIN, errno.EINVAL):
+            self._metrics.handoff_errors["out_of_descriptors"] += 1
+            self._log.warn(f"accepting: {HANDOFF_FAILURES['out_of_descriptors']} ({error.strerror})")
+            self._pause()
+        elif self._is_stopping:
+            # Nothing waits any more.
             self._loop.remove_reader(self._listener.fileno())
             self.is_over = True
-            return
-        self._metrics.handoff_errors["out_of_descriptors"] += 1
-        self._log.warn(f"accepting: {HANDOFF_FAILURES['out_of_descriptors']} ({error.strerror})")
-        self._pause()
 
     def _pause(self) -> None:
         self._loop.remove_reader(self._listener.fileno())

@@ -65,10 +65,11 @@ class Senders:
 
     def hand_over(self, payload: bytes = PAYLOAD) -> socket.socket:
         """Hands a client over; returns our end of it."""
-        ours, theirs = socket.socketpair()
-        ours.settimeout(PATIENCE_S)
-        with theirs, self.connect() as sender:
-            pass_on(sender, payload, [theirs])
+        with self.connect() as sender:
+            ours, theirs = socket.socketpair()
+            ours.settimeout(PATIENCE_S)
+            with theirs:
+                pass_on(sender, payload, [theirs])
         return ours
 
     def answer(self, payload: bytes = PAYLOAD) -> bytes:
