@@ -38,8 +38,8 @@ def build(folder: Path) -> None:
     if python.exists() and stamp.exists() and stamp.read_text() == wanted:
         return
     subprocess.run([sys.executable, "-m", "venv", "--clear", venv], check=True)
-    pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-input"]
-    subprocess.run([*pip, "--requirement", REQUIREMENTS], check=True)
+    pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-input"]
+    subprocess.run([*pip, "--requirement", str(REQUIREMENTS)], check=True)
     stamp.write_text(wanted)
 
 

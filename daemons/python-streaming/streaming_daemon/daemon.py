@@ -47,9 +47,7 @@ class Daemon:
         async with contextlib.AsyncExitStack() as stack:
             stack.callback(self._listener.close)
             if self._pages:
-                await stack.enter_async_context(
-                    await asyncio.start_server(Pages(self.metrics).serve, sock=self._pages)
-                )
+                await stack.enter_async_context(Pages(self.metrics, self._pages))
             intake.start()
             await stop.wait()
             self._listener.refuse_further()

@@ -16,7 +16,7 @@ from streaming_daemon.options import Config, parse_options
 try:
     import uvloop
 except ImportError:
-    uvloop = None
+    uvloop = None  # type: ignore[assignment]
 
 
 def main() -> int:

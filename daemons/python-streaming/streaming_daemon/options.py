@@ -1,7 +1,6 @@
 """The command line: flags, their `DAEMON_*` variables, and what is wrong with them."""
 
 import argparse
-import os
 import re
 import socket
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from streaming_daemon import __version__
 from streaming_daemon.duration import parse_duration
 from streaming_daemon.listener import LONGEST_BACKLOG
 
@@ -92,15 +90,16 @@ def _parser(environment: Mapping[str, str], version: str) -> argparse.ArgumentPa
     for option in _OPTIONS:
         # argparse hands a default that is text to `type`, unless the flag was there.
         shown = "" if option.default is None else f", default: {option.default}"
-        parser.add_argument(
-            *option.flags,
-            metavar=option.metavar,
-            default=environment.get(option.variable, option.default),
-            type=_checked(option),
-            # A flag alone switches on what has a default of false.
-            **({"nargs": "?", "const": True} if option.default == "false" else {}),
-            help=f"{option.help} [{option.variable}{shown}]",
-        )
+        settings: dict[str, Any] = {
+            "metavar": option.metavar,
+            "default": environment.get(option.variable, option.default),
+            "type": _checked(option),
+            "help": f"{option.help} [{option.variable}{shown}]",
+        }
+        if option.default == "false":
+            # The flag alone switches it on.
+            settings |= {"nargs": "?", "const": True}
+        parser.add_argument(*option.flags, **settings)
     parser.add_argument(
         "-d",
         "--delay",
@@ -181,7 +180,7 @@ def _address(text: str) -> tuple[str, int]:
         found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise ValueError(f"`{text}`: {error}; {remedy}") from None
-    return found[0][4][0], found[0][4][1]
+    return str(found[0][4][0]), int(found[0][4][1])
 
 
 _OPTIONS = (

@@ -1,10 +1,11 @@
 """`/metrics` and `/healthz`, served on the loop that serves the streams.
 
-A thread would hold the interpreter's lock against the streams: see README.md for what was measured.
+A thread would hold the interpreter's lock against the streams: README.md says what was measured.
 """
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import Iterator
 from http import HTTPStatus
 
@@ -27,13 +28,34 @@ class _Single(Collector):
 
 
 class Pages:
-    """Answers one request per connection."""
+    """Answers one request per connection. To be used with `async with`."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, listener: socket.socket) -> None:
         self._metrics = metrics
+        self._listener = listener
+        self._server: asyncio.Server | None = None
+        self._open: dict[asyncio.Task[None] | None, asyncio.StreamWriter] = {}
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serves one connection."""
+    async def __aenter__(self) -> None:
+        self._server = await asyncio.start_server(self._serve, sock=self._listener)
+
+    async def __aexit__(self, *_: object) -> None:
+        """Hangs up on whoever is connected: nobody may delay the end."""
+        if self._server:
+            self._server.close()
+        for writer in self._open.values():
+            writer.transport.abort()
+        await asyncio.gather(*(task for task in self._open if task), return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        self._open[task] = writer
+        try:
+            await self._answer(reader, writer)
+        finally:
+            del self._open[task]
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         # An error here is the client's: it left, sent nothing in time, or spoke no HTTP.
         with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             async with asyncio.timeout(_HEAD_TIMEOUT_S):

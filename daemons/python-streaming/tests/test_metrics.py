@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 import urllib.error
 from collections.abc import Callable
 
@@ -69,14 +70,21 @@ def test_durations_are_those_of_the_streams(start: Callable[..., DaemonThread]) 
 def test_the_other_pages(start: Callable[..., DaemonThread]) -> None:
     daemon = start()
     assert daemon.get("/healthz") == "ok\n"
-    with pytest.raises(urllib.error.HTTPError) as error, error_closed(daemon, "/nothing"):
-        pass
-    assert error.value.code == 404
-    error.value.close()
+    with pytest.raises(urllib.error.HTTPError) as error:
+        daemon.get("/nothing")
+    with error.value as answer:
+        assert answer.code == 404
 
 
-def error_closed(daemon: DaemonThread, path: str):
-    return daemon.get(path)
+def test_an_idle_connection_to_the_pages_does_not_delay_the_end(start: Callable[..., DaemonThread]) -> None:
+    daemon = start()
+    with socket.create_connection(daemon.daemon.metrics_address):
+        assert daemon.get("/healthz") == "ok\n"
+        before = time.monotonic()
+        daemon.set(daemon.stop)
+        daemon.join()
+        # It would be given up after 5 s.
+        assert time.monotonic() - before < 4
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,18 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support import ANSWER_BYTES, FOLDER, PATIENCE_S, PAYLOAD, Process, command_line, is_closed_by_peer, pass_on
-from support import read_all, wait_until
+from support import (
+    ANSWER_BYTES,
+    FOLDER,
+    PATIENCE_S,
+    PAYLOAD,
+    Process,
+    command_line,
+    is_closed_by_peer,
+    pass_on,
+    read_all,
+    wait_until,
+)
 
 uvloop = pytest.mark.parametrize("uvloop", [True, False], ids=["uvloop", "asyncio"])
 
