@@ -20,7 +20,9 @@ def problem():
     """What keeps this Python from making the environment, or None. (No newer syntax: an old Python must get here.)"""
     if sys.version_info < OLDEST:
         return "this is Python {}.{} ({}); 3.11 or newer is needed".format(*sys.version_info[:2], sys.executable)
-    missing = [name for name in ("venv", "ensurepip") if importlib.util.find_spec(name) is None]
+    # What has no file is an empty folder that a removed package left.
+    found = {name: importlib.util.find_spec(name) for name in ("venv", "ensurepip")}
+    missing = [name for name, specification in found.items() if getattr(specification, "origin", None) is None]
     if missing:
         return "this Python ({}) has no {}: on Debian, apt-get install python3-venv".format(
             sys.executable, " and no ".join(missing)

@@ -22,7 +22,8 @@ def test_a_python_that_will_do_is_taken() -> None:
 
 
 def test_a_missing_venv_module_is_named_with_the_package_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build.importlib.util, "find_spec", lambda name: None if name == "ensurepip" else name)
+    there = SimpleNamespace(origin="/lib/venv.py")
+    monkeypatch.setattr(build.importlib.util, "find_spec", lambda name: None if name == "ensurepip" else there)
     assert "no ensurepip" in build.problem() and "python3-venv" in build.problem()
 
 
