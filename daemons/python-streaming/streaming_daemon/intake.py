@@ -95,8 +95,7 @@ class Intake:
         return False
 
     def _begin_some(self) -> None:
-        """Begins streams of what was received: a few in a rush, else as many as a batch."""
-        self._turn = None
+        """Begins streams of what was received: a few in a rush, else as many as a batch. The rest has its turn."""
         rushing = self._is_rushing
         self._streams.writes_per_turn = _WRITES_IN_A_RUSH if rushing else WRITES_WHEN_CALM
         try:
@@ -106,7 +105,11 @@ class Intake:
                 self._begin(handoff)
         finally:
             if self._received and self._turn is None:
-                self._turn = self._loop.call_soon(self._begin_some)
+                self._turn = self._loop.call_soon(self._on_turn)
+
+    def _on_turn(self) -> None:
+        self._turn = None
+        self._begin_some()
 
     def _accept_failed(self, error: OSError) -> None:
         # EINVAL: the socket is shut down.
