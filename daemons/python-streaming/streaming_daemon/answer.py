@@ -16,13 +16,7 @@ HEAD = (
     b"X-Accel-Buffering: no\r\n"
     b"\r\n"
 )
-REFUSAL = (
-    b"HTTP/1.1 503 Service Unavailable\r\n"
-    b"Retry-After: 1\r\n"
-    b"Connection: close\r\n"
-    b"Content-Length: 0\r\n"
-    b"\r\n"
-)
+REFUSAL = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 _DONE = b"data: [DONE]\n\n"
 _GREETING = "Hello from the streaming daemon. Prompt: "
 _PROMPT_EXCERPT = 50

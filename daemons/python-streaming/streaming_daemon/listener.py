@@ -24,13 +24,14 @@ class Listener:
         _remove_stale(path)
         self.socket = socket.socket(socket.AF_UNIX, kind)
         self._path = path
+        self._file: tuple[int, int] | None = None
         try:
             self.socket.setblocking(False)
             _bind(self.socket, path, mode)
             self._file = _identity(path)
             self.socket.listen(min(backlog, LONGEST_BACKLOG))
         except OSError as error:
-            self.socket.close()
+            self.close()
             raise StartError(f"making the socket {path}: {error.strerror}") from error
 
     def refuse_further(self) -> None:

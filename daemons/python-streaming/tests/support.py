@@ -66,8 +66,7 @@ class Senders:
     def hand_over(self, payload: bytes = PAYLOAD) -> socket.socket:
         """Hands a client over; returns our end of it."""
         with self.connect() as sender:
-            ours, theirs = socket.socketpair()
-            ours.settimeout(PATIENCE_S)
+            ours, theirs = client_pair()
             with theirs:
                 pass_on(sender, payload, [theirs])
         return ours
@@ -75,6 +74,13 @@ class Senders:
     def answer(self, payload: bytes = PAYLOAD) -> bytes:
         """The whole answer to a payload."""
         return read_all(self.hand_over(payload))
+
+
+def client_pair() -> tuple[socket.socket, socket.socket]:
+    """Our end of a client, which does not wait for ever, and the end that is handed over."""
+    ours, theirs = socket.socketpair()
+    ours.settimeout(PATIENCE_S)
+    return ours, theirs
 
 
 def pass_on(sender: socket.socket, payload: bytes, clients: Sequence[socket.socket]) -> None:

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable
 
 import pytest
-from support import ANSWER_BYTES, PAYLOAD, DaemonThread, is_closed_by_peer, pass_on, read_all
+from support import ANSWER_BYTES, PAYLOAD, DaemonThread, client_pair, is_closed_by_peer, pass_on, read_all
 
 import streaming_daemon.intake
 from streaming_daemon.failure import HandoffError
@@ -30,7 +30,7 @@ def test_a_probe_is_counted_and_harmless(start: Callable[..., DaemonThread], kin
 
 def test_the_connection_is_closed_right_after_receiving(start: Callable[..., DaemonThread]) -> None:
     daemon = start(message_delay_ns=3600 * 10**9)
-    ours, theirs = socket.socketpair()
+    ours, theirs = client_pair()
     with ours, theirs, daemon.connect() as sender:
         pass_on(sender, PAYLOAD, [theirs])
         assert is_closed_by_peer(sender)
@@ -41,7 +41,7 @@ def test_a_sender_that_is_slow_is_waited_for(start: Callable[..., DaemonThread],
     with daemon.connect() as slow:
         daemon.wait_for("daemon_active_connections", 1)
         assert len(daemon.answer()) == ANSWER_BYTES
-        ours, theirs = socket.socketpair()
+        ours, theirs = client_pair()
         with theirs:
             pass_on(slow, PAYLOAD, [theirs])
         assert len(read_all(ours)) == ANSWER_BYTES
@@ -63,7 +63,7 @@ def test_half_a_payload_is_served_with_the_defaults_when_its_time_is_over(
 ) -> None:
     monkeypatch.setattr(streaming_daemon.intake, "_RECEIVE_TIMEOUT_S", 0.05)
     daemon = start(socket_type=socket.SOCK_STREAM)
-    ours, theirs = socket.socketpair()
+    ours, theirs = client_pair()
     with daemon.connect() as sender:
         with theirs:
             pass_on(sender, b'{"user_id":1,', [theirs])
@@ -73,11 +73,11 @@ def test_half_a_payload_is_served_with_the_defaults_when_its_time_is_over(
 
 def test_a_payload_in_pieces_is_put_together(start: Callable[..., DaemonThread]) -> None:
     daemon = start(socket_type=socket.SOCK_STREAM)
-    ours, theirs = socket.socketpair()
+    ours, theirs = client_pair()
     with daemon.connect() as sender:
         with theirs:
             pass_on(sender, b'{"prompt":"}', [theirs])
-        for piece in (b'{', b'}","user_id"', b":77", b"}"):
+        for piece in (b"{", b'}","user_id"', b":77", b"}"):
             sender.sendall(piece)
         # The sender keeps the connection open: the end of the object is the end of the payload.
         assert is_closed_by_peer(sender)
@@ -92,7 +92,7 @@ def test_payloads_have_up_to_128_kib(
     daemon = start(socket_type=kind)
     payload = b'{"user_id":5,"x":"' + b"a" * (length - 20) + b'"}'
     assert len(payload) == length
-    ours, theirs = socket.socketpair()
+    ours, theirs = client_pair()
     # On a stream the daemon may hang up before everything is sent.
     with theirs, daemon.connect() as sender, contextlib.suppress(BrokenPipeError, ConnectionResetError):
         pass_on(sender, payload, [theirs])
@@ -113,7 +113,7 @@ def test_of_several_descriptors_the_first_is_served_and_the_others_are_closed(
     start: Callable[..., DaemonThread], kind: socket.SocketKind
 ) -> None:
     daemon = start(socket_type=kind)
-    pairs = [socket.socketpair() for _ in range(3)]
+    pairs = [client_pair() for _ in range(3)]
     with daemon.connect() as sender:
         pass_on(sender, PAYLOAD, [theirs for _, theirs in pairs])
     for _, theirs in pairs:
@@ -144,7 +144,7 @@ def test_a_handoff_that_lost_descriptors_is_dropped_with_those_that_arrived(
 ) -> None:
     monkeypatch.setattr("streaming_daemon.handoff._CONTROL_ROOM", socket.CMSG_LEN(2 * 4))
     sender, connection = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    ours, theirs = socket.socketpair()
+    ours, theirs = client_pair()
     with sender, ours:
         with theirs:
             pass_on(sender, PAYLOAD, [theirs] * 3)
@@ -158,7 +158,7 @@ def test_a_handoff_that_lost_descriptors_is_dropped_with_those_that_arrived(
 
 def test_the_most_descriptors_that_fit_one_message_leave_none_open() -> None:
     sender, connection = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    ours, theirs = socket.socketpair()
+    ours, theirs = client_pair()
     with sender, ours:
         with theirs:
             pass_on(sender, PAYLOAD, [theirs] * 253)
@@ -187,7 +187,7 @@ class EndsFirst:
 
 def test_the_first_end_of_a_connection_is_not_believed() -> None:
     sender, connection = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    ours, theirs = socket.socketpair()
+    ours, theirs = client_pair()
     with sender, ours, theirs:
         pass_on(sender, PAYLOAD, [theirs])
         handoff = Handoff(EndsFirst(connection), is_record=True)

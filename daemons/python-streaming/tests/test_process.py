@@ -17,6 +17,7 @@ from support import (
     PATIENCE_S,
     PAYLOAD,
     Process,
+    client_pair,
     command_line,
     is_closed_by_peer,
     pass_on,
@@ -134,8 +135,7 @@ def test_the_backlog_is_what_the_system_grants(tmp_path: Path) -> None:
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sender:
                 sender.setblocking(False)
                 sender.connect(str(daemon.path))
-                ours, theirs = socket.socketpair()
-                ours.settimeout(PATIENCE_S)
+                ours, theirs = client_pair()
                 with theirs:
                     pass_on(sender, PAYLOAD, [theirs])
                 clients.append(ours)
@@ -170,10 +170,9 @@ def test_without_free_descriptors_accepting_pauses_and_goes_on_when_there_are_so
         wait_until("it has run out", lambda: len(list(folder.iterdir())) >= 80)
         before = cpu_ticks(daemon.child.pid)
         # One that was accepted sends: its client's descriptor finds no room, and both are closed.
-        ours, theirs = socket.socketpair()
+        ours, theirs = client_pair()
         with theirs:
             pass_on(silent[0], PAYLOAD, [theirs])
-        ours.settimeout(PATIENCE_S)
         assert read_all(ours) == b""
         assert is_closed_by_peer(silent[0])
         for sender in silent:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support import ANSWER_BYTES, PAYLOAD, DaemonThread, is_closed_by_peer, pass_on, read_all
+from support import ANSWER_BYTES, PAYLOAD, DaemonThread, client_pair, is_closed_by_peer, pass_on, read_all
 
 from streaming_daemon.answer import REFUSAL, Answer
 from streaming_daemon.metrics import Metrics
@@ -126,13 +126,12 @@ def test_a_client_that_left_is_counted_at_the_next_write(start: Callable[..., Da
 
 def narrow_pair() -> tuple[socket.socket, socket.socket]:
     """Ours, and a client's socket that takes nothing more before ours reads."""
-    ours, theirs = socket.socketpair()
+    ours, theirs = client_pair()
     theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     try:
         while True:
             theirs.send(b"x" * 64, socket.MSG_DONTWAIT)
     except BlockingIOError:
-        ours.settimeout(20)
         return ours, theirs
 
 
@@ -153,7 +152,7 @@ def test_a_client_that_does_not_read_holds_up_nobody_and_is_served_when_it_does(
 
 def test_the_socket_of_the_client_stays_a_blocking_one(start: Callable[..., DaemonThread]) -> None:
     daemon = start(message_delay_ns=3600 * 10**9)
-    ours, theirs = socket.socketpair()
+    ours, theirs = client_pair()
     with ours, theirs, daemon.connect() as sender:
         pass_on(sender, PAYLOAD, [theirs])
         assert ours.recv(1) == b"H"
