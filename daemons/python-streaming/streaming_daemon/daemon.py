@@ -1,0 +1,92 @@
+"""The daemon: its sockets, its streams, and how it stops."""
+
+import asyncio
+import contextlib
+import resource
+import socket
+
+from streaming_daemon.answer import Answer
+from streaming_daemon.intake import Intake
+from streaming_daemon.listener import Listener, StartError
+from streaming_daemon.log import Log, complain
+from streaming_daemon.metrics import Metrics
+from streaming_daemon.options import Config
+from streaming_daemon.pages import Pages
+from streaming_daemon.stream import Streams
+
+# Descriptors that are kept for other things than streams: the standard ones, the loop, the metrics page, the handoffs
+# that are just being read.
+_RESERVED_FILES = 64
+_LOOK_EVERY_S = 0.01
+
+
+class Daemon:
+    """A daemon that listens already: a handoff sent now waits until `run`."""
+
+    def __init__(self, config: Config) -> None:
+        """Makes the handoff socket and the listener of the metrics page. Raises StartError."""
+        self.metrics = Metrics()
+        self._config = config
+        self._log = Log()
+        self._pages = _bind_pages(config.metrics_addr) if config.metrics_addr else None
+        self._listener = Listener(config.socket_path, config.socket_mode, config.socket_type, config.backlog)
+
+    @property
+    def metrics_address(self) -> tuple[str, int] | None:
+        """Where the metrics are served; the port that the system chose, if it was asked to."""
+        return self._pages.getsockname()[:2] if self._pages else None
+
+    async def run(self, stop: asyncio.Event, hurry: asyncio.Event) -> None:
+        """Serves until `stop`, then refuses further handoffs, takes those that wait in the accept queue, and lets
+        streams go on for the grace time, or until `hurry`."""
+        asyncio.get_running_loop().set_exception_handler(self._on_error)
+        config = self._config
+        answer = Answer(config.message_count)
+        streams = Streams(answer, config.message_delay_ns, config.write_timeout_ns / 1e9, self.metrics)
+        intake = Intake(self._listener.socket, answer, streams, self._capacity(), self.metrics, self._log)
+        async with contextlib.AsyncExitStack() as stack:
+            stack.callback(self._listener.close)
+            if self._pages:
+                await stack.enter_async_context(Pages(self.metrics, self._pages))
+            intake.start()
+            await stop.wait()
+            self._listener.refuse_further()
+            intake.stop()
+            await self._drain(intake, hurry)
+            intake.cancel()
+            await streams.cancel()
+
+    async def _drain(self, intake: Intake, hurry: asyncio.Event) -> None:
+        """Waits for the end of what is open."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._config.shutdown_grace_ns / 1e9):
+                while not hurry.is_set() and not (intake.is_over and self.metrics.active_connections == 0):
+                    await asyncio.sleep(_LOOK_EVERY_S)
+
+    def _capacity(self) -> int:
+        """How many streams may be open at once: what was asked for, or what the limit of open files leaves room for."""
+        room = max(resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _RESERVED_FILES, 1)
+        if room < self._config.max_connections:
+            complain(f"the limit of open files leaves room for {room} streams")
+        return min(self._config.max_connections, room)
+
+    def _on_error(self, _loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        """An exception that a callback did not handle: a bug, which one client pays for and not all of them."""
+        self._log.warn(f"{context.get('message')}: {context.get('exception')!r}")
+
+
+def raise_open_files() -> None:
+    """Raises the soft limit of open files to the hard one."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _bind_pages(address: tuple[str, int]) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+    try:
+        return socket.create_server(address, family=family, backlog=128)
+    except OSError as error:
+        raise StartError(
+            f"listening on {address[0]}:{address[1]} for the metrics: {error.strerror} (another address: "
+            "--metrics-addr or DAEMON_METRICS_ADDR; none: DAEMON_METRICS_ENABLED=false)"
+        ) from error

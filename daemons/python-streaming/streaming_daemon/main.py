@@ -1,0 +1,62 @@
+"""The command: options, signals, exit codes."""
+
+import asyncio
+import os
+import platform
+import signal
+import sys
+from collections.abc import Callable
+
+from streaming_daemon import __version__
+from streaming_daemon.daemon import Daemon, raise_open_files
+from streaming_daemon.listener import StartError
+from streaming_daemon.log import complain
+from streaming_daemon.options import Config, parse_options
+
+try:
+    import uvloop
+except ImportError:
+    uvloop = None  # type: ignore[assignment]
+
+
+def main() -> int:
+    """Runs the daemon; the exit code. (2, for a wrong call, is argparse's.)"""
+    config = parse_options(sys.argv[1:], os.environ, _version())
+    if config.workers is not None:
+        complain("--workers (DAEMON_WORKERS) has no effect: handoffs are received without threads")
+    try:
+        raise_open_files()
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            summary = runner.run(_serve(config))
+        if config.is_benchmark:
+            print(summary, end="", flush=True)
+    except StartError as error:
+        complain(str(error))
+        return 1
+    except OSError as error:
+        complain(f"the daemon failed: {error}")
+        return 1
+    return 0
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """The loop of uvloop where it is installed; None is that of the standard library."""
+    return uvloop.new_event_loop if uvloop else None
+
+
+async def _serve(config: Config) -> str:
+    stop, hurry = asyncio.Event(), asyncio.Event()
+
+    def on_signal() -> None:
+        (hurry if stop.is_set() else stop).set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, on_signal)
+    daemon = Daemon(config)
+    await daemon.run(stop, hurry)
+    return daemon.metrics.summary()
+
+
+def _version() -> str:
+    loop = f"uvloop {uvloop.__version__}" if uvloop else "asyncio"
+    return f"streaming-daemon {__version__}, {platform.python_implementation()} {platform.python_version()}, {loop}"

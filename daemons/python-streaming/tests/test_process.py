@@ -1,0 +1,218 @@
+"""The daemon as people run it: signals, sockets, limits, exit codes."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+from support import (
+    ANSWER_BYTES,
+    FOLDER,
+    PATIENCE_S,
+    PAYLOAD,
+    Process,
+    client_pair,
+    command_line,
+    is_closed_by_peer,
+    pass_on,
+    read_all,
+    wait_until,
+)
+
+uvloop = pytest.mark.parametrize("uvloop", [True, False], ids=["uvloop", "asyncio"])
+
+
+def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A call that ends by itself."""
+    environment = {"PATH": os.environ["PATH"], **variables}
+    command = command_line(*arguments)
+    return subprocess.run(
+        command, cwd=FOLDER, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+
+
+@uvloop
+def test_sigterm_under_load_loses_no_stream(tmp_path: Path, uvloop: bool) -> None:
+    with Process(tmp_path, "--benchmark", "--message-delay", "20ms", uvloop=uvloop) as daemon:
+        clients, was_asked = [], False
+        try:
+            while True:
+                clients.append(daemon.hand_over())
+                if len(clients) == 300:
+                    daemon.terminate()
+                    was_asked = True
+        except (ConnectionRefusedError, FileNotFoundError):
+            assert was_asked
+        assert {len(read_all(client)) for client in clients} == {ANSWER_BYTES}
+        assert len(clients) >= 300
+        started = len(clients)
+        lines = dict(line.split(": ") for line in daemon.output().splitlines())
+        assert int(lines.pop("peak concurrent")) > 100
+        assert lines == {
+            "started": str(started),
+            "completed": str(started),
+            "failed": "0",
+            "bytes": str(started * ANSWER_BYTES),
+        }
+        assert not daemon.path.exists()
+
+
+@uvloop
+def test_what_is_open_after_the_grace_is_closed(tmp_path: Path, uvloop: bool) -> None:
+    with Process(tmp_path, "-d", "3600000", "--shutdown-grace", "50ms", "--benchmark", uvloop=uvloop) as daemon:
+        silent = daemon.connect()
+        client = daemon.hand_over()
+        assert client.recv(1) == b"H"
+        daemon.terminate()
+        assert b"[DONE]" not in read_all(client)
+        assert is_closed_by_peer(silent)
+        silent.close()
+        assert "failed: 1\n" in daemon.output()
+
+
+def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
+    with Process(tmp_path, "--message-delay", "1h", "--shutdown-grace", "1h") as daemon:
+        client = daemon.hand_over()
+        assert client.recv(1) == b"H"
+        daemon.terminate()
+        wait_until("the first signal was heard", lambda: not daemon.path.exists())
+        daemon.child.send_signal(signal.SIGINT)
+        read_all(client)
+        daemon.output()
+
+
+def test_handoffs_that_wait_in_the_accept_queue_are_served_after_sigterm(tmp_path: Path) -> None:
+    with Process(tmp_path) as daemon:
+        daemon.child.send_signal(signal.SIGSTOP)
+        clients = [daemon.hand_over() for _ in range(50)]
+        daemon.terminate()
+        daemon.child.send_signal(signal.SIGCONT)
+        assert {len(read_all(client)) for client in clients} == {ANSWER_BYTES}
+        daemon.output()
+
+
+def test_the_socket_has_the_mode_that_was_asked_for(tmp_path: Path) -> None:
+    for mode in ("600", "0660", "0o666"):
+        with Process(tmp_path, "-m", mode, shell="umask 077;") as daemon:
+            assert stat.S_IMODE(daemon.path.stat().st_mode) == int(mode, 8)
+            daemon.terminate()
+            daemon.output()
+
+
+def test_a_second_daemon_is_refused_and_a_stale_socket_is_replaced(tmp_path: Path) -> None:
+    with Process(tmp_path) as first:
+        second = run("--socket", str(first.path), "--benchmark")
+        assert (second.returncode, "another process listens" in second.stderr) == (1, True)
+        assert len(first.answer()) == ANSWER_BYTES
+        first.child.kill()
+        first.child.wait()
+        assert first.path.exists()
+    with Process(tmp_path) as third:
+        assert len(third.answer()) == ANSWER_BYTES
+
+
+def test_a_socket_file_of_somebody_else_is_left_alone_at_the_end(tmp_path: Path) -> None:
+    with Process(tmp_path) as daemon:
+        daemon.path.unlink()
+        daemon.path.write_text("precious")
+        daemon.terminate()
+        daemon.output()
+        assert daemon.path.read_text() == "precious"
+
+
+def test_the_backlog_is_what_the_system_grants(tmp_path: Path) -> None:
+    granted = min(int(Path("/proc/sys/net/core/somaxconn").read_text()), 300)
+    with Process(tmp_path) as daemon:
+        daemon.child.send_signal(signal.SIGSTOP)
+        clients = []
+        for _ in range(granted):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sender:
+                sender.setblocking(False)
+                sender.connect(str(daemon.path))
+                ours, theirs = client_pair()
+                with theirs:
+                    pass_on(sender, PAYLOAD, [theirs])
+                clients.append(ours)
+        daemon.child.send_signal(signal.SIGCONT)
+        assert {len(read_all(client)) for client in clients} == {ANSWER_BYTES}
+
+
+def test_it_raises_its_own_limit_of_open_files(tmp_path: Path) -> None:
+    with Process(tmp_path, shell="ulimit -S -n 50;") as daemon:
+        limits = Path(f"/proc/{daemon.child.pid}/limits").read_text()
+        soft, hard = re.search(r"Max open files +(\d+) +(\d+)", limits).groups()
+        assert soft == hard != "50"
+
+
+def test_more_streams_than_descriptors_are_answered_503(tmp_path: Path) -> None:
+    """The limit of open files is the limit of streams where it is the lower one: 100 - 64."""
+    with Process(tmp_path, "--message-delay", "1h", shell="ulimit -n 100;") as daemon:
+        held = [daemon.hand_over() for _ in range(36)]
+        assert all(client.recv(1) == b"H" for client in held)
+        assert daemon.answer().startswith(b"HTTP/1.1 503 ")
+        for client in held:
+            client.close()
+
+
+@uvloop
+def test_without_free_descriptors_accepting_pauses_and_goes_on_when_there_are_some(
+    tmp_path: Path, uvloop: bool
+) -> None:
+    with Process(tmp_path, shell="ulimit -n 80;", uvloop=uvloop) as daemon:
+        silent = [daemon.connect() for _ in range(100)]
+        folder = Path(f"/proc/{daemon.child.pid}/fd")
+        wait_until("it has run out", lambda: len(list(folder.iterdir())) >= 80)
+        before = cpu_ticks(daemon.child.pid)
+        # One that was accepted sends: its client's descriptor finds no room, and both are closed.
+        ours, theirs = client_pair()
+        with theirs:
+            pass_on(silent[0], PAYLOAD, [theirs])
+        assert read_all(ours) == b""
+        assert is_closed_by_peer(silent[0])
+        for sender in silent:
+            sender.close()
+        assert len(daemon.answer()) == ANSWER_BYTES
+        # Spinning would cost a core for as long as the wait lasted.
+        assert cpu_ticks(daemon.child.pid) - before < 50
+        assert "raise the limit of open files" in daemon.log.read_text()
+
+
+def cpu_ticks(pid: int) -> int:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def test_a_socket_path_or_address_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    for arguments, word in (
+        (["--socket", "/tmp/" + "x" * 200, "--benchmark"], "107 bytes"),
+        (["--socket", "/no/such/folder/a.sock", "--benchmark"], "/no/such/folder"),
+        (["--socket", "/dev/null", "--benchmark"], "is no socket"),
+        (["--socket", str(tmp_path / "a.sock"), "--metrics-addr", "192.0.2.1:1"], "DAEMON_METRICS_ADDR"),
+    ):
+        result = run(*arguments)
+        assert (result.returncode, word in result.stderr) == (1, True), result.stderr
+        assert len(result.stderr.splitlines()) == 1, "an explanation, not a traceback"
+
+
+def test_wrong_calls_exit_2_and_say_what_to_do() -> None:
+    result = run("--message-delay", "5")
+    assert result.returncode == 2
+    assert all(word in result.stderr for word in ("--message-delay", "DAEMON_MESSAGE_DELAY", "50ms"))
+
+
+def test_workers_are_accepted_and_said_to_have_no_effect(tmp_path: Path) -> None:
+    with Process(tmp_path, "-w", "4") as daemon:
+        assert "--workers (DAEMON_WORKERS) has no effect" in daemon.log.read_text()
+        assert len(daemon.answer()) == ANSWER_BYTES
+        assert len(list(Path(f"/proc/{daemon.child.pid}/task").iterdir())) == 1
+
+
+def test_the_version_goes_to_stdout() -> None:
+    result = run("--version")
+    assert (result.returncode, result.stdout.startswith("streaming-daemon ")) == (0, True)

@@ -1,0 +1,62 @@
+"""Payloads beyond the shared transcript: the traps of Python's json."""
+
+from __future__ import annotations
+
+import pytest
+
+from streaming_daemon.request import DEFAULT, InvalidRequest, Unfinished, parse
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b'{"user_id":-0}',  # An integer for Python, a fraction for others.
+        b'{"user_id":1,"user_id":2}',
+        b'{"user_id":null,"user_id":2}',
+        b'{"user_id":' + b"9" * 5000 + b"}",
+        b'{"x":Infinity}',
+        b'{"x":-Infinity}',
+        b'{"prompt":"\\ud800"}',
+        b'{"prompt":"\xed\xa0\x80"}',
+        b'{"prompt":"\\udc80"}',
+        b'{"prompt":"\\ud83d\xed\xb8\x80"}',
+        b'{"response_headers":{"A":"\\udfff"}}',
+        b'{"response_headers":{"A":1,"A":"b"}}',
+        b'{"response_headers":"A"}',
+        b'{"\xff":1}',
+        b'{"x":01}',
+        b'{"x":1.}',
+        b"{'x':1}",
+        b'{"x":1}//}',
+        '{"user_id":1}'.encode("utf-16"),
+        '{"user_id":1}'.encode("utf-16-le"),
+        b'{"x":' + b"[" * 50_000 + b"]" * 50_000 + b"}",
+        b"{]}",
+    ],
+    ids=lambda payload: repr(payload[:30]),
+)
+def test_what_is_invalid_stays_so_whatever_follows(payload: bytes) -> None:
+    with pytest.raises(InvalidRequest) as error:
+        parse(payload)
+    assert not isinstance(error.value, Unfinished) or payload.endswith(b"\0")
+
+
+def test_what_is_no_text_does_no_harm_where_nobody_looks() -> None:
+    assert parse(b'{"x":"\xff","y":"\\ud800","z":' + b"9" * 5000 + b',"user_id":4}').user_id == 4
+
+
+def test_the_last_header_of_a_name_counts() -> None:
+    assert parse(b'{"response_headers":{"A":"1","A":"2"}}').response_headers == {"A": "2"}
+
+
+def test_every_proper_beginning_of_an_object_is_unfinished() -> None:
+    payload = b'{"prompt":"a } b\\"}","response_headers":{"X":"}"},"y":[{}],"user_id":1}'
+    for end in range(1, len(payload)):
+        with pytest.raises(Unfinished):
+            parse(payload[:end])
+    assert parse(payload).user_id == 1
+
+
+def test_nothing_is_the_default_request() -> None:
+    for payload in (b"", b"\0", b"\0\0", b" \n\0\t"):
+        assert parse(payload) is DEFAULT
