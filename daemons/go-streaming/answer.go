@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -45,6 +46,9 @@ type answer struct {
 	last     []byte
 }
 
+// plainHead is shared by nearly all streams.
+var plainHead = []byte(head)
+
 // An opening is the part of an answer that depends on the request: writes 0, 1 and 2.
 type opening [3][]byte
 
@@ -59,12 +63,15 @@ func newAnswer(messages int, delay time.Duration) *answer {
 
 // opening renders what depends on the request.
 func (a *answer) opening(r request) *opening {
-	first := headWith(r.responseHeaders)
+	first := plainHead
+	if len(r.responseHeaders) > 0 {
+		first = []byte(headWith(r.responseHeaders))
+	}
 	if a.messages == 0 {
-		return &opening{[]byte(first + done)}
+		return &opening{slices.Concat(first, []byte(done))}
 	}
 	user := event("User ID: " + strconv.FormatInt(r.userID, 10))
-	return &opening{[]byte(first), greet(r.prompt), []byte(user)}
+	return &opening{first, greet(r.prompt), []byte(user)}
 }
 
 // bytes returns what write number n sends. The opening may be nil if n is greater than 2.

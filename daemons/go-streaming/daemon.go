@@ -24,6 +24,7 @@ const (
 type daemon struct {
 	config   *config
 	answer   *answer
+	clock    *clock
 	metrics  *metrics
 	log      *limitedLog
 	listener *listener
@@ -48,6 +49,7 @@ func newDaemon(c config) (*daemon, error) {
 	d := &daemon{
 		config:   &c,
 		answer:   newAnswer(c.messageCount, c.messageDelay),
+		clock:    newClock(c.messageDelay),
 		metrics:  newMetrics(),
 		log:      newLimitedLog(),
 		capacity: min(c.maxConnections, max(int64(openFiles)-reservedFiles, 1)),
@@ -57,6 +59,7 @@ func newDaemon(c config) (*daemon, error) {
 		d.log.warn("the limit of open files leaves room for %d streams", d.capacity)
 	}
 	d.canceled, d.cancel = context.WithCancel(context.Background())
+	context.AfterFunc(d.canceled, d.clock.stop)
 	if err := d.open(); err != nil {
 		d.close()
 		return nil, err

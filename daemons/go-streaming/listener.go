@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -108,11 +110,17 @@ func (l *listener) each(take func(connection int)) error {
 		return err
 	}
 	var failure error
+	accept := func(socket uintptr) { failure = acceptAll(int(socket), take) }
 	err = raw.Read(func(socket uintptr) bool {
-		failure = acceptAll(int(socket), take)
+		accept(socket)
 		return failure != nil
 	})
-	return errors.Join(err, failure)
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		return errors.Join(err, failure)
+	}
+	// Stopped: what came before is still in the queue, and nothing comes any more.
+	err = raw.Control(accept)
+	return cmp.Or(failure, err, errStopped)
 }
 
 // acceptAll returns nil when the queue is empty.
@@ -123,10 +131,9 @@ func acceptAll(socket int, take func(connection int)) error {
 		case nil:
 			take(connection)
 		case unix.EINTR, unix.ECONNABORTED:
-		case unix.EAGAIN:
+		// EINVAL: shut down, and nothing waits any more.
+		case unix.EAGAIN, unix.EINVAL:
 			return nil
-		case unix.EINVAL: // shut down, and nothing waits any more
-			return errStopped
 		default:
 			return err
 		}
@@ -136,10 +143,11 @@ func acceptAll(socket int, take func(connection int)) error {
 // stop has the kernel refuse further connections, while what waits in the queue can be accepted.
 func (l *listener) stop() {
 	l.removeFile()
-	raw, err := l.file.SyscallConn()
-	if err == nil {
+	if raw, err := l.file.SyscallConn(); err == nil {
 		raw.Control(func(socket uintptr) { unix.Shutdown(int(socket), unix.SHUT_RD) })
 	}
+	// Only now, so that each finds the queue as it will stay. A deadline in the past wakes it.
+	l.file.SetReadDeadline(time.Unix(1, 0))
 }
 
 func (l *listener) close() {

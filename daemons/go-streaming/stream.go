@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -35,7 +34,7 @@ func (s *stream) run(d *daemon) {
 
 func (s *stream) serve(d *daemon) error {
 	for n := 0; n <= d.answer.messages; n++ {
-		if err := s.pause(d.canceled, d.answer.offset(n)); err != nil {
+		if err := s.pause(d, d.answer.offset(n)); err != nil {
 			return err
 		}
 		if err := s.write(d, d.answer.bytes(n, s.opening)); err != nil {
@@ -47,13 +46,12 @@ func (s *stream) serve(d *daemon) error {
 }
 
 // pause waits until the offset from the start of the stream, if that is still to come.
-func (s *stream) pause(canceled context.Context, offset time.Duration) error {
-	left := offset - time.Since(s.started)
-	if left <= 0 {
+func (s *stream) pause(d *daemon, offset time.Duration) error {
+	due := s.started.Add(offset)
+	if !time.Now().Before(due) {
 		return nil
 	}
-	time.Sleep(left)
-	return nil
+	return d.clock.wait(due, d.metrics.activeStreams.Load())
 }
 
 func (s *stream) wrote(d *daemon, n int) {
