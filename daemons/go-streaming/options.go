@@ -138,7 +138,7 @@ func parseFlags(flags *flag.FlagSet, arguments []string, out io.Writer) error {
 func hint(flags *flag.FlagSet, err error) string {
 	text := "-help lists the options"
 	flags.VisitAll(func(f *flag.Flag) {
-		if variable := variables[f.Name]; variable != "" && strings.Contains(err.Error(), "flag -"+f.Name+":") {
+		if variable := variables[f.Name]; variable != "" && strings.Contains(err.Error(), " -"+f.Name+":") {
 			text = "its variable is " + variable
 		}
 	})
