@@ -32,6 +32,7 @@ type daemon struct {
 	pages    []*pageServer
 	buffers  sync.Pool
 	capacity int64
+	fresh    []*stream // taken in this rush and not begun yet; of receive alone
 
 	// The goroutines that have to end before the daemon does.
 	running sync.WaitGroup
@@ -130,7 +131,7 @@ func (d *daemon) close() {
 func (d *daemon) receive() {
 	defer d.running.Done()
 	for {
-		err := d.listener.each(d.take)
+		err := d.listener.each(d.take, d.endRush)
 		if err == errStopped {
 			return
 		}

@@ -102,15 +102,18 @@ func removeStale(path string) error {
 	}
 }
 
-// each calls take with every connection, until stop and the end of the queue (errStopped), or until
-// accepting fails. It waits without a thread.
-func (l *listener) each(take func(connection int)) error {
+// each calls take with every connection, and rest whenever there is none left, until stop and the
+// end of the queue (errStopped), or until accepting fails. It waits without a thread.
+func (l *listener) each(take func(connection int), rest func()) error {
 	raw, err := l.file.SyscallConn()
 	if err != nil {
 		return err
 	}
 	var failure error
-	accept := func(socket uintptr) { failure = acceptAll(int(socket), take) }
+	accept := func(socket uintptr) {
+		failure = acceptAll(int(socket), take)
+		rest()
+	}
 	err = raw.Read(func(socket uintptr) bool {
 		accept(socket)
 		return failure != nil
