@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 
@@ -32,7 +33,6 @@ type daemon struct {
 	pages    []*pageServer
 	buffers  sync.Pool
 	capacity int64
-	fresh    []*stream // taken in this rush and not begun yet; of receive alone
 
 	// The goroutines that have to end before the daemon does.
 	running sync.WaitGroup
@@ -104,8 +104,10 @@ func (d *daemon) run(shutdown context.Context) {
 		go server.run()
 	}
 	go d.waiter.run()
-	d.running.Add(1)
-	go d.receive()
+	for _, file := range d.listener.files {
+		d.running.Add(1)
+		go d.receive(file)
+	}
 
 	<-shutdown.Done()
 	d.listener.stop()
@@ -128,10 +130,11 @@ func (d *daemon) close() {
 }
 
 // receive takes handoffs until the listener is stopped and its queue is empty.
-func (d *daemon) receive() {
+func (d *daemon) receive(from *os.File) {
 	defer d.running.Done()
+	r := &receiver{daemon: d}
 	for {
-		err := d.listener.each(d.take, d.endRush)
+		err := each(from, r.take, r.endRush)
 		if err == errStopped {
 			return
 		}

@@ -7,13 +7,19 @@ import (
 // A rush is over when the accept queue is empty, or when so many clients have been taken.
 const rushLimit = 4096
 
+// A receiver takes handoffs. There are two, so that one goes on while the other is off its core.
+type receiver struct {
+	*daemon
+	fresh []*stream // taken in this rush and not begun yet
+}
+
 // take reads a handoff connection that was accepted. The message is mostly there already; if not,
 // it is waited for elsewhere, so that nobody else waits.
 //
 // The streams begin when the rush is over: the accept queue is short (4,096) and a full one refuses
 // handoffs, while a write can be late. Were each begun at once, thousands of goroutines would
 // compete with the one that accepts.
-func (d *daemon) take(connection int) {
+func (d *receiver) take(connection int) {
 	d.metrics.connectionOpened()
 	i := newIncoming(connection)
 	s, err := d.tryRead(i)
@@ -30,7 +36,7 @@ func (d *daemon) take(connection int) {
 }
 
 // endRush begins the streams of those that were taken.
-func (d *daemon) endRush() {
+func (d *receiver) endRush() {
 	for _, s := range d.fresh {
 		d.begin(s)
 	}

@@ -22,7 +22,8 @@ var errStopped = errors.New("the listener was stopped")
 type listener struct {
 	path string
 	made os.FileInfo // of the socket file, to tell it from one that took its place
-	file *os.File    // lets Go's poller watch the socket
+	// Two descriptors of the socket, which Go's poller watches, for two that accept.
+	files [2]*os.File
 }
 
 // listen makes the socket file and listens.
@@ -45,7 +46,15 @@ func listen(c *config) (*listener, error) {
 		closeAll(socket)
 		return nil, err
 	}
-	return &listener{c.socketPath, made, os.NewFile(uintptr(socket), c.socketPath)}, nil
+	second, err := unix.FcntlInt(uintptr(socket), unix.F_DUPFD_CLOEXEC, 0)
+	l := &listener{path: c.socketPath, made: made}
+	l.files[0] = os.NewFile(uintptr(socket), c.socketPath)
+	if err != nil {
+		l.close()
+		return nil, fmt.Errorf("duplicating the handoff socket: %w", err)
+	}
+	l.files[1] = os.NewFile(uintptr(second), c.socketPath)
+	return l, nil
 }
 
 func newSocket(kind int) (int, error) {
@@ -104,8 +113,8 @@ func removeStale(path string) error {
 
 // each calls take with every connection, and rest whenever there is none left, until stop and the
 // end of the queue (errStopped), or until accepting fails. It waits without a thread.
-func (l *listener) each(take func(connection int), rest func()) error {
-	raw, err := l.file.SyscallConn()
+func each(listener *os.File, take func(connection int), rest func()) error {
+	raw, err := listener.SyscallConn()
 	if err != nil {
 		return err
 	}
@@ -146,16 +155,20 @@ func acceptAll(socket int, take func(connection int)) error {
 // stop has the kernel refuse further connections, while what waits in the queue can be accepted.
 func (l *listener) stop() {
 	l.removeFile()
-	if raw, err := l.file.SyscallConn(); err == nil {
+	if raw, err := l.files[0].SyscallConn(); err == nil {
 		raw.Control(func(socket uintptr) { unix.Shutdown(int(socket), unix.SHUT_RD) })
 	}
 	// Only now, so that each finds the queue as it will stay. A deadline in the past wakes it.
-	l.file.SetReadDeadline(time.Unix(1, 0))
+	for _, file := range l.files {
+		file.SetReadDeadline(time.Unix(1, 0))
+	}
 }
 
 func (l *listener) close() {
 	l.removeFile()
-	l.file.Close()
+	for _, file := range l.files {
+		file.Close() // of one that was never opened it is an error, and nothing else
+	}
 }
 
 // removeFile removes the socket file, unless another one stands in its place. Failing leaves a stale
