@@ -135,9 +135,10 @@ func TestEventsArriveOneByOneAndNoneBeforeItsTime(t *testing.T) {
 	}
 }
 
-func TestManyStreamsShareTicksAndNoneIsEarlyOrLateByMuch(t *testing.T) {
+func TestManyStreamsShareTicksAndNoneIsEarly(t *testing.T) {
 	clock := newClock(10 * time.Millisecond)
-	for _, open := range []int64{1, 1000} {
+	for n := range 20 {
+		open := int64(1 + 1000*(n%2))
 		due := time.Now().Add(3 * time.Millisecond)
 		must(t, clock.wait(due, open))
 		if time.Now().Before(due) {
