@@ -1,0 +1,185 @@
+package main
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// backendName is the only backend of this daemon.
+const backendName = "mock"
+
+// buckets are the upper ends of all histograms, in seconds: from 10 µs to 10 min.
+var buckets = []float64{
+	0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01,
+	0.05, 0.1, 0.5, 1, 2.5, 5, 10, 60, 120, 600,
+}
+
+// metrics are what the daemon counts. What --benchmark sums up, or the daemon itself asks for, is
+// kept in plain atomics and read by the page.
+type metrics struct {
+	registry *prometheus.Registry
+
+	activeConnections, activeStreams, peakStreams atomic.Int64
+	started, completed, bytesSent                 atomic.Int64
+
+	connections, rejected, handoffs, chunks prometheus.Counter
+	handoffErrors, streamErrors             *prometheus.CounterVec
+	handoffDuration, streamDuration         prometheus.Histogram
+	backendDuration, backendTTFB            prometheus.Histogram
+}
+
+func newMetrics() *metrics {
+	m := &metrics{registry: prometheus.NewRegistry()}
+	m.gauge("daemon_active_connections",
+		"Handoff connections that were accepted and whose client is not finished yet.", &m.activeConnections)
+	m.gauge("daemon_active_streams", "Streams that are open.", &m.activeStreams)
+	m.gauge("daemon_peak_streams", "The most streams that were open at once.", &m.peakStreams)
+
+	m.connections = m.counter("daemon_connections_total", "Handoff connections accepted.")
+	m.rejected = m.counter("daemon_connections_rejected_total",
+		"Clients answered with 503 because the limit was reached.")
+	m.handoffs = m.counter("daemon_handoffs_total", "Client sockets received.")
+	m.chunks = m.counter("daemon_chunks_sent_total", "Events written to clients.")
+	m.counted("daemon_bytes_sent_total", "Bytes written to clients.", nil, &m.bytesSent)
+	m.handoffErrors = m.byReason("daemon_handoff_errors_total", "What was wrong with handoffs.", handoffReasons)
+	m.streamErrors = m.byReason("daemon_stream_errors_total", "Why streams ended early.", streamReasons)
+
+	backend := prometheus.Labels{"backend": backendName}
+	m.counted("daemon_backend_requests_total", "Requests to the backend.", backend, &m.started)
+	// The mock backend cannot fail; the name stands here so that no query breaks.
+	m.counted("daemon_backend_errors_total", "Requests that the backend failed.", backend, new(atomic.Int64))
+
+	m.handoffDuration = m.histogram("daemon_handoff_duration_seconds",
+		"From accepting a handoff to holding its client socket.", nil)
+	m.streamDuration = m.histogram("daemon_stream_duration_seconds",
+		"From holding the client socket to the last byte of a complete stream.", nil)
+	m.backendDuration = m.histogram("daemon_backend_duration_seconds",
+		"From the request to the backend to its last event.", backend)
+	m.backendTTFB = m.histogram("daemon_backend_ttfb_seconds",
+		"From the request to the backend to its first event.", backend)
+	return m
+}
+
+func (m *metrics) gauge(name, help string, value *atomic.Int64) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(
+		prometheus.GaugeOpts{Name: name, Help: help},
+		func() float64 { return float64(value.Load()) }))
+}
+
+func (m *metrics) counted(name, help string, labels prometheus.Labels, value *atomic.Int64) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(
+		prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels},
+		func() float64 { return float64(value.Load()) }))
+}
+
+func (m *metrics) counter(name, help string) prometheus.Counter {
+	counter := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	m.registry.MustRegister(counter)
+	return counter
+}
+
+// byReason makes a counter with all its reasons, so that they are on the page from the start.
+func (m *metrics) byReason(name, help string, reasons []reason) *prometheus.CounterVec {
+	vector := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"reason"})
+	for _, r := range reasons {
+		vector.WithLabelValues(string(r))
+	}
+	m.registry.MustRegister(vector)
+	return vector
+}
+
+func (m *metrics) histogram(name, help string, labels prometheus.Labels) prometheus.Histogram {
+	histogram := prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: name, Help: help, ConstLabels: labels, Buckets: buckets,
+	})
+	m.registry.MustRegister(histogram)
+	return histogram
+}
+
+// connectionOpened counts a handoff connection that was accepted.
+func (m *metrics) connectionOpened() {
+	m.connections.Inc()
+	m.activeConnections.Add(1)
+}
+
+// handoffFailed counts a handoff connection that ended before it became a stream.
+func (m *metrics) handoffFailed(r reason) {
+	m.handoffFlaw(r)
+	m.activeConnections.Add(-1)
+}
+
+// handoffFlaw counts what was wrong with a handoff, or with accepting, and yet ended no connection.
+func (m *metrics) handoffFlaw(r reason) {
+	m.handoffErrors.WithLabelValues(string(r)).Inc()
+}
+
+// handoffDone counts a client that arrived.
+func (m *metrics) handoffDone(took time.Duration) {
+	m.handoffs.Inc()
+	m.handoffDuration.Observe(took.Seconds())
+}
+
+// tryStartStream takes a place for a stream, if fewer than capacity are open.
+func (m *metrics) tryStartStream(capacity int64) bool {
+	active := m.activeStreams.Add(1)
+	if active > capacity {
+		m.activeStreams.Add(-1)
+		m.rejected.Inc()
+		m.activeConnections.Add(-1)
+		return false
+	}
+	m.started.Add(1)
+	for peak := m.peakStreams.Load(); active > peak; peak = m.peakStreams.Load() {
+		m.peakStreams.CompareAndSwap(peak, active)
+	}
+	return true
+}
+
+// wrote counts what one write brought to a client.
+func (m *metrics) wrote(bytes int) {
+	m.bytesSent.Add(int64(bytes))
+}
+
+// streamCompleted counts a stream that ended well.
+func (m *metrics) streamCompleted(took time.Duration) {
+	m.completed.Add(1)
+	m.streamDuration.Observe(took.Seconds())
+	m.backendDuration.Observe(took.Seconds())
+	m.streamClosed()
+}
+
+// streamFailed counts a stream that ended early.
+func (m *metrics) streamFailed(r reason) {
+	m.streamErrors.WithLabelValues(string(r)).Inc()
+	m.streamClosed()
+}
+
+func (m *metrics) streamClosed() {
+	m.activeStreams.Add(-1)
+	m.activeConnections.Add(-1)
+}
+
+// A summary is what --benchmark prints at the end. A stream that is still open counts as failed.
+type summary struct {
+	peakConcurrent, started, completed, failed, bytes int64
+}
+
+func (m *metrics) summary() summary {
+	s := summary{
+		peakConcurrent: m.peakStreams.Load(),
+		completed:      m.completed.Load(),
+		bytes:          m.bytesSent.Load(),
+		started:        m.started.Load(),
+	}
+	s.failed = s.started - s.completed
+	return s
+}
+
+// String returns the summary in lines.
+func (s summary) String() string {
+	return fmt.Sprintf("peak concurrent: %d\nstarted: %d\ncompleted: %d\nfailed: %d\nbytes: %d\n",
+		s.peakConcurrent, s.started, s.completed, s.failed, s.bytes)
+}

@@ -1,0 +1,296 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A stream may last at most this long, which keeps every due time within 64 bits of nanoseconds.
+const longestStream = 366 * 24 * time.Hour
+
+// A config says what the daemon does, after the options were checked.
+type config struct {
+	socketPath     string
+	socketMode     uint32
+	isSeqpacket    bool
+	backlog        int
+	maxConnections int64
+	metricsAddr    string // "" for nowhere
+	pprofAddr      string // "" for nowhere
+	messageCount   int
+	messageDelay   time.Duration
+	writeTimeout   time.Duration
+	shutdownGrace  time.Duration
+}
+
+// kind is the type of the handoff socket, as the kernel knows it.
+func (c *config) kind() int {
+	if c.isSeqpacket {
+		return unix.SOCK_SEQPACKET
+	}
+	return unix.SOCK_STREAM
+}
+
+// options are what was typed, or set in the environment.
+type options struct {
+	config
+	benchmark bool
+	version   bool
+}
+
+// variables are the environment variables of the options. A flag wins over its variable.
+var variables = map[string]string{
+	"socket":          "DAEMON_SOCKET_PATH",
+	"socket-mode":     "DAEMON_SOCKET_MODE",
+	"socket-type":     "DAEMON_SOCKET_TYPE",
+	"backlog":         "DAEMON_BACKLOG",
+	"max-connections": "DAEMON_MAX_CONNECTIONS",
+	"metrics-addr":    "DAEMON_METRICS_ADDR",
+	"metrics-enabled": "DAEMON_METRICS_ENABLED",
+	"message-count":   "DAEMON_MESSAGE_COUNT",
+	"message-delay":   "DAEMON_MESSAGE_DELAY",
+	"write-timeout":   "DAEMON_WRITE_TIMEOUT",
+	"shutdown-grace":  "DAEMON_SHUTDOWN_GRACE",
+	"benchmark":       "DAEMON_BENCHMARK",
+}
+
+// parseOptions reads the command line and the environment. An error names what is wrong and the
+// remedy; flag.ErrHelp says that the help was asked for and has been written to out.
+func parseOptions(arguments []string, lookup func(string) (string, bool), out io.Writer) (*options, error) {
+	o := &options{config: config{
+		socketPath:     "/var/run/streaming-daemon.sock",
+		socketMode:     0o660,
+		isSeqpacket:    true,
+		backlog:        math.MaxInt32,
+		maxConnections: 100_000,
+		metricsAddr:    "127.0.0.1:9090",
+		messageCount:   18,
+		messageDelay:   50 * time.Millisecond,
+		writeTimeout:   30 * time.Second,
+		shutdownGrace:  30 * time.Second,
+	}}
+	metricsEnabled := true
+	flags := o.flags(&metricsEnabled)
+	if err := parseFlags(flags, arguments, out); err != nil {
+		return nil, err
+	}
+	if err := applyVariables(flags, lookup); err != nil {
+		return nil, err
+	}
+	if !metricsEnabled || o.benchmark {
+		o.metricsAddr = ""
+	}
+	return o, o.check()
+}
+
+func (o *options) flags(metricsEnabled *bool) *flag.FlagSet {
+	flags := flag.NewFlagSet("streaming-daemon", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	add := func(name, usage, standard string, parse func(string) error) {
+		flags.Func(name, usage+" (default "+standard+")", parse)
+	}
+	add("socket", "`path` of the handoff socket", o.socketPath, setter(&o.socketPath, parsePath))
+	add("socket-mode", "permissions of the socket file, in `octal`", "0660", setter(&o.socketMode, parseMode))
+	add("socket-type", "`type` of the handoff socket: seqpacket or stream", "seqpacket", setter(&o.isSeqpacket, parseType))
+	add("backlog", "`number` of handoffs that may wait to be accepted", "as many as net.core.somaxconn allows",
+		setter(&o.backlog, parseBacklog))
+	add("max-connections", "`number` of streams that may be open at once; more are answered with 503", "100000",
+		setter(&o.maxConnections, parseMaxConnections))
+	add("metrics-addr", "`host:port` of /metrics and /healthz", o.metricsAddr, setter(&o.metricsAddr, parseAddress))
+	add("pprof-addr", "`host:port` of /debug/pprof/", "empty: nowhere", setter(&o.pprofAddr, parseOptionalAddress))
+	add("message-count", "`number` of events per stream; 0 sends the head and the end mark alone", "18",
+		setter(&o.messageCount, parseMessageCount))
+	add("message-delay", "`time` between two events, such as 50ms or 5625ms", "50ms", setter(&o.messageDelay, parseDuration))
+	add("write-timeout", "`time` that one write to a client may take", "30s", setter(&o.writeTimeout, parseTimeout))
+	add("shutdown-grace", "`time` that streams may go on after SIGTERM or SIGINT; a second signal ends them at once", "30s",
+		setter(&o.shutdownGrace, parseDuration))
+	flags.Var(newSwitch(metricsEnabled), "metrics-enabled", "whether to serve /metrics and /healthz (default true)")
+	flags.Var(newSwitch(&o.benchmark), "benchmark", "serve no metrics, and print a summary at the end")
+	flags.BoolVar(&o.version, "version", false, "print the version and exit")
+	return flags
+}
+
+func parseFlags(flags *flag.FlagSet, arguments []string, out io.Writer) error {
+	err := flags.Parse(arguments)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		printHelp(flags, out)
+		return err
+	case err != nil:
+		return fmt.Errorf("%w\n%s", err, hint(flags, err))
+	case flags.NArg() > 0:
+		return fmt.Errorf("unexpected argument %q: -help lists the options", flags.Arg(0))
+	}
+	return nil
+}
+
+// hint names the variable of the flag that an error is about.
+func hint(flags *flag.FlagSet, err error) string {
+	text := "-help lists the options"
+	flags.VisitAll(func(f *flag.Flag) {
+		if variable := variables[f.Name]; variable != "" && strings.Contains(err.Error(), " -"+f.Name+":") {
+			text = "its variable is " + variable
+		}
+	})
+	return text
+}
+
+func printHelp(flags *flag.FlagSet, out io.Writer) {
+	fmt.Fprintln(out, "Takes client sockets over a Unix socket (SCM_RIGHTS) and answers each with server-sent events.")
+	fmt.Fprintln(out, "\nA flag wins over its environment variable.")
+	flags.VisitAll(func(f *flag.Flag) {
+		value, usage := flag.UnquoteUsage(f)
+		fmt.Fprintf(out, "\n  -%s %s\n", f.Name, value)
+		fmt.Fprintf(out, "        %s\n", usage)
+		if variable := variables[f.Name]; variable != "" {
+			fmt.Fprintf(out, "        variable: %s\n", variable)
+		}
+	})
+}
+
+// applyVariables sets the options that were not typed and whose variable is set.
+func applyVariables(flags *flag.FlagSet, lookup func(string) (string, bool)) error {
+	typed := map[string]bool{}
+	flags.Visit(func(f *flag.Flag) { typed[f.Name] = true })
+	var errs []error
+	flags.VisitAll(func(f *flag.Flag) {
+		value, isSet := lookup(variables[f.Name])
+		if variables[f.Name] == "" || !isSet || typed[f.Name] {
+			return
+		}
+		if err := f.Value.Set(value); err != nil {
+			errs = append(errs, fmt.Errorf("invalid value %q for %s (-%s): %w", value, variables[f.Name], f.Name, err))
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// check looks at what the options mean together.
+func (o *options) check() error {
+	if o.messageCount > 0 && o.messageDelay > longestStream/time.Duration(o.messageCount) {
+		return errors.New("-message-count × -message-delay (DAEMON_MESSAGE_COUNT, DAEMON_MESSAGE_DELAY): " +
+			"a stream may last a year at most; lower one of them")
+	}
+	return nil
+}
+
+// setter makes a function that parses a text and keeps the result.
+func setter[T any](to *T, parse func(string) (T, error)) func(string) error {
+	return func(text string) error {
+		value, err := parse(text)
+		if err == nil {
+			*to = value
+		}
+		return err
+	}
+}
+
+func parsePath(text string) (string, error) {
+	if text == "" {
+		return "", errors.New("name a path, for instance /var/run/streaming-daemon.sock")
+	}
+	return text, nil
+}
+
+func parseMode(text string) (uint32, error) {
+	mode, err := strconv.ParseUint(strings.TrimPrefix(text, "0o"), 8, 32)
+	if err != nil || mode > 0o777 {
+		return 0, errors.New("write the permissions in octal, for instance 0660")
+	}
+	return uint32(mode), nil
+}
+
+func parseType(text string) (isSeqpacket bool, err error) {
+	switch text {
+	case "seqpacket":
+		return true, nil
+	case "stream":
+		return false, nil
+	default:
+		return false, errors.New("write seqpacket or stream")
+	}
+}
+
+func parseBacklog(text string) (int, error) {
+	return parseNumber[int](text, 1, math.MaxInt32)
+}
+
+func parseMaxConnections(text string) (int64, error) {
+	return parseNumber[int64](text, 1, math.MaxInt64)
+}
+
+func parseMessageCount(text string) (int, error) {
+	return parseNumber[int](text, 0, math.MaxInt32)
+}
+
+func parseNumber[T int | int64](text string, least, most int64) (T, error) {
+	number, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || number < least || number > most {
+		return 0, fmt.Errorf("write a whole number from %d to %d", least, most)
+	}
+	return T(number), nil
+}
+
+func parseAddress(text string) (string, error) {
+	if _, err := net.ResolveTCPAddr("tcp", text); err != nil || text == "" {
+		return "", errors.New("write host and port, for instance 127.0.0.1:9090; none at all: DAEMON_METRICS_ENABLED=false")
+	}
+	return text, nil
+}
+
+func parseOptionalAddress(text string) (string, error) {
+	if text == "" {
+		return "", nil
+	}
+	if _, err := net.ResolveTCPAddr("tcp", text); err != nil {
+		return "", errors.New("write host and port, for instance 127.0.0.1:6060, or nothing")
+	}
+	return text, nil
+}
+
+func parseDuration(text string) (time.Duration, error) {
+	duration, err := time.ParseDuration(text)
+	if err != nil || duration < 0 {
+		return 0, errors.New("write a duration, for instance 50ms, 5625ms, 1m30s or 0")
+	}
+	return duration, nil
+}
+
+func parseTimeout(text string) (time.Duration, error) {
+	duration, err := parseDuration(text)
+	if err == nil && duration == 0 {
+		return 0, errors.New("it must be longer than 0; the default is 30s")
+	}
+	return duration, err
+}
+
+// A boolSwitch is an option that is on or off, and on if it stands alone.
+type boolSwitch struct{ on *bool }
+
+func newSwitch(on *bool) boolSwitch { return boolSwitch{on} }
+
+// IsBoolFlag tells package flag that no value needs to follow.
+func (boolSwitch) IsBoolFlag() bool { return true }
+
+// String returns nothing: the usage names the default.
+func (boolSwitch) String() string { return "" }
+
+// Set takes the words that all daemons take.
+func (s boolSwitch) Set(text string) error {
+	word := strings.ToLower(text)
+	*s.on = slices.Contains([]string{"1", "true", "t", "yes", "y", "on"}, word)
+	if !*s.on && !slices.Contains([]string{"0", "false", "f", "no", "n", "off"}, word) {
+		return errors.New("write true or false")
+	}
+	return nil
+}

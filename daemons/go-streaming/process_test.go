@@ -1,0 +1,290 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+var binaryFolder string
+
+func TestMain(m *testing.M) {
+	var err error
+	if binaryFolder, err = os.MkdirTemp("", "go-streaming"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(binaryFolder)
+	os.Exit(code)
+}
+
+// binary builds the daemon, once.
+var binary = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(binaryFolder, "daemon")
+	if output, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, output)
+	}
+	return path, nil
+})
+
+// A process is the daemon as a process of its own, killed with the test.
+type process struct {
+	t      *testing.T
+	socket string
+	*exec.Cmd
+	out    bytes.Buffer
+	ended  chan struct{}
+	waited error
+}
+
+// launch starts the daemon, by way of a shell that first runs the prelude, and waits until it listens.
+func launch(t *testing.T, socket, prelude string, variables ...string) *process {
+	t.Helper()
+	path, err := binary()
+	must(t, err)
+	p := &process{t: t, socket: socket, ended: make(chan struct{})}
+	p.Cmd = exec.Command("sh", "-c", prelude+" exec "+path+" -benchmark")
+	p.Env = append([]string{"DAEMON_SOCKET_PATH=" + socket}, variables...)
+	p.Stdout = &p.out
+	must(t, p.Start())
+	go func() {
+		p.waited = p.Wait()
+		close(p.ended)
+	}()
+	t.Cleanup(func() {
+		p.Process.Kill()
+		<-p.ended
+	})
+	waitUntil(t, "listening", func() bool {
+		probe, err := tryConnect(socket, unix.SOCK_SEQPACKET)
+		if err == nil {
+			closeAll(probe)
+		}
+		return err == nil
+	})
+	return p
+}
+
+func newSocketPath(t *testing.T) string { return filepath.Join(t.TempDir(), "handoff.sock") }
+
+func (p *process) hand() *os.File {
+	p.t.Helper()
+	return handOver(p.t, p.socket, unix.SOCK_SEQPACKET, payload)
+}
+
+// end waits for the end with exit code 0, and returns what was printed.
+func (p *process) end() string {
+	p.t.Helper()
+	select {
+	case <-p.ended:
+	case <-time.After(patience):
+		p.t.Fatal("the process does not end")
+	}
+	must(p.t, p.waited)
+	return p.out.String()
+}
+
+func (p *process) isSocketGone() bool {
+	_, err := os.Lstat(p.socket)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+func TestSIGTERMUnderLoadLetsStreamsFinishAndRemovesTheSocket(t *testing.T) {
+	daemon := launch(t, newSocketPath(t), "", "DAEMON_MESSAGE_DELAY=20ms")
+	first := daemon.hand()
+	readSome(t, first, 200)
+	clients := []*os.File{}
+	var refused error
+	for refused == nil && len(clients) < 5_000 {
+		var sender int
+		if sender, refused = tryConnect(daemon.socket, unix.SOCK_SEQPACKET); refused != nil {
+			break
+		}
+		ours, theirs := newClient(t)
+		pass(t, sender, payload, theirs)
+		closeAll(sender, theirs)
+		clients = append(clients, ours)
+		if len(clients) == 100 {
+			must(t, daemon.Process.Signal(syscall.SIGTERM))
+		}
+	}
+	if refused != unix.ENOENT && refused != unix.ECONNREFUSED {
+		t.Errorf("%d handoffs, then %v", len(clients), refused)
+	}
+	for _, client := range clients {
+		if answer := readAll(t, client); len(answer) != 1226 {
+			t.Fatalf("%q", answer)
+		}
+	}
+	if rest := readAll(t, first); len(rest) != 1226-200 {
+		t.Errorf("%q", rest)
+	}
+	count := len(clients) + 1
+	if expected := fmt.Sprintf("started: %d\ncompleted: %d\nfailed: 0\n", count, count); !strings.Contains(daemon.end(), expected) {
+		t.Errorf("%s is not in %s", expected, daemon.out.String())
+	}
+	if !daemon.isSocketGone() {
+		t.Error("the socket file is left")
+	}
+}
+
+func TestASecondSignalEndsAtOnce(t *testing.T) {
+	daemon := launch(t, newSocketPath(t), "", "DAEMON_MESSAGE_DELAY=1h", "DAEMON_SHUTDOWN_GRACE=1h")
+	client := daemon.hand()
+	readSome(t, client, len(head))
+	must(t, daemon.Process.Signal(syscall.SIGINT))
+	waitUntil(t, "the end of the socket file", daemon.isSocketGone)
+	must(t, daemon.Process.Signal(syscall.SIGINT))
+	if printed := daemon.end(); !strings.Contains(printed, "peak concurrent: 1\nstarted: 1\ncompleted: 0\nfailed: 1\n") {
+		t.Error(printed)
+	}
+	readAll(t, client)
+}
+
+func TestTheSocketHasTheModeOfItsVariableWhateverTheUmask(t *testing.T) {
+	for _, c := range []struct {
+		umask, variable string
+		mode            fs.FileMode
+	}{{"0077", "0666", 0o666}, {"0", "0600", 0o600}} {
+		daemon := launch(t, newSocketPath(t), "umask "+c.umask+";", "DAEMON_SOCKET_MODE="+c.variable)
+		found, err := os.Stat(daemon.socket)
+		must(t, err)
+		if found.Mode().Perm() != c.mode {
+			t.Errorf("%v", found.Mode())
+		}
+	}
+}
+
+func TestASecondDaemonIsRefusedAndAStaleSocketIsReplaced(t *testing.T) {
+	first := launch(t, newSocketPath(t), "")
+	for _, kind := range []string{"seqpacket", "stream"} {
+		second := exec.Command(first.Args[0], "-c", "exec "+binaryFolder+"/daemon -benchmark -socket-type "+kind+" -socket "+first.socket)
+		output, _ := second.CombinedOutput()
+		if code := second.ProcessState.ExitCode(); code != exitFailed || !strings.Contains(string(output), "another process listens") {
+			t.Errorf("%d: %s", code, output)
+		}
+	}
+	if answer := readAll(t, first.hand()); len(answer) != 1226 {
+		t.Errorf("%q", answer)
+	}
+	must(t, first.Process.Kill())
+	<-first.ended
+	if first.isSocketGone() {
+		t.Error("the socket file is not stale")
+	}
+	third := launch(t, first.socket, "")
+	if answer := readAll(t, third.hand()); len(answer) != 1226 {
+		t.Errorf("%q", answer)
+	}
+}
+
+func TestASocketFileThatIsNotTheDaemonsIsLeftAlone(t *testing.T) {
+	daemon := start(t, unchanged)
+	must(t, os.Remove(daemon.config.socketPath))
+	must(t, os.WriteFile(daemon.config.socketPath, []byte("precious"), 0o600))
+	daemon.stop()
+	if text, err := os.ReadFile(daemon.config.socketPath); err != nil || string(text) != "precious" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if _, err := listen(daemon.config); err == nil || !strings.Contains(err.Error(), "is no socket") {
+		t.Errorf("%v", err)
+	}
+}
+
+// With a limit of 80 there is room for about 60 connections.
+func TestWithoutFreeDescriptorsAcceptingPausesAndGoesOnWhenThereAreSome(t *testing.T) {
+	daemon := launch(t, newSocketPath(t), "ulimit -n 80;")
+	var silent []int
+	for range 100 {
+		silent = append(silent, connect(t, daemon.socket, unix.SOCK_SEQPACKET))
+	}
+	waitUntil(t, "running out", func() bool {
+		open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", daemon.Process.Pid))
+		return err == nil && len(open) >= 80
+	})
+	before := cpuTime(t, daemon.Process.Pid)
+	time.Sleep(300 * time.Millisecond)
+	if spent := cpuTime(t, daemon.Process.Pid) - before; spent > 100*time.Millisecond {
+		t.Errorf("it spins: %v of 300 ms", spent)
+	}
+	// One that was accepted sends: its client's descriptor finds no room, and both are closed.
+	ours, theirs := newClient(t)
+	pass(t, silent[0], payload, theirs)
+	closeAll(theirs)
+	if answer := readAll(t, ours); answer != "" {
+		t.Errorf("%q", answer)
+	}
+	expectHungUp(t, silent[0])
+	closeAll(silent...)
+	if answer := readAll(t, daemon.hand()); len(answer) != 1226 {
+		t.Errorf("%q", answer)
+	}
+}
+
+// cpuTime is what a process has used of the CPU: fields 14 and 15 of its stat, in hundredths.
+func cpuTime(t *testing.T, pid int) time.Duration {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	must(t, err)
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')'):]))
+	var user, system time.Duration
+	_, err = fmt.Sscan(fields[12]+" "+fields[13], &user, &system)
+	must(t, err)
+	return (user + system) * 10 * time.Millisecond
+}
+
+// The limit of open files is the limit of streams where it is the lower one: 100 − 64.
+func TestMoreStreamsThanDescriptorsAreAnswered503(t *testing.T) {
+	daemon := launch(t, newSocketPath(t), "ulimit -n 100;", "DAEMON_MESSAGE_DELAY=1h")
+	for range 100 - reservedFiles {
+		readSome(t, daemon.hand(), len(head))
+	}
+	if answer := readAll(t, daemon.hand()); answer != refusal {
+		t.Errorf("%q", answer)
+	}
+}
+
+func TestTheSoftLimitOfOpenFilesIsRaised(t *testing.T) {
+	daemon := launch(t, newSocketPath(t), "ulimit -S -n 70; ulimit -H -n 200;", "DAEMON_MESSAGE_DELAY=1h")
+	for range 200 - reservedFiles {
+		readSome(t, daemon.hand(), len(head))
+	}
+}
+
+func TestWrongCallsExitWith2AndUnusablePlacesWith1(t *testing.T) {
+	path, err := binary()
+	must(t, err)
+	for _, c := range []struct {
+		code  int
+		words string
+		call  []string
+	}{
+		{exitWrongCall, "DAEMON_MESSAGE_DELAY", []string{"-message-delay", "5"}},
+		{exitWrongCall, "-help", []string{"-no-such-option"}},
+		{exitWrongCall, "unexpected argument", []string{"surplus"}},
+		{exitFailed, "107 bytes", []string{"-benchmark", "-socket", "/" + strings.Repeat("x", 107)}},
+		{exitFailed, "/no/such/folder", []string{"-benchmark", "-socket", "/no/such/folder/a.sock"}},
+		{exitFailed, "is no socket", []string{"-benchmark", "-socket", "/dev/null"}},
+		{exitFailed, "DAEMON_METRICS_ADDR", []string{"-socket", "/no/such/a.sock", "-metrics-addr", "192.0.2.1:1"}},
+		{0, "streaming-daemon " + version, []string{"-version"}},
+		{0, "DAEMON_SOCKET_PATH", []string{"-help"}},
+	} {
+		command := exec.Command(path, c.call...)
+		output, _ := command.CombinedOutput()
+		if code := command.ProcessState.ExitCode(); code != c.code || !strings.Contains(string(output), c.words) {
+			t.Errorf("%v: %d, %s", c.call, code, output)
+		}
+	}
+}
