@@ -4,6 +4,7 @@
 mod answers;
 mod clients;
 mod floods;
+mod golden;
 mod handoffs;
 mod metrics;
 mod process;
