@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
+use crate::peers::Peers;
+
 /// The type of the handoff socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum SocketType {
@@ -27,6 +29,8 @@ pub struct Config {
     pub socket_type: SocketType,
     /// How many handoffs may wait to be accepted. Above 4096: as many as `net.core.somaxconn` allows.
     pub backlog: u32,
+    /// Who may hand over clients, of those whom the permissions let in.
+    pub peers: Peers,
     /// How many streams may be open at once. Never more than the limit of open files leaves room for.
     pub max_connections: u64,
     /// Where `/metrics` and `/healthz` are served; `None` for nowhere.
@@ -50,6 +54,7 @@ impl Default for Config {
             socket_mode: 0o660,
             socket_type: SocketType::Seqpacket,
             backlog: 4096,
+            peers: Peers::default(),
             max_connections: 100_000,
             metrics_addr: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 9090))),
             message_count: 18,

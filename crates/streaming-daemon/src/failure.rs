@@ -14,6 +14,8 @@ pub(crate) enum HandoffFailure {
     Canceled,
     #[error("the sender was gone before the payload was read")]
     ClientDisconnected,
+    #[error("the sender is neither one of --allow-uid nor of --allow-gid")]
+    PeerRefused,
     #[error("reading the handoff connection failed")]
     Network,
     #[error("the handoff connection could not be watched")]
@@ -35,11 +37,12 @@ pub(crate) enum HandoffFailure {
 }
 
 impl HandoffFailure {
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Empty,
         Self::Timeout,
         Self::Canceled,
         Self::ClientDisconnected,
+        Self::PeerRefused,
         Self::Network,
         Self::Other,
         Self::TooLarge,
@@ -57,6 +60,7 @@ impl HandoffFailure {
             Self::Timeout => "timeout",
             Self::Canceled => "canceled",
             Self::ClientDisconnected => "client_disconnected",
+            Self::PeerRefused => "peer_refused",
             Self::Network => "network",
             Self::Other => "other",
             Self::TooLarge => "too_large",

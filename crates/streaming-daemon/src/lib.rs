@@ -11,6 +11,7 @@
 //!
 //! The wire contract is in `daemons/README.md`, the design with its costs in the module `shard`.
 
+mod activation;
 mod answer;
 mod clock;
 mod config;
@@ -26,14 +27,17 @@ mod listener;
 mod log;
 mod metrics;
 mod options;
+mod peers;
 mod request;
 mod shard;
 mod socket;
 mod stream;
 
+pub use self::activation::{PassedSocket, passed_socket};
 pub use self::config::{Config, SocketType};
 pub use self::daemon::Daemon;
 pub use self::duration::parse_duration;
 pub use self::limits::raise_open_files;
 pub use self::metrics::{Metrics, Summary};
 pub use self::options::{Backend, Options, name_variable};
+pub use self::peers::Peers;

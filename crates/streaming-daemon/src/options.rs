@@ -11,6 +11,7 @@ use clap::{ArgAction, CommandFactory, Parser, ValueEnum};
 
 use crate::config::{Config, SocketType, cores};
 use crate::duration::parse_duration;
+use crate::peers::Peers;
 
 /// Streams may last at most this long, which keeps every due time within 64 bits of nanoseconds.
 const LONGEST_STREAM: Duration = Duration::from_secs(366 * 24 * 3600);
@@ -57,6 +58,17 @@ pub struct Options {
     )]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub backlog: u32,
+
+    /// Users whose processes may hand over clients, as ids with commas between them
+    /// [default: everyone whom the permissions of the socket let in]
+    #[arg(long, env = "DAEMON_ALLOW_UID", value_name = "UID")]
+    #[arg(value_delimiter = ',', value_parser = parse_id)]
+    pub allow_uid: Vec<u32>,
+
+    /// Groups whose processes may do so too; the effective group counts
+    #[arg(long, env = "DAEMON_ALLOW_GID", value_name = "GID")]
+    #[arg(value_delimiter = ',', value_parser = parse_id)]
+    pub allow_gid: Vec<u32>,
 
     /// Streams that may be open at once; more are answered with 503
     #[arg(
@@ -180,6 +192,10 @@ impl Options {
             socket_mode: self.socket_mode,
             socket_type: self.socket_type,
             backlog: self.backlog,
+            peers: Peers {
+                users: self.allow_uid.clone(),
+                groups: self.allow_gid.clone(),
+            },
             max_connections: self.max_connections,
             metrics_addr: (self.metrics_enabled && !self.benchmark).then_some(self.metrics_addr),
             message_count: self.message_count,
@@ -217,6 +233,12 @@ fn parse_mode(text: &str) -> Result<u32, String> {
         Ok(mode) if mode <= 0o777 => Ok(mode),
         _ => Err("write the permissions in octal, for instance 0660".to_owned()),
     }
+}
+
+fn parse_id(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| {
+        "write ids as numbers with commas between them, for instance 33,1000".to_owned()
+    })
 }
 
 fn parse_address(text: &str) -> Result<SocketAddr, String> {
@@ -293,6 +315,14 @@ mod tests {
             (
                 ["--backend-provider", "openai"],
                 ["--backend", "DAEMON_BACKEND_PROVIDER", "mock"],
+            ),
+            (
+                ["--allow-uid", "33,www-data"],
+                ["--allow-uid", "DAEMON_ALLOW_UID", "33,1000"],
+            ),
+            (
+                ["--allow-gid", ""],
+                ["--allow-gid", "DAEMON_ALLOW_GID", "33,1000"],
             ),
             (
                 ["--write-timeout", "0"],

@@ -40,6 +40,7 @@ use crate::failure::{HandoffFailure, StreamFailure};
 use crate::incoming::{Buffer, Waited};
 use crate::log::Log;
 use crate::metrics::Metrics;
+use crate::peers::Peers;
 use crate::socket::watch;
 use crate::stream::Stream;
 
@@ -62,6 +63,7 @@ pub(crate) struct Shared {
     pub(crate) turns: Turns,
     pub(crate) log: Log,
     pub(crate) socket_type: SocketType,
+    pub(crate) peers: Peers,
     /// How many streams may be open at once.
     pub(crate) capacity: u64,
     pub(crate) write_timeout: Duration,

@@ -59,6 +59,10 @@ impl Shard {
 
     fn take(&mut self, connection: OwnedFd) {
         self.shared.metrics.connection_opened();
+        if !self.shared.peers.allow(&connection) {
+            // Closed unread: the kernel closes the descriptor that waits in it.
+            return self.refuse(HandoffFailure::PeerRefused);
+        }
         self.read(Incoming::new(connection, clock::now()));
     }
 
