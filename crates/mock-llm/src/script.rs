@@ -115,7 +115,7 @@ fn steps(
     (tokens, delay): (u32, Duration),
 ) -> Box<dyn Iterator<Item = Step> + Send> {
     if pattern == Pattern::Stall {
-        return Box::new(iter::once(Step::Stall));
+        return Box::new(iter::repeat_with(|| Step::Stall));
     }
     let is_quirky = pattern == Pattern::Quirks;
     let frame = move |data: Value| match is_quirky {

@@ -12,12 +12,13 @@ use tokio::time::timeout;
 
 use crate::activation::PassedSocket;
 use crate::answer::Answer;
-use crate::config::Config;
+use crate::config::{Backend, Config};
 use crate::http;
 use crate::limits::open_files;
 use crate::listener::Listener;
 use crate::log::Log;
 use crate::metrics::{Metrics, Summary};
+use crate::openai::OpenAi;
 use crate::shard::{Shard, Shared, Turns};
 
 /// Descriptors that are kept for other things than streams: the standard ones, the runtime, the
@@ -57,17 +58,22 @@ impl Daemon {
         listen: impl FnOnce(&Config) -> anyhow::Result<Listener>,
     ) -> anyhow::Result<Self> {
         let (open_files, _) = open_files()?;
-        let room = open_files.saturating_sub(RESERVED_FILES).max(1);
+        let room = open_files.saturating_sub(RESERVED_FILES);
+        let (backend, files) = match &config.openai {
+            None => (Backend::Mock, 1),
+            Some(openai) => (Backend::Openai, openai.files_per_stream()),
+        };
         let pages = config.metrics_addr.map(bind_pages).transpose()?;
         let listener = listen(&config)?;
         let shared = Shared {
             answer: Answer::new(config.message_count, config.message_delay),
-            metrics: Arc::default(),
+            openai: config.openai.clone().map(OpenAi::new).map(Arc::new),
+            metrics: Arc::new(Metrics::new(backend)),
             turns: Turns::new(config.workers.get()),
             log: Log::default(),
             socket_type: listener.socket_type(),
             peers: config.peers.clone(),
-            capacity: config.max_connections.min(room),
+            capacity: config.max_connections.min((room / files).max(1)),
             write_timeout: config.write_timeout,
         };
         Ok(Self {

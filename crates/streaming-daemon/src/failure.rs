@@ -94,15 +94,21 @@ pub(crate) enum StreamFailure {
     Network,
     /// The client socket could not be watched.
     Other,
+    /// The backend failed: before the head, which is a 502, or after it.
+    Backend,
+    /// The backend was silent for too long: before the head, which is a 504, or after it.
+    BackendTimeout,
 }
 
 impl StreamFailure {
-    pub(crate) const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::Timeout,
         Self::Canceled,
         Self::ClientDisconnected,
         Self::Network,
         Self::Other,
+        Self::Backend,
+        Self::BackendTimeout,
     ];
 
     pub(crate) fn label(self) -> &'static str {
@@ -112,6 +118,8 @@ impl StreamFailure {
             Self::ClientDisconnected => "client_disconnected",
             Self::Network => "network",
             Self::Other => "other",
+            Self::Backend => "backend",
+            Self::BackendTimeout => "backend_timeout",
         }
     }
 }

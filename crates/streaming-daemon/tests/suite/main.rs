@@ -7,5 +7,6 @@ mod floods;
 mod golden;
 mod handoffs;
 mod metrics;
+mod openai;
 mod process;
 mod support;

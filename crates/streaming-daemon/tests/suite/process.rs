@@ -243,7 +243,7 @@ fn wrong_calls_exit_2_and_say_what_to_do() {
         (
             &[],
             &[("DAEMON_BACKEND_PROVIDER", "openai")],
-            ["DAEMON_BACKEND_PROVIDER", "mock"],
+            ["DAEMON_OPENAI_BASE", "--openai-base"],
         ),
         (&["--no-such-option"], &[], ["--no-such-option", "--help"]),
     ] {
