@@ -9,12 +9,14 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use mock_llm::{Counts, Listener, Pattern, Server, Settings};
+use nix::sys::signal::Signal;
 use nix::sys::socket::{setsockopt, sockopt};
 use streaming_daemon::{Config, Http, Key, OpenAiConfig};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
+use crate::process::Process;
 use crate::support::{Running, client, pass, read_all, start, wait_until};
 
 const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-cache\r\n\
@@ -360,11 +362,11 @@ fn hand_over_narrow_client(daemon: &Running, payload: &[u8]) -> UnixStream {
     ours
 }
 
-/// 40 clients that do not read, of 2 MiB each, and all on one connection if it is HTTP/2: what is
+/// Ten clients that do not read, of 2 MiB each, and all on one connection if it is HTTP/2: what is
 /// held for them is bounded, and the backend waits.
 #[test]
 fn slow_clients_hold_back_their_own_requests_and_nobody_else() {
-    const SLOW: u64 = 40;
+    const SLOW: u64 = 10;
     const PIECES: u32 = 512;
     for_each_way(|place, http| {
         let llm = Llm::start(place, |settings| {
@@ -555,4 +557,37 @@ fn a_connection_that_breaks_or_speaks_no_http_is_a_failure_of_the_backend() {
         assert_eq!(daemon.ask(b"{}"), expected, "{answer}");
         assert_eq!(daemon.stream_errors("backend"), 1);
     }
+}
+
+/// The command itself, with a key that nobody may see.
+#[test]
+fn sigterm_lets_open_streams_finish_and_the_key_is_nowhere_printed() {
+    let key = "sk-not-to-be-seen";
+    let llm = Llm::start(Place::Unix, |settings| {
+        settings.delay = Duration::from_millis(50);
+        settings.key = Some(key.to_owned());
+    });
+    let mut daemon = Process::start(
+        "",
+        &[
+            ("DAEMON_BACKEND_PROVIDER", "openai"),
+            ("DAEMON_OPENAI_BASE", &llm.base),
+            ("DAEMON_OPENAI_KEY", key),
+        ],
+    );
+    let clients: Vec<_> = (0..50).map(|_| daemon.hand_over()).collect();
+    wait_until("the requests", || llm.counts.requests() == 50);
+    daemon.signal(Signal::SIGTERM);
+    for client in clients {
+        assert_eq!(read_all(client), expected("plain"));
+    }
+    let (code, printed) = daemon.wait();
+    assert_eq!(code, Some(0));
+    assert!(
+        printed.contains("started: 50\ncompleted: 50\nfailed: 0\n"),
+        "{printed}"
+    );
+    let notes = daemon.notes();
+    assert!(!printed.contains(key) && !notes.contains(key), "{notes}");
+    assert_eq!(llm.counts.finished(), 50);
 }

@@ -25,7 +25,7 @@ use crate::support::{
 const BINARY: &str = env!("CARGO_BIN_EXE_streaming-daemon");
 
 /// The daemon as a process of its own, killed with the test.
-struct Process {
+pub(crate) struct Process {
     child: Child,
     socket: PathBuf,
     _folder: Option<TempDir>,
@@ -33,7 +33,7 @@ struct Process {
 
 impl Process {
     /// Starts the daemon, by way of a shell that first runs `prelude`, and waits until it listens.
-    fn start(prelude: &str, variables: &[(&str, &str)]) -> Self {
+    pub(crate) fn start(prelude: &str, variables: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut process = Self::start_at(folder.path().join("handoff.sock"), prelude, variables);
         process._folder = Some(folder);
@@ -62,16 +62,16 @@ impl Process {
         process
     }
 
-    fn hand_over(&self) -> UnixStream {
+    pub(crate) fn hand_over(&self) -> UnixStream {
         hand_over(&self.socket, SocketType::Seqpacket, PAYLOAD)
     }
 
-    fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
     }
 
     /// Waits for the end. Returns the exit code and what it printed.
-    fn wait(&mut self) -> (Option<i32>, String) {
+    pub(crate) fn wait(&mut self) -> (Option<i32>, String) {
         let mut status = None;
         wait_until("the end of the process", || {
             status = self.child.try_wait().unwrap();
@@ -81,6 +81,14 @@ impl Process {
         let mut stdout = self.child.stdout.take().unwrap();
         stdout.read_to_string(&mut printed).unwrap();
         (status.unwrap().code(), printed)
+    }
+
+    /// What it wrote to stderr, once it has ended.
+    pub(crate) fn notes(&mut self) -> String {
+        let mut notes = String::new();
+        let mut stderr = self.child.stderr.take().unwrap();
+        stderr.read_to_string(&mut notes).unwrap();
+        notes
     }
 }
 
@@ -245,6 +253,21 @@ fn wrong_calls_exit_2_and_say_what_to_do() {
             &[("DAEMON_BACKEND_PROVIDER", "openai")],
             ["DAEMON_OPENAI_BASE", "--openai-base"],
         ),
+        (
+            &["--backend-provider", "openai", "--openai-base", "https://a"],
+            &[],
+            ["--openai-base", "DAEMON_OPENAI_BASE"],
+        ),
+        (
+            &["--backend-provider", "openai", "--openai-base", "unix:/a"],
+            &[("OPENAI_API_KEY", "two\nlines")],
+            ["OPENAI_API_KEY", "the key alone"],
+        ),
+        (
+            &["--backend-provider", "openai", "--openai-base", "unix:/a"],
+            &[("DAEMON_BACKEND_TIMEOUT", "0")],
+            ["DAEMON_BACKEND_TIMEOUT", "30s"],
+        ),
         (&["--no-such-option"], &[], ["--no-such-option", "--help"]),
     ] {
         let output = run(arguments, variables);
@@ -385,9 +408,7 @@ fn a_passed_socket_is_served_left_in_place_and_served_again_by_the_next_daemon()
             let (code, printed) = daemon.wait();
             assert_eq!(code, Some(0));
             assert!(printed.contains("started: 1\ncompleted: 1\n"), "{printed}");
-            let mut notes = String::new();
-            let mut stderr = daemon.child.stderr.take().unwrap();
-            stderr.read_to_string(&mut notes).unwrap();
+            let notes = daemon.notes();
             assert!(notes.contains(path.to_str().unwrap()), "{notes}");
             assert!(path.exists());
         }
