@@ -40,7 +40,7 @@ pub struct Options {
     pub delay: humantime::Duration,
 
     /// Answer of requests without a `test_pattern`: plain, unicode, byte-chunks, 4k-chunks, quirks,
-    /// echo, abort-after-N, finish-length, finish-only, no-finish, error-event, stall, stall-head,
+    /// echo, abort-after-N, finish-length, finish-only, no-finish, linger, error-event, stall, stall-head,
     /// status-NNN or not-sse
     #[arg(
         long,

@@ -27,6 +27,8 @@ pub enum Pattern {
     FinishOnly,
     /// Neither a finish reason nor `[DONE]`: the body just ends.
     NoFinish,
+    /// After `[DONE]` the body stays open.
+    Linger,
     /// An error object in place of the last content.
     ErrorEvent,
     /// A head, and nothing more.
@@ -40,7 +42,7 @@ pub enum Pattern {
 }
 
 /// The names without a number.
-const NAMED: [(&str, Pattern); 13] = [
+const NAMED: [(&str, Pattern); 14] = [
     ("plain", Pattern::Plain),
     ("unicode", Pattern::Unicode),
     ("byte-chunks", Pattern::ByteChunks),
@@ -50,6 +52,7 @@ const NAMED: [(&str, Pattern); 13] = [
     ("finish-length", Pattern::FinishLength),
     ("finish-only", Pattern::FinishOnly),
     ("no-finish", Pattern::NoFinish),
+    ("linger", Pattern::Linger),
     ("error-event", Pattern::ErrorEvent),
     ("stall", Pattern::Stall),
     ("stall-head", Pattern::StallHead),

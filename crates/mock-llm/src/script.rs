@@ -87,6 +87,11 @@ impl Body for Script {
                 self.waiting = None;
             }
             match self.steps.next() {
+                // A timer would take a millisecond at least.
+                Some(Step::Wait(Duration::ZERO)) => {
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
                 Some(Step::Wait(time)) => {
                     self.waiting = Some(Box::pin(sleep_until(Instant::now() + time)));
                 }
@@ -94,7 +99,10 @@ impl Body for Script {
                     self.open.counts.took(bytes.len());
                     return Poll::Ready(Some(Ok(Frame::data(bytes))));
                 }
-                Some(Step::Stall) => return Poll::Pending,
+                Some(Step::Stall) => {
+                    self.steps = Box::new(iter::repeat_with(|| Step::Stall));
+                    return Poll::Pending;
+                }
                 Some(Step::Abort) => {
                     self.open.finish();
                     (self.abort)();
@@ -115,7 +123,7 @@ fn steps(
     (tokens, delay): (u32, Duration),
 ) -> Box<dyn Iterator<Item = Step> + Send> {
     if pattern == Pattern::Stall {
-        return Box::new(iter::repeat_with(|| Step::Stall));
+        return Box::new(iter::once(Step::Stall));
     }
     let is_quirky = pattern == Pattern::Quirks;
     let frame = move |data: Value| match is_quirky {
@@ -159,6 +167,7 @@ fn ending(pattern: Pattern, chunk: &impl Fn(Value, Option<&str>) -> Bytes) -> Ve
         Pattern::AbortAfter(_) => vec![Step::Wait(BEFORE_RESET), Step::Abort],
         Pattern::FinishLength => vec![finish("length"), done()],
         Pattern::FinishOnly => vec![finish("stop")],
+        Pattern::Linger => vec![finish("stop"), done(), Step::Stall],
         Pattern::NoFinish => Vec::new(),
         Pattern::ErrorEvent => {
             let error = json!({"error": {"message": "out of memory", "code": 500}});

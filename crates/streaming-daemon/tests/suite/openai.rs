@@ -165,6 +165,7 @@ fn every_pattern_comes_through_on_every_way_to_the_backend() {
         "4k-chunks",
         "quirks",
         "finish-only",
+        "linger",
     ];
     let broken = [
         "abort-after-3",
@@ -528,15 +529,18 @@ fn canned(answer: String) -> String {
     base
 }
 
+/// Without the limit the answer would be whole.
 #[test]
-fn a_line_without_an_end_is_given_up_at_1_mib() {
-    let endless = "x".repeat(2 << 20);
-    let base = canned(format!(
-        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: {endless}"
-    ));
-    let daemon = start_on(&base, Http::One, |_| {});
-    assert_eq!(daemon.ask(b"{}"), HEAD);
-    assert_eq!(daemon.stream_errors("backend"), 1);
+fn a_line_of_more_than_1_mib_is_given_up() {
+    for (length, rest) in [(1_000_000, DONE), (2_000_000, "")] {
+        let comment = "x".repeat(length);
+        let base = canned(format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n: {comment}\n{DONE}"
+        ));
+        let daemon = start_on(&base, Http::One, |_| {});
+        assert_eq!(daemon.ask(b"{}"), format!("{HEAD}{rest}"));
+        assert_eq!(daemon.stream_errors("backend"), u64::from(rest.is_empty()));
+    }
 }
 
 #[test]
