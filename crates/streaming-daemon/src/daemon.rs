@@ -18,7 +18,7 @@ use crate::limits::open_files;
 use crate::listener::Listener;
 use crate::log::Log;
 use crate::metrics::{Metrics, Summary};
-use crate::openai::OpenAi;
+use crate::openai::{FILES_PER_STREAM, OpenAi};
 use crate::shard::{Shard, Shared, Turns};
 
 /// Descriptors that are kept for other things than streams: the standard ones, the runtime, the
@@ -61,7 +61,7 @@ impl Daemon {
         let room = open_files.saturating_sub(RESERVED_FILES);
         let (backend, files) = match &config.openai {
             None => (Backend::Mock, 1),
-            Some(openai) => (Backend::Openai, openai.files_per_stream()),
+            Some(_) => (Backend::Openai, FILES_PER_STREAM),
         };
         let pages = config.metrics_addr.map(bind_pages).transpose()?;
         let listener = listen(&config)?;

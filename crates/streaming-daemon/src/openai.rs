@@ -45,12 +45,8 @@ pub struct OpenAiConfig {
     pub timeout: Duration,
 }
 
-impl OpenAiConfig {
-    /// How many descriptors one stream may need: its client, and a connection of its own.
-    pub(crate) fn files_per_stream(&self) -> u64 {
-        2
-    }
-}
+/// How many descriptors one stream may need: its client, and a connection of its own.
+pub(crate) const FILES_PER_STREAM: u64 = 2;
 
 /// The backend of a daemon.
 #[derive(Debug)]
