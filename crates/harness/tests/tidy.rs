@@ -42,6 +42,22 @@ fn crates_depend_only_on_what_their_kind_may() {
 }
 
 #[test]
+fn nothing_but_a_test_depends_on_a_mock() {
+    for member in members() {
+        let built = member
+            .manifest
+            .get("dependencies")
+            .and_then(Value::as_table);
+        let mocks: Vec<&String> = built
+            .into_iter()
+            .flat_map(Table::keys)
+            .filter(|name| Kind::of(name) == Kind::Mock)
+            .collect();
+        assert!(mocks.is_empty(), "{} is built with {mocks:?}", member.name);
+    }
+}
+
+#[test]
 fn a_crate_is_named_as_its_folder() {
     for member in members() {
         assert!(
@@ -264,5 +280,11 @@ fn the_kinds_keep_the_subject_apart_from_the_instrument() {
             .may_use()
             .contains(&Kind::of("presence-sdk"))
     );
+    assert!(
+        !Kind::of("fdpass-gen")
+            .may_use()
+            .contains(&Kind::of("mock-llm"))
+    );
+    assert!(Kind::of("mock-llm").may_use().is_empty());
     assert!(Kind::of("measure").may_use().is_empty());
 }

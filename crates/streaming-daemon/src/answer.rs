@@ -7,7 +7,8 @@ use crate::request::Request;
 
 const EVENT_START: &[u8] = b"data: {\"content\":\"";
 const EVENT_END: &[u8] = b"\"}\n\n";
-const DONE: &str = "data: [DONE]\n\n";
+/// The end mark.
+pub(crate) const DONE: &str = "data: [DONE]\n\n";
 const GREETING: &str = "Hello from the streaming daemon. Prompt: ";
 /// Of the prompt, so many bytes are repeated.
 const PROMPT_EXCERPT: usize = 50;

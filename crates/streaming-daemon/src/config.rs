@@ -6,6 +6,9 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
+use crate::openai::OpenAiConfig;
+use crate::peers::Peers;
+
 /// The type of the handoff socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum SocketType {
@@ -13,6 +16,26 @@ pub enum SocketType {
     Seqpacket,
     /// `SOCK_STREAM`: a long payload may arrive in pieces.
     Stream,
+}
+
+/// Where the events come from.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Backend {
+    /// Fixed events at a fixed pace.
+    #[default]
+    Mock,
+    /// An OpenAI-compatible chat API.
+    Openai,
+}
+
+impl Backend {
+    /// As the metrics and the options call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Mock => "mock",
+            Self::Openai => "openai",
+        }
+    }
 }
 
 /// Everything that [`Daemon::bind`](crate::Daemon::bind) needs to know. The defaults are those of
@@ -27,10 +50,14 @@ pub struct Config {
     pub socket_type: SocketType,
     /// How many handoffs may wait to be accepted. Above 4096: as many as `net.core.somaxconn` allows.
     pub backlog: u32,
+    /// Who may hand over clients, of those whom the permissions let in.
+    pub peers: Peers,
     /// How many streams may be open at once. Never more than the limit of open files leaves room for.
     pub max_connections: u64,
     /// Where `/metrics` and `/healthz` are served; `None` for nowhere.
     pub metrics_addr: Option<SocketAddr>,
+    /// The backend `openai`; `None` for `mock`.
+    pub openai: Option<OpenAiConfig>,
     /// Events per stream.
     pub message_count: u32,
     /// The time between two events.
@@ -50,8 +77,10 @@ impl Default for Config {
             socket_mode: 0o660,
             socket_type: SocketType::Seqpacket,
             backlog: 4096,
+            peers: Peers::default(),
             max_connections: 100_000,
             metrics_addr: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 9090))),
+            openai: None,
             message_count: 18,
             message_delay: Duration::from_millis(50),
             write_timeout: Duration::from_secs(30),

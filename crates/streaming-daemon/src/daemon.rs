@@ -1,6 +1,7 @@
 //! The daemon: its sockets, its shards, and how it stops.
 
 use std::net::{self, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
@@ -9,13 +10,15 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use crate::activation::PassedSocket;
 use crate::answer::Answer;
-use crate::config::Config;
+use crate::config::{Backend, Config};
 use crate::http;
 use crate::limits::open_files;
 use crate::listener::Listener;
 use crate::log::Log;
 use crate::metrics::{Metrics, Summary};
+use crate::openai::{FILES_PER_STREAM, OpenAi};
 use crate::shard::{Shard, Shared, Turns};
 
 /// Descriptors that are kept for other things than streams: the standard ones, the runtime, the
@@ -37,20 +40,44 @@ impl Daemon {
     /// # Errors
     /// What could not be made and why: a path in use, an address in use, no permission.
     pub fn bind(config: Config) -> anyhow::Result<Self> {
+        Self::assemble(config, Listener::bind)
+    }
+
+    /// Like [`bind`](Self::bind) with a socket that listens already (see
+    /// [`passed_socket`](crate::passed_socket)). Path, mode, type and backlog are the socket's own;
+    /// its file is left alone at the end.
+    ///
+    /// # Errors
+    /// Those of `bind` that are about the metrics.
+    pub fn adopt(config: Config, socket: PassedSocket) -> anyhow::Result<Self> {
+        Self::assemble(config, |_| Listener::adopt(socket))
+    }
+
+    fn assemble(
+        config: Config,
+        listen: impl FnOnce(&Config) -> anyhow::Result<Listener>,
+    ) -> anyhow::Result<Self> {
         let (open_files, _) = open_files()?;
-        let room = open_files.saturating_sub(RESERVED_FILES).max(1);
+        let room = open_files.saturating_sub(RESERVED_FILES);
+        let (backend, files) = match &config.openai {
+            None => (Backend::Mock, 1),
+            Some(_) => (Backend::Openai, FILES_PER_STREAM),
+        };
         let pages = config.metrics_addr.map(bind_pages).transpose()?;
+        let listener = listen(&config)?;
         let shared = Shared {
             answer: Answer::new(config.message_count, config.message_delay),
-            metrics: Arc::default(),
+            openai: config.openai.clone().map(OpenAi::new).map(Arc::new),
+            metrics: Arc::new(Metrics::new(backend)),
             turns: Turns::new(config.workers.get()),
             log: Log::default(),
-            socket_type: config.socket_type,
-            capacity: config.max_connections.min(room),
+            socket_type: listener.socket_type(),
+            peers: config.peers.clone(),
+            capacity: config.max_connections.min((room / files).max(1)),
             write_timeout: config.write_timeout,
         };
         Ok(Self {
-            listener: Listener::bind(&config)?,
+            listener,
             config,
             pages,
             shared: Arc::new(shared),
@@ -61,6 +88,12 @@ impl Daemon {
     #[must_use]
     pub fn metrics(&self) -> Arc<Metrics> {
         Arc::clone(&self.shared.metrics)
+    }
+
+    /// Where senders connect; `None` for a socket without a path.
+    #[must_use]
+    pub fn socket_path(&self) -> Option<PathBuf> {
+        self.listener.path()
     }
 
     /// Where the metrics are served; the port that the system chose, if it was asked to.

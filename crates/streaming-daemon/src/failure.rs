@@ -14,6 +14,8 @@ pub(crate) enum HandoffFailure {
     Canceled,
     #[error("the sender was gone before the payload was read")]
     ClientDisconnected,
+    #[error("the sender is neither one of --allow-uid nor of --allow-gid")]
+    PeerRefused,
     #[error("reading the handoff connection failed")]
     Network,
     #[error("the handoff connection could not be watched")]
@@ -35,11 +37,12 @@ pub(crate) enum HandoffFailure {
 }
 
 impl HandoffFailure {
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Empty,
         Self::Timeout,
         Self::Canceled,
         Self::ClientDisconnected,
+        Self::PeerRefused,
         Self::Network,
         Self::Other,
         Self::TooLarge,
@@ -57,6 +60,7 @@ impl HandoffFailure {
             Self::Timeout => "timeout",
             Self::Canceled => "canceled",
             Self::ClientDisconnected => "client_disconnected",
+            Self::PeerRefused => "peer_refused",
             Self::Network => "network",
             Self::Other => "other",
             Self::TooLarge => "too_large",
@@ -90,15 +94,21 @@ pub(crate) enum StreamFailure {
     Network,
     /// The client socket could not be watched.
     Other,
+    /// The backend failed: before the head, which is a 502, or after it.
+    Backend,
+    /// The backend was silent for too long: before the head, which is a 504, or after it.
+    BackendTimeout,
 }
 
 impl StreamFailure {
-    pub(crate) const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::Timeout,
         Self::Canceled,
         Self::ClientDisconnected,
         Self::Network,
         Self::Other,
+        Self::Backend,
+        Self::BackendTimeout,
     ];
 
     pub(crate) fn label(self) -> &'static str {
@@ -108,6 +118,8 @@ impl StreamFailure {
             Self::ClientDisconnected => "client_disconnected",
             Self::Network => "network",
             Self::Other => "other",
+            Self::Backend => "backend",
+            Self::BackendTimeout => "backend_timeout",
         }
     }
 }

@@ -1,12 +1,17 @@
 //! One handoff: a client, and what is peculiar to its answer.
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use nix::sys::socket::{self, SockType, sockopt};
+use serde::Deserialize;
 
 use crate::answer::Opening;
 use crate::failure::HandoffFailure;
+use crate::head::with_headers;
 use crate::incoming::{Buffer, Incoming};
+use crate::openai::{Chat, OpenAi};
+use crate::relay::Order;
 use crate::request::{Parsed, Request, parse};
 use crate::shard::Shared;
 
@@ -14,10 +19,34 @@ use crate::shard::Shared;
 #[derive(Debug)]
 pub(crate) struct Handoff {
     pub(crate) client: OwnedFd,
-    pub(crate) user_id: i64,
-    pub(crate) opening: Opening,
+    pub(crate) work: Work,
     /// When the handoff connection was accepted.
     pub(crate) accepted: u64,
+}
+
+/// What there is to do for a client.
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// Events of the mock backend, at their pace.
+    Events(i64, Opening),
+    /// The answer of a real one.
+    Relay(Arc<OpenAi>, Order),
+}
+
+impl Work {
+    fn new(payload: &[u8], shared: &Shared) -> Self {
+        let Some(openai) = &shared.openai else {
+            let request: Request<'_> = request(payload, shared);
+            let user_id = request.user_id.unwrap_or(0);
+            return Self::Events(user_id, shared.answer.opening(&request));
+        };
+        let chat: Chat<'_> = request(payload, shared);
+        let order = Order {
+            head: chat.response_headers.as_ref().and_then(with_headers),
+            body: openai.body(&chat),
+        };
+        Self::Relay(Arc::clone(openai), order)
+    }
 }
 
 impl Handoff {
@@ -38,11 +67,9 @@ impl Handoff {
             shared.metrics.handoff_flaw(flaw);
             shared.log.warn(flaw);
         }
-        let request = request(buffer.payload(length), shared);
         Ok(Self {
             client,
-            user_id: request.user_id.unwrap_or(0),
-            opening: shared.answer.opening(&request),
+            work: Work::new(buffer.payload(length), shared),
             accepted,
         })
     }
@@ -61,7 +88,7 @@ fn prepare(client: &OwnedFd) -> Result<(), HandoffFailure> {
 }
 
 /// The request of a payload; the default one, counted and logged, if there is none in it.
-fn request<'a>(payload: &'a [u8], shared: &Shared) -> Request<'a> {
+fn request<'a, T: Default + Deserialize<'a>>(payload: &'a [u8], shared: &Shared) -> T {
     let reason = match parse(payload) {
         Parsed::Whole(request) => return request,
         Parsed::Beginning => "it ends in the middle".to_owned(),
@@ -70,5 +97,5 @@ fn request<'a>(payload: &'a [u8], shared: &Shared) -> Request<'a> {
     let flaw = HandoffFailure::InvalidJson;
     shared.metrics.handoff_flaw(flaw);
     shared.log.warn(format_args!("{flaw}: {reason}"));
-    Request::default()
+    T::default()
 }

@@ -17,6 +17,18 @@ pub(crate) const REFUSAL: &str = "HTTP/1.1 503 Service Unavailable\r\n\
     Content-Length: 0\r\n\
     \r\n";
 
+/// The whole answer to a client whose backend failed before it answered.
+pub(crate) const BAD_GATEWAY: &str = "HTTP/1.1 502 Bad Gateway\r\n\
+    Connection: close\r\n\
+    Content-Length: 0\r\n\
+    \r\n";
+
+/// The same where the backend did not answer in time.
+pub(crate) const GATEWAY_TIMEOUT: &str = "HTTP/1.1 504 Gateway Timeout\r\n\
+    Connection: close\r\n\
+    Content-Length: 0\r\n\
+    \r\n";
+
 /// Names that the daemon sets itself, or that would make the body mean something else.
 const RESERVED: [&str; 7] = [
     "content-type",

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use crate::clock;
 use crate::config::SocketType;
 use crate::failure::HandoffFailure;
-use crate::request::{PAYLOAD_LIMIT, Parsed, parse};
+use crate::request::{PAYLOAD_LIMIT, Parsed, Request, parse};
 use crate::socket::{CONTROL_WORDS, receive, watch};
 
 /// How long a sender may take for its payload after it connected.
@@ -124,7 +124,7 @@ impl Incoming {
                 return Err(HandoffFailure::Empty);
             }
             let is_record = socket_type == SocketType::Seqpacket;
-            if is_end || is_record || parse(&buffer.payload[..filled]) != Parsed::Beginning {
+            if is_end || is_record || !is_beginning(&buffer.payload[..filled]) {
                 return Ok(Progress::Whole(filled));
             }
         }
@@ -184,6 +184,10 @@ pub(crate) enum Waited {
     Readable(Incoming),
     /// A client came, but not its whole payload.
     TimeOver(Incoming),
+}
+
+fn is_beginning(payload: &[u8]) -> bool {
+    parse::<Request<'_>>(payload) == Parsed::Beginning
 }
 
 fn nanos(duration: Duration) -> u64 {

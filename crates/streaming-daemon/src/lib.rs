@@ -6,12 +6,15 @@
 //!                                                                       │ accept, receive   (shard/intake, handoff)
 //! client ◄── head, event, event, …, [DONE], close ──────────────────────┤ heap by due time  (shard, stream)
 //!                                                                       │ write what is due (shard/writes)
+//! backend ◄── request, answer (openai) ◄── a task for each stream ◄──────┤ with a real backend (relay)
 //! scraper ◄── /metrics, /healthz (http) ◄── Metrics ◄───────────────────┘
 //! ```
 //!
 //! The wire contract is in `daemons/README.md`, the design with its costs in the module `shard`.
 
+mod activation;
 mod answer;
+mod client;
 mod clock;
 mod config;
 mod daemon;
@@ -25,15 +28,21 @@ mod limits;
 mod listener;
 mod log;
 mod metrics;
+mod openai;
 mod options;
+mod peers;
+mod relay;
 mod request;
 mod shard;
 mod socket;
 mod stream;
 
-pub use self::config::{Config, SocketType};
+pub use self::activation::{PassedSocket, passed_socket};
+pub use self::config::{Backend, Config, SocketType};
 pub use self::daemon::Daemon;
 pub use self::duration::parse_duration;
 pub use self::limits::raise_open_files;
 pub use self::metrics::{Metrics, Summary};
-pub use self::options::{Backend, Options, name_variable};
+pub use self::openai::{Base, Http, Key, OpenAiConfig};
+pub use self::options::{Options, name_variable};
+pub use self::peers::Peers;

@@ -7,15 +7,19 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::socket::{self, AddressFamily, Backlog, Shutdown, SockFlag, SockType, UnixAddr};
 
+use crate::activation::PassedSocket;
 use crate::config::{Config, SocketType};
 
-/// A listening handoff socket, and its file.
+/// A listening handoff socket, and its file if that is the daemon's own.
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: OwnedFd,
-    file: SocketFile,
+    socket_type: SocketType,
+    /// `None` for a socket that was passed to the process: others listen on it before and after.
+    file: Option<SocketFile>,
 }
 
 impl Listener {
@@ -39,7 +43,38 @@ impl Listener {
         let backlog = backlog.and_then(|wanted| Backlog::new(wanted).ok());
         socket::listen(&socket, backlog.unwrap_or(Backlog::MAXALLOWABLE))
             .with_context(|| format!("listening on {}", path.display()))?;
-        Ok(Self { socket, file })
+        Ok(Self {
+            socket,
+            socket_type: config.socket_type,
+            file: Some(file),
+        })
+    }
+
+    /// Goes on with a socket that listens already.
+    pub(crate) fn adopt(passed: PassedSocket) -> anyhow::Result<Self> {
+        let PassedSocket {
+            socket,
+            socket_type,
+        } = passed;
+        // Shards accept until nothing is left.
+        let flags = fcntl(&socket, FcntlArg::F_GETFL).context("asking for the socket's flags")?;
+        let flags = OFlag::from_bits_retain(flags) | OFlag::O_NONBLOCK;
+        fcntl(&socket, FcntlArg::F_SETFL(flags)).context("making the socket non-blocking")?;
+        Ok(Self {
+            socket,
+            socket_type,
+            file: None,
+        })
+    }
+
+    pub(crate) fn socket_type(&self) -> SocketType {
+        self.socket_type
+    }
+
+    /// Where senders connect; `None` for a socket without a path.
+    pub(crate) fn path(&self) -> Option<PathBuf> {
+        let address = socket::getsockname::<UnixAddr>(self.socket.as_raw_fd()).ok()?;
+        address.path().map(Path::to_owned)
     }
 
     /// A further descriptor of the same socket: epoll takes each descriptor once.
@@ -50,8 +85,14 @@ impl Listener {
     }
 
     /// From now on nobody can connect, while what waits in the accept queue can still be accepted.
+    ///
+    /// A passed socket stays open: whoever passed it keeps it for the next daemon, which finds in
+    /// the accept queue what came meanwhile.
     pub(crate) fn refuse_further(&self) {
-        self.file.remove();
+        let Some(file) = &self.file else {
+            return;
+        };
+        file.remove();
         if let Err(error) = socket::shutdown(self.socket.as_raw_fd(), Shutdown::Read) {
             // ENOTCONN is the answer of other systems; Linux has none for a listening socket.
             debug_assert_eq!(error, Errno::ENOTCONN);

@@ -5,7 +5,9 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Parser;
-use streaming_daemon::{Config, Daemon, Options, Summary, name_variable, raise_open_files};
+use streaming_daemon::{
+    Config, Daemon, Options, PassedSocket, Summary, name_variable, passed_socket, raise_open_files,
+};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
@@ -14,11 +16,16 @@ use tokio::sync::oneshot;
 const WRONG_CALL: u8 = 2;
 
 fn main() -> ExitCode {
+    // First of all: it takes descriptors by their numbers.
+    let passed = match passed_socket() {
+        Ok(passed) => passed,
+        Err(error) => return wrong_call(&error),
+    };
     let (options, config) = match parse() {
         Ok(parsed) => parsed,
         Err(code) => return code,
     };
-    match serve(config) {
+    match serve(config, passed) {
         Ok(summary) if options.benchmark => print(summary),
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => {
@@ -37,14 +44,11 @@ fn parse() -> Result<(Options, Config), ExitCode> {
         // --help and --version.
         false => error.exit(),
     })?;
-    let config = options.config().map_err(|error| {
-        complain(&error);
-        ExitCode::from(WRONG_CALL)
-    })?;
+    let config = options.config().map_err(|error| wrong_call(&error))?;
     Ok((options, config))
 }
 
-fn serve(config: Config) -> anyhow::Result<Summary> {
+fn serve(config: Config, passed: Option<PassedSocket>) -> anyhow::Result<Summary> {
     raise_open_files()?;
     let workers = config.workers.get();
     let wanted = config.max_connections;
@@ -55,7 +59,7 @@ fn serve(config: Config) -> anyhow::Result<Summary> {
         .context("starting the runtime")?;
     runtime.block_on(async {
         let mut signals = Signals::new()?;
-        let daemon = Daemon::bind(config)?;
+        let daemon = make(config, passed)?;
         if daemon.capacity() < wanted {
             let capacity = daemon.capacity();
             complain(&format!(
@@ -64,6 +68,19 @@ fn serve(config: Config) -> anyhow::Result<Summary> {
         }
         run(daemon, &mut signals).await
     })
+}
+
+fn make(config: Config, passed: Option<PassedSocket>) -> anyhow::Result<Daemon> {
+    let Some(socket) = passed else {
+        return Daemon::bind(config);
+    };
+    let daemon = Daemon::adopt(config, socket)?;
+    let path = daemon.socket_path().unwrap_or_default();
+    complain(&format!(
+        "listening on the socket that was passed, {}; the options about the socket are not used",
+        path.display()
+    ));
+    Ok(daemon)
 }
 
 /// Runs until a signal asks for the end, and to the end, unless a second one is impatient.
@@ -126,6 +143,11 @@ fn print(summary: Summary) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
+}
+
+fn wrong_call(message: &str) -> ExitCode {
+    complain(message);
+    ExitCode::from(WRONG_CALL)
 }
 
 fn complain(message: &str) {

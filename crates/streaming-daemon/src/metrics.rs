@@ -9,6 +9,7 @@ mod page;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use self::histogram::Histogram;
+use crate::config::Backend;
 use crate::failure::{HandoffFailure, StreamFailure};
 
 /// The figures of one daemon.
@@ -28,6 +29,8 @@ pub struct Metrics {
     stream_failures: [AtomicU64; StreamFailure::ALL.len()],
     handoff_duration: Histogram,
     stream_duration: Histogram,
+    backend: Backend,
+    backend_failures: AtomicU64,
     backend_duration: Histogram,
     backend_ttfb: Histogram,
 }
@@ -48,6 +51,14 @@ pub struct Summary {
 }
 
 impl Metrics {
+    /// The figures of a daemon with this backend.
+    pub(crate) fn new(backend: Backend) -> Self {
+        Self {
+            backend,
+            ..Self::default()
+        }
+    }
+
     /// A handoff connection was accepted.
     pub(crate) fn connection_opened(&self) {
         self.connections.fetch_add(1, Relaxed);
@@ -99,11 +110,16 @@ impl Metrics {
         self.bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// A stream ended well, after so many nanoseconds.
-    pub(crate) fn stream_completed(&self, took: u64) {
+    /// The backend failed a request.
+    pub(crate) fn backend_failed(&self) {
+        self.backend_failures.fetch_add(1, Relaxed);
+    }
+
+    /// A stream ended well, after so many nanoseconds, of which the backend took so many.
+    pub(crate) fn stream_completed(&self, took: u64, backend_took: u64) {
         self.completed.fetch_add(1, Relaxed);
         self.stream_duration.record(took);
-        self.backend_duration.record(took);
+        self.backend_duration.record(backend_took);
         self.stream_closed();
     }
 
@@ -151,7 +167,7 @@ mod tests {
         assert!(metrics.try_start_stream(2));
         assert!(metrics.try_start_stream(2));
         assert!(!metrics.try_start_stream(2));
-        metrics.stream_completed(1);
+        metrics.stream_completed(1, 1);
         metrics.connection_opened();
         assert!(metrics.try_start_stream(2));
         assert_eq!(metrics.rejected.load(Relaxed), 1);

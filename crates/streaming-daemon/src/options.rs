@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
 use clap::error::{ContextKind, ContextValue};
-use clap::{ArgAction, CommandFactory, Parser, ValueEnum};
+use clap::{ArgAction, CommandFactory, Parser};
 
-use crate::config::{Config, SocketType, cores};
+use crate::config::{Backend, Config, SocketType, cores};
 use crate::duration::parse_duration;
+use crate::openai::{Base, Http, Key, OpenAiConfig};
+use crate::peers::Peers;
 
 /// Streams may last at most this long, which keeps every due time within 64 bits of nanoseconds.
 const LONGEST_STREAM: Duration = Duration::from_secs(366 * 24 * 3600);
@@ -58,6 +60,17 @@ pub struct Options {
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub backlog: u32,
 
+    /// Users whose processes may hand over clients, as ids with commas between them
+    /// [default: everyone whom the permissions of the socket let in]
+    #[arg(long, env = "DAEMON_ALLOW_UID", value_name = "UID")]
+    #[arg(value_delimiter = ',', value_parser = parse_id)]
+    pub allow_uid: Vec<u32>,
+
+    /// Groups whose processes may do so too; the effective group counts
+    #[arg(long, env = "DAEMON_ALLOW_GID", value_name = "GID")]
+    #[arg(value_delimiter = ',', value_parser = parse_id)]
+    pub allow_gid: Vec<u32>,
+
     /// Streams that may be open at once; more are answered with 503
     #[arg(
         long,
@@ -76,6 +89,34 @@ pub struct Options {
         default_value = "mock"
     )]
     pub backend_provider: Backend,
+
+    /// Where the backend `openai` is: http://host:port, or unix: and a path. /v1/chat/completions is
+    /// added. Its key is taken from DAEMON_OPENAI_KEY or OPENAI_API_KEY
+    #[arg(long, env = "DAEMON_OPENAI_BASE", value_name = "URL")]
+    pub openai_base: Option<Base>,
+
+    /// HTTP version of the backend `openai`; 2 means with prior knowledge
+    #[arg(
+        long,
+        env = "DAEMON_OPENAI_HTTP",
+        value_name = "VERSION",
+        default_value = "auto"
+    )]
+    pub openai_http: Http,
+
+    /// Model of handoffs that name none [default: such requests name none either]
+    #[arg(long, env = "DAEMON_OPENAI_MODEL", value_name = "NAME")]
+    pub openai_model: Option<String>,
+
+    /// How long the backend `openai` may take to its first byte, and then between two
+    #[arg(
+        long,
+        env = "DAEMON_BACKEND_TIMEOUT",
+        value_name = "DURATION",
+        default_value = "30s"
+    )]
+    #[arg(value_parser = parse_duration)]
+    pub backend_timeout: Duration,
 
     /// Address of /metrics and /healthz
     #[arg(long, env = "DAEMON_METRICS_ADDR", value_name = "HOST:PORT")]
@@ -140,28 +181,12 @@ pub struct Options {
     pub benchmark: bool,
 }
 
-/// Where the events come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Backend {
-    /// Fixed events at a fixed pace.
-    Mock,
-    /// An OpenAI-compatible API: not in this build.
-    Openai,
-}
-
 impl Options {
     /// Turns what was typed into what it means.
     ///
     /// # Errors
     /// What is wrong, with the option, its variable and the remedy.
     pub fn config(&self) -> Result<Config, String> {
-        if self.backend_provider == Backend::Openai {
-            return Err(
-                "--backend-provider (DAEMON_BACKEND_PROVIDER): this build has the backend \
-                `mock` alone; set it to mock"
-                    .to_owned(),
-            );
-        }
         if self.write_timeout.is_zero() {
             return Err(
                 "--write-timeout (DAEMON_WRITE_TIMEOUT): it must be longer than 0; \
@@ -180,13 +205,44 @@ impl Options {
             socket_mode: self.socket_mode,
             socket_type: self.socket_type,
             backlog: self.backlog,
+            peers: Peers {
+                users: self.allow_uid.clone(),
+                groups: self.allow_gid.clone(),
+            },
             max_connections: self.max_connections,
             metrics_addr: (self.metrics_enabled && !self.benchmark).then_some(self.metrics_addr),
+            openai: match self.backend_provider {
+                Backend::Mock => None,
+                Backend::Openai => Some(self.openai()?),
+            },
             message_count: self.message_count,
             message_delay: self.message_delay,
             write_timeout: self.write_timeout,
             shutdown_grace: self.shutdown_grace,
             workers: self.workers.unwrap_or_else(cores),
+        })
+    }
+}
+
+impl Options {
+    fn openai(&self) -> Result<OpenAiConfig, String> {
+        let base = self.openai_base.clone().ok_or(
+            "--openai-base (DAEMON_OPENAI_BASE): the backend `openai` needs to know where it is; \
+            set it for instance to http://127.0.0.1:8081",
+        )?;
+        if self.backend_timeout.is_zero() {
+            return Err(
+                "--backend-timeout (DAEMON_BACKEND_TIMEOUT): it must be longer than 0; \
+                the default is 30s"
+                    .to_owned(),
+            );
+        }
+        Ok(OpenAiConfig {
+            base,
+            http: self.openai_http,
+            key: Key::from_environment()?,
+            model: self.openai_model.clone(),
+            timeout: self.backend_timeout,
         })
     }
 }
@@ -217,6 +273,12 @@ fn parse_mode(text: &str) -> Result<u32, String> {
         Ok(mode) if mode <= 0o777 => Ok(mode),
         _ => Err("write the permissions in octal, for instance 0660".to_owned()),
     }
+}
+
+fn parse_id(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| {
+        "write ids as numbers with commas between them, for instance 33,1000".to_owned()
+    })
 }
 
 fn parse_address(text: &str) -> Result<SocketAddr, String> {
@@ -292,7 +354,27 @@ mod tests {
             ),
             (
                 ["--backend-provider", "openai"],
-                ["--backend", "DAEMON_BACKEND_PROVIDER", "mock"],
+                ["--openai-base", "DAEMON_OPENAI_BASE", "http://"],
+            ),
+            (
+                ["--openai-base", "https://a"],
+                ["--openai-base", "DAEMON_OPENAI_BASE", "proxy"],
+            ),
+            (
+                ["--openai-http", "3"],
+                ["--openai-http", "DAEMON_OPENAI_HTTP", "auto"],
+            ),
+            (
+                ["--backend-timeout", "30"],
+                ["--backend-timeout", "DAEMON_BACKEND_TIMEOUT", "50ms"],
+            ),
+            (
+                ["--allow-uid", "33,www-data"],
+                ["--allow-uid", "DAEMON_ALLOW_UID", "33,1000"],
+            ),
+            (
+                ["--allow-gid", ""],
+                ["--allow-gid", "DAEMON_ALLOW_GID", "33,1000"],
             ),
             (
                 ["--write-timeout", "0"],

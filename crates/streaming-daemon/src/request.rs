@@ -22,20 +22,20 @@ pub(crate) struct Request<'a> {
 
 /// What the bytes received so far are.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Parsed<'a> {
+pub(crate) enum Parsed<T> {
     /// A whole request, or none at all: empty, or the single NUL that Apache sends without data.
-    Whole(Request<'a>),
+    Whole(T),
     /// The beginning of a JSON object. On a stream socket the rest may be on its way.
     Beginning,
     /// Nothing that further bytes could turn into a request.
     Invalid(String),
 }
 
-/// Parses a payload, without the NULs at both of its ends.
-pub(crate) fn parse(payload: &[u8]) -> Parsed<'_> {
+/// Parses a payload, without the NULs at both of its ends, for the keys of one backend.
+pub(crate) fn parse<'a, T: Default + Deserialize<'a>>(payload: &'a [u8]) -> Parsed<T> {
     let payload = trim(payload);
     match payload.first() {
-        None => return Parsed::Whole(Request::default()),
+        None => return Parsed::Whole(T::default()),
         // Also keeps out the arrays that serde takes for a struct.
         Some(b'{') => {}
         Some(_) => return Parsed::Invalid("it is not a JSON object".to_owned()),
@@ -74,7 +74,7 @@ mod tests {
     }
 
     fn is_invalid(payload: &[u8]) -> bool {
-        matches!(parse(payload), Parsed::Invalid(_))
+        matches!(parse::<Request<'_>>(payload), Parsed::Invalid(_))
     }
 
     #[test]
@@ -127,7 +127,8 @@ mod tests {
     fn every_proper_prefix_of_an_object_is_a_beginning() {
         let payload = br#"{"prompt":"a } b","response_headers":{"X":"}"},"user_id":1}"#;
         for end in 1..payload.len() {
-            assert_eq!(parse(&payload[..end]), Parsed::Beginning, "{end}");
+            let parsed: Parsed<Request<'_>> = parse(&payload[..end]);
+            assert_eq!(parsed, Parsed::Beginning, "{end}");
         }
         assert_eq!(whole(payload).user_id, Some(1));
     }

@@ -12,7 +12,8 @@
 //!
 //! So a stream is an entry in a binary heap ordered by due time, one timer wakes the shard for
 //! whatever is due, and no client socket is registered with epoll. Only the exceptions get a task:
-//! a client that does not read, and a sender that connected and has not sent.
+//! a client that does not read, a sender that connected and has not sent, and every stream of a real
+//! backend (see the module `relay`).
 //!
 //! All shards accept from the same socket, in turns (see [`Turns`]), and keep what they took.
 
@@ -40,6 +41,8 @@ use crate::failure::{HandoffFailure, StreamFailure};
 use crate::incoming::{Buffer, Waited};
 use crate::log::Log;
 use crate::metrics::Metrics;
+use crate::openai::OpenAi;
+use crate::peers::Peers;
 use crate::socket::watch;
 use crate::stream::Stream;
 
@@ -58,10 +61,13 @@ fn tick(answer: &Answer) -> u64 {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) answer: Answer,
+    /// `None` for the mock backend, whose answers are above.
+    pub(crate) openai: Option<Arc<OpenAi>>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) turns: Turns,
     pub(crate) log: Log,
     pub(crate) socket_type: SocketType,
+    pub(crate) peers: Peers,
     /// How many streams may be open at once.
     pub(crate) capacity: u64,
     pub(crate) write_timeout: Duration,
@@ -95,12 +101,14 @@ pub(crate) struct Shard {
     last_served: u64,
 }
 
-/// How an exception ended: see [`Incoming::readable`](crate::incoming::Incoming::readable) and
-/// [`Stream::unblock`].
+/// How an exception ended: see [`Incoming::readable`](crate::incoming::Incoming::readable),
+/// [`Stream::unblock`] and [`relay`](crate::relay::relay).
 #[derive(Debug)]
 enum Exception {
     Sender(Result<Waited, HandoffFailure>),
     Client(usize, Result<Stream, StreamFailure>),
+    /// It has counted itself.
+    Relay,
 }
 
 impl Shard {
@@ -220,6 +228,7 @@ impl Shard {
                 self.blocked -= 1;
                 self.resume(bytes, stream);
             }
+            Exception::Relay => {}
         }
     }
 }

@@ -1,17 +1,15 @@
 //! One client that is being answered: 32 bytes, and nothing else while it waits.
 
 use std::cmp::Ordering;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use nix::errno::Errno;
-use nix::sys::socket::{MsgFlags, send};
 use tokio::io::Interest;
 use tokio::time::timeout;
 
 use crate::answer::{Answer, Opening};
+use crate::client::{send_now, write_all};
 use crate::failure::StreamFailure;
-use crate::handoff::Handoff;
 use crate::socket::watch;
 
 /// A stream between two writes.
@@ -44,12 +42,12 @@ pub(crate) enum Step {
 
 impl Stream {
     /// Begins a stream whose head is due at `now`.
-    pub(crate) fn new(handoff: Handoff, now: u64) -> Self {
+    pub(crate) fn new(client: OwnedFd, user_id: i64, opening: Opening, now: u64) -> Self {
         Self {
             due: now,
-            user_id: handoff.user_id,
-            opening: Some(Box::new(handoff.opening)),
-            client: handoff.client,
+            user_id,
+            opening: Some(Box::new(opening)),
+            client,
             write: 0,
         }
     }
@@ -104,7 +102,7 @@ impl Stream {
         limit: Duration,
     ) -> (usize, Result<Self, StreamFailure>) {
         let mut left = &rest[..];
-        let written = timeout(limit, write_all(self.client, &mut left)).await;
+        let written = timeout(limit, write_rest(self.client, &mut left)).await;
         let sent = rest.len() - left.len();
         let stream = match written {
             Ok(Ok(client)) => Ok(Self { client, ..self }),
@@ -115,32 +113,10 @@ impl Stream {
     }
 }
 
-/// Writes all of `left`, waiting for the client.
-async fn write_all(client: OwnedFd, left: &mut &[u8]) -> Result<OwnedFd, StreamFailure> {
+async fn write_rest(client: OwnedFd, left: &mut &[u8]) -> Result<OwnedFd, StreamFailure> {
     let watched = watch(client, Interest::WRITABLE).map_err(|_| StreamFailure::Other)?;
-    while !left.is_empty() {
-        match send_now(watched.get_ref(), left)? {
-            // Cleared before the next try, so that no room that is made meanwhile is missed.
-            0 => watched
-                .writable()
-                .await
-                .map_err(|_| StreamFailure::Other)?
-                .clear_ready(),
-            sent => *left = &left[sent..],
-        }
-    }
+    write_all(&watched, left).await?;
     Ok(watched.into_inner())
-}
-
-/// Sends what the socket takes at once. `MSG_DONTWAIT` and not `O_NONBLOCK`, because that flag
-/// belongs to the open file, which the client's previous owner shares.
-fn send_now(client: &OwnedFd, bytes: &[u8]) -> Result<usize, StreamFailure> {
-    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
-    match send(client.as_raw_fd(), bytes, flags) {
-        Ok(sent) => Ok(sent),
-        Err(Errno::EAGAIN | Errno::EINTR) => Ok(0),
-        Err(errno) => Err(errno.into()),
-    }
 }
 
 /// Streams are ordered so that the greatest, which a heap yields first, is the one due first.

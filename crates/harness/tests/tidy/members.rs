@@ -15,6 +15,8 @@ pub(crate) enum Kind {
     Harness,
     /// `*-daemon`: a subject under test.
     Daemon,
+    /// `mock-*`: stands in for a service that a subject calls, in the tests of the subject.
+    Mock,
     /// `*-sdk`, `*-store`: shared by a driver and a daemon because it is the subject's own client or storage.
     Library,
     /// Everything else: a driver, or the suite that runs them.
@@ -27,6 +29,7 @@ impl Kind {
             "measure" => Self::Measure,
             "harness" => Self::Harness,
             name if name.ends_with("-daemon") => Self::Daemon,
+            name if name.starts_with("mock-") => Self::Mock,
             name if name.ends_with("-sdk") || name.ends_with("-store") => Self::Library,
             _ => Self::Driver,
         }
@@ -35,10 +38,10 @@ impl Kind {
     /// The rules: what a crate of this kind may depend on in the workspace.
     pub(crate) fn may_use(self) -> &'static [Self] {
         match self {
-            Self::Measure | Self::Library => &[],
+            Self::Measure | Self::Library | Self::Mock => &[],
             // The subject shares no code with the instrument but the histogram.
             Self::Harness => &[Self::Measure],
-            Self::Daemon => &[Self::Measure, Self::Library],
+            Self::Daemon => &[Self::Measure, Self::Library, Self::Mock],
             Self::Driver => &[Self::Measure, Self::Harness, Self::Library],
         }
     }

@@ -6,9 +6,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use super::Metrics;
 use crate::failure::{HandoffFailure, StreamFailure};
 
-/// The only backend of this build.
-const BACKEND: &str = "backend=\"mock\"";
-
 impl Metrics {
     /// Renders every metric, also those that are still zero.
     #[must_use]
@@ -99,23 +96,22 @@ impl Metrics {
             "Events written to clients.",
             &one(&self.chunks),
         )?;
-        let backend = |value| [(format!("{{{BACKEND}}}"), value)];
+        let label = format!("{{backend=\"{}\"}}", self.backend.name());
+        let backend = |value| [(label.clone(), value)];
         counter(
             "daemon_backend_requests_total",
             "Requests to the backend.",
             &backend(&self.streams),
         )?;
-        // The mock backend cannot fail; the name stands here so that no query breaks.
-        let none = AtomicU64::new(0);
         counter(
             "daemon_backend_errors_total",
             "Requests that the backend failed.",
-            &backend(&none),
+            &backend(&self.backend_failures),
         )
     }
 
     fn write_histograms(&self, page: &mut String) -> fmt::Result {
-        let backend = format!("{BACKEND},");
+        let backend = format!("backend=\"{}\",", self.backend.name());
         for (name, help, labels, histogram) in [
             (
                 "daemon_handoff_duration_seconds",
@@ -173,7 +169,7 @@ mod tests {
             assert!(metrics.try_start_stream(10));
         }
         metrics.wrote(18, 1226);
-        metrics.stream_completed(850_000_000);
+        metrics.stream_completed(850_000_000, 800_000_000);
         metrics.stream_failed(StreamFailure::ClientDisconnected);
         let page = metrics.page();
         for line in [

@@ -1,6 +1,7 @@
 //! How a shard takes handoffs.
 
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
 
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, send};
@@ -8,9 +9,10 @@ use nix::sys::socket::{MsgFlags, send};
 use super::{Exception, Shard};
 use crate::clock;
 use crate::failure::HandoffFailure;
-use crate::handoff::Handoff;
+use crate::handoff::{Handoff, Work};
 use crate::head::REFUSAL;
 use crate::incoming::{Incoming, Progress, Waited};
+use crate::relay::relay;
 use crate::socket::accept;
 use crate::stream::Stream;
 
@@ -59,6 +61,10 @@ impl Shard {
 
     fn take(&mut self, connection: OwnedFd) {
         self.shared.metrics.connection_opened();
+        if !self.shared.peers.allow(&connection) {
+            // Closed unread: the kernel closes the descriptor that waits in it.
+            return self.refuse(HandoffFailure::PeerRefused);
+        }
         self.read(Incoming::new(connection, clock::now()));
     }
 
@@ -104,9 +110,25 @@ impl Shard {
             .metrics
             .handoff_done(now.saturating_sub(handoff.accepted));
         if shared.metrics.try_start_stream(shared.capacity) {
-            self.streams.push(Stream::new(handoff, now));
+            self.begin(handoff.client, handoff.work, now);
         } else {
             turn_away(&handoff.client);
+        }
+    }
+
+    fn begin(&mut self, client: OwnedFd, work: Work, now: u64) {
+        match work {
+            Work::Events(user_id, opening) => {
+                self.streams
+                    .push(Stream::new(client, user_id, opening, now));
+            }
+            Work::Relay(openai, order) => {
+                let relay = relay(Arc::clone(&self.shared), openai, client, order, now);
+                self.exceptions.spawn(async {
+                    relay.await;
+                    Exception::Relay
+                });
+            }
         }
     }
 

@@ -115,7 +115,8 @@ impl Shard {
 }
 
 fn complete(stream: &Stream, answer: &Answer, metrics: &Metrics) {
-    metrics.stream_completed(clock::now().saturating_sub(stream.started(answer)));
+    let took = clock::now().saturating_sub(stream.started(answer));
+    metrics.stream_completed(took, took);
 }
 
 /// What was sent and not reported yet: added to the metrics now and then, not with each write.

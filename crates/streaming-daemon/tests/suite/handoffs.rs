@@ -7,7 +7,7 @@ use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
 use nix::sys::socket::{self, MsgFlags};
-use streaming_daemon::SocketType;
+use streaming_daemon::{Peers, SocketType};
 
 use crate::support::{BOTH_TYPES, PAYLOAD, client, is_hung_up, pass, read_all, start, wait_until};
 
@@ -189,4 +189,25 @@ fn a_tcp_client_is_served_like_any_other() {
     let mut all = String::new();
     std::io::Read::read_to_string(&mut ours, &mut all).unwrap();
     assert_eq!(all.len(), 1226);
+}
+
+#[test]
+fn a_sender_that_is_not_listed_is_hung_up_on_and_counted() {
+    for socket_type in BOTH_TYPES {
+        let daemon = start(|config| {
+            config.socket_type = socket_type;
+            config.peers = Peers {
+                users: vec![nix::unistd::geteuid().as_raw() + 1],
+                groups: Vec::new(),
+            };
+        });
+        let (sender, (ours, theirs)) = (daemon.connect(), client());
+        pass(&sender, PAYLOAD, &[theirs.as_raw_fd()]);
+        drop(theirs);
+        assert_eq!(read_all(ours), "");
+        assert!(is_hung_up(&sender));
+        wait_until("the count", || daemon.handoff_errors("peer_refused") == 1);
+        assert_eq!(daemon.metric("daemon_active_connections"), 0);
+        assert_eq!(daemon.metric("daemon_handoffs_total"), 0);
+    }
 }

@@ -4,7 +4,9 @@
 mod answers;
 mod clients;
 mod floods;
+mod golden;
 mod handoffs;
 mod metrics;
+mod openai;
 mod process;
 mod support;

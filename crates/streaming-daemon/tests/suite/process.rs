@@ -2,10 +2,10 @@
 
 use std::fs;
 use std::io::Read;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
@@ -13,17 +13,19 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
-use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, UnixAddr};
+use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr};
 use nix::unistd::Pid;
 use streaming_daemon::{SocketType, raise_open_files};
 use tempfile::TempDir;
 
-use crate::support::{PAYLOAD, client, connect, hand_over, is_hung_up, pass, read_all, wait_until};
+use crate::support::{
+    BOTH_TYPES, PAYLOAD, client, connect, hand_over, is_hung_up, pass, read_all, wait_until,
+};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_streaming-daemon");
 
 /// The daemon as a process of its own, killed with the test.
-struct Process {
+pub(crate) struct Process {
     child: Child,
     socket: PathBuf,
     _folder: Option<TempDir>,
@@ -31,7 +33,7 @@ struct Process {
 
 impl Process {
     /// Starts the daemon, by way of a shell that first runs `prelude`, and waits until it listens.
-    fn start(prelude: &str, variables: &[(&str, &str)]) -> Self {
+    pub(crate) fn start(prelude: &str, variables: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut process = Self::start_at(folder.path().join("handoff.sock"), prelude, variables);
         process._folder = Some(folder);
@@ -60,16 +62,16 @@ impl Process {
         process
     }
 
-    fn hand_over(&self) -> UnixStream {
+    pub(crate) fn hand_over(&self) -> UnixStream {
         hand_over(&self.socket, SocketType::Seqpacket, PAYLOAD)
     }
 
-    fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
     }
 
     /// Waits for the end. Returns the exit code and what it printed.
-    fn wait(&mut self) -> (Option<i32>, String) {
+    pub(crate) fn wait(&mut self) -> (Option<i32>, String) {
         let mut status = None;
         wait_until("the end of the process", || {
             status = self.child.try_wait().unwrap();
@@ -79,6 +81,14 @@ impl Process {
         let mut stdout = self.child.stdout.take().unwrap();
         stdout.read_to_string(&mut printed).unwrap();
         (status.unwrap().code(), printed)
+    }
+
+    /// What it wrote to stderr, once it has ended.
+    pub(crate) fn notes(&mut self) -> String {
+        let mut notes = String::new();
+        let mut stderr = self.child.stderr.take().unwrap();
+        stderr.read_to_string(&mut notes).unwrap();
+        notes
     }
 }
 
@@ -241,7 +251,22 @@ fn wrong_calls_exit_2_and_say_what_to_do() {
         (
             &[],
             &[("DAEMON_BACKEND_PROVIDER", "openai")],
-            ["DAEMON_BACKEND_PROVIDER", "mock"],
+            ["DAEMON_OPENAI_BASE", "--openai-base"],
+        ),
+        (
+            &["--backend-provider", "openai", "--openai-base", "https://a"],
+            &[],
+            ["--openai-base", "DAEMON_OPENAI_BASE"],
+        ),
+        (
+            &["--backend-provider", "openai", "--openai-base", "unix:/a"],
+            &[("OPENAI_API_KEY", "two\nlines")],
+            ["OPENAI_API_KEY", "the key alone"],
+        ),
+        (
+            &["--backend-provider", "openai", "--openai-base", "unix:/a"],
+            &[("DAEMON_BACKEND_TIMEOUT", "0")],
+            ["DAEMON_BACKEND_TIMEOUT", "30s"],
         ),
         (&["--no-such-option"], &[], ["--no-such-option", "--help"]),
     ] {
@@ -335,4 +360,103 @@ fn more_streams_than_descriptors_are_answered_503() {
         client.read_exact(&mut [0; 119]).unwrap();
     }
     assert!(read_all(daemon.hand_over()).starts_with("HTTP/1.1 503 "));
+}
+
+/// Listens on a socket in the place of an init system and starts the daemon with it as descriptor
+/// 3; `LISTEN_PID` is set by the shell that becomes the daemon.
+fn activate(listener: &OwnedFd, count: &str) -> Command {
+    let script =
+        format!("LISTEN_PID=$$ LISTEN_FDS={count} exec {BINARY} --benchmark 3<&0 </dev/null");
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]);
+    command
+        .env("DAEMON_SOCKET_PATH", "/no/such/folder/is-not-used.sock")
+        .stdin(listener.try_clone().unwrap())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+fn listen(path: &Path, socket_type: SocketType) -> OwnedFd {
+    let kind = match socket_type {
+        SocketType::Seqpacket => SockType::SeqPacket,
+        SocketType::Stream => SockType::Stream,
+    };
+    let listener = socket::socket(AddressFamily::Unix, kind, SockFlag::SOCK_CLOEXEC, None).unwrap();
+    socket::bind(listener.as_raw_fd(), &UnixAddr::new(path).unwrap()).unwrap();
+    socket::listen(&listener, Backlog::new(100).unwrap()).unwrap();
+    listener
+}
+
+#[test]
+fn a_passed_socket_is_served_left_in_place_and_served_again_by_the_next_daemon() {
+    for socket_type in BOTH_TYPES {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("passed.sock");
+        let listener = listen(&path, socket_type);
+        for _ in 0..2 {
+            // Before there is a daemon: it waits in the accept queue.
+            let early = hand_over(&path, socket_type, PAYLOAD);
+            let child = activate(&listener, "1").spawn().unwrap();
+            let mut daemon = Process {
+                child,
+                socket: path.clone(),
+                _folder: None,
+            };
+            assert_eq!(read_all(early).len(), 1226);
+            daemon.signal(Signal::SIGTERM);
+            let (code, printed) = daemon.wait();
+            assert_eq!(code, Some(0));
+            assert!(printed.contains("started: 1\ncompleted: 1\n"), "{printed}");
+            let notes = daemon.notes();
+            assert!(notes.contains(path.to_str().unwrap()), "{notes}");
+            assert!(path.exists());
+        }
+    }
+}
+
+#[test]
+fn a_passed_descriptor_or_count_that_is_wrong_exits_2_and_says_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let listener = listen(&folder.path().join("passed.sock"), SocketType::Seqpacket);
+    let null = fs::File::open("/dev/null").unwrap().into();
+    for (descriptor, count, words) in [
+        (&listener, "0", ["LISTEN_FDS", "1 for the handoff socket"]),
+        (&listener, "many", ["LISTEN_FDS", "unset"]),
+        (&listener, "900", ["LISTEN_FDS", "cannot be used"]),
+        (&null, "1", ["LISTEN_FDS", "is no socket"]),
+    ] {
+        let output = activate(descriptor, count).output().unwrap();
+        let complaint = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{complaint}");
+        for word in words {
+            assert!(complaint.contains(word), "{word} is not in: {complaint}");
+        }
+    }
+}
+
+#[test]
+fn sockets_that_were_passed_to_another_process_are_left_alone() {
+    let variables = [("LISTEN_PID", "1"), ("LISTEN_FDS", "1")];
+    let daemon = Process::start("", &variables);
+    assert_eq!(read_all(daemon.hand_over()).len(), 1226);
+}
+
+#[test]
+fn a_sender_that_is_not_listed_is_refused_and_its_client_closed() {
+    let own = nix::unistd::geteuid().to_string();
+    let other = "12345";
+    for (users, groups, is_let_in) in [
+        (format!("{other},{own}"), "", true),
+        (other.to_owned(), "", false),
+        (other.to_owned(), other, false),
+    ] {
+        let mut variables = vec![("DAEMON_ALLOW_UID", users.as_str())];
+        if !groups.is_empty() {
+            variables.push(("DAEMON_ALLOW_GID", groups));
+        }
+        let daemon = Process::start("", &variables);
+        let expected = if is_let_in { 1226 } else { 0 };
+        assert_eq!(read_all(daemon.hand_over()).len(), expected, "{users}");
+    }
 }

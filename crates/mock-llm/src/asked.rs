@@ -1,0 +1,75 @@
+//! What a request asks for.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use crate::pattern::Pattern;
+
+/// The part of a chat completion request that makes a difference here.
+#[derive(Debug, Deserialize)]
+struct Body {
+    model: Option<String>,
+    #[serde(rename = "messages")]
+    _messages: Vec<IgnoredAny>,
+    #[serde(default)]
+    stream: bool,
+    test_pattern: Option<String>,
+}
+
+/// A request that can be answered.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) model: String,
+    /// `None` for the server's own.
+    pub(crate) pattern: Option<Pattern>,
+    /// The request as it came.
+    pub(crate) body: String,
+}
+
+impl Asked {
+    /// Reads a request. The error is for the one who sent it.
+    pub(crate) fn parse(body: &[u8]) -> Result<Self, String> {
+        let read: Body = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+        if !read.stream {
+            return Err("this server streams only: send \"stream\": true".to_owned());
+        }
+        let pattern = read.test_pattern.map(|name| name.parse()).transpose()?;
+        Ok(Self {
+            model: read.model.unwrap_or_else(|| "mock".to_owned()),
+            pattern,
+            body: String::from_utf8_lossy(body).into_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_without_messages_or_stream_or_with_an_unknown_pattern_is_refused() {
+        for (body, word) in [
+            (r#"{"stream":true}"#, "messages"),
+            (r#"{"messages":[]}"#, "stream"),
+            (
+                r#"{"messages":[],"stream":true,"test_pattern":"x"}"#,
+                "no pattern",
+            ),
+            ("hello", "expected"),
+        ] {
+            let error = Asked::parse(body.as_bytes()).unwrap_err();
+            assert!(error.contains(word), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_pattern_and_the_model_of_a_request_are_read() {
+        let body =
+            br#"{"messages":[{"a":1}],"stream":true,"model":"m","test_pattern":"status-429"}"#;
+        let asked = Asked::parse(body).unwrap();
+        assert_eq!(
+            (&*asked.model, asked.pattern),
+            ("m", Some(Pattern::Status(429)))
+        );
+    }
+}

@@ -1,0 +1,99 @@
+//! What the server has seen.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+/// Counts since the start. Read them at any time.
+#[derive(Debug, Default)]
+pub struct Counts {
+    connections: AtomicU64,
+    requests: AtomicU64,
+    finished: AtomicU64,
+    canceled: AtomicU64,
+    sent: AtomicU64,
+}
+
+impl Counts {
+    /// Connections accepted.
+    #[must_use]
+    pub fn connections(&self) -> u64 {
+        self.connections.load(SeqCst)
+    }
+
+    /// Chat requests begun.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.requests.load(SeqCst)
+    }
+
+    /// Requests whose answer went out as its pattern wants it.
+    #[must_use]
+    pub fn finished(&self) -> u64 {
+        self.finished.load(SeqCst)
+    }
+
+    /// Requests that the client gave up before that.
+    #[must_use]
+    pub fn canceled(&self) -> u64 {
+        self.canceled.load(SeqCst)
+    }
+
+    /// Bytes of event streams that the connections took.
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        self.sent.load(SeqCst)
+    }
+
+    pub(crate) fn connected(&self) {
+        self.connections.fetch_add(1, SeqCst);
+    }
+
+    pub(crate) fn took(&self, bytes: usize) {
+        self.sent.fetch_add(bytes as u64, SeqCst);
+    }
+
+    pub(crate) fn json(&self) -> String {
+        let (connections, requests) = (self.connections(), self.requests());
+        let (finished, canceled, sent) = (self.finished(), self.canceled(), self.sent());
+        serde_json::json!({
+            "connections": connections,
+            "requests": requests,
+            "finished": finished,
+            "canceled": canceled,
+            "sent": sent,
+        })
+        .to_string()
+    }
+}
+
+/// A request that is being answered: dropped before it is finished, it counts as canceled.
+#[derive(Debug)]
+pub(crate) struct Open {
+    pub(crate) counts: Arc<Counts>,
+    is_finished: bool,
+}
+
+impl Open {
+    pub(crate) fn new(counts: Arc<Counts>) -> Self {
+        counts.requests.fetch_add(1, SeqCst);
+        Self {
+            counts,
+            is_finished: false,
+        }
+    }
+
+    pub(crate) fn finish(&mut self) {
+        if !self.is_finished {
+            self.is_finished = true;
+            self.counts.finished.fetch_add(1, SeqCst);
+        }
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            self.counts.canceled.fetch_add(1, SeqCst);
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The command line: flags, their `MOCK_LLM_*` variables, and what is wrong with them.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Parser;
+
+use crate::pattern::Pattern;
+use crate::server::Settings;
+
+/// A stand-in for an OpenAI-compatible streaming chat API, on HTTP/1.1 and HTTP/2.
+#[derive(Debug, Clone, Parser)]
+#[command(version, max_term_width = 100)]
+pub struct Options {
+    /// Address to listen on; port 0 lets the system choose
+    #[arg(long, env = "MOCK_LLM_LISTEN", value_name = "HOST:PORT")]
+    #[arg(default_value = "127.0.0.1:8081")]
+    pub listen: SocketAddr,
+
+    /// Unix socket to listen on, in place of an address
+    #[arg(long, env = "MOCK_LLM_SOCKET", value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+
+    /// Contents of an answer
+    #[arg(
+        long,
+        env = "MOCK_LLM_TOKENS",
+        value_name = "NUMBER",
+        default_value_t = 18
+    )]
+    pub tokens: u32,
+
+    /// Time before each content, such as 50ms
+    #[arg(
+        long,
+        env = "MOCK_LLM_DELAY",
+        value_name = "DURATION",
+        default_value = "50ms"
+    )]
+    pub delay: humantime::Duration,
+
+    /// Answer of requests without a `test_pattern`: plain, unicode, byte-chunks, 4k-chunks, quirks,
+    /// echo, abort-after-N, finish-length, finish-only, no-finish, linger, error-event, stall, stall-head,
+    /// status-NNN or not-sse
+    #[arg(
+        long,
+        env = "MOCK_LLM_PATTERN",
+        value_name = "NAME",
+        default_value = "plain"
+    )]
+    pub pattern: Pattern,
+
+    /// Refuse requests without this bearer token
+    #[arg(long, env = "MOCK_LLM_KEY", value_name = "KEY", hide_env_values = true)]
+    pub key: Option<String>,
+}
+
+impl Options {
+    /// What the server needs to know of them.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        Settings {
+            pattern: self.pattern,
+            tokens: self.tokens,
+            delay: *self.delay,
+            key: self.key.clone(),
+        }
+    }
+}

@@ -1,0 +1,597 @@
+//! The backend `openai` against a stand-in for its API.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use mock_llm::{Counts, Listener, Pattern, Server, Settings};
+use nix::sys::signal::Signal;
+use nix::sys::socket::{setsockopt, sockopt};
+use streaming_daemon::{Config, Http, Key, OpenAiConfig};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
+
+use crate::process::Process;
+use crate::support::{Running, client, pass, read_all, start, wait_until};
+
+const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-cache\r\n\
+    Connection: close\r\nX-Accel-Buffering: no\r\n\r\n";
+const DONE: &str = "data: [DONE]\n\n";
+const BAD_GATEWAY: &str =
+    "HTTP/1.1 502 Bad Gateway\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+const GATEWAY_TIMEOUT: &str =
+    "HTTP/1.1 504 Gateway Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+const TOKENS: u32 = 12;
+const BOTH_HTTP: [Http; 2] = [Http::One, Http::Two];
+
+/// A backend in a thread of this process; it ends with the test.
+struct Llm {
+    base: String,
+    counts: Arc<Counts>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+    _folder: TempDir,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Place {
+    Tcp,
+    Unix,
+}
+
+impl Llm {
+    fn start(place: Place, change: impl FnOnce(&mut Settings)) -> Self {
+        let mut settings = Settings {
+            pattern: Pattern::Plain,
+            tokens: TOKENS,
+            delay: Duration::from_millis(1),
+            key: None,
+        };
+        change(&mut settings);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("llm.sock");
+        let server = Server::new(settings);
+        let counts = server.counts();
+        let (stop, stopped) = oneshot::channel();
+        let (tell, told) = std::sync::mpsc::channel();
+        let thread = thread::spawn(move || {
+            Runtime::new().unwrap().block_on(async {
+                let listener = match place {
+                    Place::Tcp => Listener::tcp("127.0.0.1:0".parse().unwrap()).await,
+                    Place::Unix => Listener::unix(&path),
+                };
+                let listener = listener.unwrap();
+                tell.send(listener.base()).unwrap();
+                server.run(listener, async { drop(stopped.await) }).await;
+            });
+        });
+        Self {
+            base: told.recv().unwrap(),
+            counts,
+            stop: Some(stop),
+            thread: Some(thread),
+            _folder: folder,
+        }
+    }
+}
+
+impl Drop for Llm {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        let _ = self.thread.take().unwrap().join();
+    }
+}
+
+/// What a daemon with this backend is told.
+fn backend(base: &str, http: Http) -> OpenAiConfig {
+    OpenAiConfig {
+        base: base.parse().unwrap(),
+        http,
+        key: None,
+        model: None,
+        timeout: Duration::from_secs(30),
+    }
+}
+
+fn start_on(base: &str, http: Http, change: impl FnOnce(&mut Config)) -> Running {
+    start(|config| {
+        config.openai = Some(backend(base, http));
+        change(config);
+    })
+}
+
+/// A daemon that gives its backend up soon.
+fn start_hasty(base: &str, http: Http) -> Running {
+    start_on(base, http, |config| {
+        config.openai.as_mut().unwrap().timeout = Duration::from_millis(200);
+    })
+}
+
+fn payload(pattern: &str) -> Vec<u8> {
+    format!(r#"{{"prompt":"p","test_pattern":"{pattern}"}}"#).into_bytes()
+}
+
+fn event(content: &str) -> String {
+    format!("data: {}\n\n", serde_json::json!({ "content": content }))
+}
+
+fn events(pattern: Pattern, count: u32) -> String {
+    (0..count)
+        .map(|index| event(&pattern.content(index)))
+        .collect()
+}
+
+/// The answer to the pattern of this name.
+fn expected(name: &str) -> String {
+    let pattern: Pattern = name.parse().unwrap();
+    let contents = events(pattern, pattern.contents(TOKENS));
+    match pattern {
+        Pattern::Status(_) | Pattern::NotSse => BAD_GATEWAY.to_owned(),
+        Pattern::StallHead => GATEWAY_TIMEOUT.to_owned(),
+        Pattern::Stall | Pattern::AbortAfter(_) | Pattern::NoFinish | Pattern::ErrorEvent => {
+            format!("{HEAD}{contents}")
+        }
+        Pattern::FinishLength => {
+            let finish = "data: {\"content\":\"\",\"finish_reason\":\"length\"}\n\n";
+            format!("{HEAD}{contents}{finish}{DONE}")
+        }
+        _ => format!("{HEAD}{contents}{DONE}"),
+    }
+}
+
+fn for_each_way(check: impl Fn(Place, Http)) {
+    for place in [Place::Tcp, Place::Unix] {
+        for http in BOTH_HTTP {
+            check(place, http);
+        }
+    }
+}
+
+fn backend_metric(daemon: &Running, name: &str) -> u64 {
+    daemon.metric(&format!("daemon_backend_{name}{{backend=\"openai\"}}"))
+}
+
+#[test]
+fn every_pattern_comes_through_on_every_way_to_the_backend() {
+    let whole = [
+        "plain",
+        "unicode",
+        "byte-chunks",
+        "4k-chunks",
+        "quirks",
+        "finish-only",
+        "linger",
+    ];
+    let broken = [
+        "abort-after-3",
+        "abort-after-0",
+        "no-finish",
+        "error-event",
+        "status-400",
+        "status-503",
+        "not-sse",
+    ];
+    for_each_way(|place, http| {
+        let llm = Llm::start(place, |_| {});
+        let daemon = start_on(&llm.base, http, |_| {});
+        for name in whole.iter().chain(&["finish-length"]).chain(&broken) {
+            let answer = daemon.ask(&payload(name));
+            assert_eq!(answer, expected(name), "{name} over {place:?}, {http:?}");
+        }
+        let failed = broken.len() as u64;
+        let completed = whole.len() as u64 + 1;
+        assert_eq!(daemon.stream_errors("backend"), failed);
+        assert_eq!(backend_metric(&daemon, "errors_total"), failed);
+        assert_eq!(
+            backend_metric(&daemon, "requests_total"),
+            failed + completed
+        );
+        assert_eq!(backend_metric(&daemon, "duration_seconds_count"), completed);
+        // Of the broken ones three had a content.
+        assert_eq!(backend_metric(&daemon, "ttfb_seconds_count"), completed + 3);
+        // Each of the whole ones has so many, one of them a finish reason besides.
+        let chunks = u64::from(TOKENS) * (completed + 2) - 1 + 3 + 1;
+        assert_eq!(daemon.metric("daemon_chunks_sent_total"), chunks);
+        let summary = daemon.stop();
+        assert_eq!((summary.completed, summary.failed), (completed, failed));
+    });
+}
+
+#[test]
+fn a_silent_backend_is_given_up_before_the_head_with_504_and_after_it_without_an_end() {
+    for_each_way(|place, http| {
+        let llm = Llm::start(place, |_| {});
+        let daemon = start_hasty(&llm.base, http);
+        for name in ["stall-head", "stall"] {
+            let answer = daemon.ask(&payload(name));
+            assert_eq!(answer, expected(name), "{name} over {place:?}, {http:?}");
+        }
+        assert_eq!(daemon.stream_errors("backend_timeout"), 2);
+        assert_eq!(backend_metric(&daemon, "errors_total"), 2);
+        wait_until("the end of both requests", || llm.counts.canceled() == 2);
+    });
+}
+
+#[test]
+fn a_backend_that_is_not_there_is_answered_502() {
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", closed.local_addr().unwrap());
+    drop(closed);
+    for base in [
+        &*address,
+        "unix:/no/such/llm.sock",
+        "http://no-such-host.invalid",
+    ] {
+        for http in [Http::One, Http::Two, Http::Auto] {
+            let daemon = start_on(base, http, |_| {});
+            assert_eq!(daemon.ask(b"{}"), BAD_GATEWAY, "{base}");
+        }
+    }
+}
+
+/// The model echoes its request, and lets nobody in without the key.
+#[test]
+fn the_request_has_what_the_handoff_asks_for_and_the_key() {
+    for http in BOTH_HTTP {
+        let llm = Llm::start(Place::Tcp, |settings| {
+            settings.pattern = Pattern::Echo;
+            settings.key = Some("secret".to_owned());
+        });
+        let daemon = start_on(&llm.base, http, |config| {
+            let openai = config.openai.as_mut().unwrap();
+            openai.key = Some(Key::new("secret").unwrap());
+            openai.model = Some("small".to_owned());
+        });
+        for (payload, sent) in [
+            (
+                r#"{"prompt":"hi","user_id":1,"response_headers":{"X-A":"1"}}"#,
+                r#"{"model":"small","messages":[{"role":"user","content":"hi"}],"stream":true}"#,
+            ),
+            (
+                r#"{"messages":[{"role":"user","content":"é"}],"model":"big","max_tokens":3,"temperature":0.5}"#,
+                r#"{"model":"big","messages":[{"role":"user","content":"é"}],"stream":true,"max_tokens":3,"temperature":0.5}"#,
+            ),
+            (
+                "\0",
+                r#"{"model":"small","messages":[{"role":"user","content":""}],"stream":true}"#,
+            ),
+        ] {
+            let answer = daemon.ask(payload.as_bytes());
+            assert!(
+                answer.ends_with(&format!("{}{DONE}", event(sent))),
+                "{answer}"
+            );
+            assert_eq!(
+                answer.contains("\r\nX-A: 1\r\n\r\n"),
+                payload.contains("X-A")
+            );
+        }
+        assert_eq!(daemon.handoff_errors("invalid_json"), 0);
+        let without_a_key = start_on(&llm.base, http, |_| {});
+        assert_eq!(without_a_key.ask(b"{}"), BAD_GATEWAY);
+    }
+}
+
+#[test]
+fn a_payload_of_the_wrong_shape_is_counted_and_asks_for_nothing() {
+    let llm = Llm::start(Place::Unix, |settings| settings.pattern = Pattern::Echo);
+    let daemon = start_on(&llm.base, Http::One, |_| {});
+    let nothing = r#"{"messages":[{"role":"user","content":""}],"stream":true}"#;
+    for payload in [
+        "hello",
+        r#"{"prompt":1}"#,
+        r#"{"messages":"hi"}"#,
+        r#"{"max_tokens":"1"}"#,
+    ] {
+        let answer = daemon.ask(payload.as_bytes());
+        assert_eq!(
+            answer,
+            format!("{HEAD}{}{DONE}", event(nothing)),
+            "{payload}"
+        );
+    }
+    assert_eq!(daemon.handoff_errors("invalid_json"), 4);
+}
+
+#[test]
+fn connections_are_used_again() {
+    for_each_way(|place, http| {
+        let llm = Llm::start(place, |settings| settings.delay = Duration::ZERO);
+        let daemon = start_on(&llm.base, http, |_| {});
+        for count in 1..=20 {
+            assert_eq!(daemon.ask(b"{}"), expected("plain"));
+            wait_until("the end", || llm.counts.finished() == count);
+        }
+        // Three, because a client hears of its end a moment before its connection is free.
+        let opened = llm.counts.connections();
+        assert!(opened <= 3, "{opened} over {place:?}, {http:?}");
+    });
+}
+
+#[test]
+fn a_backend_that_closed_its_idle_connections_is_connected_to_anew() {
+    for http in BOTH_HTTP {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("llm.sock");
+        let link = |llm: &Llm| {
+            let _ = std::fs::remove_file(&path);
+            let target = llm.base.strip_prefix("unix:").unwrap();
+            std::os::unix::fs::symlink(target, &path).unwrap();
+        };
+        let first = Llm::start(Place::Unix, |_| {});
+        link(&first);
+        let daemon = start_on(&format!("unix:{}", path.display()), http, |_| {});
+        assert_eq!(daemon.ask(b"{}"), expected("plain"));
+        drop(first);
+        let second = Llm::start(Place::Unix, |_| {});
+        link(&second);
+        for _ in 0..3 {
+            assert_eq!(daemon.ask(b"{}"), expected("plain"), "{http:?}");
+        }
+    }
+}
+
+#[test]
+fn a_client_that_leaves_cancels_its_request_even_while_the_backend_is_silent() {
+    for_each_way(|place, http| {
+        let llm = Llm::start(place, |_| {});
+        let daemon = start_on(&llm.base, http, |_| {});
+        let mut after_the_head = daemon.hand_over(&payload("stall"));
+        after_the_head.read_exact(&mut [0; 119]).unwrap();
+        let before_the_head = daemon.hand_over(&payload("stall-head"));
+        wait_until("two requests", || llm.counts.requests() == 2);
+        assert_eq!(daemon.metric("daemon_active_streams"), 2);
+        drop((after_the_head, before_the_head));
+        wait_until("both to be canceled", || llm.counts.canceled() == 2);
+        assert_eq!(daemon.stream_errors("client_disconnected"), 2);
+        assert_eq!(backend_metric(&daemon, "errors_total"), 0);
+        // And the connection is still good for others.
+        assert_eq!(daemon.ask(b"{}"), expected("plain"));
+    });
+}
+
+/// A client whose socket buffer is as small as the kernel allows.
+fn hand_over_narrow_client(daemon: &Running, payload: &[u8]) -> UnixStream {
+    let (ours, theirs) = client();
+    setsockopt(&theirs, sockopt::SndBuf, &0).unwrap();
+    pass(&daemon.connect(), payload, &[theirs.as_raw_fd()]);
+    ours
+}
+
+/// Ten clients that do not read, of 2 MiB each, and all on one connection if it is HTTP/2: what is
+/// held for them is bounded, and the backend waits.
+#[test]
+fn slow_clients_hold_back_their_own_requests_and_nobody_else() {
+    const SLOW: u64 = 10;
+    const PIECES: u32 = 512;
+    for_each_way(|place, http| {
+        let llm = Llm::start(place, |settings| {
+            settings.tokens = PIECES;
+            settings.delay = Duration::ZERO;
+        });
+        let daemon = start_on(&llm.base, http, |_| {});
+        let payload = payload("4k-chunks");
+        let narrow = |_| hand_over_narrow_client(&daemon, &payload);
+        let mut slow: Vec<_> = (0..SLOW).map(narrow).collect();
+        wait_until("all requests", || llm.counts.requests() == SLOW);
+        // Until the backend can send no more. Taken for that too early, the bound holds all the more.
+        let mut before = u64::MAX;
+        wait_until("a standstill", || {
+            thread::sleep(Duration::from_millis(30));
+            std::mem::replace(&mut before, llm.counts.sent()) == before
+        });
+        // Over TCP the kernel alone takes megabytes for the connection of one stream.
+        if (place, http) != (Place::Tcp, Http::One) {
+            let per_stream = llm.counts.sent() / SLOW;
+            assert!(per_stream < 1 << 20, "{per_stream} by {place:?}, {http:?}");
+        }
+        for _ in 0..5 {
+            let answer = daemon.ask(br#"{"test_pattern":"plain"}"#);
+            assert!(answer.ends_with(DONE));
+        }
+        // And none of them lost a byte.
+        let contents = events(Pattern::FourKChunks, PIECES);
+        let last = read_all(slow.pop().unwrap());
+        assert!(last == format!("{HEAD}{contents}{DONE}"), "{}", last.len());
+    });
+}
+
+#[test]
+fn a_client_that_never_reads_runs_into_the_write_timeout_and_cancels_its_request() {
+    for http in BOTH_HTTP {
+        let llm = Llm::start(Place::Unix, |settings| {
+            settings.tokens = 2_000;
+            settings.delay = Duration::ZERO;
+        });
+        let daemon = start_on(&llm.base, http, |config| {
+            config.write_timeout = Duration::from_millis(200);
+        });
+        let _idle = hand_over_narrow_client(&daemon, &payload("4k-chunks"));
+        wait_until("the timeout", || daemon.stream_errors("timeout") == 1);
+        wait_until("the cancel", || llm.counts.canceled() == 1);
+    }
+}
+
+#[test]
+fn five_hundred_streams_at_once_are_all_whole() {
+    const MANY: u64 = 500;
+    for_each_way(|place, http| {
+        let llm = Llm::start(place, |settings| settings.delay = Duration::from_millis(40));
+        let daemon = start_on(&llm.base, http, |_| {});
+        let clients: Vec<_> = (0..MANY).map(|_| daemon.hand_over(b"{}")).collect();
+        for client in clients {
+            assert_eq!(read_all(client), expected("plain"));
+        }
+        let connections = llm.counts.connections();
+        let most = if http == Http::Two { 7 } else { MANY };
+        assert!(
+            connections <= most,
+            "{connections} over {place:?}, {http:?}"
+        );
+        let summary = daemon.stop();
+        assert_eq!((summary.completed, summary.failed), (MANY, 0));
+        assert!(summary.peak_concurrent > 300, "{summary:?}");
+    });
+}
+
+#[test]
+fn above_the_limit_clients_are_answered_503_and_the_backend_is_not_asked() {
+    let llm = Llm::start(Place::Unix, |_| {});
+    let daemon = start_on(&llm.base, Http::One, |config| config.max_connections = 1);
+    let held = daemon.hand_over(&payload("stall"));
+    wait_until("the request", || llm.counts.requests() == 1);
+    assert!(daemon.ask(b"{}").starts_with("HTTP/1.1 503 "));
+    drop(held);
+    wait_until("the place", || daemon.metric("daemon_active_streams") == 0);
+    assert_eq!(daemon.ask(b"{}"), expected("plain"));
+    assert_eq!(llm.counts.requests(), 2);
+}
+
+#[test]
+fn streams_may_finish_after_the_shutdown_began_and_those_that_do_not_are_canceled() {
+    for http in BOTH_HTTP {
+        let llm = Llm::start(Place::Unix, |settings| {
+            settings.delay = Duration::from_millis(10)
+        });
+        let daemon = start_on(&llm.base, http, |config| {
+            config.shutdown_grace = Duration::from_secs(1);
+        });
+        let metrics = Arc::clone(&daemon.metrics);
+        let whole: Vec<_> = (0..20).map(|_| daemon.hand_over(b"{}")).collect();
+        let stalled = daemon.hand_over(&payload("stall"));
+        wait_until("the requests", || llm.counts.requests() == 21);
+        let summary = daemon.stop();
+        assert_eq!((summary.started, summary.completed), (21, 20));
+        for client in whole {
+            assert_eq!(read_all(client), expected("plain"));
+        }
+        assert_eq!(read_all(stalled), HEAD);
+        wait_until("the cancel", || llm.counts.canceled() == 1);
+        let canceled = "daemon_stream_errors_total{reason=\"canceled\"} 1\n";
+        assert!(metrics.page().contains(canceled));
+        assert!(metrics.page().contains("daemon_active_streams 0\n"));
+    }
+}
+
+#[test]
+fn auto_finds_out_what_the_backend_speaks() {
+    let llm = Llm::start(Place::Tcp, |settings| {
+        settings.delay = Duration::from_millis(10)
+    });
+    let daemon = start_on(&llm.base, Http::Auto, |_| {});
+    let clients: Vec<_> = (0..50).map(|_| daemon.hand_over(b"{}")).collect();
+    for client in clients {
+        assert_eq!(read_all(client), expected("plain"));
+    }
+    // One to ask, and one for all streams.
+    assert_eq!(llm.counts.connections(), 2);
+
+    let body = format!(
+        "data: {}\n\ndata: [DONE]\n\n",
+        r#"{"choices":[{"delta":{"content":"a"}}]}"#
+    );
+    let old = canned(format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: Text/Event-Stream ; x=y\r\nConnection: close\r\n\r\n{body}"
+    ));
+    let daemon = start_on(&old, Http::Auto, |_| {});
+    for _ in 0..2 {
+        assert_eq!(daemon.ask(b"{}"), format!("{HEAD}{}{DONE}", event("a")));
+    }
+}
+
+/// A server of HTTP/1.1 that gives one answer to whatever ends with an empty line and a body, and
+/// 400 to everything else, for as long as the test program runs.
+fn canned(answer: String) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let base = format!("http://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            let (mut client, mut request) = (client.unwrap(), Vec::new());
+            let mut buffer = [0; 4096];
+            while !request.ends_with(b"}") && !request.starts_with(b"PRI") {
+                match client.read(&mut buffer) {
+                    Ok(count @ 1..) => request.extend_from_slice(&buffer[..count]),
+                    _ => break,
+                }
+            }
+            let refused = "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n";
+            let is_post = request.starts_with(b"POST ");
+            let answer = if is_post { &answer } else { refused };
+            // The daemon may have heard enough.
+            let _ = client.write_all(answer.as_bytes());
+        }
+    });
+    base
+}
+
+/// Without the limit the answer would be whole.
+#[test]
+fn a_line_of_more_than_1_mib_is_given_up() {
+    for (length, rest) in [(1_000_000, DONE), (2_000_000, "")] {
+        let comment = "x".repeat(length);
+        let base = canned(format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n: {comment}\n{DONE}"
+        ));
+        let daemon = start_on(&base, Http::One, |_| {});
+        assert_eq!(daemon.ask(b"{}"), format!("{HEAD}{rest}"));
+        assert_eq!(daemon.stream_errors("backend"), u64::from(rest.is_empty()));
+    }
+}
+
+#[test]
+fn a_connection_that_breaks_or_speaks_no_http_is_a_failure_of_the_backend() {
+    for (answer, expected) in [
+        ("", BAD_GATEWAY),
+        ("SSH-2.0-OpenSSH_9.2\r\n", BAD_GATEWAY),
+        (
+            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 1000\r\n\r\n: x\n",
+            HEAD,
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: nonsense\n\n",
+            HEAD,
+        ),
+    ] {
+        let daemon = start_on(&canned(answer.to_owned()), Http::One, |_| {});
+        assert_eq!(daemon.ask(b"{}"), expected, "{answer}");
+        assert_eq!(daemon.stream_errors("backend"), 1);
+    }
+}
+
+/// The command itself, with a key that nobody may see.
+#[test]
+fn sigterm_lets_open_streams_finish_and_the_key_is_nowhere_printed() {
+    let key = "sk-not-to-be-seen";
+    let llm = Llm::start(Place::Unix, |settings| {
+        settings.delay = Duration::from_millis(50);
+        settings.key = Some(key.to_owned());
+    });
+    let mut daemon = Process::start(
+        "",
+        &[
+            ("DAEMON_BACKEND_PROVIDER", "openai"),
+            ("DAEMON_OPENAI_BASE", &llm.base),
+            ("DAEMON_OPENAI_KEY", key),
+        ],
+    );
+    let clients: Vec<_> = (0..50).map(|_| daemon.hand_over()).collect();
+    wait_until("the requests", || llm.counts.requests() == 50);
+    daemon.signal(Signal::SIGTERM);
+    for client in clients {
+        assert_eq!(read_all(client), expected("plain"));
+    }
+    let (code, printed) = daemon.wait();
+    assert_eq!(code, Some(0));
+    assert!(
+        printed.contains("started: 50\ncompleted: 50\nfailed: 0\n"),
+        "{printed}"
+    );
+    let notes = daemon.notes();
+    assert!(!printed.contains(key) && !notes.contains(key), "{notes}");
+    assert_eq!(llm.counts.finished(), 50);
+}
