@@ -136,7 +136,13 @@ fn more_streams_than_files_can_be_open_names_limit_need_and_two_commands() {
     let said = refused(&["--connections", "5000000"]);
     let (_, hard) =
         nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE).unwrap();
-    for part in ["5000100", &hard.to_string(), "ulimit", "prlimit"] {
+    for part in [
+        "5000100",
+        &hard.to_string(),
+        "ulimit",
+        "prlimit",
+        "--instances",
+    ] {
         assert!(said.contains(part), "{part}: {said}");
     }
 }
@@ -220,6 +226,26 @@ fn root() -> PathBuf {
 }
 
 #[test]
+fn every_plan_of_the_project_can_be_run_and_printed_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let plans = std::fs::read_dir(root().join("configs/fdpass")).unwrap();
+    for plan in plans.flatten().map(|entry| entry.path()) {
+        let printed = |plan: &Path| {
+            let mut program = drive::program(folder.path());
+            let output = program.arg("--plan").arg(plan).arg("--print-plan").output();
+            let output = output.unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{}: {said}", plan.display());
+            output.stdout
+        };
+        let first = printed(&plan);
+        let again = folder.path().join("again.toml");
+        std::fs::write(&again, &first).unwrap();
+        assert_eq!(printed(&again), first, "{}", plan.display());
+    }
+}
+
+#[test]
 fn the_embedded_daemon_is_launched_and_the_result_is_whole() {
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("output.json");
@@ -269,6 +295,12 @@ fn the_embedded_daemon_is_launched_and_the_result_is_whole() {
     let schema = json(&root().join("bench-results/result.schema.json"));
     jsonschema::validate(&schema, &result).unwrap();
     assert!(result["usage"]["daemon"]["rss_peak_kb"].as_u64().unwrap() > 0);
+    let looks = result["resources"].as_array().unwrap();
+    assert!(looks.len() >= 2, "one a second, one at the end: {looks:?}");
+    assert!(looks[0]["at_s"].as_f64().unwrap() < 0.5 && looks[0]["backlog"] == 0);
+    assert!(looks.iter().all(|look| {
+        look["daemon"]["rss_kb"].as_u64().unwrap() > 0 && look["active"].is_number()
+    }));
     assert_eq!(
         result["warnings"]
             .as_array()
@@ -296,7 +328,7 @@ fn the_embedded_daemon_is_launched_and_the_result_is_whole() {
         resources.starts_with("timestamp,rss_kb,vsz_kb,threads,utime,stime,cpu_pct,active_conns,"),
         "{resources}"
     );
-    assert!(resources.lines().count() > 2);
+    assert_eq!(resources.lines().count(), looks.len() + 1);
     let header: Vec<&str> = resources.lines().next().unwrap().split(',').collect();
     let last: Vec<&str> = resources.lines().last().unwrap().split(',').collect();
     assert_eq!(header.len(), last.len());
