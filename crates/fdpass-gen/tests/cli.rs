@@ -699,47 +699,56 @@ run     = ["python3", "{dir}/dying.py", "{socket}"]
 ready   = { unix = "{socket}" }
 "#;
 
-#[test]
-fn a_daemon_that_dies_half_way_leaves_a_result_with_its_last_words() {
-    let folder = tempfile::tempdir().unwrap();
-    let daemon = folder.path().join("daemons/dying");
+/// Runs the dying daemon; returns the result.
+fn with_a_dying_daemon(folder: &Path, arguments: &[&str]) -> Value {
+    let daemon = folder.join("daemons/dying");
     std::fs::create_dir_all(&daemon).unwrap();
     std::fs::write(daemon.join("dying.py"), DYING).unwrap();
     std::fs::write(daemon.join("daemon.toml"), DYING_MANIFEST).unwrap();
-    let mut program = drive::program(folder.path());
-    program.current_dir(folder.path()).args([
-        "--daemon",
-        "dying",
-        "--messages",
-        "1",
-        "--connections",
-        "100",
-        "--ramp-up",
-        "20s",
-    ]);
-    let output = program.output().unwrap();
-    assert_eq!(
-        output.status.code(),
-        Some(1),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let result = json(&find(folder.path(), "result.json").unwrap());
-    let died = result["warnings"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|warning| warning["kind"] == "DaemonDied")
-        .expect("a warning")
-        .clone();
-    assert!(
-        died["message"].as_str().unwrap().contains("out of luck"),
-        "{died}"
-    );
-    assert_eq!(result["errors"]["lost"], 4, "{}", result["errors"]);
+    let mut program = drive::program(folder);
+    program
+        .current_dir(folder)
+        .args(["--daemon", "dying", "--messages", "1"]);
+    program.args(["--connections", "100", "--ramp-up", "20s"]);
+    let output = program.args(arguments).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let result = json(&find(folder, "result.json").unwrap());
     assert!(
         result["wall_s"].as_f64().unwrap() < 15.0,
         "the run ends with its daemon"
     );
+    result
+}
+
+fn last_words(result: &Value) -> &str {
+    let warnings = result["warnings"].as_array().unwrap();
+    let died = warnings
+        .iter()
+        .find(|warning| warning["kind"] == "DaemonDied");
+    died.expect("a warning")["message"].as_str().unwrap()
+}
+
+#[test]
+fn a_daemon_that_dies_half_way_leaves_a_result_with_its_last_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let result = with_a_dying_daemon(folder.path(), &[]);
+    assert!(last_words(&result).contains("out of luck"), "{result}");
+    assert_eq!(result["errors"]["lost"], 4, "{}", result["errors"]);
     assert!(find(folder.path(), "daemon.log").is_some());
+}
+
+#[test]
+fn the_run_ends_with_the_first_of_several_daemons_that_dies() {
+    let folder = tempfile::tempdir().unwrap();
+    let result = with_a_dying_daemon(folder.path(), &["--instances", "2"]);
+    let words = last_words(&result);
+    assert!(
+        words.contains("of 2") && words.contains("out of luck"),
+        "{words}"
+    );
+    assert!(result["errors"]["lost"].as_u64().unwrap() >= 4);
+    for socket in result["daemon"]["target"].as_str().unwrap().split(", ") {
+        assert!(!Path::new(socket).exists(), "{socket}");
+    }
 }
