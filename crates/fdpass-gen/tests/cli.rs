@@ -136,7 +136,13 @@ fn more_streams_than_files_can_be_open_names_limit_need_and_two_commands() {
     let said = refused(&["--connections", "5000000"]);
     let (_, hard) =
         nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE).unwrap();
-    for part in ["5000100", &hard.to_string(), "ulimit", "prlimit"] {
+    for part in [
+        "5000100",
+        &hard.to_string(),
+        "ulimit",
+        "prlimit",
+        "--instances",
+    ] {
         assert!(said.contains(part), "{part}: {said}");
     }
 }
@@ -220,6 +226,26 @@ fn root() -> PathBuf {
 }
 
 #[test]
+fn every_plan_of_the_project_can_be_run_and_printed_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let plans = std::fs::read_dir(root().join("configs/fdpass")).unwrap();
+    for plan in plans.flatten().map(|entry| entry.path()) {
+        let printed = |plan: &Path| {
+            let mut program = drive::program(folder.path());
+            let output = program.arg("--plan").arg(plan).arg("--print-plan").output();
+            let output = output.unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{}: {said}", plan.display());
+            output.stdout
+        };
+        let first = printed(&plan);
+        let again = folder.path().join("again.toml");
+        std::fs::write(&again, &first).unwrap();
+        assert_eq!(printed(&again), first, "{}", plan.display());
+    }
+}
+
+#[test]
 fn the_embedded_daemon_is_launched_and_the_result_is_whole() {
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("output.json");
@@ -269,6 +295,12 @@ fn the_embedded_daemon_is_launched_and_the_result_is_whole() {
     let schema = json(&root().join("bench-results/result.schema.json"));
     jsonschema::validate(&schema, &result).unwrap();
     assert!(result["usage"]["daemon"]["rss_peak_kb"].as_u64().unwrap() > 0);
+    let looks = result["resources"].as_array().unwrap();
+    assert!(looks.len() >= 2, "one a second, one at the end: {looks:?}");
+    assert!(looks[0]["at_s"].as_f64().unwrap() < 0.5 && looks[0]["backlog"] == 0);
+    assert!(looks.iter().all(|look| {
+        look["daemon"]["rss_kb"].as_u64().unwrap() > 0 && look["active"].is_number()
+    }));
     assert_eq!(
         result["warnings"]
             .as_array()
@@ -296,7 +328,7 @@ fn the_embedded_daemon_is_launched_and_the_result_is_whole() {
         resources.starts_with("timestamp,rss_kb,vsz_kb,threads,utime,stime,cpu_pct,active_conns,"),
         "{resources}"
     );
-    assert!(resources.lines().count() > 2);
+    assert_eq!(resources.lines().count(), looks.len() + 1);
     let header: Vec<&str> = resources.lines().next().unwrap().split(',').collect();
     let last: Vec<&str> = resources.lines().last().unwrap().split(',').collect();
     assert_eq!(header.len(), last.len());
@@ -667,47 +699,56 @@ run     = ["python3", "{dir}/dying.py", "{socket}"]
 ready   = { unix = "{socket}" }
 "#;
 
-#[test]
-fn a_daemon_that_dies_half_way_leaves_a_result_with_its_last_words() {
-    let folder = tempfile::tempdir().unwrap();
-    let daemon = folder.path().join("daemons/dying");
+/// Runs the dying daemon; returns the result.
+fn with_a_dying_daemon(folder: &Path, arguments: &[&str]) -> Value {
+    let daemon = folder.join("daemons/dying");
     std::fs::create_dir_all(&daemon).unwrap();
     std::fs::write(daemon.join("dying.py"), DYING).unwrap();
     std::fs::write(daemon.join("daemon.toml"), DYING_MANIFEST).unwrap();
-    let mut program = drive::program(folder.path());
-    program.current_dir(folder.path()).args([
-        "--daemon",
-        "dying",
-        "--messages",
-        "1",
-        "--connections",
-        "100",
-        "--ramp-up",
-        "20s",
-    ]);
-    let output = program.output().unwrap();
-    assert_eq!(
-        output.status.code(),
-        Some(1),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let result = json(&find(folder.path(), "result.json").unwrap());
-    let died = result["warnings"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|warning| warning["kind"] == "DaemonDied")
-        .expect("a warning")
-        .clone();
-    assert!(
-        died["message"].as_str().unwrap().contains("out of luck"),
-        "{died}"
-    );
-    assert_eq!(result["errors"]["lost"], 4, "{}", result["errors"]);
+    let mut program = drive::program(folder);
+    program
+        .current_dir(folder)
+        .args(["--daemon", "dying", "--messages", "1"]);
+    program.args(["--connections", "100", "--ramp-up", "20s"]);
+    let output = program.args(arguments).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let result = json(&find(folder, "result.json").unwrap());
     assert!(
         result["wall_s"].as_f64().unwrap() < 15.0,
         "the run ends with its daemon"
     );
+    result
+}
+
+fn last_words(result: &Value) -> &str {
+    let warnings = result["warnings"].as_array().unwrap();
+    let died = warnings
+        .iter()
+        .find(|warning| warning["kind"] == "DaemonDied");
+    died.expect("a warning")["message"].as_str().unwrap()
+}
+
+#[test]
+fn a_daemon_that_dies_half_way_leaves_a_result_with_its_last_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let result = with_a_dying_daemon(folder.path(), &[]);
+    assert!(last_words(&result).contains("out of luck"), "{result}");
+    assert_eq!(result["errors"]["lost"], 4, "{}", result["errors"]);
     assert!(find(folder.path(), "daemon.log").is_some());
+}
+
+#[test]
+fn the_run_ends_with_the_first_of_several_daemons_that_dies() {
+    let folder = tempfile::tempdir().unwrap();
+    let result = with_a_dying_daemon(folder.path(), &["--instances", "2"]);
+    let words = last_words(&result);
+    assert!(
+        words.contains("of 2") && words.contains("out of luck"),
+        "{words}"
+    );
+    assert!(result["errors"]["lost"].as_u64().unwrap() >= 4);
+    for socket in result["daemon"]["target"].as_str().unwrap().split(", ") {
+        assert!(!Path::new(socket).exists(), "{socket}");
+    }
 }

@@ -204,6 +204,28 @@ fn names(folder: &Path, into: &mut Vec<String>) {
 }
 
 #[test]
+fn the_accept_queue_of_a_daemon_that_runs_already_is_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("s");
+    let target = Target::start(&socket, SockType::SeqPacket, |handoff| {
+        if handoff == 5 {
+            // Nothing is taken for so long.
+            std::thread::sleep(Duration::from_millis(2500));
+        }
+        right(1)
+    });
+    let load = ["--rate", "40", "--ramp-up", "0s", "--hold", "4s", "--quiet"];
+    let arguments = [&load[..], &["--threshold", "backlog.peak > 20"]].concat();
+    let (_, json) = drive::drive(folder.path(), &socket, &arguments);
+    assert_eq!(
+        json["result"]["thresholds"][0]["met"], true,
+        "{}",
+        json["result"]["resources"]
+    );
+    target.stop();
+}
+
+#[test]
 fn a_threshold_that_is_missed_is_an_exit_code_of_its_own_and_stands_in_the_report() {
     let driver = "messages = 1\nmessage_delay = '0s'";
     let thresholds = [

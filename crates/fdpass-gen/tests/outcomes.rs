@@ -209,6 +209,39 @@ fn clients_that_misbehave_as_asked_fail_no_run() {
 }
 
 #[test]
+fn the_times_are_those_of_the_clients_that_read_where_only_a_share_does_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| {
+        let end = Duration::from_millis(50);
+        vec![
+            now(format!("{HEAD}{}data: [DONE]\n\n", record("a"))),
+            close(end),
+        ]
+    });
+    let plan = folder.path().join("plan.toml");
+    let text = "name = 'x'\n[timeline]\nmeasure = '5s'\ndrain = '5s'\n\
+                [[groups]]\nname = 'mixed'\nworkers = 100\nramp = '1s'\nops = 1\n\
+                [driver]\nnever_read = true\nslow_share = 0.2\n";
+    std::fs::write(&plan, text).unwrap();
+    let plan = plan.to_str().unwrap();
+    let (output, json) = drive::drive(folder.path(), target.path(), &["--plan", plan, "--quiet"]);
+    assert_eq!(target.stop(), 101);
+    let result = &json["result"];
+    let slow = result["counts"]["slow"].as_u64().unwrap();
+    assert!((18..=22).contains(&slow), "{slow}");
+    assert_eq!(result["errors"], json!({ "unread": slow }));
+    assert_eq!(json["connections_completed"], 100 - slow);
+    let series = result["series"].as_array().unwrap();
+    for values in series.iter().filter(|values| values["name"] != "drift") {
+        let name = values["name"].as_str().unwrap();
+        let expected = if name == "gap" { 0 } else { 100 - slow };
+        assert_eq!(values["count"], expected, "{name}");
+    }
+    let code = output.status.code();
+    assert!(matches!(code, Some(0 | 3)), "as asked for: {code:?}");
+}
+
+#[test]
 fn a_slow_reader_reads_everything_in_its_time() {
     let (_, json) = run(SockType::SeqPacket, || right(20), &["--slow-reader", "5ms"]);
     assert_eq!(json["connections_completed"], STREAMS);

@@ -151,14 +151,7 @@ impl Faults {
             self.returned(clock::now(), true);
             return Ok(());
         }
-        let mut waited_for = false;
-        for instance in in_state(site, State::Down) {
-            waited_for |= !instance.daemon.is_over();
-            if struck.elapsed() > instance.daemon.grace() {
-                instance.daemon.signal(Sent::SIGKILL);
-            }
-        }
-        if waited_for {
+        if is_ending(site, struck) {
             let until = Instant::now() + LOOK_EVERY;
             self.stage = Stage::During {
                 fault,
@@ -167,16 +160,21 @@ impl Faults {
             };
             return Ok(());
         }
+        self.start_again(site, watch)
+    }
+
+    fn start_again(&mut self, site: &mut Site, watch: &mut Watch) -> Result<(), DaemonError> {
         for (place, instance) in site.instances.iter_mut().enumerate() {
-            if instance.state == State::Down {
-                instance.daemon.start_again()?;
-                instance.state = State::Up;
-                instance.life += 1;
-                watch.reborn(place, instance);
-                let ready = instance.daemon.readiness();
-                self.returning
-                    .spawn(async move { ready.await.then(clock::now) });
+            if instance.state != State::Down {
+                continue;
             }
+            instance.daemon.start_again()?;
+            instance.state = State::Up;
+            instance.life += 1;
+            watch.reborn(place, instance);
+            let ready = instance.daemon.readiness();
+            self.returning
+                .spawn(async move { ready.await.then(clock::now) });
         }
         self.stage = Stage::Returning {
             latest: 0,
@@ -204,6 +202,18 @@ impl Faults {
     fn since_origin(&self, at: u64) -> f64 {
         (at as f64 - self.origin as f64) / 1e9
     }
+}
+
+/// Whether a daemon that was struck is still there; one that takes longer than its manifest's grace is killed.
+fn is_ending(site: &mut Site, struck: Instant) -> bool {
+    let mut ending = false;
+    for instance in in_state(site, State::Down) {
+        ending |= !instance.daemon.is_over();
+        if struck.elapsed() > instance.daemon.grace() {
+            instance.daemon.signal(Sent::SIGKILL);
+        }
+    }
+    ending
 }
 
 fn in_state(site: &mut Site, state: State) -> impl Iterator<Item = &mut Instance> {

@@ -8,7 +8,7 @@ use measure::result::DaemonInfo;
 
 use super::Subject;
 use super::pages::Source;
-use crate::daemon::{Daemon, Options as LaunchOptions};
+use crate::daemon::{Daemon, Options as LaunchOptions, Prepared};
 use crate::driver::Target;
 use crate::plan::{Invalid, Plan};
 use crate::progress::Progress;
@@ -50,7 +50,7 @@ impl Site {
         subject: &Subject,
         progress: &Progress,
     ) -> anyhow::Result<Self> {
-        match subject {
+        let prepared = match subject {
             Subject::External(target) => {
                 launched_only("instances (--instances)", plan.instances == 1)?;
                 launched_only("faults", plan.faults.is_empty())?;
@@ -59,8 +59,8 @@ impl Site {
                     instances: Vec::new(),
                 });
             }
-            Subject::Launched(_) => {}
-        }
+            Subject::Launched(prepared) => prepared,
+        };
         let mut site = Self {
             target: Target {
                 sockets: Vec::new(),
@@ -68,7 +68,7 @@ impl Site {
             instances: Vec::new(),
         };
         for _ in 0..plan.instances {
-            site.launch(plan, subject, progress).await?;
+            site.launch(plan, prepared, progress).await?;
         }
         Ok(site)
     }
@@ -76,12 +76,9 @@ impl Site {
     async fn launch<C>(
         &mut self,
         plan: &Plan<C>,
-        subject: &Subject,
+        prepared: &Prepared,
         progress: &Progress,
     ) -> anyhow::Result<()> {
-        let Subject::Launched(prepared) = subject else {
-            return Ok(());
-        };
         let name = prepared.name();
         let step = match plan.instances {
             1 => format!("starting {name}"),
