@@ -5,14 +5,14 @@ use std::time::Duration;
 /// What a run needs beside its load: a build that is fresh, a start, a check, a stop.
 const BESIDE_THE_LOAD: Duration = Duration::from_secs(3);
 
-/// A run that has ended.
+/// A run that has ended. Builds are not in it: only the first run of a daemon has one.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Took {
     /// Its level.
     pub(crate) level: String,
     /// What its plan says.
     pub(crate) planned: Duration,
-    /// What it took.
+    /// What its load took.
     pub(crate) took: Duration,
 }
 
@@ -22,15 +22,15 @@ pub(crate) fn of(level: &str, planned: Duration, ended: &[Took]) -> Duration {
     let sum = |times: &mut dyn Iterator<Item = Duration>| times.sum::<Duration>();
     let alike: Vec<&Took> = ended.iter().filter(|run| run.level == level).collect();
     if !alike.is_empty() {
-        return sum(&mut alike.iter().map(|run| run.took)) / alike.len() as u32;
+        return sum(&mut alike.iter().map(|run| run.took)) / alike.len() as u32 + BESIDE_THE_LOAD;
     }
-    let before = sum(&mut ended.iter().map(|run| run.planned + BESIDE_THE_LOAD));
+    let before = sum(&mut ended.iter().map(|run| run.planned));
     let factor = if before.is_zero() {
         1.0
     } else {
         sum(&mut ended.iter().map(|run| run.took)).as_secs_f64() / before.as_secs_f64()
     };
-    (planned + BESIDE_THE_LOAD).mul_f64(factor)
+    planned.mul_f64(factor) + BESIDE_THE_LOAD
 }
 
 /// A time as a person reads it: whole seconds below 10 minutes, whole minutes above.

@@ -41,8 +41,8 @@ pub(crate) struct Ended {
     pub(crate) run: u32,
     /// What its driver exited with.
     pub(crate) exit: u8,
-    /// From the start of the driver to its end.
-    pub(crate) took_s: f64,
+    /// How long its load lasted, to the end of the last operation.
+    pub(crate) wall_s: f64,
 }
 
 /// A run without one.

@@ -106,7 +106,6 @@ struct Runner<'a> {
     record: Record,
     progress: &'a Progress,
     signals: &'a mut Signals,
-    took: Vec<Took>,
     planned: BTreeMap<String, Duration>,
     interrupted: bool,
 }
@@ -147,7 +146,6 @@ impl<'a> Runner<'a> {
             record,
             progress,
             signals,
-            took: Vec::new(),
             planned: BTreeMap::new(),
             interrupted: false,
         })
@@ -236,7 +234,15 @@ impl<'a> Runner<'a> {
     /// How long a run at a level takes.
     fn about(&mut self, level: &Level) -> anyhow::Result<Duration> {
         let planned = self.planned(level)?;
-        Ok(estimate::of(&level.name, planned, &self.took))
+        let known = |run: &Ended| {
+            Some(Took {
+                level: run.level.clone(),
+                planned: *self.planned.get(&run.level)?,
+                took: Duration::from_secs_f64(run.wall_s),
+            })
+        };
+        let ended: Vec<Took> = self.record.runs.iter().filter_map(known).collect();
+        Ok(estimate::of(&level.name, planned, &ended))
     }
 
     fn planned(&mut self, level: &Level) -> anyhow::Result<Duration> {
@@ -315,18 +321,12 @@ impl<'a> Runner<'a> {
                     measure::units::count(operations.ok)
                 );
                 self.progress.ended(now, &how);
-                let planned = self.planned(&place.level)?;
-                self.took.push(Took {
-                    level: place.level.name.clone(),
-                    planned,
-                    took: now.elapsed(),
-                });
                 self.record.runs.push(Ended {
                     daemon: place.daemon.clone(),
                     level: place.level.name.clone(),
                     run: place.run,
                     exit,
-                    took_s: now.elapsed().as_secs_f64(),
+                    wall_s: result.wall_s,
                 });
                 Ok(Some(*result))
             }

@@ -20,7 +20,7 @@ use serde_json::Value;
 const LIMIT_NS: u64 = 120_000_000_000;
 
 /// A driver that drives nothing: it does what the plan's `driver.do` says for a `daemon/level`, and writes results.
-const DRIVER: &str = r#"#!/usr/bin/env python3
+const DRIVER: &str = r#"#!/usr/bin/env -S python3 -I -S
 import json, os, pathlib, signal, sys, time, tomllib
 here = pathlib.Path(sys.argv[0]).resolve().parent.parent
 arguments = sys.argv[1:]
