@@ -96,7 +96,7 @@ analyze dir=DIR:
     #!/usr/bin/env bash
     set -euo pipefail
     dir=${1#DIR=}
-    [[ -n $dir ]] || dir=$(ls -td bench-results/*/*/suite.json 2>/dev/null | head -n 1 | xargs -r dirname)
+    [[ -n $dir ]] || dir=$(ls -t bench-results/*/*/suite.json 2>/dev/null | head -n 1 | xargs -r dirname) || true
     [[ -n $dir ]] || { echo "there is no suite in bench-results yet: just bench-all, or DIR=…" >&2; exit 2; }
     exec cargo run --release --quiet -p drover -- analyze "$dir"
 

@@ -105,10 +105,10 @@ fn was_interrupted(result: &RunResult) -> bool {
 fn exit_of(result: &RunResult) -> u8 {
     if result.operations.failed > 0 {
         exit::FAILED
-    } else if result.verdict != Verdict::Valid {
-        exit::SUSPECT
     } else if result.thresholds.iter().any(|threshold| !threshold.met) {
         exit::MISSED
+    } else if result.verdict != Verdict::Valid {
+        exit::SUSPECT
     } else {
         exit::FINE
     }

@@ -65,9 +65,9 @@ mod tests {
         assert_eq!(of("100", s(7), &[]), s(10));
         assert_eq!(
             of("100", s(7), &[took("100", 7, 6), took("100", 7, 8)]),
-            s(7)
+            s(10)
         );
-        assert_eq!(of("200", s(17), &[took("100", 7, 5)]), s(10));
+        assert_eq!(of("200", s(20), &[took("100", 10, 5)]), s(13));
     }
 
     #[test]
