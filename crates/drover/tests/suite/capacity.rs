@@ -60,7 +60,7 @@ fn a_search_that_was_cut_short_goes_on_from_its_files() {
     let project = project("'a/350' = 'hang'");
     let (child, _) = project.hang(&["--force"]);
     interrupt(&child);
-    ends_with(&child.wait_with_output().unwrap(), 3);
+    ends_with(&child.end(), 3);
     let output = project.run(&["--daemon", "a,b"]);
     ends_with(&output, 0);
     assert!(

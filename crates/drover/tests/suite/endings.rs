@@ -9,7 +9,7 @@ use std::sync::RwLock;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::support::{Project, ends_with, interrupt, is_gone, said, shown, until};
+use crate::support::{Project, Started, ends_with, interrupt, is_gone, said, shown, until};
 
 /// The machine's lock is one: a test that asks who has it runs alone.
 static MACHINE: RwLock<()> = RwLock::new(());
@@ -25,7 +25,7 @@ fn an_interrupted_suite_goes_on_where_it_has_ended() {
     let project = hanging("hang");
     let (child, driver) = project.hang(&["--force"]);
     interrupt(&child);
-    let output = child.wait_with_output().unwrap();
+    let output = child.end();
     ends_with(&output, 3);
     assert!(is_gone(driver));
     let cell = project.suite("tiny/b/10/1");
@@ -57,7 +57,7 @@ fn another_day_or_a_result_that_is_not_whole_does_not_keep_a_suite_from_going_on
     let project = hanging("hang");
     let (child, _) = project.hang(&["--force"]);
     interrupt(&child);
-    child.wait_with_output().unwrap();
+    child.end();
     let today = project.suite("");
     let name = today.file_name().unwrap().to_str().unwrap().to_owned();
     let earlier = today.with_file_name(format!("2020-01-01{}", &name[10..]));
@@ -79,7 +79,7 @@ fn fresh_begins_anew_beside_what_was_begun() {
     let project = hanging("hang");
     let (child, _) = project.hang(&["--force"]);
     interrupt(&child);
-    child.wait_with_output().unwrap();
+    child.end();
     ends_with(&project.run(&["--fresh"]), 0);
     assert_eq!((project.log().len(), project.suites()), (7, 2));
 }
@@ -90,7 +90,7 @@ fn a_second_interrupt_ends_a_driver_that_hears_nothing() {
     let (child, driver) = project.hang(&["--force"]);
     interrupt(&child);
     interrupt_again(&child, driver);
-    let output = child.wait_with_output().unwrap();
+    let output = child.end();
     ends_with(&output, 3);
     assert!(is_gone(driver));
     assert!(project.suite("tiny/report.md").is_file());
@@ -99,15 +99,13 @@ fn a_second_interrupt_ends_a_driver_that_hears_nothing() {
 }
 
 /// Two signals of a kind that follow too close are one: the first must have been taken.
-fn interrupt_again(child: &std::process::Child, driver: Pid) {
+fn interrupt_again(child: &Started, driver: Pid) {
     let pending = |pid: Pid| {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("ShdPnd:"));
         line.is_some_and(|mask| u64::from_str_radix(mask.trim(), 16).unwrap() & 2 != 0)
     };
-    until("the first signal", || {
-        !pending(Pid::from_raw(child.id().cast_signed()))
-    });
+    until("the first signal", || !pending(child.pid));
     std::thread::sleep(std::time::Duration::from_millis(300));
     assert!(!is_gone(driver));
     interrupt(child);
@@ -116,9 +114,9 @@ fn interrupt_again(child: &std::process::Child, driver: Pid) {
 #[test]
 fn a_suite_that_is_killed_takes_its_driver_along_and_goes_on_later() {
     let project = hanging("hang");
-    let (mut child, driver) = project.hang(&["--force"]);
-    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGKILL).unwrap();
-    child.wait().unwrap();
+    let (child, driver) = project.hang(&["--force"]);
+    kill(child.pid, Signal::SIGKILL).unwrap();
+    child.end();
     until("the end of the driver", || is_gone(driver));
     ends_with(&project.run(&[]), 0);
     assert_eq!(project.suites(), 1);
@@ -145,7 +143,7 @@ fn a_second_suite_is_refused_with_the_pid_of_the_first() {
     let other = project.run(&["--level", "5"]);
     ends_with(&other, 0);
     interrupt(&child);
-    ends_with(&child.wait_with_output().unwrap(), 3);
+    ends_with(&child.end(), 3);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::support::{ends_with, interrupt, json, said, until};
+use crate::support::{Started, ends_with, interrupt, json, said, until};
 
 const PLAN: &str = "# Does a tiny suite run?\nname = \"tiny\"\n[timeline]\nmeasure = \"2s\"\ndrain = \"20s\"\n\
     [[groups]]\nname = \"fixed\"\nworkers = 5\nramp = \"1s\"\nops = 1\n[driver]\nmessages = 3\nmessage_delay = \"10ms\"\n\
@@ -55,14 +55,10 @@ fn results(folder: &Path) -> Vec<PathBuf> {
 fn a_suite_on_the_streaming_daemon_is_interrupted_and_goes_on_to_its_end() {
     let folder = tempfile::tempdir().unwrap();
     let mut first = drover(folder.path());
-    let child = first
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let child = Started::of(&mut first);
     until("the first result", || results(folder.path()).len() == 1);
     interrupt(&child);
-    let output = child.wait_with_output().unwrap();
+    let output = child.end();
     ends_with(&output, 3);
     let there = results(folder.path());
     let before: Vec<Vec<u8>> = there.iter().map(|path| fs::read(path).unwrap()).collect();

@@ -184,15 +184,11 @@ impl Project {
     }
 
     /// Starts the plan and waits until a run of it hangs.
-    pub(crate) fn hang(&self, more: &[&str]) -> (Child, Pid) {
+    pub(crate) fn hang(&self, more: &[&str]) -> (Started, Pid) {
         self.file("hang", "");
         let arguments = [&["run", "configs/fake/tiny.toml"], more].concat();
         let mut command = self.drover(&arguments);
-        let child = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let child = Started::of(&mut command);
         let mut pid = None;
         until("a run that hangs", || {
             let text = fs::read_to_string(self.path("hanging")).unwrap_or_default();
@@ -227,6 +223,36 @@ impl Project {
     }
 }
 
+/// The program at work; a test that fails takes it along.
+pub(crate) struct Started {
+    child: Option<Child>,
+    pub(crate) pid: Pid,
+}
+
+impl Started {
+    pub(crate) fn of(command: &mut Command) -> Self {
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().unwrap();
+        let pid = Pid::from_raw(child.id().cast_signed());
+        let child = Some(child);
+        Self { child, pid }
+    }
+
+    /// Waits for its end.
+    pub(crate) fn end(mut self) -> Output {
+        self.child.take().unwrap().wait_with_output().unwrap()
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
 pub(crate) fn json(path: &Path) -> Value {
     let text =
         fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -241,8 +267,8 @@ pub(crate) fn until(what: &str, mut happens: impl FnMut() -> bool) {
     }
 }
 
-pub(crate) fn interrupt(child: &Child) {
-    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
+pub(crate) fn interrupt(started: &Started) {
+    kill(started.pid, Signal::SIGINT).unwrap();
 }
 
 /// Whether a process is gone, or only waits to be counted as such.
