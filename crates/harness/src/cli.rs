@@ -63,6 +63,9 @@ pub struct Common {
     /// Folder of results
     #[arg(long, value_name = "DIR", default_value = "bench-results")]
     pub out: PathBuf,
+    /// Folder of this one result, in place of the one that --out leads to
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "repeat"])]
+    pub into: Option<PathBuf>,
     /// File for the result with the keys of the reference tool
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -234,10 +237,8 @@ async fn repeat<D: Driver>(
     signals: &mut Signals,
 ) -> (Vec<RunResult>, Option<Failure>) {
     let mut results = Vec::new();
-    let host = host::machine().hostname;
     for _ in 0..common.repeat {
-        let (daemon, level) = (subject.name(), plan.level());
-        let folder = match Folder::reserve(&common.out, &host, &plan.name, daemon, &level) {
+        let folder = match folder(plan, subject, common) {
             Ok(folder) => folder,
             Err(error) => return (results, Some(Failure::Call(error))),
         };
@@ -266,6 +267,23 @@ async fn repeat<D: Driver>(
         }
     }
     (results, None)
+}
+
+/// The folder of the next result.
+fn folder<C>(plan: &Plan<C>, subject: &Subject, common: &Common) -> anyhow::Result<Folder> {
+    match &common.into {
+        Some(path) => Folder::at(path),
+        None => {
+            let host = host::machine().hostname;
+            Folder::reserve(
+                &common.out,
+                &host,
+                &plan.name,
+                subject.name(),
+                &plan.level(),
+            )
+        }
+    }
 }
 
 /// What fails before the load is the call's fault where it names a field, and a failed run otherwise.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::manifest::Stop;
+use crate::manifest::{Manifest, Stop};
 
 mod error;
 mod group;
@@ -105,6 +105,14 @@ impl Daemon {
         on_step: &mut dyn FnMut(&str),
     ) -> Result<Prepared, DaemonError> {
         Prepared::new(root, name, serves, on_step)
+    }
+
+    /// Checks that the tools which the daemon `name` needs are there.
+    ///
+    /// # Errors
+    /// When its manifest is wrong or a tool is missing.
+    pub fn check_tools(root: &Path, name: &str) -> Result<(), DaemonError> {
+        Prepared::found(root, name, Manifest::load(root, name)?)?.require_tools()
     }
 
     /// The name of the daemon's directory.

@@ -5,8 +5,11 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use measure::result::RunResult;
+
+/// The file that says everything about a run.
+pub const RESULT: &str = "result.json";
 
 /// The folder of one run, reserved before the run begins.
 #[derive(Debug)]
@@ -51,6 +54,28 @@ impl Folder {
         unreachable!("there is always a next number")
     }
 
+    /// Takes exactly this folder, which is created unless it is there.
+    ///
+    /// # Errors
+    /// A folder that can't be written, or that holds a result already.
+    pub fn at(path: &Path) -> anyhow::Result<Self> {
+        let shown = path.display();
+        let remedy =
+            || format!("--into {shown}: can't be written: name a folder that can be created");
+        fs::create_dir_all(path).with_context(remedy)?;
+        ensure!(
+            !path.join(RESULT).exists(),
+            "--into {shown}: holds a {RESULT} already: name another folder, or move that file away"
+        );
+        let trial = path.join(format!(".trial-{}", std::process::id()));
+        File::create(&trial)
+            .and_then(|_| fs::remove_file(&trial))
+            .with_context(remedy)?;
+        Ok(Self {
+            path: path.to_owned(),
+        })
+    }
+
     /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -71,7 +96,7 @@ impl Folder {
     /// # Errors
     /// What the file system answers.
     pub fn write_result(&self, result: &RunResult) -> anyhow::Result<PathBuf> {
-        let path = self.path.join("result.json");
+        let path = self.path.join(RESULT);
         write_whole(&path, serde_json::to_string(result)?.as_bytes())?;
         Ok(path)
     }
@@ -91,6 +116,15 @@ pub fn rescue(result: &RunResult) -> anyhow::Result<PathBuf> {
     let path = std::env::temp_dir().join(format!("drover-result-{}.json", result.run_id));
     write_whole(&path, serde_json::to_string(result)?.as_bytes())?;
     Ok(path)
+}
+
+/// Reads a result.
+///
+/// # Errors
+/// A file that can't be read, or is no whole result: its path, and what is wrong with it.
+pub fn read_result(path: &Path) -> anyhow::Result<RunResult> {
+    let text = fs::read(path).with_context(|| format!("reading {}", path.display()))?;
+    serde_json::from_slice(&text).with_context(|| format!("{} is no whole result", path.display()))
 }
 
 /// Writes a file so that it is there whole or not at all: to a temporary name beside it, synced, then renamed.
@@ -183,6 +217,25 @@ mod tests {
             error.contains("--output") && error.contains("x.json"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_folder_that_is_named_is_taken_unless_it_holds_a_result() {
+        let out = tempfile::tempdir().unwrap();
+        let cell = out.path().join("rust/100/1");
+        assert_eq!(Folder::at(&cell).unwrap().path(), cell);
+        fs::write(cell.join("daemon.log"), "of a run that was cut short").unwrap();
+        Folder::at(&cell).unwrap();
+        fs::write(cell.join(RESULT), "{").unwrap();
+        let error = format!("{:#}", Folder::at(&cell).unwrap_err());
+        assert!(
+            error.contains("--into") && error.contains("already"),
+            "{error}"
+        );
+        let error = format!("{:#}", read_result(&cell.join(RESULT)).unwrap_err());
+        assert!(error.contains("no whole result"), "{error}");
+        let error = format!("{:#}", Folder::at(Path::new("/proc/nowhere")).unwrap_err());
+        assert!(error.contains("--into /proc/nowhere"), "{error}");
     }
 
     #[test]

@@ -39,23 +39,28 @@ impl Prepared {
         serves: &str,
         on_step: &mut dyn FnMut(&str),
     ) -> Result<Self, DaemonError> {
-        let manifest = find(root, name, serves)?;
-        let places =
-            Places::of(root, name).map_err(DaemonError::io(name, "finding its directories"))?;
-        std::fs::create_dir_all(&places.build).map_err(DaemonError::io(
+        let mut prepared = Self::found(root, name, find(root, name, serves)?)?;
+        let build = &prepared.places.build;
+        std::fs::create_dir_all(build).map_err(DaemonError::io(
             name,
-            format!("creating the build directory {}", places.build.display()),
+            format!("creating the build directory {}", build.display()),
         ))?;
-        let mut prepared = Self {
-            name: name.to_owned(),
-            manifest,
-            places,
-            version: None,
-        };
         prepared.require_tools()?;
         prepared.build(on_step)?;
         prepared.version = prepared.ask_version();
         Ok(prepared)
+    }
+
+    /// A daemon whose manifest is known, not yet built.
+    pub(super) fn found(root: &Path, name: &str, manifest: Manifest) -> Result<Self, DaemonError> {
+        let places =
+            Places::of(root, name).map_err(DaemonError::io(name, "finding its directories"))?;
+        Ok(Self {
+            name: name.to_owned(),
+            manifest,
+            places,
+            version: None,
+        })
     }
 
     /// The name of the daemon's directory.
@@ -93,7 +98,7 @@ impl Prepared {
             .collect()
     }
 
-    fn require_tools(&self) -> Result<(), DaemonError> {
+    pub(super) fn require_tools(&self) -> Result<(), DaemonError> {
         for words in &self.manifest.needs {
             let words = self.expanded(words);
             let problem = match tool::output(&words, &self.directory()) {

@@ -1,8 +1,13 @@
 //! Many runs that answer one question: daemons × levels × repetitions, or the search for a capacity.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
+
+use super::Invalid;
+
+/// Most runs of one daemon at one level.
+const MOST_REPEATS: u32 = 1000;
 
 /// What `drover run` makes of a plan. A driver that runs the plan itself passes over it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -50,6 +55,112 @@ pub struct Capacity {
     pub confirm: u32,
 }
 
+impl Suite {
+    /// Checks what can be known before anything is run.
+    ///
+    /// # Errors
+    /// The first field that makes no sense, with the remedy.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        let wrong = |field: &str, problem: &str| Err(Invalid::new(field, problem));
+        if self.daemons.is_empty() {
+            return wrong(
+                "suite.daemons",
+                "is empty: name at least one folder of daemons/",
+            );
+        }
+        if let Some(name) = repeated(self.daemons.iter()) {
+            return wrong(
+                "suite.daemons",
+                &format!("names `{name}` twice: `repeat` measures a daemon more often"),
+            );
+        }
+        if !(1..=MOST_REPEATS).contains(&self.repeat) {
+            return wrong(
+                "suite.repeat",
+                &format!("{} is not between 1 and {MOST_REPEATS}", self.repeat),
+            );
+        }
+        if let Some(name) = repeated(self.levels.iter().map(|level| &level.name)) {
+            return wrong(
+                "suite.levels",
+                &format!("has `{name}` twice: each names a folder of results"),
+            );
+        }
+        if let Some(level) = self
+            .levels
+            .iter()
+            .find(|level| !names_a_folder(&level.name))
+        {
+            let problem = format!(
+                "`{}` names a folder: use letters, digits, `-`, `_` and `.`",
+                level.name
+            );
+            return wrong("suite.levels", &problem);
+        }
+        self.capacity.as_ref().map_or(Ok(()), |capacity| {
+            if !self.levels.is_empty() {
+                return wrong(
+                    "suite.capacity",
+                    "stands in place of `levels`: give one of the two",
+                );
+            }
+            if self.repeat != 1 {
+                return wrong(
+                    "suite.repeat",
+                    "a search is not repeated: `capacity.confirm` says how often its answer is run",
+                );
+            }
+            capacity.validate()
+        })
+    }
+}
+
+impl Capacity {
+    fn validate(&self) -> Result<(), Invalid> {
+        let wrong = |field: &str, problem: String| {
+            Err(Invalid::new(format!("suite.capacity.{field}"), problem))
+        };
+        if self.from == 0 {
+            return wrong(
+                "from",
+                "0 can't be doubled: begin with at least 1".to_owned(),
+            );
+        }
+        if self.most < self.from {
+            return wrong(
+                "most",
+                format!("{} lies below `from`, {}", self.most, self.from),
+            );
+        }
+        if !(self.within_pct > 0.0 && self.within_pct <= 100.0) {
+            return wrong(
+                "within_pct",
+                format!(
+                    "{} is not between 0 and 100: such as 5 for 5 %",
+                    self.within_pct
+                ),
+            );
+        }
+        if self.confirm > MOST_REPEATS {
+            return wrong(
+                "confirm",
+                format!("{} is more than {MOST_REPEATS}", self.confirm),
+            );
+        }
+        Ok(())
+    }
+}
+
+fn repeated<'a>(mut names: impl Iterator<Item = &'a String>) -> Option<&'a String> {
+    let mut seen = BTreeSet::new();
+    names.find(|name| !seen.insert(*name))
+}
+
+fn names_a_folder(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    !name.is_empty() && !name.starts_with('.') && name.bytes().all(plain)
+}
+
 fn once() -> u32 {
     1
 }
@@ -60,4 +171,65 @@ fn twice() -> u32 {
 
 fn five() -> f64 {
     5.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(text: &str) -> String {
+        let suite: Suite = toml::from_str(text).unwrap();
+        suite.validate().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_named_with_its_field() {
+        for (text, parts) in [
+            ("daemons = []", ["suite.daemons", "empty"]),
+            ("daemons = ['a', 'a']", ["suite.daemons", "`a` twice"]),
+            ("daemons = ['a']\nrepeat = 0", ["suite.repeat", "between 1"]),
+            (
+                "daemons = ['a']\nlevels = [{ name = '../x', set = {} }]",
+                ["suite.levels", "folder"],
+            ),
+            (
+                "daemons = ['a']\nlevels = [{ name = 'x', set = {} }, { name = 'x', set = {} }]",
+                ["suite.levels", "`x` twice"],
+            ),
+            (
+                "daemons = ['a']\ncapacity = { set = 'n', from = 0, most = 9 }",
+                ["suite.capacity.from", "at least 1"],
+            ),
+            (
+                "daemons = ['a']\ncapacity = { set = 'n', from = 9, most = 8 }",
+                ["suite.capacity.most", "below"],
+            ),
+            (
+                "daemons = ['a']\ncapacity = { set = 'n', from = 1, most = 8, within_pct = 0.0 }",
+                ["suite.capacity.within_pct", "5 %"],
+            ),
+            (
+                "daemons = ['a']\nrepeat = 2\ncapacity = { set = 'n', from = 1, most = 8 }",
+                ["suite.repeat", "confirm"],
+            ),
+        ] {
+            let problem = problem(text);
+            for part in parts {
+                assert!(problem.contains(part), "{part:?} is not in: {problem}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_search_has_the_documented_defaults() {
+        let suite: Suite =
+            toml::from_str("daemons = ['a']\ncapacity = { set = 'n', from = 1, most = 8 }")
+                .unwrap();
+        suite.validate().unwrap();
+        let capacity = suite.capacity.unwrap();
+        assert_eq!(
+            (suite.repeat, capacity.within_pct, capacity.confirm),
+            (1, 5.0, 2)
+        );
+    }
 }

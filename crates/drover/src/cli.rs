@@ -1,0 +1,185 @@
+//! What is typed, and what becomes of it.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use harness::cli::Failure;
+
+use crate::resolve::Changes;
+use crate::{check, doctor, exit, list, pages, report, run};
+
+/// Run drivers over daemons, levels and repetitions, and compare what came out.
+#[derive(Debug, Parser)]
+#[command(name = "drover", version, after_help = EXIT_CODES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 fine, 1 a run failed, 2 the call or a plan is wrong, \
+    3 results are suspect or were interrupted, 4 a threshold was missed.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the suite of each plan: all daemons at all levels, as often as asked
+    ///
+    /// A suite that was cut short is continued by the same command: runs whose result is there are not made again.
+    Run(Run),
+    /// Write report.md and report.html anew from the files of a suite, or of any results
+    Report(Report),
+    /// The report on stdout: report --format terminal
+    Analyze(Analyze),
+    /// Let each driver check that the daemons of its protocol answer as they must
+    Check {
+        /// Daemons; all when none is named
+        #[arg(value_name = "NAME")]
+        names: Vec<String>,
+    },
+    /// List daemons, drivers, plans, and the suites that were run
+    List {
+        /// Folder of results
+        #[arg(long, value_name = "DIR", default_value = "bench-results")]
+        out: PathBuf,
+    },
+    /// Say what this machine lacks for plans, each with the command that mends it; exits with 1 if it lacks anything
+    Doctor {
+        /// Plans; all of configs/ when none is named
+        #[arg(value_name = "PLAN")]
+        plans: Vec<PathBuf>,
+        /// Folder of results
+        #[arg(long, value_name = "DIR", default_value = "bench-results")]
+        out: PathBuf,
+    },
+}
+
+#[derive(Debug, Args)]
+struct Report {
+    /// Folders of suites or results, or single results (result.json)
+    #[arg(required = true, value_name = "DIR")]
+    paths: Vec<PathBuf>,
+    /// One report on stdout, and no file: terminal, markdown, html, csv, hlog or json
+    #[arg(long, value_name = "NAME")]
+    format: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct Analyze {
+    /// Folders of suites or results, or single results (result.json)
+    #[arg(required = true, value_name = "DIR")]
+    paths: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+struct Run {
+    /// Plans with a [suite], such as configs/fdpass/quick.toml
+    #[arg(required = true, value_name = "PLAN")]
+    plans: Vec<PathBuf>,
+    /// Daemons in place of the plan's
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    daemon: Vec<String>,
+    /// Only these levels of the plan
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    level: Vec<String>,
+    /// Runs of each daemon at each level
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeat: Option<u32>,
+    /// Change a field of the plan, such as timeline.measure=10s
+    #[arg(long, value_name = "PATH=VALUE")]
+    set: Vec<String>,
+    /// Folder of results
+    #[arg(long, value_name = "DIR", default_value = "bench-results")]
+    out: PathBuf,
+    /// Begin anew, whatever was begun before
+    #[arg(long)]
+    fresh: bool,
+    /// Go on although another suite is at work on this machine
+    #[arg(long)]
+    force: bool,
+}
+
+/// The whole of `main`.
+#[must_use]
+pub fn main() -> ExitCode {
+    let ended = match Cli::parse().command {
+        Command::Run(typed) => typed.carry_out(),
+        Command::Report(typed) => typed.carry_out(),
+        Command::Analyze(Analyze { paths }) => Report {
+            paths,
+            format: Some("terminal".to_owned()),
+        }
+        .carry_out(),
+        Command::Check { names } => check::check(&names),
+        Command::List { out } => list::list(&out)
+            .map(|text| print(&text))
+            .map_err(Failure::Call),
+        Command::Doctor { plans, out } => examine(&plans, &out),
+    };
+    match ended {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => say(&failure),
+    }
+}
+
+impl Run {
+    fn carry_out(self) -> Result<u8, Failure> {
+        let options = run::Options {
+            plans: self.plans,
+            changes: Changes {
+                daemons: self.daemon,
+                levels: self.level,
+                repeat: self.repeat,
+                set: self.set,
+            },
+            out: self.out,
+            fresh: self.fresh,
+            force: self.force,
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| Failure::Run(error.into()))?;
+        runtime.block_on(run::run(&options))
+    }
+}
+
+impl Report {
+    fn carry_out(self) -> Result<u8, Failure> {
+        let suite = report::read(&self.paths).map_err(Failure::Call)?;
+        let Some(format) = self.format else {
+            let pages = report::write(&self.paths, &suite).map_err(Failure::Run)?;
+            let [markdown, html] = pages.map(|page| page.display().to_string());
+            return Ok(print(&format!("{markdown}\n{html}")));
+        };
+        let text = pages::render(&suite, &format).map_err(Failure::Call)?;
+        Ok(print(&text))
+    }
+}
+
+fn examine(plans: &[PathBuf], out: &Path) -> Result<u8, Failure> {
+    let found = doctor::look(plans, out).map_err(Failure::Call)?;
+    for finding in &found {
+        let mend = finding.mend.trim().replace('\n', "\n    ");
+        print(&format!("lacking: {}\n    {mend}\n", finding.what.trim()));
+    }
+    if found.is_empty() {
+        return Ok(print("This machine lacks nothing.\n"));
+    }
+    Ok(exit::FAILED)
+}
+
+/// Data of the command line; what is printed is fine.
+#[expect(clippy::print_stdout, reason = "data of the command line")]
+fn print(text: &str) -> u8 {
+    print!("{text}{}", if text.ends_with('\n') { "" } else { "\n" });
+    exit::FINE
+}
+
+#[expect(clippy::print_stderr, reason = "the command line says why it failed")]
+fn say(failure: &Failure) -> ExitCode {
+    eprintln!("error: {failure}");
+    ExitCode::from(match failure {
+        Failure::Call(_) => exit::WRONG_CALL,
+        Failure::Run(_) => exit::FAILED,
+    })
+}

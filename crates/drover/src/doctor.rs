@@ -1,0 +1,310 @@
+//! `drover doctor`: what this machine lacks for the plans, each with the command that mends it.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use harness::daemon::Daemon;
+use harness::{host, limits};
+use measure::machine::Machine;
+use measure::units;
+
+use crate::project::Project;
+
+mod needs;
+mod noise;
+
+use needs::Needs;
+
+/// Kernel memory of a pair of connected sockets, and what a daemon of the costliest sort keeps for a stream. Neither is a
+/// measurement of this machine: an estimate that says whether it is worth trying.
+const KERNEL_BYTES: u64 = 7 << 10;
+const DAEMON_BYTES: u64 = 15 << 10;
+/// A coroutine with a stack of its own, as PHP's fibers have, takes two memory mappings.
+const MAPPINGS_OF_A_FIBER: u64 = 2;
+/// What a process maps besides.
+const OWN_MAPPINGS: u64 = 1_000;
+/// The kernel's own default since 5.4; a shorter accept queue overflows in any burst.
+const SHORTEST_QUEUE: u64 = 4_096;
+/// Results, logs and reports of the largest suite stay below this.
+const DISK_BYTES: u64 = 512 << 20;
+/// Swapped out this much, the machine is short of memory.
+const SWAP_BYTES: u64 = 64 << 20;
+
+/// Something that is not as a measurement wants it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Finding {
+    /// What, and what it should be.
+    pub(crate) what: String,
+    /// The command, or what else to do.
+    pub(crate) mend: String,
+}
+
+impl Finding {
+    fn new(what: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self {
+            what: what.into(),
+            mend: mend.into(),
+        }
+    }
+}
+
+/// Looks at the machine for these plans, or for all; returns what is lacking.
+///
+/// # Errors
+/// A plan that can't be read.
+pub(crate) fn look(plans: &[PathBuf], out: &Path) -> anyhow::Result<Vec<Finding>> {
+    let project = Project::find()?;
+    let all = project.plans();
+    let plans = if plans.is_empty() { &all } else { plans };
+    let needs = plans
+        .iter()
+        .map(|plan| Needs::of(plan))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let machine = host::machine();
+    let mut found = tools(&project, &needs);
+    found.extend(open_files(&needs));
+    found.extend(accept_queue(&needs, &machine));
+    found.extend(mappings(&project, &needs, &machine));
+    found.extend(ports(&needs, &machine));
+    found.extend(memory(&needs, &machine, &meminfo()));
+    found.extend(processors(&machine));
+    found.extend(disk(out));
+    found.extend(swap(&meminfo()));
+    found.extend(noise::look(&machine));
+    Ok(found)
+}
+
+fn tools(project: &Project, needs: &[Needs]) -> Vec<Finding> {
+    let daemons: BTreeSet<&String> = needs.iter().flat_map(|need| &need.daemons).collect();
+    let missing = daemons.into_iter().filter_map(|daemon| {
+        let error = Daemon::check_tools(&project.root, daemon).err()?;
+        let problem = error.to_string();
+        let first = problem.lines().next().unwrap_or_default();
+        Some(Finding::new(first, "scripts/setup"))
+    });
+    missing.collect()
+}
+
+/// The need of a plan that needs most.
+fn most(needs: &[Needs], of: impl Fn(&Needs) -> u64) -> Option<(&Needs, u64)> {
+    let each = needs.iter().map(|need| (need, of(need)));
+    each.max_by_key(|(_, amount)| *amount)
+        .filter(|(_, amount)| *amount > 0)
+}
+
+fn open_files(needs: &[Needs]) -> Option<Finding> {
+    let (plan, files) = most(needs, Needs::open_files)?;
+    let what = format!("{}: one daemon with its share of the streams", plan.name);
+    let error = limits::require_nofile(&what, files).err()?;
+    let text = error.to_string();
+    let (what, mend) = text.split_once('\n').unwrap_or((&text, ""));
+    Some(Finding::new(what, mend))
+}
+
+fn accept_queue(needs: &[Needs], machine: &Machine) -> Option<Finding> {
+    let (plan, burst) = most(needs, |need| need.burst)?;
+    let queue = machine.somaxconn?;
+    (queue < burst.min(SHORTEST_QUEUE)).then(|| {
+        let what = format!(
+            "{}: {} arrive at once, and an accept queue holds {queue} (net.core.somaxconn)",
+            plan.name,
+            units::count(burst)
+        );
+        Finding::new(
+            what,
+            format!("sysctl -w net.core.somaxconn={SHORTEST_QUEUE}"),
+        )
+    })
+}
+
+/// PHP's fibers are told by the tool that their daemon needs.
+fn mappings(project: &Project, needs: &[Needs], machine: &Machine) -> Option<Finding> {
+    let with_fibers = |need: &Needs| {
+        if need.uses(&project.root, "php") {
+            need.streams / need.instances
+        } else {
+            0
+        }
+    };
+    let (plan, streams) = most(needs, with_fibers)?;
+    let need = streams * MAPPINGS_OF_A_FIBER + OWN_MAPPINGS;
+    let limit = machine.max_map_count.filter(|limit| *limit < need)?;
+    let what = format!(
+        "{}: {} fibers in one process take {} memory mappings, and a process may have {} (vm.max_map_count)",
+        plan.name,
+        units::count(streams),
+        units::count(need),
+        units::count(limit)
+    );
+    Some(Finding::new(
+        what,
+        format!("sysctl -w vm.max_map_count={need}"),
+    ))
+}
+
+fn ports(needs: &[Needs], machine: &Machine) -> Option<Finding> {
+    let (plan, clients) = most(needs, |need| need.tcp_clients)?;
+    let (from, to) = machine
+        .port_range
+        .map(|range| (u64::from(range.0), u64::from(range.1)))?;
+    let there = (to + 1).saturating_sub(from);
+    (there < clients).then(|| {
+        let what = format!(
+            "{}: {} TCP clients need a port each, and there are {} (net.ipv4.ip_local_port_range)",
+            plan.name,
+            units::count(clients),
+            units::count(there)
+        );
+        Finding::new(what, "sysctl -w net.ipv4.ip_local_port_range='1024 65535'")
+    })
+}
+
+fn memory(needs: &[Needs], machine: &Machine, meminfo: &str) -> Option<Finding> {
+    let (plan, streams) = most(needs, |need| need.streams)?;
+    let need = streams * (KERNEL_BYTES + DAEMON_BYTES);
+    let free = of_meminfo(meminfo, "MemAvailable:")?;
+    let there = machine
+        .cgroup_memory_bytes
+        .map_or(free, |limit| limit.min(free));
+    (there < need).then(|| {
+        let what = format!(
+            "{}: {} streams take about {}, and {} are available",
+            plan.name,
+            units::count(streams),
+            units::bytes(need),
+            units::bytes(there)
+        );
+        Finding::new(
+            what,
+            "leave out its highest levels (--level), or stop what else holds memory",
+        )
+    })
+}
+
+fn processors(machine: &Machine) -> Vec<Finding> {
+    let mut found = Vec::new();
+    if let Some(governor) = machine
+        .governor
+        .as_deref()
+        .filter(|it| *it != "performance")
+    {
+        let what = format!("the CPU governor is `{governor}`: the clock changes with the load");
+        let mend = "for cpu in /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor; do echo performance > $cpu; done";
+        found.push(Finding::new(what, mend));
+    }
+    if let Some(cpus) = machine
+        .cgroup_cpus
+        .filter(|cpus| *cpus < machine.cpus as f64)
+    {
+        let what = format!(
+            "the control group grants {cpus} of {} processors, and stops whoever takes more",
+            machine.cpus
+        );
+        found.push(Finding::new(
+            what,
+            "run it outside of the container, or raise its CPU limit",
+        ));
+    }
+    found
+}
+
+fn disk(out: &Path) -> Option<Finding> {
+    let path = std::path::absolute(out).ok()?;
+    let there = path.ancestors().find(|path| path.exists())?;
+    let system = nix::sys::statvfs::statvfs(there).ok()?;
+    let free = system.blocks_available() * system.fragment_size();
+    (free < DISK_BYTES).then(|| {
+        let what = format!(
+            "{} has {} left for results",
+            there.display(),
+            units::bytes(free)
+        );
+        Finding::new(
+            what,
+            format!(
+                "du -xh --max-depth=2 {} | sort -h | tail, or --out elsewhere",
+                there.display()
+            ),
+        )
+    })
+}
+
+fn swap(meminfo: &str) -> Option<Finding> {
+    let used = of_meminfo(meminfo, "SwapTotal:")?.checked_sub(of_meminfo(meminfo, "SwapFree:")?)?;
+    (used > SWAP_BYTES).then(|| {
+        let what = format!(
+            "{} are swapped out: what is swapped is late",
+            units::bytes(used)
+        );
+        Finding::new(what, "swapoff -a && swapon -a")
+    })
+}
+
+fn meminfo() -> String {
+    std::fs::read_to_string("/proc/meminfo").unwrap_or_default()
+}
+
+/// A line of `/proc/meminfo`, in bytes: `MemAvailable:   20000000 kB`.
+fn of_meminfo(meminfo: &str, key: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix(key))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn need(streams: u64) -> Needs {
+        Needs {
+            name: "p".to_owned(),
+            daemons: Vec::new(),
+            streams,
+            instances: 1,
+            burst: streams,
+            tcp_clients: streams,
+        }
+    }
+
+    #[test]
+    fn a_need_above_a_limit_is_named_with_both_and_the_command() {
+        let machine = Machine {
+            somaxconn: Some(128),
+            port_range: Some((32768, 60999)),
+            governor: Some("powersave".to_owned()),
+            cgroup_cpus: Some(0.5),
+            cpus: 2,
+            ..Machine::default()
+        };
+        let queue = accept_queue(&[need(10), need(9000)], &machine).unwrap();
+        assert!(queue.what.contains("9,000 arrive at once") && queue.what.contains("128"));
+        assert_eq!(queue.mend, "sysctl -w net.core.somaxconn=4096");
+        assert_eq!(accept_queue(&[need(128)], &machine), None);
+        let ports_lacking = ports(&[need(40_000)], &machine).unwrap();
+        assert!(
+            ports_lacking.what.contains("there are 28,232"),
+            "{}",
+            ports_lacking.what
+        );
+        assert_eq!(ports(&[need(28_232)], &machine), None);
+        assert_eq!(processors(&machine).len(), 2);
+        let files = open_files(&[need(5_000_000)]).unwrap();
+        assert!(files.what.contains("5000100") && files.mend.contains("ulimit -Hn 5000100"));
+    }
+
+    #[test]
+    fn memory_and_swap_are_read_in_the_kernel_s_unit() {
+        let meminfo =
+            "MemTotal: 100 kB\nMemAvailable:  2048 kB\nSwapTotal: 200000 kB\nSwapFree: 100000 kB\n";
+        assert_eq!(of_meminfo(meminfo, "MemAvailable:"), Some(2 << 20));
+        let lacking = memory(&[need(100)], &Machine::default(), meminfo).unwrap();
+        assert!(
+            lacking.what.contains("2.00 MiB are available"),
+            "{}",
+            lacking.what
+        );
+        assert_eq!(memory(&[need(90)], &Machine::default(), meminfo), None);
+        assert!(swap(meminfo).is_some());
+        assert_eq!(swap("SwapTotal: 0 kB\nSwapFree: 0 kB\n"), None);
+    }
+}

@@ -1,0 +1,131 @@
+//! What a plan takes of a machine, read from the plan.
+
+use std::path::Path;
+
+use harness::manifest::Manifest;
+use harness::plan::{self, Plan};
+
+/// Descriptors that a process has open beside those of its load.
+const OWN_DESCRIPTORS: u64 = 100;
+
+/// What a plan takes at its highest level.
+#[derive(Debug)]
+pub(crate) struct Needs {
+    /// The plan's name.
+    pub(crate) name: String,
+    /// Its daemons.
+    pub(crate) daemons: Vec<String>,
+    /// Streams that may be open at once; 0 for a rate, whose streams depend on the daemon.
+    pub(crate) streams: u64,
+    /// Daemons that share them.
+    pub(crate) instances: u64,
+    /// Clients that arrive at the same instant.
+    pub(crate) burst: u64,
+    /// Clients that are TCP connections from this machine.
+    pub(crate) tcp_clients: u64,
+}
+
+impl Needs {
+    /// Reads a plan at all of its levels.
+    ///
+    /// # Errors
+    /// A plan that can't be read.
+    pub(crate) fn of(file: &Path) -> anyhow::Result<Self> {
+        let base: Plan<toml::Table> = plan::load(file, &[])?;
+        let suite = base.suite.as_ref();
+        let mut needs = Self {
+            name: base.name.clone(),
+            daemons: suite.map_or_else(
+                || base.daemon.iter().cloned().collect(),
+                |suite| suite.daemons.clone(),
+            ),
+            streams: 0,
+            instances: base.instances.max(1),
+            burst: 0,
+            tcp_clients: 0,
+        };
+        let levels = suite.iter().flat_map(|suite| &suite.levels).map(|level| {
+            let settings = level.set.iter();
+            settings
+                .map(|(path, value)| format!("{path}={value}"))
+                .collect()
+        });
+        let searched = suite
+            .and_then(|suite| suite.capacity.as_ref())
+            .map(|search| vec![format!("{}={}", search.set, search.most)]);
+        let settings: Vec<Vec<String>> = levels.chain(searched).collect();
+        needs.add(&base);
+        for set in settings {
+            needs.add(&plan::load(file, &set)?);
+        }
+        Ok(needs)
+    }
+
+    fn add(&mut self, plan: &Plan<toml::Table>) {
+        let streams = plan.groups.iter().map(|group| group.workers).sum();
+        let at_once = plan.groups.iter().filter(|group| group.ramp.is_zero());
+        self.streams = self.streams.max(streams);
+        self.burst = self.burst.max(at_once.map(|group| group.workers).sum());
+        let is_tcp = plan.driver.get("client").and_then(toml::Value::as_str) == Some("tcp");
+        if is_tcp {
+            self.tcp_clients = self.tcp_clients.max(streams);
+        }
+    }
+
+    /// Files that one daemon has open with its share.
+    pub(crate) fn open_files(&self) -> u64 {
+        match self.streams {
+            0 => 0,
+            streams => streams.div_ceil(self.instances) + OWN_DESCRIPTORS,
+        }
+    }
+
+    /// Whether a daemon of the plan needs this tool.
+    pub(crate) fn uses(&self, root: &Path, tool: &str) -> bool {
+        let needs_it = |daemon: &Manifest| {
+            let tools = daemon.needs.iter().filter_map(|command| command.first());
+            tools.map(String::as_str).any(|it| it == tool)
+        };
+        self.daemons
+            .iter()
+            .any(|name| Manifest::load(root, name).is_ok_and(|daemon| needs_it(&daemon)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAN: &str = "name = 'p'\n[timeline]\nmeasure = '1s'\ndrain = '1s'\n[[groups]]\nname = 'g'\nworkers = 10\n\
+        [driver]\nclient = 'tcp'\n[suite]\ndaemons = ['a', 'b']\n";
+
+    fn needs(more: &str) -> Needs {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("plan.toml");
+        std::fs::write(&file, format!("{PLAN}{more}")).unwrap();
+        Needs::of(&file).unwrap()
+    }
+
+    #[test]
+    fn the_highest_level_counts() {
+        let needs = needs(
+            "levels = [{ name = 'x', set = { 'groups.0.workers' = 500 } }, { name = 'y', set = { 'groups.0.workers' = 50, instances = 2 } }]",
+        );
+        assert_eq!(
+            (
+                needs.streams,
+                needs.burst,
+                needs.tcp_clients,
+                needs.open_files()
+            ),
+            (500, 500, 500, 600)
+        );
+        assert_eq!(needs.daemons, ["a", "b"]);
+    }
+
+    #[test]
+    fn of_a_search_the_most_counts() {
+        let needs = needs("capacity = { set = 'groups.0.workers', from = 20, most = 70 }");
+        assert_eq!(needs.streams, 70);
+    }
+}

@@ -1,0 +1,7 @@
+//! `drover`: many runs that answer one question.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    drover::cli::main()
+}

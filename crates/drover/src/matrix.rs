@@ -1,0 +1,97 @@
+//! The order of the runs of a suite: daemons × levels × repetitions.
+
+use crate::resolve::{Level, Resolved};
+
+/// One run: one daemon at one load, for the n-th time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) daemon: String,
+    pub(crate) level: Level,
+    /// Counted from 1.
+    pub(crate) run: u32,
+}
+
+/// All runs in their order. Repetitions are outermost, then come the levels from the first to the last, and at each level
+/// the daemons run one after the other: what changes on the machine over the hours changes for all of them. Another daemon
+/// begins each time, so that none is always the one after a certain other.
+pub(crate) fn places(suite: &Resolved) -> Vec<Place> {
+    let mut places = Vec::new();
+    let count = suite.daemons.len();
+    let mut begins = (suite.seed % count.max(1) as u64) as usize;
+    for run in 1..=suite.repeat {
+        for level in &suite.levels {
+            let order = suite.daemons.iter().cycle().skip(begins).take(count);
+            places.extend(order.map(|daemon| Place {
+                daemon: daemon.clone(),
+                level: level.clone(),
+                run,
+            }));
+            begins = (begins + 1) % count.max(1);
+        }
+        // Where as many levels as daemons go round, each repetition would be like the first.
+        if count > 0 && suite.levels.len().is_multiple_of(count) {
+            begins = (begins + 1) % count;
+        }
+    }
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(daemons: &[&str], levels: &[&str], repeat: u32, seed: u64) -> Vec<String> {
+        let level = |name: &&str| Level {
+            name: (*name).to_owned(),
+            set: Vec::new(),
+        };
+        let suite = Resolved {
+            name: "x".to_owned(),
+            protocol: "p".to_owned(),
+            plan: String::new(),
+            set: Vec::new(),
+            daemons: daemons.iter().map(|name| (*name).to_owned()).collect(),
+            levels: levels.iter().map(level).collect(),
+            capacity: None,
+            repeat,
+            seed,
+        };
+        places(&suite)
+            .iter()
+            .map(|place| format!("{}{}{}", place.daemon, place.level.name, place.run))
+            .collect()
+    }
+
+    #[test]
+    fn daemons_take_turns_at_each_level_and_repetitions_are_outermost() {
+        assert_eq!(
+            order(&["a", "b", "c"], &["1", "2"], 2, 0),
+            [
+                "a11", "b11", "c11", "b21", "c21", "a21", "c12", "a12", "b12", "a22", "b22", "c22"
+            ]
+        );
+    }
+
+    #[test]
+    fn the_seed_says_which_daemon_begins() {
+        assert_eq!(order(&["a", "b"], &["1"], 1, 1), ["b11", "a11"]);
+        assert_eq!(order(&["a", "b"], &["1"], 1, u64::MAX), ["b11", "a11"]);
+    }
+
+    #[test]
+    fn every_daemon_begins_equally_often_at_every_level() {
+        for levels in [
+            &["1"][..],
+            &["1", "2"],
+            &["1", "2", "3"],
+            &["1", "2", "3", "4"],
+        ] {
+            let runs = order(&["a", "b"], levels, 2, 0);
+            assert_eq!(runs.len(), 4 * levels.len());
+            let firsts: Vec<&String> = runs.iter().step_by(2).collect();
+            for (first, again) in firsts.iter().zip(&firsts[levels.len()..]) {
+                assert_ne!(first[..1], again[..1], "{runs:?}");
+            }
+        }
+    }
+}

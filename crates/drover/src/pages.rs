@@ -1,0 +1,164 @@
+//! The report of a suite, made from its files alone.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use harness::store::{self, RESULT};
+use measure::report::Error;
+use measure::suite::{Suite, Unreached};
+use measure::units;
+
+use crate::record::{Found, Record};
+
+/// The suite of a folder: its results in the order of its runs, and what is missing.
+///
+/// # Errors
+/// A record or a result that can't be read.
+pub(crate) fn of_folder(folder: &Path) -> anyhow::Result<Suite> {
+    let record = Record::read(folder)?;
+    let path = |daemon: &str, level: &str, run: u32| {
+        folder
+            .join(daemon)
+            .join(level)
+            .join(run.to_string())
+            .join(RESULT)
+    };
+    let results = record
+        .runs
+        .iter()
+        .map(|run| store::read_result(&path(&run.daemon, &run.level, run.run)))
+        .collect::<anyhow::Result<_>>()?;
+    Ok(Suite {
+        name: record.suite.name.clone(),
+        question: asked_and_answered(&record),
+        results,
+        unreached: record.unreached.iter().map(unreached).collect(),
+    })
+}
+
+fn unreached(missed: &crate::record::Unreached) -> Unreached {
+    let of_one = missed.run.map(|run| format!("run {run}: "));
+    Unreached {
+        daemon: missed.daemon.clone(),
+        level: missed.level.clone(),
+        reason: format!("{}{}", of_one.unwrap_or_default(), missed.reason),
+    }
+}
+
+/// The question, and where a search has found the answer, that too.
+fn asked_and_answered(record: &Record) -> Option<String> {
+    let answers = record.found.iter().map(answer);
+    let parts: Vec<String> = record.question.iter().cloned().chain(answers).collect();
+    (!parts.is_empty()).then(|| parts.join(" "))
+}
+
+/// What a search has found, as a sentence.
+pub(crate) fn answer(found: &Found) -> String {
+    let held = found.held.map_or_else(
+        || "no load held".to_owned(),
+        |held| format!("{} held", units::count(held)),
+    );
+    let missed = found.missed.map_or_else(
+        || ", the most that was asked for".to_owned(),
+        |missed| format!(", {} did not", units::count(missed)),
+    );
+    let reason = found
+        .reason
+        .as_ref()
+        .map_or(String::new(), |reason| format!(" ({reason})"));
+    format!("{}: {held}{missed}{reason}.", found.daemon)
+}
+
+/// Writes `report.md` and `report.html` into a folder; returns where.
+///
+/// # Errors
+/// A result that can't be shown, or a folder that can't be written.
+pub(crate) fn write(folder: &Path, suite: &Suite) -> anyhow::Result<[PathBuf; 2]> {
+    let pages = [
+        ("report.md", form::markdown(suite)?),
+        ("report.html", form::html(suite)?),
+    ];
+    for (name, text) in &pages {
+        store::write_whole(&folder.join(name), text.as_bytes())?;
+    }
+    Ok(pages.map(|(name, _)| folder.join(name)))
+}
+
+/// A report by the name of its format: those of a suite, and those that drivers have for plain results.
+///
+/// # Errors
+/// A format that nobody has, or a result that can't be shown.
+pub(crate) fn render(suite: &Suite, format: &str) -> anyhow::Result<String> {
+    let text = match format {
+        "markdown" => form::markdown(suite)?,
+        "html" => form::html(suite)?,
+        "terminal" => form::terminal(suite)?,
+        other => other
+            .parse::<measure::report::Format>()
+            .context("--format: html, or")?
+            .render(&suite.results)?,
+    };
+    Ok(text)
+}
+
+/// The short summary for a terminal.
+///
+/// # Errors
+/// A result that can't be shown.
+pub(crate) fn terminal(suite: &Suite) -> Result<String, Error> {
+    form::terminal(suite)
+}
+
+/// The forms of a suite's report.
+mod form {
+    use measure::report::{Error, markdown};
+    use measure::suite::Suite;
+
+    pub(super) fn markdown(suite: &Suite) -> Result<String, Error> {
+        let question = suite.question.as_deref().unwrap_or_default();
+        let missing = suite.unreached.iter().map(|missed| {
+            let reason = missed.reason.replace('\n', "\n  ");
+            format!("- {} at {}: {reason}\n", missed.daemon, missed.level)
+        });
+        let results = markdown::render(&suite.results)?;
+        let missing: String = missing.collect();
+        let missing = match missing.as_str() {
+            "" => String::new(),
+            _ => format!("\n## Not measured\n\n{missing}"),
+        };
+        Ok(format!(
+            "# {}\n\n{question}\n\n{results}{missing}",
+            suite.name
+        ))
+    }
+
+    pub(super) fn html(suite: &Suite) -> Result<String, Error> {
+        let text = markdown(suite)?.replace('&', "&amp;").replace('<', "&lt;");
+        Ok(format!(
+            "<!doctype html><meta charset=\"utf-8\"><title>{}</title><pre>{text}</pre>\n",
+            suite.name
+        ))
+    }
+
+    pub(super) fn terminal(suite: &Suite) -> Result<String, Error> {
+        let lines = suite.results.iter().map(|result| {
+            let operations = &result.operations;
+            format!(
+                "{:16} {:>8}  {:8} {} of {} ok\n",
+                result.daemon.name,
+                result.level,
+                result.verdict.to_string(),
+                operations.ok,
+                operations.started
+            )
+        });
+        let missing = suite.unreached.iter().map(|missed| {
+            let first = missed.reason.lines().next().unwrap_or_default();
+            format!(
+                "{:16} {:>8}  not measured: {first}\n",
+                missed.daemon, missed.level
+            )
+        });
+        Ok(lines.chain(missing).collect())
+    }
+}

@@ -1,0 +1,175 @@
+//! Where the suite is, on stderr: one line that changes on a terminal, one line for each run elsewhere.
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use harness::clock;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use measure::units;
+
+use crate::estimate;
+use crate::matrix::Place;
+
+/// The line.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    bar: Option<ProgressBar>,
+}
+
+/// What is known of a run before it has ended.
+#[derive(Debug, Clone)]
+pub(crate) struct Now {
+    /// Its number in the suite.
+    pub(crate) number: usize,
+    /// Runs in all; unknown for a search.
+    pub(crate) total: Option<usize>,
+    pub(crate) place: Place,
+    /// Repetitions of each.
+    pub(crate) repeat: u32,
+    /// How long it will take.
+    pub(crate) about: Duration,
+    /// How long those after it will take; unknown for a search.
+    pub(crate) after: Option<Duration>,
+    pub(crate) began: u64,
+}
+
+impl Progress {
+    pub(crate) fn new() -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+            let style = ProgressStyle::with_template("{msg}").expect("the template is well formed");
+            bar.set_style(style);
+            bar
+        });
+        Self { bar }
+    }
+
+    /// A line that stays.
+    #[expect(clippy::print_stderr, reason = "remarks of the command line")]
+    pub(crate) fn say(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| eprintln!("{text}")),
+            None => eprintln!("{text}"),
+        }
+    }
+
+    /// The run is under way.
+    pub(crate) fn show(&self, now: &Now) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(now.line());
+            bar.tick();
+        }
+    }
+
+    /// The run has ended, like this. On a terminal the line that changes has said so.
+    pub(crate) fn ended(&self, now: &Now, how: &str) {
+        if self.bar.is_none() {
+            let took = estimate::shown(now.elapsed());
+            let left = now.left(Duration::ZERO);
+            self.say(&format!("{} · {took} · {how}{left}", now.which()));
+        }
+    }
+
+    pub(crate) fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Now {
+    pub(crate) fn elapsed(&self) -> Duration {
+        Duration::from_nanos(clock::now().saturating_sub(self.began))
+    }
+
+    /// `run 14 of 36 · go-streaming · 10,000 · 2nd of 3`
+    fn which(&self) -> String {
+        let of = self
+            .total
+            .map_or(String::new(), |total| format!(" of {total}"));
+        let level = self.place.level.name.parse().map_or_else(
+            |_| self.place.level.name.clone(),
+            |level: u64| units::count(level),
+        );
+        let again = match (self.total, self.place.run) {
+            (Some(_), run) if self.repeat > 1 => {
+                format!(" · {} of {}", ordinal(run), self.repeat)
+            }
+            (None, run) if run > 1 => format!(" · {} time", ordinal(run)),
+            _ => String::new(),
+        };
+        format!(
+            "run {}{of} · {} · {level}{again}",
+            self.number, self.place.daemon
+        )
+    }
+
+    fn line(&self) -> String {
+        let elapsed = self.elapsed();
+        let left = self.left(self.about.saturating_sub(elapsed));
+        let (elapsed, about) = (estimate::shown(elapsed), estimate::shown(self.about));
+        format!("{} · {elapsed} of about {about}{left}", self.which())
+    }
+
+    fn left(&self, of_this: Duration) -> String {
+        match self.after {
+            Some(after) if !(after + of_this).is_zero() => {
+                format!(" · about {} left", estimate::shown(after + of_this))
+            }
+            _ => String::new(),
+        }
+    }
+}
+
+fn ordinal(number: u32) -> String {
+    let ending = match (number % 10, number % 100) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
+    };
+    format!("{number}{ending}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resolve::Level;
+
+    fn now(total: Option<usize>, run: u32) -> Now {
+        let level = Level {
+            name: "10000".to_owned(),
+            set: Vec::new(),
+        };
+        Now {
+            number: 14,
+            total,
+            place: Place {
+                daemon: "go-streaming".to_owned(),
+                level,
+                run,
+            },
+            repeat: 3,
+            about: Duration::from_secs(120),
+            after: total.map(|_| Duration::from_secs(2400)),
+            began: clock::now(),
+        }
+    }
+
+    #[test]
+    fn the_line_says_which_run_it_is_and_what_is_left() {
+        assert_eq!(
+            now(Some(36), 2).line(),
+            "run 14 of 36 · go-streaming · 10,000 · 2nd of 3 · 0s of about 2m00s · about 42 min left"
+        );
+        assert_eq!(
+            now(None, 2).line(),
+            "run 14 · go-streaming · 10,000 · 2nd time · 0s of about 2m00s"
+        );
+        assert_eq!(
+            [1, 3, 4, 11, 22].map(ordinal),
+            ["1st", "3rd", "4th", "11th", "22nd"]
+        );
+    }
+}

@@ -1,0 +1,286 @@
+//! What a project has: drivers, plans and daemons, found by what lies in its folders.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, bail};
+use harness::manifest::{self, Manifest};
+use serde::Deserialize;
+
+/// A project, by its root folder.
+#[derive(Debug)]
+pub(crate) struct Project {
+    pub(crate) root: PathBuf,
+    pub(crate) drivers: Vec<Driver>,
+}
+
+/// A driver: a crate whose `Cargo.toml` has `[package.metadata.drover] protocol = "…"`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Driver {
+    /// The name of the crate and of its program.
+    pub(crate) name: String,
+    /// The protocol that it speaks.
+    pub(crate) protocol: String,
+    /// One line about it.
+    pub(crate) about: String,
+}
+
+impl Project {
+    /// The project that this folder belongs to.
+    ///
+    /// # Errors
+    /// Where there is none.
+    pub(crate) fn find() -> anyhow::Result<Self> {
+        let root = manifest::find_root().context("finding the project")?;
+        let mut drivers: Vec<Driver> = entries(&root.join("crates"))
+            .iter()
+            .filter_map(|folder| Driver::of(&folder.join("Cargo.toml")))
+            .collect();
+        drivers.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(Self { root, drivers })
+    }
+
+    /// The driver of a plan: `configs/<protocol>/…` names the protocol; elsewhere it is what the daemons serve.
+    ///
+    /// # Errors
+    /// No driver, or several, with what to write where.
+    pub(crate) fn driver_of(&self, plan: &Path, daemons: &[String]) -> anyhow::Result<&Driver> {
+        let path = std::path::absolute(plan)?;
+        let by_folder = path.ancestors().skip(1).find_map(|folder| {
+            let name = folder.file_name()?.to_str()?;
+            self.drivers.iter().find(|driver| driver.protocol == name)
+        });
+        if let Some(driver) = by_folder {
+            return Ok(driver);
+        }
+        let serves = |name: &String, protocol: &String| {
+            Manifest::load(&self.root, name).is_ok_and(|daemon| daemon.serves.contains(protocol))
+        };
+        let all_serve =
+            |driver: &&Driver| daemons.iter().all(|name| serves(name, &driver.protocol));
+        let fitting: Vec<&Driver> = self.drivers.iter().filter(all_serve).collect();
+        match fitting.as_slice() {
+            [driver] if !daemons.is_empty() => Ok(driver),
+            _ => bail!(
+                "{}: no driver is known for it: keep the plan in configs/<protocol>/; drivers are known for {}",
+                plan.display(),
+                listed(self.drivers.iter().map(|driver| &driver.protocol))
+            ),
+        }
+    }
+
+    /// All plans, sorted.
+    pub(crate) fn plans(&self) -> Vec<PathBuf> {
+        let mut plans: Vec<PathBuf> = entries(&self.root.join("configs"))
+            .iter()
+            .flat_map(|folder| entries(folder))
+            .filter(|path| path.extension().is_some_and(|it| it == "toml"))
+            .collect();
+        plans.sort();
+        plans
+    }
+
+    /// Whether the drivers' sources are here and can be built.
+    fn is_checkout(&self) -> bool {
+        self.root.join("Cargo.toml").is_file()
+    }
+}
+
+impl Driver {
+    fn of(manifest: &Path) -> Option<Self> {
+        let text = std::fs::read_to_string(manifest).ok()?;
+        let read: CrateManifest = toml::from_str(&text).ok()?;
+        Some(Self {
+            name: read.package.name,
+            protocol: read.package.metadata?.drover?.protocol,
+            about: read.package.description,
+        })
+    }
+
+    /// Its program: built in release where the sources are, which takes a moment when it is fresh; elsewhere the one beside
+    /// this program, or in `PATH`.
+    ///
+    /// # Errors
+    /// A build that fails, or no program.
+    pub(crate) fn program(&self, project: &Project) -> anyhow::Result<PathBuf> {
+        if project.is_checkout() {
+            return self.build(&project.root);
+        }
+        let beside = std::env::current_exe()
+            .ok()
+            .and_then(|own| Some(own.parent()?.join(&self.name)));
+        let paths = std::env::var_os("PATH").unwrap_or_default();
+        beside
+            .into_iter()
+            .chain(std::env::split_paths(&paths).map(|folder| folder.join(&self.name)))
+            .find(|path| path.is_file())
+            .with_context(|| {
+                format!(
+                    "there is no `{}` beside drover or in PATH: install it there, or run drover in a checkout of the sources",
+                    self.name
+                )
+            })
+    }
+
+    fn build(&self, root: &Path) -> anyhow::Result<PathBuf> {
+        let arguments = [
+            "build",
+            "--release",
+            "--locked",
+            "--quiet",
+            "-p",
+            &self.name,
+        ];
+        let shown = format!("cargo {}", arguments.join(" "));
+        let output = Command::new("cargo")
+            .args(arguments)
+            .arg("--message-format=json-render-diagnostics")
+            .current_dir(root)
+            .stdin(Stdio::null())
+            .stderr(Stdio::inherit())
+            .output()
+            .with_context(|| format!("running `{shown}`: install Rust (scripts/setup does so)"))?;
+        if !output.status.success() {
+            bail!("`{shown}` failed ({})", output.status);
+        }
+        executable(&String::from_utf8_lossy(&output.stdout), &self.name)
+            .with_context(|| format!("`{shown}` made no program of that name"))
+    }
+}
+
+/// The program among cargo's messages, one line of JSON each.
+fn executable(messages: &str, name: &str) -> Option<PathBuf> {
+    messages.lines().find_map(|line| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        let path = message["executable"].as_str()?;
+        (message["target"]["name"] == name).then(|| PathBuf::from(path))
+    })
+}
+
+#[derive(Deserialize)]
+struct CrateManifest {
+    package: Package,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    #[serde(default)]
+    description: String,
+    metadata: Option<Metadata>,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    drover: Option<OfDrover>,
+}
+
+#[derive(Deserialize)]
+struct OfDrover {
+    protocol: String,
+}
+
+/// What lies in a folder; nothing where there is none.
+pub(crate) fn entries(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).collect()
+}
+
+/// Names within a sentence.
+pub(crate) fn listed<T: AsRef<str>>(names: impl IntoIterator<Item = T>) -> String {
+    let names: Vec<T> = names.into_iter().collect();
+    match names
+        .iter()
+        .map(AsRef::as_ref)
+        .collect::<Vec<_>>()
+        .join(", ")
+    {
+        none if none.is_empty() => "none".to_owned(),
+        some => some,
+    }
+}
+
+/// The question that a plan answers: the comment that it opens with.
+pub(crate) fn question(plan: &str) -> Option<String> {
+    let comment: Vec<&str> = plan
+        .lines()
+        .map_while(|line| line.strip_prefix('#'))
+        .map(str::trim)
+        .collect();
+    Some(comment.join(" ")).filter(|question| !question.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAEMON: &str = "about = 'a'\nserves = ['fdpass']\nrun = ['d']\nready = { line = 'up' }\n";
+
+    fn project(drivers: &[(&str, &str)]) -> (tempfile::TempDir, Project) {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(root.path().join("daemons/d")).unwrap();
+        std::fs::write(root.path().join("daemons/d/daemon.toml"), DAEMON).unwrap();
+        let drivers = drivers.iter().map(|(name, protocol)| Driver {
+            name: (*name).to_owned(),
+            protocol: (*protocol).to_owned(),
+            about: String::new(),
+        });
+        let project = Project {
+            root: root.path().to_owned(),
+            drivers: drivers.collect(),
+        };
+        (root, project)
+    }
+
+    #[test]
+    fn a_crate_is_a_driver_if_its_manifest_says_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let manifest = folder.path().join("Cargo.toml");
+        let plain = "[package]\nname = 'a'\ndescription = 'b'\nversion.workspace = true\n";
+        std::fs::write(&manifest, plain).unwrap();
+        assert_eq!(Driver::of(&manifest), None);
+        let said = format!("{plain}[package.metadata.drover]\nprotocol = 'p'\n");
+        std::fs::write(&manifest, said).unwrap();
+        assert_eq!(Driver::of(&manifest).unwrap().protocol, "p");
+        assert_eq!(Driver::of(&folder.path().join("none")), None);
+    }
+
+    #[test]
+    fn a_plan_finds_its_driver_by_its_folder_and_else_by_its_daemons() {
+        let (root, project) = project(&[("fdpass-gen", "fdpass"), ("http-load", "http")]);
+        let name = |plan: &str, daemons: &[&str]| {
+            let daemons: Vec<String> = daemons.iter().map(|name| (*name).to_owned()).collect();
+            let driver = project.driver_of(&root.path().join(plan), &daemons);
+            driver
+                .map(|driver| driver.name.clone())
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(name("configs/http/a.toml", &[]).unwrap(), "http-load");
+        assert_eq!(name("configs/http/deep/a.toml", &[]).unwrap(), "http-load");
+        assert_eq!(name("mine.toml", &["d"]).unwrap(), "fdpass-gen");
+        let unknown = name("mine.toml", &[]).unwrap_err();
+        assert!(unknown.contains("configs/<protocol>/") && unknown.contains("fdpass, http"));
+    }
+
+    #[test]
+    fn the_program_is_found_among_the_messages_of_cargo() {
+        let messages = concat!(
+            r#"{"reason":"compiler-artifact","target":{"name":"x"},"executable":null}"#,
+            "\n",
+            r#"{"reason":"compiler-artifact","target":{"name":"x"},"executable":"/t/x"}"#,
+            "\n",
+            r#"{"reason":"build-finished","success":true}"#,
+        );
+        assert_eq!(executable(messages, "x"), Some(PathBuf::from("/t/x")));
+        assert_eq!(executable(messages, "y"), None);
+    }
+
+    #[test]
+    fn the_question_is_the_comment_at_the_top() {
+        assert_eq!(
+            question("# How many?\n# Two lines.\nname = 'a' # no\n# nor this").unwrap(),
+            "How many? Two lines."
+        );
+        assert_eq!(question("name = 'a'"), None);
+    }
+}

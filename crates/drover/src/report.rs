@@ -1,0 +1,80 @@
+//! `drover report`: the pages of a suite, made anew from its files.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, ensure};
+use harness::store::{self, RESULT};
+use measure::suite::Suite;
+
+use crate::pages;
+use crate::project::entries;
+use crate::record::FILE;
+
+/// Reads suites, folders of results and single results as one suite, in the order given.
+///
+/// # Errors
+/// A path without a result, or a file that can't be read.
+pub(crate) fn read(paths: &[PathBuf]) -> anyhow::Result<Suite> {
+    let mut whole = Suite::default();
+    for path in paths {
+        let part = one(path)?;
+        if whole.name.is_empty() {
+            (whole.name, whole.question) = (part.name, part.question);
+        }
+        whole.results.extend(part.results);
+        whole.unreached.extend(part.unreached);
+    }
+    Ok(whole)
+}
+
+fn one(path: &Path) -> anyhow::Result<Suite> {
+    if path.join(FILE).is_file() {
+        return pages::of_folder(path);
+    }
+    let mut files = Vec::new();
+    collect(path, &mut files);
+    ensure!(
+        !files.is_empty(),
+        "{}: holds neither {FILE} nor a {RESULT}: name a folder of results, such as one of `drover list`",
+        path.display()
+    );
+    let mut results = files
+        .iter()
+        .map(|file| store::read_result(file))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    results.sort_by(|one, other| one.started_at.cmp(&other.started_at));
+    let name = path.file_stem().unwrap_or(path.as_os_str());
+    Ok(Suite {
+        name: name.to_string_lossy().into_owned(),
+        question: None,
+        results,
+        unreached: Vec::new(),
+    })
+}
+
+fn collect(path: &Path, files: &mut Vec<PathBuf>) {
+    if path.is_file() {
+        files.push(path.to_owned());
+        return;
+    }
+    for entry in entries(path) {
+        if entry.is_dir() && !entry.is_symlink() {
+            collect(&entry, files);
+        } else if entry.ends_with(RESULT) {
+            files.push(entry);
+        }
+    }
+}
+
+/// Writes the pages beside what they are made of; returns where.
+///
+/// # Errors
+/// A folder that can't be written.
+pub(crate) fn write(paths: &[PathBuf], suite: &Suite) -> anyhow::Result<[PathBuf; 2]> {
+    let first = paths.first().context("no folder is named")?;
+    let folder = match first.parent() {
+        Some(parent) if first.is_file() => parent,
+        _ => first,
+    };
+    pages::write(folder, suite)
+}

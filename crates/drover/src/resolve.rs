@@ -1,0 +1,202 @@
+//! What a plan and a command line come to: the whole suite, known before anything runs.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, bail};
+use harness::manifest;
+use harness::plan::{self, Capacity, Plan};
+use serde::{Deserialize, Serialize};
+
+use crate::project::{self, Driver, Project, listed};
+
+/// What the command line changes in a plan's suite.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Changes {
+    pub(crate) daemons: Vec<String>,
+    pub(crate) levels: Vec<String>,
+    pub(crate) repeat: Option<u32>,
+    pub(crate) set: Vec<String>,
+}
+
+/// Everything that decides what is run. Two suites that are equal in it are the same suite.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Resolved {
+    /// The plan's name.
+    pub(crate) name: String,
+    /// The protocol of its driver.
+    pub(crate) protocol: String,
+    /// The plan as TOML, with the settings of the command line, without its suite.
+    pub(crate) plan: String,
+    /// The settings of the command line.
+    pub(crate) set: Vec<String>,
+    /// The daemons, in the plan's order.
+    pub(crate) daemons: Vec<String>,
+    /// The loads, from the first to the last.
+    pub(crate) levels: Vec<Level>,
+    /// The search, in place of levels.
+    pub(crate) capacity: Option<Capacity>,
+    /// Runs of each daemon at each level.
+    pub(crate) repeat: u32,
+    /// Decides which daemon begins.
+    pub(crate) seed: u64,
+}
+
+/// A load: its name, and what it changes in the plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Level {
+    /// Names the folder of its results.
+    pub(crate) name: String,
+    /// `path=value`, as `--set` takes them.
+    pub(crate) set: Vec<String>,
+}
+
+/// A suite that can be run.
+#[derive(Debug)]
+pub(crate) struct Suite {
+    pub(crate) resolved: Resolved,
+    pub(crate) question: Option<String>,
+    pub(crate) driver: Driver,
+    /// The file that it was read from.
+    pub(crate) file: PathBuf,
+}
+
+impl Suite {
+    /// Reads a plan and applies what the command line changes.
+    ///
+    /// # Errors
+    /// What can't be right, by its field or flag, with the remedy.
+    pub(crate) fn read(project: &Project, file: &Path, changes: &Changes) -> anyhow::Result<Self> {
+        let mut plan: Plan<toml::Table> = plan::load(file, &changes.set)?;
+        let shown = file.display();
+        let mut suite = plan.suite.take().with_context(|| {
+            format!("{shown}: has no [suite]: add one with `daemons = […]`, or give the plan to its driver (--plan {shown})")
+        })?;
+        if !changes.daemons.is_empty() {
+            suite.daemons.clone_from(&changes.daemons);
+        }
+        suite.repeat = changes.repeat.unwrap_or(suite.repeat);
+        suite.validate().with_context(|| format!("{shown}"))?;
+        known_daemons(project, &suite.daemons)?;
+        let driver = project.driver_of(file, &suite.daemons)?.clone();
+        let levels = levels(&suite.levels, &plan, suite.capacity.is_some());
+        let resolved = Resolved {
+            name: plan.name.clone(),
+            protocol: driver.protocol.clone(),
+            plan: toml::to_string(&plan).context("writing the plan as TOML")?,
+            set: changes.set.clone(),
+            daemons: suite.daemons,
+            levels: chosen(levels, &changes.levels, suite.capacity.is_some())?,
+            capacity: suite.capacity,
+            repeat: suite.repeat,
+            seed: plan.seed,
+        };
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        Ok(Self {
+            resolved,
+            question: project::question(&text),
+            driver,
+            file: file.to_owned(),
+        })
+    }
+}
+
+impl Suite {
+    /// Checks the plan at every load before the first is run, as far as it is no driver's business, and then by the driver.
+    ///
+    /// # Errors
+    /// The first setting that no plan has, or value that can't be run.
+    pub(crate) fn check(&self, program: &Path) -> anyhow::Result<()> {
+        let first = self.resolved.capacity.as_ref();
+        let probe = first.map(|search| self.resolved.probe(search.from));
+        for level in self.resolved.levels.iter().chain(&probe) {
+            let set = [self.resolved.set.as_slice(), &level.set].concat();
+            let about = || format!("level {}", level.name);
+            plan::load::<toml::Table>(&self.file, &set).with_context(about)?;
+            self.ask(program, &set).with_context(about)?;
+        }
+        Ok(())
+    }
+
+    /// The driver prints the plan that it would run, or says what is wrong with it.
+    fn ask(&self, program: &Path, set: &[String]) -> anyhow::Result<()> {
+        let output = Command::new(program)
+            .arg("--plan")
+            .arg(&self.file)
+            .args(set.iter().flat_map(|setting| ["--set", setting]))
+            .args(["--daemon", &self.resolved.daemons[0], "--print-plan"])
+            .stdin(Stdio::null())
+            .output()
+            .with_context(|| format!("running {}", program.display()))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!("{}", said.trim().trim_start_matches("error: "))
+    }
+}
+
+impl Resolved {
+    /// A load of the search.
+    pub(crate) fn probe(&self, load: u64) -> Level {
+        let path = self.capacity.as_ref().map(|search| search.set.as_str());
+        Level {
+            name: load.to_string(),
+            set: path
+                .map(|path| format!("{path}={load}"))
+                .into_iter()
+                .collect(),
+        }
+    }
+
+    /// Runs in all; unknown for a search.
+    pub(crate) fn total(&self) -> Option<usize> {
+        let runs = self.daemons.len() * self.levels.len() * self.repeat as usize;
+        self.capacity.is_none().then_some(runs)
+    }
+}
+
+fn levels(written: &[plan::Level], plan: &Plan<toml::Table>, search: bool) -> Vec<Level> {
+    if written.is_empty() && !search {
+        return vec![Level {
+            name: plan.level(),
+            set: Vec::new(),
+        }];
+    }
+    let level = |level: &plan::Level| Level {
+        name: level.name.clone(),
+        set: level
+            .set
+            .iter()
+            .map(|(path, value)| format!("{path}={value}"))
+            .collect(),
+    };
+    written.iter().map(level).collect()
+}
+
+fn chosen(levels: Vec<Level>, names: &[String], search: bool) -> anyhow::Result<Vec<Level>> {
+    if names.is_empty() {
+        return Ok(levels);
+    }
+    if search {
+        bail!("--level: the plan searches for its level: leave --level out");
+    }
+    for name in names {
+        if !levels.iter().any(|level| level.name == *name) {
+            let known = listed(levels.iter().map(|level| &level.name));
+            bail!("--level {name}: the plan has no such level: choose of {known}");
+        }
+    }
+    Ok(levels
+        .into_iter()
+        .filter(|level| names.contains(&level.name))
+        .collect())
+}
+
+fn known_daemons(project: &Project, names: &[String]) -> anyhow::Result<()> {
+    let known = manifest::names(&project.root);
+    match names.iter().find(|name| !known.contains(name)) {
+        Some(name) => bail!("there is no daemon `{name}`: known are {}", listed(&known)),
+        None => Ok(()),
+    }
+}

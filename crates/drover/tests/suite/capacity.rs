@@ -1,0 +1,95 @@
+//! The search for a capacity, run by run.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fs;
+
+use crate::support::{Project, ends_with, interrupt, said, shown};
+
+const SEARCH: &str = "[suite]\ndaemons = ['a', 'b']\n[suite.capacity]\nset = 'groups.0.workers'\nfrom = 100\nmost = 800\nconfirm = 1\nwithin_pct = 10\n";
+
+fn project(what: &str) -> Project {
+    let project = Project::new(&format!(
+        "[driver]\ncapacity = {{ a = 330, b = 9999 }}\ndo = {{ {what} }}\n{SEARCH}"
+    ));
+    let plan = fs::read_to_string(project.path("configs/fake/tiny.toml")).unwrap();
+    let with = plan.replacen(
+        "name = \"tiny\"\n",
+        "name = \"tiny\"\nthresholds = ['first_byte.p99 <= 50ms']\n",
+        1,
+    );
+    project.file("configs/fake/tiny.toml", &with);
+    project
+}
+
+const OF_A: [&str; 7] = [
+    "a/100/1", "a/200/1", "a/400/1", "a/300/1", "a/350/1", "a/325/1", "a/325/2",
+];
+
+#[test]
+fn it_doubles_bisects_and_confirms_and_the_answer_is_a_bracket_with_its_reason() {
+    let project = project("");
+    let output = project.run(&[]);
+    ends_with(&output, 0);
+    assert_eq!(project.log()[..7], OF_A);
+    assert_eq!(
+        project.log()[7..],
+        ["b/100/1", "b/200/1", "b/400/1", "b/800/1", "b/800/2"]
+    );
+    let found = &project.record()["found"];
+    assert_eq!(
+        (&found[0]["held"], &found[0]["missed"]),
+        (&325.into(), &350.into())
+    );
+    assert_eq!(found[0]["reason"], "first_byte.p99 <= 50ms: 350 us");
+    assert_eq!(
+        (&found[1]["held"], found[1]["missed"].is_null()),
+        (&800.into(), true)
+    );
+    assert!(
+        shown(&output).contains("a: 325 held, 350 did not"),
+        "{}",
+        shown(&output)
+    );
+    let page = fs::read_to_string(project.suite("tiny/report.md")).unwrap();
+    assert!(page.contains("a: 325 held, 350 did not"), "{page}");
+}
+
+#[test]
+fn a_search_that_was_cut_short_goes_on_from_its_files() {
+    let project = project("'a/350' = 'hang'");
+    let (child, _) = project.hang(&["--force"]);
+    interrupt(&child);
+    ends_with(&child.end(), 3);
+    let output = project.run(&["--daemon", "a,b"]);
+    ends_with(&output, 0);
+    assert!(
+        said(&output).contains("4 runs are there"),
+        "{}",
+        said(&output)
+    );
+    assert_eq!(project.log()[5..8], OF_A[4..]);
+    assert_eq!(project.record()["found"][0]["held"], 325);
+}
+
+#[test]
+fn a_limit_of_the_machine_bounds_the_search_and_failures_are_no_answer() {
+    let project =
+        project("'b/800' = 'limit', 'b/600' = 'errors', 'b/500' = 'suspect', 'a/200' = 'fail'");
+    let output = project.run(&[]);
+    ends_with(&output, 1);
+    let record = project.record();
+    let found = record["found"].as_array().unwrap();
+    assert_eq!(
+        found.len(),
+        1,
+        "nothing is said of a daemon that failed: {found:?}"
+    );
+    assert_eq!(
+        (&found[0]["daemon"], &found[0]["missed"]),
+        (&"b".into(), &600.into())
+    );
+    assert_eq!(found[0]["reason"], "3 failed");
+    assert!(found[0]["held"].as_u64().unwrap() >= 550, "{found:?}");
+    assert_eq!(project.log()[..2], OF_A[..2]);
+}

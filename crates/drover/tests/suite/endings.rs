@@ -1,0 +1,189 @@
+//! How a suite ends before its time, and goes on afterwards.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fs;
+use std::process::Command;
+use std::sync::RwLock;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::support::{Project, Started, ends_with, interrupt, is_gone, said, shown, until};
+
+/// The machine's lock is one: a test that asks who has it runs alone.
+static MACHINE: RwLock<()> = RwLock::new(());
+
+const ONE: &str = "[suite]\ndaemons = ['a', 'b']\nlevels = [{ name = '5', set = {} }, { name = '10', set = {} }]\n";
+
+fn hanging(what: &str) -> Project {
+    Project::new(&format!("[driver]\ndo = {{ 'b/10' = '{what}' }}\n{ONE}"))
+}
+
+#[test]
+fn an_interrupted_suite_goes_on_where_it_has_ended() {
+    let project = hanging("hang");
+    let (child, driver) = project.hang(&["--force"]);
+    interrupt(&child);
+    let output = child.end();
+    ends_with(&output, 3);
+    assert!(is_gone(driver));
+    let cell = project.suite("tiny/b/10/1");
+    assert!(cell.join("interrupted.json").is_file() && !cell.join("result.json").exists());
+    assert!(
+        said(&output).contains("the same command goes on"),
+        "{}",
+        said(&output)
+    );
+    let page = fs::read_to_string(project.suite("tiny/report.md")).unwrap();
+    assert!(shown(&output).contains("report.md") && page.contains('5'));
+    assert!(project.record()["ended_at"].is_null());
+    assert_eq!(project.log(), ["a/5/1", "b/5/1", "b/10/1"]);
+
+    let output = project.run(&[]);
+    ends_with(&output, 0);
+    assert!(
+        said(&output).contains("2 of 4 runs are there"),
+        "{}",
+        said(&output)
+    );
+    assert_eq!(project.log()[3..], ["b/10/1", "a/10/1"]);
+    assert_eq!(project.suites(), 1);
+    assert!(project.record()["ended_at"].is_string());
+}
+
+#[test]
+fn another_day_or_a_result_that_is_not_whole_does_not_keep_a_suite_from_going_on() {
+    let project = hanging("hang");
+    let (child, _) = project.hang(&["--force"]);
+    interrupt(&child);
+    child.end();
+    let today = project.suite("");
+    let name = today.file_name().unwrap().to_str().unwrap().to_owned();
+    let earlier = today.with_file_name(format!("2020-01-01{}", &name[10..]));
+    fs::rename(&today, &earlier).unwrap();
+    fs::write(earlier.join("tiny/a/5/1/result.json"), "{ \"schema\": 1").unwrap();
+    let output = project.run(&[]);
+    ends_with(&output, 0);
+    assert!(
+        said(&output).contains("1 of 4 runs are there"),
+        "{}",
+        said(&output)
+    );
+    assert_eq!(project.log()[3..], ["a/5/1", "b/10/1", "a/10/1"]);
+    assert!(!today.exists());
+}
+
+#[test]
+fn fresh_begins_anew_beside_what_was_begun() {
+    let project = hanging("hang");
+    let (child, _) = project.hang(&["--force"]);
+    interrupt(&child);
+    child.end();
+    ends_with(&project.run(&["--fresh"]), 0);
+    assert_eq!((project.log().len(), project.suites()), (7, 2));
+}
+
+#[test]
+fn a_second_interrupt_ends_a_driver_that_hears_nothing() {
+    let project = hanging("deaf");
+    let (child, driver) = project.hang(&["--force"]);
+    interrupt(&child);
+    interrupt_again(&child, driver);
+    let output = child.end();
+    ends_with(&output, 3);
+    assert!(is_gone(driver));
+    assert!(project.suite("tiny/report.md").is_file());
+    ends_with(&project.run(&[]), 0);
+    assert_eq!(project.log().len(), 5);
+}
+
+/// Two signals of a kind that follow too close are one: the first must have been taken.
+fn interrupt_again(child: &Started, driver: Pid) {
+    let pending = |pid: Pid| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("ShdPnd:"));
+        line.is_some_and(|mask| u64::from_str_radix(mask.trim(), 16).unwrap() & 2 != 0)
+    };
+    until("the first signal", || !pending(child.pid));
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert!(!is_gone(driver));
+    interrupt(child);
+}
+
+#[test]
+fn a_suite_that_is_killed_takes_its_driver_along_and_goes_on_later() {
+    let project = hanging("hang");
+    let (child, driver) = project.hang(&["--force"]);
+    kill(child.pid, Signal::SIGKILL).unwrap();
+    child.end();
+    until("the end of the driver", || is_gone(driver));
+    ends_with(&project.run(&[]), 0);
+    assert_eq!(project.suites(), 1);
+    let record = project.record();
+    let runs = record["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 4);
+}
+
+#[test]
+fn a_second_suite_is_refused_with_the_pid_of_the_first() {
+    let _alone = MACHINE.write();
+    let project = hanging("hang");
+    let (child, _) = project.hang(&["--force"]);
+    let refused = project
+        .drover(&["run", "configs/fake/tiny.toml", "--level", "5"])
+        .output()
+        .unwrap();
+    ends_with(&refused, 2);
+    let told = said(&refused);
+    assert!(told.contains("pid ") && told.contains("--force"), "{told}");
+    let same = project.run(&[]);
+    ends_with(&same, 2);
+    assert!(said(&same).contains("--fresh"), "{}", said(&same));
+    let other = project.run(&["--level", "5"]);
+    ends_with(&other, 0);
+    interrupt(&child);
+    ends_with(&child.end(), 3);
+}
+
+#[test]
+fn a_full_disk_keeps_what_was_measured_and_says_so() {
+    let project = Project::new(&format!("[driver]\n{ONE}"));
+    let full = "mount -t tmpfs -o size=24k none full && \"$0\" run configs/fake/tiny.toml --force --out full; code=$?; find full -name result.json; exit $code";
+    fs::create_dir(project.path("full")).unwrap();
+    let may_mount = Command::new("unshare").args(["-m", "true"]).status();
+    if !may_mount.is_ok_and(|status| status.success()) {
+        assert_ne!(
+            std::env::var("DROVER_REQUIRE_ALL").as_deref(),
+            Ok("1"),
+            "may not mount"
+        );
+        return;
+    }
+    let drover = assert_cmd::cargo::cargo_bin!("drover");
+    let mut command = project.drover(&[]);
+    let path: Vec<_> = command
+        .get_envs()
+        .map(|(key, value)| (key.to_owned(), value.map(ToOwned::to_owned)))
+        .collect();
+    command = Command::new("unshare");
+    command
+        .args(["-m", "sh", "-c", full])
+        .arg(drover)
+        .current_dir(project.path(""));
+    for (key, value) in path {
+        match value {
+            Some(value) => command.env(key, value),
+            None => command.env_remove(key),
+        };
+    }
+    let output = command.output().unwrap();
+    ends_with(&output, 1);
+    let told = said(&output);
+    assert!(told.contains("No space left"), "{told}");
+    assert!(
+        shown(&output).contains("a/5/1/result.json"),
+        "{}",
+        shown(&output)
+    );
+}

@@ -1,0 +1,9 @@
+//! The program as it is typed.
+
+mod calls;
+mod capacity;
+mod endings;
+mod pages;
+mod runs;
+mod streaming;
+mod support;

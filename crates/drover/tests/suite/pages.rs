@@ -1,0 +1,127 @@
+//! Reports, lists and checks: what is read from files and told.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fs;
+
+use crate::support::{Project, ends_with, said, shown};
+
+const ONE: &str = "[driver]\n[suite]\ndaemons = ['a', 'b']\n";
+
+#[test]
+fn a_report_is_rebuilt_from_the_files_as_it_was() {
+    let project = Project::new(ONE);
+    ends_with(&project.run(&[]), 0);
+    let suite = project.suite("tiny");
+    let pages = ["report.md", "report.html"].map(|name| suite.join(name));
+    let before = pages.clone().map(|page| fs::read_to_string(page).unwrap());
+    assert!(before.iter().all(|page| page.len() > 500));
+    pages.iter().for_each(|page| fs::remove_file(page).unwrap());
+    let output = project
+        .drover(&["report", suite.to_str().unwrap()])
+        .output()
+        .unwrap();
+    ends_with(&output, 0);
+    assert_eq!(
+        pages.clone().map(|page| fs::read_to_string(page).unwrap()),
+        before
+    );
+
+    for name in ["terminal", "markdown", "html", "csv", "json"] {
+        let output = project
+            .drover(&["report", suite.to_str().unwrap(), "--format", name])
+            .output()
+            .unwrap();
+        ends_with(&output, 0);
+        assert!(shown(&output).len() > 50, "{name}");
+    }
+    let unknown = project
+        .drover(&["report", suite.to_str().unwrap(), "--format", "pdf"])
+        .output()
+        .unwrap();
+    ends_with(&unknown, 2);
+    assert!(said(&unknown).contains("markdown"), "{}", said(&unknown));
+}
+
+#[test]
+fn plain_results_make_a_report_too() {
+    let project = Project::new(ONE);
+    ends_with(&project.run(&[]), 0);
+    let one = project.suite("tiny/a");
+    ends_with(
+        &project
+            .drover(&["report", one.to_str().unwrap()])
+            .output()
+            .unwrap(),
+        0,
+    );
+    let page = fs::read_to_string(one.join("report.md")).unwrap();
+    assert!(page.contains("first_byte"), "{page}");
+    let file = project.suite("tiny/a/5/1/result.json");
+    let both = project
+        .drover(&[
+            "analyze",
+            file.to_str().unwrap(),
+            project.suite("tiny/b").to_str().unwrap(),
+        ])
+        .output()
+        .unwrap();
+    ends_with(&both, 0);
+    assert!(shown(&both).contains('a') && shown(&both).contains('b'));
+    let none = project.drover(&["report", "daemons"]).output().unwrap();
+    ends_with(&none, 2);
+    assert!(said(&none).contains("result.json"), "{}", said(&none));
+}
+
+#[test]
+fn the_list_names_daemons_drivers_plans_and_suites() {
+    let project = Project::new(ONE);
+    project.daemon("c", "drover-no-such-tool");
+    ends_with(&project.run(&[]), 0);
+    let output = project.drover(&["list"]).output().unwrap();
+    ends_with(&output, 0);
+    let text = shown(&output);
+    for part in [
+        "Daemon a (fake)",
+        "drover-no-such-tool",
+        "Drives nothing (fake)",
+        "configs/fake/tiny.toml [suite]",
+        "Which of the scripted daemons is the better one?",
+        "2 of 2 runs",
+    ] {
+        assert!(text.contains(part), "{part:?} is not in: {text}");
+    }
+}
+
+#[test]
+fn a_check_is_the_driver_s_own_for_all_daemons_of_its_protocol() {
+    let project = Project::new(ONE);
+    let all = project.drover(&["check"]).output().unwrap();
+    ends_with(&all, 4);
+    assert_eq!(shown(&all), "checked a,b,c\n");
+    let some = project.drover(&["check", "c", "a"]).output().unwrap();
+    assert_eq!(shown(&some), "checked a,c\n");
+    let none = project.drover(&["check", "nonesuch"]).output().unwrap();
+    ends_with(&none, 2);
+    assert!(said(&none).contains("known are a, b, c"), "{}", said(&none));
+}
+
+#[test]
+fn the_doctor_names_what_is_lacking_with_the_command_that_mends_it() {
+    let project = Project::new(
+        "[driver]\n[suite]\ndaemons = ['a', 'b']\nlevels = [{ name = 'x', set = { 'groups.0.workers' = 9000000 } }]\n",
+    );
+    project.daemon("b", "drover-no-such-tool");
+    let output = project.drover(&["doctor"]).output().unwrap();
+    ends_with(&output, 1);
+    let text = shown(&output);
+    for part in [
+        "`b` needs `drover-no-such-tool`",
+        "scripts/setup",
+        "9000100 open files",
+        "prlimit",
+        "9,000,000 streams take",
+    ] {
+        assert!(text.contains(part), "{part:?} is not in: {text}");
+    }
+}

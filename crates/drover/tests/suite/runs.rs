@@ -1,0 +1,153 @@
+//! What is run in which order, and what becomes of a run that can't be made.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fs;
+
+use crate::support::{Project, ends_with, said, shown};
+
+const TWO: &str = "[suite]\ndaemons = ['a', 'b']\nrepeat = 2\nlevels = [{ name = '5', set = { 'groups.0.workers' = 5 } }, { name = '10', set = { 'groups.0.workers' = 10 } }]\n";
+
+fn doing(what: &str) -> Project {
+    Project::new(&format!("[driver]\ndo = {{ {what} }}\n{TWO}"))
+}
+
+#[test]
+fn daemons_take_turns_levels_rise_and_repetitions_are_outermost() {
+    let project = doing("");
+    let output = project.run(&[]);
+    ends_with(&output, 0);
+    assert_eq!(
+        project.log(),
+        [
+            "a/5/1", "b/5/1", "b/10/1", "a/10/1", "b/5/2", "a/5/2", "a/10/2", "b/10/2"
+        ]
+    );
+    let said = said(&output);
+    assert!(said.contains("run 4 of 8 · a · 10 · 1st of 2"), "{said}");
+    assert!(said.contains(" left"), "{said}");
+    let shown = shown(&output);
+    for page in ["report.md", "report.html"] {
+        let path = project.suite("tiny").join(page);
+        assert!(
+            shown.contains(page)
+                && fs::read_to_string(path)
+                    .unwrap()
+                    .contains("Which of the scripted daemons")
+        );
+    }
+    let record = project.record();
+    assert_eq!(record["runs"].as_array().unwrap().len(), 8);
+    assert!(record["ended_at"].is_string());
+    assert_eq!(
+        record["suite"]["levels"][1]["set"][0],
+        "groups.0.workers=10"
+    );
+    let result = crate::support::json(&project.suite("tiny/b/10/2/result.json"));
+    assert_eq!(
+        (&result["operations"]["started"], &result["level"]),
+        (&10.into(), &"10".into())
+    );
+}
+
+#[test]
+fn a_suite_that_is_finished_is_begun_anew_beside_itself_and_so_is_a_differing_one() {
+    let project = doing("");
+    let few = ["--daemon", "a", "--level", "5", "--repeat", "1"];
+    ends_with(&project.run(&few), 0);
+    ends_with(&project.run(&few), 0);
+    ends_with(&project.run(&["--daemon", "a", "--repeat", "1"]), 0);
+    assert_eq!(project.log(), ["a/5/1", "a/5/1", "a/5/1", "a/10/1"]);
+    for name in ["tiny", "tiny.2", "tiny.3"] {
+        assert!(
+            project.suite(name).join("a/5/1/result.json").is_file(),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn a_level_that_the_machine_cannot_reach_is_recorded_with_the_limit_and_tried_once() {
+    let project = doing("'a/10' = 'limit'");
+    let output = project.run(&[]);
+    ends_with(&output, 0);
+    assert_eq!(
+        project
+            .log()
+            .iter()
+            .filter(|run| run.starts_with("a/10"))
+            .count(),
+        1
+    );
+    assert_eq!(project.log().len(), 7);
+    let record = project.record();
+    let missed = &record["unreached"][0];
+    assert_eq!(
+        (&missed["daemon"], &missed["level"], &missed["why"]),
+        (&"a".into(), &"10".into(), &"limit".into())
+    );
+    assert!(missed["reason"].as_str().unwrap().contains("ulimit -n 999"));
+    let page = fs::read_to_string(project.suite("tiny/report.md")).unwrap();
+    assert!(page.contains("needs 999 open files"), "{page}");
+    assert!(
+        said(&output).contains("not measured: the driver needs 999"),
+        "{}",
+        said(&output)
+    );
+}
+
+#[test]
+fn a_run_that_fails_is_tried_once_and_the_suite_goes_on() {
+    let project = doing("'a/5' = 'fail'");
+    ends_with(&project.run(&[]), 1);
+    assert_eq!(project.log().len(), 8);
+    let record = project.record();
+    assert_eq!(record["runs"].as_array().unwrap().len(), 6);
+    let failed = record["unreached"].as_array().unwrap();
+    assert_eq!(
+        (failed.len(), &failed[0]["why"], &failed[1]["run"]),
+        (2, &"failed".into(), &2.into())
+    );
+    assert!(
+        failed[0]["reason"]
+            .as_str()
+            .unwrap()
+            .contains("`make` exited")
+    );
+}
+
+#[test]
+fn the_exit_code_is_that_of_the_gravest_run() {
+    for (what, code) in [
+        ("'a/5' = 'suspect'", 3),
+        ("'a/5' = 'suspect', 'b/5' = 'errors'", 1),
+    ] {
+        ends_with(&doing(what).run(&["--repeat", "1"]), code);
+    }
+    let project = Project::new(&format!("[driver]\ncapacity = {{ a = 7, b = 20 }}\n{TWO}"));
+    let plan = fs::read_to_string(project.path("configs/fake/tiny.toml")).unwrap();
+    project.file(
+        "configs/fake/tiny.toml",
+        &format!("thresholds = ['first_byte.p99 <= 50ms']\n{plan}"),
+    );
+    ends_with(&project.run(&["--repeat", "1"]), 4);
+}
+
+#[test]
+fn a_daemon_whose_tool_is_missing_is_left_out_by_name() {
+    let project = doing("");
+    project.daemon("a", "drover-no-such-tool");
+    let output = project.run(&["--repeat", "1"]);
+    ends_with(&output, 0);
+    assert_eq!(project.log(), ["b/5/1", "b/10/1"]);
+    let told = said(&output);
+    assert!(told.contains("`a` needs `drover-no-such-tool`"), "{told}");
+    assert_eq!(project.record()["unreached"].as_array().unwrap().len(), 2);
+    let strict = project
+        .drover(&["run", "configs/fake/tiny.toml", "--force", "--repeat", "1"])
+        .env("DROVER_REQUIRE_ALL", "1")
+        .output()
+        .unwrap();
+    ends_with(&strict, 1);
+    ends_with(&project.run(&["--daemon", "a"]), 1);
+}
