@@ -1,0 +1,53 @@
+#!/usr/bin/env php
+<?php
+
+declare(strict_types=1);
+
+// The command: options, exit codes, and what is printed.
+
+namespace Drover\Streaming;
+
+use Drover\Streaming\Options\Options;
+
+const VERSION = '0.1.0';
+
+require __DIR__ . '/src/autoload.php';
+
+// A warning is a bug here, unless it was silenced on purpose.
+set_error_handler(static function (int $level, string $message, string $file, int $line): bool {
+    if ((error_reporting() & $level) === 0) {
+        return true;
+    }
+    throw new \ErrorException($message, 0, $level, $file, $line);
+});
+
+exit((static function (array $arguments): int {
+    if (in_array('--help', $arguments, true)) {
+        echo Options::help();
+        return 0;
+    }
+    if (in_array('--version', $arguments, true)) {
+        printf("php-streaming %s (PHP %s)\n", VERSION, PHP_VERSION);
+        return 0;
+    }
+    try {
+        $config = (new Options())->read($arguments, getenv());
+        $daemon = new Daemon($config);
+        // Classes are loaded now: compiling one needs more stack than a fiber has.
+        $sources = new \RecursiveIteratorIterator(new \RecursiveDirectoryIterator(__DIR__ . '/src/Stream'));
+        foreach ($sources as $source) {
+            $source->getExtension() === 'php' && require_once $source->getPathname();
+        }
+        $daemon->run();
+    } catch (WrongCall $wrong) {
+        Log::write($wrong->getMessage());
+        return 2;
+    } catch (StartFailed $failed) {
+        Log::write($failed->getMessage());
+        return 1;
+    }
+    if ($config->isBenchmark) {
+        echo $daemon->metrics->summary();
+    }
+    return 0;
+})(array_slice($argv, 1)));
