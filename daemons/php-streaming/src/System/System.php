@@ -58,7 +58,7 @@ final class System
     /** @param int $room the longest payload that one message may bring */
     public function __construct(private readonly int $room)
     {
-        // The kernel's struct epoll_event has no padding on x86-64, and on no other machine.
+        // The kernel's struct epoll_event is packed on x86-64, and on no other machine. (After the braces PHP would ignore the attribute.)
         $packed = php_uname('m') === 'x86_64' ? '__attribute__((packed))' : '';
         $declarations = (string) file_get_contents(__DIR__ . '/libc.h');
         $this->libc = FFI::cdef(str_replace('EPOLL_PACKED', $packed, $declarations), 'libc.so.6');

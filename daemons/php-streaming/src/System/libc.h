@@ -2,10 +2,10 @@ typedef unsigned int uint32_t;
 typedef unsigned long size_t;
 typedef long ssize_t;
 
-struct epoll_event {
+struct EPOLL_PACKED epoll_event {
     uint32_t events;
     unsigned long descriptor;
-} EPOLL_PACKED;
+};
 struct timespec {
     long seconds;
     long nanoseconds;
