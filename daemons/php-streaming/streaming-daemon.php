@@ -32,12 +32,11 @@ exit((static function (array $arguments): int {
     }
     try {
         $config = (new Options())->read($arguments, getenv());
-        $daemon = new Daemon($config);
-        // Classes are loaded now: compiling one needs more stack than a fiber has.
-        $sources = new \RecursiveIteratorIterator(new \RecursiveDirectoryIterator(__DIR__ . '/src/Stream'));
-        foreach ($sources as $source) {
-            $source->getExtension() === 'php' && require_once $source->getPathname();
+        // Before the first fiber: compiling a class needs more stack than a fiber has.
+        foreach (glob(__DIR__ . '/src/Stream/*.php') as $source) {
+            require_once $source;
         }
+        $daemon = new Daemon($config);
         $daemon->run();
     } catch (WrongCall $wrong) {
         Log::write($wrong->getMessage());

@@ -41,7 +41,7 @@ final class Daemon
         $system = new System(Payload::LIMIT + 1);
         $this->loop = Loops::make($system);
         $this->metrics = new Metrics();
-        // The signals first: one that comes now stops the daemon as soon as it runs.
+        // Before anybody can connect: a signal that comes from now on is heard as soon as the loop runs.
         $this->loop->onSignal(SIGTERM, $this->stop(...));
         $this->loop->onSignal(SIGINT, $this->stop(...));
         if ($config->metricsAddress !== null) {

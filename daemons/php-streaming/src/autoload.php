@@ -9,7 +9,7 @@ spl_autoload_register(static function (string $class): void {
     if (str_starts_with($class, $prefix)) {
         $file = __DIR__ . '/' . strtr(substr($class, strlen($prefix)), '\\', '/') . '.php';
         if (is_file($file)) {
-            require $file;
+            require_once $file;
         }
     }
 });

@@ -32,6 +32,7 @@ final class Intake
 
     private ?string $watcher = null;
     private ?string $pause = null;
+    private bool $isStopping = false;
     private bool $isOver = false;
 
     public function __construct(
@@ -52,6 +53,7 @@ final class Intake
     /** Refuses further handoffs; those that wait in the accept queue are still taken. */
     public function stop(): void
     {
+        $this->isStopping = true;
         $this->listener->refuseFurther();
     }
 
@@ -103,11 +105,12 @@ final class Intake
             case System::ECONNABORTED:
                 return true;
             case System::EAGAIN:
-                return false;
             case System::EINVAL:
-                // Shut down, and nothing waits any more.
-                $this->unwatch();
-                $this->isOver = true;
+                // A listener that was shut down stays readable. Its last answer depends on the kernel.
+                if ($this->isStopping) {
+                    $this->unwatch();
+                    $this->isOver = true;
+                }
                 return false;
             default:
                 $failure = HandoffFailure::OutOfDescriptors;

@@ -53,6 +53,8 @@ final class AmpLoop implements Loop
 
     public function onSignal(int $signal, Closure $callback): string
     {
+        // The driver does so, too, but not before its first round.
+        pcntl_sigprocmask(SIG_BLOCK, [$signal]);
         return Amp::onSignal($signal, self::plain($callback));
     }
 

@@ -33,6 +33,7 @@ interface Loop
     /** Calls back as long as there is room to write, or the other end has closed. */
     public function onWritable(int $descriptor, Closure $callback): string;
 
+    /** Calls back for each such signal. From now on it does nothing else, even before the loop runs. */
     public function onSignal(int $signal, Closure $callback): string;
 
     /** Ends a timer or a watcher; one that has ended already is no error. */

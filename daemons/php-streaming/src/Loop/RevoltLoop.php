@@ -70,6 +70,9 @@ final class RevoltLoop implements Loop
 
     public function onSignal(int $signal, Closure $callback): string
     {
+        // Revolt sets its handler in its first round; until then the signal waits.
+        pcntl_sigprocmask(SIG_BLOCK, [$signal]);
+        EventLoop::defer(static fn () => pcntl_sigprocmask(SIG_UNBLOCK, [$signal]));
         return EventLoop::onSignal($signal, self::plain($callback));
     }
 

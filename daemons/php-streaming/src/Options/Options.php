@@ -89,7 +89,7 @@ final class Options
     }
 
     /**
-     * Splits `--flag=value` and `-fvalue`.
+     * Splits `--flag=value`, `-fvalue` and `-f=value`.
      *
      * @return array{string, ?string}
      */
@@ -98,7 +98,8 @@ final class Options
         if (str_starts_with($argument, '--')) {
             return explode('=', $argument, 2) + [1 => null];
         }
-        return strlen($argument) > 2 ? [substr($argument, 0, 2), substr($argument, 2)] : [$argument, null];
+        $value = preg_replace('/^=/', '', substr($argument, 2));
+        return strlen($argument) > 2 ? [substr($argument, 0, 2), $value] : [$argument, null];
     }
 
     private static function delay(?string $value): int
