@@ -16,6 +16,8 @@ use Revolt\EventLoop;
  */
 final class RevoltLoop implements Loop
 {
+    private const STACK_BYTES = '524288';
+
     private readonly Epoll $epoll;
     /** @var resource the epoll instance as a PHP stream, because Revolt takes nothing else */
     private $stream;
@@ -27,6 +29,8 @@ final class RevoltLoop implements Loop
 
     public function __construct(System $system)
     {
+        // Revolt runs callbacks in fibers, and they do more than a stream does.
+        ini_set('fiber.stack_size', self::STACK_BYTES);
         $this->epoll = new Epoll($system);
         $stream = fopen("php://fd/{$this->epoll->descriptor}", 'r');
         $this->stream = $stream !== false ? $stream : throw new \RuntimeException('opening the epoll instance');

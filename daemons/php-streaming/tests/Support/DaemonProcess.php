@@ -31,9 +31,14 @@ final class DaemonProcess
      *
      * @param array<string, string|int> $variables its environment, without `DAEMON_`
      * @param string $prelude what a shell runs first
+     * @param string $flags further arguments of PHP itself
      */
-    public function __construct(array $variables = [], string $prelude = '', ?string $socket = null)
-    {
+    public function __construct(
+        array $variables = [],
+        string $prelude = '',
+        ?string $socket = null,
+        string $flags = '',
+    ) {
         $this->folder = sys_get_temp_dir() . '/php-streaming-' . bin2hex(random_bytes(6));
         mkdir($this->folder, 0o700);
         $this->socket = $socket ?? "{$this->folder}/handoff.sock";
@@ -41,7 +46,7 @@ final class DaemonProcess
         $this->type = SocketType::from((string) ($variables['SOCKET_TYPE'] ?? 'seqpacket'));
         $variables += ['SOCKET_PATH' => $this->socket, 'METRICS_ADDR' => $this->address];
         $script = escapeshellarg(self::SCRIPT);
-        $this->open(['sh', '-c', "$prelude exec php -c " . escapeshellarg(self::INI) . " $script"], $variables);
+        $this->open(['sh', '-c', "$prelude exec php -c " . escapeshellarg(self::INI) . " $flags $script"], $variables);
         $hasMetrics = !isset($variables['BENCHMARK']);
         Waiting::until('the start of the daemon', function () use ($hasMetrics): bool {
             if (!$this->isRunning()) {
