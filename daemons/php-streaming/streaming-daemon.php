@@ -26,11 +26,12 @@ exit((static function (array $arguments): int {
         echo Options::help();
         return 0;
     }
-    if (in_array('--version', $arguments, true)) {
-        printf("php-streaming %s (PHP %s)\n", VERSION, PHP_VERSION);
-        return 0;
-    }
     try {
+        $loop = Loop\Loops::describe();
+        if (in_array('--version', $arguments, true)) {
+            printf("php-streaming %s (PHP %s, %s)\n", VERSION, PHP_VERSION, $loop);
+            return 0;
+        }
         $config = (new Options())->read($arguments, getenv());
         // Before the first fiber: compiling a class needs more stack than a fiber has.
         foreach (glob(__DIR__ . '/src/Stream/*.php') as $source) {
@@ -41,7 +42,7 @@ exit((static function (array $arguments): int {
     } catch (WrongCall $wrong) {
         Log::write($wrong->getMessage());
         return 2;
-    } catch (StartFailed $failed) {
+    } catch (StartFailed | \RuntimeException $failed) {
         Log::write($failed->getMessage());
         return 1;
     }
