@@ -33,8 +33,9 @@ exit((static function (array $arguments): int {
             return 0;
         }
         $config = (new Options())->read($arguments, getenv());
-        // Before the first fiber: compiling a class needs more stack than a fiber has.
-        foreach (glob(__DIR__ . '/src/Stream/*.php') as $source) {
+        // All classes, but for those of the loops, which extend what may not be installed. Loading one later could need
+        // a descriptor when there is none, or more stack than a fiber has.
+        foreach (glob(__DIR__ . '/src/{,Handoff/,Metrics/,Options/,Pages/,Stream/,System/}[A-Z]*.php', GLOB_BRACE) as $source) {
             require_once $source;
         }
         $daemon = new Daemon($config);
