@@ -54,13 +54,18 @@ final class AnswersTest extends TestCase
         $daemon = new DaemonProcess(['SOCKET_TYPE' => $type, 'ENGINE' => $engine, 'MESSAGE_DELAY' => '30ms']);
         $start = hrtime(true);
         $client = $daemon->handOver();
+        $pieces = $events = 0;
         DaemonProcess::readExactly($client, 119);
-        for ($event = 1; $event <= 18; $event++) {
-            $piece = (string) socket_read($client, 1_000);
-            self::assertSame($event === 18 ? 2 : 1, substr_count($piece, "\n\n"), $piece);
-            self::assertGreaterThanOrEqual(($event - 1) * 30e6, hrtime(true) - $start);
+        while (($piece = (string) socket_read($client, 2_000)) !== '') {
+            $now = hrtime(true);
+            // A busy machine may have us read two at once, but never half of one.
+            self::assertStringEndsWith("\n\n", $piece);
+            $pieces++;
+            $events += substr_count($piece, '"content"');
+            self::assertGreaterThanOrEqual(($events - 1) * 30e6, $now - $start, 'it is early');
         }
-        self::assertSame('', socket_read($client, 1));
+        self::assertSame(18, $events);
+        self::assertGreaterThan(9, $pieces);
         $took = $daemon->metric('daemon_stream_duration_seconds_sum');
         self::assertGreaterThanOrEqual(17 * 0.03, $took);
     }

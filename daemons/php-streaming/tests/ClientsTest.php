@@ -37,7 +37,7 @@ final class ClientsTest extends TestCase
     /** @dataProvider bothEngines */
     public function testAClientThatLeavesIsCountedAndItsPlaceBecomesFree(string $engine): void
     {
-        $daemon = new DaemonProcess(['ENGINE' => $engine, 'MESSAGE_DELAY' => '20ms']);
+        $daemon = new DaemonProcess(['ENGINE' => $engine, 'MESSAGE_DELAY' => '50ms']);
         $client = $daemon->handOver();
         DaemonProcess::readExactly($client, 200);
         self::assertSame(1.0, $daemon->metric('daemon_active_streams'));
@@ -93,7 +93,7 @@ final class ClientsTest extends TestCase
     /** @dataProvider bothEngines */
     public function testAboveTheLimitClientsAreAnswered503UntilAPlaceIsFree(string $engine): void
     {
-        $daemon = new DaemonProcess(['ENGINE' => $engine, 'MAX_CONNECTIONS' => 2, 'MESSAGE_DELAY' => '40ms']);
+        $daemon = new DaemonProcess(['ENGINE' => $engine, 'MAX_CONNECTIONS' => 2, 'MESSAGE_DELAY' => '100ms']);
         $held = [$daemon->handOver(), $daemon->handOver()];
         foreach ($held as $client) {
             DaemonProcess::readExactly($client, 119);

@@ -210,7 +210,7 @@ final class HandoffsTest extends TestCase
 
     public function testTheFlagsOfTheClientsSocketAreLeftAlone(): void
     {
-        $daemon = new DaemonProcess(['MESSAGE_DELAY' => '20ms']);
+        $daemon = new DaemonProcess(['MESSAGE_DELAY' => '60ms']);
         [$ours, $theirs] = DaemonProcess::client();
         DaemonProcess::pass($daemon->connect(), DaemonProcess::PAYLOAD, [$theirs]);
         DaemonProcess::readExactly($ours, 200);
