@@ -1,9 +1,8 @@
-#!/usr/bin/env php
 <?php
 
 declare(strict_types=1);
 
-// The command: options, exit codes, and what is printed.
+// The command: options, exit codes, and what is printed. To be run as: php -c php.ini streaming-daemon.php
 
 namespace Drover\Streaming;
 
