@@ -1,0 +1,14 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Drover\Streaming\Handoff;
+
+/** A handoff brings no stream. */
+final class HandoffRefused extends \Exception
+{
+    public function __construct(public readonly HandoffFailure $failure)
+    {
+        parent::__construct($failure->explain());
+    }
+}

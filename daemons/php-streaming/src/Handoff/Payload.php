@@ -1,0 +1,94 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Drover\Streaming\Handoff;
+
+/** The payload of a handoff: a JSON object, of which three keys matter. */
+final class Payload
+{
+    /** A payload may be this long; a longer one is refused. */
+    public const LIMIT = 128 * 1024;
+
+    /** NULs, which Apache sends without data, and the white space of JSON. */
+    private const PADDING = "\0 \t\n\r";
+    /** Unknown keys may be nested this deep. Much more, and freeing them could exhaust PHP's own stack. */
+    private const DEPTH = 512;
+
+    /**
+     * The request of a payload, or `null` if it is only the beginning of one: on a stream socket the rest may be on
+     * its way.
+     *
+     * @throws InvalidPayload
+     */
+    public static function parse(string $bytes): ?Request
+    {
+        $json = trim($bytes, self::PADDING);
+        if ($json === '') {
+            return new Request();
+        }
+        if ($json[0] !== '{') {
+            throw new InvalidPayload('it is not a JSON object');
+        }
+        // Spares a full parse for each piece of a payload that arrives in many.
+        if ($json[-1] !== '}') {
+            return null;
+        }
+        $object = self::decode($json);
+        if ($object === null) {
+            $error = json_last_error_msg();
+            return self::isOpen($json) ? null : throw new InvalidPayload($error);
+        }
+        return new Request(self::userId($object), self::prompt($object), self::headers($object));
+    }
+
+    /** As an object and not as an array, or `{}` could not be told from `[]`. */
+    private static function decode(string $json): ?\stdClass
+    {
+        $object = json_decode($json, false, self::DEPTH);
+        if (json_last_error() === JSON_ERROR_INVALID_PROPERTY_NAME) {
+            // PHP's objects have no keys that begin with NUL. Nobody knows such a key, whatever it is called.
+            $json = preg_replace('/"\\\\u0000((?:[^"\\\\]|\\\\.)*+"\s*:)/s', '"\\u0001$1', $json);
+            $object = json_decode((string) $json, false, self::DEPTH);
+        }
+        return $object;
+    }
+
+    /** Whether an object that does not parse ends within a string, or within its brackets. */
+    private static function isOpen(string $json): bool
+    {
+        $bare = (string) preg_replace('/"[^"\\\\]*+(?:\\\\.[^"\\\\]*+)*+"/s', '', $json);
+        $counts = count_chars($bare, 0);
+        return $counts[ord('"')] > 0
+            || $counts[ord('{')] + $counts[ord('[')] > $counts[ord('}')] + $counts[ord(']')];
+    }
+
+    private static function userId(\stdClass $object): int
+    {
+        $value = $object->user_id ?? 0;
+        // What exceeds 64 bits has become a float.
+        return is_int($value) ? $value : throw new InvalidPayload('user_id is no integer of 64 bits');
+    }
+
+    private static function prompt(\stdClass $object): string
+    {
+        $value = $object->prompt ?? '';
+        return is_string($value) ? $value : throw new InvalidPayload('prompt is no string');
+    }
+
+    /** @return array<string> */
+    private static function headers(\stdClass $object): array
+    {
+        $value = $object->response_headers ?? null;
+        if ($value === null) {
+            return [];
+        }
+        $headers = $value instanceof \stdClass ? (array) $value : [null];
+        foreach ($headers as $header) {
+            if (!is_string($header)) {
+                throw new InvalidPayload('response_headers is no object of strings');
+            }
+        }
+        return $headers;
+    }
+}

@@ -1,0 +1,95 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Drover\Streaming\Loop;
+
+use Drover\Streaming\System\System;
+use FFI\CData;
+
+/** An epoll instance, level-triggered, and what it watches. Unlike `stream_select` it has no limit of 1,024. */
+final class Epoll
+{
+    public const READABLE = 0x001;
+    public const WRITABLE = 0x004;
+    /** Errors and hang-ups, which wake both readers and writers: their next call says what it is. */
+    private const ENDED = 0x008 | 0x010;
+
+    private const EVENTS_AT_ONCE = 256;
+    private const CTL_ADD = 1;
+    private const CTL_DEL = 2;
+    private const CTL_MOD = 3;
+
+    public readonly int $descriptor;
+    private readonly CData $events;
+    private readonly CData $event;
+    private readonly CData $timeout;
+    /** @var array<int, int> what is watched for, by descriptor */
+    private array $interests = [];
+
+    public function __construct(private readonly System $system)
+    {
+        $this->descriptor = $system->demand($system->libc->epoll_create1(System::CLOEXEC), 'making an epoll instance');
+        $this->events = $system->libc->new('struct epoll_event[' . self::EVENTS_AT_ONCE . ']');
+        $this->event = $system->libc->new('struct epoll_event');
+        $this->timeout = $system->libc->new('struct timespec');
+    }
+
+    /** Watches a descriptor for `READABLE`, `WRITABLE`, both, or (with 0) no more. */
+    public function watch(int $descriptor, int $interest): void
+    {
+        $before = $this->interests[$descriptor] ?? 0;
+        if ($interest === $before) {
+            return;
+        }
+        $operation = match (true) {
+            $interest === 0 => self::CTL_DEL,
+            $before === 0 => self::CTL_ADD,
+            default => self::CTL_MOD,
+        };
+        $this->event->events = $interest;
+        $this->event->descriptor = $descriptor;
+        $result = $this->system->libc->epoll_ctl(
+            $this->descriptor,
+            $operation,
+            $descriptor,
+            \FFI::addr($this->event),
+        );
+        $this->system->demand($result, "watching descriptor $descriptor");
+        if ($interest === 0) {
+            unset($this->interests[$descriptor]);
+        } else {
+            $this->interests[$descriptor] = $interest;
+        }
+    }
+
+    /**
+     * Waits for so many nanoseconds, or with `null` without an end.
+     *
+     * @return array<int, int> what each descriptor is ready for
+     */
+    public function wait(?int $nanoseconds): array
+    {
+        $timeout = null;
+        if ($nanoseconds !== null) {
+            $this->timeout->seconds = intdiv($nanoseconds, 1_000_000_000);
+            $this->timeout->nanoseconds = $nanoseconds % 1_000_000_000;
+            $timeout = \FFI::addr($this->timeout);
+        }
+        $count = $this->system->libc->epoll_pwait2(
+            $this->descriptor,
+            $this->events,
+            self::EVENTS_AT_ONCE,
+            $timeout,
+            null,
+        );
+        // An error can only be EINTR: a signal, whose handler has its own way.
+        $ready = [];
+        for ($index = 0; $index < $count; $index++) {
+            $event = $this->events[$index];
+            $what = $event->events;
+            $ready[$event->descriptor] = ($what & self::ENDED) === 0 ? $what : self::READABLE | self::WRITABLE;
+        }
+        return $ready;
+    }
+}

@@ -1,0 +1,191 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Drover\Streaming\Loop;
+
+use Amp\Coroutine;
+use Amp\Loop\Driver;
+use Amp\Loop\Internal\TimerQueue;
+use Amp\Loop\Watcher;
+use Amp\Promise;
+use Drover\Streaming\System\System;
+
+use function Amp\Promise\rethrow;
+
+/**
+ * A driver for the loop of AMP 2 that watches descriptors by number, with epoll and signalfd.
+ *
+ * Its clock counts whole milliseconds of CLOCK_MONOTONIC, and timers fire as soon as their millisecond begins.
+ */
+final class EpollDriver extends Driver
+{
+    private const NANOSECONDS = 1_000_000;
+
+    private readonly Epoll $epoll;
+    private readonly TimerQueue $timers;
+    /** @var array<int, array<string, Watcher>> by descriptor */
+    private array $readers = [];
+    /** @var array<int, array<string, Watcher>> by descriptor */
+    private array $writers = [];
+    /** @var array<int, array<string, Watcher>> by signal */
+    private array $signals = [];
+    /** A signalfd: a signal that comes just before the wait ends it all the same. */
+    private ?int $signalDescriptor = null;
+
+    public function __construct(private readonly System $system)
+    {
+        $this->epoll = new Epoll($system);
+        $this->timers = new TimerQueue();
+    }
+
+    public function now(): int
+    {
+        return intdiv(hrtime(true), self::NANOSECONDS);
+    }
+
+    public function getHandle(): int
+    {
+        return $this->epoll->descriptor;
+    }
+
+    /** @param Watcher[] $watchers */
+    protected function activate(array $watchers): void
+    {
+        foreach ($watchers as $watcher) {
+            match ($watcher->type) {
+                Watcher::READABLE => $this->readers[self::descriptor($watcher)][$watcher->id] = $watcher,
+                Watcher::WRITABLE => $this->writers[self::descriptor($watcher)][$watcher->id] = $watcher,
+                Watcher::SIGNAL => $this->signals[$watcher->value][$watcher->id] = $watcher,
+                default => $this->timers->insert($watcher),
+            };
+            $this->update($watcher);
+        }
+    }
+
+    protected function deactivate(Watcher $watcher): void
+    {
+        switch ($watcher->type) {
+            case Watcher::READABLE:
+                unset($this->readers[$watcher->value][$watcher->id]);
+                break;
+            case Watcher::WRITABLE:
+                unset($this->writers[$watcher->value][$watcher->id]);
+                break;
+            case Watcher::SIGNAL:
+                unset($this->signals[$watcher->value][$watcher->id]);
+                break;
+            default:
+                $this->timers->remove($watcher);
+        }
+        $this->update($watcher);
+    }
+
+    protected function dispatch(bool $blocking): void
+    {
+        foreach ($this->epoll->wait($blocking ? $this->timeToNextTimer() : 0) as $descriptor => $what) {
+            if ($descriptor === $this->signalDescriptor) {
+                $this->dispatchSignal();
+                continue;
+            }
+            if (($what & Epoll::READABLE) !== 0) {
+                $this->callAll($this->readers, $descriptor);
+            }
+            if (($what & Epoll::WRITABLE) !== 0) {
+                $this->callAll($this->writers, $descriptor);
+            }
+        }
+        $this->dispatchTimers($this->now());
+    }
+
+    private static function descriptor(Watcher $watcher): int
+    {
+        return is_int($watcher->value)
+            ? $watcher->value
+            : throw new \Error('This driver watches descriptors by number, no streams');
+    }
+
+    /** Tells the kernel what is watched for now. */
+    private function update(Watcher $watcher): void
+    {
+        if ($watcher->type === Watcher::SIGNAL) {
+            $this->watchSignals();
+        } elseif (($watcher->type & Watcher::IO) !== 0) {
+            $descriptor = $watcher->value;
+            $reads = empty($this->readers[$descriptor]) ? 0 : Epoll::READABLE;
+            $writes = empty($this->writers[$descriptor]) ? 0 : Epoll::WRITABLE;
+            if ($reads === 0) {
+                unset($this->readers[$descriptor]);
+            }
+            if ($writes === 0) {
+                unset($this->writers[$descriptor]);
+            }
+            $this->epoll->watch($descriptor, $reads | $writes);
+        }
+    }
+
+    private function watchSignals(): void
+    {
+        $wanted = array_keys(array_filter($this->signals));
+        pcntl_sigprocmask(SIG_BLOCK, $wanted);
+        $this->signalDescriptor = $this->system->signals($wanted, $this->signalDescriptor);
+        $this->epoll->watch($this->signalDescriptor, Epoll::READABLE);
+    }
+
+    private function dispatchSignal(): void
+    {
+        $signal = $this->system->nextSignal((int) $this->signalDescriptor);
+        if ($signal !== null) {
+            $this->callAll($this->signals, $signal);
+        }
+    }
+
+    private function dispatchTimers(int $now): void
+    {
+        while (($watcher = $this->timers->extract($now)) !== null) {
+            if ($watcher->type === Watcher::REPEAT) {
+                $watcher->enabled = false;
+                $this->enable($watcher->id);
+            } else {
+                $this->cancel($watcher->id);
+            }
+            $this->call($watcher, null);
+        }
+    }
+
+    /** In nanoseconds; `null` without timers. */
+    private function timeToNextTimer(): ?int
+    {
+        $next = $this->timers->peek();
+        return $next === null ? null : max(0, $next * self::NANOSECONDS - hrtime(true));
+    }
+
+    /** @param array<int, array<string, Watcher>> $watchers */
+    private function callAll(array &$watchers, int $key): void
+    {
+        foreach ($watchers[$key] ?? [] as $watcher) {
+            // One of them may have cancelled another.
+            if (isset($watchers[$key][$watcher->id])) {
+                $this->call($watcher, $key);
+            }
+        }
+    }
+
+    /** Calls a watcher's callback, which by the rules of AMP 2 may be a coroutine. */
+    private function call(Watcher $watcher, ?int $key): void
+    {
+        try {
+            $result = $key === null
+                ? ($watcher->callback)($watcher->id, $watcher->data)
+                : ($watcher->callback)($watcher->id, $key, $watcher->data);
+            if ($result instanceof \Generator) {
+                $result = new Coroutine($result);
+            }
+            if ($result instanceof Promise) {
+                rethrow($result);
+            }
+        } catch (\Throwable $thrown) {
+            $this->error($thrown);
+        }
+    }
+}

@@ -1,0 +1,62 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Drover\Streaming\Pages;
+
+use Drover\Streaming\Loop\Loop;
+use Drover\Streaming\Metrics\Metrics;
+use Drover\Streaming\StartFailed;
+use Drover\Streaming\System\System;
+
+/** `/metrics` and `/healthz`. */
+final class Pages
+{
+    private const BACKLOG = 128;
+    /** What accepting waits after an error, which is most likely a lack of descriptors, in milliseconds. */
+    private const PAUSE = 10;
+
+    private readonly int $listener;
+    private string $watcher = '';
+
+    /**
+     * @param array{string, int} $address in binary, and the port
+     * @throws StartFailed
+     */
+    public function __construct(
+        private readonly System $system,
+        private readonly Loop $loop,
+        private readonly Metrics $metrics,
+        array $address,
+    ) {
+        $listener = $system->boundTcpSocket(...$address);
+        $result = $listener < 0 ? $listener : $system->listen($listener, self::BACKLOG);
+        if ($result < 0) {
+            throw new StartFailed(sprintf(
+                'listening on %s port %d for the metrics: %s (another address: --metrics-addr or DAEMON_METRICS_ADDR; '
+                . 'none: DAEMON_METRICS_ENABLED=false)',
+                inet_ntop($address[0]),
+                $address[1],
+                posix_strerror(-$result),
+            ));
+        }
+        $this->listener = $listener;
+        $this->watch();
+    }
+
+    private function watch(): void
+    {
+        $this->watcher = $this->loop->onReadable($this->listener, $this->accept(...));
+    }
+
+    private function accept(): void
+    {
+        $client = $this->system->accept($this->listener);
+        if ($client >= 0) {
+            new Visit($this->system, $this->loop, $this->metrics, $client);
+        } elseif (!in_array(-$client, [System::EAGAIN, System::EINTR, System::ECONNABORTED], true)) {
+            $this->loop->cancel($this->watcher);
+            $this->loop->delay(self::PAUSE, $this->watch(...));
+        }
+    }
+}

@@ -1,0 +1,101 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Drover\Streaming\Stream;
+
+use Drover\Streaming\Handoff\Request;
+
+/**
+ * The bytes of the answer: what every stream of this process has in common, rendered once.
+ *
+ * A stream is `messages + 1` writes: the head is write 0 and event k is write k. Event 1 is due with the head, event k
+ * at start + (k − 1) × delay, and the end mark travels with the last.
+ */
+final class Answer
+{
+    private const DONE = "data: [DONE]\n\n";
+    private const GREETING = 'Hello from the streaming daemon. Prompt: ';
+    /** Of the prompt, so many bytes are repeated. */
+    private const PROMPT_EXCERPT = 50;
+    /** Escapes what JSON demands and nothing else. */
+    private const JSON = JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE | JSON_UNESCAPED_LINE_TERMINATORS
+        | JSON_THROW_ON_ERROR;
+
+    /** The events between the user id and the end, the same as those of every other daemon. */
+    private const LINES = [
+        'This answer comes from the mock backend.',
+        'It computes nothing: waiting is its only work.',
+        'Your socket was accepted by another process.',
+        'It travelled here as a control message.',
+        'From now on this daemon alone writes to it.',
+        'Each line that you read is one event.',
+        'Each event is one write to your socket.',
+        'Between two events passes one fixed delay.',
+        'Nobody is asked for a token while you wait.',
+        'An idle stream should cost a few bytes.',
+        'A thousand of them should cost no more each.',
+        'If you stop reading, only you will wait.',
+        'If you go away, your place becomes free.',
+        'The next event is the last one with text.',
+        'After it comes the mark that ends it all.',
+    ];
+
+    /** @var list<string> */
+    private readonly array $lines;
+    private readonly string $last;
+
+    /** @param int $delay in nanoseconds */
+    public function __construct(public readonly int $messages, public readonly int $delay)
+    {
+        $this->lines = array_map(self::event(...), self::LINES);
+        $this->last = self::event('[DONE-CONTENT]') . self::DONE;
+    }
+
+    /** How much later than the head write number `$write` is due, in nanoseconds. */
+    public function offset(int $write): int
+    {
+        return $write < 2 ? 0 : ($write - 1) * $this->delay;
+    }
+
+    public function head(Request $request): string
+    {
+        $head = Head::with($request->responseHeaders);
+        return $this->messages === 0 ? $head . self::DONE : $head;
+    }
+
+    /** Event 1, unless it is the last one as well. */
+    public function greeting(Request $request): string
+    {
+        return $this->messages < 2 ? '' : self::event(self::GREETING . self::excerpt($request->prompt));
+    }
+
+    /** The bytes of write number `$write`, from 1 on. */
+    public function write(int $write, string $greeting, int $userId): string
+    {
+        return match (true) {
+            $write === $this->messages => $this->last,
+            $write > 2 => $this->lines[($write - 3) % count($this->lines)],
+            $write === 2 => "data: {\"content\":\"User ID: $userId\"}\n\n",
+            default => $greeting,
+        };
+    }
+
+    private static function event(string $content): string
+    {
+        return 'data: {"content":' . json_encode($content, self::JSON) . "}\n\n";
+    }
+
+    /** The longest beginning that has no more bytes than are repeated, and whole characters. */
+    private static function excerpt(string $prompt): string
+    {
+        if (strlen($prompt) <= self::PROMPT_EXCERPT) {
+            return $prompt;
+        }
+        $end = self::PROMPT_EXCERPT;
+        while ((ord($prompt[$end]) & 0xc0) === 0x80) {
+            $end--;
+        }
+        return substr($prompt, 0, $end) . '...';
+    }
+}

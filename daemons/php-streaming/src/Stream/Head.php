@@ -1,0 +1,62 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Drover\Streaming\Stream;
+
+/** The head of the answer, and which of the requested headers may be added to it. */
+final class Head
+{
+    private const FIXED = "HTTP/1.1 200 OK\r\n"
+        . "Content-Type: text/event-stream\r\n"
+        . "Cache-Control: no-cache\r\n"
+        . "Connection: close\r\n"
+        . "X-Accel-Buffering: no\r\n";
+
+    /** The head of every stream. */
+    public const PLAIN = self::FIXED . "\r\n";
+
+    /** The whole answer to a handoff above the limit. */
+    public const REFUSAL = "HTTP/1.1 503 Service Unavailable\r\n"
+        . "Retry-After: 1\r\n"
+        . "Connection: close\r\n"
+        . "Content-Length: 0\r\n"
+        . "\r\n";
+
+    /** Names that the daemon sets itself, or that would make the body mean something else. */
+    private const RESERVED = [
+        'content-type' => true,
+        'cache-control' => true,
+        'connection' => true,
+        'x-accel-buffering' => true,
+        'transfer-encoding' => true,
+        'content-length' => true,
+        'content-encoding' => true,
+    ];
+
+    /** @param array<string> $headers values by name */
+    public static function with(array $headers): string
+    {
+        if ($headers === []) {
+            return self::PLAIN;
+        }
+        // By bytes, so that every daemon sends them in the same order.
+        ksort($headers, SORT_STRING);
+        $lines = '';
+        foreach ($headers as $name => $value) {
+            // A name of digits alone has become a number.
+            if (self::isAllowed((string) $name, $value)) {
+                $lines .= "$name: $value\r\n";
+            }
+        }
+        return self::FIXED . "$lines\r\n";
+    }
+
+    private static function isAllowed(string $name, string $value): bool
+    {
+        // A token as RFC 9110 §5.6.2 defines it.
+        return preg_match('/^[!#$%&\'*+\-.^_`|~0-9A-Za-z]+$/D', $name) === 1
+            && !isset(self::RESERVED[strtolower($name)])
+            && preg_match('/[\x00-\x08\x0a-\x1f\x7f]/', $value) === 0;
+    }
+}

@@ -1,0 +1,18 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Drover\Streaming\System;
+
+/** How many streams may be open at once, and why not more. */
+final class Capacity
+{
+    public function __construct(public readonly int $streams, public readonly ?string $limit)
+    {
+    }
+
+    public function atMost(int $room, string $limit): self
+    {
+        return $room < $this->streams ? new self(max(1, $room), $limit) : $this;
+    }
+}

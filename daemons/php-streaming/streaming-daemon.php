@@ -1,0 +1,53 @@
+<?php
+
+declare(strict_types=1);
+
+// The command: options, exit codes, and what is printed. To be run as: php -c php.ini streaming-daemon.php
+
+namespace Drover\Streaming;
+
+use Drover\Streaming\Options\Options;
+
+const VERSION = '0.1.0';
+
+require __DIR__ . '/src/autoload.php';
+
+// A warning is a bug here, unless it was silenced on purpose.
+set_error_handler(static function (int $level, string $message, string $file, int $line): bool {
+    if ((error_reporting() & $level) === 0) {
+        return true;
+    }
+    throw new \ErrorException($message, 0, $level, $file, $line);
+});
+
+exit((static function (array $arguments): int {
+    if (in_array('--help', $arguments, true)) {
+        echo Options::help();
+        return 0;
+    }
+    try {
+        $loop = Loop\Loops::describe();
+        if (in_array('--version', $arguments, true)) {
+            printf("php-streaming %s (PHP %s, %s)\n", VERSION, PHP_VERSION, $loop);
+            return 0;
+        }
+        $config = (new Options())->read($arguments, getenv());
+        // All classes, but for those of the loops, which extend what may not be installed. Loading one later could need
+        // a descriptor when there is none, or more stack than a fiber has.
+        foreach (glob(__DIR__ . '/src/{,Handoff/,Metrics/,Options/,Pages/,Stream/,System/}[A-Z]*.php', GLOB_BRACE) as $source) {
+            require_once $source;
+        }
+        $daemon = new Daemon($config);
+        $daemon->run();
+    } catch (WrongCall $wrong) {
+        Log::write($wrong->getMessage());
+        return 2;
+    } catch (StartFailed | \RuntimeException $failed) {
+        Log::write($failed->getMessage());
+        return 1;
+    }
+    if ($config->isBenchmark) {
+        echo $daemon->metrics->summary();
+    }
+    return 0;
+})(array_slice($argv, 1)));

@@ -1,0 +1,96 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Drover\Streaming\Tests;
+
+use Drover\Streaming\Tests\Support\DaemonProcess;
+use PHPUnit\Framework\TestCase;
+
+require_once __DIR__ . '/bootstrap.php';
+
+/** What clients get. */
+final class AnswersTest extends TestCase
+{
+    private const GOLDEN = __DIR__ . '/../../fdpass.golden.json';
+
+    /** @return iterable<string, array{string, string}> */
+    public static function everyKind(): iterable
+    {
+        foreach (['seqpacket', 'stream'] as $type) {
+            foreach (['fibers', 'queue'] as $engine) {
+                yield "$type, $engine" => [$type, $engine];
+            }
+        }
+    }
+
+    /** @dataProvider everyKind */
+    public function testEveryCaseOfTheGoldenTranscriptIsAnsweredByteForByte(string $type, string $engine): void
+    {
+        $golden = json_decode((string) file_get_contents(self::GOLDEN), true, flags: JSON_THROW_ON_ERROR);
+        $cases = [];
+        foreach ($golden['cases'] as $case) {
+            $cases[$case['messages']][] = $case;
+        }
+        foreach ($cases as $messages => $group) {
+            $daemon = new DaemonProcess(
+                ['SOCKET_TYPE' => $type, 'ENGINE' => $engine, 'MESSAGE_COUNT' => $messages, 'MESSAGE_DELAY' => '1ms'],
+            );
+            $invalid = 0;
+            foreach ($group as $case) {
+                $payload = $case['payload'] ?? hex2bin($case['payload_hex']);
+                self::assertSame(implode('', $case['answer']), $daemon->ask($payload), $case['name']);
+                $invalid += (int) $case['invalid'];
+                self::assertSame($invalid, $daemon->handoffErrors('invalid_json'), $case['name']);
+            }
+            $events = count($group) * $messages;
+            self::assertSame($events, (int) $daemon->metric('daemon_chunks_sent_total'));
+        }
+    }
+
+    /** @dataProvider everyKind */
+    public function testEachEventIsAWriteOfItsOwnAndNoneIsEarly(string $type, string $engine): void
+    {
+        $daemon = new DaemonProcess(['SOCKET_TYPE' => $type, 'ENGINE' => $engine, 'MESSAGE_DELAY' => '30ms']);
+        $start = hrtime(true);
+        $client = $daemon->handOver();
+        $pieces = $events = 0;
+        DaemonProcess::readExactly($client, 119);
+        while (($piece = (string) socket_read($client, 2_000)) !== '') {
+            $now = hrtime(true);
+            // A busy machine may have us read two at once, but never half of one.
+            self::assertStringEndsWith("\n\n", $piece);
+            $pieces++;
+            $events += substr_count($piece, '"content"');
+            self::assertGreaterThanOrEqual(($events - 1) * 30e6, $now - $start, 'it is early');
+        }
+        self::assertSame(18, $events);
+        self::assertGreaterThan(9, $pieces);
+        $took = $daemon->metric('daemon_stream_duration_seconds_sum');
+        self::assertGreaterThanOrEqual(17 * 0.03, $took);
+    }
+
+    /** @dataProvider everyKind */
+    public function testEventsWithoutADelayAreManyAndComplete(string $type, string $engine): void
+    {
+        $daemon = new DaemonProcess(
+            ['SOCKET_TYPE' => $type, 'ENGINE' => $engine, 'MESSAGE_COUNT' => 200, 'MESSAGE_DELAY' => '0'],
+        );
+        self::assertSame(200, substr_count($daemon->ask(), '{"content":'));
+    }
+
+    /** @dataProvider everyKind */
+    public function testABurstIsServedWhole(string $type, string $engine): void
+    {
+        $daemon = new DaemonProcess(['SOCKET_TYPE' => $type, 'ENGINE' => $engine, 'MESSAGE_DELAY' => '5ms']);
+        $clients = [];
+        for ($number = 0; $number < 400; $number++) {
+            $clients[] = $daemon->handOver();
+        }
+        foreach ($clients as $client) {
+            self::assertSame(1226, strlen(DaemonProcess::readAll($client)));
+        }
+        self::assertSame(0.0, $daemon->metric('daemon_active_connections'));
+        self::assertSame(400.0 * 1226, $daemon->metric('daemon_bytes_sent_total'));
+    }
+}

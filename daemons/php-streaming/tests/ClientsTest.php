@@ -1,0 +1,111 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Drover\Streaming\Tests;
+
+use Drover\Streaming\Tests\Support\DaemonProcess;
+use Drover\Streaming\Tests\Support\Waiting;
+use PHPUnit\Framework\TestCase;
+use Socket;
+
+require_once __DIR__ . '/bootstrap.php';
+
+/** Clients that leave, do not read, or are too many. */
+final class ClientsTest extends TestCase
+{
+    /** Enough events to fill the smallest socket buffer many times over, without a pause. */
+    private const MANY = ['MESSAGE_COUNT' => 1_000, 'MESSAGE_DELAY' => '1ns'];
+
+    private const REFUSAL = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+
+    /** @return array<string, array{string}> */
+    public static function bothEngines(): array
+    {
+        return ['fibers' => ['fibers'], 'queue' => ['queue']];
+    }
+
+    /** Hands over a client whose socket buffer is as small as the kernel allows. It blocks, as sockets do. */
+    private static function handOverNarrowClient(DaemonProcess $daemon): Socket
+    {
+        [$ours, $theirs] = DaemonProcess::client();
+        socket_set_option($theirs, SOL_SOCKET, SO_SNDBUF, 1);
+        DaemonProcess::pass($daemon->connect(), DaemonProcess::PAYLOAD, [$theirs]);
+        return $ours;
+    }
+
+    /** @dataProvider bothEngines */
+    public function testAClientThatLeavesIsCountedAndItsPlaceBecomesFree(string $engine): void
+    {
+        $daemon = new DaemonProcess(['ENGINE' => $engine, 'MESSAGE_DELAY' => '50ms']);
+        $client = $daemon->handOver();
+        DaemonProcess::readExactly($client, 200);
+        self::assertSame(1.0, $daemon->metric('daemon_active_streams'));
+        socket_close($client);
+        Waiting::until('the count', fn () => $daemon->streamErrors('client_disconnected') === 1);
+        self::assertSame(0.0, $daemon->metric('daemon_active_streams'));
+        self::assertSame(0.0, $daemon->metric('daemon_active_connections'));
+        self::assertSame(1226, strlen($daemon->ask()), 'what served one that left serves the next');
+    }
+
+    /** @dataProvider bothEngines */
+    public function testAClientThatNeverReadsRunsIntoTheWriteTimeoutWhileOthersGoOn(string $engine): void
+    {
+        $daemon = new DaemonProcess(['ENGINE' => $engine, 'WRITE_TIMEOUT' => '500ms'] + self::MANY);
+        $idle = [];
+        for ($number = 0; $number < 20; $number++) {
+            $idle[] = self::handOverNarrowClient($daemon);
+        }
+        $start = hrtime(true);
+        self::assertStringEndsWith("data: [DONE]\n\n", $daemon->ask());
+        self::assertLessThan(10e9, hrtime(true) - $start);
+        Waiting::until('the timeouts', fn () => $daemon->streamErrors('timeout') === 20);
+        self::assertSame(0.0, $daemon->metric('daemon_active_streams'));
+        self::assertGreaterThan(0, strlen(DaemonProcess::readAll($idle[0])));
+    }
+
+    /** @dataProvider bothEngines */
+    public function testASlowReaderGetsEveryByte(string $engine): void
+    {
+        $daemon = new DaemonProcess(['ENGINE' => $engine] + self::MANY);
+        $expected = $daemon->ask();
+        $client = self::handOverNarrowClient($daemon);
+        $all = '';
+        while (($piece = socket_read($client, 777)) !== '' && $piece !== false) {
+            $all .= $piece;
+        }
+        self::assertSame($expected, $all);
+        self::assertSame(2.0 * strlen($expected), $daemon->metric('daemon_bytes_sent_total'));
+        self::assertSame(2_000.0, $daemon->metric('daemon_chunks_sent_total'));
+    }
+
+    /** @dataProvider bothEngines */
+    public function testAClientThatLeavesWhileItBlocksIsCounted(string $engine): void
+    {
+        $daemon = new DaemonProcess(['ENGINE' => $engine] + self::MANY);
+        $client = self::handOverNarrowClient($daemon);
+        Waiting::until('an event', fn () => $daemon->metric('daemon_chunks_sent_total') > 0);
+        socket_close($client);
+        Waiting::until('the count', fn () => $daemon->streamErrors('client_disconnected') === 1);
+        self::assertSame(0.0, $daemon->metric('daemon_active_connections'));
+    }
+
+    /** @dataProvider bothEngines */
+    public function testAboveTheLimitClientsAreAnswered503UntilAPlaceIsFree(string $engine): void
+    {
+        $daemon = new DaemonProcess(['ENGINE' => $engine, 'MAX_CONNECTIONS' => 2, 'MESSAGE_DELAY' => '100ms']);
+        $held = [$daemon->handOver(), $daemon->handOver()];
+        foreach ($held as $client) {
+            DaemonProcess::readExactly($client, 119);
+        }
+        self::assertSame(self::REFUSAL, $daemon->ask());
+        self::assertSame(self::REFUSAL, $daemon->ask());
+        self::assertSame(2.0, $daemon->metric('daemon_connections_rejected_total'));
+        foreach ($held as $client) {
+            self::assertSame(1226 - 119, strlen(DaemonProcess::readAll($client)));
+        }
+        self::assertSame(1226, strlen($daemon->ask()));
+        self::assertSame(2.0, $daemon->metric('daemon_peak_streams'));
+        self::assertSame(3.0, $daemon->metric('daemon_backend_requests_total{backend="mock"}'));
+    }
+}
