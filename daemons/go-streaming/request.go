@@ -109,8 +109,7 @@ func optional[T any](value []byte, to *T, convert func([]byte) (T, error)) error
 
 func integer(value []byte) (int64, error) {
 	number, err := strconv.ParseInt(string(value), 10, 64)
-	// Minus zero is a floating-point number to the other daemons' parsers.
-	if err != nil || string(value) == "-0" {
+	if err != nil {
 		return 0, errors.New("it is no integer of 64 bits")
 	}
 	return number, nil
