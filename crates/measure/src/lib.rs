@@ -6,6 +6,8 @@
 pub mod machine;
 pub mod report;
 pub mod result;
+pub mod slope;
+pub mod spread;
 pub mod suite;
 pub mod tally;
 pub mod units;

@@ -14,6 +14,7 @@ pub mod markdown;
 mod overview;
 mod page;
 mod picture;
+pub mod suite;
 pub mod terminal;
 
 /// Every report, in the order of a help text: a new one is its `mod` above and its line here.
