@@ -43,3 +43,11 @@ fn shown() {
     println!("{}", markdown(&small()).unwrap());
     println!("{}", terminal(&small()).unwrap());
 }
+
+#[test]
+fn write() {
+    let big = suite::of(&Shape { daemons: FOUR, levels: &[100, 1_000, 10_000], runs: 5, seconds: 110 });
+    let page = measure::report::suite::html(&big).unwrap();
+    println!("{} bytes", page.len());
+    std::fs::write("/tmp/htmlprobe/page.html", page).unwrap();
+}

@@ -6,10 +6,12 @@ use crate::suite::Suite;
 
 mod capacity;
 mod cells;
+mod charts;
 mod document;
 mod figures;
 mod glance;
 mod grid;
+mod html;
 mod level;
 mod memory;
 mod opening;
@@ -27,7 +29,7 @@ use show::Text;
 /// The comparison as a file of Markdown: verdicts first, then the tables, then each level.
 ///
 /// # Errors
-/// None as yet; a stored histogram that can't be decoded, where a picture needs one.
+/// None: no figure of it is read from a histogram.
 pub fn markdown(suite: &Suite) -> Result<String, Error> {
     let blocks = blocks(suite, Text::line);
     let parts: Vec<String> = blocks.iter().map(markdown_page::render_block).collect();
@@ -52,6 +54,14 @@ pub fn terminal(suite: &Suite) -> Result<String, Error> {
         format!("{gap}{}", terminal_page::render_block(block))
     };
     Ok(blocks.iter().enumerate().map(text).collect())
+}
+
+/// The comparison as one file of HTML with all tables and charts: it loads nothing, and the tables need no script.
+///
+/// # Errors
+/// A stored histogram that can't be decoded.
+pub fn html(suite: &Suite) -> Result<String, Error> {
+    html::render(&Cells::of(suite))
 }
 
 fn blocks(suite: &Suite, write: impl Fn(&Text) -> String) -> Vec<Block> {
