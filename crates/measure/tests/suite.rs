@@ -46,7 +46,12 @@ fn shown() {
 
 #[test]
 fn write() {
-    let big = suite::of(&Shape { daemons: FOUR, levels: &[100, 1_000, 10_000], runs: 5, seconds: 110 });
+    let big = suite::of(&Shape {
+        daemons: FOUR,
+        levels: &[100, 1_000, 5_000, 10_000, 19_000],
+        runs: 5,
+        seconds: 110,
+    });
     let page = measure::report::suite::html(&big).unwrap();
     println!("{} bytes", page.len());
     std::fs::write("/tmp/htmlprobe/page.html", page).unwrap();

@@ -46,7 +46,10 @@ pub(super) struct Table {
 pub(super) fn of(result: &RunResult) -> Result<Vec<Block>, Error> {
     let mut blocks = vec![title(result)];
     blocks.extend(reasons(result));
-    blocks.extend([Block::Facts(run(result)), Block::Heading("operations".to_owned())]);
+    blocks.extend([
+        Block::Facts(run(result)),
+        Block::Heading("operations".to_owned()),
+    ]);
     blocks.extend(operations(result));
     blocks.extend([Block::Heading("latency".to_owned()), latency(result)]);
     blocks.extend(clamped(result));

@@ -3,7 +3,7 @@
 //! Coordinates are whole numbers in a box of 960 × 560, about half a pixel each at the size that charts are shown, and
 //! paths are relative: five bytes a point.
 
-use maud::{Markup, PreEscaped, html};
+use maud::{Markup, html};
 
 mod path;
 mod scale;
@@ -16,10 +16,12 @@ const HEIGHT: f64 = 560.0;
 const LEFT: f64 = 112.0;
 const TOP: f64 = 52.0;
 const BOTTOM: f64 = 84.0;
-/// Room for the labels at the ends of lines.
-const RIGHT: f64 = 132.0;
 /// Least distance of two labels.
-const LINE: f64 = 27.0;
+const LINE: f64 = 30.0;
+/// Room for a letter of a label.
+const LETTER: f64 = 18.0;
+/// Letters that a label has at most.
+const LETTERS: usize = 14;
 
 /// A point of a chart, in the units of its axes.
 pub(super) type Point = (f64, f64);
@@ -117,7 +119,7 @@ impl Mark {
 }
 
 /// How many shapes tell daemons apart where colours do not.
-pub(super) const SHAPES: usize = 4;
+const SHAPES: usize = 4;
 
 /// The shapes of points, to be used by every chart of a page.
 pub(super) fn shapes() -> Markup {
@@ -132,7 +134,7 @@ pub(super) fn shapes() -> Markup {
 }
 
 /// The shape of a daemon's points.
-pub(super) fn shape(daemon: usize) -> String {
+fn shape(daemon: usize) -> String {
     format!("#s{}", daemon % SHAPES)
 }
 
@@ -141,7 +143,9 @@ impl Chart {
     pub(super) fn draw(&self, most: usize) -> Markup {
         let (title, text) = (format!("{}-t", self.id), format!("{}-d", self.id));
         html! {
-            svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" aria-labelledby=(format!("{title} {text}")) {
+            svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" aria-labelledby=(format!("{title} {text}"))
+                data-x=[self.x.scale.spec()] data-y=[self.y.scale.spec()]
+                data-box=(format!("{LEFT} {} {TOP} {}", self.right(), HEIGHT - BOTTOM)) {
                 title id=(title) { (self.title) }
                 desc id=(text) { (self.alternative) }
                 (self.axes())
@@ -156,7 +160,7 @@ impl Chart {
     }
 
     fn axes(&self) -> Markup {
-        let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
+        let (right, bottom) = (self.right(), HEIGHT - BOTTOM);
         html! {
             text.a x="0" y="22" { (self.y.label) }
             text.a.e x=(right as i64) y=(HEIGHT as i64 - 12) { (self.x.label) }
@@ -243,9 +247,16 @@ impl Chart {
         }
         html! {
             @for ((daemon, label, _), y) in labels.iter().zip(places) {
-                text class=(format!("n {}", colour(*daemon))) x=((WIDTH - RIGHT + 12.0) as i64) y=(y as i64 + 8) { (label) }
+                text class=(format!("n {}", colour(*daemon))) x=(self.right() as i64 + 12) y=(y as i64 + 8) { (shortened(label)) }
             }
         }
+    }
+
+    /// Where the plot ends and the labels begin.
+    fn right(&self) -> f64 {
+        let labels = self.marks.iter().filter_map(|mark| mark.label.as_ref());
+        let longest = labels.map(|label| shortened(label).chars().count()).max();
+        WIDTH - longest.map_or(36.0, |longest| longest as f64 * LETTER + 18.0)
     }
 
     fn place(&self, (x, y): Point) -> (i64, i64) {
@@ -253,7 +264,7 @@ impl Chart {
     }
 
     fn place_x(&self, x: f64) -> i64 {
-        (LEFT + (WIDTH - LEFT - RIGHT) * self.x.scale.share(x)).round() as i64
+        (LEFT + (self.right() - LEFT) * self.x.scale.share(x)).round() as i64
     }
 
     fn place_y(&self, y: f64) -> i64 {
@@ -261,19 +272,24 @@ impl Chart {
     }
 }
 
+/// A label that leaves room for the plot.
+fn shortened(label: &str) -> String {
+    if label.chars().count() <= LETTERS {
+        return label.to_owned();
+    }
+    let kept: String = label.chars().take(LETTERS - 1).collect();
+    format!("{kept}…")
+}
+
 /// The class that gives a daemon its colour.
-pub(super) fn colour(daemon: usize) -> String {
+fn colour(daemon: usize) -> String {
     format!("d{}", daemon % COLOURS)
 }
 
 /// Colours that the style sheet has.
-pub(super) const COLOURS: usize = 8;
+const COLOURS: usize = 8;
 
-/// A swatch of a daemon: its colour and its shape.
-pub(super) fn swatch(daemon: usize) -> Markup {
-    PreEscaped(format!(
-        "<svg class=\"w {}\" viewBox=\"-13 -13 26 26\" aria-hidden=\"true\"><use href=\"{}\"/></svg>",
-        colour(daemon),
-        shape(daemon)
-    ))
+/// The classes of text about a daemon: its colour and its shape, which the style sheet puts before it.
+pub(super) fn swatch(daemon: usize) -> String {
+    format!("{} s{}", colour(daemon), daemon % SHAPES)
 }

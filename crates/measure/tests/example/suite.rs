@@ -20,13 +20,21 @@ pub(crate) struct Shape {
     pub(crate) seconds: u64,
 }
 
-pub(crate) const FOUR: &[&str] = &["go-streaming", "python-streaming", "php-streaming", "rust-streaming"];
-const SERIES: [(&str, f64); 5] = [
+pub(crate) const FOUR: &[&str] = &[
+    "go-streaming",
+    "python-streaming",
+    "php-streaming",
+    "rust-streaming",
+];
+const SERIES: [(&str, f64); 8] = [
+    ("connect", 0.3),
     ("handoff", 0.2),
     ("take", 0.5),
     ("first_byte", 1.0),
     ("first_event", 1.2),
+    ("gap", 300.0),
     ("stream", 4_000.0),
+    ("drift", 2.0),
 ];
 
 /// KiB per connection, CPU µs per stream, median of the first byte in µs, width of its tail.
@@ -84,12 +92,23 @@ pub(crate) fn one(daemon: &str, level: u64, run: u64, seconds: u64) -> RunResult
     result.series = SERIES
         .iter()
         .filter_map(|(name, scale)| {
-            let values = tailed(level.clamp(100, 2_000), median_us * scale * crowd * wobble, width);
+            let values = tailed(
+                level.clamp(100, 2_000),
+                median_us * scale * crowd * wobble,
+                width,
+            );
             SeriesResult::of(name, &values)
         })
         .collect();
     result.seconds = (0..seconds)
-        .map(|second| row(second, seconds, level, median_us * crowd * wobble))
+        .map(|second| {
+            row(
+                second,
+                seconds,
+                level,
+                median_us * crowd * wobble * noise(second ^ run << 8),
+            )
+        })
         .collect();
     let peak_kb = 4_096.0 + kib * level as f64 * wobble;
     let usage = result.usage.daemon.as_mut().unwrap();
@@ -101,7 +120,15 @@ pub(crate) fn one(daemon: &str, level: u64, run: u64, seconds: u64) -> RunResult
     usage.cpu_peak_pct = usage.cpu_avg_pct * 2.0;
     usage.gauges_peak = [("daemon_peak_streams".to_owned(), level as f64)].into();
     result.resources = (0..=seconds)
-        .map(|second| look(second, seconds, level, peak_kb, result.usage.daemon.as_ref().unwrap().cpu_avg_pct))
+        .map(|second| {
+            look(
+                second,
+                seconds,
+                level,
+                peak_kb,
+                result.usage.daemon.as_ref().unwrap().cpu_avg_pct,
+            )
+        })
         .collect();
     result.thresholds = vec![ThresholdResult {
         text: "first_byte.p99 <= 50ms".to_owned(),
@@ -121,6 +148,12 @@ fn tailed(count: u64, median_us: f64, width: f64) -> Distribution {
     values
 }
 
+/// A factor from 0.6 to 1.4 that looks like chance and is always the same.
+fn noise(seed: u64) -> f64 {
+    let mixed = (seed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
+    0.6 + 0.8 * mixed as f64 / f64::from(1 << 24)
+}
+
 /// Streams that are open at the end of a second: they begin within the first tenth and end within the last.
 fn open(second: u64, seconds: u64, level: u64) -> u64 {
     let tenth = (seconds / 10).max(1);
@@ -137,9 +170,17 @@ fn row(second: u64, seconds: u64, level: u64, median_us: f64) -> Second {
     };
     let begun = if second < tenth { level / tenth } else { 0 };
     row.counts.insert("started".to_owned(), begun);
-    row.counts.insert("ok".to_owned(), if second + tenth >= seconds { level / tenth } else { 0 });
+    row.counts.insert(
+        "ok".to_owned(),
+        if second + tenth >= seconds {
+            level / tenth
+        } else {
+            0
+        },
+    );
     // A wave, so that a picture has something to show, and one second that stands out.
-    let wave = 1.0 + 0.3 * (second as f64 / 7.0).sin() + 4.0 * f64::from(u8::from(second == seconds / 2));
+    let wave =
+        1.0 + 0.3 * (second as f64 / 7.0).sin() + 4.0 * f64::from(u8::from(second == seconds / 2));
     for (name, scale) in SERIES {
         let median = median_us * scale * wave * 1e3;
         row.series.push(SecondSeries {
@@ -158,8 +199,8 @@ fn row(second: u64, seconds: u64, level: u64, median_us: f64) -> Second {
 fn look(second: u64, seconds: u64, level: u64, peak_kb: f64, cpu_pct: f64) -> Resources {
     let open = open(second.min(seconds - 1), seconds, level) as f64;
     let cost = Cost {
-        rss_kb: (4_096.0 + (peak_kb - 4_096.0) * open / level as f64) as u64,
-        cpu_pct: cpu_pct * (1.0 + 0.2 * (second as f64 / 5.0).cos()),
+        rss_kb: (4_096.0 + (peak_kb - 4_096.0) * noise(second) / 1.4 * open / level as f64) as u64,
+        cpu_pct: cpu_pct * noise(second + level) * (1.0 + 0.2 * (second as f64 / 5.0).cos()),
         threads: 3,
         fds: 20 + open as u64,
     };
@@ -168,13 +209,20 @@ fn look(second: u64, seconds: u64, level: u64, peak_kb: f64, cpu_pct: f64) -> Re
         daemon: Some(cost),
         driver: Some(cost),
         active: Some(open),
-        backlog: Some(if second == 1 { level / 50 } else { 0 }),
+        backlog: Some(if second == 1 {
+            level / 50
+        } else {
+            (noise(second) * 8.0) as u64 - 4
+        }),
     }
 }
 
 /// The run ended in something that makes its figures not those of the daemon.
 pub(crate) fn invalidate(result: &mut RunResult) {
-    result.warnings = vec![Warning::generator_cpu_bound(97.0).unwrap(), Warning::debug_build()];
+    result.warnings = vec![
+        Warning::generator_cpu_bound(97.0).unwrap(),
+        Warning::debug_build(),
+    ];
     result.verdict = verdict(&result.warnings);
 }
 

@@ -41,9 +41,8 @@ fn row(cells: &Cells<'_>, daemon: usize) -> Option<Row> {
     }
     let highest_met = judged.iter().rposition(|cell| failed(cell).is_empty());
     let lowest_not = judged.iter().position(|cell| !failed(cell).is_empty());
-    let name = |place: Option<usize>| {
-        place.map_or(NONE.to_owned(), |place| judged[place].level_name())
-    };
+    let name =
+        |place: Option<usize>| place.map_or(NONE.to_owned(), |place| judged[place].level_name());
     let remark = match (highest_met, lowest_not) {
         (Some(met), Some(not)) if met > not => {
             "a higher level met what a lower one did not: repeat both"

@@ -80,6 +80,16 @@ impl<'a> Cells<'a> {
         })
     }
 
+    /// `go-streaming at 1,000, run 2`; without its number the only run of a cell.
+    pub(super) fn run_name(&self, cell: &Cell<'_>, place: usize) -> String {
+        let run = match cell.runs.len() {
+            1 => String::new(),
+            _ => format!(", run {}", place + 1),
+        };
+        let name = crate::report::page::plain(self.daemons[cell.daemon]);
+        format!("{name} at {}{run}", cell.level_name())
+    }
+
     /// The daemons' names without the ending that all of them share: `go` for `go-streaming` beside `php-streaming`.
     pub(super) fn short_names(&self) -> Vec<&'a str> {
         let ending = |name: &'a str| name.rfind('-').map(|place| &name[place..]);

@@ -4,9 +4,9 @@ use super::cells::{Cell, Cells, level_name};
 use super::document::{Pictures, level_id};
 use super::figures::series_name;
 use super::show;
+use crate::report::Error;
 use crate::report::page;
 use crate::report::svg::{Axis, Chart, Kind, Mark, Scale};
-use crate::report::Error;
 
 mod by_level;
 mod memory;

@@ -86,5 +86,9 @@ fn best(cells: &[Cell<'_>], figure: &Figure<'_>, higher: bool) -> Vec<usize> {
         .filter(|(_, spread)| ends(spread).0 <= worst_of_first)
         .map(|(place, _)| *place)
         .collect();
-    if shared.len() == figures.len() { Vec::new() } else { shared }
+    if shared.len() == figures.len() {
+        Vec::new()
+    } else {
+        shared
+    }
 }

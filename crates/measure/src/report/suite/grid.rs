@@ -99,7 +99,7 @@ impl Grid {
         of: &[Cell<'_>],
         figures: &[Figure<'_>],
     ) -> Self {
-        let head = ["daemon", "level"].map(Head::words).into_iter();
+        let head = [Head::words("daemon"), Head::figure("level")].into_iter();
         let head: Vec<Head> = head.chain(figures.iter().map(Figure::head)).collect();
         let row = |cell: &Cell<'_>, label: Option<usize>, runs: &[&RunResult]| {
             let run = label.map(|run| Text::plain(run.to_string()));
@@ -117,7 +117,8 @@ impl Grid {
             head.insert(2, Head::figure("run"));
             let rows = with_groups(of, |cell| {
                 let each = cell.runs.iter().enumerate();
-                each.map(|(place, run)| row(cell, Some(place + 1), &[run])).collect()
+                each.map(|(place, run)| row(cell, Some(place + 1), &[run]))
+                    .collect()
             });
             Box::new(Self {
                 caption: format!("{caption}, every run"),
@@ -146,7 +147,7 @@ impl Grid {
 }
 
 /// Rows of each cell; a group begins where the level changes.
-pub(super) fn with_groups(of: &[Cell<'_>], rows: impl Fn(&Cell<'_>) -> Vec<Vec<Text>>) -> Vec<Row> {
+fn with_groups(of: &[Cell<'_>], rows: impl Fn(&Cell<'_>) -> Vec<Vec<Text>>) -> Vec<Row> {
     let mut all = Vec::new();
     let mut level = None;
     for cell in of {

@@ -14,12 +14,15 @@ use crate::warning::{Verdict, Warning};
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
+/// Facts that the head of the page shows.
+const IN_HEADER: [&str; 2] = ["question", "verdicts"];
+
 /// Most points of one line.
 const POINTS: usize = 1_000;
 /// Points of all lines together, at about five bytes each: what keeps a page below 1 MB.
 const BUDGET: usize = 90_000;
 /// Fewest points of one line, however many lines there are.
-const FEWEST: usize = 100;
+const FEWEST: usize = 128;
 
 /// The page.
 ///
@@ -42,7 +45,7 @@ pub(super) fn render(cells: &Cells<'_>) -> Result<String, Error> {
             p.sum { (opening.title) }
         }
         nav aria-label="Sections" {
-            @for section in rest { a href=(format!("#{}", section.id)) { (section.title) } }
+            @for section in rest { a href=(format!("#{}", section.id)) { (short(&section.title)) } }
         }
         main {
             section id=(opening.id) { (parts(cells, &opening.parts, &[], most)) }
@@ -73,7 +76,13 @@ pub(super) fn render(cells: &Cells<'_>) -> Result<String, Error> {
             }
         }
     };
-    Ok(page.into_string())
+    // HTML lets cells and rows end where the next begins: a tenth of a page of tables.
+    Ok(page.into_string().replace("</td>", "").replace("</tr>", ""))
+}
+
+/// A title without what stands in brackets.
+fn short(title: &str) -> &str {
+    title.split(" (").next().unwrap_or(title)
 }
 
 fn charts_of(cells: &Cells<'_>, section: &Section) -> Result<Vec<Chart>, Error> {
@@ -112,7 +121,7 @@ fn parts(cells: &Cells<'_>, parts: &[Part], charts: &[Chart], most: usize) -> Ma
                 Part::Heading(heading) => h3 { (heading) },
                 Part::Note(note) => p.note { (note) },
                 Part::Facts(facts) => dl {
-                    @for (label, text) in facts { div { dt { (label) } dd { (text) } } }
+                    @for (label, text) in facts.iter().filter(|(label, _)| !IN_HEADER.contains(label)) { div { dt { (label) } dd { (text) } } }
                 },
                 Part::Grid(grid) => { (table(grid)) (each_run(grid)) },
                 Part::Warnings(warnings) => (list(warnings)),
@@ -140,23 +149,28 @@ fn table(grid: &Grid) -> Markup {
 }
 
 fn line(grid: &Grid, row: &Row) -> Markup {
-    let first = |text: &Text| {
-        html! {
-            th.w scope="row" {
-                @if let Some(daemon) = row.daemon { (svg::swatch(daemon)) }
-                (text.middle)
-            }
-        }
-    };
+    let first = |text: &Text| html! { th.w scope="row" { (text.middle) } };
+    let swatch = row.daemon.map(svg::swatch);
+    let classes = [swatch, row.opens.then(|| "o".to_owned())];
+    let classes: Vec<String> = classes.into_iter().flatten().collect();
     html! {
-        tr class=[row.opens.then_some("o")] {
+        tr class=[(!classes.is_empty()).then(|| classes.join(" "))] {
             @for (place, text) in row.texts.iter().enumerate() {
                 @if place == 0 { (first(text)) }
-                @else if grid.head[place].words { td.w { (text.middle) } }
+                @else if grid.head[place].words { td class=(words(&text.middle)) { (text.middle) } }
                 @else if text.best { td.best { (figures(text)) } }
                 @else { td { (figures(text)) } }
             }
         }
+    }
+}
+
+/// Longer text is broken into lines.
+fn words(text: &str) -> &'static str {
+    if text.chars().count() > 32 {
+        "w long"
+    } else {
+        "w"
     }
 }
 
@@ -203,7 +217,7 @@ fn figure(cells: &Cells<'_>, chart: &Chart, most: usize) -> Markup {
                 strong { (chart.title) }
                 ul.legend {
                     @for daemon in daemons {
-                        li { (svg::swatch(daemon)) (page::plain(cells.daemons[daemon])) }
+                        li class=(svg::swatch(daemon)) { (page::plain(cells.daemons[daemon])) }
                     }
                 }
                 @if !chart.reading.is_empty() { p class=[dashed.then_some("dashes")] { (chart.reading) } }

@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use super::cells::{Cell, Cells};
 use super::document::{self, Part, Pictures, Section};
 use super::figures;
-use super::grid::{Figure, Grid, Head, Row};
+use super::grid::{Grid, Head, Row};
 use super::show::{self, NONE, Text};
 use super::soak;
 use crate::report::page;
 use crate::result::{RunResult, SeriesResult};
+use crate::spread::Spread;
 use crate::units;
 
 pub(super) fn of(cells: &Cells<'_>, level: &str) -> Section {
@@ -17,11 +18,17 @@ pub(super) fn of(cells: &Cells<'_>, level: &str) -> Section {
     let mut parts = vec![Part::Facts(plans(&at))];
     parts.push(Part::Pictures(Pictures::Level(level.to_owned())));
     let tables = [
-        ("Latency distributions (milliseconds)", Some(distributions(cells, &at))),
+        (
+            "Latency distributions (milliseconds)",
+            Some(distributions(cells, &at)),
+        ),
         ("Failures by kind, all runs", failures(cells, &at)),
         ("Thresholds", thresholds(cells, &at)),
         ("Faults", faults(cells, &at)),
-        ("Growth under steady load, per 1,000 finished operations", soak::table(cells, &at)),
+        (
+            "Growth under steady load, per 1,000 finished operations",
+            soak::table(cells, &at),
+        ),
     ];
     for (title, table) in tables {
         if let Some(table) = table {
@@ -58,42 +65,79 @@ const QUANTILES: [Quantile; 6] = [
     ("max", |series| series.max_ns as f64),
 ];
 
-/// A row for each series and daemon; the driver's own lateness is the last series.
+/// The driver's own lateness, which stands behind its series.
+const LAG: &str = "lag";
+
+/// A row for each series and daemon, and where cells have several runs the same for each run.
 fn distributions(cells: &Cells<'_>, at: &[Cell<'_>]) -> Grid {
-    const LAG: &str = "lag";
-    let head = ["daemon", "series"].map(Head::words).into_iter();
-    let figures = ["count"].into_iter().chain(QUANTILES.map(|(name, _)| name));
-    let head = head.chain(figures.map(Head::figure)).collect();
-    let find = |run: &RunResult, name: &str| match name {
-        LAG => run.lag.clone(),
-        name => run.series(name).cloned(),
-    };
+    let mut all = distribution_rows(cells, at, |cell| vec![(None, cell.runs.clone())]);
+    if at.iter().any(|cell| cell.runs.len() > 1) {
+        all.runs = Some(Box::new(distribution_rows(cells, at, |cell| {
+            let each = cell.runs.iter().enumerate();
+            each.map(|(place, run)| (Some(place + 1), vec![*run]))
+                .collect()
+        })));
+    }
+    all
+}
+
+/// Runs that share a row, with the number of a single one.
+type Sharing<'a> = Vec<(Option<usize>, Vec<&'a RunResult>)>;
+
+fn distribution_rows<'a>(
+    cells: &Cells<'_>,
+    at: &[Cell<'a>],
+    sharing: impl Fn(&Cell<'a>) -> Sharing<'a>,
+) -> Grid {
+    let numbered = at.iter().flat_map(&sharing).any(|(run, _)| run.is_some());
     let mut rows = Vec::new();
-    for (place, name) in cells.series().into_iter().chain([LAG]).enumerate() {
+    for (place, series) in cells.series().into_iter().chain([LAG]).enumerate() {
         let mut opens = place > 0;
         for cell in at {
-            if !cell.runs.iter().any(|run| find(run, name).is_some()) {
-                continue;
+            for (run, runs) in sharing(cell) {
+                let Some(figures) = distribution(&runs, series) else {
+                    continue;
+                };
+                let named = [
+                    page::plain(cells.daemons[cell.daemon]),
+                    figures::series_name(series),
+                ];
+                let named = named.into_iter().chain(run.map(|run| run.to_string()));
+                rows.push(Row {
+                    daemon: Some(cell.daemon),
+                    texts: named.map(Text::plain).chain(figures).collect(),
+                    opens,
+                });
+                opens = false;
             }
-            let of = |part: fn(&SeriesResult) -> f64, show| {
-                Figure::new("", show, move |run| find(run, name).map(|series| part(&series)))
-                    .text(&cell.runs)
-            };
-            let named = [
-                Text::plain(page::plain(cells.daemons[cell.daemon])),
-                Text::plain(figures::series_name(name)),
-                of(|series| series.count as f64, show::whole),
-            ];
-            let parts = QUANTILES.map(|(_, part)| of(part, show::ms));
-            rows.push(Row {
-                daemon: Some(cell.daemon),
-                texts: named.into_iter().chain(parts).collect(),
-                opens,
-            });
-            opens = false;
         }
     }
-    Grid::of_rows("Latency distributions", head, rows)
+    let run = numbered.then(|| Head::figure("run"));
+    let head = ["daemon", "series"].map(Head::words).into_iter().chain(run);
+    let figures = ["count"].into_iter().chain(QUANTILES.map(|(name, _)| name));
+    let caption = "Latency distributions in milliseconds";
+    Grid::of_rows(
+        caption,
+        head.chain(figures.map(Head::figure)).collect(),
+        rows,
+    )
+}
+
+/// The count and the quantiles of a series; nothing where no run has it.
+fn distribution(runs: &[&RunResult], series: &str) -> Option<Vec<Text>> {
+    let found: Vec<&SeriesResult> = runs
+        .iter()
+        .filter_map(|run| match series {
+            LAG => run.lag.as_ref(),
+            series => run.series(series),
+        })
+        .collect();
+    let of = |part: &dyn Fn(&SeriesResult) -> f64, show| {
+        Text::of(Spread::of(found.iter().map(|series| part(series))), show)
+    };
+    let count = of(&|series| series.count as f64, show::whole);
+    let parts = QUANTILES.map(|(_, part)| of(&part, show::ms));
+    (!found.is_empty()).then(|| [count].into_iter().chain(parts).collect())
 }
 
 fn failures(cells: &Cells<'_>, at: &[Cell<'_>]) -> Option<Grid> {
@@ -107,7 +151,9 @@ fn failures(cells: &Cells<'_>, at: &[Cell<'_>]) -> Option<Grid> {
         let errors = kinds
             .iter()
             .map(|kind| sum(&|run| run.errors.get(*kind).copied().unwrap_or(0)));
-        let figures = [sum(&|run| run.operations.started)].into_iter().chain(errors);
+        let figures = [sum(&|run| run.operations.started)]
+            .into_iter()
+            .chain(errors);
         let name = page::plain(cells.daemons[cell.daemon]);
         Row {
             daemon: Some(cell.daemon),

@@ -62,9 +62,12 @@ fn slope(cells: &Cells<'_>, daemon: usize) -> Slope {
             1 => "1 level".to_owned(),
             several => format!("{several} levels"),
         };
-        Err(format!("no slope: {levels} with memory figures, {LEVELS} are needed"))
+        Err(format!(
+            "no slope: {levels} with memory figures, {LEVELS} are needed"
+        ))
     } else {
-        Line::through(&points).ok_or_else(|| "no slope: all runs held as many connections".to_owned())
+        Line::through(&points)
+            .ok_or_else(|| "no slope: all runs held as many connections".to_owned())
     };
     Slope { points, line }
 }
@@ -80,11 +83,17 @@ fn slope_table(cells: &Cells<'_>) -> Grid {
         Head::words("remark"),
     ];
     let row = |(daemon, slope): (usize, Slope)| {
-        let figures = slope.line.as_ref().map_or([show::NONE; 4].map(str::to_owned), figures_of);
-        let texts = [page::plain(cells.daemons[daemon]), slope.points.len().to_string()]
-            .into_iter()
-            .chain(figures)
-            .chain([slope.line.err().unwrap_or_default()]);
+        let figures = slope
+            .line
+            .as_ref()
+            .map_or([show::NONE; 4].map(str::to_owned), figures_of);
+        let texts = [
+            page::plain(cells.daemons[daemon]),
+            slope.points.len().to_string(),
+        ]
+        .into_iter()
+        .chain(figures)
+        .chain([slope.line.err().unwrap_or_default()]);
         Row {
             daemon: Some(daemon),
             texts: texts.map(Text::plain).collect(),
@@ -119,7 +128,9 @@ pub(super) fn add_slope_column(grid: &mut Grid, slopes: &[Slope]) {
     grid.head
         .insert(place, Head::figure("slope, KiB per connection"));
     for row in &mut grid.rows {
-        let slope = row.daemon.and_then(|daemon| slopes[daemon].line.as_ref().ok());
+        let slope = row
+            .daemon
+            .and_then(|daemon| slopes[daemon].line.as_ref().ok());
         let text = slope.map_or(show::NONE.to_owned(), |line| {
             format!(
                 "{} ±{}",

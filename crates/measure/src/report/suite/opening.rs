@@ -1,8 +1,8 @@
 //! The verdicts with their reasons, the question, the machine, the dates: what must be read before any figure.
 
-use super::cells::{Cell, Cells};
+use super::cells::{Cell, Cells, level_name};
 use super::document::{Part, Section};
-use super::grid::{self, Grid, Head, Row};
+use super::grid::{Grid, Head, Row};
 use super::show::Text;
 use crate::report::page;
 use crate::result::RunResult;
@@ -14,11 +14,16 @@ const VERDICTS: [Verdict; 3] = [Verdict::Valid, Verdict::Suspect, Verdict::Inval
 
 pub(super) fn of(cells: &Cells<'_>) -> Section {
     let suite = cells.suite;
-    let mut parts = vec![Part::Facts(facts(cells))];
+    let mut parts = Vec::new();
     if !suite.results.is_empty() {
-        parts.insert(0, Part::Grid(verdicts(cells)));
+        parts.push(Part::Grid(verdicts(cells)));
+        parts.push(Part::Facts(reasons(cells)));
+    }
+    parts.push(Part::Facts(facts(cells)));
+    if !suite.results.is_empty() {
         parts.push(Part::Grid(subjects(cells)));
     }
+    parts.retain(|part| !matches!(part, Part::Facts(facts) if facts.is_empty()));
     Section::new("verdict", &title(cells), parts)
 }
 
@@ -125,45 +130,68 @@ fn distinct(results: &[RunResult], of: fn(&RunResult) -> String) -> Vec<String> 
     distinct
 }
 
+/// Daemons beside levels, in each cell what its runs are.
 fn verdicts(cells: &Cells<'_>) -> Grid {
-    let head = ["daemon", "level"].map(Head::words).into_iter();
-    let counts = ["runs", "VALID", "SUSPECT", "INVALID"].map(Head::figure);
-    let head = head.chain(counts).chain([Head::words("reasons")]).collect();
-    let texts = |cell: &Cell<'_>| {
-        let count = |verdict| {
-            let of = cell.runs.iter().filter(|run| run.verdict == verdict);
-            units::count(of.count() as u64)
+    let levels = cells
+        .levels
+        .iter()
+        .map(|level| Head::words(&level_name(level)));
+    let head = [Head::words("daemon")].into_iter().chain(levels).collect();
+    let row = |(daemon, name): (usize, &&str)| {
+        let of_daemon = cells.of_daemon(daemon);
+        let at = |level: &&str| {
+            let cell = of_daemon.iter().find(|cell| cell.level == *level);
+            cell.map_or("not run".to_owned(), of_cell)
         };
-        [page::plain(cells.daemons[cell.daemon]), cell.level_name()]
+        let texts = [page::plain(name)]
             .into_iter()
-            .chain([units::count(cell.runs.len() as u64)])
-            .chain(VERDICTS.map(count))
-            .chain([reasons(cell)])
-            .map(Text::plain)
-            .collect()
+            .chain(cells.levels.iter().map(at));
+        Row {
+            daemon: Some(daemon),
+            texts: texts.map(Text::plain).collect(),
+            opens: false,
+        }
     };
-    let rows = grid::with_groups(&cells.all(), |cell| vec![texts(cell)]);
-    Grid::of_rows("Verdicts of all runs", head, rows)
+    let rows = cells.daemons.iter().enumerate().map(row).collect();
+    Grid::of_rows("Verdicts of all runs by level", head, rows)
+}
+
+/// `4 VALID, 1 SUSPECT`.
+fn of_cell(cell: &Cell<'_>) -> String {
+    let count = |verdict: Verdict| {
+        let of = cell.runs.iter().filter(|run| run.verdict == verdict);
+        (of.count(), verdict)
+    };
+    let there = VERDICTS
+        .map(count)
+        .into_iter()
+        .filter(|(count, _)| *count > 0);
+    let there: Vec<String> = there
+        .map(|(count, verdict)| format!("{count} {verdict}"))
+        .collect();
+    there.join(", ")
 }
 
 /// The first line of each grave warning, with the run that it is about.
-fn reasons(cell: &Cell<'_>) -> String {
+fn reasons(cells: &Cells<'_>) -> Vec<(&'static str, String)> {
     let mut reasons = Vec::new();
-    for (place, run) in cell.runs.iter().enumerate() {
-        let grave = run
-            .warnings
-            .iter()
-            .filter(|warning| warning.severity > Severity::Note);
-        for warning in grave {
-            let message = page::plain(warning.message.lines().next().unwrap_or_default());
-            let severity = page::severity(warning.severity);
-            reasons.push(match cell.runs.len() {
-                1 => format!("{severity}: {message}"),
-                _ => format!("run {}, {severity}: {message}", place + 1),
-            });
+    for cell in cells.all() {
+        for (place, run) in cell.runs.iter().enumerate() {
+            let grave = run
+                .warnings
+                .iter()
+                .filter(|warning| warning.severity > Severity::Note);
+            for warning in grave {
+                let message = page::plain(warning.message.lines().next().unwrap_or_default());
+                let who = cells.run_name(&cell, place);
+                reasons.push((
+                    page::severity(warning.severity),
+                    format!("{who}: {message}"),
+                ));
+            }
         }
     }
-    reasons.join("; ")
+    reasons
 }
 
 fn subjects(cells: &Cells<'_>) -> Grid {
@@ -172,7 +200,9 @@ fn subjects(cells: &Cells<'_>) -> Grid {
     let row = |(place, name): (usize, &&str)| {
         let runs = || results.iter().filter(|run| run.daemon.name == **name);
         let first = |of: fn(&RunResult) -> Option<&String>| {
-            runs().find_map(of).map_or("–".to_owned(), |text| page::plain(text))
+            runs()
+                .find_map(of)
+                .map_or("–".to_owned(), |text| page::plain(text))
         };
         let texts = [
             page::plain(name),

@@ -122,17 +122,25 @@ mod tests {
 
     #[test]
     fn figures_have_three_digits_whatever_their_size() {
-        let shown = [0.0, 0.000_226, 0.157_4, 9.996, 99.96, 851.3, 38_795.4, -1.25].map(significant);
+        let shown = [
+            0.0, 0.000_226, 0.157_4, 9.996, 99.96, 851.3, 38_795.4, -1.25,
+        ]
+        .map(significant);
         assert_eq!(
             shown,
-            ["0", "0.000226", "0.157", "10.0", "100", "851", "38,795", "−1.25"]
+            [
+                "0", "0.000226", "0.157", "10.0", "100", "851", "38,795", "−1.25"
+            ]
         );
     }
 
     #[test]
     fn one_run_has_no_spread_and_runs_that_agree_have_none_to_show() {
         assert_eq!(Text::of(Spread::of([1.0]), significant).line(), "1.00");
-        assert_eq!(Text::of(Spread::of([2.0, 2.000_1]), significant).line(), "2.00");
+        assert_eq!(
+            Text::of(Spread::of([2.0, 2.000_1]), significant).line(),
+            "2.00"
+        );
         assert_eq!(
             Text::of(Spread::of([1.0, 2.0, 4.0]), significant).line(),
             "2.00 (1.00–4.00)"

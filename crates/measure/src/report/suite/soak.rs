@@ -49,9 +49,9 @@ fn figures(run: &RunResult) -> Option<[String; 4]> {
         return None;
     }
     let slope = |of: fn(&Resources) -> Option<f64>| {
-        let points = looks.iter().filter_map(|(finished, look)| {
-            Some((finished / 1_000.0, of(look)?))
-        });
+        let points = looks
+            .iter()
+            .filter_map(|(finished, look)| Some((finished / 1_000.0, of(look)?)));
         Line::through(&points.collect::<Vec<_>>()).map_or(NONE.to_owned(), |line| {
             format!(
                 "{} ± {}",
@@ -80,7 +80,12 @@ fn steady(run: &RunResult) -> Vec<(f64, &Resources)> {
     let end = run
         .seconds
         .iter()
-        .rfind(|second| second.counts.get("started").is_some_and(|started| *started > 0))
+        .rfind(|second| {
+            second
+                .counts
+                .get("started")
+                .is_some_and(|started| *started > 0)
+        })
         .map(|second| second.second + 1);
     let (Some(begin), Some(end)) = (begin, end) else {
         return Vec::new();

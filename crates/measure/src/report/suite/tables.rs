@@ -31,7 +31,10 @@ fn connections(cells: &Cells<'_>) -> Section {
         figures.push(figures::instances());
     }
     let grid = Grid::of_cells("Connection statistics", cells, &cells.all(), &figures);
-    let note = format!("{} The peak is the most connections open at once, as the driver and as the daemon itself saw it.", reading(cells));
+    let note = format!(
+        "{} The peak is the most connections open at once, as the driver and as the daemon itself saw it.",
+        reading(cells)
+    );
     Section::new(
         "connections",
         "Connection statistics",

@@ -17,7 +17,6 @@ pub(super) fn of(cells: &Cells<'_>) -> Option<Section> {
 }
 
 fn of_cell(cells: &Cells<'_>, cell: &Cell<'_>) -> Vec<Warning> {
-    let name = page::plain(cells.daemons[cell.daemon]);
     let mut warnings = Vec::new();
     let mut noted: Vec<(Kind, usize)> = Vec::new();
     for (place, run) in cell.runs.iter().enumerate() {
@@ -30,14 +29,10 @@ fn of_cell(cells: &Cells<'_>, cell: &Cell<'_>) -> Vec<Warning> {
                 }
                 noted.push((warning.kind, 0));
             }
-            let run = match cell.runs.len() {
-                1 => String::new(),
-                _ => format!(", run {}", place + 1),
-            };
             warnings.push(Warning {
                 message: format!(
-                    "{name} at {}{run}: {}",
-                    cell.level_name(),
+                    "{}: {}",
+                    cells.run_name(cell, place),
                     page::plain(&warning.message)
                 ),
                 hint: page::plain(&warning.hint),

@@ -6,7 +6,7 @@ use crate::units;
 const TICKS: f64 = 6.0;
 
 /// The way from values to places.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(in crate::report) enum Scale {
     /// Even steps from 0.
     Linear {
@@ -33,7 +33,10 @@ pub(in crate::report) enum Scale {
 
 impl Scale {
     /// An axis from 0 to a round number that no value exceeds.
-    pub(in crate::report) fn linear(values: impl IntoIterator<Item = f64>, show: fn(f64) -> String) -> Self {
+    pub(in crate::report) fn linear(
+        values: impl IntoIterator<Item = f64>,
+        show: fn(f64) -> String,
+    ) -> Self {
         let most = values.into_iter().fold(0.0, f64::max);
         let most = if most > 0.0 { most } else { 1.0 };
         let step = step(most);
@@ -50,7 +53,9 @@ impl Scale {
             .fold((f64::MAX, 1.0_f64), |(low, high), value| {
                 (low.min(value.max(1.0)), high.max(value))
             });
-        let from = round_steps(low.min(high)).rev().find(|step| *step <= low.min(high));
+        let from = round_steps(low.min(high))
+            .rev()
+            .find(|step| *step <= low.min(high));
         let to = round_steps(high).find(|step| *step > high);
         Self::Log {
             from: from.unwrap_or(1.0),
@@ -67,6 +72,16 @@ impl Scale {
             Self::Names(names) => (value + 0.5) / names.len().max(1) as f64,
         };
         share.clamp(0.0, 1.0)
+    }
+
+    /// The axis for a script that goes back from places to values; nothing where values have no order.
+    pub(super) fn spec(&self) -> Option<String> {
+        match self {
+            Self::Linear { to, .. } => Some(format!("linear 0 {to}")),
+            Self::Log { from, to } => Some(format!("log {from} {to}")),
+            Self::Percentile { nines } => Some(format!("nines 0 {nines}")),
+            Self::Names(_) => None,
+        }
     }
 
     /// The values that are marked, with what is written beside them.
@@ -182,7 +197,10 @@ mod tests {
     #[test]
     fn axes_of_nothing_or_of_one_value_are_no_reason_to_panic() {
         for values in [vec![], vec![0.0], vec![5.0], vec![f64::NAN]] {
-            let scales = [Scale::log(values.clone()), Scale::linear(values, |value| value.to_string())];
+            let scales = [
+                Scale::log(values.clone()),
+                Scale::linear(values, |value| value.to_string()),
+            ];
             for scale in scales {
                 assert!(!scale.ticks().is_empty(), "{scale:?}");
                 assert!(scale.share(7.0).is_finite(), "{scale:?}");

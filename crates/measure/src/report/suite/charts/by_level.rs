@@ -1,6 +1,8 @@
 //! The headline figure of each daemon by level, every run a dot.
 
-use super::{Cells, Chart, Kind, Mark, Scale, axis, chart, heights, level_name, page, series_name, show};
+use super::{
+    Cells, Chart, Kind, Mark, Scale, axis, chart, heights, level_name, page, series_name, show,
+};
 use crate::report::svg::Point;
 use crate::spread::Spread;
 
@@ -15,7 +17,8 @@ pub(super) fn draw(cells: &Cells<'_>) -> Option<Chart> {
     for (daemon, full) in cells.daemons.iter().enumerate() {
         let name = page::plain(full);
         let aside = ((daemon as f64 + 0.5) / count - 0.5) * SPREAD;
-        let (mut dots, mut middles, mut what, mut words) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut dots, mut middles, mut what, mut words) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for cell in cells.of_daemon(daemon) {
             let place = cells.levels.iter().position(|level| *level == cell.level)?;
             let runs: Vec<f64> = cell
@@ -24,12 +27,21 @@ pub(super) fn draw(cells: &Cells<'_>) -> Option<Chart> {
                 .filter_map(|run| run.series(series))
                 .map(|series| series.p99_ns as f64)
                 .collect();
-            let Some(spread) = Spread::of(runs.iter().copied()) else { continue };
+            let Some(spread) = Spread::of(runs.iter().copied()) else {
+                continue;
+            };
             let at = |ns: f64| -> Point { (place as f64 + aside, ns) };
-            what.extend(runs.iter().map(|ns| format!("{name} at {}: {} ms", cell.level_name(), show::ms(*ns))));
+            what.extend(
+                runs.iter()
+                    .map(|ns| format!("{name} at {}: {} ms", cell.level_name(), show::ms(*ns))),
+            );
             dots.extend(runs.iter().map(|ns| at(*ns)));
             middles.push(at(spread.median));
-            words.push(format!("{} ms at {}", show::ms(spread.median), cell.level_name()));
+            words.push(format!(
+                "{} ms at {}",
+                show::ms(spread.median),
+                cell.level_name()
+            ));
         }
         if dots.is_empty() {
             continue;
@@ -44,7 +56,10 @@ pub(super) fn draw(cells: &Cells<'_>) -> Option<Chart> {
     let levels = cells.levels.iter().map(|level| level_name(level)).collect();
     let axes = (
         axis("level", Scale::Names(levels)),
-        axis("time, log scale", Scale::log(heights(&marks))),
+        axis(
+            &format!("{} p99, log scale", series_name(series)),
+            Scale::log(heights(&marks)),
+        ),
     );
     Some(chart(
         "headline-levels".to_owned(),

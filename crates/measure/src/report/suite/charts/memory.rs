@@ -13,7 +13,11 @@ pub(super) fn draw(cells: &Cells<'_>) -> Option<Chart> {
             continue;
         }
         let name = page::plain(cells.daemons[daemon]);
-        let points: Vec<Point> = slope.points.iter().map(|(x, kb)| (*x, kb / 1024.0)).collect();
+        let points: Vec<Point> = slope
+            .points
+            .iter()
+            .map(|(x, kb)| (*x, kb / 1024.0))
+            .collect();
         let what = |(x, mib): &Point| {
             format!(
                 "{name}: {} MiB at {} connections",
@@ -28,7 +32,10 @@ pub(super) fn draw(cells: &Cells<'_>) -> Option<Chart> {
             Ok(line) => {
                 let kib = show::significant(line.slope);
                 let ends = vec![end(0.0, line.at(0.0)), end(most, line.at(most))];
-                marks.push(Mark::new(daemon, Kind::Line, vec![ends]).labelled(&format!("{} {kib}", names[daemon])));
+                marks.push(
+                    Mark::new(daemon, Kind::Line, vec![ends])
+                        .labelled(&format!("{} {kib}", names[daemon])),
+                );
                 (None, format!("{name}: {kib} KiB per connection"))
             }
             Err(why) => (Some(names[daemon]), format!("{name}: {why}")),
@@ -50,7 +57,10 @@ pub(super) fn draw(cells: &Cells<'_>) -> Option<Chart> {
         .collect();
     let whole = |value: f64| units::count(value.round() as u64);
     let axes = (
-        axis("connections open at once, peak", Scale::linear(across, whole)),
+        axis(
+            "connections open at once, peak",
+            Scale::linear(across, whole),
+        ),
         axis("RSS, peak, MiB", Scale::linear(heights(&marks), whole)),
     );
     Some(chart(

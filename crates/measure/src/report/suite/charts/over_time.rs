@@ -33,7 +33,7 @@ pub(super) fn latency(cells: &Cells<'_>, at: &[Cell<'_>], id: &str, series: &str
         format!("{id}-time-{series}"),
         format!("{}: each second", series_name(series)),
         "Solid: p99 of the second; dashed: p50.",
-        ("time, log scale", scale),
+        (&format!("{}, log scale", series_name(series)), scale),
     )
 }
 
@@ -76,7 +76,8 @@ fn active(cells: &Cells<'_>, at: &[Cell<'_>], id: &str) -> Option<Chart> {
     let mut drawing = Drawing::new(cells, at);
     drawing.add(Kind::Dashed, "driver", show::whole, "", &|run| {
         let rows = run.seconds.iter();
-        rows.map(|row| (row.second as i64, row.active as f64)).collect()
+        rows.map(|row| (row.second as i64, row.active as f64))
+            .collect()
     });
     drawing.add(Kind::Line, "daemon", show::whole, "", &|run| {
         looks(run, |look| look.active)
@@ -169,7 +170,10 @@ impl<'a> Drawing<'a> {
         if self.marks.is_empty() {
             return None;
         }
-        let ends = self.marks.iter().flat_map(|mark| mark.pieces.iter().flatten());
+        let ends = self
+            .marks
+            .iter()
+            .flat_map(|mark| mark.pieces.iter().flatten());
         let x = Scale::linear(ends.map(|(x, _)| *x), label);
         let runs = if several(self.at) {
             " Median of the runs, shaded from the lowest to the highest."
@@ -219,7 +223,9 @@ fn pieces_of(points: &[Point]) -> Vec<Vec<Point>> {
 
 /// The highest from left to right, then the lowest back.
 fn edges(piece: &[(i64, Spread)]) -> Vec<Point> {
-    let upper = piece.iter().map(|(second, spread)| (*second as f64, spread.max));
+    let upper = piece
+        .iter()
+        .map(|(second, spread)| (*second as f64, spread.max));
     let lower = piece.iter().rev();
     upper
         .chain(lower.map(|(second, spread)| (*second as f64, spread.min)))

@@ -1,6 +1,8 @@
 //! Percentile curves: all daemons of a level over each other.
 
-use super::{Axis, Cell, Cells, Chart, Error, Kind, Mark, Scale, axis, chart, heights, several, show};
+use super::{
+    Axis, Cell, Cells, Chart, Error, Kind, Mark, Scale, axis, chart, heights, several, show,
+};
 use super::{page, series_name};
 use crate::report::svg::Point;
 use crate::result::RunResult;
@@ -8,6 +10,8 @@ use crate::tally::Distribution;
 
 /// Points of a curve for each nine.
 const PER_NINE: u32 = 16;
+/// The same of a curve that stands behind another.
+const PER_NINE_BEHIND: u32 = 8;
 /// The axis ends at 99.99 %.
 const NINES: f64 = 4.0;
 
@@ -27,10 +31,10 @@ pub(super) fn draw(
             continue;
         }
         if runs.len() > 1 {
-            let thin = |run| Mark::new(cell.daemon, Kind::Thin, vec![curve(run)]);
+            let thin = |run| Mark::new(cell.daemon, Kind::Thin, vec![curve(run, PER_NINE_BEHIND)]);
             marks.extend(runs.iter().map(thin));
         }
-        let line = Mark::new(cell.daemon, Kind::Line, vec![curve(&merged)]);
+        let line = Mark::new(cell.daemon, Kind::Line, vec![curve(&merged, PER_NINE)]);
         marks.push(line.labelled(names[cell.daemon]));
         said.push(words(&page::plain(cells.daemons[cell.daemon]), &merged));
     }
@@ -43,8 +47,11 @@ pub(super) fn draw(
         ""
     };
     let axes: (Axis, Axis) = (
-        axis("percentile", Scale::Percentile { nines: NINES }),
-        axis("time, log scale", Scale::log(heights(&marks))),
+        axis("percentile, log scale", Scale::Percentile { nines: NINES }),
+        axis(
+            &format!("{}, log scale", series_name(series)),
+            Scale::log(heights(&marks)),
+        ),
     );
     Ok(Some(chart(
         format!("{id}-percentiles-{series}"),
@@ -66,10 +73,10 @@ fn distributions(runs: &[&RunResult], series: &str) -> Result<Vec<Distribution>,
 }
 
 /// The values at even steps of nines, up to where a single value decides.
-fn curve(values: &Distribution) -> Vec<Point> {
+fn curve(values: &Distribution, per_nine: u32) -> Vec<Point> {
     let total = values.len() as f64;
-    let last = (total.log10().min(NINES) * f64::from(PER_NINE)).floor() as u32;
-    let quantile = |step: u32| 1.0 - 10_f64.powf(-f64::from(step) / f64::from(PER_NINE));
+    let last = (total.log10().min(NINES) * f64::from(per_nine)).floor() as u32;
+    let quantile = |step: u32| 1.0 - 10_f64.powf(-f64::from(step) / f64::from(per_nine));
     let mut points = Vec::with_capacity(last as usize + 1);
     let (mut step, mut counted) = (0, 0);
     for part in values.histogram().iter_recorded() {
@@ -102,11 +109,14 @@ mod tests {
     fn a_curve_goes_through_the_percentiles_of_its_histogram() {
         let mut values = Distribution::default();
         (1..=10_000_u64).for_each(|value| values.record(value * 1_000));
-        let points = curve(&values);
+        let points = curve(&values, 16);
         assert_eq!(points.len(), 4 * 16 + 1);
         for (quantile, value) in points {
             let exact = values.quantile(quantile).unwrap() as f64;
-            assert!((value - exact).abs() <= exact * 0.002, "{quantile}: {value} is not {exact}");
+            assert!(
+                (value - exact).abs() <= exact * 0.002,
+                "{quantile}: {value} is not {exact}"
+            );
         }
     }
 
@@ -114,7 +124,7 @@ mod tests {
     fn a_curve_ends_where_a_single_value_decides() {
         let mut values = Distribution::default();
         (1..=100_u64).for_each(|value| values.record(value));
-        let last = *curve(&values).last().unwrap();
+        let last = *curve(&values, 16).last().unwrap();
         assert!((last.0 - 0.99).abs() < 1e-9, "{last:?}");
         assert_eq!(last.1, 99.0);
     }
