@@ -43,7 +43,7 @@ pub fn markdown(suite: &Suite) -> Result<String, Error> {
 pub fn terminal(suite: &Suite) -> Result<String, Error> {
     let middle = |text: &Text| {
         let best = if text.best { " best" } else { "" };
-        format!("{}{best}", text.middle)
+        format!("{}{best}", text.short())
     };
     let blocks = blocks(suite, middle);
     let text = |(place, block): (usize, &Block)| {

@@ -80,6 +80,11 @@ impl<'a> Cells<'a> {
         })
     }
 
+    /// The places of the daemons that have runs.
+    pub(super) fn measured(&self) -> impl Iterator<Item = usize> {
+        (0..self.daemons.len()).filter(|daemon| !self.of_daemon(*daemon).is_empty())
+    }
+
     /// `go-streaming at 1,000, run 2`; without its number the only run of a cell.
     pub(super) fn run_name(&self, cell: &Cell<'_>, place: usize) -> String {
         let run = match cell.runs.len() {
@@ -87,7 +92,10 @@ impl<'a> Cells<'a> {
             _ => format!(", run {}", place + 1),
         };
         let name = crate::report::page::plain(self.daemons[cell.daemon]);
-        format!("{name} at {}{run}", cell.level_name())
+        match cell.level {
+            "" => format!("{name}{run}"),
+            _ => format!("{name} at {}{run}", cell.level_name()),
+        }
     }
 
     /// The daemons' names without the ending that all of them share: `go` for `go-streaming` beside `php-streaming`.

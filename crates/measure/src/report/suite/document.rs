@@ -60,7 +60,6 @@ pub(super) fn of(cells: &Cells<'_>) -> Vec<Section> {
     }
     sections.extend(unreached::of(cells.suite));
     sections.extend(warnings::of(cells));
-    sections.retain(|section| !section.parts.is_empty());
     sections
 }
 

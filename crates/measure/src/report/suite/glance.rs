@@ -13,10 +13,7 @@ const READING: &str = "A figure is best where its runs are apart from those of e
 pub(super) fn of(cells: &Cells<'_>) -> Section {
     let mut parts = match common_level(cells) {
         Some(level) => vec![
-            Part::Note(format!(
-                "At {}, the highest level that every daemon ran. {READING}",
-                level_name(level)
-            )),
+            Part::Note(reading(cells, level)),
             Part::Grid(table(cells, level)),
         ],
         None => vec![Part::Note(
@@ -27,10 +24,24 @@ pub(super) fn of(cells: &Cells<'_>) -> Section {
     Section::new("glance", "At a glance", parts)
 }
 
+fn reading(cells: &Cells<'_>, level: &str) -> String {
+    let at = match level {
+        "" => "Runs without a level.".to_owned(),
+        level => format!(
+            "At {}, the highest level that every daemon ran.",
+            level_name(level)
+        ),
+    };
+    if cells.measured().count() > 1 {
+        format!("{at} {READING}")
+    } else {
+        at
+    }
+}
+
 /// The highest level at which every daemon has runs; daemons that have none anywhere don't count.
 fn common_level<'a>(cells: &Cells<'a>) -> Option<&'a str> {
-    let measured = (0..cells.daemons.len()).filter(|daemon| !cells.of_daemon(*daemon).is_empty());
-    let measured = measured.count();
+    let measured = cells.measured().count();
     let mut levels = cells.levels.iter().rev();
     levels
         .find(|level| cells.at(level).len() == measured)

@@ -2,7 +2,6 @@
 
 use super::cells::{Cell, Cells};
 use super::show::{Show, Text};
-use crate::report::page;
 use crate::result::RunResult;
 use crate::spread::Spread;
 
@@ -104,7 +103,7 @@ impl Grid {
         let row = |cell: &Cell<'_>, label: Option<usize>, runs: &[&RunResult]| {
             let run = label.map(|run| Text::plain(run.to_string()));
             let named = [
-                Text::plain(page::plain(cells.daemons[cell.daemon])),
+                Text::about(cells.daemons[cell.daemon], runs),
                 Text::plain(cell.level_name()),
             ];
             let figures = figures.iter().map(|figure| figure.text(runs));

@@ -149,7 +149,14 @@ fn table(grid: &Grid) -> Markup {
 }
 
 fn line(grid: &Grid, row: &Row) -> Markup {
-    let first = |text: &Text| html! { th.w scope="row" { (text.middle) } };
+    let first = |text: &Text| {
+        html! {
+            th.w scope="row" {
+                (text.middle)
+                @if let Some(verdict) = text.doubt { span class=(format!("doubt {verdict}")) { (verdict) } }
+            }
+        }
+    };
     let swatch = row.daemon.map(svg::swatch);
     let classes = [swatch, row.opens.then(|| "o".to_owned())];
     let classes: Vec<String> = classes.into_iter().flatten().collect();

@@ -98,14 +98,16 @@ fn distribution_rows<'a>(
                 let Some(figures) = distribution(&runs, series) else {
                     continue;
                 };
-                let named = [
-                    page::plain(cells.daemons[cell.daemon]),
-                    figures::series_name(series),
-                ];
-                let named = named.into_iter().chain(run.map(|run| run.to_string()));
+                let name = Text::about(cells.daemons[cell.daemon], &runs);
+                let named = [figures::series_name(series)].into_iter();
+                let named = named.chain(run.map(|run| run.to_string()));
                 rows.push(Row {
                     daemon: Some(cell.daemon),
-                    texts: named.map(Text::plain).chain(figures).collect(),
+                    texts: [name]
+                        .into_iter()
+                        .chain(named.map(Text::plain))
+                        .chain(figures)
+                        .collect(),
                     opens,
                 });
                 opens = false;

@@ -37,7 +37,7 @@ fn title(cells: &Cells<'_>) -> String {
     format!(
         "{gravest}: {name}, {} of {} at {}",
         counted(results.len(), "run", "runs"),
-        counted(cells.daemons.len(), "daemon", "daemons"),
+        counted(cells.measured().count(), "daemon", "daemons"),
         counted(cells.levels.len(), "level", "levels")
     )
 }
@@ -135,7 +135,7 @@ fn verdicts(cells: &Cells<'_>) -> Grid {
     let levels = cells
         .levels
         .iter()
-        .map(|level| Head::words(&level_name(level)));
+        .map(|level| Head::words(&level_head(level)));
     let head = [Head::words("daemon")].into_iter().chain(levels).collect();
     let row = |(daemon, name): (usize, &&str)| {
         let of_daemon = cells.of_daemon(daemon);
@@ -154,6 +154,14 @@ fn verdicts(cells: &Cells<'_>) -> Grid {
     };
     let rows = cells.daemons.iter().enumerate().map(row).collect();
     Grid::of_rows("Verdicts of all runs by level", head, rows)
+}
+
+fn level_head(level: &str) -> String {
+    if level.is_empty() {
+        "runs".to_owned()
+    } else {
+        format!("at {}", level_name(level))
+    }
 }
 
 /// `4 VALID, 1 SUSPECT`.

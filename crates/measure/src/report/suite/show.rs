@@ -1,7 +1,10 @@
 //! Figures of several runs as text.
 
+use crate::report::page;
+use crate::result::RunResult;
 use crate::spread::Spread;
 use crate::units;
+use crate::warning::Verdict;
 
 /// Stands where there is no figure.
 pub(super) use crate::report::page::NONE;
@@ -20,6 +23,8 @@ pub(super) struct Text {
     pub(super) interval: String,
     /// Whether it is the best of its column.
     pub(super) best: bool,
+    /// What speaks against the row that it names: the gravest verdict of its runs, where that is not VALID.
+    pub(super) doubt: Option<Verdict>,
 }
 
 impl Text {
@@ -47,13 +52,23 @@ impl Text {
             interval: interval.map_or(String::new(), |(low, high)| {
                 format!("[{}, {}]", show(low), show(high))
             }),
-            best: false,
+            ..Self::default()
+        }
+    }
+
+    /// Names what the figures of these runs are about, with what speaks against them.
+    pub(super) fn about(name: &str, runs: &[&RunResult]) -> Self {
+        let gravest = runs.iter().map(|run| run.verdict).max();
+        Self {
+            middle: page::plain(name),
+            doubt: gravest.filter(|verdict| *verdict > Verdict::Valid),
+            ..Self::default()
         }
     }
 
     /// All of it in one line: `0.42 (0.39–0.51) [0.40, 0.46] best`.
     pub(super) fn line(&self) -> String {
-        let mut line = self.middle.clone();
+        let mut line = self.short();
         if !self.range.is_empty() {
             line.push_str(&format!(" ({})", self.range));
         }
@@ -64,6 +79,14 @@ impl Text {
             line.push_str(" best");
         }
         line
+    }
+
+    /// Its middle, with what speaks against it.
+    pub(super) fn short(&self) -> String {
+        match self.doubt {
+            Some(verdict) => format!("{} ({verdict})", self.middle),
+            None => self.middle.clone(),
+        }
     }
 }
 

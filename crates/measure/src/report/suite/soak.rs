@@ -12,7 +12,7 @@ const LOOKS: usize = 10;
 /// Operations that must have finished under steady load before a slope per thousand of them means anything.
 const FINISHED: f64 = 1_000.0;
 /// The ramp is over in the first second with this share of the most operations open at once.
-const FULL: f64 = 0.9;
+const FULL: f64 = 0.95;
 
 /// A row for each run that stood under steady load for long enough; nothing where none did.
 pub(super) fn table(cells: &Cells<'_>, at: &[Cell<'_>]) -> Option<Grid> {

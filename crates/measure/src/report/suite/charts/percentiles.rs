@@ -47,7 +47,12 @@ pub(super) fn draw(
         ""
     };
     let axes: (Axis, Axis) = (
-        axis("percentile, log scale", Scale::Percentile { nines: NINES }),
+        axis(
+            "percentile, log scale",
+            Scale::Percentile {
+                nines: nines(&marks),
+            },
+        ),
         axis(
             &format!("{}, log scale", series_name(series)),
             Scale::log(heights(&marks)),
@@ -61,6 +66,13 @@ pub(super) fn draw(
         marks,
         &said,
     )))
+}
+
+/// The end of the axis: as far as the longest curve goes, but never less than to 99 %.
+fn nines(marks: &[Mark]) -> f64 {
+    let ends = marks.iter().flat_map(|mark| mark.pieces.iter().flatten());
+    let last = ends.map(|(quantile, _)| *quantile).fold(0.99, f64::max);
+    (-(1.0 - last).log10()).min(NINES)
 }
 
 fn distributions(runs: &[&RunResult], series: &str) -> Result<Vec<Distribution>, Error> {
