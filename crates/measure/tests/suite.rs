@@ -86,7 +86,7 @@ fn a_comparison_says_everything_in_markdown() {
 
     At 1,000, the highest level that every daemon ran. A figure is best where its runs are apart from those of every daemon behind it; figures whose runs overlap share the mark, and where all overlap nobody has it. An INVALID run takes part in no comparison.
 
-    | daemon | level | success % | TTFB p99 | KiB per connection | slope, KiB per connection | CPU µs per finished |
+    | daemon | level | success % | TTFB p99, ms | KiB per connection | slope, KiB per connection | CPU µs per finished |
     | --- | ---: | ---: | ---: | ---: | ---: | ---: |
     | go-streaming | 1,000 | 100 | 0.408 (0.404–0.412) | 5.94 (5.88–6.00) | 5.94 ±0.108 | 386 (382–390) |
     | rust-streaming | 1,000 | 100 | 0.115 best | 0.490 best | – | 118 best |

@@ -51,7 +51,10 @@ fn common_level<'a>(cells: &Cells<'a>) -> Option<&'a str> {
 fn table(cells: &Cells<'_>, level: &str) -> Grid {
     let at = cells.at(level);
     let slopes = memory::slopes(cells);
-    let headline = cells.headline().map(figures::p99);
+    let headline = cells.headline().map(|series| {
+        let name = figures::series_name(series);
+        figures::p99(series).titled(&format!("{name} p99, ms"))
+    });
     let mut compared: Vec<(Figure<'_>, bool)> = vec![(figures::success(), true)];
     compared.extend(headline.map(|figure| (figure, false)));
     compared.extend([

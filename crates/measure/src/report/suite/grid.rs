@@ -37,9 +37,12 @@ pub(super) struct Row {
 /// A column of figures: what it is called, where it comes from, how it is shown.
 pub(super) struct Figure<'a> {
     head: String,
-    of: Box<dyn Fn(&RunResult) -> Option<f64> + 'a>,
+    of: Box<Of<'a>>,
     show: Show,
 }
+
+/// Where a figure comes from.
+type Of<'a> = dyn Fn(&RunResult) -> Option<f64> + 'a;
 
 impl std::fmt::Debug for Figure<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -57,6 +60,14 @@ impl<'a> Figure<'a> {
             head: head.into(),
             of: Box::new(of),
             show,
+        }
+    }
+
+    /// The same under another name.
+    pub(super) fn titled(self, head: &str) -> Self {
+        Self {
+            head: head.to_owned(),
+            ..self
         }
     }
 

@@ -63,7 +63,7 @@ fn facts(cells: &Cells<'_>) -> Vec<(&'static str, String)> {
     if results.is_empty() {
         return facts;
     }
-    facts.push(("verdicts", verdict_counts(results.iter())));
+    facts.push(("verdicts", verdict_counts(results)));
     facts.push(("dates", dates(results)));
     let machines = distinct(results, |result| page::machine(&result.machine));
     if machines.len() > 1 {
@@ -83,9 +83,9 @@ fn facts(cells: &Cells<'_>) -> Vec<(&'static str, String)> {
     facts
 }
 
-fn verdict_counts<'a>(results: impl Iterator<Item = &'a RunResult> + Clone) -> String {
+fn verdict_counts(results: &[RunResult]) -> String {
     let count = |verdict: Verdict| {
-        let of = results.clone().filter(|result| result.verdict == verdict);
+        let of = results.iter().filter(|result| result.verdict == verdict);
         format!("{} {verdict}", of.count())
     };
     VERDICTS.map(count).join(", ")

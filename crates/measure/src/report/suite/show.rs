@@ -50,6 +50,8 @@ impl Text {
                 String::new()
             },
             interval: interval.map_or(String::new(), |(low, high)| {
+                // Few runs with a long tail: the mean of what can't be negative is not either.
+                let low = if spread.min >= 0.0 { low.max(0.0) } else { low };
                 format!("[{}, {}]", show(low), show(high))
             }),
             ..Self::default()
@@ -171,6 +173,10 @@ mod tests {
         assert_eq!(
             Text::of(Spread::of([9.0, 10.0, 11.0, 12.0, 13.0]), tenths).line(),
             "11.0 (9.0–13.0) [9.0, 13.0]"
+        );
+        assert_eq!(
+            Text::of(Spread::of([1.0, 1.0, 1.0, 1.0, 90.0]), tenths).interval,
+            "[0.0, 68.2]"
         );
     }
 }
