@@ -55,7 +55,7 @@ fn nothing_is_loaded_nothing_fails_and_a_chart_can_be_read_out() {
            return [frame.x + frame.width * (box[0] + box[1]) / 2 / 960, frame.y + frame.height / 2]; })()",
     );
     let moved = json!({ "type": "mouseMoved", "x": place[0], "y": place[1] });
-    browser.call("Input.dispatchMouseEvent", moved);
+    browser.call("Input.dispatchMouseEvent", &moved);
     let read = browser.value("document.querySelector('#level-1000-rss .read').innerText");
     let read = read.as_str().unwrap();
     for expected in ["60 s", "go-streaming ", "rust-streaming "] {

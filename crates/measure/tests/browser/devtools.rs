@@ -89,17 +89,17 @@ impl Browser {
     }
 
     fn attach(&mut self) {
-        let target = self.call("Target.createTarget", json!({ "url": "about:blank" }));
+        let target = self.call("Target.createTarget", &json!({ "url": "about:blank" }));
         let target = json!({ "targetId": target["targetId"], "flatten": true });
-        let session = self.call("Target.attachToTarget", target);
+        let session = self.call("Target.attachToTarget", &target);
         self.session = session["sessionId"].as_str().unwrap().to_owned();
         for domain in ["Page", "Runtime", "Log", "Network"] {
-            self.call(&format!("{domain}.enable"), json!({}));
+            self.call(&format!("{domain}.enable"), &json!({}));
         }
     }
 
     /// Sends a command and waits for its answer; what happens meanwhile is kept in `events`.
-    pub(crate) fn call(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) fn call(&mut self, method: &str, params: &Value) -> Value {
         self.sent += 1;
         let mut command = json!({ "id": self.sent, "method": method, "params": params });
         if !self.session.is_empty() {
@@ -131,7 +131,7 @@ impl Browser {
         self.events.clear();
         self.call(
             "Page.navigate",
-            json!({ "url": format!("file://{}", path.display()) }),
+            &json!({ "url": format!("file://{}", path.display()) }),
         );
         while !self
             .events
@@ -147,11 +147,11 @@ impl Browser {
     pub(crate) fn look(&mut self, width: u64, scheme: &str) {
         let size =
             json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
-        self.call("Emulation.setDeviceMetricsOverride", size);
+        self.call("Emulation.setDeviceMetricsOverride", &size);
         let scheme = json!({ "name": "prefers-color-scheme", "value": scheme });
         self.call(
             "Emulation.setEmulatedMedia",
-            json!({ "features": [scheme] }),
+            &json!({ "features": [scheme] }),
         );
     }
 
@@ -159,14 +159,14 @@ impl Browser {
     pub(crate) fn scripts(&mut self, on: bool) {
         self.call(
             "Emulation.setScriptExecutionDisabled",
-            json!({ "value": !on }),
+            &json!({ "value": !on }),
         );
     }
 
     /// The value of an expression in the page.
     pub(crate) fn value(&mut self, expression: &str) -> Value {
         let params = json!({ "expression": expression, "returnByValue": true });
-        let answer = self.call("Runtime.evaluate", params);
+        let answer = self.call("Runtime.evaluate", &params);
         assert!(answer.get("exceptionDetails").is_none(), "{answer}");
         answer["result"]["value"].clone()
     }
