@@ -314,6 +314,28 @@ fn five_runs_have_an_interval_and_a_slope_with_its_own() {
 }
 
 #[test]
+fn levels_stand_by_size_and_daemons_as_they_came() {
+    let suite = suite::of(&Shape {
+        daemons: &["rust-streaming", "go-streaming"],
+        levels: &[10_000, 900, 1_000],
+        runs: 1,
+        seconds: 10,
+    });
+    let report = markdown(&suite).unwrap();
+    let (_, matrix) = report
+        .split_once("| daemon | at 900 | at 1,000 | at 10,000 |")
+        .unwrap();
+    let rows: Vec<&str> = matrix.lines().skip(2).take(2).collect();
+    assert!(
+        rows[0].starts_with("| rust-streaming") && rows[1].starts_with("| go-streaming"),
+        "{rows:?}"
+    );
+    let places =
+        ["900", "1,000", "10,000"].map(|level| report.find(&format!("## Level {level}")).unwrap());
+    assert!(places.is_sorted());
+}
+
+#[test]
 fn the_best_is_marked_only_where_runs_are_apart() {
     let mut suite = suite::of(&Shape {
         daemons: FOUR,
