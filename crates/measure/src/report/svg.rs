@@ -247,7 +247,7 @@ impl Chart {
         }
         html! {
             @for ((daemon, label, _), y) in labels.iter().zip(places) {
-                text class=(format!("n {}", colour(*daemon))) x=(self.right() as i64 + 12) y=(y as i64 + 8) { (shortened(label)) }
+                text class=(format!("n {}", colour(*daemon))) x=(self.right() as i64 + 18) y=(y as i64 + 8) { (shortened(label)) }
             }
         }
     }
@@ -256,7 +256,7 @@ impl Chart {
     fn right(&self) -> f64 {
         let labels = self.marks.iter().filter_map(|mark| mark.label.as_ref());
         let longest = labels.map(|label| shortened(label).chars().count()).max();
-        WIDTH - longest.map_or(36.0, |longest| longest as f64 * LETTER + 18.0)
+        WIDTH - longest.map_or(36.0, |longest| longest as f64 * LETTER + 22.0)
     }
 
     fn place(&self, (x, y): Point) -> (i64, i64) {

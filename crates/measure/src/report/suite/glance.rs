@@ -8,6 +8,9 @@ use super::memory;
 use crate::spread::Spread;
 use crate::warning::Verdict;
 
+/// The column of the level in a table of cells.
+const LEVEL: usize = 1;
+
 const READING: &str = "A figure is best where its runs are apart from those of every daemon behind it; figures whose runs overlap share the mark, and where all overlap nobody has it. An INVALID run takes part in no comparison.";
 
 pub(super) fn of(cells: &Cells<'_>) -> Section {
@@ -70,6 +73,11 @@ fn table(cells: &Cells<'_>, level: &str) -> Grid {
     }
     memory::add_slope_column(&mut grid, &slopes);
     grid.runs = None;
+    // All rows are of one level, which the sentence above names.
+    grid.head.remove(LEVEL);
+    for row in &mut grid.rows {
+        row.texts.remove(LEVEL);
+    }
     grid
 }
 

@@ -7,7 +7,7 @@ use crate::report::svg::Point;
 use crate::spread::Spread;
 
 /// The share of a level's room that its daemons take.
-const SPREAD: f64 = 0.7;
+const SPREAD: f64 = 0.6;
 
 pub(super) fn draw(cells: &Cells<'_>) -> Option<Chart> {
     let series = cells.headline()?;
