@@ -511,7 +511,7 @@ fn a_result_without_anything_optional_is_shown_with_dashes() {
 fn a_page_holds_no_markup_of_others_and_no_address() {
     let mut suite = small();
     for result in &mut suite.results {
-        result.daemon.name = "<script>alert(1)</script>\u{1b}[2J".to_owned();
+        result.daemon.name = "\u{1b}[2J<script>alert(1)</script>".to_owned();
         result.level = "\"><img src=x>".to_owned();
         result.daemon.about = Some("a & b".to_owned());
     }

@@ -99,7 +99,7 @@ impl<'a> Cells<'a> {
     }
 
     /// The daemons' names without the ending that all of them share: `go` for `go-streaming` beside `php-streaming`.
-    pub(super) fn short_names(&self) -> Vec<&'a str> {
+    pub(super) fn short_names(&self) -> Vec<String> {
         let ending = |name: &'a str| name.rfind('-').map(|place| &name[place..]);
         let first = self.daemons.first().and_then(|name| ending(name));
         let shared = first.filter(|first| {
@@ -111,7 +111,9 @@ impl<'a> Cells<'a> {
         });
         self.daemons
             .iter()
-            .map(|name| &name[..name.len() - shared.map_or(0, str::len)])
+            .map(|name| {
+                crate::report::page::plain(&name[..name.len() - shared.map_or(0, str::len)])
+            })
             .collect()
     }
 

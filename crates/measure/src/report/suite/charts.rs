@@ -36,23 +36,30 @@ fn of_level(cells: &Cells<'_>, level: &str) -> Result<Vec<Chart>, Error> {
     Ok(charts)
 }
 
-/// A chart with an alternative text made of what is said of each daemon.
-fn chart(
-    id: String,
-    title: String,
-    reading: &str,
-    axes: (Axis, Axis),
+/// What is drawn of daemons, and the same in words.
+#[derive(Debug, Default)]
+struct Drawn {
     marks: Vec<Mark>,
-    said: &[String],
-) -> Chart {
+    said: Vec<String>,
+}
+
+impl Drawn {
+    fn extend(&mut self, other: Self) {
+        self.marks.extend(other.marks);
+        self.said.extend(other.said);
+    }
+}
+
+/// A chart with an alternative text made of what is said of each daemon.
+fn chart(id: String, title: String, reading: &str, axes: (Axis, Axis), drawn: Drawn) -> Chart {
     Chart {
         id,
-        alternative: format!("{title}. {}.", said.join("; ")),
+        alternative: format!("{title}. {}.", drawn.said.join("; ")),
         title,
         reading: reading.to_owned(),
         x: axes.0,
         y: axes.1,
-        marks,
+        marks: drawn.marks,
     }
 }
 

@@ -36,14 +36,8 @@ pub(super) fn render(cells: &Cells<'_>) -> Result<String, Error> {
     }
     let most = most_points(drawn.iter().flatten());
     let (opening, rest) = sections.split_first().expect("there is an opening");
-    let title = page::plain(&cells.suite.name);
     let body = html! {
-        header.top {
-            (verdict(cells))
-            h1 { (title) }
-            @for question in cells.suite.question.iter() { p.question { (page::plain(question)) } }
-            p.sum { (opening.title) }
-        }
+        (head(cells, opening))
         nav aria-label="Sections" {
             @for section in rest { a href=(format!("#{}", section.id)) { (short(&section.title)) } }
         }
@@ -57,16 +51,23 @@ pub(super) fn render(cells: &Cells<'_>) -> Result<String, Error> {
             }
         }
     };
-    let page = html! {
+    // HTML lets cells and rows end where the next begins: a tenth of a page of tables.
+    let page = document(&opening.title, &body).into_string();
+    Ok(page.replace("</td>", "").replace("</tr>", ""))
+}
+
+/// A page that needs nothing but itself.
+fn document(title: &str, body: &Markup) -> Markup {
+    html! {
         (DOCTYPE)
         html lang="en" {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width,initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                // Nothing is fetched, so a browser need not even ask for an icon.
+                // A browser need not even ask for an icon.
                 link rel="icon" href="data:,";
-                title { (opening.title) }
+                title { (title) }
                 style { (PreEscaped(STYLE)) }
             }
             body {
@@ -75,9 +76,18 @@ pub(super) fn render(cells: &Cells<'_>) -> Result<String, Error> {
                 script { (PreEscaped(SCRIPT)) }
             }
         }
-    };
-    // HTML lets cells and rows end where the next begins: a tenth of a page of tables.
-    Ok(page.into_string().replace("</td>", "").replace("</tr>", ""))
+    }
+}
+
+fn head(cells: &Cells<'_>, opening: &Section) -> Markup {
+    html! {
+        header.top {
+            (verdict(cells))
+            h1 { (page::plain(&cells.suite.name)) }
+            @for question in cells.suite.question.iter() { p.question { (page::plain(question)) } }
+            p.sum { (opening.title) }
+        }
+    }
 }
 
 /// A title without what stands in brackets.

@@ -1,72 +1,87 @@
 //! The headline figure of each daemon by level, every run a dot.
 
 use super::{
-    Cells, Chart, Kind, Mark, Scale, axis, chart, heights, level_name, page, series_name, show,
+    Cell, Cells, Chart, Drawn, Kind, Mark, Scale, axis, chart, heights, level_name, page,
+    series_name, show,
 };
-use crate::report::svg::Point;
 use crate::spread::Spread;
+use crate::warning::Verdict;
 
 /// The share of a level's room that its daemons take.
 const SPREAD: f64 = 0.6;
 
 pub(super) fn draw(cells: &Cells<'_>) -> Option<Chart> {
     let series = cells.headline()?;
-    let (mut marks, mut said) = (Vec::new(), Vec::new());
     let names = cells.short_names();
-    let count = cells.daemons.len() as f64;
-    for (daemon, full) in cells.daemons.iter().enumerate() {
-        let name = page::plain(full);
-        let aside = ((daemon as f64 + 0.5) / count - 0.5) * SPREAD;
-        let (mut dots, mut middles, mut what, mut words) =
-            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for cell in cells.of_daemon(daemon) {
-            let place = cells.levels.iter().position(|level| *level == cell.level)?;
-            let runs: Vec<f64> = cell
-                .runs
-                .iter()
-                .filter_map(|run| run.series(series))
-                .map(|series| series.p99_ns as f64)
-                .collect();
-            let Some(spread) = Spread::of(runs.iter().copied()) else {
-                continue;
-            };
-            let at = |ns: f64| -> Point { (place as f64 + aside, ns) };
-            what.extend(
-                runs.iter()
-                    .map(|ns| format!("{name} at {}: {} ms", cell.level_name(), show::ms(*ns))),
-            );
-            dots.extend(runs.iter().map(|ns| at(*ns)));
-            middles.push(at(spread.median));
-            words.push(format!(
-                "{} ms at {}",
-                show::ms(spread.median),
-                cell.level_name()
-            ));
-        }
-        if dots.is_empty() {
-            continue;
-        }
-        marks.push(Mark::new(daemon, Kind::Dots, vec![dots]).named(what));
-        marks.push(Mark::new(daemon, Kind::Middle, vec![middles]).labelled(names[daemon]));
-        said.push(format!("{name}: {}", words.join(", ")));
+    let mut drawn = Drawn::default();
+    for (daemon, name) in names.iter().enumerate() {
+        drawn.extend(of_daemon(cells, series, daemon, name));
     }
-    if marks.is_empty() {
+    if drawn.marks.is_empty() {
         return None;
     }
     let levels = cells.levels.iter().map(|level| level_name(level)).collect();
+    let y = format!("{} p99, log scale", series_name(series));
     let axes = (
         axis("level", Scale::Names(levels)),
-        axis(
-            &format!("{} p99, log scale", series_name(series)),
-            Scale::log(heights(&marks)),
-        ),
+        axis(&y, Scale::log(heights(&drawn.marks))),
     );
     Some(chart(
         "headline-levels".to_owned(),
         format!("{} p99 by level", series_name(series)),
         "A dot is a run, the stroke their median.",
         axes,
-        marks,
-        &said,
+        drawn,
     ))
+}
+
+/// Dots for its runs and a stroke for the median of each level; nothing where no run has the series.
+fn of_daemon(cells: &Cells<'_>, series: &str, daemon: usize, label: &str) -> Drawn {
+    let name = page::plain(cells.daemons[daemon]);
+    let (mut dots, mut what) = (Vec::new(), Vec::new());
+    let (mut middles, mut words) = (Vec::new(), Vec::new());
+    for cell in cells.of_daemon(daemon) {
+        let runs = p99s(&cell, series);
+        let Some(spread) = Spread::of(runs.iter().map(|(ns, _)| *ns)) else {
+            continue;
+        };
+        let level = cell.level_name();
+        let x = place(cells, &cell);
+        for (ns, doubt) in runs {
+            dots.push((x, ns));
+            what.push(format!("{name} at {level}: {} ms{doubt}", show::ms(ns)));
+        }
+        middles.push((x, spread.median));
+        words.push(format!("{} ms at {level}", show::ms(spread.median)));
+    }
+    if dots.is_empty() {
+        return Drawn::default();
+    }
+    Drawn {
+        marks: vec![
+            Mark::new(daemon, Kind::Dots, vec![dots]).named(what),
+            Mark::new(daemon, Kind::Middle, vec![middles]).labelled(label),
+        ],
+        said: vec![format!("{name}: {}", words.join(", "))],
+    }
+}
+
+/// The figure of each run in nanoseconds, with what speaks against the run.
+fn p99s(cell: &Cell<'_>, series: &str) -> Vec<(f64, String)> {
+    let doubt = |verdict: Verdict| match verdict {
+        Verdict::Valid => String::new(),
+        grave => format!(", {grave}"),
+    };
+    let found = cell.runs.iter().filter_map(|run| {
+        let ns = run.series(series)?.p99_ns as f64;
+        Some((ns, doubt(run.verdict)))
+    });
+    found.collect()
+}
+
+/// Where a daemon stands among those of a level.
+fn place(cells: &Cells<'_>, cell: &Cell<'_>) -> f64 {
+    let level = cells.levels.iter().position(|level| *level == cell.level);
+    let aside = (cell.daemon as f64 + 0.5) / cells.daemons.len() as f64 - 0.5;
+    level.unwrap_or(0) as f64 + aside * SPREAD
 }

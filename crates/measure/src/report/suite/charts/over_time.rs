@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Cell, Cells, Chart, Kind, Mark, Scale, axis, chart, heights, several, show};
+use super::{Cell, Cells, Chart, Drawn, Kind, Mark, Scale, axis, chart, heights, several, show};
 use super::{page, series_name};
 use crate::report::svg::Point;
 use crate::result::{Cost, Resources, RunResult, SecondSeries};
@@ -28,7 +28,7 @@ pub(super) fn latency(cells: &Cells<'_>, at: &[Cell<'_>], id: &str, series: &str
     drawing.add(Kind::Line, "p99", show::ms, " ms", &|run| {
         of(run, |row| row.p99_ns)
     });
-    let scale = Scale::log(heights(&drawing.marks));
+    let scale = Scale::log(heights(&drawing.drawn.marks));
     drawing.finish(
         format!("{id}-time-{series}"),
         format!("{}: each second", series_name(series)),
@@ -45,7 +45,7 @@ pub(super) fn resources(cells: &Cells<'_>, at: &[Cell<'_>], id: &str) -> Vec<Cha
     let one = |name: &str, title: &str, y: &str, figure: Figure<'_>| {
         let mut drawing = Drawing::new(cells, at);
         drawing.add(Kind::Line, "", show::significant, "", figure);
-        let scale = Scale::linear(heights(&drawing.marks), label);
+        let scale = Scale::linear(heights(&drawing.drawn.marks), label);
         drawing.finish(format!("{id}-{name}"), title.to_owned(), "", (y, scale))
     };
     let charts = [
@@ -82,7 +82,7 @@ fn active(cells: &Cells<'_>, at: &[Cell<'_>], id: &str) -> Option<Chart> {
     drawing.add(Kind::Line, "daemon", show::whole, "", &|run| {
         looks(run, |look| look.active)
     });
-    let scale = Scale::linear(heights(&drawing.marks), label);
+    let scale = Scale::linear(heights(&drawing.drawn.marks), label);
     drawing.finish(
         format!("{id}-active"),
         "Open connections".to_owned(),
@@ -112,8 +112,7 @@ fn label(value: f64) -> String {
 struct Drawing<'a> {
     cells: &'a Cells<'a>,
     at: &'a [Cell<'a>],
-    marks: Vec<Mark>,
-    said: Vec<String>,
+    drawn: Drawn,
 }
 
 impl<'a> Drawing<'a> {
@@ -121,8 +120,7 @@ impl<'a> Drawing<'a> {
         Self {
             cells,
             at,
-            marks: Vec::new(),
-            said: Vec::new(),
+            drawn: Drawn::default(),
         }
     }
 
@@ -146,18 +144,20 @@ impl<'a> Drawing<'a> {
                 .collect();
             if kind == Kind::Line && spreads.iter().any(|(_, spread)| spread.differs()) {
                 let band = pieces(&spreads).iter().map(|piece| edges(piece)).collect();
-                self.marks.push(Mark::new(cell.daemon, Kind::Band, band));
+                self.drawn
+                    .marks
+                    .push(Mark::new(cell.daemon, Kind::Band, band));
             }
             let mark = Mark::new(cell.daemon, kind, pieces_of(&middle));
-            self.marks.push(if kind == Kind::Line {
-                mark.labelled(names[cell.daemon])
+            self.drawn.marks.push(if kind == Kind::Line {
+                mark.labelled(&names[cell.daemon])
             } else {
                 mark
             });
             let daemon = page::plain(self.cells.daemons[cell.daemon]);
             let middle = Spread::of(spreads.iter().map(|(_, spread)| spread.median));
             let middle = middle.map_or(String::new(), |spread| write(spread.median));
-            self.said.push(format!(
+            self.drawn.said.push(format!(
                 "{} median {middle}{unit}, highest {}{unit}",
                 [daemon.as_str(), what].join(" ").trim(),
                 write(highest.max)
@@ -167,10 +167,11 @@ impl<'a> Drawing<'a> {
 
     /// Nothing where nothing was drawn.
     fn finish(self, id: String, title: String, reading: &str, y: (&str, Scale)) -> Option<Chart> {
-        if self.marks.is_empty() {
+        if self.drawn.marks.is_empty() {
             return None;
         }
         let ends = self
+            .drawn
             .marks
             .iter()
             .flat_map(|mark| mark.pieces.iter().flatten());
@@ -185,8 +186,7 @@ impl<'a> Drawing<'a> {
             title,
             format!("{reading}{runs}").trim(),
             (axis("seconds since the first start", x), axis(y.0, y.1)),
-            self.marks,
-            &self.said,
+            self.drawn,
         ))
     }
 }

@@ -1,7 +1,7 @@
 //! Percentile curves: all daemons of a level over each other.
 
 use super::{
-    Axis, Cell, Cells, Chart, Error, Kind, Mark, Scale, axis, chart, heights, several, show,
+    Cell, Cells, Chart, Drawn, Error, Kind, Mark, Scale, axis, chart, heights, several, show,
 };
 use super::{page, series_name};
 use crate::report::svg::Point;
@@ -22,23 +22,13 @@ pub(super) fn draw(
     series: &str,
 ) -> Result<Option<Chart>, Error> {
     let names = cells.short_names();
-    let (mut marks, mut said) = (Vec::new(), Vec::new());
+    let mut drawn = Drawn::default();
     for cell in at {
         let runs = distributions(&cell.runs, series)?;
-        let mut merged = Distribution::default();
-        runs.iter().for_each(|run| merged.merge(run));
-        if merged.is_empty() {
-            continue;
-        }
-        if runs.len() > 1 {
-            let thin = |run| Mark::new(cell.daemon, Kind::Thin, vec![curve(run, PER_NINE_BEHIND)]);
-            marks.extend(runs.iter().map(thin));
-        }
-        let line = Mark::new(cell.daemon, Kind::Line, vec![curve(&merged, PER_NINE)]);
-        marks.push(line.labelled(names[cell.daemon]));
-        said.push(words(&page::plain(cells.daemons[cell.daemon]), &merged));
+        let name = page::plain(cells.daemons[cell.daemon]);
+        drawn.extend(of_cell(cell.daemon, &names[cell.daemon], &name, &runs));
     }
-    if marks.is_empty() {
+    if drawn.marks.is_empty() {
         return Ok(None);
     }
     let reading = if several(at) {
@@ -46,26 +36,41 @@ pub(super) fn draw(
     } else {
         ""
     };
-    let axes: (Axis, Axis) = (
-        axis(
-            "percentile, log scale",
-            Scale::Percentile {
-                nines: nines(&marks),
-            },
-        ),
-        axis(
-            &format!("{}, log scale", series_name(series)),
-            Scale::log(heights(&marks)),
-        ),
-    );
+    let name = series_name(series);
+    let across = Scale::Percentile {
+        nines: nines(&drawn.marks),
+    };
+    let up = Scale::log(heights(&drawn.marks));
     Ok(Some(chart(
         format!("{id}-percentiles-{series}"),
-        format!("{}: percentiles", series_name(series)),
+        format!("{name}: percentiles"),
         reading,
-        axes,
-        marks,
-        &said,
+        (
+            axis("percentile, log scale", across),
+            axis(&format!("{name}, log scale"), up),
+        ),
+        drawn,
     )))
+}
+
+/// The curve of all runs together, and behind it that of each, where there are several.
+fn of_cell(daemon: usize, label: &str, name: &str, runs: &[Distribution]) -> Drawn {
+    let mut merged = Distribution::default();
+    runs.iter().for_each(|run| merged.merge(run));
+    if merged.is_empty() {
+        return Drawn::default();
+    }
+    let behind = if runs.len() > 1 { runs } else { &[] };
+    let thin = |run| Mark::new(daemon, Kind::Thin, vec![curve(run, PER_NINE_BEHIND)]);
+    let line = Mark::new(daemon, Kind::Line, vec![curve(&merged, PER_NINE)]);
+    Drawn {
+        marks: behind
+            .iter()
+            .map(thin)
+            .chain([line.labelled(label)])
+            .collect(),
+        said: vec![words(name, &merged)],
+    }
 }
 
 /// The end of the axis: as far as the longest curve goes, but never less than to 99 %.
