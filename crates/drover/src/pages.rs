@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use harness::store::{self, RESULT};
-use measure::report::Error;
+use measure::report::{Error, suite as form};
 use measure::suite::{Suite, Unreached};
 use measure::units;
 
@@ -107,58 +107,4 @@ pub(crate) fn render(suite: &Suite, format: &str) -> anyhow::Result<String> {
 /// A result that can't be shown.
 pub(crate) fn terminal(suite: &Suite) -> Result<String, Error> {
     form::terminal(suite)
-}
-
-/// The forms of a suite's report.
-mod form {
-    use measure::report::{Error, markdown};
-    use measure::suite::Suite;
-
-    pub(super) fn markdown(suite: &Suite) -> Result<String, Error> {
-        let question = suite.question.as_deref().unwrap_or_default();
-        let missing = suite.unreached.iter().map(|missed| {
-            let reason = missed.reason.replace('\n', "\n  ");
-            format!("- {} at {}: {reason}\n", missed.daemon, missed.level)
-        });
-        let results = markdown::render(&suite.results)?;
-        let missing: String = missing.collect();
-        let missing = match missing.as_str() {
-            "" => String::new(),
-            _ => format!("\n## Not measured\n\n{missing}"),
-        };
-        Ok(format!(
-            "# {}\n\n{question}\n\n{results}{missing}",
-            suite.name
-        ))
-    }
-
-    pub(super) fn html(suite: &Suite) -> Result<String, Error> {
-        let text = markdown(suite)?.replace('&', "&amp;").replace('<', "&lt;");
-        Ok(format!(
-            "<!doctype html><meta charset=\"utf-8\"><title>{}</title><pre>{text}</pre>\n",
-            suite.name
-        ))
-    }
-
-    pub(super) fn terminal(suite: &Suite) -> Result<String, Error> {
-        let lines = suite.results.iter().map(|result| {
-            let operations = &result.operations;
-            format!(
-                "{:16} {:>8}  {:8} {} of {} ok\n",
-                result.daemon.name,
-                result.level,
-                result.verdict.to_string(),
-                operations.ok,
-                operations.started
-            )
-        });
-        let missing = suite.unreached.iter().map(|missed| {
-            let first = missed.reason.lines().next().unwrap_or_default();
-            format!(
-                "{:16} {:>8}  not measured: {first}\n",
-                missed.daemon, missed.level
-            )
-        });
-        Ok(lines.chain(missing).collect())
-    }
 }

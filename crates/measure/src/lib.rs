@@ -6,7 +6,9 @@
 pub mod machine;
 pub mod report;
 pub mod result;
+pub mod slope;
 mod slopes;
+pub mod spread;
 pub mod suite;
 pub mod tally;
 pub mod threshold;

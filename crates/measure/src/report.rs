@@ -10,11 +10,14 @@ mod cost;
 pub mod csv;
 mod demands;
 pub mod hlog;
+pub mod html;
 pub mod json;
 pub mod markdown;
 mod overview;
 mod page;
 mod picture;
+pub mod suite;
+mod svg;
 pub mod terminal;
 
 /// Every report, in the order of a help text: a new one is its `mod` above and its line here.
@@ -30,6 +33,12 @@ pub const FORMATS: &[Format] = &[
         "md",
         "the same for a pull request or a report file",
         markdown::render,
+    ),
+    Format::new(
+        "html",
+        "html",
+        "a page with tables and charts, all of them in one file",
+        html::render,
     ),
     Format::new("csv", "csv", "one row per second", csv::render),
     Format::new(
@@ -184,7 +193,7 @@ mod tests {
         let error = "html5".parse::<Format>().unwrap_err().to_string();
         assert_eq!(
             error,
-            "the format `html5` is unknown: choose one of terminal, markdown, csv, hlog, json"
+            "the format `html5` is unknown: choose one of terminal, markdown, html, csv, hlog, json"
         );
     }
 

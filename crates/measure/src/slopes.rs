@@ -1,14 +1,19 @@
 //! What a daemon keeps of the operations that it has served: the slope of its memory and files over a steady load.
 
 use crate::result::{Resources, RunResult, Second};
+use crate::slope::Line;
 
 /// What each 1,000 finished operations left behind in the daemon, by least squares.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Slopes {
     /// Resident memory, bytes.
-    pub rss_bytes: f64,
+    pub rss_bytes: Line,
     /// Open files.
-    pub fds: f64,
+    pub fds: Line,
+    /// Looks at the daemon that the lines go through.
+    pub looks: usize,
+    /// Operations that finished between the first of them and the last.
+    pub finished: f64,
 }
 
 /// Looks that a slope needs.
@@ -36,23 +41,24 @@ impl RunResult {
             .iter()
             .filter(|look| (from..to).contains(&look.at_s) && look.daemon.is_some())
             .collect();
-        let finished: Vec<f64> = looks
+        let by: Vec<f64> = looks
             .iter()
             .map(|look| self.finished_by(look.at_s))
             .collect();
-        if looks.len() < FEW_LOOKS || finished.last()? - finished.first()? < FEW_OPERATIONS {
+        let finished = by.last()? - by.first()?;
+        if looks.len() < FEW_LOOKS || finished < FEW_OPERATIONS {
             return None;
         }
-        let slope = |of: fn(&Resources) -> f64| {
-            1_000.0
-                * slope(
-                    &finished,
-                    &looks.iter().map(|look| of(look)).collect::<Vec<_>>(),
-                )
+        let line = |of: fn(&Resources) -> f64| {
+            let points = by.iter().zip(&looks);
+            let points: Vec<_> = points.map(|(by, look)| (by / 1_000.0, of(look))).collect();
+            Line::through(&points)
         };
         Some(Slopes {
-            rss_bytes: slope(|look| look.daemon.unwrap_or_default().rss_kb as f64 * 1024.0),
-            fds: slope(|look| look.daemon.unwrap_or_default().fds as f64),
+            rss_bytes: line(|look| look.daemon.unwrap_or_default().rss_kb as f64 * 1024.0)?,
+            fds: line(|look| look.daemon.unwrap_or_default().fds as f64)?,
+            looks: looks.len(),
+            finished,
         })
     }
 
@@ -82,14 +88,4 @@ fn starts(second: &Second) -> bool {
 fn finished(second: &Second) -> f64 {
     let ok = second.counts.get("ok").copied().unwrap_or(0);
     (ok + second.errors.values().sum::<u64>()) as f64
-}
-
-/// The slope of the line of least squares.
-fn slope(across: &[f64], up: &[f64]) -> f64 {
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-    let (middle, height) = (mean(across), mean(up));
-    let pairs = || across.iter().zip(up);
-    let together: f64 = pairs().map(|(x, y)| (x - middle) * (y - height)).sum();
-    let spread: f64 = across.iter().map(|x| (x - middle).powi(2)).sum();
-    together / spread
 }

@@ -140,10 +140,10 @@ const NUMBERS: [(&str, Unit, Read); 25] = [
         Some(rss_growth(daemon(result)?))
     }),
     ("daemon.rss.slope", Unit::Bytes, |result, _| {
-        Some(result.slopes()?.rss_bytes)
+        Some(result.slopes()?.rss_bytes.slope)
     }),
     ("daemon.fds.slope", Unit::Count, |result, _| {
-        Some(result.slopes()?.fds)
+        Some(result.slopes()?.fds.slope)
     }),
     ("daemon.cpu.average", Unit::Percent, |result, _| {
         Some(daemon(result)?.cpu_avg_pct)

@@ -1,5 +1,7 @@
 //! What must hold for any values: merging is exact, and what is written is read back.
 
+use measure::slope::Line;
+use measure::spread::Spread;
 use measure::tally::{Distribution, HIGHEST_NS, LOWEST_NS, PackedTally, Series, Tally};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -143,4 +145,39 @@ fn near(found: u64, values: &[u64], quantile: f64) -> bool {
     let at = |rank: f64| sorted[(rank.max(1.0) as usize - 1).min(sorted.len() - 1)];
     let close = |value: u64| found.abs_diff(value) as f64 <= value as f64 / 1_000.0 + 1.0;
     close(at(rank.ceil())) || close(at((rank - 1e-6).ceil())) || close(at((rank + 1e-6).ceil()))
+}
+
+proptest! {
+    #[test]
+    fn points_on_a_line_have_that_line_and_hardly_an_error(slope in -100.0..100.0_f64, intercept in -1e3..1e3_f64, xs in vec(0_u32..100_000, 3..60)) {
+        let points: Vec<(f64, f64)> = xs.iter().map(|x| (f64::from(*x), intercept + slope * f64::from(*x))).collect();
+        let distinct = xs.iter().any(|x| *x != xs[0]);
+        let line = Line::through(&points);
+        prop_assert_eq!(line.is_some(), distinct);
+        if let Some(line) = line {
+            prop_assert!((line.slope - slope).abs() < 1e-6 + slope.abs() * 1e-6, "{line:?}");
+            prop_assert!((line.at(0.0) - intercept).abs() < 1e-3 + slope.abs() * 1e-3, "{line:?}");
+            prop_assert!(line.slope_error >= 0.0 && line.half_interval() >= line.slope_error);
+        }
+    }
+
+    #[test]
+    fn a_slope_follows_its_units_and_no_shift(points in vec((0.0..1e4_f64, -1e3..1e3_f64), 4..40), factor in 0.01..100.0_f64, shift in -1e3..1e3_f64) {
+        let moved: Vec<(f64, f64)> = points.iter().map(|(x, y)| (x + shift, y * factor)).collect();
+        let (Some(line), Some(other)) = (Line::through(&points), Line::through(&moved)) else { return Ok(()) };
+        let near = |one: f64, other: f64| (one - other).abs() <= 1e-6 * (1.0 + one.abs());
+        prop_assert!(near(line.slope * factor, other.slope), "{line:?} {other:?}");
+        prop_assert!(near(line.slope_error * factor, other.slope_error), "{line:?} {other:?}");
+    }
+
+    #[test]
+    fn the_middle_of_runs_lies_between_their_ends_and_the_interval_around_their_mean(figures in vec(-1e6..1e6_f64, 1..40)) {
+        let spread = Spread::of(figures.iter().copied()).unwrap();
+        prop_assert!(spread.min <= spread.median && spread.median <= spread.max);
+        prop_assert_eq!(spread.interval.is_some(), figures.len() >= 5);
+        if let Some((low, high)) = spread.interval {
+            let mean = figures.iter().sum::<f64>() / figures.len() as f64;
+            prop_assert!(low <= mean && mean <= high, "{spread:?}");
+        }
+    }
 }

@@ -125,10 +125,10 @@ fn leaking() -> RunResult {
 fn what_each_thousand_operations_leave_behind_is_the_slope() {
     let slopes = leaking().slopes().unwrap();
     assert!(
-        (slopes.rss_bytes - 2_000.0 * 1024.0).abs() < 1.0,
+        (slopes.rss_bytes.slope - 2_000.0 * 1024.0).abs() < 1.0,
         "{slopes:?}"
     );
-    assert!((slopes.fds - 10.0).abs() < 1e-6, "{slopes:?}");
+    assert!((slopes.fds.slope - 10.0).abs() < 1e-6, "{slopes:?}");
     assert!(!judged(&leaking(), "daemon.rss.slope <= 1MiB").1);
     assert!(judged(&leaking(), "daemon.fds.slope <= 10.1").1);
     let shown = terminal::render(&[leaking()]).unwrap();

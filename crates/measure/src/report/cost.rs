@@ -24,11 +24,11 @@ pub(super) fn of(result: &RunResult) -> Vec<Block> {
     };
     let rows = FIGURES.iter().map(row).collect();
     vec![
-        Block::Heading("cost"),
+        Block::Heading("cost".to_owned()),
         Block::Table(Table {
             head,
             rows,
-            apart: Vec::new(),
+            ..Table::default()
         }),
     ]
 }

@@ -13,7 +13,7 @@ pub(super) fn of(result: &RunResult) -> Vec<Block> {
         .into_iter()
         .filter(|(_, table)| !table.rows.is_empty());
     filled
-        .flat_map(|(heading, table)| [Block::Heading(heading), Block::Table(table)])
+        .flat_map(|(heading, table)| [Block::Heading(heading.to_owned()), Block::Table(table)])
         .collect()
 }
 
@@ -57,6 +57,6 @@ fn table<const N: usize>(head: [&str; N], rows: Vec<Vec<String>>) -> Table {
     Table {
         head: head.map(str::to_owned).into(),
         rows,
-        apart: Vec::new(),
+        ..Table::default()
     }
 }

@@ -17,10 +17,11 @@ pub fn render(results: &[RunResult]) -> Result<String, Error> {
     Ok(parts.join("\n"))
 }
 
-fn render_block(block: &Block) -> String {
+pub(super) fn render_block(block: &Block) -> String {
     match block {
         Block::Title(title) => format!("## {}\n", escaped(title)),
         Block::Heading(heading) => format!("### {}\n", escaped(heading)),
+        Block::Note(note) => format!("{}\n", escaped(note)),
         Block::Facts(facts) => facts
             .iter()
             .map(|(label, text)| format!("- **{label}:** {}\n", escaped(text)))
@@ -68,7 +69,10 @@ fn fenced(text: &str, indent: &str) -> String {
 fn rendered(table: &Table) -> String {
     let width = table.head.len();
     let rule: Vec<String> = (0..width)
-        .map(|column| if column == 0 { "---" } else { "---:" }.to_owned())
+        .map(|column| {
+            let words = column == 0 || table.words.contains(&column);
+            if words { "---" } else { "---:" }.to_owned()
+        })
         .collect();
     let cells = |row: &Vec<String>| row.iter().map(|cell| escaped(cell)).collect::<Vec<_>>();
     let apart = |row: &Vec<String>| {

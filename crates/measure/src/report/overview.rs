@@ -16,7 +16,7 @@ pub(super) fn of(results: &[RunResult]) -> Vec<Block> {
     ];
     let p99 = p99(results);
     if p99.head.len() > 1 {
-        blocks.extend([Block::Heading("p99 of each"), Block::Table(p99)]);
+        blocks.extend([Block::Heading("p99 of each".to_owned()), Block::Table(p99)]);
     }
     blocks
 }
@@ -50,7 +50,7 @@ fn outcomes(results: &[RunResult]) -> Table {
     Table {
         head: head.map(str::to_owned).into(),
         rows: results.iter().map(row).collect(),
-        apart: Vec::new(),
+        ..Table::default()
     }
 }
 
@@ -80,6 +80,6 @@ fn p99(results: &[RunResult]) -> Table {
     Table {
         head,
         rows: results.iter().map(row).collect(),
-        apart: Vec::new(),
+        ..Table::default()
     }
 }

@@ -1,6 +1,7 @@
 //! What a report for people says about one run, before it is written in a format.
 
 use super::{Error, cost, demands, picture};
+use crate::machine::Machine;
 use crate::result::{RunResult, SeriesResult};
 use crate::units;
 use crate::warning::{Severity, Warning};
@@ -17,7 +18,9 @@ pub(super) enum Block {
     /// The one line that a hurried reader reads.
     Title(String),
     /// What follows is about this.
-    Heading(&'static str),
+    Heading(String),
+    /// A sentence that says how to read what follows.
+    Note(String),
     /// Labelled sentences.
     Facts(Vec<(&'static str, String)>),
     /// Figures.
@@ -35,15 +38,20 @@ pub(super) struct Table {
     pub(super) rows: Vec<Vec<String>>,
     /// Rows that are of another kind than the rest.
     pub(super) apart: Vec<Vec<String>>,
+    /// Columns besides the first that hold words: they stand to the left too.
+    pub(super) words: Vec<usize>,
 }
 
 /// The whole report of one run.
 pub(super) fn of(result: &RunResult) -> Result<Vec<Block>, Error> {
     let mut blocks = vec![title(result)];
     blocks.extend(reasons(result));
-    blocks.extend([Block::Facts(run(result)), Block::Heading("operations")]);
+    blocks.extend([
+        Block::Facts(run(result)),
+        Block::Heading("operations".to_owned()),
+    ]);
     blocks.extend(operations(result));
-    blocks.extend([Block::Heading("latency"), latency(result)]);
+    blocks.extend([Block::Heading("latency".to_owned()), latency(result)]);
     blocks.extend(clamped(result));
     blocks.extend(pictures(result)?);
     blocks.extend(cost::of(result));
@@ -51,7 +59,7 @@ pub(super) fn of(result: &RunResult) -> Result<Vec<Block>, Error> {
     blocks.extend(demands::of(result));
     if !result.warnings.is_empty() {
         blocks.extend([
-            Block::Heading("warnings"),
+            Block::Heading("warnings".to_owned()),
             Block::Warnings(result.warnings.iter().map(plain_warning).collect()),
         ]);
     }
@@ -92,24 +100,10 @@ pub(super) fn severity(severity: Severity) -> &'static str {
 }
 
 fn run(result: &RunResult) -> Vec<(&'static str, String)> {
-    let machine = &result.machine;
-    let plural = |count: u64, one: &str, several: &str| {
-        format!(
-            "{} {}",
-            units::count(count),
-            if count == 1 { one } else { several }
-        )
-    };
     let daemon = [
         Some(&result.daemon.name),
         result.daemon.version.as_ref(),
         result.daemon.about.as_ref(),
-    ];
-    let driver = [
-        format!("{} {}", result.driver, machine.version),
-        plural(result.processes, "process", "processes"),
-        plural(result.threads, "worker thread", "worker threads"),
-        format!("{} build", machine.build_profile),
     ];
     vec![
         ("plan", plain(&result.plan_sentence)),
@@ -118,7 +112,7 @@ fn run(result: &RunResult) -> Vec<(&'static str, String)> {
             plain(&format!("{}, at {}", joined(daemon), result.daemon.target)),
         ),
         ("machine", plain(&machine_line(result))),
-        ("driver", plain(&joined(driver.iter().map(Some)))),
+        ("driver", driver(result)),
         (
             "run",
             format!(
@@ -131,8 +125,45 @@ fn run(result: &RunResult) -> Vec<(&'static str, String)> {
     ]
 }
 
+/// The driver, its processes, threads and build.
+pub(super) fn driver(result: &RunResult) -> String {
+    let machine = &result.machine;
+    let plural = |count: u64, one: &str, several: &str| {
+        format!(
+            "{} {}",
+            units::count(count),
+            if count == 1 { one } else { several }
+        )
+    };
+    let driver = [
+        format!("{} {}", result.driver, machine.version),
+        plural(result.processes, "process", "processes"),
+        plural(result.threads, "worker thread", "worker threads"),
+        format!("{} build", machine.build_profile),
+    ];
+    plain(&joined(driver.iter().map(Some)))
+}
+
 fn machine_line(result: &RunResult) -> String {
     let machine = &result.machine;
+    let of_the_run = [
+        machine
+            .load1
+            .map(|load| format!("load {load:.2} before the start")),
+        machine
+            .steal_pct
+            .map(|steal| format!("{steal:.1} % stolen")),
+        machine
+            .git_commit
+            .as_ref()
+            .map(|commit| source(commit, machine.git_dirty)),
+    ];
+    let facts = [Some(self::machine(machine))].into_iter().chain(of_the_run);
+    joined(facts.collect::<Vec<_>>().iter().map(Option::as_ref))
+}
+
+/// The machine as it is whatever runs on it.
+pub(super) fn machine(machine: &Machine) -> String {
     let cpus = match &machine.cpu_model {
         Some(model) => format!("{} × {model}", machine.cpus),
         None => format!("{} CPUs", machine.cpus),
@@ -151,18 +182,8 @@ fn machine_line(result: &RunResult) -> String {
             "{} open files allowed",
             units::count(machine.nofile_soft)
         )),
-        machine
-            .load1
-            .map(|load| format!("load {load:.2} before the start")),
-        machine
-            .steal_pct
-            .map(|steal| format!("{steal:.1} % stolen")),
-        machine
-            .git_commit
-            .as_ref()
-            .map(|commit| source(commit, machine.git_dirty)),
     ];
-    joined(facts.iter().map(Option::as_ref))
+    plain(&joined(facts.iter().map(Option::as_ref)))
 }
 
 fn source(commit: &str, dirty: Option<bool>) -> String {
@@ -225,7 +246,7 @@ fn operations(result: &RunResult) -> Vec<Block> {
     let mut blocks = vec![Block::Table(Table {
         head,
         rows: vec![row],
-        apart: Vec::new(),
+        ..Table::default()
     })];
     blocks.extend((!facts.is_empty()).then_some(Block::Facts(facts)));
     blocks
@@ -261,6 +282,7 @@ fn latency(result: &RunResult) -> Block {
         head,
         rows,
         apart: result.lag.iter().map(latency_row).collect(),
+        ..Table::default()
     })
 }
 
@@ -306,18 +328,22 @@ fn pictures(result: &RunResult) -> Result<Vec<Block>, Error> {
     ];
     let drawn = pictures.into_iter().filter(|(_, lines)| !lines.is_empty());
     Ok(drawn
-        .flat_map(|(heading, lines)| [Block::Heading(heading), Block::Picture(lines)])
+        .flat_map(|(heading, lines)| [Block::Heading(heading.to_owned()), Block::Picture(lines)])
         .collect())
 }
 
 /// What the daemon keeps of what it has served, where the run was long and steady enough to tell.
 fn slopes(result: &RunResult) -> Option<Block> {
     let slopes = result.slopes()?;
-    let sign = if slopes.rss_bytes < 0.0 { "-" } else { "" };
+    let sign = if slopes.rss_bytes.slope < 0.0 {
+        "-"
+    } else {
+        ""
+    };
     let text = format!(
         "each 1,000 finished operations added {sign}{} of RSS and {:.3} open files to the daemon",
-        units::bytes(slopes.rss_bytes.abs() as u64),
-        slopes.fds
+        units::bytes(slopes.rss_bytes.slope.abs() as u64),
+        slopes.fds.slope
     );
     Some(Block::Facts(vec![("slope", text)]))
 }

@@ -30,10 +30,14 @@ pub fn render(results: &[RunResult]) -> Result<String, Error> {
     Ok(text)
 }
 
-fn render_block(block: &Block) -> String {
+pub(super) fn render_block(block: &Block) -> String {
     match block {
         Block::Title(title) => format!("{title}\n"),
         Block::Heading(heading) => format!("\n{heading}\n"),
+        Block::Note(note) => broken(note, WIDTH - 2)
+            .iter()
+            .map(|line| format!("  {line}\n"))
+            .collect(),
         Block::Facts(facts) => facts
             .iter()
             .map(|(label, text)| labelled(label, text))
@@ -90,8 +94,10 @@ fn grid(table: &Table) -> String {
         grid.add_row(vec![""]);
     }
     grid.add_rows(table.apart.clone());
-    for column in grid.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
+    for (place, column) in grid.column_iter_mut().enumerate().skip(1) {
+        if !table.words.contains(&place) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
     }
     grid.lines()
         .map(|line| format!(" {}", line).trim_end().to_owned() + "\n")

@@ -1,0 +1,96 @@
+//! The comparison: several daemons, levels and repetitions beside each other, as Markdown, HTML and plain text.
+
+use super::page::{Block, Table};
+use super::{Error, markdown as markdown_page, terminal as terminal_page};
+use crate::suite::Suite;
+
+mod capacity;
+mod cells;
+mod charts;
+mod document;
+mod figures;
+mod glance;
+mod grid;
+mod html;
+mod level;
+mod memory;
+mod opening;
+mod show;
+mod soak;
+mod tables;
+mod unreached;
+mod warnings;
+
+use cells::Cells;
+use document::Part;
+use grid::Grid;
+use show::Text;
+
+/// The comparison as a file of Markdown: verdicts first, then the tables, then each level.
+///
+/// # Errors
+/// None: no figure of it is read from a histogram.
+pub fn markdown(suite: &Suite) -> Result<String, Error> {
+    let blocks = blocks(suite, Text::line);
+    let parts: Vec<String> = blocks.iter().map(markdown_page::render_block).collect();
+    Ok(parts.join("\n"))
+}
+
+/// The same for a person at a terminal, with the medians alone.
+///
+/// # Errors
+/// As [`markdown`].
+pub fn terminal(suite: &Suite) -> Result<String, Error> {
+    let middle = |text: &Text| {
+        let best = if text.best { " best" } else { "" };
+        format!("{}{best}", text.short())
+    };
+    let blocks = blocks(suite, middle);
+    let text = |(place, block): (usize, &Block)| {
+        let gap = match block {
+            Block::Title(_) if place > 0 => "\n",
+            _ => "",
+        };
+        format!("{gap}{}", terminal_page::render_block(block))
+    };
+    Ok(blocks.iter().enumerate().map(text).collect())
+}
+
+/// The comparison as one file of HTML with all tables and charts: it loads nothing, and the tables need no script.
+///
+/// # Errors
+/// A stored histogram that can't be decoded.
+pub fn html(suite: &Suite) -> Result<String, Error> {
+    html::render(&Cells::of(suite))
+}
+
+fn blocks(suite: &Suite, write: impl Fn(&Text) -> String) -> Vec<Block> {
+    let cells = Cells::of(suite);
+    let mut blocks = Vec::new();
+    for section in document::of(&cells) {
+        blocks.push(Block::Title(section.title));
+        blocks.extend(section.parts.into_iter().filter_map(|part| match part {
+            Part::Heading(heading) => Some(Block::Heading(heading)),
+            Part::Note(note) => Some(Block::Note(note)),
+            Part::Facts(facts) => Some(Block::Facts(facts)),
+            Part::Grid(grid) => Some(Block::Table(table(&grid, &write))),
+            Part::Warnings(warnings) => Some(Block::Warnings(warnings)),
+            Part::Pictures(_) => None,
+        }));
+    }
+    blocks
+}
+
+fn table(grid: &Grid, write: impl Fn(&Text) -> String) -> Table {
+    let words = grid.head.iter().enumerate().filter(|(_, head)| head.words);
+    Table {
+        head: grid.head.iter().map(|head| head.text.clone()).collect(),
+        rows: grid
+            .rows
+            .iter()
+            .map(|row| row.texts.iter().map(&write).collect())
+            .collect(),
+        apart: Vec::new(),
+        words: words.map(|(place, _)| place).collect(),
+    }
+}

@@ -1,0 +1,194 @@
+//! The runs of a suite in their cells: one for each daemon at each level.
+
+use crate::result::RunResult;
+use crate::suite::Suite;
+
+/// A suite, sorted.
+#[derive(Debug)]
+pub(super) struct Cells<'a> {
+    pub(super) suite: &'a Suite,
+    /// In the order of first appearance.
+    pub(super) daemons: Vec<&'a str>,
+    /// Those that are numbers by size, then the others in the order of first appearance.
+    pub(super) levels: Vec<&'a str>,
+}
+
+/// The runs of one daemon at one level: repetitions of each other.
+#[derive(Debug, Clone)]
+pub(super) struct Cell<'a> {
+    /// Place of the daemon.
+    pub(super) daemon: usize,
+    /// The level's name.
+    pub(super) level: &'a str,
+    /// Never none.
+    pub(super) runs: Vec<&'a RunResult>,
+}
+
+impl<'a> Cells<'a> {
+    pub(super) fn of(suite: &'a Suite) -> Self {
+        let missing = suite.unreached.iter();
+        let daemons = suite
+            .results
+            .iter()
+            .map(|result| result.daemon.name.as_str())
+            .chain(missing.map(|missing| missing.daemon.as_str()));
+        let mut levels = distinct(suite.results.iter().map(|result| result.level.as_str()));
+        levels.sort_by_key(|level| number(level));
+        Self {
+            suite,
+            daemons: distinct(daemons),
+            levels,
+        }
+    }
+
+    /// The cells that have runs, level by level, the daemons of a level beside each other.
+    pub(super) fn all(&self) -> Vec<Cell<'a>> {
+        self.levels
+            .iter()
+            .flat_map(|level| self.at(level))
+            .collect()
+    }
+
+    /// The cells of one level.
+    pub(super) fn at(&self, level: &str) -> Vec<Cell<'a>> {
+        (0..self.daemons.len())
+            .filter_map(|daemon| self.cell(daemon, level))
+            .collect()
+    }
+
+    /// The cells of one daemon.
+    pub(super) fn of_daemon(&self, daemon: usize) -> Vec<Cell<'a>> {
+        self.levels
+            .iter()
+            .filter_map(|level| self.cell(daemon, level))
+            .collect()
+    }
+
+    fn cell(&self, daemon: usize, level: &str) -> Option<Cell<'a>> {
+        let name = self.daemons[daemon];
+        let runs: Vec<&RunResult> = self
+            .suite
+            .results
+            .iter()
+            .filter(|result| result.daemon.name == name && result.level == level)
+            .collect();
+        let level = &runs.first()?.level;
+        Some(Cell {
+            daemon,
+            level,
+            runs,
+        })
+    }
+
+    /// The places of the daemons that have runs.
+    pub(super) fn measured(&self) -> impl Iterator<Item = usize> {
+        (0..self.daemons.len()).filter(|daemon| !self.of_daemon(*daemon).is_empty())
+    }
+
+    /// `go-streaming at 1,000, run 2`; without its number the only run of a cell.
+    pub(super) fn run_name(&self, cell: &Cell<'_>, place: usize) -> String {
+        let run = match cell.runs.len() {
+            1 => String::new(),
+            _ => format!(", run {}", place + 1),
+        };
+        let name = crate::report::page::plain(self.daemons[cell.daemon]);
+        match cell.level {
+            "" => format!("{name}{run}"),
+            _ => format!("{name} at {}{run}", cell.level_name()),
+        }
+    }
+
+    /// The daemons' names without the ending that all of them share: `go` for `go-streaming` beside `php-streaming`.
+    pub(super) fn short_names(&self) -> Vec<String> {
+        let ending = |name: &'a str| name.rfind('-').map(|place| &name[place..]);
+        let first = self.daemons.first().and_then(|name| ending(name));
+        let shared = first.filter(|first| {
+            self.daemons.len() > 1
+                && self
+                    .daemons
+                    .iter()
+                    .all(|name| ending(name) == Some(first) && name.len() > first.len())
+        });
+        self.daemons
+            .iter()
+            .map(|name| {
+                crate::report::page::plain(&name[..name.len() - shared.map_or(0, str::len)])
+            })
+            .collect()
+    }
+
+    /// The series that the tables show: those that a comparison of streaming daemons is about where there are any, else
+    /// every one, in the driver's order.
+    pub(super) fn main_series(&self) -> Vec<&'a str> {
+        const STREAMING: [&str; 4] = ["handoff", "take", "first_byte", "first_event"];
+        let all = self.series();
+        let streaming: Vec<&str> = STREAMING
+            .into_iter()
+            .filter(|name| all.contains(name))
+            .collect();
+        if streaming.is_empty() { all } else { streaming }
+    }
+
+    /// Every series that some run has, in the driver's order.
+    pub(super) fn series(&self) -> Vec<&'a str> {
+        let names = self.suite.results.iter().flat_map(|result| &result.series);
+        distinct(names.map(|series| series.name.as_str()))
+    }
+
+    /// The series that stands for all where only one is shown: the time to first byte where there is one.
+    pub(super) fn headline(&self) -> Option<&'a str> {
+        let main = self.main_series();
+        main.iter()
+            .find(|name| **name == "first_byte")
+            .or_else(|| main.first())
+            .copied()
+    }
+}
+
+impl Cell<'_> {
+    /// What to call the level in a table.
+    pub(super) fn level_name(&self) -> String {
+        level_name(self.level)
+    }
+}
+
+/// A level as people read it: `10,000`, `500-per-s`; results of older versions have none.
+pub(super) fn level_name(level: &str) -> String {
+    match level.parse::<u64>() {
+        Ok(number) => crate::units::count(number),
+        Err(_) if level.is_empty() => super::show::NONE.to_owned(),
+        Err(_) => crate::report::page::plain(level),
+    }
+}
+
+/// A key that sorts numbers by size and leaves all else behind them, as it was.
+fn number(level: &str) -> (bool, u64) {
+    level
+        .parse::<f64>()
+        .ok()
+        .filter(|number| number.is_finite() && *number >= 0.0)
+        // The bits of floats that are not negative sort as the floats do.
+        .map_or((true, 0), |number| (false, number.to_bits()))
+}
+
+fn distinct<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut distinct = Vec::new();
+    for name in names {
+        if !distinct.contains(&name) {
+            distinct.push(name);
+        }
+    }
+    distinct
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_sort_as_numbers_and_the_others_stay_as_they_came() {
+        let mut levels = ["10000", "burst", "900", "1000.5", "a-few"];
+        levels.sort_by_key(|level| number(level));
+        assert_eq!(levels, ["900", "1000.5", "10000", "burst", "a-few"]);
+    }
+}

@@ -1,0 +1,77 @@
+//! Peak memory against peak connections, with the line whose slope is the cost of a connection.
+
+use super::{Cells, Chart, Drawn, Kind, Mark, Scale, axis, chart, heights, page, show};
+use crate::report::suite::memory::{Slope, slopes};
+use crate::report::svg::Point;
+use crate::slope::Line;
+use crate::units;
+
+pub(super) fn draw(cells: &Cells<'_>) -> Option<Chart> {
+    let names = cells.short_names();
+    let mut drawn = Drawn::default();
+    for (daemon, slope) in slopes(cells).into_iter().enumerate() {
+        if !slope.points.is_empty() {
+            drawn.extend(of_daemon(cells, daemon, &names[daemon], &slope));
+        }
+    }
+    if drawn.marks.is_empty() {
+        return None;
+    }
+    let points = drawn
+        .marks
+        .iter()
+        .flat_map(|mark| mark.pieces.iter().flatten());
+    let across: Vec<f64> = points.map(|(x, _)| *x).collect();
+    let whole = |value: f64| units::count(value.round() as u64);
+    let up = Scale::linear(heights(&drawn.marks), whole);
+    let axes = (
+        axis(
+            "connections open at once, peak",
+            Scale::linear(across, whole),
+        ),
+        axis("RSS, peak, MiB", up),
+    );
+    Some(chart(
+        "memory-connections".to_owned(),
+        "Memory against connections".to_owned(),
+        "A dot is a run, the line is fitted to all runs of a daemon; the number is its slope in KiB per connection.",
+        axes,
+        drawn,
+    ))
+}
+
+/// Dots for its runs, and the line where there is one.
+fn of_daemon(cells: &Cells<'_>, daemon: usize, label: &str, slope: &Slope) -> Drawn {
+    let name = page::plain(cells.daemons[daemon]);
+    let points: Vec<Point> = slope
+        .points
+        .iter()
+        .map(|(x, kb)| (*x, kb / 1024.0))
+        .collect();
+    let what = |(x, mib): &Point| {
+        let (mib, x) = (show::significant(*mib), show::whole(*x));
+        format!("{name}: {mib} MiB at {x} connections")
+    };
+    let named = points.iter().map(what).collect();
+    let most = points.iter().map(|(x, _)| *x).fold(0.0, f64::max);
+    let dots = Mark::new(daemon, Kind::Dots, vec![points]).named(named);
+    match &slope.line {
+        Ok(line) => {
+            let kib = show::significant(line.slope);
+            let fitted = Mark::new(daemon, Kind::Line, vec![ends(line, most)]);
+            Drawn {
+                marks: vec![fitted.labelled(&format!("{label} {kib}")), dots],
+                said: vec![format!("{name}: {kib} KiB per connection")],
+            }
+        }
+        Err(why) => Drawn {
+            marks: vec![dots.labelled(label)],
+            said: vec![format!("{name}: {why}")],
+        },
+    }
+}
+
+/// The line from no connection to the most, in MiB.
+fn ends(line: &Line, most: f64) -> Vec<Point> {
+    [0.0, most].map(|x| (x, line.at(x) / 1024.0)).into()
+}

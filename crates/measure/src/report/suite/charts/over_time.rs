@@ -1,0 +1,233 @@
+//! What happened when: a point for each second, of several runs the median with the lowest and the highest.
+
+use std::collections::BTreeMap;
+
+use super::{Cell, Cells, Chart, Drawn, Kind, Mark, Scale, axis, chart, heights, several, show};
+use super::{page, series_name};
+use crate::report::svg::Point;
+use crate::result::{Cost, Resources, RunResult, SecondSeries};
+use crate::spread::Spread;
+use crate::units;
+
+/// What a run did in each second; seconds without a figure are absent.
+type Figure<'a> = &'a dyn Fn(&RunResult) -> Vec<(i64, f64)>;
+
+/// The p50 and p99 of each second.
+pub(super) fn latency(cells: &Cells<'_>, at: &[Cell<'_>], id: &str, series: &str) -> Option<Chart> {
+    let of = |run: &RunResult, part: fn(&SecondSeries) -> u64| {
+        let rows = run.seconds.iter().filter_map(|second| {
+            let found = second.series.iter().find(|found| found.name == series)?;
+            Some((second.second as i64, part(found) as f64))
+        });
+        rows.collect()
+    };
+    let mut drawing = Drawing::new(cells, at);
+    drawing.add(Kind::Dashed, "p50", show::ms, " ms", &|run| {
+        of(run, |row| row.p50_ns)
+    });
+    drawing.add(Kind::Line, "p99", show::ms, " ms", &|run| {
+        of(run, |row| row.p99_ns)
+    });
+    let scale = Scale::log(heights(&drawing.drawn.marks));
+    drawing.finish(
+        format!("{id}-time-{series}"),
+        format!("{}: each second", series_name(series)),
+        "Solid: p99 of the second; dashed: p50.",
+        (&format!("{}, log scale", series_name(series)), scale),
+    )
+}
+
+/// Memory, CPU, open connections and the accept queue.
+pub(super) fn resources(cells: &Cells<'_>, at: &[Cell<'_>], id: &str) -> Vec<Chart> {
+    let cost = |of: fn(&Cost) -> f64| {
+        move |run: &RunResult| looks(run, |look| look.daemon.as_ref().map(of))
+    };
+    let one = |name: &str, title: &str, y: &str, figure: Figure<'_>| {
+        let mut drawing = Drawing::new(cells, at);
+        drawing.add(Kind::Line, "", show::significant, "", figure);
+        let scale = Scale::linear(heights(&drawing.drawn.marks), label);
+        drawing.finish(format!("{id}-{name}"), title.to_owned(), "", (y, scale))
+    };
+    let charts = [
+        one(
+            "rss",
+            "Memory of the daemon",
+            "RSS, MiB",
+            &cost(|cost| cost.rss_kb as f64 / 1024.0),
+        ),
+        one(
+            "cpu",
+            "CPU of the daemon",
+            "% of one core",
+            &cost(|cost| cost.cpu_pct),
+        ),
+        active(cells, at, id),
+        one(
+            "backlog",
+            "Accept backlog",
+            "connections that wait",
+            &|run| looks(run, |look| look.backlog.map(|backlog| backlog as f64)),
+        ),
+    ];
+    charts.into_iter().flatten().collect()
+}
+
+fn active(cells: &Cells<'_>, at: &[Cell<'_>], id: &str) -> Option<Chart> {
+    let mut drawing = Drawing::new(cells, at);
+    drawing.add(Kind::Dashed, "driver", show::whole, "", &|run| {
+        let rows = run.seconds.iter();
+        rows.map(|row| (row.second as i64, row.active as f64))
+            .collect()
+    });
+    drawing.add(Kind::Line, "daemon", show::whole, "", &|run| {
+        looks(run, |look| look.active)
+    });
+    let scale = Scale::linear(heights(&drawing.drawn.marks), label);
+    drawing.finish(
+        format!("{id}-active"),
+        "Open connections".to_owned(),
+        "Solid: as the daemon saw it; dashed: the driver.",
+        ("connections", scale),
+    )
+}
+
+/// One figure of each look, by whole seconds; of several looks in one second the last.
+fn looks(run: &RunResult, of: impl Fn(&Resources) -> Option<f64>) -> Vec<(i64, f64)> {
+    let looks = run.resources.iter().filter(|look| look.at_s >= 0.0);
+    looks
+        .filter_map(|look| Some((look.at_s as i64, of(look)?)))
+        .collect()
+}
+
+/// A short label of an axis.
+fn label(value: f64) -> String {
+    if value >= 10.0 || value == 0.0 {
+        units::count(value.round() as u64)
+    } else {
+        format!("{}", (value * 1_000.0).round() / 1_000.0)
+    }
+}
+
+/// A chart over the seconds that grows daemon by daemon.
+struct Drawing<'a> {
+    cells: &'a Cells<'a>,
+    at: &'a [Cell<'a>],
+    drawn: Drawn,
+}
+
+impl<'a> Drawing<'a> {
+    fn new(cells: &'a Cells<'a>, at: &'a [Cell<'a>]) -> Self {
+        Self {
+            cells,
+            at,
+            drawn: Drawn::default(),
+        }
+    }
+
+    fn add(
+        &mut self,
+        kind: Kind,
+        what: &str,
+        write: fn(f64) -> String,
+        unit: &str,
+        figure: Figure<'_>,
+    ) {
+        let names = self.cells.short_names();
+        for cell in self.at {
+            let spreads = by_second(&cell.runs, figure);
+            let Some(highest) = Spread::of(spreads.iter().map(|(_, spread)| spread.max)) else {
+                continue;
+            };
+            let middle: Vec<Point> = spreads
+                .iter()
+                .map(|(second, spread)| (*second as f64, spread.median))
+                .collect();
+            if kind == Kind::Line && spreads.iter().any(|(_, spread)| spread.differs()) {
+                let band = pieces(&spreads).iter().map(|piece| edges(piece)).collect();
+                self.drawn
+                    .marks
+                    .push(Mark::new(cell.daemon, Kind::Band, band));
+            }
+            let mark = Mark::new(cell.daemon, kind, pieces_of(&middle));
+            self.drawn.marks.push(if kind == Kind::Line {
+                mark.labelled(&names[cell.daemon])
+            } else {
+                mark
+            });
+            let daemon = page::plain(self.cells.daemons[cell.daemon]);
+            let middle = Spread::of(spreads.iter().map(|(_, spread)| spread.median));
+            let middle = middle.map_or(String::new(), |spread| write(spread.median));
+            self.drawn.said.push(format!(
+                "{} median {middle}{unit}, highest {}{unit}",
+                [daemon.as_str(), what].join(" ").trim(),
+                write(highest.max)
+            ));
+        }
+    }
+
+    /// Nothing where nothing was drawn.
+    fn finish(self, id: String, title: String, reading: &str, y: (&str, Scale)) -> Option<Chart> {
+        if self.drawn.marks.is_empty() {
+            return None;
+        }
+        let ends = self
+            .drawn
+            .marks
+            .iter()
+            .flat_map(|mark| mark.pieces.iter().flatten());
+        let x = Scale::linear(ends.map(|(x, _)| *x), label);
+        let runs = if several(self.at) {
+            " Median of the runs, shaded from the lowest to the highest."
+        } else {
+            ""
+        };
+        Some(chart(
+            id,
+            title,
+            format!("{reading}{runs}").trim(),
+            (axis("seconds since the first start", x), axis(y.0, y.1)),
+            self.drawn,
+        ))
+    }
+}
+
+/// The runs together, second by second.
+fn by_second(runs: &[&RunResult], figure: Figure<'_>) -> Vec<(i64, Spread)> {
+    let mut seconds: BTreeMap<i64, Vec<f64>> = BTreeMap::new();
+    for run in runs {
+        let of_run: BTreeMap<i64, f64> = figure(run).into_iter().collect();
+        for (second, value) in of_run {
+            seconds.entry(second).or_default().push(value);
+        }
+    }
+    seconds
+        .into_iter()
+        .filter_map(|(second, values)| Some((second, Spread::of(values)?)))
+        .collect()
+}
+
+/// Broken where a second is missing.
+fn pieces(spreads: &[(i64, Spread)]) -> Vec<Vec<(i64, Spread)>> {
+    spreads
+        .chunk_by(|one, next| next.0 - one.0 <= 1)
+        .map(<[_]>::to_vec)
+        .collect()
+}
+
+fn pieces_of(points: &[Point]) -> Vec<Vec<Point>> {
+    points
+        .chunk_by(|one, next| next.0 - one.0 < 1.5)
+        .map(<[_]>::to_vec)
+        .collect()
+}
+
+/// The highest from left to right, then the lowest back.
+fn edges(piece: &[(i64, Spread)]) -> Vec<Point> {
+    let upper = piece
+        .iter()
+        .map(|(second, spread)| (*second as f64, spread.max));
+    let lower = piece.iter().rev();
+    upper
+        .chain(lower.map(|(second, spread)| (*second as f64, spread.min)))
+        .collect()
+}

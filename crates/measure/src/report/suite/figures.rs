@@ -1,0 +1,186 @@
+//! The figures of a run that a comparison is about.
+
+use super::grid::Figure;
+use super::show;
+use crate::result::RunResult;
+use crate::usage::UsageSummary;
+
+pub(super) fn started<'a>() -> Figure<'a> {
+    Figure::new("started", show::whole, |run| {
+        Some(run.operations.started as f64)
+    })
+}
+
+pub(super) fn completed<'a>() -> Figure<'a> {
+    Figure::new("completed", show::whole, |run| {
+        Some(run.operations.ok as f64)
+    })
+}
+
+pub(super) fn failed<'a>() -> Figure<'a> {
+    Figure::new("failed", show::whole, |run| {
+        Some(run.operations.failed as f64)
+    })
+}
+
+pub(super) fn unfinished<'a>() -> Figure<'a> {
+    Figure::new("unfinished", show::whole, |run| {
+        Some(run.operations.unfinished as f64)
+    })
+}
+
+pub(super) fn missed<'a>() -> Figure<'a> {
+    Figure::new("missed", show::whole, |run| {
+        Some(run.operations.missed as f64)
+    })
+}
+
+pub(super) fn success<'a>() -> Figure<'a> {
+    Figure::new("success %", show::share, RunResult::success_pct)
+}
+
+pub(super) fn driver_peak<'a>() -> Figure<'a> {
+    Figure::new("peak, driver", show::whole, |run| {
+        Some(run.operations.peak_active as f64)
+    })
+}
+
+pub(super) fn daemon_peak<'a>() -> Figure<'a> {
+    Figure::new("peak, daemon", show::whole, peak_of_daemon)
+}
+
+pub(super) fn instances<'a>() -> Figure<'a> {
+    Figure::new("daemons", show::whole, |run| {
+        Some(run.daemon.instances as f64)
+    })
+}
+
+pub(super) fn backlog<'a>() -> Figure<'a> {
+    Figure::new("accept backlog peak", show::whole, |run| {
+        let looks = run.resources.iter().filter_map(|look| look.backlog);
+        looks.max().map(|most| most as f64)
+    })
+}
+
+/// The median of a series, in milliseconds.
+pub(super) fn p50(series: &str) -> Figure<'_> {
+    Figure::new(
+        format!("{} p50", series_name(series)),
+        show::ms,
+        move |run| run.series(series).map(|series| series.p50_ns as f64),
+    )
+}
+
+/// The 99th percentile of a series, in milliseconds.
+pub(super) fn p99(series: &str) -> Figure<'_> {
+    Figure::new(
+        format!("{} p99", series_name(series)),
+        show::ms,
+        move |run| run.series(series).map(|series| series.p99_ns as f64),
+    )
+}
+
+pub(super) fn rss_baseline<'a>() -> Figure<'a> {
+    Figure::new("baseline MiB", show::significant, |run| {
+        daemon(run).map(|usage| mib(usage.rss_baseline_kb))
+    })
+}
+
+pub(super) fn rss_peak<'a>() -> Figure<'a> {
+    Figure::new("peak MiB", show::significant, |run| {
+        daemon(run).map(|usage| mib(usage.rss_peak_kb))
+    })
+}
+
+pub(super) fn rss_delta<'a>() -> Figure<'a> {
+    Figure::new("delta MiB", show::significant, |run| {
+        daemon(run).map(|usage| growth_kb(usage) / 1024.0)
+    })
+}
+
+pub(super) fn kib_per_connection<'a>() -> Figure<'a> {
+    Figure::new("KiB per connection", show::significant, |run| {
+        let (growth, peak) = (growth_kb(daemon(run)?), connections(run)?);
+        Some(growth / peak)
+    })
+}
+
+pub(super) fn cpu_average<'a>() -> Figure<'a> {
+    Figure::new("average %", show::tenths, |run| {
+        daemon(run).map(|usage| usage.cpu_avg_pct)
+    })
+}
+
+pub(super) fn cpu_peak<'a>() -> Figure<'a> {
+    Figure::new("peak %", show::tenths, |run| {
+        daemon(run).map(|usage| usage.cpu_peak_pct)
+    })
+}
+
+pub(super) fn threads<'a>() -> Figure<'a> {
+    Figure::new("threads", show::whole, |run| {
+        daemon(run).map(|usage| usage.threads_peak as f64)
+    })
+}
+
+pub(super) fn cpu_per_operation<'a>() -> Figure<'a> {
+    Figure::new("CPU µs per finished", show::significant, |run| {
+        cpu_us_per_finished(daemon(run)?, run)
+    })
+}
+
+pub(super) fn driver_cpu_average<'a>() -> Figure<'a> {
+    Figure::new("driver average %", show::tenths, |run| {
+        run.usage.driver.as_ref().map(|usage| usage.cpu_avg_pct)
+    })
+}
+
+pub(super) fn driver_cpu_per_operation<'a>() -> Figure<'a> {
+    Figure::new("driver CPU µs per finished", show::significant, |run| {
+        cpu_us_per_finished(run.usage.driver.as_ref()?, run)
+    })
+}
+
+/// What a series is called where people read: the reference's word for the time to first byte.
+pub(super) fn series_name(series: &str) -> String {
+    match series {
+        "first_byte" => "TTFB".to_owned(),
+        other => crate::report::page::plain(other),
+    }
+}
+
+/// Most connections at once: as the daemon itself counted them, else as the driver saw them.
+pub(super) fn connections(run: &RunResult) -> Option<f64> {
+    peak_of_daemon(run)
+        .or(Some(run.operations.peak_active as f64))
+        .filter(|peak| *peak > 0.0)
+}
+
+/// Peak memory of the daemon, KiB.
+pub(super) fn peak_kb(run: &RunResult) -> Option<f64> {
+    daemon(run).map(|usage| usage.rss_peak_kb as f64)
+}
+
+fn peak_of_daemon(run: &RunResult) -> Option<f64> {
+    let gauges = &daemon(run)?.gauges_peak;
+    ["daemon_peak_streams", "daemon_active_streams"]
+        .into_iter()
+        .find_map(|name| gauges.get(name).copied())
+}
+
+fn daemon(run: &RunResult) -> Option<&UsageSummary> {
+    run.usage.daemon.as_ref()
+}
+
+fn mib(kib: u64) -> f64 {
+    kib as f64 / 1024.0
+}
+
+fn growth_kb(usage: &UsageSummary) -> f64 {
+    usage.rss_peak_kb.saturating_sub(usage.rss_baseline_kb) as f64
+}
+
+fn cpu_us_per_finished(usage: &UsageSummary, run: &RunResult) -> Option<f64> {
+    let finished = run.operations.ok + run.operations.failed;
+    (finished > 0).then(|| (usage.user_s + usage.system_s) * 1e6 / finished as f64)
+}

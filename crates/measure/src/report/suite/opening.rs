@@ -1,0 +1,228 @@
+//! The verdicts with their reasons, the question, the machine, the dates: what must be read before any figure.
+
+use super::cells::{Cell, Cells, level_name};
+use super::document::{Part, Section};
+use super::grid::{Grid, Head, Row};
+use super::show::Text;
+use crate::report::page;
+use crate::result::RunResult;
+use crate::spread::Spread;
+use crate::units;
+use crate::warning::{Severity, Verdict};
+
+const VERDICTS: [Verdict; 3] = [Verdict::Valid, Verdict::Suspect, Verdict::Invalid];
+
+pub(super) fn of(cells: &Cells<'_>) -> Section {
+    let suite = cells.suite;
+    let mut parts = Vec::new();
+    if !suite.results.is_empty() {
+        parts.push(Part::Grid(verdicts(cells)));
+        parts.push(Part::Facts(reasons(cells)));
+    }
+    parts.push(Part::Facts(facts(cells)));
+    if !suite.results.is_empty() {
+        parts.push(Part::Grid(subjects(cells)));
+    }
+    parts.retain(|part| !matches!(part, Part::Facts(facts) if facts.is_empty()));
+    Section::new("verdict", &title(cells), parts)
+}
+
+/// The gravest verdict and how much was measured.
+fn title(cells: &Cells<'_>) -> String {
+    let results = &cells.suite.results;
+    let name = page::plain(&cells.suite.name);
+    let Some(gravest) = results.iter().map(|result| result.verdict).max() else {
+        return format!("{name}: nothing was measured");
+    };
+    format!(
+        "{gravest}: {name}, {} of {} at {}",
+        counted(results.len(), "run", "runs"),
+        counted(cells.measured().count(), "daemon", "daemons"),
+        counted(cells.levels.len(), "level", "levels")
+    )
+}
+
+fn counted(count: usize, one: &str, several: &str) -> String {
+    format!(
+        "{} {}",
+        units::count(count as u64),
+        if count == 1 { one } else { several }
+    )
+}
+
+fn facts(cells: &Cells<'_>) -> Vec<(&'static str, String)> {
+    let suite = cells.suite;
+    let results = &suite.results;
+    let mut facts = Vec::new();
+    facts.extend(
+        suite
+            .question
+            .iter()
+            .map(|question| ("question", page::plain(question))),
+    );
+    if results.is_empty() {
+        return facts;
+    }
+    facts.push(("verdicts", verdict_counts(results)));
+    facts.push(("dates", dates(results)));
+    let machines = distinct(results, |result| page::machine(&result.machine));
+    if machines.len() > 1 {
+        let warning = format!(
+            "{} different ones: figures of different machines can't be compared",
+            machines.len()
+        );
+        facts.push(("machines", warning));
+    }
+    facts.extend(machines.into_iter().map(|machine| ("machine", machine)));
+    facts.extend(noise(results).map(|noise| ("noise", noise)));
+    facts.extend(
+        distinct(results, page::driver)
+            .into_iter()
+            .map(|driver| ("driver", driver)),
+    );
+    facts
+}
+
+fn verdict_counts(results: &[RunResult]) -> String {
+    let count = |verdict: Verdict| {
+        let of = results.iter().filter(|result| result.verdict == verdict);
+        format!("{} {verdict}", of.count())
+    };
+    VERDICTS.map(count).join(", ")
+}
+
+/// From the first to the last start. Times in RFC 3339 and UTC sort as text.
+fn dates(results: &[RunResult]) -> String {
+    let starts = || results.iter().map(|result| page::plain(&result.started_at));
+    let (first, last) = (
+        starts().min().unwrap_or_default(),
+        starts().max().unwrap_or_default(),
+    );
+    if first == last {
+        first
+    } else {
+        format!("{first} to {last}")
+    }
+}
+
+/// How busy the machine was with something else.
+fn noise(results: &[RunResult]) -> Option<String> {
+    let of = |figure: fn(&RunResult) -> Option<f64>| Spread::of(results.iter().filter_map(figure));
+    let loads = of(|result| result.machine.load1).map(|loads| {
+        format!(
+            "load average before the starts {:.2} to {:.2}",
+            loads.min, loads.max
+        )
+    });
+    let stolen = of(|result| result.machine.steal_pct)
+        .map(|stolen| format!("up to {:.1} % of the CPU time stolen", stolen.max));
+    let facts: Vec<String> = loads.into_iter().chain(stolen).collect();
+    (!facts.is_empty()).then(|| facts.join(", "))
+}
+
+fn distinct(results: &[RunResult], of: fn(&RunResult) -> String) -> Vec<String> {
+    let mut distinct = Vec::new();
+    for text in results.iter().map(of) {
+        if !distinct.contains(&text) {
+            distinct.push(text);
+        }
+    }
+    distinct
+}
+
+/// Daemons beside levels, in each cell what its runs are.
+fn verdicts(cells: &Cells<'_>) -> Grid {
+    let levels = cells
+        .levels
+        .iter()
+        .map(|level| Head::words(&level_head(level)));
+    let head = [Head::words("daemon")].into_iter().chain(levels).collect();
+    let row = |(daemon, name): (usize, &&str)| {
+        let of_daemon = cells.of_daemon(daemon);
+        let at = |level: &&str| {
+            let cell = of_daemon.iter().find(|cell| cell.level == *level);
+            cell.map_or("not run".to_owned(), of_cell)
+        };
+        let texts = [page::plain(name)]
+            .into_iter()
+            .chain(cells.levels.iter().map(at));
+        Row {
+            daemon: Some(daemon),
+            texts: texts.map(Text::plain).collect(),
+            opens: false,
+        }
+    };
+    let rows = cells.daemons.iter().enumerate().map(row).collect();
+    Grid::of_rows("Verdicts of all runs by level", head, rows)
+}
+
+fn level_head(level: &str) -> String {
+    if level.is_empty() {
+        "runs".to_owned()
+    } else {
+        format!("at {}", level_name(level))
+    }
+}
+
+/// `4 VALID, 1 SUSPECT`.
+fn of_cell(cell: &Cell<'_>) -> String {
+    let count = |verdict: Verdict| {
+        let of = cell.runs.iter().filter(|run| run.verdict == verdict);
+        (of.count(), verdict)
+    };
+    let there = VERDICTS
+        .map(count)
+        .into_iter()
+        .filter(|(count, _)| *count > 0);
+    let there: Vec<String> = there
+        .map(|(count, verdict)| format!("{count} {verdict}"))
+        .collect();
+    there.join(", ")
+}
+
+/// The first line of each grave warning, with the run that it is about.
+fn reasons(cells: &Cells<'_>) -> Vec<(&'static str, String)> {
+    let mut reasons = Vec::new();
+    for cell in cells.all() {
+        for (place, run) in cell.runs.iter().enumerate() {
+            let grave = run
+                .warnings
+                .iter()
+                .filter(|warning| warning.severity > Severity::Note);
+            for warning in grave {
+                let message = page::plain(warning.message.lines().next().unwrap_or_default());
+                let who = cells.run_name(&cell, place);
+                reasons.push((
+                    page::severity(warning.severity),
+                    format!("{who}: {message}"),
+                ));
+            }
+        }
+    }
+    reasons
+}
+
+fn subjects(cells: &Cells<'_>) -> Grid {
+    let head = ["daemon", "version", "what it is"].map(Head::words).into();
+    let results = &cells.suite.results;
+    let row = |(place, name): (usize, &&str)| {
+        let runs = || results.iter().filter(|run| run.daemon.name == **name);
+        let first = |of: fn(&RunResult) -> Option<&String>| {
+            runs()
+                .find_map(of)
+                .map_or("–".to_owned(), |text| page::plain(text))
+        };
+        let texts = [
+            page::plain(name),
+            first(|run| run.daemon.version.as_ref()),
+            first(|run| run.daemon.about.as_ref()),
+        ];
+        Row {
+            daemon: Some(place),
+            texts: texts.map(Text::plain).into(),
+            opens: false,
+        }
+    };
+    let rows = cells.daemons.iter().enumerate().map(row).collect();
+    Grid::of_rows("The daemons", head, rows)
+}

@@ -1,0 +1,95 @@
+//! Connections, latency and CPU of all cells. Memory has a file of its own.
+
+use super::cells::Cells;
+use super::document::{Part, Section};
+use super::figures;
+use super::grid::{Figure, Grid};
+use crate::result::RunResult;
+
+pub(super) fn of(cells: &Cells<'_>) -> [Section; 3] {
+    [connections(cells), latency(cells), cpu(cells)]
+}
+
+fn connections(cells: &Cells<'_>) -> Section {
+    let any = |of: fn(&RunResult) -> bool| cells.suite.results.iter().any(of);
+    let mut figures = vec![
+        figures::started(),
+        figures::completed(),
+        figures::failed(),
+        figures::success(),
+        figures::driver_peak(),
+        figures::daemon_peak(),
+        figures::backlog(),
+    ];
+    if any(|run| run.operations.unfinished > 0) {
+        figures.push(figures::unfinished());
+    }
+    if any(|run| run.operations.missed > 0) {
+        figures.push(figures::missed());
+    }
+    if any(|run| run.daemon.instances > 1) {
+        figures.push(figures::instances());
+    }
+    let grid = Grid::of_cells("Connection statistics", cells, &cells.all(), &figures);
+    let note = format!(
+        "{} The peak is the most connections open at once, as the driver and as the daemon itself saw it.",
+        reading(cells)
+    );
+    Section::new(
+        "connections",
+        "Connection statistics",
+        vec![Part::Note(note), Part::Grid(grid)],
+    )
+}
+
+/// How cells of several runs are to be read.
+fn reading(cells: &Cells<'_>) -> String {
+    let most = cells.all().iter().map(|cell| cell.runs.len()).max();
+    match most.unwrap_or(0) {
+        0 | 1 => "One run a cell: how far runs lie apart is not known.".to_owned(),
+        several => {
+            let interval = if several >= 5 {
+                " and [95 % t interval of the mean] of five or more"
+            } else {
+                ""
+            };
+            format!("Median of the runs (lowest–highest){interval}.")
+        }
+    }
+}
+
+fn latency(cells: &Cells<'_>) -> Section {
+    let series = cells.main_series();
+    let figures: Vec<Figure<'_>> = series
+        .iter()
+        .flat_map(|series| [figures::p50(series), figures::p99(series)])
+        .collect();
+    let mut parts = Vec::new();
+    if series.contains(&"first_byte") {
+        parts.push(Part::Note(
+            "TTFB is the series first_byte: from the end of the handoff to the first byte of the answer."
+                .to_owned(),
+        ));
+    }
+    parts.push(Part::Grid(Grid::of_cells(
+        "Latency in milliseconds",
+        cells,
+        &cells.all(),
+        &figures,
+    )));
+    Section::new("latency", "Latency (milliseconds)", parts)
+}
+
+fn cpu(cells: &Cells<'_>) -> Section {
+    let figures = [
+        figures::cpu_average(),
+        figures::cpu_peak(),
+        figures::threads(),
+        figures::cpu_per_operation(),
+        figures::driver_cpu_average(),
+        figures::driver_cpu_per_operation(),
+    ];
+    let grid = Grid::of_cells("CPU use", cells, &cells.all(), &figures);
+    let note = "Percent of one core. CPU time is user and system together; finished are the operations that ended, well or not.".to_owned();
+    Section::new("cpu", "CPU usage", vec![Part::Note(note), Part::Grid(grid)])
+}

@@ -1,0 +1,50 @@
+//! Every reason to doubt a run, with what to do about it.
+
+use super::cells::{Cell, Cells};
+use super::document::{Part, Section};
+use crate::report::page;
+use crate::warning::{Kind, Severity, Warning};
+
+/// The grave ones each for itself; notes of one kind of one cell in one line. The gravest first.
+pub(super) fn of(cells: &Cells<'_>) -> Option<Section> {
+    let mut warnings: Vec<Warning> = Vec::new();
+    for cell in cells.all() {
+        warnings.extend(of_cell(cells, &cell));
+    }
+    warnings.sort_by_key(|warning| std::cmp::Reverse(warning.severity));
+    (!warnings.is_empty())
+        .then(|| Section::new("warnings", "Warnings", vec![Part::Warnings(warnings)]))
+}
+
+fn of_cell(cells: &Cells<'_>, cell: &Cell<'_>) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let mut noted: Vec<(Kind, usize)> = Vec::new();
+    for (place, run) in cell.runs.iter().enumerate() {
+        for warning in &run.warnings {
+            if warning.severity == Severity::Note {
+                let same = noted.iter_mut().find(|(kind, _)| *kind == warning.kind);
+                if let Some((_, more)) = same {
+                    *more += 1;
+                    continue;
+                }
+                noted.push((warning.kind, 0));
+            }
+            warnings.push(Warning {
+                message: format!(
+                    "{}: {}",
+                    cells.run_name(cell, place),
+                    page::plain(&warning.message)
+                ),
+                hint: page::plain(&warning.hint),
+                ..warning.clone()
+            });
+        }
+    }
+    for warning in &mut warnings {
+        let of_its_kind = noted.iter().find(|(kind, _)| *kind == warning.kind);
+        if let Some((_, more @ 1..)) = of_its_kind.filter(|_| warning.severity == Severity::Note) {
+            warning.message.push_str(&format!(", and {more} more such"));
+        }
+    }
+    warnings
+}

@@ -1,0 +1,210 @@
+//! Axes: where a value lies between the ends, and which values are marked.
+
+use crate::units;
+
+/// Marks that an axis should have at most.
+const TICKS: f64 = 6.0;
+
+/// The way from values to places.
+#[derive(Debug, Clone)]
+pub(in crate::report) enum Scale {
+    /// Even steps from 0.
+    Linear {
+        /// The highest value.
+        to: f64,
+        /// How a value is written.
+        show: fn(f64) -> String,
+    },
+    /// Even factors; values are nanoseconds.
+    Log {
+        /// The lowest value.
+        from: f64,
+        /// The highest value.
+        to: f64,
+    },
+    /// Nines: the median is as far from the 95th percentile as the 99th from the 99.9th. Values are quantiles (0 to 1).
+    Percentile {
+        /// Nines at the right end: 4 for 99.99 %.
+        nines: f64,
+    },
+    /// Places with names.
+    Names(Vec<String>),
+}
+
+impl Scale {
+    /// An axis from 0 to a round number that no value exceeds.
+    pub(in crate::report) fn linear(
+        values: impl IntoIterator<Item = f64>,
+        show: fn(f64) -> String,
+    ) -> Self {
+        let most = values.into_iter().fold(0.0, f64::max);
+        let most = if most > 0.0 { most } else { 1.0 };
+        let step = step(most);
+        Self::Linear {
+            to: (most / step).ceil() * step,
+            show,
+        }
+    }
+
+    /// An axis that begins and ends at 1, 2 or 5 of a decade, around all values in nanoseconds.
+    pub(in crate::report) fn log(values: impl IntoIterator<Item = f64>) -> Self {
+        let (low, high) = values
+            .into_iter()
+            .fold((f64::MAX, 1.0_f64), |(low, high), value| {
+                (low.min(value.max(1.0)), high.max(value))
+            });
+        let from = round_steps(low.min(high))
+            .rev()
+            .find(|step| *step <= low.min(high));
+        let to = round_steps(high).find(|step| *step > high);
+        Self::Log {
+            from: from.unwrap_or(1.0),
+            to: to.unwrap_or(high * 10.0),
+        }
+    }
+
+    /// The share of the way from the low end to the high end.
+    pub(super) fn share(&self, value: f64) -> f64 {
+        let share = match self {
+            Self::Linear { to, .. } => value / to,
+            Self::Log { from, to } => (value.max(*from) / from).ln() / (to / from).ln(),
+            Self::Percentile { nines } => nines_of(value) / nines,
+            Self::Names(names) => (value + 0.5) / names.len().max(1) as f64,
+        };
+        share.clamp(0.0, 1.0)
+    }
+
+    /// The axis for a script that goes back from places to values; nothing where values have no order.
+    pub(super) fn spec(&self) -> Option<String> {
+        match self {
+            Self::Linear { to, .. } => Some(format!("linear 0 {to}")),
+            Self::Log { from, to } => Some(format!("log {from} {to}")),
+            Self::Percentile { nines } => Some(format!("nines 0 {nines}")),
+            Self::Names(_) => None,
+        }
+    }
+
+    /// The values that are marked, with what is written beside them.
+    pub(super) fn ticks(&self) -> Vec<(f64, String)> {
+        match self {
+            Self::Linear { to, show } => {
+                let step = step(*to);
+                let count = (to / step).round() as u64;
+                (0..=count)
+                    .map(|place| place as f64 * step)
+                    .map(|value| (value, show(value)))
+                    .collect()
+            }
+            Self::Log { from, to } => log_ticks(*from, *to),
+            Self::Percentile { nines } => [0.0, 0.9, 0.99, 0.999, 0.999_9]
+                .into_iter()
+                .filter(|quantile| nines_of(*quantile) <= nines + 0.01)
+                .map(|quantile| (quantile, percentile(quantile)))
+                .collect(),
+            Self::Names(names) => names
+                .iter()
+                .enumerate()
+                .map(|(place, name)| (place as f64, name.clone()))
+                .collect(),
+        }
+    }
+}
+
+/// How many nines a quantile has: 1 for 0.9, 3 for 0.999.
+fn nines_of(quantile: f64) -> f64 {
+    -(1.0 - quantile).max(1e-9).log10()
+}
+
+fn percentile(quantile: f64) -> String {
+    let text = format!("{:.2}", quantile * 100.0);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// A step of 1, 2 or 5 of a decade that leaves few marks.
+fn step(most: f64) -> f64 {
+    let rough = most / TICKS;
+    let decade = 10_f64.powf(rough.log10().floor());
+    [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .map(|factor| factor * decade)
+        .find(|step| *step >= rough * 0.999_999)
+        .unwrap_or(10.0 * decade)
+}
+
+/// 1, 2 and 5 of each decade from a nanosecond on to beyond `most`.
+fn round_steps(most: f64) -> impl DoubleEndedIterator<Item = f64> {
+    let decades = most.log10().ceil().max(0.0) as i32 + 1;
+    (0..=decades).flat_map(|decade| [1.0, 2.0, 5.0].map(|factor| factor * 10_f64.powi(decade)))
+}
+
+/// Whole decades where there are at least two of them, else 1, 2 and 5 too.
+fn log_ticks(from: f64, to: f64) -> Vec<(f64, String)> {
+    let inside: Vec<f64> = round_steps(to)
+        .filter(|step| *step >= from * 0.999 && *step <= to * 1.001)
+        .collect();
+    let decades: Vec<f64> = inside
+        .iter()
+        .copied()
+        .filter(|step| step.log10().fract().abs() < 1e-6)
+        .collect();
+    let ticks = if decades.len() >= 3 { decades } else { inside };
+    ticks.into_iter().map(|ns| (ns, time(ns))).collect()
+}
+
+/// `1 ms`, `200 µs`: a round time.
+fn time(ns: f64) -> String {
+    let text = units::duration(ns.round() as u64);
+    match text.split_once(' ') {
+        Some((number, unit)) if number.contains('.') => {
+            let number = number.trim_end_matches('0').trim_end_matches('.');
+            format!("{number} {unit}")
+        }
+        _ => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(scale: &Scale) -> Vec<String> {
+        scale.ticks().into_iter().map(|(_, label)| label).collect()
+    }
+
+    #[test]
+    fn a_linear_axis_ends_at_a_round_number_beyond_all_values() {
+        let scale = Scale::linear([3.0, 870.0], |value| format!("{value}"));
+        assert_eq!(labels(&scale), ["0", "200", "400", "600", "800", "1000"]);
+        assert_eq!((scale.share(0.0), scale.share(500.0)), (0.0, 0.5));
+    }
+
+    #[test]
+    fn a_log_axis_marks_decades_or_where_they_are_few_what_lies_between() {
+        let wide = Scale::log([30_000.0, 70_000_000.0]);
+        assert_eq!(labels(&wide), ["100 µs", "1 ms", "10 ms", "100 ms"]);
+        let narrow = Scale::log([1_200_000.0, 4_000_000.0]);
+        assert_eq!(labels(&narrow), ["1 ms", "2 ms", "5 ms"]);
+        assert_eq!(narrow.share(1_000_000.0), 0.0);
+    }
+
+    #[test]
+    fn a_percentile_axis_gives_each_nine_the_same_room() {
+        let scale = Scale::Percentile { nines: 4.0 };
+        assert_eq!(labels(&scale), ["0", "90", "99", "99.9", "99.99"]);
+        assert!((scale.share(0.99) - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn axes_of_nothing_or_of_one_value_are_no_reason_to_panic() {
+        for values in [vec![], vec![0.0], vec![5.0], vec![f64::NAN]] {
+            let scales = [
+                Scale::log(values.clone()),
+                Scale::linear(values, |value| value.to_string()),
+            ];
+            for scale in scales {
+                assert!(!scale.ticks().is_empty(), "{scale:?}");
+                assert!(scale.share(7.0).is_finite(), "{scale:?}");
+            }
+        }
+    }
+}

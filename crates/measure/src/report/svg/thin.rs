@@ -1,0 +1,60 @@
+//! Fewer points for a line, without losing what stands out.
+
+use super::Point;
+
+/// At most `most` of these points, which lie from left to right: of each stretch the first, the lowest, the highest and
+/// the last, so that no extreme is lost. All of them where they are few enough.
+pub(super) fn thinned(points: &[Point], most: usize) -> Vec<Point> {
+    if points.len() <= most {
+        return points.to_vec();
+    }
+    let stretches = (most / 4).max(1);
+    let length = points.len().div_ceil(stretches);
+    points.chunks(length).flat_map(four).collect()
+}
+
+fn four(stretch: &[Point]) -> Vec<Point> {
+    let by_height = |one: &usize, other: &usize| stretch[*one].1.total_cmp(&stretch[*other].1);
+    let places = || 0..stretch.len();
+    let mut kept = vec![
+        0,
+        places().min_by(by_height).unwrap_or(0),
+        places().max_by(by_height).unwrap_or(0),
+        stretch.len() - 1,
+    ];
+    kept.sort_unstable();
+    kept.dedup();
+    kept.into_iter().map(|place| stretch[place]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_single_peak_among_thousands_of_points_is_kept() {
+        let mut points: Vec<Point> = (0..10_000).map(|x| (f64::from(x), 1.0)).collect();
+        points[7_001].1 = 900.0;
+        let thinned = thinned(&points, 1_000);
+        assert!(thinned.len() <= 1_000, "{}", thinned.len());
+        assert!(thinned.contains(&(7_001.0, 900.0)));
+    }
+
+    proptest! {
+        #[test]
+        fn extremes_and_ends_stay_and_the_limit_holds(heights in proptest::collection::vec(-1e9..1e9_f64, 1..3_000), most in 4..400_usize) {
+            let points: Vec<Point> = heights.iter().enumerate().map(|(x, y)| (x as f64, *y)).collect();
+            let thinned = thinned(&points, most);
+            prop_assert!(thinned.len() <= most);
+            prop_assert!(thinned.is_sorted_by(|one, other| one.0 < other.0));
+            let highest = |points: &[Point]| points.iter().map(|point| point.1).fold(f64::MIN, f64::max);
+            let lowest = |points: &[Point]| points.iter().map(|point| point.1).fold(f64::MAX, f64::min);
+            prop_assert_eq!(highest(&points), highest(&thinned));
+            prop_assert_eq!(lowest(&points), lowest(&thinned));
+            prop_assert_eq!(points.first(), thinned.first());
+            prop_assert_eq!(points.last(), thinned.last());
+        }
+    }
+}

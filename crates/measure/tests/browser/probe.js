@@ -1,0 +1,69 @@
+// What a browser sees of a report, for the tests: an expression that yields functions.
+window.probe = {
+  // Numbers of marks and of points in them, by chart.
+  charts() {
+    const points = path => (path.getAttribute('d').match(/-?\d+/g) || []).length / 2;
+    return Object.fromEntries([...document.querySelectorAll('figure')].map(figure => [figure.id, {
+      shown: figure.querySelector('svg').getBoundingClientRect().height > 50,
+      alternative: figure.querySelector('desc').textContent.length,
+      lines: [...figure.querySelectorAll('path.l')].map(points),
+      thin: [...figure.querySelectorAll('path.t')].map(points),
+      dashed: [...figure.querySelectorAll('path.h')].map(points),
+      bands: [...figure.querySelectorAll('path.b')].map(points),
+      dots: figure.querySelectorAll('use').length,
+      legend: figure.querySelectorAll('.legend li').length,
+    }]));
+  },
+  // The highest value of each line of a chart with a linear axis, read back from where it is drawn.
+  highest(id) {
+    const svg = document.querySelector('#' + id + ' > svg');
+    const box = svg.dataset.box.split(' ').map(Number), to = +svg.dataset.y.split(' ')[2];
+    return [...svg.querySelectorAll('path.l')].map(path => {
+      const edges = path.getBBox();
+      return to * (box[3] - edges.y) / (box[3] - box[2]);
+    });
+  },
+  // Everything that is wider than where it stands.
+  clipped() {
+    const wrong = [];
+    if (document.documentElement.scrollWidth > innerWidth) wrong.push('the page: ' + document.documentElement.scrollWidth);
+    for (const box of document.querySelectorAll('.scroll, figure, nav, h1, h2, p, dd, li'))
+      if (box.getBoundingClientRect().right > innerWidth + 1) wrong.push(box.outerHTML.slice(0, 80));
+    for (const cell of document.querySelectorAll('th, td'))
+      if (cell.scrollWidth > cell.clientWidth + 1) wrong.push('cell ' + cell.textContent);
+    for (const text of document.querySelectorAll('figure svg text')) {
+      const figure = text.closest('figure').getBoundingClientRect(), box = text.getBoundingClientRect();
+      if (box.right > figure.right + 1 || box.left < figure.left - 1) wrong.push('label ' + text.textContent);
+    }
+    return wrong;
+  },
+  // Text that is hard to read: WCAG 2.2, 1.4.3 wants a ratio of 4.5.
+  faint() {
+    const parse = text => (text.match(/[\d.]+/g) || []).map(Number);
+    const light = ([r, g, b]) => [r, g, b].map(part => part / 255)
+      .map(part => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4)
+      .reduce((sum, part, place) => sum + part * [0.2126, 0.7152, 0.0722][place], 0);
+    const behind = element => {
+      for (let at = element; at; at = at.parentElement) {
+        const colour = parse(getComputedStyle(at).backgroundColor);
+        if (colour.length === 3 || colour[3] === 1) return colour;
+      }
+      return [255, 255, 255];
+    };
+    const wrong = [];
+    const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    const seen = new Set();
+    let checked = 0;
+    while (texts.nextNode()) {
+      const element = texts.currentNode.parentElement;
+      if (!texts.currentNode.data.trim() || seen.has(element) || element.closest('script, title, desc, [hidden]')) continue;
+      seen.add(element);
+      const style = getComputedStyle(element);
+      const [one, other] = [parse(element.closest('svg') ? style.fill : style.color), behind(element)].map(light);
+      const ratio = (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
+      checked += 1;
+      if (ratio < 4.5) wrong.push(ratio.toFixed(2) + ': ' + element.outerHTML.slice(0, 100));
+    }
+    return { checked, wrong: wrong.slice(0, 10) };
+  },
+};

@@ -1,0 +1,593 @@
+//! The comparison of a suite made by hand, as text and as a page.
+
+#![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
+
+#[path = "example/result.rs"]
+mod result;
+#[path = "example/suite.rs"]
+mod suite;
+
+use insta::assert_snapshot;
+use measure::report::suite::{html, markdown, terminal};
+use measure::report::{Error, FORMATS};
+use measure::suite::Suite;
+use measure::warning::{Verdict, Warning, verdict};
+use suite::{FOUR, Shape};
+
+/// Two daemons, three levels, two runs; something goes wrong in every way that a report must show.
+fn small() -> Suite {
+    let shape = |daemons, levels, runs| Shape {
+        daemons,
+        levels,
+        runs,
+        seconds: 10,
+    };
+    let mut suite = suite::of(&shape(&FOUR[..1], &[10_000, 100, 1_000], 2));
+    let rust = suite::of(&shape(&FOUR[3..], &[100, 1_000], 1));
+    suite.results.extend(rust.results);
+    for result in &mut suite.results {
+        let kept = ["handoff", "first_byte", "stream"];
+        result
+            .series
+            .retain(|series| kept.contains(&series.name.as_str()));
+    }
+    suite::invalidate(&mut suite.results[0]);
+    suite::miss(&mut suite.results[0]);
+    suite::kill(&mut suite.results[4]);
+    suite
+}
+
+/// The cells of the first row of a Markdown table that begins so, below a heading.
+fn row(report: &str, heading: &str, begins: &[&str]) -> Vec<String> {
+    let (_, below) = report.split_once(&format!("# {heading}\n")).unwrap();
+    let mut rows = below
+        .lines()
+        .filter(|line| line.starts_with('|'))
+        .map(|line| {
+            line.trim_matches('|')
+                .split(" | ")
+                .map(|cell| cell.trim().to_owned())
+                .collect::<Vec<_>>()
+        });
+    rows.find(|row| {
+        let mut cells = begins.iter().zip(row);
+        row.len() >= begins.len() && cells.all(|(begin, cell)| cell.starts_with(begin))
+    })
+    .unwrap_or_else(|| panic!("no row {begins:?} below {heading} in\n{below}"))
+}
+
+#[test]
+fn a_comparison_says_everything_in_markdown() {
+    assert_snapshot!(markdown(&small()).unwrap(), @r#"
+    ## INVALID: quick, 8 runs of 2 daemons at 3 levels
+
+    | daemon | at 100 | at 1,000 | at 10,000 |
+    | --- | --- | --- | --- |
+    | go-streaming | 2 VALID | 2 VALID | 1 VALID, 1 INVALID |
+    | rust-streaming | 1 VALID | 1 VALID | not run |
+    | python-streaming | not run | not run | not run |
+
+    - **invalid:** go-streaming at 10,000, run 1: a worker of the driver used 97 % of a core: it may be the bottleneck
+
+    - **question:** Which daemon holds the most streams for the least memory?
+    - **verdicts:** 7 VALID, 0 SUSPECT, 1 INVALID
+    - **dates:** 2026-01-31T12:40:00Z to 2026-01-31T12:40:01Z
+    - **machine:** bench-1, Debian GNU/Linux 12 (bookworm), kernel 6.1.0-28-amd64, 2 × AMD EPYC 7763, 8.00 GiB memory, virtualised (kvm), 20,000 open files allowed
+    - **noise:** load average before the starts 0.08 to 0.08, up to 0.1 % of the CPU time stolen
+    - **driver:** fdpass-gen 0.1.0, 1 process, 2 worker threads, release build
+
+    | daemon | version | what it is |
+    | --- | --- | --- |
+    | go-streaming | streaming-daemon 0.1.0 | go-streaming, made by hand |
+    | rust-streaming | streaming-daemon 0.1.0 | rust-streaming, made by hand |
+    | python-streaming | – | – |
+
+    ## At a glance
+
+    At 1,000, the highest level that every daemon ran. A figure is best where its runs are apart from those of every daemon behind it; figures whose runs overlap share the mark, and where all overlap nobody has it. An INVALID run takes part in no comparison.
+
+    | daemon | success % | TTFB p99, ms | KiB per connection | slope, KiB per connection | CPU µs per finished |
+    | --- | ---: | ---: | ---: | ---: | ---: |
+    | go-streaming | 100 | 0.408 (0.404–0.412) | 5.94 (5.88–6.00) | 5.94 ±0.108 | 386 (382–390) |
+    | rust-streaming | 100 | 0.115 best | 0.490 best | – | 118 best |
+
+    ## Connection statistics
+
+    Median of the runs (lowest–highest). The peak is the most connections open at once, as the driver and as the daemon itself saw it.
+
+    | daemon | level | started | completed | failed | success % | peak, driver | peak, daemon | accept backlog peak |
+    | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+    | go-streaming | 100 | 100 | 79 (58–100) | 21 (0–42) | 79.00 (58.00–100) | 100 | 100 | 6 |
+    | rust-streaming | 100 | 100 | 100 | 0 | 100 | 100 | 100 | 6 |
+    | go-streaming | 1,000 | 1,000 | 1,000 | 0 | 100 | 1,000 | 1,000 | 20 |
+    | rust-streaming | 1,000 | 1,000 | 1,000 | 0 | 100 | 1,000 | 1,000 | 20 |
+    | go-streaming (INVALID) | 10,000 | 10,000 | 10,000 | 0 | 100 | 10,000 | 10,000 | 200 |
+
+    ## Latency (milliseconds)
+
+    TTFB is the series first_byte: from the end of the handoff to the first byte of the answer.
+
+    | daemon | level | handoff p50 | handoff p99 | TTFB p50 | TTFB p99 |
+    | --- | ---: | ---: | ---: | ---: | ---: |
+    | go-streaming | 100 | 0.0173 (0.0172–0.0175) | 0.0612 (0.0605–0.0618) | 0.0866 (0.0858–0.0875) | 0.306 (0.303–0.309) |
+    | rust-streaming | 100 | 0.00536 | 0.0174 | 0.0268 | 0.0870 |
+    | go-streaming | 1,000 | 0.0208 (0.0206–0.0211) | 0.0816 (0.0808–0.0824) | 0.104 (0.103–0.105) | 0.408 (0.404–0.412) |
+    | rust-streaming | 1,000 | 0.00645 | 0.0230 | 0.0322 | 0.115 |
+    | go-streaming (INVALID) | 10,000 | 0.0317 (0.0314–0.0320) | 0.125 (0.124–0.126) | 0.158 (0.157–0.160) | 0.624 (0.618–0.631) |
+
+    ## Memory (RSS)
+
+    | daemon | level | baseline MiB | peak MiB | delta MiB | KiB per connection |
+    | --- | ---: | ---: | ---: | ---: | ---: |
+    | go-streaming | 100 | 4.00 | 4.58 (4.57–4.59) | 0.580 (0.574–0.586) | 5.94 (5.88–6.00) |
+    | rust-streaming | 100 | 4.00 | 4.05 | 0.0479 | 0.490 |
+    | go-streaming | 1,000 | 4.00 | 9.80 (9.74–9.86) | 5.80 (5.74–5.86) | 5.94 (5.88–6.00) |
+    | rust-streaming | 1,000 | 4.00 | 4.48 | 0.479 | 0.490 |
+    | go-streaming (INVALID) | 10,000 | 4.00 | 62.0 (61.4–62.6) | 58.0 (57.4–58.6) | 5.94 (5.88–6.00) |
+
+    ### Memory of one more connection
+
+    1 KiB is 1,024 bytes, what /proc calls kB. One subtraction charges a connection with all that grew since the start, caches and heaps included; the slope is what one more connection adds: the line of least squares through peak memory against peak connections (as the daemon counted them, else the driver) over all runs, with the 95 % interval of its slope.
+
+    | daemon | runs | KiB per connection | 95 % interval | standard error | at no connection, MiB | remark |
+    | --- | ---: | ---: | ---: | ---: | ---: | --- |
+    | go-streaming | 6 | 5.94 | 5.83 to 6.05 | 0.0389 | 4.00 |  |
+    | rust-streaming | 2 | – | – | – | – | no slope: 2 levels with memory figures, 3 are needed |
+    | python-streaming | 0 | – | – | – | – | no slope: no level with memory figures, 3 are needed |
+
+    ## CPU usage
+
+    Percent of one core. CPU time is user and system together; finished are the operations that ended, well or not.
+
+    | daemon | level | average % | peak % | threads | CPU µs per finished | driver average % | driver CPU µs per finished |
+    | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+    | go-streaming | 100 | 0.4 | 0.8 | 3 | 386 (382–390) | 1.0 | 300 |
+    | rust-streaming | 100 | 0.1 | 0.2 | 3 | 118 | 1.0 | 300 |
+    | go-streaming | 1,000 | 3.9 (3.8–3.9) | 7.7 (7.6–7.8) | 3 | 386 (382–390) | 1.0 | 30.0 |
+    | rust-streaming | 1,000 | 1.2 | 2.4 | 3 | 118 | 1.0 | 30.0 |
+    | go-streaming (INVALID) | 10,000 | 38.6 (38.2–39.0) | 77.2 (76.4–78.0) | 3 | 386 (382–390) | 1.0 | 3.00 |
+
+    ## Capacity
+
+    The highest level at which every run met every threshold, and the lowest at which one did not: the capacity lies between.
+
+    | daemon | met at | not met at | thresholds that were not met | remark |
+    | --- | --- | --- | --- | --- |
+    | go-streaming | 1,000 | 10,000 | first_byte.p99 &lt;= 50ms (61.2ms) |  |
+    | rust-streaming | 1,000 | – |  | higher levels are needed |
+
+    ## Level 100
+
+    - **plan:** 100 streams of 10 s, begun within a tenth of it
+
+    ### Latency distributions (milliseconds)
+
+    | daemon | series | count | p50 | p90 | p95 | p99 | p99.9 | max |
+    | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+    | go-streaming | handoff | 100 | 0.0173 (0.0172–0.0175) | 0.0332 (0.0328–0.0335) | 0.0409 (0.0405–0.0413) | 0.0612 (0.0605–0.0618) | 0.0853 (0.0844–0.0861) | 0.0853 (0.0844–0.0861) |
+    | rust-streaming | handoff | 100 | 0.00536 | 0.00982 | 0.0120 | 0.0174 | 0.0237 | 0.0237 |
+    | go-streaming | TTFB | 100 | 0.0866 (0.0858–0.0875) | 0.166 (0.164–0.167) | 0.205 (0.202–0.207) | 0.306 (0.303–0.309) | 0.426 (0.422–0.431) | 0.426 (0.422–0.431) |
+    | rust-streaming | TTFB | 100 | 0.0268 | 0.0491 | 0.0598 | 0.0870 | 0.119 | 0.119 |
+    | go-streaming | stream | 100 | 347 (343–350) | 663 (656–670) | 818 (810–826) | 1,224 (1,211–1,236) | 1,706 (1,688–1,723) | 1,706 (1,688–1,723) |
+    | rust-streaming | stream | 100 | 107 | 196 | 239 | 348 | 475 | 475 |
+    | go-streaming | lag | 1,000 | 0.0111 | 0.0212 | 0.0226 | 0.0237 | 0.0240 | 0.0240 |
+    | rust-streaming | lag | 1,000 | 0.0111 | 0.0212 | 0.0226 | 0.0237 | 0.0240 | 0.0240 |
+
+    ### Failures by kind, all runs
+
+    | daemon | started | lost | reset |
+    | --- | ---: | ---: | ---: |
+    | go-streaming | 200 | 40 | 2 |
+    | rust-streaming | 100 | 0 | 0 |
+
+    ### Thresholds
+
+    | daemon | threshold | met | measured |
+    | --- | --- | --- | --- |
+    | go-streaming | first_byte.p99 &lt;= 50ms | met in all 2 runs | 1.20ms, 1.20ms |
+    | rust-streaming | first_byte.p99 &lt;= 50ms | met | 1.20ms |
+
+    ### Faults
+
+    | daemon | run | fault | at, s | back at, s | seconds down | lost in the run | retries in the run |
+    | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: |
+    | go-streaming | 2 | SIGKILL and a new start | 5.00 | 5.75 | 0.750 | 40 | 17 |
+
+    ## Level 1,000
+
+    - **plan:** 1000 streams of 10 s, begun within a tenth of it
+
+    ### Latency distributions (milliseconds)
+
+    | daemon | series | count | p50 | p90 | p95 | p99 | p99.9 | max |
+    | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+    | go-streaming | handoff | 1,000 | 0.0208 (0.0206–0.0211) | 0.0403 (0.0398–0.0407) | 0.0503 (0.0498–0.0508) | 0.0816 (0.0808–0.0824) | 0.147 (0.145–0.148) | 0.204 (0.202–0.206) |
+    | rust-streaming | handoff | 1,000 | 0.00645 | 0.0119 | 0.0147 | 0.0230 | 0.0398 | 0.0542 |
+    | go-streaming | TTFB | 1,000 | 0.104 (0.103–0.105) | 0.201 (0.199–0.203) | 0.251 (0.249–0.254) | 0.408 (0.404–0.412) | 0.733 (0.726–0.740) | 1.02 (1.01–1.03) |
+    | rust-streaming | TTFB | 1,000 | 0.0322 | 0.0596 | 0.0733 | 0.115 | 0.199 | 0.271 |
+    | go-streaming | stream | 1,000 | 417 (413–421) | 805 (797–813) | 1,006 (996–1,016) | 1,631 (1,615–1,647) | 2,932 (2,902–2,961) | 4,078 (4,037–4,119) |
+    | rust-streaming | stream | 1,000 | 129 | 238 | 293 | 461 | 796 | 1,084 |
+    | go-streaming | lag | 1,000 | 0.0111 | 0.0212 | 0.0226 | 0.0237 | 0.0240 | 0.0240 |
+    | rust-streaming | lag | 1,000 | 0.0111 | 0.0212 | 0.0226 | 0.0237 | 0.0240 | 0.0240 |
+
+    ### Thresholds
+
+    | daemon | threshold | met | measured |
+    | --- | --- | --- | --- |
+    | go-streaming | first_byte.p99 &lt;= 50ms | met in all 2 runs | 1.20ms, 1.20ms |
+    | rust-streaming | first_byte.p99 &lt;= 50ms | met | 1.20ms |
+
+    ## Level 10,000
+
+    - **plan:** 10000 streams of 10 s, begun within a tenth of it
+
+    ### Latency distributions (milliseconds)
+
+    | daemon | series | count | p50 | p90 | p95 | p99 | p99.9 | max |
+    | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+    | go-streaming (INVALID) | handoff | 2,000 | 0.0317 (0.0314–0.0320) | 0.0612 (0.0606–0.0618) | 0.0765 (0.0758–0.0773) | 0.125 (0.124–0.126) | 0.235 (0.233–0.238) | 0.381 (0.378–0.385) |
+    | go-streaming (INVALID) | TTFB | 2,000 | 0.158 (0.157–0.160) | 0.306 (0.303–0.309) | 0.383 (0.379–0.387) | 0.624 (0.618–0.631) | 1.18 (1.17–1.19) | 1.91 (1.89–1.93) |
+    | go-streaming (INVALID) | stream | 2,000 | 634 (627–640) | 1,224 (1,212–1,236) | 1,531 (1,515–1,547) | 2,498 (2,473–2,523) | 4,708 (4,660–4,756) | 7,629 (7,554–7,705) |
+    | go-streaming (INVALID) | lag | 1,000 | 0.0111 | 0.0212 | 0.0226 | 0.0237 | 0.0240 | 0.0240 |
+
+    ### Thresholds
+
+    | daemon | threshold | met | measured |
+    | --- | --- | --- | --- |
+    | go-streaming | first_byte.p99 &lt;= 50ms | missed in 1 of 2 runs | 61.2ms, 1.20ms |
+
+    ## Not reached
+
+    | daemon | level | reason |
+    | --- | --- | --- |
+    | python-streaming | 100,000 | 20,000 open files allowed, 100,010 are needed: raise the hard limit or add instances |
+
+    ## Warnings
+
+    - **invalid:** go-streaming at 10,000, run 1: a worker of the driver used 97 % of a core: it may be the bottleneck → use more threads or processes, or less load
+    - **note:** go-streaming at 10,000, run 1: the driver was built without optimisation: it is several times slower than it can be → run it with \`cargo run --release\`
+    "#);
+}
+
+#[test]
+fn the_terminal_shows_the_medians() {
+    let shown = terminal(&small()).unwrap();
+    let first: Vec<&str> = shown.lines().take(40).collect();
+    assert_snapshot!(first.join("\n"), @r#"
+    INVALID: quick, 8 runs of 2 daemons at 3 levels
+      daemon            at 100   at 1,000  at 10,000
+      go-streaming      2 VALID  2 VALID   1 VALID, 1 INVALID
+      rust-streaming    1 VALID  1 VALID   not run
+      python-streaming  not run  not run   not run
+      invalid   go-streaming at 10,000, run 1: a worker of the driver used 97 % of a core: it may be
+                the bottleneck
+      question  Which daemon holds the most streams for the least memory?
+      verdicts  7 VALID, 0 SUSPECT, 1 INVALID
+      dates     2026-01-31T12:40:00Z to 2026-01-31T12:40:01Z
+      machine   bench-1, Debian GNU/Linux 12 (bookworm), kernel 6.1.0-28-amd64, 2 × AMD EPYC 7763,
+                8.00 GiB memory, virtualised (kvm), 20,000 open files allowed
+      noise     load average before the starts 0.08 to 0.08, up to 0.1 % of the CPU time stolen
+      driver    fdpass-gen 0.1.0, 1 process, 2 worker threads, release build
+      daemon            version                 what it is
+      go-streaming      streaming-daemon 0.1.0  go-streaming, made by hand
+      rust-streaming    streaming-daemon 0.1.0  rust-streaming, made by hand
+      python-streaming  –                       –
+
+    At a glance
+      At 1,000, the highest level that every daemon ran. A figure is best where its runs are apart
+      from those of every daemon behind it; figures whose runs overlap share the mark, and where all
+      overlap nobody has it. An INVALID run takes part in no comparison.
+      daemon          success %  TTFB p99, ms  KiB per connection  slope, KiB per connection  CPU µs per finished
+      go-streaming          100         0.408                5.94                5.94 ±0.108                  386
+      rust-streaming        100    0.115 best          0.490 best                          –             118 best
+
+    Connection statistics
+      Median of the runs (lowest–highest). The peak is the most connections open at once, as the
+      driver and as the daemon itself saw it.
+      daemon                   level  started  completed  failed  success %  peak, driver  peak, daemon  accept backlog peak
+      go-streaming               100      100         79      21      79.00           100           100                    6
+      rust-streaming             100      100        100       0        100           100           100                    6
+      go-streaming             1,000    1,000      1,000       0        100         1,000         1,000                   20
+      rust-streaming           1,000    1,000      1,000       0        100         1,000         1,000                   20
+      go-streaming (INVALID)  10,000   10,000     10,000       0        100        10,000        10,000                  200
+
+    Latency (milliseconds)
+      TTFB is the series first_byte: from the end of the handoff to the first byte of the answer.
+      daemon                   level  handoff p50  handoff p99  TTFB p50  TTFB p99
+    "#);
+}
+
+#[test]
+fn five_runs_have_an_interval_and_a_slope_with_its_own() {
+    let suite = suite::of(&Shape {
+        daemons: FOUR,
+        levels: &[100, 1_000, 10_000],
+        runs: 5,
+        seconds: 10,
+    });
+    let report = markdown(&suite).unwrap();
+    let memory = row(&report, "Memory (RSS)", &["rust-streaming", "10,000"]);
+    assert_eq!(memory[5], r"0.510 (0.490–0.530) \[0.490, 0.530\]");
+    // 6 KiB each, in five runs by −2, 0, 2, 4 and 6 percent more: 6.12 on average.
+    let slope = row(&report, "Memory of one more connection", &["go-streaming"]);
+    assert_eq!(slope[1..4], ["15", "6.12", "5.99 to 6.25"]);
+}
+
+#[test]
+fn levels_stand_by_size_and_daemons_as_they_came() {
+    let suite = suite::of(&Shape {
+        daemons: &["rust-streaming", "go-streaming"],
+        levels: &[10_000, 900, 1_000],
+        runs: 1,
+        seconds: 10,
+    });
+    let report = markdown(&suite).unwrap();
+    let (_, matrix) = report
+        .split_once("| daemon | at 900 | at 1,000 | at 10,000 |")
+        .unwrap();
+    let rows: Vec<&str> = matrix.lines().skip(2).take(2).collect();
+    assert!(
+        rows[0].starts_with("| rust-streaming") && rows[1].starts_with("| go-streaming"),
+        "{rows:?}"
+    );
+    let places =
+        ["900", "1,000", "10,000"].map(|level| report.find(&format!("## Level {level}")).unwrap());
+    assert!(places.is_sorted());
+}
+
+#[test]
+fn the_best_is_marked_only_where_runs_are_apart() {
+    let mut suite = suite::of(&Shape {
+        daemons: FOUR,
+        levels: &[1_000],
+        runs: 3,
+        seconds: 10,
+    });
+    let best = |suite: &Suite, column: usize| -> Vec<&str> {
+        let report = markdown(suite).unwrap();
+        let of = |name: &&&str| row(&report, "At a glance", &[name])[column].contains("best");
+        FOUR.iter().filter(of).copied().collect()
+    };
+    // All succeed: nobody is better. Only one has the shortest time to first byte.
+    assert_eq!(best(&suite, 1), Vec::<&str>::new());
+    assert_eq!(best(&suite, 2), ["rust-streaming"]);
+    // The peaks of Python's runs now reach below those of Rust's: the two are not told apart.
+    let python = suite
+        .results
+        .iter_mut()
+        .find(|run| run.daemon.name == "python-streaming")
+        .unwrap();
+    python.usage.daemon.as_mut().unwrap().rss_peak_kb = 4_500;
+    assert_eq!(best(&suite, 3), ["python-streaming", "rust-streaming"]);
+    // What the driver spoilt is no daemon's merit.
+    for run in suite
+        .results
+        .iter_mut()
+        .filter(|run| run.daemon.name == "rust-streaming")
+    {
+        suite::invalidate(run);
+    }
+    assert_eq!(best(&suite, 2), ["go-streaming"]);
+    assert!(
+        markdown(&suite)
+            .unwrap()
+            .contains("| rust-streaming (INVALID) | 1,000 |")
+    );
+}
+
+#[test]
+fn a_capacity_is_a_bracket() {
+    let mut suite = suite::of(&Shape {
+        daemons: &FOUR[..1],
+        levels: &[1_000, 2_000, 4_000, 3_000],
+        runs: 2,
+        seconds: 10,
+    });
+    let bracket =
+        |suite: &Suite| row(&markdown(suite).unwrap(), "Capacity", &["go-streaming"])[1..].to_vec();
+    assert_eq!(
+        bracket(&suite),
+        ["4,000", "–", "", "higher levels are needed"]
+    );
+    // One run of two is enough.
+    suite::miss(&mut suite.results[3]);
+    let missed = "first_byte.p99 &lt;= 50ms (61.2ms)";
+    let remark = "a higher level met what a lower one did not: repeat both";
+    assert_eq!(bracket(&suite), ["4,000", "3,000", missed, remark]);
+    suite::miss(&mut suite.results[2]);
+    assert_eq!(bracket(&suite), ["2,000", "3,000", missed, ""]);
+    suite.results.iter_mut().for_each(suite::miss);
+    assert_eq!(bracket(&suite)[..2], ["–", "1,000"]);
+    suite.results.truncate(1);
+    assert!(!markdown(&suite).unwrap().contains("Capacity"));
+}
+
+#[test]
+fn growth_under_steady_load_is_found_and_the_ramp_is_not_taken_for_it() {
+    let mut result = suite::one("go-streaming", 1_000, 1, 100);
+    for second in &mut result.seconds {
+        second.counts.insert("started".to_owned(), 100);
+        second
+            .counts
+            .insert("ok".to_owned(), if second.second < 10 { 0 } else { 95 });
+        second
+            .errors
+            .insert("reset".to_owned(), if second.second < 10 { 0 } else { 5 });
+        second.active_peak = (second.second + 1).min(10) * 100;
+    }
+    for look in &mut result.resources {
+        let daemon = look.daemon.as_mut().unwrap();
+        // 12 KiB and one descriptor for each 1,000 that finish, 100 a second; before that the ramp, which is steep.
+        let after_ramp = (look.at_s - 10.0).max(0.0);
+        daemon.rss_kb = 100_000 + (after_ramp * 1.2).round() as u64
+            - (500.0 * (10.0 - look.at_s).max(0.0)) as u64;
+        daemon.fds = 1_000 + (after_ramp * 0.1).round() as u64;
+    }
+    let suite = Suite {
+        results: vec![result.clone()],
+        ..Suite::default()
+    };
+    let heading = "Growth under steady load, per 1,000 finished operations";
+    let growth = row(&markdown(&suite).unwrap(), heading, &["go-streaming", "1"]);
+    assert!(growth[4].starts_with("12.0 ± 0.0"), "{growth:?}");
+    let files: f64 = growth[5].split(' ').next().unwrap().parse().unwrap();
+    assert!((files - 1.0).abs() < 0.02, "{growth:?}");
+    // Streams that are held and end together are no steady load.
+    let held = Suite {
+        results: vec![suite::one("go-streaming", 1_000, 1, 100)],
+        ..Suite::default()
+    };
+    assert!(!markdown(&held).unwrap().contains("Growth"));
+}
+
+#[test]
+fn every_warning_is_shown_and_notes_of_one_kind_are_counted() {
+    let mut suite = suite::of(&Shape {
+        daemons: &FOUR[..1],
+        levels: &[100],
+        runs: 3,
+        seconds: 10,
+    });
+    for run in &mut suite.results {
+        run.warnings = vec![Warning::debug_build(), Warning::unfinished(7).unwrap()];
+        run.verdict = verdict(&run.warnings);
+    }
+    let report = markdown(&suite).unwrap();
+    assert!(
+        report.starts_with("## SUSPECT: quick, 3 runs of 1 daemon at 1 level\n"),
+        "{report}"
+    );
+    assert_eq!(
+        report
+            .matches("- **suspect:** go-streaming at 100, run")
+            .count(),
+        2 * 3
+    );
+    assert_eq!(report.matches("built without optimisation").count(), 1);
+    assert!(
+        report.contains("than it can be, and 2 more such"),
+        "{report}"
+    );
+    assert_eq!(suite.results[0].verdict, Verdict::Suspect);
+}
+
+#[test]
+fn nothing_but_what_was_not_reached_is_a_report_too() {
+    let mut suite = small();
+    suite.results.clear();
+    for report in [markdown(&suite), terminal(&suite), html(&suite)] {
+        let report = report.unwrap();
+        assert!(report.contains("nothing was measured"), "{report}");
+        assert!(report.contains("raise the hard limit"), "{report}");
+    }
+    for report in [markdown(&Suite::default()), html(&Suite::default())] {
+        assert!(report.unwrap().contains("nothing was measured"));
+    }
+}
+
+#[test]
+fn a_result_without_anything_optional_is_shown_with_dashes() {
+    let mut result = suite::one("go-streaming", 100, 0, 10);
+    result.level.clear();
+    result.usage = measure::result::Usage::default();
+    result.resources.clear();
+    result.thresholds.clear();
+    result.series.clear();
+    result.lag = None;
+    result.seconds.clear();
+    let suite = Suite {
+        results: vec![result],
+        ..Suite::default()
+    };
+    let report = markdown(&suite).unwrap();
+    assert_eq!(
+        row(&report, "Memory (RSS)", &["go-streaming", "–"])[2..],
+        ["–"; 4]
+    );
+    assert!(report.contains("no slope: no level with memory figures, 3 are needed"));
+    assert!(html(&suite).unwrap().contains("Runs without a level"));
+}
+
+#[test]
+fn a_page_holds_no_markup_of_others_and_no_address() {
+    let mut suite = small();
+    for result in &mut suite.results {
+        result.daemon.name = "\u{1b}[2J<script>alert(1)</script>".to_owned();
+        result.level = "\"><img src=x>".to_owned();
+        result.daemon.about = Some("a & b".to_owned());
+    }
+    suite.name = "</title><b>".to_owned();
+    let page = html(&suite).unwrap();
+    for forbidden in [
+        "<script>alert",
+        "<img",
+        "</title><b>",
+        "\u{1b}",
+        "http:",
+        "https:",
+        "//cdn",
+        "@import",
+        "url(",
+    ] {
+        assert!(!page.contains(forbidden), "the page holds {forbidden}");
+    }
+    assert!(page.contains("&lt;script&gt;alert(1)"));
+}
+
+#[test]
+fn the_largest_suite_stays_below_a_megabyte() {
+    let suite = suite::of(&Shape {
+        daemons: FOUR,
+        levels: &[100, 1_000, 10_000, 50_000, 100_000],
+        runs: 5,
+        seconds: 130,
+    });
+    let page = html(&suite).unwrap();
+    assert!(page.len() < 1_000_000, "{} bytes", page.len());
+    assert!(
+        page.len() > 400_000,
+        "{} bytes: is anything missing?",
+        page.len()
+    );
+}
+
+#[test]
+fn an_hour_a_second_apart_is_thinned_to_a_thousand_points_a_line() {
+    let suite = Suite {
+        results: vec![suite::one("go-streaming", 1_000, 0, 3_600)],
+        ..Suite::default()
+    };
+    let page = html(&suite).unwrap();
+    let (_, chart) = page.split_once("id=\"level-1000-cpu\"").unwrap();
+    let (_, path) = chart.split_once("class=\"l d0\" d=\"").unwrap();
+    let path = path
+        .split('"')
+        .next()
+        .unwrap()
+        .replace('-', " -")
+        .replace(['M', 'l'], " ");
+    let points = path.split_whitespace().count() / 2;
+    assert!((500..=1_000).contains(&points), "{points}");
+    assert!(page.len() < 1_000_000, "{} bytes", page.len());
+}
+
+#[test]
+fn a_histogram_that_is_broken_is_named() {
+    let mut suite = small();
+    suite.results[3].series[1].histogram = "broken!".to_owned();
+    let error = html(&suite).unwrap_err();
+    assert!(
+        matches!(error, Error::Histogram { ref series, .. } if series == "first_byte"),
+        "{error}"
+    );
+}
+
+#[test]
+fn results_alone_make_the_page_of_a_suite() {
+    let format = FORMATS.iter().find(|format| format.name == "html").unwrap();
+    assert_eq!(format.extension, "html");
+    let mut result = result::full();
+    result.plan["name"] = serde_json::json!("held");
+    let page = format.render(&[result]).unwrap();
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("<h1>held</h1>"));
+}
