@@ -58,6 +58,7 @@ impl Threads {
         stop: &Arc<Stop>,
         intervals: &UnboundedSender<Interval>,
     ) -> anyhow::Result<Self> {
+        limits::make_room();
         let descriptors = limits::nofile()?.soft / crew.here.max(1);
         let mut clean = Vec::new();
         for lane in crew.first..crew.first + crew.here {

@@ -14,7 +14,7 @@ use crate::activation::PassedSocket;
 use crate::answer::Answer;
 use crate::config::{Backend, Config};
 use crate::http;
-use crate::limits::open_files;
+use crate::limits::{make_room, open_files};
 use crate::listener::Listener;
 use crate::log::Log;
 use crate::metrics::{Metrics, Summary};
@@ -76,6 +76,7 @@ impl Daemon {
             capacity: config.max_connections.min((room / files).max(1)),
             write_timeout: config.write_timeout,
         };
+        make_room((shared.capacity * files + RESERVED_FILES).min(open_files));
         Ok(Self {
             listener,
             config,
