@@ -27,6 +27,8 @@ const OWN_MAPPINGS: u64 = 1_000;
 const SHORTEST_QUEUE: u64 = 4_096;
 /// Results, logs and reports of the largest suite stay below this.
 const DISK_BYTES: u64 = 512 << 20;
+/// TCP clients are spread over so many addresses, each with ports of its own.
+const LOOPBACK_ADDRESSES: u64 = 16;
 /// Swapped out this much, the machine is short of memory.
 const SWAP_BYTES: u64 = 64 << 20;
 
@@ -121,7 +123,7 @@ fn accept_queue(needs: &[Needs], machine: &Machine) -> Option<Finding> {
 fn mappings(project: &Project, needs: &[Needs], machine: &Machine) -> Option<Finding> {
     let with_fibers = |need: &Needs| {
         if need.uses(&project.root, "php") {
-            need.streams / need.instances
+            need.share
         } else {
             0
         }
@@ -147,10 +149,10 @@ fn ports(needs: &[Needs], machine: &Machine) -> Option<Finding> {
     let (from, to) = machine
         .port_range
         .map(|range| (u64::from(range.0), u64::from(range.1)))?;
-    let there = (to + 1).saturating_sub(from);
+    let there = (to + 1).saturating_sub(from) * LOOPBACK_ADDRESSES;
     (there < clients).then(|| {
         let what = format!(
-            "{}: {} TCP clients need a port each, and there are {} (net.ipv4.ip_local_port_range)",
+            "{}: {} TCP clients need a port each, and {LOOPBACK_ADDRESSES} loopback addresses have {} (net.ipv4.ip_local_port_range)",
             plan.name,
             units::count(clients),
             units::count(there)
@@ -260,7 +262,7 @@ mod tests {
             name: "p".to_owned(),
             daemons: Vec::new(),
             streams,
-            instances: 1,
+            share: streams,
             burst: streams,
             tcp_clients: streams,
         }

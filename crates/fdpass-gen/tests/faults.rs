@@ -268,6 +268,12 @@ fn with_one_refused(threshold: &str) -> i32 {
 fn errors_that_a_threshold_allows_fail_no_run() {
     assert!(matches!(with_one_refused("errors.rate <= 5%"), 0 | 3));
     assert_eq!(with_one_refused("errors.rate <= 4%"), 4);
+    assert!(matches!(with_one_refused("errors.rejected <= 1"), 0 | 3));
+    assert_eq!(
+        with_one_refused("errors.lost == 0"),
+        1,
+        "it says nothing of those that were refused"
+    );
     assert_eq!(
         with_one_refused("peak >= 1"),
         1,
@@ -285,15 +291,27 @@ fn what_is_asked_of_somebody_elses_daemon_or_of_no_figure_is_refused_before_the_
     let late = fault("STOP", "5s", "100ms");
     let late_file = folder.path().join("late.toml");
     std::fs::write(&late_file, plan(10, 1, &late, "messages = 1")).unwrap();
+    let overflowing = fault("STOP", "500ms", "18446744073709551615s");
+    let overflowing_file = folder.path().join("overflowing.toml");
+    std::fs::write(&overflowing_file, plan(10, 1, &overflowing, "messages = 1")).unwrap();
     let (plan_file, late_file) = (plan_file.to_str().unwrap(), late_file.to_str().unwrap());
+    let overflowing_file = overflowing_file.to_str().unwrap();
     for (arguments, parts) in [
         (vec!["--instances", "2"], ["instances", "--socket"]),
         (vec!["--instances", "0"], ["instances", "between 1 and"]),
         (vec!["--plan", plan_file], ["faults", "--socket"]),
         (vec!["--plan", late_file], ["faults[0].at", "earlier"]),
         (
+            vec!["--plan", overflowing_file],
+            ["faults[0].back_after", "shorten"],
+        ),
+        (
             vec!["--threshold", "first_bite.p99 <= 1ms"],
             ["first_byte, first_event", "thresholds[0]"],
+        ),
+        (
+            vec!["--threshold", "errors.rejcted == 0"],
+            ["`rejcted`", "rejected, lost"],
         ),
         (
             vec!["--threshold", "first_byte.p99 <= 1"],
