@@ -282,13 +282,13 @@ mod tests {
         assert!(queue.what.contains("9,000 arrive at once") && queue.what.contains("128"));
         assert_eq!(queue.mend, "sysctl -w net.core.somaxconn=4096");
         assert_eq!(accept_queue(&[need(128)], &machine), None);
-        let ports_lacking = ports(&[need(40_000)], &machine).unwrap();
+        let ports_lacking = ports(&[need(452_000)], &machine).unwrap();
         assert!(
-            ports_lacking.what.contains("there are 28,232"),
+            ports_lacking.what.contains("addresses have 451,712"),
             "{}",
             ports_lacking.what
         );
-        assert_eq!(ports(&[need(28_232)], &machine), None);
+        assert_eq!(ports(&[need(16 * 28_232)], &machine), None);
         assert_eq!(processors(&machine).len(), 2);
         let files = open_files(&[need(5_000_000)]).unwrap();
         assert!(files.what.contains("5000100") && files.mend.contains("ulimit -Hn 5000100"));

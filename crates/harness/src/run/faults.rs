@@ -189,7 +189,7 @@ impl Faults {
             }
             instance.daemon.start_again().map_err(|error| Gone {
                 place,
-                problem: format!("it could not be started again: {error}"),
+                problem: format!("could not be started again: {error}"),
             })?;
             instance.state = State::Up;
             instance.life += 1;
@@ -242,7 +242,7 @@ fn is_back(back: Back, site: &Site) -> Result<(), Gone> {
     let limit = duration::format(instance.daemon.ready_limit());
     Err(Gone {
         place: back.place,
-        problem: format!("it did not take connections within {limit} of its start"),
+        problem: format!("took no connections within {limit} of its start"),
     })
 }
 
