@@ -84,6 +84,9 @@ if what in ("hang", "deaf") and (here / "hang").exists():
 if what == "errors":
     result["operations"].update(ok=workers - 3, failed=3)
     result["errors"], code = {"rejected": 3}, 1
+if what == "allowed":
+    result["operations"].update(ok=workers - 3, failed=3)
+    result["errors"] = {"rejected": 3}
 if what == "suspect":
     result["verdict"], code = "SUSPECT", 3
 for threshold in plan.get("thresholds", []):
