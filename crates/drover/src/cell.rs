@@ -5,6 +5,7 @@ use std::path::Path;
 use harness::signals::Signals;
 use harness::store::{self, RESULT};
 use measure::result::RunResult;
+use measure::threshold;
 use measure::warning::{Kind, Verdict};
 use tokio::process::Command;
 
@@ -36,7 +37,6 @@ pub(crate) async fn run(
     signals: &mut Signals,
     tick: impl FnMut(),
 ) -> std::io::Result<(Outcome, bool)> {
-    folder.make_room(place);
     let mut command = Command::new(program);
     command
         .arg("--plan")
@@ -53,9 +53,13 @@ pub(crate) async fn run(
     Ok((outcome(folder, place, ending), asked_to_end))
 }
 
-/// The outcome of a run whose result is there from before.
+/// The outcome of a run whose result is there from before. One that was cut short is set aside, and to be run again.
 pub(crate) fn adopt(folder: &Folder, place: &Place) -> Option<Outcome> {
     let result = store::read_result(&folder.cell(place).join(RESULT)).ok()?;
+    if was_interrupted(&result) {
+        folder.set_aside(place);
+        return None;
+    }
     Some(Outcome::Measured {
         exit: exit_of(&result),
         result: Box::new(result),
@@ -83,7 +87,7 @@ fn outcome(folder: &Folder, place: &Place, ending: Ending) -> Outcome {
         Err(_) if interrupts > 0 => Outcome::Interrupted,
         Err(_) => Outcome::Unreached {
             why: match status.code() {
-                Some(2) => Why::Limit,
+                Some(code) if code == i32::from(harness::cli::LIMIT) => Why::Limit,
                 _ => Why::Failed,
             },
             reason: match said.trim_start_matches("error: ") {
@@ -94,7 +98,8 @@ fn outcome(folder: &Folder, place: &Place, ending: Ending) -> Outcome {
     }
 }
 
-fn was_interrupted(result: &RunResult) -> bool {
+/// Whether a result is of a run that was cut short.
+pub(crate) fn was_interrupted(result: &RunResult) -> bool {
     result
         .warnings
         .iter()
@@ -103,7 +108,11 @@ fn was_interrupted(result: &RunResult) -> bool {
 
 /// What a driver would have exited with, as far as a result alone says it.
 fn exit_of(result: &RunResult) -> u8 {
-    if result.operations.failed > 0 {
+    let judged = |kind: &String| {
+        let mut texts = result.thresholds.iter().map(|threshold| &threshold.text);
+        texts.any(|text| threshold::judges(text, kind))
+    };
+    if result.errors.keys().any(|kind| !judged(kind)) {
         exit::FAILED
     } else if result.thresholds.iter().any(|threshold| !threshold.met) {
         exit::MISSED

@@ -4,16 +4,18 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
 use harness::cli::Failure;
-use harness::manifest;
+use harness::daemon::Daemon;
+use harness::manifest::{self, Manifest};
+use harness::output;
 
 use crate::exit;
 use crate::project::{Driver, Project, listed};
 
 /// Calls `<driver> check --daemon a,b,…` for every driver; what it prints goes where ours goes. Returns the gravest of their
-/// exit codes.
+/// exit codes. A tool that a named daemon lacks is a failure; of all of them, it is passed over.
 ///
 /// # Errors
-/// A daemon that nobody knows, or a driver that can't be built.
+/// A daemon that nobody knows or that no driver speaks to, or a driver that can't be built.
 pub(crate) fn check(names: &[String]) -> Result<u8, Failure> {
     let project = Project::find().map_err(Failure::Call)?;
     let known = manifest::list(&project.root).map_err(|error| Failure::Call(error.into()))?;
@@ -25,7 +27,22 @@ pub(crate) fn check(names: &[String]) -> Result<u8, Failure> {
         let problem = anyhow::anyhow!("there is no daemon `{name}`: known are {known}");
         return Err(Failure::Call(problem));
     }
+    let served = |name: &String| {
+        let mut found = known.iter().filter(|(known, _)| known == name);
+        let speaks = |driver: &Driver, daemon: &Manifest| daemon.serves.contains(&driver.protocol);
+        found.any(|(_, daemon)| project.drivers.iter().any(|driver| speaks(driver, daemon)))
+    };
+    if let Some(name) = names.iter().find(|name| !served(name)) {
+        let problem = anyhow::anyhow!("no driver speaks to `{name}`: leave it out");
+        return Err(Failure::Call(problem));
+    }
     let mut codes = Vec::new();
+    for name in names {
+        if let Err(error) = Daemon::check_tools(&project.root, name) {
+            output::remark(&format!("error: {error}"));
+            codes.push(exit::FAILED);
+        }
+    }
     for driver in &project.drivers {
         let daemons: Vec<&str> = known
             .iter()
@@ -40,7 +57,7 @@ pub(crate) fn check(names: &[String]) -> Result<u8, Failure> {
         }
     }
     if codes.is_empty() {
-        let problem = anyhow::anyhow!("no driver speaks to {}", listed(names));
+        let problem = anyhow::anyhow!("no driver speaks to any daemon");
         return Err(Failure::Call(problem));
     }
     Ok(exit::gravest(codes))

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 use harness::cli::Failure;
+use harness::output;
 
 use crate::resolve::Changes;
 use crate::{check, doctor, exit, list, pages, report, run};
@@ -26,7 +27,7 @@ enum Command {
     ///
     /// A suite that was cut short is continued by the same command: runs whose result is there are not made again.
     Run(Run),
-    /// Write report.md and report.html anew from the files of a suite, or of any results
+    /// Write report.md and report.html anew from the files of a suite, or of any results; of several together to stdout
     Report(Report),
     /// The report on stdout: report --format terminal
     Analyze(Analyze),
@@ -58,7 +59,7 @@ struct Report {
     /// Folders of suites or results, or single results (result.json)
     #[arg(required = true, value_name = "DIR")]
     paths: Vec<PathBuf>,
-    /// One report on stdout, and no file: terminal, markdown, html, csv, hlog or json
+    /// One report on stdout, and no file: terminal, markdown, html, csv, hlog or json; needed for several folders
     #[arg(long, value_name = "NAME")]
     format: Option<String>,
 }
@@ -111,8 +112,8 @@ pub fn main() -> ExitCode {
         .carry_out(),
         Command::Check { names } => check::check(&names),
         Command::List { out } => list::list(&out)
-            .map(|text| print(&text))
-            .map_err(Failure::Call),
+            .map_err(Failure::Call)
+            .and_then(|text| print(&text)),
         Command::Doctor { plans, out } => examine(&plans, &out),
     };
     match ended {
@@ -145,14 +146,19 @@ impl Run {
 
 impl Report {
     fn carry_out(self) -> Result<u8, Failure> {
+        if self.format.is_none() && self.paths.len() > 1 {
+            let problem = "--format: the pages of several folders belong to none of them: name a format, and keep what is \
+                           printed (--format html > both.html)";
+            return Err(Failure::Call(anyhow::Error::msg(problem)));
+        }
         let suite = report::read(&self.paths).map_err(Failure::Call)?;
         let Some(format) = self.format else {
             let pages = report::write(&self.paths, &suite).map_err(Failure::Run)?;
             let [markdown, html] = pages.map(|page| page.display().to_string());
-            return Ok(print(&format!("{markdown}\n{html}")));
+            return print(&format!("{markdown}\n{html}"));
         };
         let text = pages::render(&suite, &format).map_err(Failure::Call)?;
-        Ok(print(&text))
+        print(&text)
     }
 }
 
@@ -160,26 +166,21 @@ fn examine(plans: &[PathBuf], out: &Path) -> Result<u8, Failure> {
     let found = doctor::look(plans, out).map_err(Failure::Call)?;
     for finding in &found {
         let mend = finding.mend.trim().replace('\n', "\n    ");
-        print(&format!("lacking: {}\n    {mend}\n", finding.what.trim()));
+        print(&format!("lacking: {}\n    {mend}\n", finding.what.trim()))?;
     }
     if found.is_empty() {
-        return Ok(print("This machine lacks nothing.\n"));
+        return print("This machine lacks nothing.\n");
     }
     Ok(exit::FAILED)
 }
 
 /// Data of the command line; what is printed is fine.
-#[expect(clippy::print_stdout, reason = "data of the command line")]
-fn print(text: &str) -> u8 {
-    print!("{text}{}", if text.ends_with('\n') { "" } else { "\n" });
-    exit::FINE
+fn print(text: &str) -> Result<u8, Failure> {
+    output::print(text).map_err(|error| Failure::Run(error.into()))?;
+    Ok(exit::FINE)
 }
 
-#[expect(clippy::print_stderr, reason = "the command line says why it failed")]
 fn say(failure: &Failure) -> ExitCode {
-    eprintln!("error: {failure}");
-    ExitCode::from(match failure {
-        Failure::Call(_) => exit::WRONG_CALL,
-        Failure::Run(_) => exit::FAILED,
-    })
+    output::remark(&format!("error: {failure}"));
+    ExitCode::from(failure.exit_code())
 }

@@ -27,6 +27,8 @@ const OWN_MAPPINGS: u64 = 1_000;
 const SHORTEST_QUEUE: u64 = 4_096;
 /// Results, logs and reports of the largest suite stay below this.
 const DISK_BYTES: u64 = 512 << 20;
+/// TCP clients are spread over so many addresses, each with ports of its own.
+const LOOPBACK_ADDRESSES: u64 = 16;
 /// Swapped out this much, the machine is short of memory.
 const SWAP_BYTES: u64 = 64 << 20;
 
@@ -121,7 +123,7 @@ fn accept_queue(needs: &[Needs], machine: &Machine) -> Option<Finding> {
 fn mappings(project: &Project, needs: &[Needs], machine: &Machine) -> Option<Finding> {
     let with_fibers = |need: &Needs| {
         if need.uses(&project.root, "php") {
-            need.streams / need.instances
+            need.share
         } else {
             0
         }
@@ -147,10 +149,10 @@ fn ports(needs: &[Needs], machine: &Machine) -> Option<Finding> {
     let (from, to) = machine
         .port_range
         .map(|range| (u64::from(range.0), u64::from(range.1)))?;
-    let there = (to + 1).saturating_sub(from);
+    let there = (to + 1).saturating_sub(from) * LOOPBACK_ADDRESSES;
     (there < clients).then(|| {
         let what = format!(
-            "{}: {} TCP clients need a port each, and there are {} (net.ipv4.ip_local_port_range)",
+            "{}: {} TCP clients need a port each, and {LOOPBACK_ADDRESSES} loopback addresses have {} (net.ipv4.ip_local_port_range)",
             plan.name,
             units::count(clients),
             units::count(there)
@@ -260,7 +262,7 @@ mod tests {
             name: "p".to_owned(),
             daemons: Vec::new(),
             streams,
-            instances: 1,
+            share: streams,
             burst: streams,
             tcp_clients: streams,
         }
@@ -280,13 +282,13 @@ mod tests {
         assert!(queue.what.contains("9,000 arrive at once") && queue.what.contains("128"));
         assert_eq!(queue.mend, "sysctl -w net.core.somaxconn=4096");
         assert_eq!(accept_queue(&[need(128)], &machine), None);
-        let ports_lacking = ports(&[need(40_000)], &machine).unwrap();
+        let ports_lacking = ports(&[need(452_000)], &machine).unwrap();
         assert!(
-            ports_lacking.what.contains("there are 28,232"),
+            ports_lacking.what.contains("addresses have 451,712"),
             "{}",
             ports_lacking.what
         );
-        assert_eq!(ports(&[need(28_232)], &machine), None);
+        assert_eq!(ports(&[need(16 * 28_232)], &machine), None);
         assert_eq!(processors(&machine).len(), 2);
         let files = open_files(&[need(5_000_000)]).unwrap();
         assert!(files.what.contains("5000100") && files.mend.contains("ulimit -Hn 5000100"));

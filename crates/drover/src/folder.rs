@@ -8,6 +8,7 @@ use std::time::SystemTime;
 use anyhow::{Context as _, bail};
 use harness::store::{self, RESULT};
 
+use crate::cell;
 use crate::matrix::Place;
 use crate::project::entries;
 use crate::record::{FILE, Record};
@@ -15,6 +16,8 @@ use crate::resolve::Suite;
 
 /// Where a run that was cut short is kept.
 const INTERRUPTED: &str = "interrupted.json";
+/// What must fit before a run is begun: no result is smaller.
+const TRIAL_BYTES: usize = 4 << 10;
 /// The plan that all runs of the suite are made from.
 const PLAN: &str = "plan.toml";
 
@@ -74,15 +77,31 @@ impl Folder {
             .join(place.run.to_string())
     }
 
-    /// Whether a run has ended and its result is whole.
+    /// Whether a run has come to its end and its result is whole.
     pub(crate) fn has(&self, place: &Place) -> bool {
-        store::read_result(&self.cell(place).join(RESULT)).is_ok()
+        let result = store::read_result(&self.cell(place).join(RESULT));
+        result.is_ok_and(|result| !cell::was_interrupted(&result))
     }
 
-    /// Clears what a run that was cut short has left where the next one writes.
-    pub(crate) fn make_room(&self, place: &Place) {
+    /// Clears what a run that was cut short has left where the next one writes, and finds out whether it can.
+    ///
+    /// # Errors
+    /// A folder that can't be written, or a full disk: then no other run would leave a result either.
+    pub(crate) fn make_room(&self, place: &Place) -> anyhow::Result<()> {
+        let cell = self.cell(place);
         // A result that is not whole can't be read by anybody.
-        let _ = fs::remove_file(self.cell(place).join(RESULT));
+        let _ = fs::remove_file(cell.join(RESULT));
+        let trial = cell.join(".trial");
+        fs::create_dir_all(&cell)
+            .map_err(anyhow::Error::from)
+            .and_then(|()| store::write_whole(&trial, &[0; TRIAL_BYTES]))
+            .and_then(|()| Ok(fs::remove_file(&trial)?))
+            .with_context(|| {
+                format!(
+                    "no run can leave its result in {}: make room there, and the same command goes on",
+                    cell.display()
+                )
+            })
     }
 
     /// Keeps the result of a run that was cut short under another name.
@@ -103,11 +122,7 @@ fn create(out: &Path, host: &str, plan: &str) -> anyhow::Result<PathBuf> {
         )
     };
     fs::create_dir_all(&day).with_context(remedy)?;
-    for number in 1.. {
-        let path = match number {
-            1 => day.join(plan),
-            number => day.join(format!("{plan}.{number}")),
-        };
+    for path in store::numbered(plan).map(|name| day.join(name)) {
         match fs::create_dir(&path) {
             Ok(()) => return Ok(path),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}

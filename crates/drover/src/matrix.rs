@@ -13,14 +13,19 @@ pub(crate) struct Place {
 
 /// All runs in their order. Repetitions are outermost, then come the levels from the first to the last, and at each level
 /// the daemons run one after the other: what changes on the machine over the hours changes for all of them. Another daemon
-/// begins each time, so that none is always the one after a certain other.
+/// begins each time, and every other time they go round backwards, at a level as well as from level to level: so, of three
+/// and more, none always comes after a certain other.
 pub(crate) fn places(suite: &Resolved) -> Vec<Place> {
     let mut places = Vec::new();
     let count = suite.daemons.len();
     let mut begins = (suite.seed % count.max(1) as u64) as usize;
     for run in 1..=suite.repeat {
-        for level in &suite.levels {
-            let order = suite.daemons.iter().cycle().skip(begins).take(count);
+        for (step, level) in (u64::from(run - 1)..).zip(&suite.levels) {
+            let onward = |place: usize| match step % 2 {
+                0 => begins + place,
+                _ => begins + count - place,
+            };
+            let order = (0..count).map(|place| &suite.daemons[onward(place) % count]);
             places.extend(order.map(|daemon| Place {
                 daemon: daemon.clone(),
                 level: level.clone(),
@@ -67,7 +72,7 @@ mod tests {
         assert_eq!(
             order(&["a", "b", "c"], &["1", "2"], 2, 0),
             [
-                "a11", "b11", "c11", "b21", "c21", "a21", "c12", "a12", "b12", "a22", "b22", "c22"
+                "a11", "b11", "c11", "b21", "a21", "c21", "c12", "b12", "a12", "a22", "b22", "c22"
             ]
         );
     }
@@ -76,6 +81,22 @@ mod tests {
     fn the_seed_says_which_daemon_begins() {
         assert_eq!(order(&["a", "b"], &["1"], 1, 1), ["b11", "a11"]);
         assert_eq!(order(&["a", "b"], &["1"], 1, u64::MAX), ["b11", "a11"]);
+    }
+
+    #[test]
+    fn no_daemon_always_comes_after_the_same_one() {
+        for levels in [&["1"][..], &["1", "2"], &["1", "2", "3"]] {
+            let runs = order(&["a", "b", "c"], levels, 2, 0);
+            for level in levels {
+                let at_level: Vec<&String> =
+                    runs.iter().filter(|run| run[1..2] == **level).collect();
+                let after_a = at_level
+                    .windows(2)
+                    .filter(|pair| pair[0].starts_with('a') && pair[0][2..] == pair[1][2..]);
+                let after_a: Vec<&str> = after_a.map(|pair| &pair[1][..1]).collect();
+                assert!(after_a != ["b", "b"] && after_a != ["c", "c"], "{runs:?}");
+            }
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::record::{Found, Record};
 /// The suite of a folder: its results in the order of its runs, and what is missing.
 ///
 /// # Errors
-/// A record or a result that can't be read.
+/// A record that can't be read. A result that can't is listed with what was not reached.
 pub(crate) fn of_folder(folder: &Path) -> anyhow::Result<Suite> {
     let record = Record::read(folder)?;
     let path = |daemon: &str, level: &str, run: u32| {
@@ -23,16 +23,23 @@ pub(crate) fn of_folder(folder: &Path) -> anyhow::Result<Suite> {
             .join(run.to_string())
             .join(RESULT)
     };
-    let results = record
-        .runs
-        .iter()
-        .map(|run| store::read_result(&path(&run.daemon, &run.level, run.run)))
-        .collect::<anyhow::Result<_>>()?;
+    let mut results = Vec::new();
+    let mut missing: Vec<Unreached> = record.unreached.iter().map(unreached).collect();
+    for run in &record.runs {
+        match store::read_result(&path(&run.daemon, &run.level, run.run)) {
+            Ok(result) => results.push(result),
+            Err(error) => missing.push(Unreached {
+                daemon: run.daemon.clone(),
+                level: run.level.clone(),
+                reason: format!("run {}: {error:#}", run.run),
+            }),
+        }
+    }
     Ok(Suite {
         name: record.suite.name.clone(),
         question: asked_and_answered(&record),
         results,
-        unreached: record.unreached.iter().map(unreached).collect(),
+        unreached: missing,
     })
 }
 

@@ -1,9 +1,9 @@
-//! Where the suite is, on stderr: one line that changes on a terminal, one line for each run elsewhere.
+//! Where the suite is, on stderr: one line for each run that has ended, and on a terminal one that changes.
 
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
-use harness::clock;
+use harness::{clock, output};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use measure::units;
 
@@ -45,11 +45,10 @@ impl Progress {
     }
 
     /// A line that stays.
-    #[expect(clippy::print_stderr, reason = "remarks of the command line")]
     pub(crate) fn say(&self, text: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| eprintln!("{text}")),
-            None => eprintln!("{text}"),
+            Some(bar) => bar.suspend(|| output::remark(text)),
+            None => output::remark(text),
         }
     }
 
@@ -61,13 +60,11 @@ impl Progress {
         }
     }
 
-    /// The run has ended, like this. On a terminal the line that changes has said so.
+    /// The run has ended, like this.
     pub(crate) fn ended(&self, now: &Now, how: &str) {
-        if self.bar.is_none() {
-            let took = estimate::shown(now.elapsed());
-            let left = now.left(Duration::ZERO);
-            self.say(&format!("{} · {took} · {how}{left}", now.which()));
-        }
+        let took = estimate::shown(now.elapsed());
+        let left = now.left(Duration::ZERO);
+        self.say(&format!("{} · {took} · {how}{left}", now.which()));
     }
 
     pub(crate) fn finish(&self) {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::resolve::Resolved;
 
 /// The file's name.
-pub(crate) const FILE: &str = "suite.json";
+pub(crate) const FILE: &str = store::SUITE;
 
 /// A suite and its story. Results lie beside it in files of their own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -20,7 +20,7 @@ pub(crate) struct Record {
     pub(crate) question: Option<String>,
     /// When it was begun first, RFC 3339 in UTC.
     pub(crate) started_at: String,
-    /// When its last run ended; absent while something is left to do.
+    /// When its last run ended; absent while something is left to do, or was not reached.
     pub(crate) ended_at: Option<String>,
     /// The commit of the sources, as of the last start.
     pub(crate) git_commit: Option<String>,
@@ -61,7 +61,7 @@ pub(crate) struct Unreached {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Why {
-    /// The driver refused: a limit of the machine.
+    /// The driver said that this machine's limits do not allow it.
     Limit,
     /// The daemon needs a tool that is not there.
     ToolMissing,
@@ -118,9 +118,9 @@ impl Record {
         })
     }
 
-    /// Forgets what may have been mended since: limits and tools. What failed is not tried again.
+    /// Forgets what may have been mended since: what stopped a run, and what a search has made of it.
     pub(crate) fn hope_again(&mut self) {
-        self.unreached.retain(|missed| missed.why == Why::Failed);
+        self.unreached.clear();
         self.found.clear();
     }
 }

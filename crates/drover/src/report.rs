@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
 use harness::store::{self, RESULT};
-use measure::suite::Suite;
+use measure::suite::{Suite, Unreached};
 
 use crate::pages;
 use crate::project::entries;
@@ -13,7 +13,7 @@ use crate::record::FILE;
 /// Reads suites, folders of results and single results as one suite, in the order given.
 ///
 /// # Errors
-/// A path without a result, or a file that can't be read.
+/// A path without a result, or a file that is named and can't be read.
 pub(crate) fn read(paths: &[PathBuf]) -> anyhow::Result<Suite> {
     let mut whole = Suite::default();
     for path in paths {
@@ -38,18 +38,36 @@ fn one(path: &Path) -> anyhow::Result<Suite> {
         "{}: holds neither {FILE} nor a {RESULT}: name a folder of results, such as one of `drover list`",
         path.display()
     );
-    let mut results = files
-        .iter()
-        .map(|file| store::read_result(file))
-        .collect::<anyhow::Result<Vec<_>>>()?;
+    let (mut results, mut unreached) = (Vec::new(), Vec::new());
+    for file in &files {
+        match store::read_result(file) {
+            Ok(result) => results.push(result),
+            // One that is named is what was asked for.
+            Err(error) if file == path => return Err(error),
+            Err(error) => unreached.push(unreadable(file, &error)),
+        }
+    }
     results.sort_by(|one, other| one.started_at.cmp(&other.started_at));
     let name = path.file_stem().unwrap_or(path.as_os_str());
     Ok(Suite {
         name: name.to_string_lossy().into_owned(),
         question: None,
         results,
-        unreached: Vec::new(),
+        unreached,
     })
+}
+
+/// A result that can't be read, by its folder: `<daemon>/<level>/<n>/result.json`.
+fn unreadable(file: &Path, error: &anyhow::Error) -> Unreached {
+    let above = |steps| {
+        let name = file.ancestors().nth(steps).and_then(Path::file_name);
+        name.unwrap_or_default().to_string_lossy().into_owned()
+    };
+    Unreached {
+        daemon: above(3),
+        level: above(2),
+        reason: format!("{error:#}"),
+    }
 }
 
 fn collect(path: &Path, files: &mut Vec<PathBuf>) {

@@ -107,9 +107,11 @@ impl Suite {
     /// # Errors
     /// The first setting that no plan has, or value that can't be run.
     pub(crate) fn check(&self, program: &Path) -> anyhow::Result<()> {
-        let first = self.resolved.capacity.as_ref();
-        let probe = first.map(|search| self.resolved.probe(search.from));
-        for level in self.resolved.levels.iter().chain(&probe) {
+        let search = self.resolved.capacity.as_ref();
+        let ends = search.map(|search| [search.from, search.most]);
+        let probes = ends.into_iter().flatten();
+        let probes: Vec<Level> = probes.map(|load| self.resolved.probe(load)).collect();
+        for level in self.resolved.levels.iter().chain(&probes) {
             let set = [self.resolved.set.as_slice(), &level.set].concat();
             let about = || format!("level {}", level.name);
             plan::load::<toml::Table>(&self.file, &set).with_context(about)?;

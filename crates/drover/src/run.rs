@@ -9,7 +9,7 @@ use harness::cli::Failure;
 use harness::daemon::Daemon;
 use harness::plan;
 use harness::signals::Signals;
-use harness::{clock, host, store};
+use harness::{clock, host, output, store};
 use measure::result::RunResult;
 
 use crate::alone::Alone;
@@ -167,7 +167,8 @@ impl<'a> Runner<'a> {
             Some(search) => self.search(&search, &able).await?,
             None => self.matrix(&able).await?,
         }
-        if !self.interrupted {
+        // What was not reached is tried again by the same command, when the remedy may have been applied.
+        if !self.interrupted && self.record.unreached.is_empty() {
             self.record.ended_at = Some(store::timestamp(SystemTime::now()));
         }
         self.record.write(self.folder.path())
@@ -254,13 +255,13 @@ impl<'a> Runner<'a> {
         Ok(plan.planned())
     }
 
-    /// Makes one run and records what became of it; returns the result, where there is one.
+    /// Makes one run and records what became of it; returns the driver's exit code and the result, where there is one.
     async fn one(
         &mut self,
         place: &Place,
         number: usize,
         after: Option<Duration>,
-    ) -> anyhow::Result<Option<RunResult>> {
+    ) -> anyhow::Result<Option<(u8, RunResult)>> {
         let now = Now {
             number,
             total: self.suite.resolved.total(),
@@ -273,6 +274,7 @@ impl<'a> Runner<'a> {
         let outcome = match cell::adopt(&self.folder, place) {
             Some(outcome) => outcome,
             None => {
+                self.folder.make_room(place)?;
                 let tick = || self.progress.show(&now);
                 let (outcome, asked_to_end) =
                     cell::run(&self.program, &self.folder, place, self.signals, tick)
@@ -282,24 +284,19 @@ impl<'a> Runner<'a> {
                 outcome
             }
         };
-        let result = self.note(place, &now, outcome)?;
+        let result = self.note(place, &now, outcome);
         self.record.write(self.folder.path()).context(
             "what was measured is kept; make room and give the same command again, and it goes on",
         )?;
         Ok(result)
     }
 
-    fn note(
-        &mut self,
-        place: &Place,
-        now: &Now,
-        outcome: Outcome,
-    ) -> anyhow::Result<Option<RunResult>> {
+    fn note(&mut self, place: &Place, now: &Now, outcome: Outcome) -> Option<(u8, RunResult)> {
         match outcome {
             Outcome::Interrupted => {
                 self.interrupted = true;
                 self.progress.ended(now, "interrupted");
-                Ok(None)
+                None
             }
             Outcome::Unreached { why, reason } => {
                 let first = reason.lines().next().unwrap_or_default();
@@ -311,7 +308,7 @@ impl<'a> Runner<'a> {
                     why,
                     reason,
                 });
-                Ok(None)
+                None
             }
             Outcome::Measured { exit, result } => {
                 let operations = &result.operations;
@@ -328,7 +325,7 @@ impl<'a> Runner<'a> {
                     exit,
                     wall_s: result.wall_s,
                 });
-                Ok(Some(*result))
+                Some((exit, *result))
             }
         }
     }
@@ -336,17 +333,20 @@ impl<'a> Runner<'a> {
     /// Writes the pages and shows the summary.
     fn report(&self) -> anyhow::Result<()> {
         let suite = pages::of_folder(self.folder.path())?;
-        print(&pages::terminal(&suite)?);
+        let pages = pages::write(self.folder.path(), &suite)?;
+        output::print(&pages::terminal(&suite)?)?;
         for found in &self.record.found {
-            print(&format!("{}\n", pages::answer(found)));
+            output::print(&pages::answer(found))?;
         }
         if self.interrupted {
             self.progress
                 .say("Interrupted: the same command goes on where this has ended.");
+        } else if self.record.ended_at.is_none() {
+            self.progress
+                .say("Not all of it was measured: the same command tries the rest again, --fresh begins anew.");
         }
-        let pages = pages::write(self.folder.path(), &suite)?;
         for page in pages {
-            print(&format!("{}\n", page.display()));
+            output::print(&page.display().to_string())?;
         }
         Ok(())
     }
@@ -404,9 +404,4 @@ fn again(
     }
     record.git_commit = git_commit;
     record
-}
-
-#[expect(clippy::print_stdout, reason = "data of the command line")]
-fn print(text: &str) {
-    print!("{text}");
 }

@@ -49,7 +49,7 @@ struct Cli {
     common: Common,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 fine, 1 a stream or the run failed, 2 the call or the plan is wrong, 3 the results are suspect, 4 a threshold was missed.";
+const EXIT_CODES: &str = "Exit codes: 0 fine, 1 a stream or the run failed, 2 the call or the plan is wrong, 3 the results are suspect, 4 a threshold was missed, 5 this machine's limits do not allow it.";
 
 /// The whole program: one of the commands, or a run. Options that clap refuses end it with its message and exit code 2.
 #[must_use]
@@ -66,8 +66,8 @@ fn typed() -> Cli {
 
 /// The command, if the first word names one. Whatever else it is belongs to a run, and a part of a run reads no options.
 fn command() -> Option<Command> {
-    let first = std::env::args().nth(1)?;
-    if Command::has_subcommand(&first) {
+    let first = std::env::args_os().nth(1)?;
+    if first.to_str().is_some_and(Command::has_subcommand) {
         typed().command
     } else {
         None

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use harness::driver::{Driver, Target, Worker};
+use harness::output;
 use harness::plan::{Invalid, Plan};
 use measure::tally::Series;
 use nix::errno::Errno;
@@ -90,6 +91,7 @@ impl Driver for FdPass {
     const AUDIT: &'static [(&'static str, &'static str)] =
         &[("daemon_handoffs_total", outcome::count::HANDOFFS)];
     const ACTIVE_METRIC: &'static str = "daemon_active_connections";
+    const ERRORS: &'static [&'static str] = outcome::ERRORS;
     const ASKED_FOR: &'static [&'static str] = &[outcome::ABORTED, outcome::UNREAD];
     const OF_A_FAULT: &'static [&'static str] = outcome::OF_A_FAULT;
     type Config = Settings;
@@ -253,8 +255,7 @@ pub(crate) fn explain(socket: &Path, errno: Errno) -> Invalid {
     Invalid::new(field, format!("{errno}: {remedy}"))
 }
 
-#[expect(clippy::print_stderr, reason = "--verbose asks for it")]
 fn say(start: u64, kind: &str, bytes: u32) {
     let age = measure::units::duration(harness::clock::now().saturating_sub(start));
-    eprintln!("stream {kind} after {age}, {bytes} bytes");
+    output::remark(&format!("stream {kind} after {age}, {bytes} bytes"));
 }

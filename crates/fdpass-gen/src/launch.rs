@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use harness::daemon::{Daemon, DaemonError, Options, Prepared};
 use harness::driver::Driver as _;
+use harness::output;
 use tokio::runtime::Runtime;
 
 use crate::driver::FdPass;
@@ -34,17 +35,17 @@ pub(crate) fn prepare(root: &Path, name: &str, quiet: bool) -> Result<Prepared, 
 }
 
 /// A line on stderr, unless `quiet`.
-#[expect(clippy::print_stderr, reason = "remarks of the command line")]
 pub(crate) fn remark(quiet: bool, text: &str) {
     if !quiet {
-        eprintln!("{text}");
+        output::remark(text);
     }
 }
 
 /// What a command has found out, on stdout.
-#[expect(clippy::print_stdout, reason = "data of the command line")]
 pub(crate) fn print(text: &str) {
-    println!("{}", text.trim_end());
+    if let Err(error) = output::print(text.trim_end()) {
+        output::remark(&format!("error: writing to stdout: {error}"));
+    }
 }
 
 /// Where daemons are started; on the thread that starts them, which must outlive them.

@@ -16,6 +16,8 @@ pub const DEFAULT_MESSAGES: u32 = 18;
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 /// Most attempts to connect again: the pause doubles, so that more would wait for hours.
 const MOST_RETRIES: u32 = 16;
+/// Longest time between two records.
+const LONGEST_DELAY: Duration = Duration::from_secs(86_400);
 /// Most records that a stream may have.
 const MOST_MESSAGES: u32 = 60_000;
 
@@ -98,7 +100,8 @@ impl Settings {
     /// How long a stream of these settings should last: one delay between each two records.
     #[must_use]
     pub fn nominal(&self) -> Option<Duration> {
-        Some(self.message_delay? * self.messages?.saturating_sub(1))
+        self.message_delay?
+            .checked_mul(self.messages?.saturating_sub(1))
     }
 
     /// The bytes of the handoff.
@@ -158,9 +161,7 @@ impl Settings {
             ("slow_reader", settings.slow_reader),
         ];
         for (field, timeout) in timeouts {
-            if timeout
-                .is_some_and(|timeout| timeout.is_zero() || timeout > Duration::from_secs(86_400))
-            {
+            if timeout.is_some_and(|timeout| timeout.is_zero() || timeout > LONGEST_DELAY) {
                 return Err(Invalid::new(
                     format!("driver.{field}"),
                     "is not between 1ns and 24h: give a time such as 30s",
@@ -180,6 +181,15 @@ impl Settings {
             return Err(Invalid::new(
                 "driver.messages",
                 format!("is above {MOST_MESSAGES}: lower it"),
+            ));
+        }
+        if settings
+            .message_delay
+            .is_some_and(|delay| delay > LONGEST_DELAY)
+        {
+            return Err(Invalid::new(
+                "driver.message_delay",
+                "is above 24h: give a time such as 50ms",
             ));
         }
         if settings.abort_after == Some(0) {

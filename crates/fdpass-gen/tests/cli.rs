@@ -49,13 +49,17 @@ fn json(path: &Path) -> Value {
 
 /// Runs the program with arguments that must be refused; returns what it says.
 fn refused(arguments: &[&str]) -> String {
+    refused_with(2, arguments)
+}
+
+fn refused_with(code: i32, arguments: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let output = drive::program(folder.path())
         .args(arguments)
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
     assert_eq!(find(folder.path(), "result.json"), None);
     said
 }
@@ -92,6 +96,15 @@ fn a_call_that_cannot_be_right_is_refused_with_field_and_remedy() {
         &["--data-file /nowhere/data"],
     );
     refused_naming(&["--retry", "99"], &["retries"]);
+    refused_naming(&["--message-delay", "500000000000h"], &["message_delay"]);
+    let quick = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../configs/fdpass/quick.toml"
+    );
+    refused_naming(
+        &["--plan", quick, "--set", "level=../../x"],
+        &["level: `../../x`", "folder"],
+    );
     refused_naming(&["--abort-after", "0"], &["abort_after"]);
     refused_naming(&["--never-read", "--abort-after", "3"], &["never_read"]);
     refused_naming(&["--daemon", "nonesuch"], &["nonesuch", "rust-streaming"]);
@@ -102,6 +115,25 @@ fn a_call_that_cannot_be_right_is_refused_with_field_and_remedy() {
     refused_naming(&["--processes", "0"], &["--processes"]);
     refused_naming(&["--format", "pdf"], &["markdown"]);
     refused_naming(&["--nonsense"], &["--nonsense"]);
+}
+
+#[test]
+fn an_argument_that_is_no_text_and_a_reader_that_is_gone_are_no_panic() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let output = drive::program(folder.path())
+        .arg(std::ffi::OsStr::from_bytes(b"\xff"))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let status = drive::program(folder.path())
+        .arg("--print-plan")
+        .stdout(writer)
+        .status()
+        .unwrap();
+    assert_eq!(status.code(), Some(0));
 }
 
 #[test]
@@ -133,7 +165,7 @@ fn a_socket_of_the_other_type_is_refused_where_one_was_asked_for() {
 
 #[test]
 fn more_streams_than_files_can_be_open_names_limit_need_and_two_commands() {
-    let said = refused(&["--connections", "5000000"]);
+    let said = refused_with(5, &["--connections", "5000000"]);
     let (_, hard) =
         nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE).unwrap();
     for part in [

@@ -4,6 +4,8 @@
 
 #[path = "support/drive.rs"]
 mod drive;
+#[path = "support/faulty.rs"]
+mod faulty;
 #[path = "support/target.rs"]
 mod target;
 
@@ -113,6 +115,48 @@ fn a_daemon_killed_on_purpose_comes_back_and_every_stream_is_accounted_for() {
         );
         nothing_is_left(&result);
     }
+}
+
+/// Not a test of its own: how the faulty daemon comes to life in a process of its own.
+#[test]
+fn is_the_daemon_where_it_was_launched_as_one() {
+    faulty::serve_if_launched();
+}
+
+/// The second of two starts only once; what a shell does for it.
+const ONCE: &str = "if [ -e {scratch}/was ] && [ -e {scratch}/second ]; then exec sleep 60; fi; touch {scratch}/was; \
+    rm -f {socket}; mkdir {root}/one 2>/dev/null || touch {scratch}/second; \
+    exec \"$0\" --exact is_the_daemon_where_it_was_launched_as_one --nocapture";
+
+#[test]
+fn a_daemon_that_never_comes_back_ends_the_run_and_is_named() {
+    let program = std::env::current_exe().unwrap();
+    let root = faulty::project_with(&format!(
+        "about = 'starts once'\nserves = ['fdpass']\nrun = ['sh', '-c', '{ONCE}', '{}']\n\
+         ready = {{ unix = '{{socket}}', timeout = '1s' }}\n\
+         env = {{ FAULT = 'None', DAEMON_SOCKET_PATH = '{{socket}}', DAEMON_MESSAGE_DELAY = '0ms' }}\n",
+        program.display()
+    ));
+    let fault = fault("KILL", "1s", "100ms");
+    let rest = "daemon_env = { DAEMON_MESSAGE_DELAY = '0ms' }\ninstances = 2\n";
+    let text = plan(20, 20, &fault, "messages = 1\nmessage_delay = '0s'");
+    let text = text.replace("rust-streaming", "faulty");
+    std::fs::write(root.path().join("plan.toml"), format!("{rest}{text}")).unwrap();
+    let arguments = ["--plan", "plan.toml", "--quiet", "--output", "output.json"];
+    let (code, _, said) = faulty::ended(faulty::program(root.path(), &arguments));
+    assert_eq!(code, Some(1), "{said}");
+    let text = std::fs::read_to_string(root.path().join("output.json")).unwrap();
+    let keys: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let result: RunResult = serde_json::from_value(keys["result"].clone()).unwrap();
+    let mut told = result.warnings.iter();
+    let told = told.find(|warning| warning.kind == Kind::DaemonDied);
+    let told = &told.expect("it is told").message;
+    assert!(
+        told.contains("number 2 of 2 took no connections within 1s"),
+        "{told}"
+    );
+    assert_eq!(result.faults[0].back_s, None);
+    assert!(result.wall_s < 15.0, "the run ends: {}", result.wall_s);
 }
 
 /// How many responses took from `from` to `to` ms.
@@ -268,6 +312,12 @@ fn with_one_refused(threshold: &str) -> i32 {
 fn errors_that_a_threshold_allows_fail_no_run() {
     assert!(matches!(with_one_refused("errors.rate <= 5%"), 0 | 3));
     assert_eq!(with_one_refused("errors.rate <= 4%"), 4);
+    assert!(matches!(with_one_refused("errors.rejected <= 1"), 0 | 3));
+    assert_eq!(
+        with_one_refused("errors.lost == 0"),
+        1,
+        "it says nothing of those that were refused"
+    );
     assert_eq!(
         with_one_refused("peak >= 1"),
         1,
@@ -285,15 +335,27 @@ fn what_is_asked_of_somebody_elses_daemon_or_of_no_figure_is_refused_before_the_
     let late = fault("STOP", "5s", "100ms");
     let late_file = folder.path().join("late.toml");
     std::fs::write(&late_file, plan(10, 1, &late, "messages = 1")).unwrap();
+    let overflowing = fault("STOP", "500ms", "18446744073709551615s");
+    let overflowing_file = folder.path().join("overflowing.toml");
+    std::fs::write(&overflowing_file, plan(10, 1, &overflowing, "messages = 1")).unwrap();
     let (plan_file, late_file) = (plan_file.to_str().unwrap(), late_file.to_str().unwrap());
+    let overflowing_file = overflowing_file.to_str().unwrap();
     for (arguments, parts) in [
         (vec!["--instances", "2"], ["instances", "--socket"]),
         (vec!["--instances", "0"], ["instances", "between 1 and"]),
         (vec!["--plan", plan_file], ["faults", "--socket"]),
         (vec!["--plan", late_file], ["faults[0].at", "earlier"]),
         (
+            vec!["--plan", overflowing_file],
+            ["faults[0].back_after", "shorten"],
+        ),
+        (
             vec!["--threshold", "first_bite.p99 <= 1ms"],
             ["first_byte, first_event", "thresholds[0]"],
+        ),
+        (
+            vec!["--threshold", "errors.rejcted == 0"],
+            ["`rejcted`", "rejected, lost"],
         ),
         (
             vec!["--threshold", "first_byte.p99 <= 1"],

@@ -18,7 +18,7 @@ use crate::plan::{Invalid, Plan, PlanError};
 use crate::run::{Settings, Subject, run};
 use crate::signals::Signals;
 use crate::store::{self, Folder};
-use crate::{host, manifest};
+use crate::{host, manifest, output};
 
 mod exit;
 
@@ -110,15 +110,33 @@ pub struct Job<C> {
     pub common: Common,
 }
 
-/// Why nothing was run: the call is wrong (exit code 2) or something failed (exit code 1).
+/// Why nothing was run: the call is wrong, the machine does not allow it, or something failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The call or the plan is wrong.
     #[error("{0:#}")]
     Call(anyhow::Error),
+    /// This machine's limits do not allow it.
+    #[error("{0:#}")]
+    Limit(anyhow::Error),
     /// Something failed.
     #[error("{0:#}")]
     Run(anyhow::Error),
+}
+
+/// The exit code of [`Failure::Limit`].
+pub const LIMIT: u8 = 5;
+
+impl Failure {
+    /// What a program exits with.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Run(_) => 1,
+            Self::Call(_) => 2,
+            Self::Limit(_) => LIMIT,
+        }
+    }
 }
 
 impl From<PlanError> for Failure {
@@ -146,7 +164,7 @@ pub fn main<D: Driver>(
         Ok(runtime) => runtime,
         Err(error) => return say_failure(&Failure::Run(error.into())),
     };
-    let is_shard = std::env::args()
+    let is_shard = std::env::args_os()
         .nth(1)
         .is_some_and(|argument| argument == SHARD_ARGUMENT);
     let ended = if is_shard {
@@ -162,13 +180,9 @@ pub fn main<D: Driver>(
     ended.unwrap_or_else(|failure| say_failure(&failure))
 }
 
-#[expect(clippy::print_stderr, reason = "the command line says why it failed")]
 fn say_failure(failure: &Failure) -> ExitCode {
-    eprintln!("error: {failure}");
-    ExitCode::from(match failure {
-        Failure::Call(_) => 2,
-        Failure::Run(_) => 1,
-    })
+    output::remark(&format!("error: {failure}"));
+    ExitCode::from(failure.exit_code())
 }
 
 async fn carry_out<D: Driver>(
@@ -183,10 +197,11 @@ async fn carry_out<D: Driver>(
     plan.instances = common.instances.unwrap_or(plan.instances);
     plan.thresholds.extend(common.threshold.iter().cloned());
     plan.validate()?;
-    let thresholds = plan.thresholds(D::SERIES)?;
+    plan.thresholds(D::SERIES, D::ERRORS)?;
     D::validate(&plan)?;
     if common.print_plan {
-        print(&toml::to_string(&plan).map_err(|error| Failure::Run(error.into()))?);
+        let text = toml::to_string(&plan).map_err(|error| Failure::Run(error.into()))?;
+        output::print(&text).map_err(|error| Failure::Run(error.into()))?;
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(output) = &common.output {
@@ -209,23 +224,20 @@ async fn carry_out<D: Driver>(
         return Err(Failure::Run(anyhow::Error::msg(both)));
     }
     shown?;
-    failure.map_or_else(|| Ok(exit_code::<D>(&results, &thresholds)), Err)
+    failure.map_or_else(|| Ok(exit_code::<D>(&results)), Err)
 }
 
-/// Shows the results, and writes `--output`.
+/// Writes `--output`, and shows the results.
 fn report(
     results: &[RunResult],
     common: &Common,
     seed: fn(&[RunResult]) -> serde_json::Value,
 ) -> anyhow::Result<()> {
-    print(&common.format.render(results)?);
-    match &common.output {
-        Some(output) => {
-            let json = serde_json::to_string_pretty(&seed(results))?;
-            store::write_whole(output, json.as_bytes())
-        }
-        None => Ok(()),
+    if let Some(path) = &common.output {
+        let json = serde_json::to_string_pretty(&seed(results))?;
+        store::write_whole(path, json.as_bytes())?;
     }
+    output::print(&common.format.render(results)?).context("writing the report to stdout")
 }
 
 /// Runs the plan as often as asked. What was measured before something failed is given back beside the failure.
@@ -350,7 +362,7 @@ fn size<D: Driver>(plan: &Plan<D::Config>, common: &Common) -> Result<Settings, 
             let text = format!(
                 "{error}\n  --instances {enough}    # or let several daemons share the load"
             );
-            Failure::Call(anyhow::Error::msg(text))
+            Failure::Limit(anyhow::Error::msg(text))
         })?;
     }
     let processes = match common.processes {
@@ -362,7 +374,10 @@ fn size<D: Driver>(plan: &Plan<D::Config>, common: &Common) -> Result<Settings, 
     let share = need.div_ceil(processes) + OWN_DESCRIPTORS;
     limits::require_nofile("each process of the driver", share).map_err(too_few)?;
     if processes > MOST_PROCESSES {
-        return Err(Invalid::new("--processes", format!("{processes} would be needed, {MOST_PROCESSES} is the most: raise the limit of open files (ulimit -n)")).into());
+        let problem = format!(
+            "{processes} would be needed, {MOST_PROCESSES} is the most: raise the limit of open files (ulimit -n)"
+        );
+        return Err(Failure::Limit(Invalid::new("--processes", problem).into()));
     }
     if processes > 1 {
         remark(
@@ -386,18 +401,12 @@ fn size<D: Driver>(plan: &Plan<D::Config>, common: &Common) -> Result<Settings, 
 }
 
 fn too_few(error: TooFewFiles) -> Failure {
-    Failure::Call(error.into())
-}
-
-#[expect(clippy::print_stdout, reason = "data of the command line")]
-fn print(text: &str) {
-    print!("{}{}", text, if text.ends_with('\n') { "" } else { "\n" });
+    Failure::Limit(error.into())
 }
 
 /// A line on stderr, unless `--quiet`.
-#[expect(clippy::print_stderr, reason = "remarks of the command line")]
 fn remark(common: &Common, text: &str) {
     if !common.quiet {
-        eprintln!("{text}");
+        output::remark(text);
     }
 }

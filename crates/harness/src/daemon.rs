@@ -205,19 +205,18 @@ impl Daemon {
         Ok(())
     }
 
+    /// How long its manifest gives it to take connections.
+    #[must_use]
+    pub fn ready_limit(&self) -> Duration {
+        self.recipe.limit
+    }
+
     /// Completes with whether it took connections within the time that its manifest gives; borrows nothing. What
     /// earlier starts wrote shows nothing.
     pub fn readiness(&self) -> impl Future<Output = bool> + Send + 'static {
         let (probe, limit) = (self.recipe.probe.clone(), self.recipe.limit);
         let mut search = Search::after(&self.log, self.logged_before);
         async move { ready::again(&probe, &mut search, limit).await }
-    }
-
-    /// Asks it to end, as [`Daemon::stop`] does, and does not wait.
-    pub fn ask_to_end(&self) {
-        if self.group.exit().is_none() {
-            self.group.signal(self.stop.signal);
-        }
     }
 
     /// Ends it: the manifest's signal to the whole group, the grace time, SIGKILL, and a check that nothing is left.

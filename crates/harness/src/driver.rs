@@ -48,6 +48,8 @@ pub trait Driver: Sized + Send + Sync + 'static {
     const AUDIT: &'static [(&'static str, &'static str)];
     /// The daemon's metric of what is open, for `resources.csv`.
     const ACTIVE_METRIC: &'static str;
+    /// The kinds of failures that it counts.
+    const ERRORS: &'static [&'static str];
     /// Failures that a plan asks for: they are counted as such and fail no run.
     const ASKED_FOR: &'static [&'static str];
     /// Failures that a plan asks for with a fault: those of its seconds fail no run.

@@ -18,6 +18,7 @@ pub mod host;
 pub mod lanes;
 pub mod limits;
 pub mod manifest;
+pub mod output;
 pub mod pacer;
 pub mod plan;
 pub mod progress;

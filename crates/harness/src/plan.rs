@@ -172,13 +172,9 @@ impl<D> Plan<D> {
     /// # Errors
     /// The first field that can't be run, with the remedy.
     pub fn validate(&self) -> Result<(), Invalid> {
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-        if self.name.is_empty() || self.name.starts_with('.') || !self.name.bytes().all(plain) {
-            return Err(Invalid::new(
-                "name",
-                "use letters, digits, `-`, `_` and `.`: it names a folder",
-            ));
-        }
+        names_a_folder("name", &self.name)?;
+        let mut levels = self.level.iter();
+        levels.try_for_each(|level| names_a_folder("level", level))?;
         if self.timeline.measure.is_zero() {
             return Err(Invalid::new(
                 "timeline.measure",
@@ -214,16 +210,23 @@ impl<D> Plan<D> {
         fault::validate(&self.faults, self.planned())
     }
 
-    /// The thresholds, read; `series` are those of the driver.
+    /// The thresholds, read; `series` and `errors` are those of the driver.
     ///
     /// # Errors
-    /// The first that can't be read, with the figures that there are.
-    pub fn thresholds(&self, series: &[&str]) -> Result<Vec<Threshold>, Invalid> {
+    /// The first that can't be read, with the figures that there are, or that counts a failure which there is not.
+    pub fn thresholds(&self, series: &[&str], errors: &[&str]) -> Result<Vec<Threshold>, Invalid> {
         let read = |(place, text): (usize, &String)| {
-            Threshold::parse(text, series).map_err(|malformed| {
-                let field = format!("thresholds[{place}] (--threshold)");
-                Invalid::new(field, malformed.to_string())
-            })
+            let wrong =
+                |problem| Invalid::new(format!("thresholds[{place}] (--threshold)"), problem);
+            let threshold =
+                Threshold::parse(text, series).map_err(|malformed| wrong(malformed.to_string()))?;
+            match threshold.error_kind().filter(|kind| !errors.contains(kind)) {
+                Some(kind) => Err(wrong(format!(
+                    "{text}: nothing fails as `{kind}`: take one of {}",
+                    errors.join(", ")
+                ))),
+                None => Ok(threshold),
+            }
         };
         self.thresholds.iter().enumerate().map(read).collect()
     }
@@ -265,6 +268,17 @@ impl<D> Plan<D> {
             .collect::<Vec<_>>()
             .join(", and ")
     }
+}
+
+/// Checks what a folder of results is named by, so that it stays where it belongs.
+fn names_a_folder(field: &str, name: &str) -> Result<(), Invalid> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    if !name.is_empty() && !name.starts_with('.') && name.bytes().all(plain) {
+        return Ok(());
+    }
+    let problem =
+        format!("`{name}` names a folder: use letters, digits, `-`, `_` and `.`, and no `.` first");
+    Err(Invalid::new(field, problem))
 }
 
 impl Group {

@@ -80,14 +80,15 @@ pub async fn run<D: Driver>(
     signals: &mut Signals,
 ) -> anyhow::Result<RunResult> {
     let stored = serde_json::to_value(plan)?;
-    let thresholds = plan.thresholds(D::SERIES)?;
+    let thresholds = plan.thresholds(D::SERIES, D::ERRORS)?;
     let machine = host::machine();
     let progress = Progress::new(plan.planned(), settings.quiet);
     let exporter = settings.metrics_addr.map(exporter).transpose()?;
     let mut site = Site::open(plan, subject, &progress).await?;
     progress.step("checking the answers");
-    let driver = Arc::new(D::setup(plan, &site.target)?);
-    driver.check().context(
+    let of_subject = |error| of_subject(error, subject);
+    let driver = Arc::new(D::setup(plan, &site.target).map_err(of_subject)?);
+    driver.check().map_err(of_subject).context(
         "the check before the run failed: a measurement of a wrong answer is worth nothing",
     )?;
 
@@ -177,6 +178,14 @@ pub async fn run<D: Driver>(
         .collect();
     site.close(folder).await;
     Ok(result)
+}
+
+/// What a daemon does wrong that was launched for the run is no mistake of the call, whatever field the driver names.
+fn of_subject(error: anyhow::Error, subject: &Subject) -> anyhow::Error {
+    match subject {
+        Subject::Launched(_) => anyhow::Error::msg(format!("{error:#}")),
+        Subject::External(_) => error,
+    }
 }
 
 fn exporter(address: SocketAddr) -> Result<Exporter, Invalid> {

@@ -1,4 +1,5 @@
-//! The signals that ask a run to end: Ctrl-C and SIGTERM. None is missed between two looks.
+//! The signals that ask a run to end: Ctrl-C, SIGTERM, and SIGHUP of a terminal that goes away. None is missed between two
+//! looks.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -7,6 +8,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 pub struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    /// Absent where it was told to be ignored, as `nohup` does: then the run goes on without its terminal.
+    hang_up: Option<Signal>,
 }
 
 impl Signals {
@@ -18,6 +21,7 @@ impl Signals {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
+            hang_up: hang_up()?,
         })
     }
 
@@ -26,6 +30,38 @@ impl Signals {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
+            () = received(&mut self.hang_up) => {}
         }
+    }
+}
+
+fn hang_up() -> std::io::Result<Option<Signal>> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = ignored(&status) & 1 != 0;
+    (!ignored).then(|| signal(SignalKind::hangup())).transpose()
+}
+
+/// The signals that a process ignores, as bits from that of signal 1 on (proc_pid_status(5), `SigIgn`).
+fn ignored(status: &str) -> u64 {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0)
+}
+
+async fn received(signal: &mut Option<Signal>) {
+    match signal {
+        Some(signal) => drop(signal.recv().await),
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_ignored_is_read_from_the_mask() {
+        assert_eq!(ignored("Name:\tx\nSigIgn:\t0000000000001001\n"), 0x1001);
+        assert_eq!(ignored("Name:\tx\n"), 0);
     }
 }

@@ -10,6 +10,8 @@ use measure::result::RunResult;
 
 /// The file that says everything about a run.
 pub const RESULT: &str = "result.json";
+/// The file that says everything about a suite; it makes the folder of a plan that of the suite.
+pub const SUITE: &str = "suite.json";
 
 /// The folder of one run, reserved before the run begins.
 #[derive(Debug)]
@@ -18,7 +20,8 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Reserves the next free number below `<out>/<date>-<host>/<plan>/<daemon>/<level>/`.
+    /// Reserves the next free number below `<out>/<date>-<host>/<plan>/<daemon>/<level>/`; where a suite has the plan's
+    /// folder, below `<plan>.2` and so on.
     ///
     /// # Errors
     /// A folder that can't be created, with the flag that names another.
@@ -30,11 +33,10 @@ impl Folder {
         level: &str,
     ) -> anyhow::Result<Self> {
         let date = timestamp(SystemTime::now());
-        let parent = out
-            .join(format!("{}-{host}", &date[..10]))
-            .join(plan)
-            .join(daemon)
-            .join(level);
+        let day = out.join(format!("{}-{host}", &date[..10]));
+        let plan = numbered(plan).map(|name| day.join(name));
+        let mut apart = plan.filter(|folder| !folder.join(SUITE).is_file());
+        let parent = apart.next().unwrap_or(day).join(daemon).join(level);
         let remedy = || {
             format!(
                 "--out {}: can't create {}: name a folder that can be written",
@@ -106,6 +108,12 @@ impl Folder {
         // A folder with something in it stays, which is what is wanted.
         let _ = fs::remove_dir(&self.path);
     }
+}
+
+/// The names that the folder of a plan may have on a day: `quick`, `quick.2`, `quick.3`, …
+pub fn numbered(plan: &str) -> impl Iterator<Item = String> + '_ {
+    let more = (2..).map(move |number: u32| format!("{plan}.{number}"));
+    std::iter::once(plan.to_owned()).chain(more)
 }
 
 /// Keeps a result that has no place in its folder, below the system's directory for temporary files; returns where.
@@ -197,6 +205,18 @@ mod tests {
         );
         second.release();
         assert!(!second.path().exists());
+    }
+
+    #[test]
+    fn a_single_run_stays_out_of_the_folder_of_a_suite() {
+        let out = tempfile::tempdir().unwrap();
+        let reserve = || Folder::reserve(out.path(), "host", "quick", "rust", "100").unwrap();
+        let first = reserve();
+        let plan = first.path().ancestors().nth(3).unwrap();
+        fs::write(plan.join(SUITE), "{}").unwrap();
+        assert!(reserve().path().ends_with("quick.2/rust/100/1"));
+        fs::write(plan.with_file_name("quick.2").join(SUITE), "{}").unwrap();
+        assert!(reserve().path().ends_with("quick.3/rust/100/1"));
     }
 
     #[test]

@@ -36,6 +36,7 @@ impl Driver for Toy {
     const RESPONSE: Series = Series(0);
     const AUDIT: &'static [(&'static str, &'static str)] = &[];
     const ACTIVE_METRIC: &'static str = "none";
+    const ERRORS: &'static [&'static str] = &[];
     const ASKED_FOR: &'static [&'static str] = &[];
     const OF_A_FAULT: &'static [&'static str] = &[];
     type Config = Behaviour;

@@ -240,11 +240,13 @@ impl Threshold {
         })
     }
 
-    /// Whether it speaks of operations that failed: then it, and not the mere fact, judges them.
+    /// The one kind of failure that it counts, if it counts one.
     #[must_use]
-    pub fn judges_errors(&self) -> bool {
-        let name = self.text.trim_start();
-        name.starts_with("errors") || name.starts_with("success")
+    pub fn error_kind(&self) -> Option<&str> {
+        match &self.figure {
+            Figure::Error(kind) => Some(kind),
+            _ => None,
+        }
     }
 
     /// Holds a result against it. `measured_s` is how long operations were started that count.
@@ -265,6 +267,17 @@ impl Threshold {
             measured,
             met,
         }
+    }
+}
+
+/// Whether the threshold of a text speaks of operations that failed like this: then it, and not the mere fact, judges them.
+/// `errors.KIND` judges that kind, `errors`, `errors.rate` and `success` judge all.
+#[must_use]
+pub fn judges(text: &str, kind: &str) -> bool {
+    let name = text.split(['<', '>', '=', '!']).next().unwrap_or_default();
+    match name.trim() {
+        "errors" | "errors.rate" | "success" => true,
+        name => name.strip_prefix("errors.") == Some(kind),
     }
 }
 
@@ -482,6 +495,21 @@ mod tests {
             ("down <= 2s", 2e9),
         ] {
             assert!((bound(text) - expected).abs() < 1e-6, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_kind_of_failure_is_judged_by_what_speaks_of_it_or_of_all() {
+        for (text, of_lost) in [
+            ("errors == 0", true),
+            (" errors.rate <= 1%", true),
+            ("success>= 99%", true),
+            ("errors.lost <= 3", true),
+            ("errors.rejected == 0", false),
+            ("errors.lost_too == 0", false),
+            ("unfinished == 0", false),
+        ] {
+            assert_eq!(judges(text, "lost"), of_lost, "{text}");
         }
     }
 

@@ -203,6 +203,20 @@ impl Warning {
         )
     }
 
+    /// A daemon that was ended on purpose did not come back, so that what was asked for after that met nobody.
+    #[must_use]
+    pub fn daemon_not_back(problem: &str, last_lines: &str) -> Self {
+        let message = format!(
+            "the daemon did not come back after a fault ({problem}); its last lines:\n{last_lines}"
+        );
+        Self::new(
+            Kind::DaemonDied,
+            Severity::Invalid,
+            message,
+            "its log is kept beside the result; if it needs longer, raise `ready.timeout` in its manifest",
+        )
+    }
+
     /// Judges whether a series has enough samples for its 99th percentile.
     #[must_use]
     pub fn few_samples(series: &str, samples: u64) -> Option<Self> {

@@ -17,8 +17,8 @@ pub(crate) struct Needs {
     pub(crate) daemons: Vec<String>,
     /// Streams that may be open at once; 0 for a rate, whose streams depend on the daemon.
     pub(crate) streams: u64,
-    /// Daemons that share them.
-    pub(crate) instances: u64,
+    /// Those of one daemon, where several share them.
+    pub(crate) share: u64,
     /// Clients that arrive at the same instant.
     pub(crate) burst: u64,
     /// Clients that are TCP connections from this machine.
@@ -40,7 +40,7 @@ impl Needs {
                 |suite| suite.daemons.clone(),
             ),
             streams: 0,
-            instances: base.instances.max(1),
+            share: 0,
             burst: 0,
             tcp_clients: 0,
         };
@@ -54,7 +54,9 @@ impl Needs {
             .and_then(|suite| suite.capacity.as_ref())
             .map(|search| vec![format!("{}={}", search.set, search.most)]);
         let settings: Vec<Vec<String>> = levels.chain(searched).collect();
-        needs.add(&base);
+        if settings.is_empty() {
+            needs.add(&base);
+        }
         for set in settings {
             needs.add(&plan::load(file, &set)?);
         }
@@ -62,9 +64,10 @@ impl Needs {
     }
 
     fn add(&mut self, plan: &Plan<toml::Table>) {
-        let streams = plan.groups.iter().map(|group| group.workers).sum();
+        let streams: u64 = plan.groups.iter().map(|group| group.workers).sum();
         let at_once = plan.groups.iter().filter(|group| group.ramp.is_zero());
         self.streams = self.streams.max(streams);
+        self.share = self.share.max(streams.div_ceil(plan.instances.max(1)));
         self.burst = self.burst.max(at_once.map(|group| group.workers).sum());
         let is_tcp = plan.driver.get("client").and_then(toml::Value::as_str) == Some("tcp");
         if is_tcp {
@@ -74,9 +77,9 @@ impl Needs {
 
     /// Files that one daemon has open with its share.
     pub(crate) fn open_files(&self) -> u64 {
-        match self.streams {
+        match self.share {
             0 => 0,
-            streams => streams.div_ceil(self.instances) + OWN_DESCRIPTORS,
+            share => share + OWN_DESCRIPTORS,
         }
     }
 
@@ -121,6 +124,16 @@ mod tests {
             (500, 500, 500, 600)
         );
         assert_eq!(needs.daemons, ["a", "b"]);
+    }
+
+    #[test]
+    fn each_level_has_its_own_instances_and_the_plan_without_a_level_is_never_run() {
+        let needs = needs(
+            "levels = [{ name = 'x', set = { 'groups.0.workers' = 900, instances = 3 } }, { name = 'y', set = { 'groups.0.workers' = 4 } }]",
+        );
+        assert_eq!((needs.streams, needs.share), (900, 300));
+        let base = self::needs("levels = [{ name = 'y', set = { 'groups.0.workers' = 4 } }]");
+        assert_eq!((base.streams, base.share), (4, 4));
     }
 
     #[test]

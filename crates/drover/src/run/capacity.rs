@@ -52,7 +52,9 @@ impl Runner<'_> {
                     return Ok(());
                 }
                 match result {
-                    Some(result) => story.add(level, judge(&result, plan.thresholds.len())),
+                    Some((exit, result)) => {
+                        story.add(level, judge(exit, &result, plan.thresholds.len()));
+                    }
                     None => match self.limit(daemon, &place.level.name) {
                         Some(limit) => story.add(level, Err(limit)),
                         // It failed for a reason that is no answer: so there is none.
@@ -78,22 +80,20 @@ impl Runner<'_> {
             };
             let path = self.folder.cell(&place).join(RESULT);
             if let (Ok(level), Ok(result)) = (run.level.parse(), store::read_result(&path)) {
-                story.add(level, judge(&result, thresholds));
+                story.add(level, judge(run.exit, &result, thresholds));
             }
         }
         story
     }
 
+    /// The next run of a load: the first number without a result, since one in between may have been lost.
     fn place(&self, daemon: &str, load: u64) -> Place {
         let level = self.suite.resolved.probe(load);
-        let before = self
-            .record
-            .runs
-            .iter()
-            .filter(|run| run.daemon == daemon && run.level == level.name);
+        let is_free = |run: &u32| self.record.ended(daemon, &level.name, *run).is_none();
+        let run = (1..).find(is_free).unwrap_or(u32::MAX);
         Place {
             daemon: daemon.to_owned(),
-            run: before.count() as u32 + 1,
+            run,
             level,
         }
     }
@@ -148,12 +148,16 @@ impl Story {
     }
 }
 
-/// Whether a load held: nothing failed or was left open, the result may be believed, and all thresholds were met. What was
-/// not judged did not hold.
-fn judge(result: &RunResult, thresholds: usize) -> Result<(), String> {
+/// Whether a load held: nothing failed that its driver calls a failure, nothing was left open, the result may be believed,
+/// and all thresholds were met. What was not judged did not hold.
+fn judge(exit: u8, result: &RunResult, thresholds: usize) -> Result<(), String> {
     let operations = &result.operations;
+    let failed = match exit {
+        exit::FAILED => operations.failed,
+        _ => 0,
+    };
     for (count, what) in [
-        (operations.failed, "failed"),
+        (failed, "failed"),
         (operations.unfinished, "did not end"),
         (operations.missed, "were due and never begun"),
     ] {

@@ -24,6 +24,10 @@ fn a_call_that_cannot_be_right_is_refused_before_anything_runs() {
         "[driver]\nrefuse = true\n[suite]\ndaemons = ['a']\n",
     );
     project.plan("wrong", "[driver]\n[suite]\ndaemons = ['a']\nlevels = [{ name = 'x', set = { 'groups.0.workers' = -1 } }]\n");
+    project.plan(
+        "most",
+        "[driver]\n[suite]\ndaemons = ['a']\n[suite.capacity]\nset = 'groups.0.workers'\nfrom = 1\nmost = 99999999999\n",
+    );
     let run = |plan: &str, more: &[&str], parts: &[&str]| {
         let plan = format!("configs/fake/{plan}.toml");
         let arguments = [&["run", plan.as_str(), "--force"], more].concat();
@@ -33,6 +37,7 @@ fn a_call_that_cannot_be_right_is_refused_before_anything_runs() {
     run("plain", &[], &["no [suite]", "daemons ="]);
     run("refused", &[], &["driver.refuse", "refused.toml"]);
     run("wrong", &[], &["level x", "workers"]);
+    run("most", &[], &["level 99999999999", "workers"]);
     run("tiny", &["--daemon", "z"], &["`z`", "a, b, c"]);
     run("tiny", &["--level", "6"], &["--level 6", "choose of 5"]);
     run("tiny", &["--repeat", "0"], &["--repeat"]);

@@ -73,6 +73,26 @@ fn a_search_that_was_cut_short_goes_on_from_its_files() {
 }
 
 #[test]
+fn failures_that_the_driver_lets_pass_are_no_miss() {
+    let project = project("'a/100' = 'allowed', 'a/325' = 'allowed'");
+    ends_with(&project.run(&["--daemon", "a"]), 0);
+    assert_eq!(project.log(), OF_A);
+    assert_eq!(project.record()["found"][0]["held"], 325);
+}
+
+#[test]
+fn a_run_that_was_lost_is_made_again_and_counts_no_other_twice() {
+    let project = project("'b/100' = 'hang'");
+    let (child, _) = project.hang(&["--force"]);
+    interrupt(&child);
+    ends_with(&child.end(), 3);
+    fs::remove_file(project.suite("tiny/a/325/1/result.json")).unwrap();
+    ends_with(&project.run(&[]), 0);
+    assert_eq!(project.log()[8..10], ["a/325/1", "b/100/1"]);
+    assert_eq!(project.record()["found"][0]["held"], 325);
+}
+
+#[test]
 fn a_limit_of_the_machine_bounds_the_search_and_failures_are_no_answer() {
     let project =
         project("'b/800' = 'limit', 'b/600' = 'errors', 'b/500' = 'suspect', 'a/200' = 'fail'");

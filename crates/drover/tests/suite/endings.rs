@@ -118,11 +118,19 @@ fn a_suite_that_is_killed_takes_its_driver_along_and_goes_on_later() {
     kill(child.pid, Signal::SIGKILL).unwrap();
     child.end();
     until("the end of the driver", || is_gone(driver));
+    let cell = project.suite("tiny/b/10/1");
+    assert!(cell.join("result.json").is_file());
     ends_with(&project.run(&[]), 0);
     assert_eq!(project.suites(), 1);
     let record = project.record();
     let runs = record["runs"].as_array().unwrap();
     assert_eq!(runs.len(), 4);
+    assert_eq!(
+        project.log()[2..],
+        ["b/10/1", "b/10/1", "a/10/1"],
+        "what the driver had when it was cut short is no result"
+    );
+    assert!(cell.join("interrupted.json").is_file() && cell.join("result.json").is_file());
 }
 
 #[test]

@@ -44,6 +44,46 @@ fn a_report_is_rebuilt_from_the_files_as_it_was() {
 }
 
 #[test]
+fn a_result_that_cannot_be_read_is_listed_and_blocks_nothing() {
+    let project = Project::new(ONE);
+    ends_with(&project.run(&[]), 0);
+    fs::write(project.suite("tiny/a/5/1/result.json"), "{").unwrap();
+    for folder in ["tiny", "tiny/."] {
+        let suite = project.suite(folder);
+        if folder != "tiny" {
+            fs::remove_file(suite.join("suite.json")).unwrap();
+        }
+        let output = project
+            .drover(&["report", suite.to_str().unwrap(), "--format", "markdown"])
+            .output()
+            .unwrap();
+        ends_with(&output, 0);
+        assert!(
+            shown(&output).contains("no whole result"),
+            "{}",
+            shown(&output)
+        );
+    }
+}
+
+#[test]
+fn pages_of_several_folders_are_written_into_none_of_them() {
+    let project = Project::new(ONE);
+    ends_with(&project.run(&[]), 0);
+    let page = project.suite("tiny/report.md");
+    let before = fs::read_to_string(&page).unwrap();
+    let both = [project.suite("tiny"), project.suite("tiny/b")];
+    let both = both.each_ref().map(|path| path.to_str().unwrap());
+    let output = project
+        .drover(&["report", both[0], both[1]])
+        .output()
+        .unwrap();
+    ends_with(&output, 2);
+    assert!(said(&output).contains("--format"), "{}", said(&output));
+    assert_eq!(fs::read_to_string(&page).unwrap(), before);
+}
+
+#[test]
 fn plain_results_make_a_report_too() {
     let project = Project::new(ONE);
     ends_with(&project.run(&[]), 0);
@@ -104,6 +144,21 @@ fn a_check_is_the_driver_s_own_for_all_daemons_of_its_protocol() {
     let none = project.drover(&["check", "nonesuch"]).output().unwrap();
     ends_with(&none, 2);
     assert!(said(&none).contains("known are a, b, c"), "{}", said(&none));
+    project.daemon("c", "drover-no-such-tool");
+    let lacking = project.drover(&["check", "c"]).output().unwrap();
+    ends_with(&lacking, 1);
+    assert!(
+        said(&lacking).contains("drover-no-such-tool"),
+        "{}",
+        said(&lacking)
+    );
+    project.file(
+        "daemons/other/daemon.toml",
+        "about = 'O'\nserves = ['another']\nrun = ['true']\nready = { line = 'up' }\n",
+    );
+    let nobody = project.drover(&["check", "a", "other"]).output().unwrap();
+    ends_with(&nobody, 2);
+    assert!(said(&nobody).contains("`other`"), "{}", said(&nobody));
 }
 
 #[test]

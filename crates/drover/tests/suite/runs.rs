@@ -97,11 +97,25 @@ fn a_level_that_the_machine_cannot_reach_is_recorded_with_the_limit_and_tried_on
 }
 
 #[test]
-fn a_run_that_fails_is_tried_once_and_the_suite_goes_on() {
+fn a_call_that_a_driver_refuses_is_a_failure_and_no_limit() {
+    let project = doing("'a/10' = 'refuse'");
+    ends_with(&project.run(&["--repeat", "1"]), 1);
+    let missed = &project.record()["unreached"][0];
+    assert_eq!(
+        (&missed["why"], &missed["reason"]),
+        (&"failed".into(), &"driver.x: is wrong today".into())
+    );
+}
+
+#[test]
+fn a_run_that_fails_is_tried_once_and_by_the_same_command_again() {
     let project = doing("'a/5' = 'fail'");
     ends_with(&project.run(&[]), 1);
     assert_eq!(project.log().len(), 8);
+    ends_with(&project.run(&[]), 1);
+    assert_eq!(project.log()[8..], ["a/5/1", "a/5/2"]);
     let record = project.record();
+    assert!(record["ended_at"].is_null(), "something is left to do");
     assert_eq!(record["runs"].as_array().unwrap().len(), 6);
     let failed = record["unreached"].as_array().unwrap();
     assert_eq!(

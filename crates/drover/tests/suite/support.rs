@@ -52,6 +52,9 @@ with open(here / "log", "a") as log:
 what = plan["driver"].get("do", {}).get(f"{daemon}/{level}", "")
 if what == "limit":
     print("error: the driver needs 999 open files, but may open 7\n  ulimit -n 999", file=sys.stderr)
+    sys.exit(5)
+if what == "refuse":
+    print("error: driver.x: is wrong today", file=sys.stderr)
     sys.exit(2)
 if what == "fail":
     print("error: building it: `make` exited with status 1", file=sys.stderr)
@@ -81,6 +84,9 @@ if what in ("hang", "deaf") and (here / "hang").exists():
 if what == "errors":
     result["operations"].update(ok=workers - 3, failed=3)
     result["errors"], code = {"rejected": 3}, 1
+if what == "allowed":
+    result["operations"].update(ok=workers - 3, failed=3)
+    result["errors"] = {"rejected": 3}
 if what == "suspect":
     result["verdict"], code = "SUSPECT", 3
 for threshold in plan.get("thresholds", []):

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use harness::cli::Failure;
+use harness::output;
 
 use super::REFERENCE_SOCKET;
 use crate::settings::DEFAULT_MESSAGES;
@@ -107,11 +108,7 @@ impl Command {
     }
 }
 
-#[expect(clippy::print_stderr, reason = "the command line says why it failed")]
 fn say(failure: &Failure) -> ExitCode {
-    eprintln!("error: {failure}");
-    ExitCode::from(match failure {
-        Failure::Call(_) => 2,
-        Failure::Run(_) => 1,
-    })
+    output::remark(&format!("error: {failure}"));
+    ExitCode::from(failure.exit_code())
 }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use measure::result::{FaultResult, RunResult};
-use measure::threshold::Threshold;
+use measure::threshold;
 use measure::warning::{Kind, Severity, Verdict};
 
 use crate::driver::Driver;
@@ -14,11 +14,9 @@ const AFTERMATH_S: f64 = 3.0;
 
 /// 0 fine, 1 a run failed, 4 a threshold was missed, 3 the results are suspect: the first of them that holds, in this
 /// order. A miss is what the user asked to know; that the figures may be off stands in the report besides.
-pub(super) fn exit_code<D: Driver>(results: &[RunResult], thresholds: &[Threshold]) -> ExitCode {
+pub(super) fn exit_code<D: Driver>(results: &[RunResult]) -> ExitCode {
     let any = |holds: &dyn Fn(&RunResult) -> bool| results.iter().any(holds);
-    // Who says which share of errors is too much has said that less is none.
-    let judged = thresholds.iter().any(Threshold::judges_errors);
-    if any(&|result| broke_down(result) || !judged && has_failures::<D>(result)) {
+    if any(&|result| broke_down(result) || has_failures::<D>(result)) {
         return ExitCode::from(1);
     }
     if any(&|result| result.thresholds.iter().any(|threshold| !threshold.met)) {
@@ -37,10 +35,13 @@ fn broke_down(result: &RunResult) -> bool {
     broken.next().is_some()
 }
 
-/// Whether operations failed in a way that nobody asked for.
+/// Whether operations failed in a way that nobody asked for, and that no threshold judges: who says how many are too many
+/// has said that fewer are none.
 fn has_failures<D: Driver>(result: &RunResult) -> bool {
     let failed = |(kind, count): (&String, &u64)| {
-        if D::ASKED_FOR.contains(&kind.as_str()) {
+        let mut texts = result.thresholds.iter().map(|threshold| &threshold.text);
+        if D::ASKED_FOR.contains(&kind.as_str()) || texts.any(|text| threshold::judges(text, kind))
+        {
             return false;
         }
         let excused = match D::OF_A_FAULT.contains(&kind.as_str()) {

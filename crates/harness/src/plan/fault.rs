@@ -46,11 +46,12 @@ impl Fault {
     }
 }
 
-/// Checks that each fault falls into the load, and begins when the one before is over.
+/// Checks that each fault falls into the load with its end, and begins when the one before is over.
 pub(super) fn validate(faults: &[Fault], planned: Duration) -> Result<(), Invalid> {
     let mut free = Duration::ZERO;
     for (place, fault) in faults.iter().enumerate() {
         let invalid = |problem: String| Err(Invalid::new(format!("faults[{place}].at"), problem));
+        let over = fault.at.saturating_add(fault.back_after);
         if fault.at >= planned {
             return invalid(format!(
                 "is not within the {} of warm-up and measure: put it earlier",
@@ -63,7 +64,14 @@ pub(super) fn validate(faults: &[Fault], planned: Duration) -> Result<(), Invali
                     .to_owned(),
             );
         }
-        free = fault.at + fault.back_after;
+        if over >= planned {
+            let problem = format!(
+                "ends it only after the {} of warm-up and measure: shorten it, or put the fault earlier",
+                duration::format(planned)
+            );
+            return Err(Invalid::new(format!("faults[{place}].back_after"), problem));
+        }
+        free = over;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::Invalid;
+use super::{Invalid, names_a_folder};
 
 /// Most runs of one daemon at one level.
 const MOST_REPEATS: u32 = 1000;
@@ -86,17 +86,8 @@ impl Suite {
                 &format!("has `{name}` twice: each names a folder of results"),
             );
         }
-        if let Some(level) = self
-            .levels
-            .iter()
-            .find(|level| !names_a_folder(&level.name))
-        {
-            let problem = format!(
-                "`{}` names a folder: use letters, digits, `-`, `_` and `.`",
-                level.name
-            );
-            return wrong("suite.levels", &problem);
-        }
+        let mut names = self.levels.iter().map(|level| &level.name);
+        names.try_for_each(|name| names_a_folder("suite.levels", name))?;
         self.capacity.as_ref().map_or(Ok(()), |capacity| {
             if !self.levels.is_empty() {
                 return wrong(
@@ -154,11 +145,6 @@ impl Capacity {
 fn repeated<'a>(mut names: impl Iterator<Item = &'a String>) -> Option<&'a String> {
     let mut seen = BTreeSet::new();
     names.find(|name| !seen.insert(*name))
-}
-
-fn names_a_folder(name: &str) -> bool {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    !name.is_empty() && !name.starts_with('.') && name.bytes().all(plain)
 }
 
 fn once() -> u32 {

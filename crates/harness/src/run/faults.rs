@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::site::{Instance, Site, State};
 use super::watch::Watch;
 use crate::clock;
-use crate::daemon::DaemonError;
+use crate::duration;
 use crate::plan::{Fault, Signal};
 
 /// How often a daemon that was asked to end is looked at.
@@ -26,7 +26,24 @@ pub(super) struct Faults {
     origin: u64,
     pub(super) done: Vec<FaultResult>,
     /// Daemons that are on their way back.
-    returning: JoinSet<Option<u64>>,
+    returning: JoinSet<Back>,
+}
+
+/// A daemon that was started again.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Back {
+    /// Which.
+    place: usize,
+    /// When it took connections, nanoseconds of CLOCK_MONOTONIC; absent where it did not in time.
+    at: Option<u64>,
+}
+
+/// A daemon that did not come back.
+#[derive(Debug)]
+pub(super) struct Gone {
+    /// Which.
+    pub(super) place: usize,
+    pub(super) problem: String,
 }
 
 /// Where the fault in hand stands.
@@ -69,31 +86,31 @@ impl Faults {
     }
 
     /// Completes when there is something to do. May be dropped and called again: nothing is lost.
-    pub(super) async fn due(&mut self) -> Option<u64> {
+    pub(super) async fn due(&mut self) -> Option<Back> {
         match &self.stage {
             Stage::Before(at) | Stage::During { until: at, .. } => {
                 tokio::time::sleep_until(*at).await;
                 None
             }
-            // A task that did not come to its end was not ready.
+            // A task comes to its end unless the runtime does.
             Stage::Returning { .. } => match self.returning.join_next().await {
-                Some(back) => back.ok().flatten(),
+                Some(back) => back.ok(),
                 None => None,
             },
             Stage::Over => std::future::pending().await,
         }
     }
 
-    /// Does what is due; `back` is when a daemon took connections again.
+    /// Does what is due; `back` is a daemon that was started again and is ready, or will not be.
     ///
     /// # Errors
-    /// A daemon that can't be started again.
+    /// A daemon that can't be started again, or does not take connections in time.
     pub(super) fn act(
         &mut self,
-        back: Option<u64>,
+        back: Option<Back>,
         site: &mut Site,
         watch: &mut Watch,
-    ) -> Result<(), DaemonError> {
+    ) -> Result<(), Gone> {
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Before(_) => self.strike(site),
             Stage::During {
@@ -102,7 +119,9 @@ impl Faults {
                 until: _,
             } => return self.bring_back(fault, struck, site, watch),
             Stage::Returning { latest, all } => {
-                self.returned(latest.max(back.unwrap_or(0)), all && back.is_some());
+                let at = back.and_then(|back| back.at);
+                self.returned(latest.max(at.unwrap_or(0)), all && at.is_some());
+                return back.map_or(Ok(()), |back| is_back(back, site));
             }
             Stage::Over => {}
         }
@@ -142,7 +161,7 @@ impl Faults {
         struck: Instant,
         site: &mut Site,
         watch: &mut Watch,
-    ) -> Result<(), DaemonError> {
+    ) -> Result<(), Gone> {
         if fault.signal == Signal::Stop {
             for instance in in_state(site, State::Held) {
                 instance.daemon.signal(Sent::SIGCONT);
@@ -163,18 +182,23 @@ impl Faults {
         self.start_again(site, watch)
     }
 
-    fn start_again(&mut self, site: &mut Site, watch: &mut Watch) -> Result<(), DaemonError> {
+    fn start_again(&mut self, site: &mut Site, watch: &mut Watch) -> Result<(), Gone> {
         for (place, instance) in site.instances.iter_mut().enumerate() {
             if instance.state != State::Down {
                 continue;
             }
-            instance.daemon.start_again()?;
+            instance.daemon.start_again().map_err(|error| Gone {
+                place,
+                problem: format!("could not be started again: {error}"),
+            })?;
             instance.state = State::Up;
             instance.life += 1;
             watch.reborn(place, instance);
             let ready = instance.daemon.readiness();
-            self.returning
-                .spawn(async move { ready.await.then(clock::now) });
+            self.returning.spawn(async move {
+                let at = ready.await.then(clock::now);
+                Back { place, at }
+            });
         }
         self.stage = Stage::Returning {
             latest: 0,
@@ -199,9 +223,27 @@ impl Faults {
         self.wait_for_next();
     }
 
+    /// Whether daemons were started again of which it is not known yet whether they come back.
+    pub(super) fn is_returning(&self) -> bool {
+        matches!(self.stage, Stage::Returning { .. })
+    }
+
     fn since_origin(&self, at: u64) -> f64 {
         (at as f64 - self.origin as f64) / 1e9
     }
+}
+
+/// One that has ended by itself meanwhile is told by its end.
+fn is_back(back: Back, site: &Site) -> Result<(), Gone> {
+    let instance = &site.instances[back.place];
+    if back.at.is_some() || instance.state == State::Died || instance.daemon.try_exit().is_some() {
+        return Ok(());
+    }
+    let limit = duration::format(instance.daemon.ready_limit());
+    Err(Gone {
+        place: back.place,
+        problem: format!("took no connections within {limit} of its start"),
+    })
 }
 
 /// Whether a daemon that was struck is still there; one that takes longer than its manifest's grace is killed.

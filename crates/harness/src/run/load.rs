@@ -10,7 +10,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::MissedTickBehavior;
 
 use super::Settings;
-use super::faults::Faults;
+use super::faults::{Faults, Gone};
 use super::site::Site;
 use super::watch::Watch;
 use crate::clock;
@@ -110,15 +110,16 @@ impl Load {
         let mut ending = Ending::default();
         let mut every_second = tokio::time::interval(Duration::from_secs(1));
         every_second.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        while !self.collector.over() {
+        // A daemon that was started again may need longer than the load lasts; whether it came back is still asked.
+        while !self.collector.over() || (ending.warnings.is_empty() && faults.is_returning()) {
             tokio::select! {
                 Some(interval) = self.intervals.recv() => self.take(interval, view),
                 _ = every_second.tick() => watch.look(site),
                 pages = watch.pages() => watch.note(&pages),
                 back = faults.due() => {
-                    if let Err(error) = faults.act(back, site, watch) {
-                        let status = format!("it could not be started again: {error}");
-                        self.died(&mut ending, site, 0, &status).await;
+                    if let Err(gone) = faults.act(back, site, watch) {
+                        ending.warnings.push(not_back(&gone, site));
+                        self.stop_within(DEATH_GRACE_NS).await;
                     }
                 }
                 () = signals.next() => self.interrupted(&mut ending, planned).await,
@@ -139,13 +140,7 @@ impl Load {
 
     /// A daemon has ended by itself, and with it the run.
     async fn died(&mut self, ending: &mut Ending, site: &Site, place: usize, status: &str) {
-        let instance = site.instances.get(place);
-        let last_lines = instance.map(|instance| instance.daemon.last_lines(LAST_LINES));
-        let last_lines = last_lines.unwrap_or_default();
-        let status = match site.instances.len() {
-            0 | 1 => status.to_owned(),
-            several => format!("number {} of {several} {status}", place + 1),
-        };
+        let (status, last_lines) = about(site, place, status);
         ending
             .warnings
             .push(Warning::daemon_died(&status, &last_lines));
@@ -183,6 +178,23 @@ impl Load {
             processes.stop(grace_ns).await;
         }
     }
+}
+
+/// A daemon that a fault has taken away for good.
+fn not_back(gone: &Gone, site: &Site) -> Warning {
+    let (problem, last_lines) = about(site, gone.place, &gone.problem);
+    Warning::daemon_not_back(&problem, &last_lines)
+}
+
+/// What is said of a daemon, with its number where there are several, and the end of its log.
+fn about(site: &Site, place: usize, text: &str) -> (String, String) {
+    let instance = site.instances.get(place);
+    let last_lines = instance.map(|instance| instance.daemon.last_lines(LAST_LINES));
+    let text = match site.instances.len() {
+        0 | 1 => text.to_owned(),
+        several => format!("number {} of {several} {text}", place + 1),
+    };
+    (text, last_lines.unwrap_or_default())
 }
 
 /// Everything that is shown and kept of the seconds.

@@ -71,6 +71,8 @@ struct Account {
     before: Gauges,
     /// Whether what is counted may lack something.
     short: bool,
+    /// Whether it is not known what it had counted before the load.
+    unknown: bool,
 }
 
 impl Ledger {
@@ -81,6 +83,7 @@ impl Ledger {
         };
         for page in pages {
             let account = &mut ledger.daemons[page.place];
+            account.unknown = page.gauges.is_none();
             account.last.clone_from(&page.gauges);
             account.first = page.gauges.unwrap_or_default();
         }
@@ -119,8 +122,11 @@ impl Ledger {
         }
     }
 
-    /// What all daemons counted of a metric; `None` where none has it.
+    /// What all daemons counted of a metric; `None` where none has it, or one did not say with what it began.
     pub(super) fn counted(&self, metric: &str) -> Option<f64> {
+        if self.daemons.iter().any(|account| account.unknown) {
+            return None;
+        }
         let of = |account: &Account| {
             let last = account.last.as_ref().and_then(|last| last.get(metric));
             let before = account.before.get(metric);
@@ -181,6 +187,13 @@ mod tests {
             !ledger.is_whole(),
             "what came after the last page is not known"
         );
+    }
+
+    #[test]
+    fn what_a_daemon_had_counted_before_is_not_guessed() {
+        let mut ledger = Ledger::open(2, vec![page(0, 0, Some(1.0)), page(1, 0, None)]);
+        ledger.close(&[page(0, 0, Some(11.0)), page(1, 0, Some(1_000.0))]);
+        assert_eq!(ledger.counted("handoffs"), None);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::task::Poll;
 
 use anyhow::Context as _;
 use measure::result::DaemonInfo;
+use tokio::task::JoinSet;
 
 use super::Subject;
 use super::pages::Source;
@@ -170,19 +171,21 @@ impl Site {
 
     /// Stops the daemons, all at the same time, and keeps their logs beside the result.
     pub(super) async fn close(&mut self, folder: &Folder) {
-        // Each may take its time to end: the signal reaches all before the first is waited for.
-        for instance in &self.instances {
-            instance.daemon.ask_to_end();
-        }
-        for (place, instance) in self.instances.iter_mut().enumerate() {
-            instance.daemon.stop().await;
+        // One signal each: many daemons take a second one as the order to end at once.
+        let mut stopping = JoinSet::new();
+        for (place, mut instance) in self.instances.drain(..).enumerate() {
             let name = match place {
                 0 => "daemon.log".to_owned(),
                 _ => format!("daemon-{}.log", place + 1),
             };
-            // The log helps; a result is complete without it.
-            let _ = std::fs::copy(instance.daemon.log_path(), folder.path().join(name));
+            let log = folder.path().join(name);
+            stopping.spawn(async move {
+                instance.daemon.stop().await;
+                // The log helps; a result is complete without it.
+                let _ = std::fs::copy(instance.daemon.log_path(), log);
+            });
         }
+        while stopping.join_next().await.is_some() {}
     }
 }
 

@@ -1,0 +1,55 @@
+//! Writing to a terminal, a pipe or a file that may have gone away: a reader that has seen enough ends no program.
+
+use std::io::{self, Write};
+
+/// Writes text to stdout, with a line end. A closed pipe is no error.
+///
+/// # Errors
+/// What else the system answers, such as a full disk.
+pub fn print(text: &str) -> io::Result<()> {
+    whole_lines(&mut io::stdout().lock(), text)
+}
+
+/// Writes a remark to stderr, with a line end. There is nobody left to tell where that fails.
+pub fn remark(text: &str) {
+    let _ = whole_lines(&mut io::stderr().lock(), text);
+}
+
+fn whole_lines(to: &mut impl Write, text: &str) -> io::Result<()> {
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    let written = to
+        .write_all(text.as_bytes())
+        .and_then(|()| to.write_all(end.as_bytes()))
+        .and_then(|()| to.flush());
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_that_is_gone_is_no_error() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        drop(reader);
+        whole_lines(&mut writer, "a line").unwrap();
+    }
+
+    #[test]
+    fn text_gets_one_line_end() {
+        for text in ["a", "a\n"] {
+            let mut written = Vec::new();
+            whole_lines(&mut written, text).unwrap();
+            assert_eq!(written, b"a\n");
+        }
+    }
+
+    #[test]
+    fn a_full_disk_is_told() {
+        let mut full = std::fs::File::create("/dev/full").unwrap();
+        assert!(whole_lines(&mut full, "a").is_err());
+    }
+}
