@@ -160,6 +160,39 @@ def test_more_streams_than_descriptors_are_answered_503(tmp_path: Path) -> None:
             client.close()
 
 
+def test_of_more_handoffs_at_once_than_places_none_loses_its_client(tmp_path: Path) -> None:
+    """The descriptors that are kept free have to do for those that are turned away: 164 - 64 places."""
+    with Process(tmp_path, "--message-delay", "1h", shell="ulimit -n 164;") as daemon:
+        daemon.child.send_signal(signal.SIGSTOP)
+        clients = [daemon.hand_over() for _ in range(300)]
+        daemon.child.send_signal(signal.SIGCONT)
+        answers = [client.recv(12)[9:] for client in clients]
+        assert (answers.count(b"200"), answers.count(b"503")) == (100, 200)
+        for client in clients:
+            client.close()
+        assert "descriptor" not in daemon.log.read_text()
+
+
+@uvloop
+def test_when_a_client_is_lost_for_lack_of_room_the_others_wait_in_the_queue(tmp_path: Path, uvloop: bool) -> None:
+    with Process(tmp_path, shell="ulimit -n 80;", uvloop=uvloop) as daemon:
+        folder = Path(f"/proc/{daemon.child.pid}/fd")
+        # Room for one descriptor: for a connection, and not for the client that comes with it.
+        silent = []
+        while (before := len(list(folder.iterdir()))) < 79:
+            silent.append(daemon.connect())
+            wait_until("it was accepted", lambda before=before: len(list(folder.iterdir())) > before)
+        daemon.child.send_signal(signal.SIGSTOP)
+        clients = [daemon.hand_over() for _ in range(200)]
+        daemon.child.send_signal(signal.SIGCONT)
+        assert read_all(clients[0]) == b""
+        for sender in silent:
+            sender.close()
+        answers = [read_all(client) for client in clients[1:]]
+        assert all(answer.startswith(b"HTTP/1.1 ") for answer in answers if answer)
+        assert answers.count(b"") < 100
+
+
 @uvloop
 def test_without_free_descriptors_accepting_pauses_and_goes_on_when_there_are_some(
     tmp_path: Path, uvloop: bool
