@@ -175,8 +175,9 @@ def test_of_more_handoffs_at_once_than_places_none_loses_its_client(tmp_path: Pa
 
 @uvloop
 def test_when_a_client_is_lost_for_lack_of_room_the_others_wait_in_the_queue(tmp_path: Path, uvloop: bool) -> None:
-    with Process(tmp_path, shell="ulimit -n 80;", uvloop=uvloop) as daemon:
+    with Process(tmp_path, "--message-delay", "0", shell="ulimit -n 80;", uvloop=uvloop) as daemon:
         folder = Path(f"/proc/{daemon.child.pid}/fd")
+        daemon.answer()  # Now it holds nothing of the probe for its readiness.
         # Room for one descriptor: for a connection, and not for the client that comes with it.
         silent = []
         while (before := len(list(folder.iterdir()))) < 79:
