@@ -233,6 +233,41 @@ func TestWithoutFreeDescriptorsAcceptingPausesAndGoesOnWhenThereAreSome(t *testi
 	}
 }
 
+func TestWhenAClientIsLostForLackOfRoomTheOthersWaitInTheQueue(t *testing.T) {
+	daemon := launch(t, newSocketPath(t), "ulimit -n 80;", "DAEMON_MESSAGE_DELAY=0")
+	readAll(t, daemon.hand()) // now it holds nothing of the probe for its readiness
+	open := func() int {
+		all, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", daemon.Process.Pid))
+		must(t, err)
+		return len(all)
+	}
+	// Room for one descriptor: for a connection, and not for the client that comes with it.
+	var silent []int
+	for before := open(); before < 79; before++ {
+		silent = append(silent, connect(t, daemon.socket, unix.SOCK_SEQPACKET))
+		waitUntil(t, "the connection is accepted", func() bool { return open() > before })
+	}
+	must(t, daemon.Process.Signal(syscall.SIGSTOP))
+	var clients []*os.File
+	for range 400 {
+		clients = append(clients, daemon.hand())
+	}
+	must(t, daemon.Process.Signal(syscall.SIGCONT))
+	if answer := readAll(t, clients[0]); answer != "" {
+		t.Errorf("%q", answer)
+	}
+	closeAll(silent...)
+	lost := 0
+	for _, client := range clients[1:] {
+		if readAll(t, client) == "" {
+			lost++
+		}
+	}
+	if lost > 200 {
+		t.Errorf("%d of %d clients are lost", lost, len(clients))
+	}
+}
+
 // cpuTime is what a process has used of the CPU: fields 14 and 15 of its stat, in hundredths.
 func cpuTime(t *testing.T, pid int) time.Duration {
 	t.Helper()

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"io"
+	"math"
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -148,6 +151,53 @@ func TestStreamsThatOutlastTheGraceTimeAreClosedAndCounted(t *testing.T) {
 	}
 	if open := daemon.metrics.activeConnections.Load(); open != 0 {
 		t.Errorf("%d connections are left", open)
+	}
+}
+
+func TestAStreamThatNeverWaitsEndsWithTheGraceTime(t *testing.T) {
+	daemon := start(t, func(c *config) {
+		c.messageDelay, c.messageCount, c.shutdownGrace = 0, math.MaxInt32, 50*time.Millisecond
+	})
+	client := daemon.hand(payload)
+	readSome(t, client, len(head))
+	go io.Copy(io.Discard, client)
+	if s := daemon.stop(); s.completed != 0 || s.failed != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestAtNoMomentAreMorePlacesTakenThanThereAre(t *testing.T) {
+	m := newMetrics()
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			for range 20_000 {
+				if m.tryStartStream(1) {
+					m.streamCompleted(0)
+				} else if active := m.activeStreams.Load(); active > 1 {
+					t.Errorf("%d places are taken", active)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if s := m.summary(); s.peakConcurrent != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestASocketFileThatCannotBeUsedIsRemovedAgain(t *testing.T) {
+	path := newSocketPath(t)
+	c := &config{socketPath: path, isSeqpacket: true, socketMode: 0o660, backlog: 5}
+	socket, err := newSocket(c.kind())
+	must(t, err)
+	l := &listener{path: path}
+	l.files[0] = os.NewFile(uintptr(socket), path)
+	l.made, err = bind(socket, c)
+	must(t, err)
+	l.close()
+	if _, err := os.Lstat(path); err == nil {
+		t.Error("the file is left")
 	}
 }
 
