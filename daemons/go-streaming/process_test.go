@@ -235,18 +235,31 @@ func TestWithoutFreeDescriptorsAcceptingPausesAndGoesOnWhenThereAreSome(t *testi
 
 func TestWhenAClientIsLostForLackOfRoomTheOthersWaitInTheQueue(t *testing.T) {
 	daemon := launch(t, newSocketPath(t), "ulimit -n 80;", "DAEMON_MESSAGE_DELAY=0")
-	readAll(t, daemon.hand()) // now it holds nothing of the probe for its readiness
-	open := func() int {
-		all, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", daemon.Process.Pid))
-		must(t, err)
-		return len(all)
-	}
-	// Room for one descriptor: for a connection, and not for the client that comes with it.
+	// Room for one descriptor: for a connection, and not for the client that comes with it. What
+	// connects takes a moment, so this is approached, until it stays so.
 	var silent []int
-	for before := open(); before < 79; before++ {
-		silent = append(silent, connect(t, daemon.socket, unix.SOCK_SEQPACKET))
-		waitUntil(t, "the connection is accepted", func() bool { return open() > before })
-	}
+	rounds := 0
+	waitUntil(t, "one descriptor is left", func() bool {
+		open := 0
+		for number := range 80 { // the shell may have passed on some above the limit
+			if _, err := os.Lstat(fmt.Sprintf("/proc/%d/fd/%d", daemon.Process.Pid, number)); err == nil {
+				open++
+			}
+		}
+		rounds++
+		switch {
+		case open == 79:
+			return rounds > 20
+		case open > 79 && len(silent) > 0:
+			closeAll(silent[len(silent)-1])
+			silent = silent[:len(silent)-1]
+		default:
+			silent = append(silent, connect(t, daemon.socket, unix.SOCK_SEQPACKET))
+		}
+		rounds = 0
+		time.Sleep(5 * time.Millisecond)
+		return false
+	})
 	must(t, daemon.Process.Signal(syscall.SIGSTOP))
 	var clients []*os.File
 	for range 400 {
@@ -263,7 +276,7 @@ func TestWhenAClientIsLostForLackOfRoomTheOthersWaitInTheQueue(t *testing.T) {
 			lost++
 		}
 	}
-	if lost > 200 {
+	if lost > 100 {
 		t.Errorf("%d of %d clients are lost", lost, len(clients))
 	}
 }

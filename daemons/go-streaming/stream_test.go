@@ -1,8 +1,6 @@
 package main
 
 import (
-	"io"
-	"math"
 	"net/http"
 	"os"
 	"strings"
@@ -154,15 +152,13 @@ func TestStreamsThatOutlastTheGraceTimeAreClosedAndCounted(t *testing.T) {
 	}
 }
 
-func TestAStreamThatNeverWaitsEndsWithTheGraceTime(t *testing.T) {
-	daemon := start(t, func(c *config) {
-		c.messageDelay, c.messageCount, c.shutdownGrace = 0, math.MaxInt32, 50*time.Millisecond
-	})
-	client := daemon.hand(payload)
-	readSome(t, client, len(head))
-	go io.Copy(io.Discard, client)
-	if s := daemon.stop(); s.completed != 0 || s.failed != 1 {
-		t.Errorf("%+v", s)
+func TestAStreamThatNeverWaitsHearsThatTheDaemonEnds(t *testing.T) {
+	daemon := start(t, unchanged)
+	late := &stream{started: time.Now()}
+	must(t, late.pause(daemon.daemon, 0))
+	daemon.cancel()
+	if err := late.pause(daemon.daemon, 0); err != reasonCanceled {
+		t.Error(err)
 	}
 }
 

@@ -392,7 +392,8 @@ fn when_a_client_is_lost_for_lack_of_room_the_others_wait_in_the_queue() {
     drop(silent);
     let answers: Vec<_> = clients.into_iter().map(read_all).collect();
     let lost = answers.iter().filter(|answer| answer.is_empty()).count();
-    assert!(lost < 200, "{lost} of 400 are lost");
+    // A batch of handoffs would be more.
+    assert!(lost < 50, "{lost} of 400 are lost");
 }
 
 #[test]
