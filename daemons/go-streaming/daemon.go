@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -76,12 +77,13 @@ func (d *daemon) open() (err error) {
 	}
 	if address := d.config.metricsAddr; address != "" {
 		const remedy = "another address: -metrics-addr or DAEMON_METRICS_ADDR; none: DAEMON_METRICS_ENABLED=false"
-		if err := d.addPages(address, remedy, metricsPages(d.metrics)); err != nil {
+		if err := d.addPages(address, remedy, metricsPages(d.metrics), metricsTimeout); err != nil {
 			return fmt.Errorf("listening for the metrics: %w", err)
 		}
 	}
 	if address := d.config.pprofAddr; address != "" {
-		if err := d.addPages(address, "another address: -pprof-addr", pprofPages()); err != nil {
+		// A profile takes as long as it was asked to.
+		if err := d.addPages(address, "another address: -pprof-addr", pprofPages(), 0); err != nil {
 			return fmt.Errorf("listening for pprof: %w", err)
 		}
 	}
@@ -89,8 +91,8 @@ func (d *daemon) open() (err error) {
 	return err
 }
 
-func (d *daemon) addPages(address, remedy string, pages http.Handler) error {
-	server, err := newPageServer(address, remedy, pages)
+func (d *daemon) addPages(address, remedy string, pages http.Handler, timeout time.Duration) error {
+	server, err := newPageServer(address, remedy, pages, timeout)
 	if err == nil {
 		d.pages = append(d.pages, server)
 	}
@@ -139,9 +141,15 @@ func (d *daemon) receive(from *os.File) {
 		if err == errStopped {
 			return
 		}
-		d.metrics.handoffFlaw(reasonOutOfDescriptors)
-		d.log.warn("accepting: %v (%v)", reasonOutOfDescriptors, err)
+		// A handoff that lost its client has been counted already.
+		if !errors.Is(err, reasonTruncated) {
+			d.metrics.handoffFlaw(reasonOutOfDescriptors)
+			d.log.warn("accepting: %v (%v)", reasonOutOfDescriptors, err)
+		}
 		time.Sleep(acceptPause)
+		if d.whetherCanceled() != nil {
+			return
+		}
 	}
 }
 
@@ -160,6 +168,14 @@ func makeRoom(files uint64) {
 		closeAll(last)
 	}
 	closeAll(some)
+}
+
+// whetherCanceled returns reasonCanceled once everything has to end.
+func (d *daemon) whetherCanceled() error {
+	if d.canceled.Err() != nil {
+		return reasonCanceled
+	}
+	return nil
 }
 
 // raiseOpenFiles raises the soft limit of open files to the hard one and returns it.

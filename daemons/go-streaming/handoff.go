@@ -14,12 +14,13 @@ type receiver struct {
 }
 
 // take reads a handoff connection that was accepted. The message is mostly there already; if not,
-// it is waited for elsewhere, so that nobody else waits.
+// it is waited for elsewhere, so that nobody else waits. It returns reasonTruncated if there was no
+// room for the client's descriptor, for the next one would be lost as well.
 //
 // The streams begin when the rush is over: the accept queue is short (4,096) and a full one refuses
 // handoffs, while a write can be late. Were each begun at once, thousands of goroutines would
 // compete with the one that accepts.
-func (d *receiver) take(connection int) {
+func (d *receiver) take(connection int) error {
 	d.metrics.connectionOpened()
 	i := newIncoming(connection)
 	s, err := d.tryRead(i)
@@ -33,6 +34,10 @@ func (d *receiver) take(connection int) {
 	if len(d.fresh) == rushLimit {
 		d.endRush()
 	}
+	if err == reasonTruncated {
+		return err
+	}
+	return nil
 }
 
 // endRush begins the streams of those that were taken.

@@ -41,20 +41,33 @@ func listen(c *config) (*listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	made, err := bind(socket, c)
-	if err != nil {
-		closeAll(socket)
+	l := &listener{path: c.socketPath}
+	l.files[0] = os.NewFile(uintptr(socket), c.socketPath)
+	if err := l.begin(socket, c); err != nil {
+		l.close()
 		return nil, err
 	}
+	return l, nil
+}
+
+// begin makes the file and the second descriptor, and listens.
+func (l *listener) begin(socket int, c *config) (err error) {
+	if l.made, err = bind(socket, c); err != nil {
+		return err
+	}
+	// What the umask took away.
+	if err := unix.Chmod(c.socketPath, c.socketMode); err != nil {
+		return fmt.Errorf("setting the permissions of %s: %w", c.socketPath, err)
+	}
+	if err := unix.Listen(socket, c.backlog); err != nil {
+		return fmt.Errorf("listening on %s: %w", c.socketPath, err)
+	}
 	second, err := unix.FcntlInt(uintptr(socket), unix.F_DUPFD_CLOEXEC, 0)
-	l := &listener{path: c.socketPath, made: made}
-	l.files[0] = os.NewFile(uintptr(socket), c.socketPath)
 	if err != nil {
-		l.close()
-		return nil, fmt.Errorf("duplicating the handoff socket: %w", err)
+		return fmt.Errorf("duplicating the handoff socket: %w", err)
 	}
 	l.files[1] = os.NewFile(uintptr(second), c.socketPath)
-	return l, nil
+	return nil
 }
 
 func newSocket(kind int) (int, error) {
@@ -65,6 +78,7 @@ func newSocket(kind int) (int, error) {
 	return socket, nil
 }
 
+// bind makes the socket file and returns what it is.
 func bind(socket int, c *config) (os.FileInfo, error) {
 	if err := unix.Fchmod(socket, c.socketMode); err != nil {
 		return nil, fmt.Errorf("setting the permissions of a socket: %w", err)
@@ -75,13 +89,6 @@ func bind(socket int, c *config) (os.FileInfo, error) {
 	made, err := os.Lstat(c.socketPath)
 	if err != nil {
 		return nil, fmt.Errorf("looking at the new socket: %w", err)
-	}
-	// What the umask took away.
-	if err := unix.Chmod(c.socketPath, c.socketMode); err != nil {
-		return nil, fmt.Errorf("setting the permissions of %s: %w", c.socketPath, err)
-	}
-	if err := unix.Listen(socket, c.backlog); err != nil {
-		return nil, fmt.Errorf("listening on %s: %w", c.socketPath, err)
 	}
 	return made, nil
 }
@@ -112,8 +119,8 @@ func removeStale(path string) error {
 }
 
 // each calls take with every connection, and rest whenever there is none left, until stop and the
-// end of the queue (errStopped), or until accepting fails. It waits without a thread.
-func each(listener *os.File, take func(connection int), rest func()) error {
+// end of the queue (errStopped), or until accepting or take fails. It waits without a thread.
+func each(listener *os.File, take func(connection int) error, rest func()) error {
 	raw, err := listener.SyscallConn()
 	if err != nil {
 		return err
@@ -136,12 +143,14 @@ func each(listener *os.File, take func(connection int), rest func()) error {
 }
 
 // acceptAll returns nil when the queue is empty.
-func acceptAll(socket int, take func(connection int)) error {
+func acceptAll(socket int, take func(connection int) error) error {
 	for {
 		connection, _, err := unix.Accept4(socket, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 		switch err {
 		case nil:
-			take(connection)
+			if err := take(connection); err != nil {
+				return err
+			}
 		case unix.EINTR, unix.ECONNABORTED:
 		// EINVAL: shut down, and nothing waits any more.
 		case unix.EAGAIN, unix.EINVAL:
@@ -174,6 +183,9 @@ func (l *listener) close() {
 // removeFile removes the socket file, unless another one stands in its place. Failing leaves a stale
 // file, which the next start replaces.
 func (l *listener) removeFile() {
+	if l.made == nil {
+		return
+	}
 	if found, err := os.Lstat(l.path); err == nil && os.SameFile(found, l.made) {
 		os.Remove(l.path)
 	}

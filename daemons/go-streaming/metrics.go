@@ -124,9 +124,8 @@ func (m *metrics) handoffDone(took time.Duration) {
 
 // tryStartStream takes a place for a stream, if fewer than capacity are open.
 func (m *metrics) tryStartStream(capacity int64) bool {
-	active := m.activeStreams.Add(1)
-	if active > capacity {
-		m.activeStreams.Add(-1)
+	active, ok := m.takePlace(capacity)
+	if !ok {
 		m.rejected.Inc()
 		m.activeConnections.Add(-1)
 		return false
@@ -136,6 +135,17 @@ func (m *metrics) tryStartStream(capacity int64) bool {
 		m.peakStreams.CompareAndSwap(peak, active)
 	}
 	return true
+}
+
+// takePlace returns how many places are taken with this one. At no moment are more taken than there
+// are, not even by those that are turned away.
+func (m *metrics) takePlace(capacity int64) (taken int64, ok bool) {
+	for active := m.activeStreams.Load(); active < capacity; active = m.activeStreams.Load() {
+		if m.activeStreams.CompareAndSwap(active, active+1) {
+			return active + 1, true
+		}
+	}
+	return 0, false
 }
 
 // wrote counts what one write brought to a client.

@@ -50,18 +50,19 @@ type options struct {
 
 // variables are the environment variables of the options. A flag wins over its variable.
 var variables = map[string]string{
-	"socket":          "DAEMON_SOCKET_PATH",
-	"socket-mode":     "DAEMON_SOCKET_MODE",
-	"socket-type":     "DAEMON_SOCKET_TYPE",
-	"backlog":         "DAEMON_BACKLOG",
-	"max-connections": "DAEMON_MAX_CONNECTIONS",
-	"metrics-addr":    "DAEMON_METRICS_ADDR",
-	"metrics-enabled": "DAEMON_METRICS_ENABLED",
-	"message-count":   "DAEMON_MESSAGE_COUNT",
-	"message-delay":   "DAEMON_MESSAGE_DELAY",
-	"write-timeout":   "DAEMON_WRITE_TIMEOUT",
-	"shutdown-grace":  "DAEMON_SHUTDOWN_GRACE",
-	"benchmark":       "DAEMON_BENCHMARK",
+	"socket":           "DAEMON_SOCKET_PATH",
+	"socket-mode":      "DAEMON_SOCKET_MODE",
+	"socket-type":      "DAEMON_SOCKET_TYPE",
+	"backlog":          "DAEMON_BACKLOG",
+	"max-connections":  "DAEMON_MAX_CONNECTIONS",
+	"backend-provider": "DAEMON_BACKEND_PROVIDER",
+	"metrics-addr":     "DAEMON_METRICS_ADDR",
+	"metrics-enabled":  "DAEMON_METRICS_ENABLED",
+	"message-count":    "DAEMON_MESSAGE_COUNT",
+	"message-delay":    "DAEMON_MESSAGE_DELAY",
+	"write-timeout":    "DAEMON_WRITE_TIMEOUT",
+	"shutdown-grace":   "DAEMON_SHUTDOWN_GRACE",
+	"benchmark":        "DAEMON_BENCHMARK",
 }
 
 // parseOptions reads the command line and the environment. An error names what is wrong and the
@@ -106,6 +107,7 @@ func (o *options) flags(metricsEnabled *bool) *flag.FlagSet {
 		setter(&o.backlog, parseBacklog))
 	add("max-connections", "`number` of streams that may be open at once; more are answered with 503", "100000",
 		setter(&o.maxConnections, parseMaxConnections))
+	add("backend-provider", "`name` of where the events come from: mock", backendName, checkBackend)
 	add("metrics-addr", "`host:port` of /metrics and /healthz", o.metricsAddr, setter(&o.metricsAddr, parseAddress))
 	add("pprof-addr", "`host:port` of /debug/pprof/", "empty: nowhere", setter(&o.pprofAddr, parseOptionalAddress))
 	add("message-count", "`number` of events per stream; 0 sends the head and the end mark alone", "18",
@@ -241,19 +243,37 @@ func parseNumber[T int | int64](text string, least, most int64) (T, error) {
 	return T(number), nil
 }
 
+func checkBackend(text string) error {
+	if text != backendName {
+		return errors.New("this daemon has the backend mock alone; write mock")
+	}
+	return nil
+}
+
 func parseAddress(text string) (string, error) {
-	if _, err := net.ResolveTCPAddr("tcp", text); err != nil || text == "" {
-		return "", errors.New("write host and port, for instance 127.0.0.1:9090; none at all: DAEMON_METRICS_ENABLED=false")
+	if !isAddress(text) {
+		return "", errors.New("write host and port, for instance 127.0.0.1:9090 (0.0.0.0 for every address of this machine); " +
+			"none at all: DAEMON_METRICS_ENABLED=false")
 	}
 	return text, nil
+}
+
+// isAddress tells whether a text names a host and a port. Go would take no host for all of them.
+func isAddress(text string) bool {
+	host, _, err := net.SplitHostPort(text)
+	if err != nil || host == "" {
+		return false
+	}
+	_, err = net.ResolveTCPAddr("tcp", text)
+	return err == nil
 }
 
 func parseOptionalAddress(text string) (string, error) {
 	if text == "" {
 		return "", nil
 	}
-	if _, err := net.ResolveTCPAddr("tcp", text); err != nil {
-		return "", errors.New("write host and port, for instance 127.0.0.1:6060, or nothing")
+	if !isAddress(text) {
+		return "", errors.New("write host and port, for instance 127.0.0.1:6060 (0.0.0.0 for every address of this machine), or nothing")
 	}
 	return text, nil
 }

@@ -55,8 +55,22 @@ func TestEveryVariableIsThatOfAFlagWhichWinsOverIt(t *testing.T) {
 			t.Errorf("%s has the variable %s", name, variables[name])
 		}
 	}
-	if len(variables) != 12 {
+	// The one that is missing above has a single value.
+	if _, err := parse(map[string]string{"DAEMON_BACKEND_PROVIDER": "mock"}, "-backend-provider=mock"); err != nil {
+		t.Error(err)
+	}
+	if len(variables) != 13 {
 		t.Errorf("%d variables", len(variables))
+	}
+}
+
+func TestPprofTakesNoAddressWithoutAHost(t *testing.T) {
+	if _, err := parse(nil, "-pprof-addr", ":6060"); err == nil || !strings.Contains(err.Error(), "127.0.0.1:6060") {
+		t.Errorf("%v", err)
+	}
+	for _, address := range []string{"", "127.0.0.1:6060", "0.0.0.0:6060", "[::]:6060"} {
+		_, err := parse(nil, "-pprof-addr", address)
+		must(t, err)
 	}
 }
 
@@ -72,6 +86,8 @@ func TestABadValueIsNamedWithOptionVariableAndRemedy(t *testing.T) {
 		{"max-connections", "many", "whole number"},
 		{"metrics-addr", "9090", "127.0.0.1:9090"},
 		{"metrics-addr", "", "DAEMON_METRICS_ENABLED=false"},
+		{"metrics-addr", ":9090", "127.0.0.1:9090"},
+		{"backend-provider", "openai", "write mock"},
 		{"metrics-enabled", "5", "true or false"},
 		{"message-count", "-1", "from 0"},
 		{"message-count", "1e3", "whole number"},

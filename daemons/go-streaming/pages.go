@@ -11,8 +11,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// How long a client may take to send its request head.
-const headTimeout = 5 * time.Second
+const (
+	// How long a client may take to send its request head.
+	headTimeout = 5 * time.Second
+	// How long the request of a metrics page may take, and its answer.
+	metricsTimeout = 30 * time.Second
+	// How long a connection is kept between two requests.
+	idleTimeout = 30 * time.Second
+)
 
 // metricsPages are /metrics and /healthz.
 func metricsPages(m *metrics) http.Handler {
@@ -41,13 +47,20 @@ type pageServer struct {
 	server   *http.Server
 }
 
-// newPageServer listens; remedy says what to do about an address that cannot be used.
-func newPageServer(address, remedy string, pages http.Handler) (*pageServer, error) {
+// newPageServer listens; remedy says what to do about an address that cannot be used. A request
+// may take the timeout, and its answer too; with 0 as long as they like.
+func newPageServer(address, remedy string, pages http.Handler, timeout time.Duration) (*pageServer, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("%w (%s)", err, remedy)
 	}
-	server := &http.Server{Handler: pages, ReadHeaderTimeout: headTimeout}
+	server := &http.Server{
+		Handler:           pages,
+		ReadHeaderTimeout: headTimeout,
+		ReadTimeout:       timeout,
+		WriteTimeout:      timeout,
+		IdleTimeout:       idleTimeout,
+	}
 	return &pageServer{listener, server}, nil
 }
 

@@ -233,6 +233,54 @@ func TestWithoutFreeDescriptorsAcceptingPausesAndGoesOnWhenThereAreSome(t *testi
 	}
 }
 
+func TestWhenAClientIsLostForLackOfRoomTheOthersWaitInTheQueue(t *testing.T) {
+	daemon := launch(t, newSocketPath(t), "ulimit -n 80;", "DAEMON_MESSAGE_DELAY=0")
+	// Room for one descriptor: for a connection, and not for the client that comes with it. What
+	// connects takes a moment, so this is approached, until it stays so.
+	var silent []int
+	rounds := 0
+	waitUntil(t, "one descriptor is left", func() bool {
+		open := 0
+		for number := range 80 { // the shell may have passed on some above the limit
+			if _, err := os.Lstat(fmt.Sprintf("/proc/%d/fd/%d", daemon.Process.Pid, number)); err == nil {
+				open++
+			}
+		}
+		rounds++
+		switch {
+		case open == 79:
+			return rounds > 20
+		case open > 79 && len(silent) > 0:
+			closeAll(silent[len(silent)-1])
+			silent = silent[:len(silent)-1]
+		default:
+			silent = append(silent, connect(t, daemon.socket, unix.SOCK_SEQPACKET))
+		}
+		rounds = 0
+		time.Sleep(5 * time.Millisecond)
+		return false
+	})
+	must(t, daemon.Process.Signal(syscall.SIGSTOP))
+	var clients []*os.File
+	for range 400 {
+		clients = append(clients, daemon.hand())
+	}
+	must(t, daemon.Process.Signal(syscall.SIGCONT))
+	if answer := readAll(t, clients[0]); answer != "" {
+		t.Errorf("%q", answer)
+	}
+	closeAll(silent...)
+	lost := 0
+	for _, client := range clients[1:] {
+		if readAll(t, client) == "" {
+			lost++
+		}
+	}
+	if lost > 100 {
+		t.Errorf("%d of %d clients are lost", lost, len(clients))
+	}
+}
+
 // cpuTime is what a process has used of the CPU: fields 14 and 15 of its stat, in hundredths.
 func cpuTime(t *testing.T, pid int) time.Duration {
 	t.Helper()

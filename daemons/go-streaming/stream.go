@@ -45,11 +45,12 @@ func (s *stream) serve(d *daemon) error {
 	return nil
 }
 
-// pause waits until the offset from the start of the stream, if that is still to come.
+// pause waits until the offset from the start of the stream, if that is still to come. Also a stream
+// that never waits hears here that the daemon ends.
 func (s *stream) pause(d *daemon, offset time.Duration) error {
 	due := s.started.Add(offset)
 	if !time.Now().Before(due) {
-		return nil
+		return d.whetherCanceled()
 	}
 	return d.clock.wait(due, d.metrics.activeStreams.Load())
 }

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -148,6 +150,56 @@ func TestStreamsThatOutlastTheGraceTimeAreClosedAndCounted(t *testing.T) {
 	}
 	if open := daemon.metrics.activeConnections.Load(); open != 0 {
 		t.Errorf("%d connections are left", open)
+	}
+}
+
+func TestAStreamThatNeverWaitsHearsThatTheDaemonEnds(t *testing.T) {
+	daemon := start(t, unchanged)
+	late := &stream{started: time.Now()}
+	must(t, late.pause(daemon.daemon, 0))
+	daemon.cancel()
+	if err := late.pause(daemon.daemon, 0); err != reasonCanceled {
+		t.Error(err)
+	}
+}
+
+func TestAtNoMomentAreMorePlacesTakenThanThereAre(t *testing.T) {
+	m := newMetrics()
+	if !m.tryStartStream(1) {
+		t.Fatal("there is no place")
+	}
+	var most atomic.Int64
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			for range 200_000 {
+				if m.tryStartStream(1) {
+					most.Store(2)
+				}
+				if active := m.activeStreams.Load(); active > 1 {
+					most.Store(active)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if most.Load() != 0 {
+		t.Errorf("%d places are taken", most.Load())
+	}
+}
+
+func TestASocketFileThatCannotBeUsedIsRemovedAgain(t *testing.T) {
+	path := newSocketPath(t)
+	c := &config{socketPath: path, isSeqpacket: true, socketMode: 0o660, backlog: 5}
+	socket, err := newSocket(c.kind())
+	must(t, err)
+	l := &listener{path: path}
+	l.files[0] = os.NewFile(uintptr(socket), path)
+	l.made, err = bind(socket, c)
+	must(t, err)
+	l.close()
+	if _, err := os.Lstat(path); err == nil {
+		t.Error("the file is left")
 	}
 }
 

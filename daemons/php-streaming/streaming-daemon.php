@@ -45,6 +45,9 @@ exit((static function (array $arguments): int {
     } catch (StartFailed | \RuntimeException $failed) {
         Log::write($failed->getMessage());
         return 1;
+    } catch (\Throwable $bug) {
+        Log::write("{$bug->getMessage()} ({$bug->getFile()}:{$bug->getLine()})");
+        return 1;
     }
     if ($config->isBenchmark) {
         echo $daemon->metrics->summary();

@@ -4,15 +4,20 @@ use std::fs::{self, Permissions};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr};
+use nix::sys::stat::{Mode, fchmod};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
-/// A socket that listens. Dropping it removes the file of a Unix socket.
+/// Of the file of a Unix socket.
+const PERMISSIONS: u32 = 0o660;
+
+/// A socket that listens. Dropping it removes the file of a Unix socket, unless another one stands
+/// in its place.
 #[derive(Debug)]
 pub struct Listener {
     socket: Socket,
@@ -21,7 +26,7 @@ pub struct Listener {
 #[derive(Debug)]
 enum Socket {
     Tcp(TcpListener),
-    Unix(UnixListener, PathBuf),
+    Unix(UnixListener, SocketFile),
 }
 
 impl Listener {
@@ -38,8 +43,8 @@ impl Listener {
         })
     }
 
-    /// Listens on a new Unix socket with the permissions 0660. They are set before anybody can
-    /// connect, which is from `listen` on. Needs a Tokio runtime.
+    /// Listens on a new Unix socket with the permissions 0660, which its file has from its first
+    /// moment. Needs a Tokio runtime.
     ///
     /// # Errors
     /// What is in the way: mostly a file of that name.
@@ -50,16 +55,21 @@ impl Listener {
         let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
         let made = socket::socket(AddressFamily::Unix, SockType::Stream, flags, None)
             .context("making a Unix socket")?;
+        // `bind` gives the file the permissions of the socket, less the umask.
+        fchmod(&made, Mode::from_bits_truncate(PERMISSIONS))
+            .context("setting the permissions of a socket")?;
         socket::bind(made.as_raw_fd(), &address).with_context(|| {
             format!("making the socket {shown} (remove what stands there, or name another path)")
         })?;
-        fs::set_permissions(path, Permissions::from_mode(0o660))
+        let file = SocketFile::of(path)?;
+        // What the umask took away.
+        fs::set_permissions(path, Permissions::from_mode(PERMISSIONS))
             .with_context(|| format!("setting the permissions of {shown}"))?;
         socket::listen(&made, Backlog::MAXCONN).with_context(|| format!("listening on {shown}"))?;
         let listener = UnixListener::from_std(StdUnixListener::from(made))
             .with_context(|| format!("watching {shown}"))?;
         Ok(Self {
-            socket: Socket::Unix(listener, path.to_owned()),
+            socket: Socket::Unix(listener, file),
         })
     }
 
@@ -72,7 +82,7 @@ impl Listener {
                 Ok(address) => format!("http://{address}"),
                 Err(_) => String::new(),
             },
-            Socket::Unix(_, path) => format!("unix:{}", path.display()),
+            Socket::Unix(_, file) => format!("unix:{}", file.path.display()),
         }
     }
 
@@ -101,11 +111,57 @@ pub(crate) enum Connection {
     Unix(UnixStream),
 }
 
-impl Drop for Listener {
+/// The file of a Unix socket. Dropping it removes the file, unless another one stands in its place.
+#[derive(Debug)]
+struct SocketFile {
+    path: PathBuf,
+    /// Device and inode.
+    identity: (u64, u64),
+}
+
+impl SocketFile {
+    fn of(path: &Path) -> anyhow::Result<Self> {
+        let identity = identify(path)
+            .with_context(|| format!("looking at the new socket {}", path.display()))?;
+        Ok(Self {
+            path: path.to_owned(),
+            identity,
+        })
+    }
+}
+
+impl Drop for SocketFile {
     fn drop(&mut self) {
-        if let Socket::Unix(_, path) = &self.socket {
+        if identify(&self.path).is_ok_and(|found| found == self.identity) {
             // Failing leaves a stale file, which the next start names.
-            let _ = fs::remove_file(path);
+            let _ = fs::remove_file(&self.path);
         }
+    }
+}
+
+fn identify(path: &Path) -> io::Result<(u64, u64)> {
+    let found = fs::symlink_metadata(path)?;
+    Ok((found.dev(), found.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_socket_file_is_removed_and_one_in_its_place_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("llm.sock");
+        let listener = Listener::unix(&path).unwrap();
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, PERMISSIONS);
+        drop(listener);
+        assert!(!path.exists());
+        let listener = Listener::unix(&path).unwrap();
+        // A new name for the old one, so that its inode is not used again.
+        fs::rename(&path, folder.path().join("old")).unwrap();
+        fs::write(&path, "precious").unwrap();
+        drop(listener);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
     }
 }

@@ -38,6 +38,9 @@ impl Backend {
     }
 }
 
+/// The kernel cuts it to `net.core.somaxconn`.
+pub(crate) const LONGEST_BACKLOG: u32 = i32::MAX.unsigned_abs();
+
 /// Everything that [`Daemon::bind`](crate::Daemon::bind) needs to know. The defaults are those of
 /// the command line.
 #[derive(Debug, Clone)]
@@ -76,7 +79,7 @@ impl Default for Config {
             socket_path: PathBuf::from("/var/run/streaming-daemon.sock"),
             socket_mode: 0o660,
             socket_type: SocketType::Seqpacket,
-            backlog: 4096,
+            backlog: LONGEST_BACKLOG,
             peers: Peers::default(),
             max_connections: 100_000,
             metrics_addr: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 9090))),

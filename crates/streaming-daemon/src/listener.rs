@@ -9,6 +9,7 @@ use anyhow::{Context, bail};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::socket::{self, AddressFamily, Backlog, Shutdown, SockFlag, SockType, UnixAddr};
+use nix::sys::stat::{Mode, fchmod};
 
 use crate::activation::PassedSocket;
 use crate::config::{Config, SocketType};
@@ -25,17 +26,20 @@ pub(crate) struct Listener {
 impl Listener {
     /// Makes the socket and listens.
     ///
-    /// Nobody can connect before `listen`, and that comes after the permissions are set: at no
-    /// moment is the socket open to more than was asked for.
+    /// `bind` gives the file the permissions of the socket, less the umask: at no moment are they
+    /// wider than was asked for. And nobody can connect before `listen`.
     pub(crate) fn bind(config: &Config) -> anyhow::Result<Self> {
         let path = &config.socket_path;
         let address = UnixAddr::new(path)
             .with_context(|| format!("{}: a socket path has at most 107 bytes", path.display()))?;
         let socket = new_socket(config.socket_type)?;
         remove_stale(path, &address)?;
+        fchmod(&socket, Mode::from_bits_truncate(config.socket_mode))
+            .context("setting the permissions of a socket")?;
         socket::bind(socket.as_raw_fd(), &address)
             .with_context(|| format!("making the socket {}", path.display()))?;
         let file = SocketFile::of(path)?;
+        // What the umask took away.
         fs::set_permissions(path, Permissions::from_mode(config.socket_mode))
             .with_context(|| format!("setting the permissions of {}", path.display()))?;
         // Above the constant of the C library the kernel is asked for its own limit.

@@ -9,7 +9,7 @@ use clap::builder::BoolishValueParser;
 use clap::error::{ContextKind, ContextValue};
 use clap::{ArgAction, CommandFactory, Parser};
 
-use crate::config::{Backend, Config, SocketType, cores};
+use crate::config::{Backend, Config, LONGEST_BACKLOG, SocketType, cores};
 use crate::duration::parse_duration;
 use crate::openai::{Base, Http, Key, OpenAiConfig};
 use crate::peers::Peers;
@@ -51,11 +51,13 @@ pub struct Options {
     pub socket_type: SocketType,
 
     /// Handoffs that may wait to be accepted; above 4096, as many as net.core.somaxconn allows
+    /// [default: as many as that]
     #[arg(
         long,
         env = "DAEMON_BACKLOG",
         value_name = "NUMBER",
-        default_value_t = 4096
+        default_value_t = LONGEST_BACKLOG,
+        hide_default_value = true
     )]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub backlog: u32,

@@ -50,6 +50,9 @@ final class Daemon
         $answer = new Answer($config->messageCount, $config->messageDelay);
         $queue = new DueQueue($this->loop, DueQueue::slotFor($config->messageDelay));
         $writer = new Writer($system, $this->loop, $this->metrics, $config->writeTimeout);
+        $engine = self::engine($config->engine, $answer, $queue, $writer);
+        $capacity = self::capacity($config);
+        // Last, so that no failure leaves its file behind.
         $this->listener = Listener::bind($system, $config);
         $this->intake = new Intake(
             $system,
@@ -57,11 +60,11 @@ final class Daemon
             $this->listener,
             $config->socketType,
             $answer,
-            self::engine($config->engine, $answer, $queue, $writer),
+            $engine,
             $queue,
             $this->metrics,
             new Log(),
-            self::capacity($config),
+            $capacity,
         );
     }
 

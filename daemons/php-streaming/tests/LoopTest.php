@@ -8,6 +8,10 @@ use Drover\Streaming\Handoff\Payload;
 use Drover\Streaming\Loop\AmpLoop;
 use Drover\Streaming\Loop\Loop;
 use Drover\Streaming\Loop\RevoltLoop;
+use Drover\Streaming\Metrics\Metrics;
+use Drover\Streaming\Stream\StreamFailure;
+use Drover\Streaming\Stream\Turn;
+use Drover\Streaming\Stream\Writer;
 use Drover\Streaming\System\System;
 use Drover\Streaming\Tests\Support\DaemonProcess;
 use Drover\Streaming\Tests\Support\Waiting;
@@ -106,7 +110,7 @@ final class LoopTest extends TestCase
                 if (count($heard) === 5) {
                     $loop->stop();
                 }
-            });
+            }, self::unexpected());
         }
         $loop->delay(5_000, $loop->stop(...));
         $loop->run();
@@ -127,15 +131,55 @@ final class LoopTest extends TestCase
             $seen[] = 'room';
             $loop->cancel($writable);
             $this->system->close($ours);
-        });
+        }, self::unexpected());
         $readable = $loop->onReadable($theirs, function () use (&$seen, &$readable, $loop, $theirs): void {
             $seen[] = $this->system->receive($theirs)->isEnd() ? 'end' : 'data';
             $loop->cancel($readable);
             $loop->stop();
-        });
+        }, self::unexpected());
         $loop->delay(5_000, $loop->stop(...));
         $loop->run();
         self::assertSame(['room', 'end'], $seen);
+    }
+
+    private static function unexpected(): \Closure
+    {
+        return static fn () => self::fail('the kernel refuses to watch');
+    }
+
+    /**
+     * @dataProvider bothLoops
+     * @param class-string<Loop> $class
+     */
+    public function testWhatTheKernelRefusesToWatchIsSaidAndTheLoopGoesOn(string $class): void
+    {
+        $loop = $this->make($class);
+        $seen = [];
+        $note = static function (string $what) use (&$seen): \Closure {
+            return static function () use (&$seen, $what): void {
+                $seen[] = $what;
+            };
+        };
+        // There are no such descriptors.
+        $reader = $loop->onReadable(1_000_000, self::unexpected(), $note('no reader'));
+        $cancelled = $loop->onWritable(1_000_001, self::unexpected(), self::unexpected());
+        $loop->cancel($cancelled);
+        $writer = new Writer($this->system, $loop, new Metrics(), 3_600_000_000_000);
+        $turn = new class implements Turn {
+            public mixed $got = 'nothing';
+
+            public function resume(mixed $value = null): mixed
+            {
+                return $this->got = $value;
+            }
+        };
+        $writer->awaitRoom(1_000_002, $writer->deadline(), $turn);
+        $loop->delay(20, $note('later'));
+        $loop->delay(40, $loop->stop(...));
+        $loop->run();
+        $loop->cancel($reader);
+        self::assertSame(['no reader', 'later'], $seen);
+        self::assertSame(StreamFailure::Other, $turn->got);
     }
 
     /**

@@ -32,7 +32,7 @@ final class OptionsTest extends TestCase
         self::assertSame('/var/run/streaming-daemon.sock', $config->socketPath);
         self::assertSame(0o660, $config->socketMode);
         self::assertSame(SocketType::Seqpacket, $config->socketType);
-        self::assertSame(4096, $config->backlog);
+        self::assertSame(0x7fffffff, $config->backlog);
         self::assertSame(100_000, $config->maxConnections);
         self::assertSame(EngineKind::Fibers, $config->engine);
         self::assertSame(["\x7f\0\0\1", 9090], $config->metricsAddress);
@@ -121,6 +121,7 @@ final class OptionsTest extends TestCase
             [['--max-connections', '99999999999999999999'], ['DAEMON_MAX_CONNECTIONS', '1 or more']],
             [['--message-count', '-1'], ['--message-count', 'DAEMON_MESSAGE_COUNT', '0 to 4294967295']],
             [['--metrics-addr', '9090'], ['--metrics-addr', 'DAEMON_METRICS_ADDR', '127.0.0.1:9090']],
+            [['--metrics-addr', str_repeat('x', 300) . ':1'], ['DAEMON_METRICS_ADDR', '127.0.0.1:9090']],
             [['--metrics-addr', '127.0.0.1:99999'], ['DAEMON_METRICS_ADDR', '127.0.0.1:9090']],
             [['--metrics-enabled', '5'], ['--metrics-enabled', 'DAEMON_METRICS_ENABLED', 'boolean']],
             [['--backend-provider', 'openai'], ['--backend-provider', 'DAEMON_BACKEND_PROVIDER', 'mock']],

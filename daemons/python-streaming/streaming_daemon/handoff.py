@@ -19,7 +19,7 @@ _buffer = memoryview(bytearray(PAYLOAD_LIMIT + 1))
 class Handoff:
     """A handoff connection that was accepted, and what came from it."""
 
-    __slots__ = ("_connection", "_descriptors", "_is_record", "_saw_end", "accepted_ns", "payload")
+    __slots__ = ("_connection", "_descriptors", "_is_record", "_saw_end", "accepted_ns", "payload", "received_ns")
 
     def __init__(self, connection: socket.socket, is_record: bool) -> None:
         """`is_record`: the connection is a SOCK_SEQPACKET, on which one record is one handoff."""
@@ -30,6 +30,8 @@ class Handoff:
         self.accepted_ns = monotonic_ns()
         self.payload = b""
         """What has come of it."""
+        self.received_ns = 0
+        """When it was whole and the sender was told so. The due times of its stream are reckoned from here."""
 
     def fileno(self) -> int:
         """The descriptor of the connection, to be watched."""

@@ -16,6 +16,9 @@ from streaming_daemon.stream import WRITES_WHEN_CALM, Streams
 
 # So many handoffs are received before anything else gets a turn: about a millisecond.
 _BATCH = 128
+# Without a place for them, so many at once: each holds its client's descriptor until it is turned away, and only so
+# many are kept free (see `_RESERVED_FILES`).
+_BATCH_WITHOUT_PLACES = 16
 # In a rush, so many streams begin in a turn, and so many writes are made.
 _BEGINNINGS_IN_A_RUSH = 4
 _WRITES_IN_A_RUSH = 16
@@ -55,13 +58,15 @@ class Intake:
         self._received: deque[Handoff] = deque()
         self._received_bytes = 0
         self._is_rushing = False
+        self._is_paused = False
         self._turn: asyncio.Handle | None = None
         self._is_stopping = False
         self.is_over = False
         """The socket was shut down, and its accept queue is empty."""
 
     def start(self) -> None:
-        """Begins to accept."""
+        """Begins to accept, or goes on."""
+        self._is_paused = False
         if not self.is_over:
             self._loop.add_reader(self._listener.fileno(), self._on_readable)
 
@@ -82,7 +87,9 @@ class Intake:
 
     def _accept_batch(self) -> bool:
         """Receives a batch of handoffs. Returns whether that was all there is to accept now."""
-        for _ in range(_BATCH):
+        for _ in range(self._batch()):
+            if self._is_paused:
+                return True
             try:
                 connection, _ = self._listener.accept()
             except ConnectionAbortedError:
@@ -93,6 +100,11 @@ class Intake:
             self._metrics.connection_opened()
             self._read(Handoff(connection, self._is_record))
         return False
+
+    def _batch(self) -> int:
+        """How many handoffs to receive: for each there is a place, or one of the descriptors that are kept free."""
+        places = self._capacity - self._metrics.active_streams - len(self._received)
+        return min(_BATCH, max(places + _BATCH_WITHOUT_PLACES, 0))
 
     def _begin_some(self) -> None:
         """Begins streams of what was received: a few in a rush, else as many as a batch. The rest has its turn."""
@@ -123,6 +135,9 @@ class Intake:
             self.is_over = True
 
     def _pause(self) -> None:
+        if self._is_paused:
+            return
+        self._is_paused = True
         self._loop.remove_reader(self._listener.fileno())
         self._loop.call_later(_PAUSE_S, self.start)
 
@@ -168,6 +183,7 @@ class Intake:
         """Hangs up on the sender; the stream begins when its turn comes."""
         self._unwatch(handoff)
         handoff.hang_up()
+        handoff.received_ns = monotonic_ns()
         self._received.append(handoff)
         self._received_bytes += len(handoff.payload)
 
@@ -181,10 +197,9 @@ class Intake:
         if surplus:
             self._flaw("surplus_descriptors", f"{surplus} too many")
         request = self._request(handoff.payload)
-        now_ns = monotonic_ns()
-        self._metrics.handoff_done(now_ns - handoff.accepted_ns)
+        self._metrics.handoff_done(handoff.received_ns - handoff.accepted_ns)
         if self._metrics.active_streams < self._capacity:
-            self._streams.begin(client, self._answer.opening(request), now_ns)
+            self._streams.begin(client, self._answer.opening(request), handoff.received_ns)
         else:
             self._metrics.stream_rejected()
             _turn_away(client)

@@ -28,11 +28,11 @@ class Stream:
 
     __slots__ = ("client", "due_ns", "opening", "write")
 
-    def __init__(self, client: socket.socket, opening: Opening, now_ns: int) -> None:
+    def __init__(self, client: socket.socket, opening: Opening, started_ns: int) -> None:
         self.client = client
         self.opening: Opening | None = opening
         """Let go after the second event, so that a held stream does not pay for its prompt."""
-        self.due_ns = now_ns
+        self.due_ns = started_ns
         """When the next write is due. Never moved by lateness."""
         self.write = 0
         """The number of the next write."""
@@ -55,10 +55,10 @@ class Streams:
         # Streams whose clients do not read, each with the task that waits for room.
         self._blocked: dict[Stream, asyncio.Task[None]] = {}
 
-    def begin(self, client: socket.socket, opening: Opening, now_ns: int) -> None:
-        """Begins a stream with its first writes."""
+    def begin(self, client: socket.socket, opening: Opening, started_ns: int) -> None:
+        """Makes the first writes of a stream. Its due times are reckoned from `started_ns`, which may be past."""
         self._metrics.stream_started()
-        self._write(Stream(client, opening, now_ns))
+        self._write(Stream(client, opening, started_ns))
         self._arm()
 
     def _turn(self) -> None:

@@ -160,6 +160,39 @@ def test_more_streams_than_descriptors_are_answered_503(tmp_path: Path) -> None:
             client.close()
 
 
+def test_of_more_handoffs_at_once_than_places_none_loses_its_client(tmp_path: Path) -> None:
+    """The descriptors that are kept free have to do for those that are turned away: 164 - 64 places."""
+    with Process(tmp_path, "--message-delay", "1h", shell="ulimit -n 164;") as daemon:
+        daemon.child.send_signal(signal.SIGSTOP)
+        clients = [daemon.hand_over() for _ in range(300)]
+        daemon.child.send_signal(signal.SIGCONT)
+        answers = [client.recv(12)[9:] for client in clients]
+        assert (answers.count(b"200"), answers.count(b"503")) == (100, 200)
+        for client in clients:
+            client.close()
+        assert "descriptor" not in daemon.log.read_text()
+
+
+@uvloop
+def test_when_a_client_is_lost_for_lack_of_room_the_others_wait_in_the_queue(tmp_path: Path, uvloop: bool) -> None:
+    with Process(tmp_path, "--message-delay", "0", shell="ulimit -n 80;", uvloop=uvloop) as daemon:
+        daemon.answer()  # Now it holds nothing of the probe for its readiness.
+        # Room for one descriptor: for a connection, and not for the client that comes with it.
+        silent = []
+        while (before := open_below(80, daemon)) < 79:
+            silent.append(daemon.connect())
+            wait_until("it was accepted", lambda before=before: open_below(80, daemon) > before)
+        daemon.child.send_signal(signal.SIGSTOP)
+        clients = [daemon.hand_over() for _ in range(200)]
+        daemon.child.send_signal(signal.SIGCONT)
+        assert read_all(clients[0]) == b""
+        for sender in silent:
+            sender.close()
+        answers = [read_all(client) for client in clients[1:]]
+        assert all(answer.startswith(b"HTTP/1.1 ") for answer in answers if answer)
+        assert answers.count(b"") < 100
+
+
 @uvloop
 def test_without_free_descriptors_accepting_pauses_and_goes_on_when_there_are_some(
     tmp_path: Path, uvloop: bool
@@ -181,6 +214,12 @@ def test_without_free_descriptors_accepting_pauses_and_goes_on_when_there_are_so
         # Spinning would cost a core for as long as the wait lasted.
         assert cpu_ticks(daemon.child.pid) - before < 50
         assert "raise the limit of open files" in daemon.log.read_text()
+
+
+def open_below(limit: int, daemon: Process) -> int:
+    """How many descriptors it has; the shell may have passed on some above the limit, which do not count."""
+    folder = Path(f"/proc/{daemon.child.pid}/fd")
+    return sum(os.path.lexists(folder / str(number)) for number in range(limit))
 
 
 def cpu_ticks(pid: int) -> int:

@@ -5,7 +5,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http_body_util::Full;
@@ -43,7 +43,8 @@ pub(super) struct Pool {
     is_http2: OnceCell<bool>,
     idle: Mutex<VecDeque<Idle>>,
     /// Held while connecting, so that requests that come meanwhile share what comes of it.
-    multiplexed: AsyncMutex<Vec<Multiplexed>>,
+    connecting: AsyncMutex<()>,
+    multiplexed: Mutex<Vec<Multiplexed>>,
     /// Serve the connections. Dropping the pool closes them.
     tasks: Mutex<JoinSet<()>>,
 }
@@ -84,7 +85,8 @@ impl Pool {
             key,
             is_http2: OnceCell::new(),
             idle: Mutex::default(),
-            multiplexed: AsyncMutex::default(),
+            connecting: AsyncMutex::default(),
+            multiplexed: Mutex::default(),
             tasks: Mutex::default(),
         }
     }
@@ -137,8 +139,8 @@ impl Pool {
                 Err(failed) if tries == TRIES => return Err(failed.into_error().into()),
                 Err(failed) => {
                     request = given_back(failed)?;
-                    let mut all = self.multiplexed.lock().await;
-                    all.retain(|other| !Arc::ptr_eq(&other.places, &places));
+                    let is_other = |other: &Multiplexed| !Arc::ptr_eq(&other.places, &places);
+                    lock(&self.multiplexed).retain(is_other);
                 }
             }
         }
@@ -158,12 +160,15 @@ impl Pool {
         request
     }
 
-    /// A place on a connection of HTTP/2.
+    /// A place on a connection of HTTP/2. Only who finds none waits for somebody's connecting.
     async fn multiplexed(&self) -> Result<Multiplexed, BackendFailure> {
-        let mut all = self.multiplexed.lock().await;
-        all.retain(|connection| !connection.sender.is_closed());
-        if let Some(found) = all.iter().find(|connection| connection.has_room()) {
-            return Ok(found.clone());
+        if let Some(found) = self.take_place() {
+            return Ok(found);
+        }
+        let _connecting = self.connecting.lock().await;
+        // What came of the connecting that this waited for, or has become free meanwhile.
+        if let Some(found) = self.take_place() {
+            return Ok(found);
         }
         let (sender, connection) = connect2(&self.base).await?;
         let places = Arc::new(Places {
@@ -171,13 +176,19 @@ impl Pool {
         });
         self.spawn(serve(connection, Arc::clone(&places)));
         let new = Multiplexed { sender, places };
-        all.push(new.clone());
+        lock(&self.multiplexed).push(new.clone());
         Ok(new)
+    }
+
+    fn take_place(&self) -> Option<Multiplexed> {
+        let mut all = lock(&self.multiplexed);
+        all.retain(|connection| !connection.sender.is_closed());
+        all.iter().find(|connection| connection.has_room()).cloned()
     }
 
     /// The idle connection that was used last, if it is still open.
     fn take_idle(&self) -> Option<http1::SendRequest<Body>> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = lock(&self.idle);
         while let Some(Idle { sender, .. }) = idle.pop_back() {
             if sender.is_ready() {
                 return Some(sender);
@@ -188,7 +199,7 @@ impl Pool {
 
     /// Takes back what is ready for the next request.
     pub(super) fn put_back(&self, sender: http1::SendRequest<Body>) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = lock(&self.idle);
         let now = Instant::now();
         idle.push_back(Idle { sender, since: now });
         let is_old = |idle: &Idle| idle.since + IDLE_TIME < now;
@@ -198,10 +209,14 @@ impl Pool {
     }
 
     fn spawn(&self, connection: impl Future<Output = ()> + Send + 'static) {
-        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tasks = lock(&self.tasks);
         while tasks.try_join_next().is_some() {}
         tasks.spawn(connection);
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Multiplexed {

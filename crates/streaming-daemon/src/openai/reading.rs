@@ -105,8 +105,7 @@ impl Progress {
         }
         let chunk: Chunk<'_> = serde_json::from_slice(data)?;
         if let Some(error) = chunk.error {
-            let report = error.get().chars().take(REPORT_EXCERPT).collect();
-            return Err(BackendFailure::Reported(report));
+            return Err(BackendFailure::Reported(excerpt(error.get())));
         }
         let Some(choice) = chunk.choices.and_then(|all| all.into_iter().next()) else {
             return Ok(false);
@@ -121,6 +120,18 @@ impl Progress {
         }
         Ok(content.is_some())
     }
+}
+
+/// The beginning of a report, for the log: what could end the line or steer a terminal is replaced.
+fn excerpt(report: &str) -> String {
+    let shown = |letter: char| {
+        if letter.is_control() {
+            '\u{fffd}'
+        } else {
+            letter
+        }
+    };
+    report.chars().take(REPORT_EXCERPT).map(shown).collect()
 }
 
 /// A JSON string, with the escapes of all the other events.
@@ -209,6 +220,10 @@ mod tests {
         let (out, ended) = read(&[&content("a"), r#"{"error":{"message":"no memory"}}"#]);
         assert_eq!(out, "data: {\"content\":\"a\"}\n\n");
         assert!(ended.unwrap_err().to_string().contains("no memory"));
+        let (_, ended) = read(&["{\"error\":\"a\u{7f}\\u001b[2J\u{9b}31m\"}"]);
+        let report = ended.unwrap_err().to_string();
+        assert!(!report.contains(char::is_control), "{report:?}");
+        assert!(report.contains("a\u{fffd}"), "{report:?}");
         for data in [
             "nonsense",
             "[1]",

@@ -23,15 +23,27 @@ pub(super) const BATCH: u32 = 64;
 /// once would spin, for the connection stays in the queue.
 const PAUSE: u64 = 10_000_000;
 
+/// What a batch left in the accept queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Queue {
+    /// Nothing.
+    Drained,
+    /// It was not looked at, or not to its end: the process is out of descriptors.
+    Paused,
+    /// More, as far as is known.
+    More,
+}
+
 impl Shard {
-    /// Takes up to a batch of handoffs. Returns whether that was all there is to take now.
-    pub(super) fn accept_batch(&mut self) -> bool {
-        if self.is_accept_paused() {
-            return true;
-        }
+    /// Takes up to a batch of handoffs, and stops where one of them lost its client for lack of
+    /// descriptors: the next one would lose its own.
+    pub(super) fn accept_batch(&mut self) -> Queue {
         for _ in 0..BATCH {
+            if self.is_accept_paused() {
+                return Queue::Paused;
+            }
             let Some(listener) = &self.listener else {
-                return true;
+                return Queue::Drained;
             };
             match accept(listener.get_ref()) {
                 Ok(connection) => {
@@ -40,14 +52,14 @@ impl Shard {
                 }
                 Err(Errno::EINTR | Errno::ECONNABORTED) => {}
                 // EINVAL: shut down, and nothing waits any more.
-                Err(Errno::EAGAIN | Errno::EINVAL) => return true,
+                Err(Errno::EAGAIN | Errno::EINVAL) => return Queue::Drained,
                 Err(errno) => {
                     self.pause_accepting(errno);
-                    return true;
+                    return Queue::Paused;
                 }
             }
         }
-        false
+        Queue::More
     }
 
     fn pause_accepting(&mut self, errno: Errno) {

@@ -68,7 +68,8 @@ impl Shard {
         }
         match step {
             Step::Sent(bytes) => {
-                sent.count(&stream, bytes);
+                sent.events += u64::from(stream.events() > events);
+                sent.bytes += bytes as u64;
                 if stream.is_over(answer) {
                     // Counted before the client is closed: what it has seen to its end is on the
                     // page, and its place is free.
@@ -77,7 +78,7 @@ impl Shard {
                 }
             }
             Step::Blocked(bytes, rest) => {
-                sent.count(&stream, bytes);
+                sent.bytes += bytes as u64;
                 let stream = PeekMut::pop(stream);
                 self.wait_for_client(stream, rest);
             }
@@ -101,7 +102,8 @@ impl Shard {
     /// at once: due times do not move.
     pub(super) fn resume(&mut self, bytes: usize, stream: Result<Stream, StreamFailure>) {
         let (answer, metrics) = (&self.shared.answer, &self.shared.metrics);
-        metrics.wrote(0, bytes as u64);
+        let is_event = stream.as_ref().is_ok_and(|stream| stream.events() > 0);
+        metrics.wrote(u64::from(is_event), bytes as u64);
         let stream = match stream {
             Ok(stream) => stream,
             Err(failure) => return metrics.stream_failed(failure),
@@ -127,13 +129,8 @@ struct Sent {
 }
 
 impl Sent {
-    fn count(&mut self, stream: &Stream, bytes: usize) {
-        self.events += u64::from(stream.events() > 0);
-        self.bytes += bytes as u64;
-    }
-
     fn report(&mut self, metrics: &Metrics) {
-        if self.bytes > 0 {
+        if self.bytes > 0 || self.events > 0 {
             metrics.wrote(self.events, self.bytes);
         }
         *self = Self::default();

@@ -74,6 +74,9 @@ fn a_slow_reader_gets_every_byte() {
         }
     }
     assert_eq!(String::from_utf8(all).unwrap(), expected);
+    // Each event once, also those that were written in pieces.
+    let events = 2 * u64::from(MANY);
+    assert_eq!(daemon.metric("daemon_chunks_sent_total"), events);
     let bytes = 2 * expected.len() as u64;
     assert_eq!(daemon.stop().bytes, bytes);
 }

@@ -352,6 +352,70 @@ fn without_free_descriptors_accepting_pauses_and_goes_on_when_there_are_some() {
 }
 
 /// The limit of open files is the limit of streams where it is the lower one: 100 − 64.
+/// A daemon with a limit of 80 and room for one descriptor more, and the senders that hold the
+/// others.
+fn start_with_one_descriptor_left() -> (Process, Vec<OwnedFd>) {
+    let variables = [("DAEMON_MESSAGE_DELAY", "0"), ("DAEMON_WORKERS", "1")];
+    let daemon = Process::start("ulimit -n 80;", &variables);
+    let mut silent = Vec::new();
+    // The probe for its readiness may be open still, and what connects takes a moment: so it is
+    // approached, until it stays so.
+    let mut rounds = 0;
+    wait_until("one descriptor is left", || {
+        rounds += 1;
+        match open_below_80(&daemon) {
+            79 => return rounds > 20,
+            80.. => drop(silent.pop()),
+            _ => silent.push(connect(&daemon.socket, SocketType::Seqpacket)),
+        }
+        rounds = 0;
+        thread::sleep(Duration::from_millis(5));
+        false
+    });
+    (daemon, silent)
+}
+
+/// The shell may have passed on one above the limit, which does not count.
+fn open_below_80(daemon: &Process) -> usize {
+    let link = |number: &u32| format!("/proc/{}/fd/{number}", daemon.child.id());
+    let is_open = |number: &u32| fs::symlink_metadata(link(number)).is_ok();
+    (0..80).filter(is_open).count()
+}
+
+#[test]
+fn when_a_client_is_lost_for_lack_of_room_the_others_wait_in_the_queue() {
+    let (daemon, silent) = start_with_one_descriptor_left();
+    daemon.signal(Signal::SIGSTOP);
+    let mut clients: Vec<_> = (0..400).map(|_| daemon.hand_over()).collect();
+    daemon.signal(Signal::SIGCONT);
+    assert_eq!(read_all(clients.remove(0)), "");
+    drop(silent);
+    let answers: Vec<_> = clients.into_iter().map(read_all).collect();
+    let lost = answers.iter().filter(|answer| answer.is_empty()).count();
+    // A batch of handoffs would be more.
+    assert!(lost < 50, "{lost} of 400 are lost");
+}
+
+#[test]
+fn what_waits_in_the_queue_of_a_daemon_without_descriptors_is_served_after_sigterm() {
+    let (mut daemon, silent) = start_with_one_descriptor_left();
+    // This one takes the last place, so that those after it wait in the queue.
+    let last = connect(&daemon.socket, SocketType::Seqpacket);
+    wait_until("running out", || open_below_80(&daemon) == 80);
+    let clients: Vec<_> = (0..10).map(|_| daemon.hand_over()).collect();
+    daemon.signal(Signal::SIGTERM);
+    wait_until("the end of the socket file", || !daemon.socket.exists());
+    // Many pauses long it cannot take them.
+    thread::sleep(Duration::from_millis(100));
+    daemon.signal(Signal::SIGSTOP);
+    drop((silent, last));
+    daemon.signal(Signal::SIGCONT);
+    // The first may be lost, if they come before there is room for their clients as well.
+    let answers: Vec<_> = clients.into_iter().map(read_all).collect();
+    assert_eq!(answers[9].len(), 1226);
+    assert_eq!(daemon.wait().0, Some(0));
+}
+
 #[test]
 fn more_streams_than_descriptors_are_answered_503() {
     let daemon = Process::start("ulimit -n 100;", &[("DAEMON_MESSAGE_DELAY", "1h")]);

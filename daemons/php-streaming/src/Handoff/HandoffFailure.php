@@ -41,7 +41,7 @@ enum HandoffFailure: string
             self::Canceled => 'the daemon stopped before the payload arrived',
             self::ClientDisconnected => 'the sender was gone before the payload was read',
             self::Network => 'reading the handoff connection failed',
-            self::Other => 'the handoff failed',
+            self::Other => 'the handoff connection could not be watched',
             self::TooLarge => 'the payload is longer than 128 KiB',
             self::Truncated => 'descriptors were lost on the way: is the limit of open files reached?',
             self::NoDescriptor => 'the message brought no descriptor',

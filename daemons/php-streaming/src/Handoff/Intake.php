@@ -66,7 +66,7 @@ final class Intake
     private function watch(): void
     {
         $this->pause = null;
-        $this->watcher = $this->loop->onReadable($this->listener->descriptor, $this->accept(...));
+        $this->watcher = $this->loop->onReadable($this->listener->descriptor, $this->accept(...), $this->pause(...));
     }
 
     private function unwatch(): void
@@ -153,7 +153,11 @@ final class Intake
             $then($incoming);
         };
         $left = self::RECEIVE_TIMEOUT - intdiv(hrtime(true) - $incoming->accepted, 1_000_000);
-        $watcher = $this->loop->onReadable($incoming->connection, fn () => $once($this->read(...)));
+        $watcher = $this->loop->onReadable(
+            $incoming->connection,
+            fn () => $once($this->read(...)),
+            fn () => $once(fn (Incoming $incoming) => $this->refuse($incoming, HandoffFailure::Other)),
+        );
         $timer = $this->loop->delay(max(0, $left), fn () => $once($this->giveUp(...)));
     }
 

@@ -37,8 +37,13 @@ final class Listener
         umask($umask);
         self::need($bound, "making the socket $path");
         $file = self::identify($path) ?? throw new StartFailed("$path: the new socket is gone");
-        self::need($system->listen($socket, $config->backlog), "listening on $path");
-        return new self($system, $socket, $path, $file);
+        $listener = new self($system, $socket, $path, $file);
+        $result = $system->listen($socket, $config->backlog);
+        if ($result < 0) {
+            $listener->removeFile();
+        }
+        self::need($result, "listening on $path");
+        return $listener;
     }
 
     /** From now on nobody can connect, while what waits in the accept queue can still be accepted. */

@@ -41,14 +41,14 @@ final class AmpLoop implements Loop
         return Amp::repeat($milliseconds, self::plain($callback));
     }
 
-    public function onReadable(int $descriptor, Closure $callback): string
+    public function onReadable(int $descriptor, Closure $callback, Closure $refused): string
     {
-        return Amp::onReadable($descriptor, self::plain($callback));
+        return Amp::onReadable($descriptor, self::plain($callback), $refused);
     }
 
-    public function onWritable(int $descriptor, Closure $callback): string
+    public function onWritable(int $descriptor, Closure $callback, Closure $refused): string
     {
-        return Amp::onWritable($descriptor, self::plain($callback));
+        return Amp::onWritable($descriptor, self::plain($callback), $refused);
     }
 
     public function onSignal(int $signal, Closure $callback): string

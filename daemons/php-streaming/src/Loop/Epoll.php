@@ -35,12 +35,15 @@ final class Epoll
         $this->timeout = $system->libc->new('struct timespec');
     }
 
-    /** Watches a descriptor for `READABLE`, `WRITABLE`, both, or (with 0) no more. */
-    public function watch(int $descriptor, int $interest): void
+    /**
+     * Watches a descriptor for `READABLE`, `WRITABLE`, both, or (with 0) no more. Returns false if the kernel refuses;
+     * then it is watched as before.
+     */
+    public function watch(int $descriptor, int $interest): bool
     {
         $before = $this->interests[$descriptor] ?? 0;
         if ($interest === $before) {
-            return;
+            return true;
         }
         $operation = match (true) {
             $interest === 0 => self::CTL_DEL,
@@ -55,12 +58,12 @@ final class Epoll
             $descriptor,
             \FFI::addr($this->event),
         );
-        $this->system->demand($result, "watching descriptor $descriptor");
         if ($interest === 0) {
             unset($this->interests[$descriptor]);
-        } else {
+        } elseif ($result >= 0) {
             $this->interests[$descriptor] = $interest;
         }
+        return $result >= 0;
     }
 
     /**

@@ -16,6 +16,8 @@ use function Amp\Promise\rethrow;
 /**
  * A driver for the loop of AMP 2 that watches descriptors by number, with epoll and signalfd.
  *
+ * The data of such a watcher is what to call if the kernel refuses to watch.
+ *
  * Its clock counts whole milliseconds of CLOCK_MONOTONIC, and timers fire as soon as their millisecond begins.
  */
 final class EpollDriver extends Driver
@@ -59,7 +61,19 @@ final class EpollDriver extends Driver
                 Watcher::SIGNAL => $this->signals[$watcher->value][$watcher->id] = $watcher,
                 default => $this->timers->insert($watcher),
             };
-            $this->update($watcher);
+            if (!$this->update($watcher)) {
+                // Not at once: who is called may make watchers, and the loop would forget them here.
+                $this->defer(fn () => $this->refuse($watcher));
+            }
+        }
+    }
+
+    /** Says that a watcher waits in vain, unless it has been cancelled meanwhile. */
+    private function refuse(Watcher $watcher): void
+    {
+        $watchers = $watcher->type === Watcher::READABLE ? $this->readers : $this->writers;
+        if (isset($watchers[$watcher->value][$watcher->id])) {
+            ($watcher->data)();
         }
     }
 
@@ -105,8 +119,8 @@ final class EpollDriver extends Driver
             : throw new \Error('This driver watches descriptors by number, no streams');
     }
 
-    /** Tells the kernel what is watched for now. */
-    private function update(Watcher $watcher): void
+    /** Tells the kernel what is watched for now. Returns false if it refuses. */
+    private function update(Watcher $watcher): bool
     {
         if ($watcher->type === Watcher::SIGNAL) {
             $this->watchSignals();
@@ -120,8 +134,9 @@ final class EpollDriver extends Driver
             if ($writes === 0) {
                 unset($this->writers[$descriptor]);
             }
-            $this->epoll->watch($descriptor, $reads | $writes);
+            return $this->epoll->watch($descriptor, $reads | $writes);
         }
+        return true;
     }
 
     private function watchSignals(): void
@@ -129,7 +144,9 @@ final class EpollDriver extends Driver
         $wanted = array_keys(array_filter($this->signals));
         pcntl_sigprocmask(SIG_BLOCK, $wanted);
         $this->signalDescriptor = $this->system->signals($wanted, $this->signalDescriptor);
-        $this->epoll->watch($this->signalDescriptor, Epoll::READABLE);
+        if (!$this->epoll->watch($this->signalDescriptor, Epoll::READABLE)) {
+            throw new \RuntimeException('the kernel refuses to watch for signals');
+        }
     }
 
     private function dispatchSignal(): void

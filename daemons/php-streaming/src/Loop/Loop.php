@@ -9,7 +9,9 @@ use Closure;
 /**
  * What the daemon needs of an event loop. Descriptors are bare numbers: none of them is a PHP stream.
  *
- * Callbacks get no arguments. Before a watched descriptor is closed, its watcher is cancelled.
+ * Callbacks get no arguments. Before a watched descriptor is closed, its watcher is cancelled. Where the kernel refuses
+ * to watch one, which it does for want of memory above all, `$refused` is called once in place of the callback; the
+ * watcher has to be cancelled even so.
  */
 interface Loop
 {
@@ -28,10 +30,10 @@ interface Loop
     public function repeat(int $milliseconds, Closure $callback): string;
 
     /** Calls back as long as there is something to read, or the other end has closed. */
-    public function onReadable(int $descriptor, Closure $callback): string;
+    public function onReadable(int $descriptor, Closure $callback, Closure $refused): string;
 
     /** Calls back as long as there is room to write, or the other end has closed. */
-    public function onWritable(int $descriptor, Closure $callback): string;
+    public function onWritable(int $descriptor, Closure $callback, Closure $refused): string;
 
     /** Calls back for each such signal. From now on it does nothing else, even before the loop runs. */
     public function onSignal(int $signal, Closure $callback): string;

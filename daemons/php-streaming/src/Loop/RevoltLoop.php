@@ -62,14 +62,14 @@ final class RevoltLoop implements Loop
         return EventLoop::repeat($milliseconds / 1e3, self::plain($callback));
     }
 
-    public function onReadable(int $descriptor, Closure $callback): string
+    public function onReadable(int $descriptor, Closure $callback, Closure $refused): string
     {
-        return $this->watch($descriptor, Epoll::READABLE, $callback);
+        return $this->watch($descriptor, Epoll::READABLE, $callback, $refused);
     }
 
-    public function onWritable(int $descriptor, Closure $callback): string
+    public function onWritable(int $descriptor, Closure $callback, Closure $refused): string
     {
-        return $this->watch($descriptor, Epoll::WRITABLE, $callback);
+        return $this->watch($descriptor, Epoll::WRITABLE, $callback, $refused);
     }
 
     public function onSignal(int $signal, Closure $callback): string
@@ -91,17 +91,25 @@ final class RevoltLoop implements Loop
         $this->update($descriptor);
     }
 
-    private function watch(int $descriptor, int $interest, Closure $callback): string
+    private function watch(int $descriptor, int $interest, Closure $callback, Closure $refused): string
     {
         // Revolt's own identifiers are letters.
         $id = 'epoll-' . ++$this->lastId;
         $this->watchers[$descriptor][$id] = [$interest, $callback];
         $this->descriptors[$id] = $descriptor;
-        $this->update($descriptor);
+        if (!$this->update($descriptor)) {
+            EventLoop::defer(function () use ($id, $refused): void {
+                // It may have been cancelled meanwhile.
+                if (isset($this->descriptors[$id])) {
+                    $refused();
+                }
+            });
+        }
         return $id;
     }
 
-    private function update(int $descriptor): void
+    /** Tells the kernel what is watched for now. Returns false if it refuses. */
+    private function update(int $descriptor): bool
     {
         $interest = 0;
         foreach ($this->watchers[$descriptor] as [$wanted]) {
@@ -110,7 +118,7 @@ final class RevoltLoop implements Loop
         if ($interest === 0) {
             unset($this->watchers[$descriptor]);
         }
-        $this->epoll->watch($descriptor, $interest);
+        return $this->epoll->watch($descriptor, $interest);
     }
 
     private function dispatch(): void

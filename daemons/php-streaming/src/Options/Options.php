@@ -131,7 +131,7 @@ final class Options
             new Option('socketPath', ['-s', '--socket-path', '--socket'], 'DAEMON_SOCKET_PATH', 'PATH', '/var/run/streaming-daemon.sock', 'Path of the handoff socket', Values::path(...)),
             new Option('socketMode', ['-m', '--mode', '--socket-mode'], 'DAEMON_SOCKET_MODE', 'MODE', '0660', 'Permissions of the socket file, in octal', Values::mode(...)),
             new Option('socketType', ['--socket-type'], 'DAEMON_SOCKET_TYPE', 'TYPE', 'seqpacket', 'Type of the handoff socket: seqpacket or stream', static fn (string $text) => Values::choice($text, SocketType::class)),
-            new Option('backlog', ['--backlog'], 'DAEMON_BACKLOG', 'NUMBER', '4096', 'Handoffs that may wait to be accepted; the system limits it (net.core.somaxconn)', static fn (string $text) => Values::number($text, 1, 0x7fffffff)),
+            new Option('backlog', ['--backlog'], 'DAEMON_BACKLOG', 'NUMBER', '2147483647', 'Handoffs that may wait to be accepted; the system cuts it to net.core.somaxconn', static fn (string $text) => Values::number($text, 1, 0x7fffffff)),
             new Option('maxConnections', ['--max-connections'], 'DAEMON_MAX_CONNECTIONS', 'NUMBER', '100000', 'Streams that may be open at once; more are answered with 503', $positive),
             new Option('engine', ['--engine'], 'DAEMON_ENGINE', 'NAME', 'fibers', 'What a stream is while it waits: fibers (one each) or queue (an entry in a queue)', static fn (string $text) => Values::choice($text, EngineKind::class)),
             new Option('backend', ['--backend-provider'], 'DAEMON_BACKEND_PROVIDER', 'NAME', 'mock', 'Where the events come from: mock', Values::backend(...)),

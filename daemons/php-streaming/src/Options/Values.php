@@ -109,7 +109,7 @@ final class Values
         if (preg_match('/^(?:\[([^\]]+)\]|([^:]+)):(\d{1,5})$/D', $text, $parts) !== 1 || $parts[3] > 65535) {
             throw new WrongCall($remedy);
         }
-        $host = $parts[1] !== '' ? $parts[1] : gethostbyname($parts[2]);
+        $host = $parts[1] !== '' ? $parts[1] : @gethostbyname($parts[2]);
         $binary = filter_var($host, FILTER_VALIDATE_IP) !== false ? inet_pton($host) : false;
         return $binary !== false ? [$binary, (int) $parts[3]] : throw new WrongCall("the host has no address; $remedy");
     }

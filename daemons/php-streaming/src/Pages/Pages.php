@@ -46,7 +46,7 @@ final class Pages
 
     private function watch(): void
     {
-        $this->watcher = $this->loop->onReadable($this->listener, $this->accept(...));
+        $this->watcher = $this->loop->onReadable($this->listener, $this->accept(...), $this->pause(...));
     }
 
     private function accept(): void
@@ -55,8 +55,13 @@ final class Pages
         if ($client >= 0) {
             new Visit($this->system, $this->loop, $this->metrics, $client);
         } elseif (!in_array(-$client, [System::EAGAIN, System::EINTR, System::ECONNABORTED], true)) {
-            $this->loop->cancel($this->watcher);
-            $this->loop->delay(self::PAUSE, $this->watch(...));
+            $this->pause();
         }
+    }
+
+    private function pause(): void
+    {
+        $this->loop->cancel($this->watcher);
+        $this->loop->delay(self::PAUSE, $this->watch(...));
     }
 }

@@ -27,7 +27,7 @@ final class Visit
         private readonly Metrics $metrics,
         private readonly int $client,
     ) {
-        $this->watcher = $loop->onReadable($client, $this->read(...));
+        $this->watcher = $loop->onReadable($client, $this->read(...), $this->close(...));
         $this->timer = $loop->delay(self::TIMEOUT, $this->close(...));
     }
 
@@ -63,7 +63,7 @@ final class Visit
         if ($this->answer === '') {
             $this->close();
         } else {
-            $this->watcher = $this->loop->onWritable($this->client, $this->write(...));
+            $this->watcher = $this->loop->onWritable($this->client, $this->write(...), $this->close(...));
         }
     }
 

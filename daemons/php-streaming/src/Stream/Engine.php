@@ -16,7 +16,7 @@ interface Engine
      * Has a stream write what is due, and puts it where it waits for the rest. Without fibers this is each turn of a
      * stream, with fibers only the first.
      *
-     * @param bool $isInTime false if the client made no room within the write timeout
+     * @param ?StreamFailure $failure why the stream ends here, if what it waited for has failed
      */
-    public function serve(Stream $stream, bool $isInTime = true): void;
+    public function serve(Stream $stream, ?StreamFailure $failure = null): void;
 }

@@ -30,7 +30,7 @@ final class FiberEngine implements Engine
         $this->body = $this->live(...);
     }
 
-    public function serve(Stream $stream, bool $isInTime = true): void
+    public function serve(Stream $stream, ?StreamFailure $failure = null): void
     {
         $fiber = array_pop($this->spare);
         if ($fiber === null) {
@@ -94,8 +94,9 @@ final class FiberEngine implements Engine
         $deadline = $this->writer->deadline();
         do {
             $this->writer->awaitRoom($client, $deadline, Fiber::getCurrent());
-            if (!Fiber::suspend()) {
-                throw new StreamFailed(StreamFailure::Timeout);
+            $failure = Fiber::suspend();
+            if ($failure !== null) {
+                throw new StreamFailed($failure);
             }
             $rest = $this->writer->send($client, $rest);
         } while ($rest !== '');

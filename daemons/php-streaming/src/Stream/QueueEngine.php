@@ -14,11 +14,11 @@ final class QueueEngine implements Engine
     ) {
     }
 
-    public function serve(Stream $stream, bool $isInTime = true): void
+    public function serve(Stream $stream, ?StreamFailure $failure = null): void
     {
         try {
-            if (!$isInTime) {
-                throw new StreamFailed(StreamFailure::Timeout);
+            if ($failure !== null) {
+                throw new StreamFailed($failure);
             }
             if ($this->goOn($stream)) {
                 $this->writer->complete($stream);

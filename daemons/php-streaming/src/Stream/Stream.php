@@ -27,7 +27,7 @@ final class Stream implements Turn
 
     public function resume(mixed $value = null): mixed
     {
-        $this->engine->serve($this, $value !== false);
+        $this->engine->serve($this, $value);
         return null;
     }
 }

@@ -15,6 +15,7 @@ enum StreamFailure: string
     case Canceled = 'canceled';
     case ClientDisconnected = 'client_disconnected';
     case Network = 'network';
+    /** The client socket could not be watched. */
     case Other = 'other';
 
     public static function of(int $error): self

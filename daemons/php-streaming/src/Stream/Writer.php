@@ -45,18 +45,22 @@ final class Writer
         return hrtime(true) + $this->timeout;
     }
 
-    /** Resumes a turn with true when the client has room, or with false at the deadline. */
+    /** Resumes a turn with null when the client has room, or with the failure that ends it: the deadline, mostly. */
     public function awaitRoom(int $client, int $deadline, Fiber|Turn $turn): void
     {
         $watcher = $timer = '';
-        $resume = function (bool $isInTime) use (&$watcher, &$timer, $turn): void {
+        $resume = function (?StreamFailure $failure) use (&$watcher, &$timer, $turn): void {
             $this->loop->cancel($watcher);
             $this->loop->cancel($timer);
-            $turn->resume($isInTime);
+            $turn->resume($failure);
         };
         $left = intdiv(max(0, $deadline - hrtime(true)), 1_000_000) + 1;
-        $watcher = $this->loop->onWritable($client, static fn () => $resume(true));
-        $timer = $this->loop->delay($left, static fn () => $resume(false));
+        $watcher = $this->loop->onWritable(
+            $client,
+            static fn () => $resume(null),
+            static fn () => $resume(StreamFailure::Other),
+        );
+        $timer = $this->loop->delay($left, static fn () => $resume(StreamFailure::Timeout));
     }
 
     /** An event has been sent. The first one tells how fast the backend was. */
