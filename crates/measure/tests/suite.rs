@@ -534,6 +534,23 @@ fn a_run_that_is_invalid_or_left_something_undone_did_not_hold_its_level() {
 }
 
 #[test]
+fn versions_that_differ_are_named_and_so_is_the_cell_that_mixes_them() {
+    let mut suite = suite::of(&Shape {
+        daemons: &FOUR[..1],
+        levels: &[100, 1_000],
+        runs: 2,
+        seconds: 10,
+    });
+    assert!(!markdown(&suite).unwrap().contains("several versions"));
+    suite.results[3].daemon.version = Some("streaming-daemon 0.2.0".to_owned());
+    let report = markdown(&suite).unwrap();
+    let both = "streaming-daemon 0.1.0; streaming-daemon 0.2.0";
+    assert!(report.contains(&format!("| go-streaming | {both} |")));
+    assert!(report.contains("**versions:** go-streaming at 1,000 is of several versions"));
+    assert!(!report.contains("go-streaming at 100 is of several"));
+}
+
+#[test]
 fn growth_under_steady_load_is_found_and_the_ramp_is_not_taken_for_it() {
     let mut result = suite::one("go-streaming", 1_000, 1, 100);
     for second in &mut result.seconds {
