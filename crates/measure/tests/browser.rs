@@ -79,6 +79,36 @@ fn nothing_is_loaded_nothing_fails_and_a_chart_can_be_read_out() {
 }
 
 #[test]
+fn a_read_out_counts_connections_and_tells_more_daemons_apart_than_there_are_colours() {
+    let Some(mut browser) = Browser::start() else {
+        return;
+    };
+    let suite = suite::of(&Shape {
+        daemons: &["a", "b", "c", "d", "e", "f", "g", "h", "i"],
+        levels: &[100, 1_000, 10_000],
+        runs: 1,
+        seconds: 10,
+    });
+    browser.look(1_400, "light");
+    show(&mut browser, &html(&suite).unwrap());
+    let place = browser.value(
+        "(() => { const svg = document.querySelector('#memory-connections > svg'); svg.scrollIntoView();
+           const frame = svg.getBoundingClientRect(), box = svg.dataset.box.split(' ').map(Number);
+           return [frame.x + frame.width * (box[0] + 2) / 960, frame.y + frame.height / 2]; })()",
+    );
+    let moved = json!({ "type": "mouseMoved", "x": place[0], "y": place[1] });
+    browser.call("Input.dispatchMouseEvent", &moved);
+    let read = browser.value("document.querySelector('#memory-connections .read').innerText");
+    let read: Vec<&str> = read.as_str().unwrap().lines().collect();
+    assert_eq!(read[0], "0", "{read:?}");
+    let names: Vec<&str> = read[1..].iter().map(|line| &line[..2]).collect();
+    assert_eq!(
+        names,
+        ["a ", "b ", "c ", "d ", "e ", "f ", "g ", "h ", "i "]
+    );
+}
+
+#[test]
 fn what_would_be_wrong_is_seen() {
     let Some(mut browser) = Browser::start() else {
         return;

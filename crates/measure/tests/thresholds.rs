@@ -133,7 +133,8 @@ fn what_each_thousand_operations_leave_behind_is_the_slope() {
     assert!(judged(&leaking(), "daemon.fds.slope <= 10.1").1);
     let shown = terminal::render(&[leaking()]).unwrap();
     assert!(
-        shown.contains("added 1.95 MiB of RSS and 10.000 open files"),
+        shown.contains("RSS rises by 1.95 MiB per 1,000")
+            && shown.contains("files rises by 10.000 per"),
         "{shown}"
     );
 }

@@ -20,7 +20,7 @@ pub(super) fn of(result: &RunResult) -> Vec<Block> {
 fn faults(faults: &[FaultResult]) -> Table {
     let row = |fault: &FaultResult| {
         let back = |show: fn(&FaultResult, f64) -> f64| {
-            fault.back_s.map_or(page::NONE.to_owned(), |back_s| {
+            fault.back_s.map_or("never".to_owned(), |back_s| {
                 page::seconds(show(fault, back_s))
             })
         };

@@ -335,17 +335,27 @@ fn pictures(result: &RunResult) -> Result<Vec<Block>, Error> {
 /// What the daemon keeps of what it has served, where the run was long and steady enough to tell.
 fn slopes(result: &RunResult) -> Option<Block> {
     let slopes = result.slopes()?;
-    let sign = if slopes.rss_bytes.slope < 0.0 {
-        "-"
-    } else {
-        ""
+    let of = |what: &str, whole: f64, halves: [Option<f64>; 2], show: fn(f64) -> String| {
+        let [first, second] = halves.map(|half| half.map_or(NONE.to_owned(), show));
+        let whole = show(whole);
+        format!(
+            "the line through {what} rises by {whole} per 1,000 finished; first half {first}, second half {second}"
+        )
     };
-    let text = format!(
-        "each 1,000 finished operations added {sign}{} of RSS and {:.3} open files to the daemon",
-        units::bytes(slopes.rss_bytes.slope.abs() as u64),
-        slopes.fds.slope
-    );
-    Some(Block::Facts(vec![("slope", text)]))
+    let (rss, fds) = (slopes.rss_bytes, slopes.fds);
+    let lines = [
+        of("RSS", rss.slope, slopes.rss_bytes_halves, signed_bytes),
+        of("open files", fds.slope, slopes.fds_halves, |files| {
+            format!("{files:.3}")
+        }),
+    ];
+    let facts = lines.into_iter().map(|line| ("slope", line));
+    Some(Block::Facts(facts.collect()))
+}
+
+fn signed_bytes(bytes: f64) -> String {
+    let sign = if bytes <= -1.0 { "-" } else { "" };
+    format!("{sign}{}", units::bytes(bytes.abs() as u64))
 }
 
 /// A span in seconds, with the unit that fits.

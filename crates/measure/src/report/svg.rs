@@ -48,6 +48,17 @@ pub(super) struct Axis {
     pub(super) scale: Scale,
 }
 
+impl Axis {
+    /// What the read-out writes behind a value: its label says seconds, or it counts.
+    fn unit(&self) -> &'static str {
+        if self.label.starts_with("seconds") {
+            " s"
+        } else {
+            ""
+        }
+    }
+}
+
 /// What is drawn of one daemon.
 #[derive(Debug)]
 pub(super) struct Mark {
@@ -144,7 +155,7 @@ impl Chart {
         let (title, text) = (format!("{}-t", self.id), format!("{}-d", self.id));
         html! {
             svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" aria-labelledby=(format!("{title} {text}"))
-                data-x=[self.x.scale.spec()] data-y=[self.y.scale.spec()]
+                data-x=[self.x.scale.spec()] data-y=[self.y.scale.spec()] data-unit=(self.x.unit())
                 data-box=(format!("{LEFT} {} {TOP} {}", self.right(), HEIGHT - BOTTOM)) {
                 title id=(title) { (self.title) }
                 desc id=(text) { (self.alternative) }
@@ -198,7 +209,7 @@ impl Chart {
                     .iter()
                     .map(|piece| path::relative(&self.outline(piece, close, most), close))
                     .collect();
-                html! { path class=(class) d=(lines) {} }
+                html! { path class=(class) d=(lines) data-d=(mark.daemon) {} }
             }
         }
     }

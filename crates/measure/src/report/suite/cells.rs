@@ -161,14 +161,16 @@ pub(super) fn level_name(level: &str) -> String {
     }
 }
 
+/// The size of a level whose name is a number; others have no order.
+pub(super) fn size(level: &str) -> Option<f64> {
+    let number = level.parse::<f64>().ok();
+    number.filter(|number| number.is_finite() && *number >= 0.0)
+}
+
 /// A key that sorts numbers by size and leaves all else behind them, as it was.
 fn number(level: &str) -> (bool, u64) {
-    level
-        .parse::<f64>()
-        .ok()
-        .filter(|number| number.is_finite() && *number >= 0.0)
-        // The bits of floats that are not negative sort as the floats do.
-        .map_or((true, 0), |number| (false, number.to_bits()))
+    // The bits of floats that are not negative sort as the floats do.
+    size(level).map_or((true, 0), |number| (false, number.to_bits()))
 }
 
 fn distinct<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {

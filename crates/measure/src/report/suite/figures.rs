@@ -46,7 +46,7 @@ pub(super) fn driver_peak<'a>() -> Figure<'a> {
 }
 
 pub(super) fn daemon_peak<'a>() -> Figure<'a> {
-    Figure::new("peak, daemon", show::whole, peak_of_daemon)
+    Figure::new("peak, daemon", show::whole, RunResult::peak_of_daemon)
 }
 
 pub(super) fn instances<'a>() -> Figure<'a> {
@@ -151,7 +151,7 @@ pub(super) fn series_name(series: &str) -> String {
 
 /// Most connections at once: as the daemon itself counted them, else as the driver saw them.
 pub(super) fn connections(run: &RunResult) -> Option<f64> {
-    peak_of_daemon(run)
+    run.peak_of_daemon()
         .or(Some(run.operations.peak_active as f64))
         .filter(|peak| *peak > 0.0)
 }
@@ -159,13 +159,6 @@ pub(super) fn connections(run: &RunResult) -> Option<f64> {
 /// Peak memory of the daemon, KiB.
 pub(super) fn peak_kb(run: &RunResult) -> Option<f64> {
     daemon(run).map(|usage| usage.rss_peak_kb as f64)
-}
-
-fn peak_of_daemon(run: &RunResult) -> Option<f64> {
-    let gauges = &daemon(run)?.gauges_peak;
-    ["daemon_peak_streams", "daemon_active_streams"]
-        .into_iter()
-        .find_map(|name| gauges.get(name).copied())
 }
 
 fn daemon(run: &RunResult) -> Option<&UsageSummary> {

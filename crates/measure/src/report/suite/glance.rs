@@ -1,6 +1,6 @@
 //! The few figures that a hurried reader takes along: each daemon at the highest level that all of them ran.
 
-use super::cells::{Cell, Cells, level_name};
+use super::cells::{Cell, Cells, level_name, size};
 use super::document::{Part, Pictures, Section};
 use super::figures;
 use super::grid::{Figure, Grid};
@@ -11,7 +11,13 @@ use crate::warning::Verdict;
 /// The column of the level in a table of cells.
 const LEVEL: usize = 1;
 
-const READING: &str = "A figure is best where its runs are apart from those of every daemon behind it; figures whose runs overlap share the mark, and where all overlap nobody has it. An INVALID run takes part in no comparison.";
+/// Runs that each daemon needs before any is called best.
+const RUNS: usize = 3;
+/// How far apart two medians must lie, as a share of the better.
+const DISTANCE: f64 = 0.03;
+
+const READING: &str = "A figure is best where its runs do not overlap with those of any daemon behind it and the medians lie at least 3 % apart; figures closer than that share the mark, and where all are close nobody has it. A daemon with an INVALID run takes part in no comparison, one with failures only in that of success. The slope is over all levels and compared with nothing.";
+const FEW: &str = "No figure is marked as best: that needs 3 runs of each daemon.";
 
 pub(super) fn of(cells: &Cells<'_>) -> Section {
     let mut parts = match common_level(cells) {
@@ -30,25 +36,35 @@ pub(super) fn of(cells: &Cells<'_>) -> Section {
 fn reading(cells: &Cells<'_>, level: &str) -> String {
     let at = match level {
         "" => "Runs without a level.".to_owned(),
+        level if size(level).is_none() => {
+            format!("At {}, which every daemon ran.", level_name(level))
+        }
         level => format!(
             "At {}, the highest level that every daemon ran.",
             level_name(level)
         ),
     };
-    if cells.measured().count() > 1 {
-        format!("{at} {READING}")
-    } else {
-        at
+    match cells.at(level) {
+        at_level if at_level.len() < 2 => at,
+        at_level if enough(&at_level) => format!("{at} {READING}"),
+        _ => format!("{at} {FEW}"),
     }
 }
 
-/// The highest level at which every daemon has runs; daemons that have none anywhere don't count.
+/// Whether chance is kept in check: a single run apart from another says nothing.
+fn enough(cells: &[Cell<'_>]) -> bool {
+    cells.iter().all(|cell| cell.runs.len() >= RUNS)
+}
+
+/// The highest level at which every daemon has runs, one that is no number only where no number will do; daemons that
+/// have runs nowhere don't count.
 fn common_level<'a>(cells: &Cells<'a>) -> Option<&'a str> {
     let measured = cells.measured().count();
-    let mut levels = cells.levels.iter().rev();
-    levels
-        .find(|level| cells.at(level).len() == measured)
-        .copied()
+    let levels = cells.levels.iter().rev();
+    let (sized, others): (Vec<&str>, Vec<&str>) = levels
+        .filter(|level| cells.at(level).len() == measured)
+        .partition(|level| size(level).is_some());
+    sized.into_iter().chain(others).next()
 }
 
 fn table(cells: &Cells<'_>, level: &str) -> Grid {
@@ -82,30 +98,32 @@ fn table(cells: &Cells<'_>, level: &str) -> Grid {
 }
 
 /// The rows that no other is told apart from as better.
-fn best(cells: &[Cell<'_>], figure: &Figure<'_>, higher: bool) -> Vec<usize> {
-    let sign = if higher { -1.0 } else { 1.0 };
-    let spread = |cell: &Cell<'_>| {
-        let believed = cell.runs.iter().all(|run| run.verdict != Verdict::Invalid);
-        figure.spread(&cell.runs).filter(|_| believed)
+fn best(cells: &[Cell<'_>], figure: &Figure<'_>, of_success: bool) -> Vec<usize> {
+    if !enough(cells) {
+        return Vec::new();
+    }
+    let sign = if of_success { -1.0 } else { 1.0 };
+    let compared = |cell: &&Cell<'_>| {
+        let mut runs = cell.runs.iter();
+        runs.all(|run| {
+            let served = run.success_pct().is_some_and(|share| share >= 100.0);
+            run.verdict != Verdict::Invalid && (of_success || served)
+        })
     };
-    let figures: Vec<(usize, Spread)> = cells
-        .iter()
-        .enumerate()
-        .filter_map(|(place, cell)| Some((place, spread(cell)?)))
+    let places = cells.iter().enumerate();
+    let figures: Vec<(usize, Spread)> = places
+        .filter(|(_, cell)| compared(cell))
+        .filter_map(|(place, cell)| Some((place, figure.spread(&cell.runs)?)))
         .collect();
-    let ends = |spread: &Spread| {
-        let ends = [spread.min * sign, spread.max * sign];
-        (ends[0].min(ends[1]), ends[0].max(ends[1]))
-    };
     let first = figures
         .iter()
         .min_by(|(_, one), (_, other)| (one.median * sign).total_cmp(&(other.median * sign)));
-    let Some(worst_of_first) = first.map(|(_, spread)| ends(spread).1) else {
+    let Some((_, first)) = first else {
         return Vec::new();
     };
     let shared: Vec<usize> = figures
         .iter()
-        .filter(|(_, spread)| ends(spread).0 <= worst_of_first)
+        .filter(|(_, other)| !apart(first, other))
         .map(|(place, _)| *place)
         .collect();
     if shared.len() == figures.len() {
@@ -113,4 +131,11 @@ fn best(cells: &[Cell<'_>], figure: &Figure<'_>, higher: bool) -> Vec<usize> {
     } else {
         shared
     }
+}
+
+/// Whether the runs don't overlap and the medians are far enough from each other.
+fn apart(first: &Spread, other: &Spread) -> bool {
+    let overlap = first.min <= other.max && other.min <= first.max;
+    let distance = (first.median - other.median).abs();
+    !overlap && distance >= DISTANCE * first.median.abs()
 }

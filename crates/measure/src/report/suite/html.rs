@@ -234,7 +234,7 @@ fn figure(cells: &Cells<'_>, chart: &Chart, most: usize) -> Markup {
                 strong { (chart.title) }
                 ul.legend {
                     @for daemon in daemons {
-                        li class=(svg::swatch(daemon)) { (page::plain(cells.daemons[daemon])) }
+                        li class=(svg::swatch(daemon)) data-d=(daemon) { (page::plain(cells.daemons[daemon])) }
                     }
                 }
                 @if !chart.reading.is_empty() { p class=[dashed.then_some("dashes")] { (chart.reading) } }

@@ -11,7 +11,7 @@ use crate::slope::Line;
 /// Levels that a slope needs.
 const LEVELS: usize = 3;
 
-const READING: &str = "1 KiB is 1,024 bytes, what /proc calls kB. One subtraction charges a connection with all that grew since the start, caches and heaps included; the slope is what one more connection adds: the line of least squares through peak memory against peak connections (as the daemon counted them, else the driver) over all runs, with the 95 % interval of its slope.";
+const READING: &str = "1 KiB is 1,024 bytes, what /proc calls kB. One subtraction charges a connection with all that grew since the start, caches and heaps included; the slope is what one more connection adds: the line of least squares through peak memory against peak connections (as the daemon counted them, else the driver) over all runs, with the 95 % interval of its slope. INVALID runs are kept here: lateness of the driver does not change how much memory a stream takes.";
 
 pub(super) fn of(cells: &Cells<'_>) -> Section {
     let figures = [

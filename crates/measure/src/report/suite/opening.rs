@@ -74,6 +74,7 @@ fn facts(cells: &Cells<'_>) -> Vec<(&'static str, String)> {
         facts.push(("machines", warning));
     }
     facts.extend(machines.into_iter().map(|machine| ("machine", machine)));
+    facts.extend(mixed(cells));
     facts.extend(noise(results).map(|noise| ("noise", noise)));
     facts.extend(
         distinct(results, page::driver)
@@ -202,6 +203,38 @@ fn reasons(cells: &Cells<'_>) -> Vec<(&'static str, String)> {
     reasons
 }
 
+/// The distinct versions of the daemon that these runs drove, as they came.
+fn versions<'a>(runs: impl IntoIterator<Item = &'a RunResult>) -> Vec<String> {
+    let mut versions = Vec::new();
+    for version in runs
+        .into_iter()
+        .filter_map(|run| run.daemon.version.as_ref())
+    {
+        let version = page::plain(version);
+        if !versions.contains(&version) {
+            versions.push(version);
+        }
+    }
+    versions
+}
+
+/// Cells whose runs are of several versions of the daemon.
+fn mixed(cells: &Cells<'_>) -> Vec<(&'static str, String)> {
+    let mut mixed = Vec::new();
+    for cell in cells.all() {
+        let versions = versions(cell.runs.iter().copied());
+        if versions.len() > 1 {
+            let name = page::plain(cells.daemons[cell.daemon]);
+            let (level, versions) = (cell.level_name(), versions.join("; "));
+            let warning = format!(
+                "{name} at {level} is of several versions, which are not repetitions of each other: {versions}"
+            );
+            mixed.push(("versions", warning));
+        }
+    }
+    mixed
+}
+
 fn subjects(cells: &Cells<'_>) -> Grid {
     let head = ["daemon", "version", "what it is"].map(Head::words).into();
     let results = &cells.suite.results;
@@ -212,9 +245,14 @@ fn subjects(cells: &Cells<'_>) -> Grid {
                 .find_map(of)
                 .map_or("–".to_owned(), |text| page::plain(text))
         };
+        let versions = versions(runs());
         let texts = [
             page::plain(name),
-            first(|run| run.daemon.version.as_ref()),
+            if versions.is_empty() {
+                "–".to_owned()
+            } else {
+                versions.join("; ")
+            },
             first(|run| run.daemon.about.as_ref()),
         ];
         Row {

@@ -2,7 +2,7 @@
 'use strict';
 for (const svg of document.querySelectorAll('figure > svg[data-x]')) {
   const figure = svg.parentNode;
-  const names = new Map([...figure.querySelectorAll('.legend li')].map(li => [li.classList[0], li.textContent]));
+  const names = new Map([...figure.querySelectorAll('.legend li')].map(li => [li.dataset.d, li.textContent]));
   const box = svg.dataset.box.split(' ').map(Number);
   const value = (axis, share) => {
     const [kind, from, to] = axis.split(' ');
@@ -23,7 +23,7 @@ for (const svg of document.querySelectorAll('figure > svg[data-x]')) {
     return all;
   };
   const lines = [...svg.querySelectorAll('path.l, path.h')].map(path => ({
-    name: names.get(path.classList[1]), dashed: path.classList[0] === 'h', points: points(path),
+    name: names.get(path.dataset.d), dashed: path.classList[0] === 'h', points: points(path),
   }));
   const note = document.createElement('div');
   note.className = 'read';
@@ -39,7 +39,7 @@ for (const svg of document.querySelectorAll('figure > svg[data-x]')) {
     if (note.hidden) return;
     const x = value(svg.dataset.x, (near[0][1][0] - box[0]) / (box[1] - box[0]));
     const show = y => svg.dataset.y.startsWith('log') ? time(y) : digits(y).toLocaleString('en');
-    const head = svg.dataset.x.startsWith('nines') ? 'p' + digits(x) : digits(x) + ' s';
+    const head = svg.dataset.x.startsWith('nines') ? 'p' + digits(x) : digits(x).toLocaleString('en') + svg.dataset.unit;
     note.textContent = [head, ...near.map(([line, point]) =>
       line.name + (line.dashed ? ' (dashed) ' : ' ') + show(value(svg.dataset.y, (box[3] - point[1]) / (box[3] - box[2]))))].join('\n');
     const left = event.clientX - outer.x;

@@ -19,7 +19,7 @@ pub(super) struct Text {
     pub(super) middle: String,
     /// `lowest–highest`; empty for one run and for runs that agree.
     pub(super) range: String,
-    /// `[lower, upper]` end of the 95 % interval; empty for fewer than five runs.
+    /// `[lower, upper]` end of the 95 % t interval of the mean, not of the median; empty for fewer than five runs.
     pub(super) interval: String,
     /// Whether it is the best of its column.
     pub(super) best: bool,

@@ -2,10 +2,9 @@
 
 use super::cells::{Cell, Cells};
 use super::grid::{Grid, Head, Row};
-use super::show::{self, Text};
+use super::show::{self, NONE, Text};
 use crate::report::page;
 use crate::result::RunResult;
-use crate::slope::Line;
 
 /// A row for each run that stood under steady load for long enough; nothing where none did.
 pub(super) fn table(cells: &Cells<'_>, at: &[Cell<'_>]) -> Option<Grid> {
@@ -14,8 +13,12 @@ pub(super) fn table(cells: &Cells<'_>, at: &[Cell<'_>]) -> Option<Grid> {
         Head::figure("run"),
         Head::figure("looks"),
         Head::figure("finished meanwhile"),
-        Head::figure("RSS KiB ± 95 %"),
-        Head::figure("open files ± 95 %"),
+        Head::figure("RSS KiB"),
+        Head::figure("first half"),
+        Head::figure("second half"),
+        Head::figure("open files"),
+        Head::figure("first half"),
+        Head::figure("second half"),
     ];
     let mut rows = Vec::new();
     for cell in at {
@@ -35,19 +38,22 @@ pub(super) fn table(cells: &Cells<'_>, at: &[Cell<'_>]) -> Option<Grid> {
     (!rows.is_empty()).then(|| Grid::of_rows("Growth under steady load", head.into(), rows))
 }
 
-fn figures(run: &RunResult) -> Option<[String; 4]> {
+fn figures(run: &RunResult) -> Option<[String; 8]> {
     let slopes = run.slopes()?;
-    let shown = |line: Line, unit: f64| {
-        format!(
-            "{} ± {}",
-            show::significant(line.slope / unit),
-            show::significant(line.half_interval() / unit)
-        )
-    };
+    let kib = |bytes: f64| show::significant(bytes / 1024.0);
+    let or_none = |half: Option<f64>, show: fn(f64) -> String| half.map_or(NONE.to_owned(), show);
+    let [rss_first, rss_second] = slopes.rss_bytes_halves.map(|half| or_none(half, kib));
+    let [fds_first, fds_second] = slopes
+        .fds_halves
+        .map(|half| or_none(half, show::significant));
     Some([
         slopes.looks.to_string(),
         show::whole(slopes.finished),
-        shown(slopes.rss_bytes, 1024.0),
-        shown(slopes.fds, 1.0),
+        kib(slopes.rss_bytes.slope),
+        rss_first,
+        rss_second,
+        show::significant(slopes.fds.slope),
+        fds_first,
+        fds_second,
     ])
 }

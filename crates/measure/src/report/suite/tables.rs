@@ -49,7 +49,7 @@ fn reading(cells: &Cells<'_>) -> String {
         0 | 1 => "One run a cell: how far runs lie apart is not known.".to_owned(),
         several => {
             let interval = if several >= 5 {
-                " and [95 % t interval of the mean] of five or more"
+                ", and of five or more [95 % t interval of their mean, not of the median]"
             } else {
                 ""
             };

@@ -34,7 +34,7 @@ pub(super) fn draw(cells: &Cells<'_>) -> Option<Chart> {
     Some(chart(
         "memory-connections".to_owned(),
         "Memory against connections".to_owned(),
-        "A dot is a run, the line is fitted to all runs of a daemon; the number is its slope in KiB per connection.",
+        "A dot is a run, the line is fitted to all runs of a daemon; the number is its slope in KiB per connection. INVALID runs are kept here.",
         axes,
         drawn,
     ))
