@@ -104,11 +104,12 @@ impl Server {
         }
         // A reset is for one connection, and an HTTP/2 connection has other streams.
         let resets = request.version() < Version::HTTP_2;
-        let open = Open::new(Arc::clone(&self.counts));
         let asked = match Limited::new(request, BODY_LIMIT).collect().await {
             Ok(body) => Asked::parse(&body.to_bytes()),
             Err(failure) => Err(failure.to_string()),
         };
+        // Counted once it is whole: what is taken back before that was never asked.
+        let open = Open::new(Arc::clone(&self.counts));
         match asked {
             Ok(asked) => {
                 let abort = move || {

@@ -347,8 +347,12 @@ fn a_client_that_leaves_cancels_its_request_even_while_the_backend_is_silent() {
         wait_until("two requests", || llm.counts.requests() == 2);
         assert_eq!(daemon.metric("daemon_active_streams"), 2);
         drop((after_the_head, before_the_head));
-        wait_until("both to be canceled", || llm.counts.canceled() == 2);
-        assert_eq!(daemon.stream_errors("client_disconnected"), 2);
+        let awaited = format!("both to be noticed over {place:?} and {http:?}");
+        wait_until(&awaited, || {
+            daemon.stream_errors("client_disconnected") == 2
+        });
+        let awaited = format!("both to be canceled over {place:?} and {http:?}");
+        wait_until(&awaited, || llm.counts.canceled() == 2);
         assert_eq!(backend_metric(&daemon, "errors_total"), 0);
         // And the connection is still good for others.
         assert_eq!(daemon.ask(b"{}"), expected("plain"));
