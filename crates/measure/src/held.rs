@@ -33,7 +33,8 @@ impl RunResult {
             }
         }
         if self.verdict == Verdict::Invalid {
-            why.push("a run is INVALID".to_owned());
+            let reason = self.warnings.first().map(|warning| &*warning.message);
+            why.push(format!("INVALID: {}", reason.unwrap_or("no reason is given")));
         }
         why
     }

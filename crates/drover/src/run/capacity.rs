@@ -4,7 +4,6 @@ use harness::plan::{self, Capacity};
 use harness::store::{self, RESULT};
 use measure::result::RunResult;
 use measure::units;
-use measure::warning::Verdict;
 
 use super::Runner;
 use crate::exit;
@@ -148,33 +147,15 @@ impl Story {
     }
 }
 
-/// Whether a load held: nothing failed that its driver calls a failure, nothing was left open, the result may be believed,
-/// and all thresholds were met. What was not judged did not hold.
+/// Whether a load held: nothing failed that its driver calls a failure, all thresholds were judged, and the run held them
+/// ([`RunResult::shortfalls`]). What was not judged did not hold.
 fn judge(exit: u8, result: &RunResult, thresholds: usize) -> Result<(), String> {
-    let operations = &result.operations;
-    let failed = match exit {
-        exit::FAILED => operations.failed,
-        _ => 0,
-    };
-    for (count, what) in [
-        (failed, "failed"),
-        (operations.unfinished, "did not end"),
-        (operations.missed, "were due and never begun"),
-    ] {
-        if count > 0 {
-            return Err(format!("{} {what}", units::count(count)));
-        }
-    }
-    if result.verdict == Verdict::Invalid {
-        let why = result.warnings.first().map(|warning| &*warning.message);
-        return Err(format!("INVALID: {}", why.unwrap_or("no reason is given")));
-    }
-    if let Some(missed) = result.thresholds.iter().find(|threshold| !threshold.met) {
-        let measured = missed.measured.as_deref().unwrap_or("not measured");
-        return Err(format!("{}: {measured}", missed.text));
+    let failed = result.operations.failed;
+    if exit == exit::FAILED && failed > 0 {
+        return Err(format!("{} failed", units::count(failed)));
     }
     if result.thresholds.len() < thresholds {
         return Err("not all thresholds were judged".to_owned());
     }
-    Ok(())
+    result.shortfalls().into_iter().next().map_or(Ok(()), Err)
 }
