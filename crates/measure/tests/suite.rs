@@ -153,7 +153,7 @@ fn a_comparison_says_everything_in_markdown() {
 
     | daemon | held at | not held at | why not | remark |
     | --- | --- | --- | --- | --- |
-    | go-streaming | 1,000 | 10,000 | first_byte.p99 &lt;= 50ms (61.2ms); a run is INVALID |  |
+    | go-streaming | 1,000 | 10,000 | first_byte.p99 &lt;= 50ms (61.2ms); INVALID: a worker of the driver used 97 % of a core: it may be the bottleneck |  |
     | rust-streaming | 1,000 | – |  | no higher level was run |
 
     ## Level 100
@@ -518,7 +518,10 @@ fn a_run_that_is_invalid_or_left_something_undone_did_not_hold_its_level() {
         changed(|run| run.operations.missed = 1_000),
         ["1,000 were due and never begun"]
     );
-    assert_eq!(changed(suite::invalidate), ["a run is INVALID"]);
+    assert_eq!(
+        changed(suite::invalidate),
+        ["INVALID: a worker of the driver used 97 % of a core: it may be the bottleneck"]
+    );
     assert_eq!(changed(suite::miss), ["first_byte.p99 <= 50ms (61.2ms)"]);
     let mut suite = suite::of(&Shape {
         daemons: &FOUR[..1],
@@ -529,7 +532,12 @@ fn a_run_that_is_invalid_or_left_something_undone_did_not_hold_its_level() {
     suite::invalidate(&mut suite.results[1]);
     assert_eq!(
         row(&markdown(&suite).unwrap(), "Capacity", &["go-streaming"])[1..],
-        ["1,000", "2,000", "a run is INVALID", ""]
+        [
+            "1,000",
+            "2,000",
+            "INVALID: a worker of the driver used 97 % of a core: it may be the bottleneck",
+            ""
+        ]
     );
 }
 
