@@ -48,7 +48,7 @@ use crate::peers::Peers;
 use crate::socket::watch;
 use crate::stream::Stream;
 
-/// A shard wakes for writes at most once in a tick: 1/250 of the delay between two events, but no
+/// A shard wakes for writes at most once in a tick: 1/100 of the delay between two events, but no
 /// less than 1 ms and no more than 5 ms.
 ///
 /// With few streams each write is made within some tens of microseconds of its due time. With many,
@@ -57,7 +57,7 @@ use crate::stream::Stream;
 /// write. Measured with 19,000 streams and a delay of 1 s: 117 µs per stream with a tick of 1 ms,
 /// 85 µs with one of 2 ms.
 fn tick(answer: &Answer) -> u64 {
-    (answer.delay() / 250).clamp(1_000_000, 5_000_000)
+    (answer.delay() / 100).clamp(1_000_000, 5_000_000)
 }
 
 /// What all shards of a daemon share.

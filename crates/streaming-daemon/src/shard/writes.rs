@@ -9,8 +9,8 @@ use crate::failure::StreamFailure;
 use crate::metrics::Metrics;
 use crate::stream::{Step, Stream};
 
-/// Writes per round while nothing waits to be accepted: about 1.5 ms.
-const WRITES_WHEN_CALM: u32 = 512;
+/// Writes per round while nothing waits to be accepted: about 0.2 ms, which a handoff may have to wait.
+const WRITES_WHEN_CALM: u32 = 64;
 /// Writes per round of 64 handoffs while more of those are waiting.
 const WRITES_IN_A_RUSH: u32 = 16;
 
