@@ -4,7 +4,7 @@
 //! (18 × 1 µs) and its share of an `epoll_wait`, 120 ns to check a record, 20 ns for each value recorded.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use harness::clock;
@@ -16,10 +16,10 @@ use harness::slots::{Id, Slots};
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
 
+use crate::doubts::Doubts;
 use crate::driver::FdPass;
 use crate::handoff::{Clients, pass};
 use crate::outcome::{self, count};
-use crate::peer::{Obituary, Peer};
 use crate::series::{CONNECT, DRIFT, FIRST_BYTE, FIRST_EVENT, GAP, HANDOFF, STREAM, TAKE};
 use crate::stream::{Birth, Reads, Stream};
 
@@ -34,8 +34,6 @@ const BUFFER: usize = 64 * 1024;
 const SIP: usize = 64;
 /// Pause before the first attempt to connect again; it doubles from one to the next, as in the Apache module.
 const RETRY_PAUSE_NS: u64 = 10_000_000;
-/// How long a daemon's end may take to show after its sockets have closed.
-const DOUBT_NS: u64 = 100_000_000;
 /// Descriptors that are kept free: below this many, handoff connections are closed early, as the reference does.
 const SPARE_DESCRIPTORS: u64 = 512;
 
@@ -50,16 +48,6 @@ struct Again {
     errno: i32,
 }
 
-/// A stream that ended as a daemon ends it that refuses, breaks off or dies: which of them shows a moment later.
-#[derive(Debug, Clone, Copy)]
-struct Doubt {
-    ended: u64,
-    /// The daemon's process.
-    pid: Option<i32>,
-    /// What it was if that process lives on.
-    otherwise: &'static str,
-}
-
 /// One worker's streams.
 #[derive(Debug)]
 pub(crate) struct Loop<'a> {
@@ -71,9 +59,7 @@ pub(crate) struct Loop<'a> {
     buffer: Vec<u8>,
     again: BinaryHeap<Reverse<Again>>,
     resting: BinaryHeap<Reverse<(u64, Id)>>,
-    doubtful: VecDeque<Doubt>,
-    /// One for each daemon.
-    peers: Vec<Peer>,
+    doubts: Doubts,
     /// Handoff connections that the daemon has not closed.
     untaken: u64,
     next_sweep: u64,
@@ -94,8 +80,7 @@ impl<'a> Loop<'a> {
             buffer: vec![0; BUFFER],
             again: BinaryHeap::new(),
             resting: BinaryHeap::new(),
-            doubtful: VecDeque::new(),
-            peers: driver.doors.iter().map(|_| Peer::default()).collect(),
+            doubts: Doubts::new(driver.doors.len()),
             untaken: 0,
             next_sweep: 0,
             ended: Vec::new(),
@@ -112,6 +97,7 @@ impl<'a> Loop<'a> {
             let next_again = self.connect_again(now);
             let next_rested = self.resume_rested(now);
             self.sweep(now);
+            let next_settled = self.doubts.settle(now, &self.worker.record);
             let second = self.worker.record.tick(now);
             if self.over(now) || now >= deadline {
                 break;
@@ -121,6 +107,7 @@ impl<'a> Loop<'a> {
                 next_again,
                 next_rested,
                 self.next_sweep,
+                next_settled,
                 second,
                 deadline,
             ]
@@ -153,7 +140,7 @@ impl<'a> Loop<'a> {
         self.worker.pacer.over(now)
             && self.streams.is_empty()
             && self.again.is_empty()
-            && self.doubtful.is_empty()
+            && self.doubts.is_empty()
     }
 
     /// Starts what is due; returns when the next start is.
@@ -236,7 +223,7 @@ impl<'a> Loop<'a> {
 
     fn refused(&mut self, mut attempt: Again, at: u64, errno: Errno) {
         if errno != Errno::EAGAIN {
-            self.peers[usize::from(self.driver.door_of(attempt.index))].doubt();
+            self.doubts.refused(self.driver.door_of(attempt.index));
         }
         if !outcome::may_retry(errno) || attempt.attempt >= self.driver.settings.retries {
             return self.failed(attempt.start, outcome::connect_error(errno));
@@ -262,7 +249,7 @@ impl<'a> Loop<'a> {
         }
         drop(theirs);
         let handed = clock::now();
-        self.peers[usize::from(birth.door)].learn(&handoff);
+        self.doubts.learn(birth.door, &handoff);
         let record = &self.worker.record;
         record.count(count::HANDOFFS, 1);
         if birth.timed {
@@ -277,7 +264,7 @@ impl<'a> Loop<'a> {
     /// A daemon that closes a connection unread refuses, or has just died.
     fn unsent(&mut self, birth: Birth, errno: Errno) {
         match outcome::send_error(errno) {
-            outcome::REJECTED if birth.counted => self.doubt(birth.door, outcome::REJECTED),
+            outcome::REJECTED if birth.counted => self.doubts.add(birth.door, outcome::REJECTED),
             kind => self.failed(birth.start, kind),
         }
     }
@@ -468,18 +455,10 @@ impl<'a> Loop<'a> {
             // A 503 is no doubt.
             outcome::REJECTED if stream.bytes > 0 => self.worker.record.error(kind),
             outcome::REJECTED | outcome::INCOMPLETE | outcome::RESET => {
-                self.doubt(stream.door, kind);
+                self.doubts.add(stream.door, kind);
             }
             kind => self.worker.record.error(kind),
         }
-    }
-
-    fn doubt(&mut self, door: u8, otherwise: &'static str) {
-        self.doubtful.push_back(Doubt {
-            ended: clock::now(),
-            pid: self.peers[usize::from(door)].pid(),
-            otherwise,
-        });
     }
 
     /// A slow reader rests after each sip.
@@ -517,7 +496,7 @@ impl<'a> Loop<'a> {
         u64::MAX
     }
 
-    /// Ends streams that took too long, and settles doubts. A look at every stream costs a few nanoseconds, so that no
+    /// Ends streams that took too long. A look at every stream costs a few nanoseconds, so that no
     /// stream needs a timer.
     fn sweep(&mut self, now: u64) {
         if now < self.next_sweep {
@@ -535,31 +514,11 @@ impl<'a> Loop<'a> {
             let unread = reads == Some(Reads::Never);
             self.end(id, if unread { outcome::UNREAD } else { kind });
         }
-        self.settle(now.saturating_sub(DOUBT_NS));
-    }
-
-    /// Tells of those streams that ended before `until` whether their daemon has ended too.
-    fn settle(&mut self, until: u64) {
-        let mut gone = Obituary::default();
-        while let Some(doubt) = self.doubtful.pop_front_if(|doubt| doubt.ended <= until) {
-            let lost = doubt.pid.is_some_and(|pid| gone.has(pid));
-            if lost {
-                self.mourn(doubt.pid);
-            }
-            let kind = if lost { outcome::LOST } else { doubt.otherwise };
-            self.worker.record.error(kind);
-        }
-    }
-
-    /// A daemon that has ended is not the one that takes the next handoff.
-    fn mourn(&mut self, pid: Option<i32>) {
-        let own = self.peers.iter_mut().filter(|peer| peer.pid() == pid);
-        own.for_each(Peer::doubt);
     }
 
     /// Counts what is still open when the time is over.
     fn give_up(&mut self) {
-        self.settle(u64::MAX);
+        self.doubts.settle(u64::MAX, &self.worker.record);
         for Reverse(again) in self.again.drain() {
             if self.worker.phases.counts(again.start) {
                 self.worker
