@@ -1,0 +1,5 @@
+//! The broker as its clients, scrapers and operators see it.
+#![expect(clippy::unwrap_used, reason = "a test panics where it fails")]
+
+mod applications;
+mod support;
