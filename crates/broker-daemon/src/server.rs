@@ -207,7 +207,8 @@ async fn serve(state: Shared, id: ConnectionId, socket: Rc<TcpStream>, wake: Rc<
                     borrowed.broker.finish_turn();
                 }
                 if ready.is_readable() && interest.is_readable() {
-                    match state.borrow_mut().read(id, &socket) {
+                    let read = state.borrow_mut().read(id, &socket);
+                    match read {
                         Read::Some => {}
                         Read::Full => yield_now().await,
                         Read::End => break,

@@ -14,7 +14,7 @@ impl Broker {
         &mut self,
         id: ConnectionId,
         number: u16,
-        consume: basic::Consume,
+        consume: &basic::Consume,
     ) -> Result {
         let queue_id = self.queue_of(id, number, consume.queue.as_str())?;
         let tag = match consume.consumer_tag.as_str() {

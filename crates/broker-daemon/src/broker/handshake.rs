@@ -117,8 +117,8 @@ impl Broker {
         let login =
             login.ok_or_else(|| syntax_error(format_args!("malformed {mechanism} response")))?;
         let known = self.config.users.iter();
-        let known = known.filter(|(name, password)| *name == login.0 && *password == login.1);
-        let Some((user, _)) = known.last() else {
+        let mut known = known.filter(|(name, password)| *name == login.0 && *password == login.1);
+        let Some((user, _)) = known.next() else {
             return Err(access_refused(format_args!(
                 "Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
             )));

@@ -156,7 +156,7 @@ impl Broker {
 
     fn queue_method(&mut self, id: ConnectionId, number: u16, method: queue::AMQPMethod) -> Result {
         match method {
-            queue::AMQPMethod::Declare(declare) => self.declare_queue(id, number, declare),
+            queue::AMQPMethod::Declare(declare) => self.declare_queue(id, number, &declare),
             queue::AMQPMethod::Bind(bind) => self.bind_queue(id, number, bind),
             queue::AMQPMethod::Unbind(unbind) => self.unbind_queue(id, number, unbind),
             queue::AMQPMethod::Purge(purge) => self.purge_queue(id, number, &purge),
@@ -174,7 +174,7 @@ impl Broker {
     ) -> Result {
         match method {
             basic::AMQPMethod::Qos(qos) => self.qos(id, number, payload, &qos),
-            basic::AMQPMethod::Consume(consume) => self.consume(id, number, consume),
+            basic::AMQPMethod::Consume(consume) => self.consume(id, number, &consume),
             basic::AMQPMethod::Cancel(cancel) => self.cancel(id, number, cancel),
             basic::AMQPMethod::Get(get) => self.get(id, number, &get),
             basic::AMQPMethod::Reject(reject) => {

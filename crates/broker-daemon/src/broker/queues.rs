@@ -89,7 +89,7 @@ impl Broker {
         &mut self,
         id: ConnectionId,
         number: u16,
-        declare: queue::Declare,
+        declare: &queue::Declare,
     ) -> Result {
         let nowait = declare.nowait;
         let name: Name = match declare.queue.as_str() {
@@ -99,13 +99,13 @@ impl Broker {
         };
         let queue_id = match self.vhosts[self.vhost_of(id)].queues.get(&name) {
             _ if declare.passive => self.find_queue(id, &name)?,
-            Some(existing) => self.check_same(id, *existing, &declare)?,
+            Some(existing) => self.check_same(id, *existing, declare)?,
             None if declare.queue.as_str().starts_with("amq.") => {
                 return Err(access_refused(format_args!(
                     "queue name '{name}' contains reserved prefix 'amq.*'"
                 )));
             }
-            None => self.create_queue(id, &name, &declare)?,
+            None => self.create_queue(id, &name, declare)?,
         };
         if let Some(channel) = self.channel(id, number)? {
             channel.last_queue = Some(Rc::clone(&name));
@@ -316,7 +316,7 @@ fn locked(name: &str, vhost: &str) -> Failure {
 
 /// # Errors
 /// 406 where they differ.
-pub(super) fn same<T: PartialEq + std::fmt::Display>(
+pub(super) fn same<T: Copy + PartialEq + std::fmt::Display>(
     name: &str,
     what: &str,
     received: T,
