@@ -18,6 +18,7 @@ mod memory;
 mod methods;
 mod publish;
 mod queues;
+mod store;
 mod tx;
 
 use std::cmp::Reverse;
@@ -34,6 +35,7 @@ use crate::counts::{self, Counts, Gauges};
 use crate::exchange::QueueId;
 use crate::failure::{Result, channel_error, frame_error, unexpected_frame};
 use crate::frame::{BODY, Frame, FrameError, HEADER, HEARTBEAT, METHOD, split};
+use crate::log::Log;
 use crate::message::Meter;
 use crate::queue::{ConnectionId, ConsumerId, Queue};
 use crate::vhost::Vhost;
@@ -60,12 +62,25 @@ pub(crate) struct Broker {
     timers: BinaryHeap<Reverse<(u64, QueueId)>>,
     memory: Rc<Meter>,
     is_blocked: bool,
+    /// Connections that wait to publish.
+    waiting: Vec<ConnectionId>,
     pub(crate) counts: Counts,
     /// Tells the server that there is something to write.
     pub(crate) wake: Rc<Notify>,
     /// Tells the server that something expires earlier than it knew.
     pub(crate) timer_changed: Rc<Notify>,
     scratch: Vec<Delivered>,
+    log: Option<Log>,
+    /// The ticket up to which everything is on disk.
+    synced: u64,
+    /// Whether the log takes messages: the disk is neither full nor broken.
+    log_takes: bool,
+    /// The ticket of what the disk was handed.
+    flushed: u64,
+    /// Too much is on its way to the disk.
+    is_congested: bool,
+    /// Transactions whose commit is answered when their ticket is reached.
+    committing: Vec<(ConnectionId, u16, u64)>,
 }
 
 impl Broker {
@@ -85,10 +100,17 @@ impl Broker {
             timers: BinaryHeap::new(),
             memory: Rc::default(),
             is_blocked: false,
+            waiting: Vec::new(),
             counts: Counts::default(),
             wake: Rc::default(),
             timer_changed: Rc::default(),
             scratch: Vec::new(),
+            log: None,
+            synced: 0,
+            log_takes: true,
+            flushed: 0,
+            is_congested: false,
+            committing: Vec::new(),
         }
     }
 
@@ -240,9 +262,10 @@ impl Broker {
                 break;
             }
         }
+        self.watch_log();
         self.send_confirms();
         self.watch_memory();
-        if !self.dirty.is_empty() {
+        if !self.dirty.is_empty() || self.has_records() {
             self.wake.notify_one();
         }
     }

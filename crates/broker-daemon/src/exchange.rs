@@ -151,11 +151,13 @@ impl Exchange {
         true
     }
 
-    /// Removes all bindings to a destination.
-    pub(crate) fn forget(&mut self, to: &Destination) {
-        for binding in self.bindings.remove(to).unwrap_or_default() {
-            self.unroute(to, &binding);
+    /// Removes all bindings to a destination, and returns them.
+    pub(crate) fn forget(&mut self, to: &Destination) -> Vec<Binding> {
+        let bindings = self.bindings.remove(to).unwrap_or_default();
+        for binding in &bindings {
+            self.unroute(to, binding);
         }
+        bindings
     }
 
     fn unroute(&mut self, to: &Destination, binding: &Binding) {

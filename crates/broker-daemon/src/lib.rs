@@ -6,7 +6,8 @@
 //!                                                                        │ handshake, methods     (broker/*)
 //!                                                                        │ exchanges ─► queues    (exchange, topic, queue)
 //!                                                                        │ queues ─► consumers    (broker/delivery)
-//! client ◄── one write for all of a turn ── Output of each connection ◄──┘                        (output)
+//! client ◄── one write for all of a turn ── Output of each connection ◄──┤                        (output)
+//! disk   ◄── a thread that writes and syncs ◄── records of a turn ◄────┘                        (log, broker/store)
 //! scraper ◄── /metrics, /healthz (http)
 //! ```
 
@@ -21,7 +22,9 @@ mod failure;
 mod frame;
 mod http;
 mod limits;
+pub mod log;
 mod message;
+mod meta;
 mod options;
 mod output;
 mod queue;

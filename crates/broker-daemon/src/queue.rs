@@ -151,19 +151,35 @@ impl Queue {
 
     /// Appends a message, or inserts it before those of a lower priority.
     pub(crate) fn push(&mut self, message: Rc<Message>, now: u64, is_stored: bool) {
+        let entry = self.entry(message, now, is_stored);
+        self.insert(entry);
+    }
+
+    /// Appends a message from the log that was published `age` milliseconds ago. Whether it was delivered before is
+    /// not known, so it may have been.
+    pub(crate) fn push_restored(&mut self, message: Rc<Message>, now: u64, age: u64) {
+        let mut entry = self.entry(message, now, true);
+        entry.redelivered = true;
+        if entry.expires != NEVER {
+            entry.expires = entry.expires.saturating_sub(age);
+        }
+        self.insert(entry);
+    }
+
+    fn entry(&mut self, message: Rc<Message>, now: u64, is_stored: bool) -> Entry {
         let ttl = [self.limits.message_ttl, message.facts().expiration];
         let ttl = ttl.into_iter().flatten().min();
         let priority = message.facts().priority.min(self.limits.max_priority);
         let rank = u64::from(self.limits.max_priority - priority) << 56;
-        let entry = Entry {
+        let position = rank | self.next_position;
+        self.next_position += 1;
+        Entry {
             message,
-            position: rank | self.next_position,
+            position,
             expires: ttl.map_or(NEVER, |ttl| now + ttl),
             redelivered: false,
             is_stored,
-        };
-        self.next_position += 1;
-        self.insert(entry);
+        }
     }
 
     /// Puts a message where it belongs by its position: back at its old place when it is requeued.

@@ -3,7 +3,9 @@
 use std::cell::RefCell;
 use std::io;
 use std::net::{self, SocketAddr};
+use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -17,6 +19,7 @@ use crate::broker::Broker;
 use crate::config::Config;
 use crate::connection::Phase;
 use crate::http;
+use crate::log::{self, Log, Recovered};
 use crate::queue::ConnectionId;
 
 /// What one read may bring. All connections read into the same buffer.
@@ -32,6 +35,9 @@ pub struct Server {
     config: Config,
     listener: net::TcpListener,
     pages: Option<net::TcpListener>,
+    store: Option<(Log, Recovered)>,
+    /// The log has something new to say.
+    log_woke: Arc<Notify>,
 }
 
 /// What the tasks share. They run in one thread and hold it across no await.
@@ -59,6 +65,17 @@ impl Server {
     /// # Errors
     /// What could not be made and why: an address in use, no permission.
     pub fn bind(config: Config) -> anyhow::Result<Self> {
+        let log_woke = Arc::new(Notify::new());
+        let open = |dir: &PathBuf| {
+            let woke = Arc::clone(&log_woke);
+            Log::open(dir, log::Options::default(), move || woke.notify_one()).with_context(|| {
+                format!(
+                    "opening the data in {} (--data-dir, BROKER_DATA_DIR)",
+                    dir.display()
+                )
+            })
+        };
+        let store = config.data_dir.as_ref().map(open).transpose()?;
         let listener = listen(config.listen, BACKLOG).with_context(|| {
             format!(
                 "listening on {} (another address: --listen or BROKER_LISTEN)",
@@ -73,6 +90,8 @@ impl Server {
         Ok(Self {
             listener,
             pages: config.metrics_addr.map(bind_pages).transpose()?,
+            store,
+            log_woke,
             config,
         })
     }
@@ -104,7 +123,11 @@ impl Server {
             input: vec![0; READ.max(3 * config.frame_max as usize)],
             started: Instant::now(),
         }));
+        if let Some((log, recovered)) = self.store {
+            state.borrow_mut().turn().open_store(log, recovered)?;
+        }
         let mut helpers = JoinSet::new();
+        helpers.spawn_local(await_log(Rc::clone(&state), self.log_woke));
         if let Some(pages) = self.pages {
             let pages = TcpListener::from_std(pages).context("watching the metrics address")?;
             let state = Rc::clone(&state);
@@ -125,7 +148,8 @@ impl Server {
         let left = async { while clients.join_next().await.is_some() {} };
         // Whoever does not answer is closed with the tasks.
         let _ = timeout(config.shutdown_grace, left).await;
-        Ok(())
+        clients.shutdown().await;
+        state.borrow_mut().turn().close_store()
     }
 }
 
@@ -293,12 +317,24 @@ async fn write(state: Shared) {
         wake.notified().await;
         let mut borrowed = state.borrow_mut();
         let broker = borrowed.turn();
+        // First, so that the disk works while sockets are written.
+        broker.flush_log();
         let mut dirty = broker.take_dirty();
         for id in dirty.drain(..) {
             broker.flush(id, false);
         }
         // Room in outputs may have let consumers go on.
         broker.finish_turn();
+    }
+}
+
+/// What waited for the disk goes on.
+async fn await_log(state: Shared, woke: Arc<Notify>) {
+    loop {
+        woke.notified().await;
+        let mut borrowed = state.borrow_mut();
+        borrowed.turn().finish_turn();
+        borrowed.broker.flush_log();
     }
 }
 

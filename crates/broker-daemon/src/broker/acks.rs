@@ -105,7 +105,8 @@ impl Broker {
             ..
         } = delivered;
         let Some(queue) = self.queues.get_mut(queue_id) else {
-            return;
+            // The queue is gone; the log still has to hear that its message is.
+            return self.gone(queue_id, &entry);
         };
         queue.unacked -= 1;
         if let Some(consumer_id) = consumer

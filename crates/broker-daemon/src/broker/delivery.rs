@@ -8,7 +8,7 @@ use crate::channel::Delivered;
 use crate::connection::{FULL, Phase};
 use crate::exchange::QueueId;
 use crate::output::{Delivery, Output};
-use crate::queue::{ConnectionId, Entry};
+use crate::queue::ConnectionId;
 
 /// A queue is dispatched in turns of so many messages, so that a long one does not hold up the rest.
 const TURN: usize = 4096;
@@ -109,9 +109,6 @@ impl Broker {
         }
         false
     }
-
-    /// A message has left a queue for good.
-    pub(super) fn gone(&mut self, _queue: QueueId, _entry: &Entry) {}
 
     /// The connections that have something to write.
     pub(crate) fn take_dirty(&mut self) -> Vec<ConnectionId> {

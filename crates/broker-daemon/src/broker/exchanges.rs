@@ -53,6 +53,10 @@ impl Broker {
                     )));
                 }
                 None => {
+                    if traits.durable {
+                        self.check_store()?;
+                    }
+                    self.store_exchange(index, name, &traits, true);
                     self.vhosts[index]
                         .exchanges
                         .insert(name.into(), Exchange::new(traits));
@@ -108,14 +112,13 @@ impl Broker {
             return;
         };
         self.topology += 1;
-        for (to, _) in exchange.bindings() {
+        self.store_exchange(vhost, &name, &exchange.traits, false);
+        for (to, binding) in exchange.bindings() {
+            self.store_binding(vhost, &name, to, binding, false);
             self.forget_source(vhost, to, &name);
         }
         for source in &exchange.sources {
-            if let Some(source) = self.vhosts[vhost].exchanges.get_mut(source) {
-                source.forget(&Destination::Exchange(name.clone()));
-            }
-            self.remove_if_unused(vhost, source);
+            self.forget_destination(vhost, source, &Destination::Exchange(name.clone()));
         }
     }
 
@@ -135,6 +138,18 @@ impl Broker {
         {
             sources.swap_remove(at);
         }
+    }
+
+    /// Removes all bindings of an exchange to a destination that goes.
+    pub(super) fn forget_destination(&mut self, vhost: usize, source: &str, to: &Destination) {
+        let exchange = self.vhosts[vhost].exchanges.get_mut(source);
+        for binding in exchange
+            .map(|exchange| exchange.forget(to))
+            .unwrap_or_default()
+        {
+            self.store_binding(vhost, source, to, &binding, false);
+        }
+        self.remove_if_unused(vhost, source);
     }
 
     /// Removes an auto-delete exchange that has lost its last binding.
@@ -264,30 +279,46 @@ impl Broker {
             return Err(default_exchange());
         }
         let index = self.vhost_of(id);
-        let vhost = &mut self.vhosts[index];
-        let Some(exchange) = vhost.exchanges.get_mut(source) else {
+        let vhost = &self.vhosts[index];
+        let Some(exchange) = vhost.exchanges.get(source) else {
             return Err(vhost.no_exchange(source));
         };
         if exchange.traits.kind == Kind::Headers {
             check_match(&binding.arguments)?;
         }
-        if exchange.bind(to, binding) {
-            self.topology += 1;
-            let source = Name::from(source);
-            match to {
-                Destination::Queue(queue) => {
-                    if let Some(queue) = self.queues.get_mut(*queue) {
-                        queue.sources.push(source);
-                    }
-                }
-                Destination::Exchange(name) => {
-                    if let Some(exchange) = self.vhosts[index].exchanges.get_mut(name) {
-                        exchange.sources.push(source);
-                    }
-                }
-            }
+        if self.add_binding(index, source, to, binding) {
+            self.store_binding(index, source, to, binding, true);
         }
         Ok(())
+    }
+
+    /// Adds a binding where both ends are there. Returns whether it is new.
+    pub(super) fn add_binding(
+        &mut self,
+        vhost: usize,
+        source: &str,
+        to: &Destination,
+        binding: &Binding,
+    ) -> bool {
+        let exchange = self.vhosts[vhost].exchanges.get_mut(source);
+        if !exchange.is_some_and(|exchange| exchange.bind(to, binding)) {
+            return false;
+        }
+        self.topology += 1;
+        if let Some(sources) = self.sources(vhost, to) {
+            sources.push(source.into());
+        }
+        true
+    }
+
+    /// What a destination is bound to.
+    fn sources(&mut self, vhost: usize, to: &Destination) -> Option<&mut Vec<Name>> {
+        match to {
+            Destination::Queue(queue) => Some(&mut self.queues.get_mut(*queue)?.sources),
+            Destination::Exchange(name) => {
+                Some(&mut self.vhosts[vhost].exchanges.get_mut(name)?.sources)
+            }
+        }
     }
 
     fn unbind(
@@ -304,6 +335,7 @@ impl Broker {
         let exchange = self.vhosts[index].exchanges.get_mut(source);
         if exchange.is_some_and(|exchange| exchange.unbind(to, binding)) {
             self.topology += 1;
+            self.store_binding(index, source, to, binding, false);
             self.forget_source(index, to, &source.into());
             self.remove_if_unused(index, source);
         }

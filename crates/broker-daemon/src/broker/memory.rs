@@ -11,18 +11,26 @@ impl Broker {
     /// Whether a frame has to wait because it begins a message and memory is short. Then everything after it on its
     /// connection waits too.
     pub(super) fn must_wait(&mut self, id: ConnectionId, frame: Frame<'_>) -> bool {
-        if !self.is_blocked || frame.kind != METHOD || !frame.payload.starts_with(&[0, 60, 0, 40]) {
+        if !(self.is_blocked || self.is_congested)
+            || frame.kind != METHOD
+            || !frame.payload.starts_with(&[0, 60, 0, 40])
+        {
             return false;
         }
         if let Some(connection) = self.connections.get_mut(id) {
             if connection.phase != Phase::Running {
                 return false;
             }
+            if !connection.is_blocked {
+                self.waiting.push(id);
+            }
             connection.is_blocked = true;
             connection.holds_frames = true;
             connection.is_publisher = true;
         }
-        self.tell_blocked(id);
+        if self.is_blocked {
+            self.tell_blocked(id);
+        }
         true
     }
 
@@ -64,19 +72,28 @@ impl Broker {
         } else if self.is_blocked && used < limit - limit / 10 {
             self.is_blocked = false;
             for id in self.connections.ids() {
-                self.unblock(id);
+                self.tell_unblocked(id);
+            }
+        }
+        if !self.is_blocked && !self.is_congested {
+            for id in std::mem::take(&mut self.waiting) {
+                self.let_publish(id);
             }
         }
     }
 
-    fn unblock(&mut self, id: ConnectionId) {
-        let Some(connection) = self.connections.get_mut(id) else {
-            return;
-        };
-        if std::mem::take(&mut connection.is_blocked) {
+    fn let_publish(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.is_blocked = false;
             connection.received = self.now;
             connection.wake.notify_one();
         }
+    }
+
+    fn tell_unblocked(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
         if std::mem::take(&mut connection.was_told_blocked) {
             let unblocked = connection::AMQPMethod::Unblocked(connection::Unblocked {});
             self.send(id, 0, AMQPClass::Connection(unblocked));

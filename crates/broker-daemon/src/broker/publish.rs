@@ -9,9 +9,10 @@ use crate::channel::{Confirms, Pending, Verdict};
 use crate::exchange::QueueId;
 use crate::failure::{Result, precondition_failed};
 use crate::message::Message;
-use crate::queue::{ConnectionId, Overflow};
+use crate::queue::{ConnectionId, Overflow, Queue};
 
 use super::dead_letters::Reason;
+use super::store::Untaken;
 
 impl Broker {
     /// A message that a client published.
@@ -115,46 +116,76 @@ impl Broker {
         queues: &[QueueId],
         message: &Rc<Message>,
     ) -> Option<Verdict> {
-        let mut verdict = None;
-        for queue in queues {
-            if !self.enqueue(*queue, message) {
-                verdict = Some(Verdict::Refused);
+        let mut is_refused = false;
+        let mut taking = Vec::new();
+        // Most queues refuse nothing, and a list is made for those alone that do.
+        let mut queues = queues;
+        if queues.iter().any(|queue| self.refuses(*queue)) {
+            taking.extend(
+                queues
+                    .iter()
+                    .copied()
+                    .filter(|queue| self.has_room(*queue, message)),
+            );
+            is_refused = taking.len() < queues.len();
+            queues = &taking;
+        }
+        // Before anything is settled: what the two do to the log must not be torn apart.
+        match self.store(queues, message) {
+            Ok(ticket) => {
+                for queue in queues {
+                    self.enqueue(*queue, message, ticket.is_some());
+                }
+                if !is_refused {
+                    return ticket.map(Verdict::Stored);
+                }
             }
+            Err(Untaken) => {}
         }
-        if verdict.is_some() {
-            self.counts.messages_refused += 1;
-        }
-        verdict
+        self.counts.messages_refused += 1;
+        Some(Verdict::Refused)
     }
 
-    /// Puts a message into a queue. Returns whether the queue took it.
-    fn enqueue(&mut self, id: QueueId, message: &Rc<Message>) -> bool {
-        let Some(queue) = self.queues.get_mut(id) else {
-            return true;
+    /// Whether a queue refuses what is one too many.
+    fn refuses(&self, id: QueueId) -> bool {
+        self.queues
+            .get(id)
+            .is_some_and(|queue| queue.limits.overflow != Overflow::DropHead)
+    }
+
+    /// Whether a queue takes one message more (x-overflow: reject-publish).
+    fn has_room(&mut self, id: QueueId, message: &Rc<Message>) -> bool {
+        let is_full = |queue: &Queue| {
+            queue.limits.overflow != Overflow::DropHead && queue.is_full_for(message)
         };
-        let refuses = queue.limits.overflow != Overflow::DropHead;
-        if refuses && queue.is_full_for(message) {
-            // Consumers come first: who published just before in this turn has not been dispatched yet.
+        if self.queues.get(id).is_some_and(is_full) {
+            // Consumers come first: what was published just before in this turn has not been dispatched yet.
             self.dispatch(id);
         }
-        let now = self.now;
-        let Some(queue) = self.queues.get_mut(id) else {
+        let Some(queue) = self.queues.get(id) else {
             return true;
         };
-        if refuses && queue.is_full_for(message) {
-            if queue.limits.overflow == Overflow::RejectPublishDlx {
-                self.bury_refused(id, message);
-            }
-            return false;
+        let has_room = !is_full(queue);
+        if !has_room && queue.limits.overflow == Overflow::RejectPublishDlx {
+            self.bury_refused(id, message);
         }
-        queue.push(Rc::clone(message), now, false);
+        has_room
+    }
+
+    /// Puts a message into a queue.
+    fn enqueue(&mut self, id: QueueId, message: &Rc<Message>, is_stored: bool) {
+        let now = self.now;
+        let Some(queue) = self.queues.get_mut(id) else {
+            return;
+        };
+        let is_stored = is_stored && queue.is_stored();
+        queue.push(Rc::clone(message), now, is_stored);
         let is_over = queue.is_over();
         self.activate(id);
         if is_over {
             self.drop_surplus(id);
         }
         self.set_timer(id);
-        true
     }
 
     /// Drops messages from the head until the queue is within its limits (x-overflow: drop-head).
@@ -206,7 +237,7 @@ impl Broker {
     /// Sends the confirms that are due: at most a few for all that a turn published.
     pub(super) fn send_confirms(&mut self) {
         let mut confirming = std::mem::take(&mut self.confirming);
-        let synced = 0;
+        let synced = self.synced;
         confirming.retain(|(id, number)| {
             let Some(connection) = self.connections.get_mut(*id) else {
                 return false;

@@ -173,10 +173,14 @@ impl Broker {
             arguments: declare.arguments.clone(),
         };
         let owner = declare.exclusive.then_some(id);
+        if declare.durable && owner.is_none() {
+            self.check_store()?;
+        }
         let mut queue = Queue::new(Rc::clone(name), vhost, traits, limits, owner);
         queue.used = self.now;
         let queue_id = self.queues.insert(queue);
         self.vhosts[vhost].queues.insert(Rc::clone(name), queue_id);
+        self.store_queue(queue_id);
         self.topology += 1;
         if owner.is_some()
             && let Some(connection) = self.connections.get_mut(id)
@@ -264,17 +268,22 @@ impl Broker {
     /// Removes a queue with its messages, bindings and consumers; those who understand it are told.
     pub(super) fn remove_queue(&mut self, id: QueueId) {
         self.drop_ready(id);
+        let Some((vhost, sources)) = self
+            .queues
+            .get_mut(id)
+            .map(|queue| (queue.vhost, std::mem::take(&mut queue.sources)))
+        else {
+            return;
+        };
+        for source in &sources {
+            self.forget_destination(vhost, source, &Destination::Queue(id));
+        }
         let Some(queue) = self.queues.remove(id) else {
             return;
         };
         self.topology += 1;
-        self.vhosts[queue.vhost].queues.remove(&queue.name);
-        for source in &queue.sources {
-            if let Some(exchange) = self.vhosts[queue.vhost].exchanges.get_mut(source) {
-                exchange.forget(&Destination::Queue(id));
-            }
-            self.remove_if_unused(queue.vhost, source);
-        }
+        self.unstore_queue(id, &queue);
+        self.vhosts[vhost].queues.remove(&queue.name);
         if let Some(owner) = queue
             .owner
             .and_then(|owner| self.connections.get_mut(owner))

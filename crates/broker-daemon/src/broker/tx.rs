@@ -34,6 +34,12 @@ impl Broker {
             published,
             mut settled,
         } = std::mem::take(transaction(channel)?);
+        if published
+            .iter()
+            .any(|pending| pending.message.facts().persistent)
+        {
+            self.check_store()?;
+        }
         for pending in published {
             self.publish_pending(id, number, &pending);
         }
@@ -41,11 +47,7 @@ impl Broker {
         for (delivered, settlement) in settled {
             self.settle(id, number, delivered, settlement);
         }
-        self.send(
-            id,
-            number,
-            AMQPClass::Tx(tx::AMQPMethod::CommitOk(tx::CommitOk {})),
-        );
+        self.answer_commit(id, number);
         Ok(())
     }
 

@@ -2,4 +2,5 @@
 #![expect(clippy::unwrap_used, reason = "a test panics where it fails")]
 
 mod applications;
+mod process;
 mod support;
