@@ -324,5 +324,4 @@ fn enter_ring(queue: &mut Queue, id: ConsumerId, consumer: &mut Consumer) -> boo
 }
 
 #[cfg(test)]
-#[path = "broker/tests.rs"]
 mod tests;
