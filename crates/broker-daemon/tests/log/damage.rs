@@ -1,9 +1,10 @@
 //! Damage to what was synced: an error that names the file, and never a message less in silence.
 
 use std::fs;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use broker_daemon::log::Error;
+use broker_daemon::log::{Error, State};
 
 use crate::model::{Model, Modelled, recover, segments};
 
@@ -86,6 +87,58 @@ fn a_segment_that_is_gone_from_the_middle_is_an_error() {
     let error = recover(dir.path()).expect_err("a file is gone");
     assert!(matches!(error, Error::Missing { .. }), "{error}");
     assert!(error.to_string().contains(path.to_str().expect("text")));
+}
+
+#[test]
+fn a_damaged_head_is_an_error_though_nothing_was_written_behind_it() {
+    let dir = tempfile::tempdir().expect("a folder");
+    written(dir.path());
+    let path = segments(dir.path()).pop().expect("there are segments");
+    let mut bytes = fs::read(&path).expect("a segment is read");
+    // As a crash leaves it that came before the first batch: the header and the meta.
+    let meta = bytes
+        .windows(7)
+        .position(|window| window == b"durable")
+        .expect("the meta is in each segment");
+    bytes.truncate(meta + 7);
+    fs::write(&path, &bytes).expect("a segment is written");
+    recover(dir.path()).expect("nothing is damaged");
+    bytes[meta] ^= 1;
+    fs::write(&path, &bytes).expect("a segment is written");
+    let error = recover(dir.path()).expect_err("the meta is damaged");
+    assert!(matches!(error, Error::Corrupt { .. }), "{error}");
+}
+
+#[test]
+fn compaction_does_not_give_damage_a_new_checksum() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut log = Modelled::new(dir.path());
+    log.publish(&[1], 50);
+    log.sync();
+    let path = &segments(dir.path())[0];
+    let mut bytes = fs::read(path).expect("a segment is read");
+    let last = bytes.len() - 2 * MARK;
+    bytes[last] ^= 1;
+    let file = fs::File::options()
+        .write(true)
+        .open(path)
+        .expect("it opens");
+    file.write_all_at(&bytes[last..=last], last as u64)
+        .expect("a byte is written");
+    let mut turns = 0;
+    let error = loop {
+        let id = log.publish(&[9], 500);
+        log.settle(9, id);
+        log.log.flush();
+        match log.log.state() {
+            State::Failed(error) => break error.to_string(),
+            _ if log.log.congested() => std::thread::yield_now(),
+            _ => turns += 1,
+        }
+        assert!(turns < 100_000, "it was moved");
+    };
+    assert!(error.contains("damaged"), "{error}");
+    assert!(error.contains(path.to_str().expect("text")), "{error}");
 }
 
 #[test]

@@ -107,6 +107,9 @@ fn say(lines: &str) {
         .expect("the parent reads");
 }
 
+/// Whether it settles or publishes, and which message in which queue.
+type Step = (bool, (u32, u64));
+
 /// What the processes before have said.
 #[derive(Debug, Default)]
 struct Told {
@@ -119,7 +122,7 @@ impl Told {
     /// Takes in what a process said until it was killed. Returns how many turns it heard were synced.
     fn hear(&mut self, lines: impl Iterator<Item = String>) -> u64 {
         let mut turn = Vec::new();
-        let mut turns: BTreeMap<u64, Vec<(bool, (u32, u64))>> = BTreeMap::new();
+        let mut turns: BTreeMap<u64, Vec<Step>> = BTreeMap::new();
         let mut synced = 0;
         for line in lines {
             let words: Vec<&str> = line.split(' ').collect();
@@ -185,7 +188,7 @@ fn what_was_synced_survives_hundreds_of_kills() {
     let dir = tempfile::tempdir().expect("a folder");
     let mut random = StdRng::seed_from_u64(6);
     let mut told = Told::default();
-    let (mut synced, mut cut, mut next) = (0, 0, 1);
+    let (mut synced, mut unsure, mut next) = (0, 0, 1);
     for seed in 0..KILLS {
         let mut child = start(dir.path(), seed, next);
         let out = child.stdout.take().expect("it is piped");
@@ -203,8 +206,8 @@ fn what_was_synced_survives_hundreds_of_kills() {
         let (log, recovered) =
             Log::open(dir.path(), OPTIONS, || ()).unwrap_or_else(|error| panic!("{error}"));
         Model::of(&recovered);
+        unsure += told.published.values().filter(|synced| !**synced).count();
         told.check(&pairs(&recovered));
-        cut += u64::from(recovered.cut_bytes > 0);
         let meta = recovered.meta.first().map(|(_, next)| next.as_slice());
         next = meta.map_or(1, |next| {
             u64::from_le_bytes(next.try_into().expect("eight bytes"))
@@ -212,5 +215,5 @@ fn what_was_synced_survives_hundreds_of_kills() {
         drop(log);
     }
     assert!(synced > 10 * KILLS, "{synced} turns were synced");
-    assert!(cut > 0, "no kill left a write unfinished");
+    assert!(unsure > 100, "nothing was under way: {unsure} messages");
 }
