@@ -3,10 +3,10 @@
 //! Targets: 100,000 messages of 1 KB a second, each on disk before it is confirmed; 10,000 recovered in 15 ms and
 //! 1,000,000 in 1.5 s.
 
-use std::hint::black_box;
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::mpsc;
-use std::time::Duration;
+use std::sync::mpsc::{self, Receiver};
 
 use broker_daemon::log::{Log, Message, Options};
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
@@ -19,112 +19,134 @@ const MESSAGE: Message<'_> = Message {
     body: &[7; 1024],
 };
 /// Messages of one turn of the broker's loop.
-const TURN: usize = 64;
+const TURN: u64 = 64;
+/// Messages of one iteration of `confirmed`.
+const CONFIRMED: u64 = 320 * TURN;
 
-fn publish(log: &mut Log, count: usize) {
-    for at in 0..count {
-        black_box(log.publish(&[1], &MESSAGE));
-        if at % TURN == TURN - 1 {
-            log.flush();
+/// An open log, and what hears of each sync.
+struct Opened {
+    log: Log,
+    woken: Receiver<()>,
+}
+
+impl Opened {
+    fn new(dir: &Path) -> Self {
+        let (wake, woken) = mpsc::channel();
+        let (log, _) = Log::open(dir, Options::default(), move || {
+            // The last wake comes when nobody waits any longer.
+            let _ = wake.send(());
+        })
+        .expect("an empty folder opens");
+        Self { log, woken }
+    }
+
+    fn wait(&self, done: impl Fn(&Log) -> bool) {
+        while !done(&self.log) {
+            self.woken.recv().expect("the writer goes on");
+        }
+    }
+
+    /// A turn: so many messages, handed over. Returns its ticket and the first id.
+    fn turn(&mut self) -> (u64, u64) {
+        let first = self.log.publish(&[1], &MESSAGE);
+        for _ in 1..TURN {
+            self.log.publish(&[1], &MESSAGE);
+        }
+        let ticket = self.log.ticket();
+        self.log.flush();
+        (ticket, first)
+    }
+
+    fn settle_turn(&mut self, first: u64) {
+        for id in first..first + TURN {
+            self.log.settle(1, id);
         }
     }
 }
 
-/// Publishes with at most `window` messages that aren't on disk yet, as publishers with confirms do.
+/// What the broker's thread does for a message: publishing, settling, and its part of handing over.
+fn gather(c: &mut Criterion) {
+    let mut group = c.benchmark_group("gather");
+    group.throughput(Throughput::Elements(TURN));
+    group.bench_function("publish and settle", |bencher| {
+        let dir = tempfile::tempdir().expect("a folder");
+        let opened = RefCell::new(Opened::new(dir.path()));
+        bencher.iter_batched(
+            || {
+                opened
+                    .borrow()
+                    .wait(|log| log.usage().in_flight_bytes < 1 << 20)
+            },
+            |()| {
+                let mut opened = opened.borrow_mut();
+                let (_, first) = opened.turn();
+                opened.settle_turn(first);
+            },
+            BatchSize::PerIteration,
+        );
+    });
+    group.finish();
+}
+
+/// To the disk and back with at most `window` messages under way, as publishers with confirms do it; each is settled
+/// once it is confirmed.
 fn confirmed(c: &mut Criterion) {
     let mut group = c.benchmark_group("confirmed");
-    for window in [64, 1000, 10_000] {
-        let count = 20_000;
-        group.throughput(Throughput::Elements(count as u64));
+    group.throughput(Throughput::Elements(CONFIRMED));
+    for window in [TURN, 1024, 10_240] {
         group.bench_function(BenchmarkId::from_parameter(window), |bencher| {
             let dir = tempfile::tempdir().expect("a folder");
-            let (wake, woken) = mpsc::channel();
-            let (mut log, _) = Log::open(dir.path(), Options::default(), move || {
-                // The last wake comes when nobody waits any longer.
-                let _ = wake.send(());
-            })
-            .expect("an empty folder opens");
+            let mut opened = Opened::new(dir.path());
             bencher.iter(|| {
-                let mut outstanding = std::collections::VecDeque::new();
-                for turn in 0..count / TURN {
-                    let mut last = 0;
-                    for _ in 0..TURN {
-                        last = log.publish(&[1], &MESSAGE);
-                    }
-                    outstanding.push_back((log.ticket(), last));
-                    log.flush();
-                    let limit = if turn + 1 == count / TURN {
-                        0
-                    } else {
-                        window / TURN - 1
-                    };
-                    while outstanding.len() > limit {
-                        while let Some((_, last)) =
-                            outstanding.pop_front_if(|(ticket, _)| *ticket <= log.synced())
-                        {
-                            for id in last + 1 - TURN as u64..=last {
-                                log.settle(1, id);
-                            }
-                        }
-                        if outstanding.len() > limit {
-                            woken.recv().expect("the writer goes on");
-                        }
-                    }
+                let mut under_way = VecDeque::new();
+                for _ in 0..CONFIRMED / TURN {
+                    under_way.push_back(opened.turn());
+                    confirm(&mut opened, &mut under_way, window / TURN - 1);
                 }
+                confirm(&mut opened, &mut under_way, 0);
             });
         });
     }
     group.finish();
 }
 
-/// The broker's own thread: what a message costs that is published and settled.
-fn gather(c: &mut Criterion) {
-    let mut group = c.benchmark_group("gather");
-    group.throughput(Throughput::Elements(TURN as u64));
-    group.bench_function("publish and settle 64", |bencher| {
-        let dir = tempfile::tempdir().expect("a folder");
-        let (mut log, _) =
-            Log::open(dir.path(), Options::default(), || ()).expect("an empty folder opens");
-        bencher.iter(|| {
-            while log.congested() {
-                std::thread::yield_now();
-            }
-            for _ in 0..TURN {
-                let id = log.publish(&[1], &MESSAGE);
-                log.settle(1, id);
-            }
-            log.flush();
-        });
-    });
-    group.finish();
+/// Waits until no more turns than this are under way, and settles those that are on disk.
+fn confirm(opened: &mut Opened, under_way: &mut VecDeque<(u64, u64)>, most: u64) {
+    while under_way.len() as u64 > most {
+        let (ticket, _) = under_way[0];
+        opened.wait(|log| log.synced() >= ticket);
+        while let Some((_, first)) =
+            under_way.pop_front_if(|(ticket, _)| *ticket <= opened.log.synced())
+        {
+            opened.settle_turn(first);
+        }
+    }
 }
 
-fn filled(dir: &Path, count: usize) {
-    let (mut log, _) = Log::open(dir, Options::default(), || ()).expect("an empty folder opens");
-    publish(&mut log, count);
-    log.close().expect("all is written");
-}
-
+/// Opening a folder again: read (from the page cache), checked, and indexed.
 fn recovery(c: &mut Criterion) {
     let mut group = c.benchmark_group("recovery");
-    group
-        .sample_size(10)
-        .measurement_time(Duration::from_secs(10));
+    group.sample_size(10);
     for count in [10_000, 1_000_000] {
         let dir = tempfile::tempdir().expect("a folder");
-        filled(dir.path(), count);
-        group.throughput(Throughput::Elements(count as u64));
+        let mut opened = Opened::new(dir.path());
+        for _ in 0..count / TURN {
+            opened.turn();
+            opened.wait(|log| !log.congested());
+        }
+        for _ in 0..count % TURN {
+            opened.log.publish(&[1], &MESSAGE);
+        }
+        opened.log.close().expect("all is written");
+        group.throughput(Throughput::Elements(count));
         group.bench_function(BenchmarkId::from_parameter(count), |bencher| {
-            bencher.iter_batched(
-                || (),
-                |()| {
-                    let (log, recovered) = Log::open(dir.path(), Options::default(), || ())
-                        .expect("the folder opens again");
-                    assert_eq!(recovered.messages.len(), count);
-                    (log, recovered)
-                },
-                BatchSize::PerIteration,
-            );
+            bencher.iter_with_large_drop(|| {
+                let (log, recovered) = Log::open(dir.path(), Options::default(), || ())
+                    .expect("the folder opens again");
+                assert_eq!(recovered.messages.len() as u64, count);
+                drop(log);
+                recovered
+            });
         });
     }
     group.finish();
