@@ -283,9 +283,11 @@ impl Log {
         self.shared.synced.load(Ordering::Acquire)
     }
 
-    /// Whether so much is on its way to the disk that publishers are to be read no further for now.
+    /// Whether so much is on its way to the disk that publishers are to be read no further for now. Never once the log
+    /// has failed: nothing is on its way then.
     pub fn congested(&self) -> bool {
-        self.usage().in_flight_bytes > self.options.in_flight_bytes
+        self.shared.failure.get().is_none()
+            && self.usage().in_flight_bytes > self.options.in_flight_bytes
     }
 
     /// Whether it takes what is published.

@@ -59,6 +59,11 @@ impl Folder {
         })
     }
 
+    /// The folder itself.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The path of a segment.
     pub(super) fn segment(&self, number: u64) -> PathBuf {
         self.path.join(format!("{number:016x}{SUFFIX}"))

@@ -11,6 +11,7 @@ use std::io;
 use std::mem;
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::FileExt as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
@@ -141,8 +142,13 @@ fn no_space(error: &io::Error) -> bool {
 impl<W: Fn()> Writer<W> {
     /// Runs until the log is closed or has failed.
     pub(super) fn run(self) {
-        let mut current = None;
-        if let Err(error) = self.serve(&mut current) {
+        // A panic is a failure like any other: the broker hears of it, and waits for no ticket for ever.
+        let served =
+            catch_unwind(AssertUnwindSafe(|| self.serve(&mut None))).unwrap_or_else(|_| {
+                let panicked = io::Error::other("the writer panicked");
+                Err(io_error("writing the log", self.folder.path())(panicked))
+            });
+        if let Err(error) = served {
             // The first error is the one that counts, and it is the last.
             let _ = self.shared.failure.set(Arc::new(error));
         }

@@ -143,9 +143,10 @@ fn a_sync_that_failed_is_final_even_if_the_next_would_succeed() {
     wait(&log, &woken, failed);
     swapped.back();
     assert_eq!(log.synced(), 1);
-    publish(&mut log, 3, &[1], 100);
+    publish(&mut log, 3, &[1], 2 << 20);
     log.flush();
     assert!(failed(&log));
+    assert!(!log.congested(), "nobody waits for what never comes");
     let error = log.close().expect_err("the second is not on disk");
     assert!(error.to_string().contains("syncing"), "{error}");
     let (model, _) = recover(dir.path()).expect("the first is");
