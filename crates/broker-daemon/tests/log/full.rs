@@ -153,6 +153,31 @@ fn a_sync_that_failed_is_final_even_if_the_next_would_succeed() {
     assert_eq!(model.messages.keys().collect::<Vec<_>>(), [&1]);
 }
 
+#[test]
+fn no_segment_is_removed_before_what_makes_it_needless_is_on_disk() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (mut log, woken) = open(dir.path(), SMALL);
+    // The first ends its segment.
+    for (id, len) in [(1, 20_000), (2, 100)] {
+        publish(&mut log, id, &[1], len);
+        let ticket = log.ticket();
+        log.flush();
+        wait(&log, &woken, |log| log.synced() >= ticket);
+    }
+    let before = segments(dir.path());
+    assert_eq!(before.len(), 2);
+    let swapped = Swapped::new(&before[1], "/dev/null");
+    // The oldest segment is needed no longer, as soon as this is on disk; which it never is.
+    log.settle(1, 1);
+    log.flush();
+    wait(&log, &woken, failed);
+    let error = log.close().expect_err("the last is not on disk");
+    assert!(error.to_string().contains("syncing"), "{error}");
+    drop(swapped);
+    let (model, _) = recover(dir.path()).expect("both are there");
+    assert_eq!(model.messages.keys().collect::<Vec<_>>(), [&1, &2]);
+}
+
 /// A file system of 4 MiB, for as long as this lives; `None` where that isn't allowed.
 struct Small(tempfile::TempDir);
 
