@@ -2,5 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test panics where it fails")]
 
 mod applications;
+mod floods;
+mod kills;
 mod process;
 mod support;

@@ -18,15 +18,21 @@ use crate::support::run;
 const BINARY: &str = env!("CARGO_BIN_EXE_broker-daemon");
 
 /// The broker as a process of its own, killed with the test.
-struct Process {
+pub(crate) struct Process {
     child: Child,
-    address: String,
+    pub(crate) address: String,
 }
 
 impl Process {
     fn start(arguments: &[&str]) -> Self {
-        let mut child = Command::new(BINARY)
-            .args(["--listen", "127.0.0.1:0"])
+        Self::start_after("", arguments)
+    }
+
+    /// Starts it by way of a shell that first runs `prelude`.
+    pub(crate) fn start_after(prelude: &str, arguments: &[&str]) -> Self {
+        let script = format!("{prelude} exec \"$@\"");
+        let mut child = Command::new("sh")
+            .args(["-c", &script, "sh", BINARY, "--listen", "127.0.0.1:0"])
             .args(arguments)
             .stderr(Stdio::piped())
             .spawn()
@@ -37,20 +43,20 @@ impl Process {
         Self { child, address }
     }
 
-    fn with_data(folder: &Path) -> Self {
+    pub(crate) fn with_data(folder: &Path) -> Self {
         Self::start(&["--data-dir", folder.to_str().unwrap()])
     }
 
-    fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
     }
 
-    fn end(mut self, signal: Signal) -> Option<i32> {
+    pub(crate) fn end(mut self, signal: Signal) -> Option<i32> {
         self.signal(signal);
         self.child.wait().unwrap().code()
     }
 
-    async fn channel(&self) -> (Connection, Channel) {
+    pub(crate) async fn channel(&self) -> (Connection, Channel) {
         let uri = format!("amqp://guest:guest@{}/%2f", self.address);
         let connection = Connection::connect(&uri, ConnectionProperties::default())
             .await
