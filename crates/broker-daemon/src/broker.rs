@@ -322,6 +322,8 @@ impl Broker {
             memory: self.memory.get(),
             memory_limit: self.config.memory_limit,
             is_blocked: self.is_blocked,
+            disk: self.log.as_ref().map_or(0, |log| log.usage().disk_bytes),
+            is_disk_out: !self.log_takes,
         };
         counts::page(&self.counts, gauges)
     }

@@ -47,6 +47,10 @@ pub(crate) struct Gauges {
     pub(crate) memory: usize,
     pub(crate) memory_limit: usize,
     pub(crate) is_blocked: bool,
+    /// Bytes of the log.
+    pub(crate) disk: u64,
+    /// Whether messages cannot be stored: the disk is full, or failed.
+    pub(crate) is_disk_out: bool,
 }
 
 /// The page.
@@ -94,6 +98,16 @@ pub(crate) fn page(counts: &Counts, gauges: Gauges) -> String {
             "broker_publishers_blocked",
             "1 while they do.",
             usize::from(gauges.is_blocked),
+        ),
+        (
+            "broker_disk_bytes",
+            "What is stored, with what is to be removed.",
+            usize::try_from(gauges.disk).unwrap_or(usize::MAX),
+        ),
+        (
+            "broker_disk_out",
+            "1 while nothing can be stored: the disk is full, or has failed.",
+            usize::from(gauges.is_disk_out),
         ),
     ];
     for (name, help, value) in now {

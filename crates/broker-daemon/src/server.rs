@@ -3,12 +3,14 @@
 use std::cell::RefCell;
 use std::io;
 use std::net::{self, SocketAddr};
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use nix::sys::socket::{Shutdown, shutdown};
 use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Notify;
@@ -32,6 +34,8 @@ const RECEIVE_BUFFER: u32 = 256 * 1024;
 const READ_AHEAD: usize = 16 * 1024;
 /// Connections that may wait to be accepted; the kernel cuts it to `net.core.somaxconn`.
 const BACKLOG: u32 = 65_535;
+/// How long a client may take to read why it was closed.
+const LINGER: Duration = Duration::from_secs(1);
 /// What accepting waits after an error, which is most likely a lack of descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -221,7 +225,10 @@ async fn serve(state: Shared, id: ConnectionId, socket: Rc<TcpStream>, wake: Rc<
     loop {
         let want = state.borrow_mut().wanted(id);
         let interest = match want {
-            Want::End => break,
+            Want::End => {
+                state.borrow_mut().turn().disconnect(id);
+                return linger(&socket).await;
+            }
             Want::Ready(interest) => interest,
             Want::Nothing => {
                 wake.notified().await;
@@ -251,6 +258,26 @@ async fn serve(state: Shared, id: ConnectionId, socket: Rc<TcpStream>, wake: Rc<
     }
     let mut borrowed = state.borrow_mut();
     borrowed.turn().disconnect(id);
+}
+
+/// Takes what a client still sends after it was told to go. Closing on unread bytes would reset the connection, and the
+/// client might never read why.
+async fn linger(socket: &TcpStream) {
+    if shutdown(socket.as_raw_fd(), Shutdown::Write).is_err() {
+        return;
+    }
+    let drained = async {
+        let mut sink = [0; 4096];
+        while socket.readable().await.is_ok() {
+            match socket.try_read(&mut sink) {
+                Ok(1..) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Ok(0) | Err(_) => return,
+            }
+        }
+    };
+    // Whoever goes on sending is cut off.
+    let _ = timeout(LINGER, drained).await;
 }
 
 enum Read {
