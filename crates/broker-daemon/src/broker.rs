@@ -132,11 +132,18 @@ impl Broker {
         }
         self.finish_turn();
         // Again, since consumers have had their turn meanwhile.
-        let queue = self.lagging.and_then(|queue| self.queues.get(queue));
-        let is_ahead = queue.is_some_and(Queue::is_lagging);
+        let is_lagging = |id: &QueueId| self.queues.get(*id).is_some_and(Queue::is_lagging);
+        let ahead = self.lagging.filter(is_lagging);
         if let Some(connection) = self.connections.get_mut(id) {
-            connection.is_ahead = is_ahead;
+            connection.ahead = ahead;
         }
+    }
+
+    /// Messages that a queue has delivered to consumers.
+    pub(crate) fn delivered(&self, id: QueueId) -> u64 {
+        self.queues
+            .get(id)
+            .map_or(u64::MAX, |queue| queue.delivered)
     }
 
     /// Processes frames until the input ends or the client has to wait. Returns how many bytes are done with.

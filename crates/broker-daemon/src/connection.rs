@@ -91,7 +91,7 @@ pub(crate) struct Connection {
     /// It published before: one to warn when memory is short.
     pub(crate) is_publisher: bool,
     /// It publishes to a queue whose consumers do not keep up.
-    pub(crate) is_ahead: bool,
+    pub(crate) ahead: Option<QueueId>,
     /// Consumers were passed over because the output was full.
     pub(crate) was_passed_over: bool,
 }
@@ -121,7 +121,7 @@ impl Connection {
             is_blocked: false,
             was_told_blocked: false,
             is_publisher: false,
-            is_ahead: false,
+            ahead: None,
             was_passed_over: false,
         }
     }

@@ -74,6 +74,8 @@ pub(crate) struct Queue {
     ready: VecDeque<Entry>,
     ready_bytes: u64,
     next_position: u64,
+    /// Messages that consumers were given.
+    pub(crate) delivered: u64,
     /// Delivered and not acknowledged.
     pub(crate) unacked: usize,
     pub(crate) consumers: Vec<ConsumerId>,
@@ -107,6 +109,7 @@ impl Queue {
             ready: VecDeque::new(),
             ready_bytes: 0,
             next_position: 0,
+            delivered: 0,
             unacked: 0,
             consumers: Vec::new(),
             ring: VecDeque::new(),

@@ -20,6 +20,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, tim
 use crate::broker::Broker;
 use crate::config::Config;
 use crate::connection::Phase;
+use crate::exchange::QueueId;
 use crate::http;
 use crate::log::{self, Log, Recovered};
 use crate::queue::ConnectionId;
@@ -32,6 +33,12 @@ const RECEIVE_BUFFER: u32 = 256 * 1024;
 /// What one read of a publisher may bring whose messages pile up: so that the acknowledgements of the consumers come in
 /// between. With whole reads, 20 publishers and 20 consumers of 100 messages in advance each went at 5 to 1.
 const READ_AHEAD: usize = 16 * 1024;
+/// How long such a publisher waits between its reads, for consumers that meanwhile take this many messages. They cannot
+/// keep up with one that is read again at once: each of their acknowledgements waits for a turn.
+const PAUSE_AHEAD: Duration = Duration::from_millis(1);
+const WORTH_PAUSING: u64 = 16;
+/// Consumers that take fewer are slow by themselves: for so many reads the publisher goes on without pauses.
+const UNDISTURBED: u32 = 256;
 /// Connections that may wait to be accepted; the kernel cuts it to `net.core.somaxconn`.
 const BACKLOG: u32 = 65_535;
 /// How long a client may take to read why it was closed.
@@ -222,6 +229,8 @@ enum Want {
 
 /// Serves one client to its end.
 async fn serve(state: Shared, id: ConnectionId, socket: Rc<TcpStream>, wake: Rc<Notify>) {
+    // Reads of one that is ahead until it is made to pause again.
+    let mut undisturbed = 0;
     loop {
         let want = state.borrow_mut().wanted(id);
         let interest = match want {
@@ -250,6 +259,16 @@ async fn serve(state: Shared, id: ConnectionId, socket: Rc<TcpStream>, wake: Rc<
                     match read {
                         Read::Some => {}
                         Read::Full => yield_now().await,
+                        Read::Ahead(queue) if undisturbed == 0 => {
+                            let before = state.borrow().broker.delivered(queue);
+                            sleep(PAUSE_AHEAD).await;
+                            let helped = state.borrow().broker.delivered(queue).saturating_sub(before);
+                            undisturbed = if helped < WORTH_PAUSING { UNDISTURBED } else { 0 };
+                        }
+                        Read::Ahead(_) => {
+                            undisturbed -= 1;
+                            yield_now().await;
+                        }
                         Read::End => break,
                     }
                 }
@@ -284,6 +303,8 @@ enum Read {
     Some,
     /// As much as there was room for: there may be more.
     Full,
+    /// The same, of a publisher whose messages pile up in a queue.
+    Ahead(QueueId),
     End,
 }
 
@@ -320,9 +341,10 @@ impl State {
         let begun = connection.backlog.len();
         let mut input = std::mem::take(&mut self.input);
         input[..begun].copy_from_slice(&connection.backlog);
-        let room = match connection.is_ahead {
-            true => READ_AHEAD,
-            false => input.len() - begun,
+        let ahead = connection.ahead;
+        let room = match ahead {
+            Some(_) => READ_AHEAD,
+            None => input.len() - begun,
         };
         let outcome = match socket.try_read(&mut input[begun..begun + room]) {
             Ok(0) => Read::End,
@@ -331,7 +353,7 @@ impl State {
                 broker.counts.bytes_received += length as u64;
                 broker.receive(id, &input[..begun + length]);
                 if length == room {
-                    Read::Full
+                    ahead.map_or(Read::Full, Read::Ahead)
                 } else {
                     // The socket is empty: this spares the read that would say so.
                     let empty = || Err::<(), _>(io::ErrorKind::WouldBlock.into());

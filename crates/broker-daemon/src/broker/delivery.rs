@@ -72,6 +72,7 @@ impl Broker {
             let Some(entry) = queue.pop() else {
                 return false;
             };
+            queue.delivered += 1;
             channel.last_tag += 1;
             let tag = channel.last_tag;
             self.counts.messages_delivered += 1;
