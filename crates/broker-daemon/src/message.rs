@@ -3,6 +3,8 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use bytes::Bytes;
+
 use crate::failure::{Failure, frame_error, precondition_failed};
 
 /// What a message costs beside its bytes: the shared count, the allocation, an entry in a queue.
@@ -36,6 +38,8 @@ pub(crate) struct Message {
     data: Vec<u8>,
     address: u32,
     head: u32,
+    /// The body of a message from the log, where it was read; otherwise it is the rest of `data`.
+    stored: Bytes,
     facts: Facts,
     /// The message's id in the log; 0 until it has one.
     pub(crate) log_id: Cell<u64>,
@@ -57,10 +61,19 @@ impl Message {
             data,
             address: u32::try_from(address).expect("an address has at most 512 bytes"),
             head: u32::try_from(head).expect("a header is shorter than frame_max"),
+            stored: Bytes::new(),
             facts,
             log_id: Cell::new(0),
             meter: Rc::clone(meter),
         }
+    }
+
+    /// Gives a message that has none yet the body that the log read.
+    pub(crate) fn with_stored(mut self, body: Bytes, id: u64) -> Self {
+        self.meter.0.set(self.meter.0.get() + body.len());
+        self.stored = body;
+        self.log_id.set(id);
+        self
     }
 
     /// Exchange and routing key as two short strings, as they stand in basic.publish and basic.deliver.
@@ -87,7 +100,10 @@ impl Message {
     }
 
     pub(crate) fn body(&self) -> &[u8] {
-        &self.data[self.head as usize..]
+        match &self.data[self.head as usize..] {
+            [] => &self.stored,
+            body => body,
+        }
     }
 
     pub(crate) fn facts(&self) -> Facts {
@@ -97,7 +113,7 @@ impl Message {
 
 impl Drop for Message {
     fn drop(&mut self) {
-        let cost = self.data.len() + OVERHEAD;
+        let cost = self.data.len() + self.stored.len() + OVERHEAD;
         self.meter.0.set(self.meter.0.get().saturating_sub(cost));
     }
 }

@@ -121,31 +121,20 @@ impl Broker {
         unix: u64,
         queue: impl Fn(u32) -> Option<QueueId>,
     ) {
-        let (properties, body) = (stored.properties(), stored.body());
-        let mut data = Vec::with_capacity(
-            2 + stored.exchange().len()
-                + stored.routing_key().len()
-                + properties.len()
-                + body.len(),
-        );
+        let properties = stored.properties();
+        let addresses = 2 + stored.exchange().len() + stored.routing_key().len();
+        let mut data = Vec::with_capacity(addresses + properties.len());
         push_short(&mut data, stored.exchange());
         push_short(&mut data, stored.routing_key());
         let address = data.len();
         data.extend_from_slice(&properties);
         let head = data.len();
-        data.extend_from_slice(&body);
         // They were understood when they came.
-        let scanned =
-            Properties::scan(&properties[HEADER_FIXED..]).and_then(|properties| properties.facts());
-        let message = Message::new(
-            data,
-            address,
-            head,
-            scanned.unwrap_or_default(),
-            &self.memory,
-        );
-        message.log_id.set(stored.id);
-        let message = Rc::new(message);
+        let facts = Properties::scan(&properties[HEADER_FIXED..])
+            .and_then(|properties| properties.facts())
+            .unwrap_or_default();
+        let message = Message::new(data, address, head, facts, &self.memory);
+        let message = Rc::new(message.with_stored(stored.body(), stored.id));
         let age = unix.saturating_sub(stored.published_ms);
         for id in stored.queues.iter().filter_map(|serial| queue(*serial)) {
             if let Some(queue) = self.queues.get_mut(id) {
