@@ -1,0 +1,58 @@
+//! Clients that come in crowds, talk nonsense, or say nothing.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use nix::sys::signal::Signal;
+
+use crate::process::Process;
+use crate::support::{PATIENCE, run, start};
+
+fn connect(address: &str) -> TcpStream {
+    let client = TcpStream::connect(address).unwrap();
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    client
+}
+
+#[test]
+fn nonsense_is_answered_and_closed_while_others_are_served() {
+    let broker = start(|_| {});
+    let silent: Vec<TcpStream> = (0..100).map(|_| connect(&broker.address)).collect();
+    for _ in 0..100 {
+        let mut client = connect(&broker.address);
+        client.write_all(b"EHLO broker\r\n").unwrap();
+        let mut answer = Vec::new();
+        // A reset is an end too: what we sent was not read to its end.
+        let _ = client.read_to_end(&mut answer);
+        assert_eq!(answer, b"AMQP\x00\x00\x09\x01");
+    }
+    run(async {
+        let connection = broker.connect().await;
+        connection.create_channel().await.unwrap();
+    });
+    assert!(broker.metric("broker_connections_opened_total") >= 201);
+    drop(silent);
+}
+
+#[test]
+fn who_comes_when_there_are_too_many_is_closed() {
+    let broker = start(|config| config.max_connections = 2);
+    let first = connect(&broker.address);
+    let _second = connect(&broker.address);
+    let mut third = connect(&broker.address);
+    assert_eq!(third.read(&mut [0]).unwrap(), 0);
+    assert_eq!(broker.metric("broker_connections_refused_total"), 1);
+    drop(first);
+}
+
+#[test]
+fn a_lack_of_descriptors_is_waited_out() {
+    let broker = Process::start_after("ulimit -n 40;", &[]);
+    let crowd: Vec<TcpStream> = (0..100).map(|_| connect(&broker.address)).collect();
+    drop(crowd);
+    run(async {
+        let (connection, _channel) = broker.channel().await;
+        connection.close(200, "".into()).await.unwrap();
+    });
+    assert_eq!(broker.end(Signal::SIGTERM), Some(0));
+}

@@ -1,0 +1,8 @@
+//! The broker as its clients, scrapers and operators see it.
+#![expect(clippy::unwrap_used, reason = "a test panics where it fails")]
+
+mod applications;
+mod floods;
+mod kills;
+mod process;
+mod support;
