@@ -261,6 +261,20 @@ impl<'s> Connection<'s> {
         Ok(close)
     }
 
+    /// Asserts that the broker ends the connection, with `connection.close` or without.
+    pub(super) fn is_given_up(&self) -> anyhow::Result<()> {
+        while let Ok(frame) = self.wire.frame() {
+            if frame.channel == 0
+                && frame.kind == METHOD
+                && connection::Close::unwrap(parsed(&frame)?).is_ok()
+            {
+                self.send(0, connection::CloseOk {})?;
+                break;
+            }
+        }
+        self.wire.ends()
+    }
+
     /// Sends a method on a channel and asserts that the connection is closed with this reply code and the method's ids.
     pub(super) fn breaks_on(
         &self,

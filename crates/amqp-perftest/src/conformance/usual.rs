@@ -127,10 +127,17 @@ impl Channel<'_> {
         self.call::<exchange::BindOk>(bind).map(drop)
     }
 
-    /// Messages that are ready in a queue, and its consumers.
+    /// Messages that are ready in a queue, and its consumers. See [`Channel::holds`].
     pub(super) fn counts(&self, queue: &str) -> anyhow::Result<(u32, u32)> {
         let declared = self.declare(passive(queue))?;
         Ok((declared.message_count, declared.consumer_count))
+    }
+
+    /// Waits until a queue has so many messages ready. RabbitMQ counts beside what it does: an answer may be of before.
+    pub(super) fn holds(&self, queue: &str, messages: u32) -> anyhow::Result<()> {
+        self.eventually(&format!("{messages} messages in the queue"), || {
+            Ok((self.counts(queue)?.0 == messages).then_some(()))
+        })
     }
 
     /// Whether a queue or an exchange is there is asked on a channel of its own, which the answer may close.

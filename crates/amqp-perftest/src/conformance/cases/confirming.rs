@@ -48,7 +48,7 @@ pub(super) fn cases() -> Vec<Case> {
             }
             channel.confirmed(1000)?;
             channel.is_quiet()?;
-            same("messages", channel.counts(&queue)?.0, 1000)
+            channel.holds(&queue, 1000)
         }),
         on_channel("confirm: each message exactly once", |channel| {
             let queue = channel.queue()?;
@@ -100,7 +100,7 @@ pub(super) fn cases() -> Vec<Case> {
                 channel.publish_as("", &name, &properties, "x")?;
             }
             channel.confirmed(10)?;
-            same("messages", channel.counts(&name)?.0, 10)
+            channel.holds(&name, 10)
         }),
         on_channel("confirm: an empty body, and one of several frames", |channel| {
             let queue = channel.queue()?;

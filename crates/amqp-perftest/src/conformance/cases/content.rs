@@ -28,7 +28,7 @@ fn raw(connection: &Connection<'_>, kind: u8, payload: &[u8]) -> anyhow::Result<
 }
 
 pub(super) fn cases() -> Vec<Case> {
-    let broken: [(&str, u16, Steps); 9] = [
+    let broken: [(&str, u16, Steps); 8] = [
         ("a body before the header", 505, |connection, _| {
             raw(connection, BODY, b"x")
         }),
@@ -48,14 +48,10 @@ pub(super) fn cases() -> Vec<Case> {
             raw(connection, BODY, b"x")?;
             channel.send(basic::Qos::default())
         }),
-        ("a body larger than announced", 501, |connection, _| {
-            raw(connection, HEADER, &header(60, 1))?;
-            raw(connection, BODY, b"xy")
-        }),
         ("a header of another class", 505, |connection, _| {
             raw(connection, HEADER, &header(50, 0))
         }),
-        ("a header that is cut", 502, |connection, _| {
+        ("a header that is cut", 501, |connection, _| {
             raw(connection, HEADER, &[0, 60, 0, 0, 0])
         }),
         ("a body after the last one", 505, |connection, _| {
@@ -76,6 +72,16 @@ pub(super) fn cases() -> Vec<Case> {
             })
         })
         .collect();
+    cases.push(case("content: a body larger than announced ends the connection", |scope| {
+        let connection = scope.connect()?;
+        let channel = connection.channel()?;
+        channel.send(basic::Publish::default())?;
+        raw(&connection, HEADER, &header(60, 1))?;
+        raw(&connection, BODY, b"xy")?;
+        // At once with 501, or as RabbitMQ with 505 at the next method. Sending it may come too late.
+        let _ = channel.send(basic::Qos::default());
+        connection.is_given_up()
+    }));
     cases.extend(bodies());
     cases.extend(properties());
     cases

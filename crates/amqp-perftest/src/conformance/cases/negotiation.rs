@@ -97,11 +97,11 @@ pub(super) fn cases() -> Vec<Case> {
             connection.breaks_on(0, 504, connection.tune_ok())
         }),
         case(
-            "connection.open: before tune-ok the socket is closed",
+            "connection.open: before tune-ok ends the connection",
             |scope| {
                 let connection = Connection::log_in(scope)?;
                 connection.send(0, connection.open_vhost("/"))?;
-                connection.wire.ends()
+                connection.is_given_up()
             },
         ),
         case(
@@ -109,7 +109,7 @@ pub(super) fn cases() -> Vec<Case> {
             |scope| {
                 let connection = Connection::greet(scope)?;
                 connection.send(1, basic::Qos::default())?;
-                connection.wire.ends()
+                connection.is_given_up()
             },
         ),
         case(
@@ -118,7 +118,7 @@ pub(super) fn cases() -> Vec<Case> {
                 let connection = Connection::greet(scope)?;
                 let body = Frame::new(BODY, 1, b"x");
                 connection.wire.write(&body.bytes())?;
-                connection.wire.ends()
+                connection.is_given_up()
             },
         ),
         case(
@@ -175,7 +175,8 @@ fn logins() -> Vec<Case> {
             move |scope| {
                 let connection = Connection::greet(scope)?;
                 let refused = connection.plain(user, password);
-                connection.breaks_on(0, 403, refused)
+                connection.send(0, refused)?;
+                connection.breaks(403).map(drop)
             },
         ));
     }
@@ -198,7 +199,7 @@ fn logins() -> Vec<Case> {
         ("an empty PLAIN response", "PLAIN", b""),
     ] {
         cases.push(case(
-            format!("connection.start-ok: {what} closes the socket"),
+            format!("connection.start-ok: {what} ends the connection"),
             move |scope| {
                 let connection = Connection::greet(scope)?;
                 let refused = connection::StartOk {
@@ -207,7 +208,7 @@ fn logins() -> Vec<Case> {
                     ..connection.plain("guest", "guest")
                 };
                 connection.send(0, refused)?;
-                connection.wire.ends()
+                connection.is_given_up()
             },
         ));
     }

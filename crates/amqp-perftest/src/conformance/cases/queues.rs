@@ -66,7 +66,8 @@ fn declaring() -> Vec<Case> {
                 channel.publish("", &queue, body)?;
             }
             channel.deliveries(2)?;
-            same("ready messages and consumers", channel.counts(&queue)?, (3, 2))
+            channel.holds(&queue, 3)?;
+            same("consumers", channel.counts(&queue)?.1, 2)
         }),
         on_channel("queue.declare: passive of a missing one is 404", |channel| {
             channel.refuses(404, passive("conformance-missing"))
@@ -83,7 +84,7 @@ fn declaring() -> Vec<Case> {
             let name = channel.scope().name();
             channel.send(queue::Declare { nowait: true, ..named(&name) })?;
             channel.is_quiet()?;
-            same("its counts", channel.counts(&name)?, (0, 0))
+            channel.holds(&name, 0)
         }),
         on_channel("queue.declare: no-wait of something impossible is refused", |channel| {
             channel.refuses(403, queue::Declare { nowait: true, ..named("amq.conformance") })
@@ -91,8 +92,9 @@ fn declaring() -> Vec<Case> {
         on_channel("queue.declare: twice the same, with what it holds", |channel| {
             let name = channel.shared_queue(table(&[]))?;
             channel.publish("", &name, "x")?;
-            let declared = channel.declare(named(&name))?;
-            same("its messages", declared.message_count, 1)
+            channel.declare(named(&name))?;
+            // The counts of an answer may lag behind what was published.
+            channel.eventually("a message", || Ok((channel.declare(named(&name))?.message_count == 1).then_some(())))
         }),
         on_channel("queue.declare: a name of 255 bytes", |channel| {
             let name = format!("{:x<255}", channel.scope().name());
@@ -142,7 +144,8 @@ fn equivalence() -> Vec<Case> {
         channel.refuses(405, queue::Declare { exclusive: true, ..named(&name) })
     }));
     cases.push(on_channel("queue.declare: an exclusive one again as not exclusive", |channel| {
-        let name = channel.queue()?;
+        let name = channel.scope().name();
+        channel.declare(queue::Declare { exclusive: true, ..named(&name) })?;
         channel.refuses(406, named(&name))
     }));
     cases.push(on_channel("queue.declare: a durable one again as not durable is 406", |channel| {
@@ -160,7 +163,7 @@ fn lifetimes() -> Vec<Case> {
             channel.declare(queue::Declare { auto_delete: true, ..named(&name) })?;
             let (first, second) = (channel.consume(&name)?, channel.consume(&name)?);
             channel.cancel(&first)?;
-            same("its counts with one consumer", channel.counts(&name)?, (0, 1))?;
+            same("consumers", channel.counts(&name)?.1, 1)?;
             channel.cancel(&second)?;
             channel.eventually("the queue is gone", || Ok((!channel.has_queue(&name)?).then_some(())))
         }),
@@ -169,7 +172,7 @@ fn lifetimes() -> Vec<Case> {
             channel.declare(queue::Declare { auto_delete: true, ..named(&name) })?;
             channel.publish("", &name, "x")?;
             same("what basic.get takes", channel.drain(&name)?, ["x"])?;
-            same("its counts", channel.counts(&name)?, (0, 0))
+            channel.holds(&name, 0)
         }),
         on_channel("queue.declare: an auto-delete one is gone with the channel of its consumer", |channel| {
             let name = channel.scope().name();
@@ -183,13 +186,13 @@ fn lifetimes() -> Vec<Case> {
             let apart = channel.scope().connect()?;
             let name = apart.channel()?.shared_queue(table(&[]))?;
             apart.close()?;
-            same("its counts", channel.counts(&name)?, (0, 0))
+            channel.holds(&name, 0)
         }),
         on_channel("queue.declare: an exclusive one lives on without its channel", |channel| {
             let other = channel.connection.channel()?;
             let name = other.queue()?;
             other.close()?;
-            same("its counts", channel.counts(&name)?, (0, 0))
+            channel.holds(&name, 0)
         }),
         on_channel("queue.declare: an exclusive one is gone with its connection", |channel| {
             let apart = channel.scope().connect()?;
@@ -224,7 +227,7 @@ fn exclusive() -> Vec<Case> {
         }),
         ("queue.declare: passive", |channel, queue| channel.refuses(405, passive(queue))),
         ("queue.bind: it", |channel, queue| channel.refuses(405, binding(queue, "amq.direct", "a"))),
-        ("queue.unbind: it", |channel, queue| channel.refuses(405, unbinding(queue, "amq.direct", "a"))),
+        ("queue.unbind: it", |channel, queue| channel.refuses(405, unbinding(queue, "amq.direct", queue))),
         ("queue.purge: it", |channel, queue| channel.refuses(405, purging(queue))),
         ("queue.delete: it", |channel, queue| channel.refuses(405, deletion(queue))),
         ("basic.consume: from it", |channel, queue| channel.refuses(405, consumer(queue))),
@@ -238,7 +241,9 @@ fn exclusive() -> Vec<Case> {
         .map(|(what, refused)| {
             on_channel(format!("{what} where it is exclusive to another connection is 405"), move |channel| {
                 let owner = channel.scope().connect()?;
-                let queue = owner.channel()?.queue()?;
+                let (owning, queue) = (owner.channel()?, channel.scope().name());
+                owning.declare(queue::Declare { exclusive: true, ..named(&queue) })?;
+                owning.bind(&queue, "amq.direct", &queue)?;
                 refused(channel, &queue)?;
                 owner.close()
             })
@@ -362,7 +367,7 @@ fn purges() -> Vec<Case> {
                 channel.publish("", &queue, body)?;
             }
             same("messages", channel.call::<queue::PurgeOk>(purging(&queue))?.message_count, 3)?;
-            same("its counts", channel.counts(&queue)?, (0, 0))
+            channel.holds(&queue, 0)
         }),
         on_channel("queue.purge: of an empty queue", |channel| {
             let queue = channel.queue()?;
@@ -385,7 +390,7 @@ fn purges() -> Vec<Case> {
             channel.publish("", &queue, "a")?;
             channel.send(queue::Purge { queue: queue.as_str().into(), nowait: true })?;
             channel.is_quiet()?;
-            same("its counts", channel.counts(&queue)?, (0, 0))
+            channel.holds(&queue, 0)
         }),
     ]
 }

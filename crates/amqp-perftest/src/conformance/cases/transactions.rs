@@ -78,7 +78,7 @@ pub(super) fn cases() -> Vec<Case> {
             channel.get(&queue)?;
             channel.transactional()?;
             channel.reject(1, true)?;
-            same("before", channel.counts(&queue)?.0, 0)?;
+            channel.holds(&queue, 0)?;
             channel.commit()?;
             same("after", channel.take(&queue)?.redelivered, true)
         }),

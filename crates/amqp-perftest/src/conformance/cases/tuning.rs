@@ -42,14 +42,8 @@ pub(super) fn cases() -> Vec<Case> {
                 let connection = Connection::open_with(scope, |tune| tune.channel_max = 2)?;
                 connection.channel()?;
                 connection.channel()?;
-                connection.breaks_on(3, 530, channel::Open {})
-            },
-        ),
-        case(
-            "connection.tune-ok: a channel number above the agreed channel_max, alone",
-            |scope| {
-                let connection = Connection::open_with(scope, |tune| tune.channel_max = 2)?;
-                connection.breaks_on(3, 504, channel::Open {})
+                connection.send(3, channel::Open {})?;
+                connection.breaks(530).map(drop)
             },
         ),
         case(
@@ -109,10 +103,11 @@ pub(super) fn cases() -> Vec<Case> {
         ("an unlimited channel_max", |tune| tune.channel_max = 0),
     ];
     cases.extend(wrong.map(|(what, change)| {
-        case(format!("connection.tune-ok: {what} is 530"), move |scope| {
+        case(format!("connection.tune-ok: {what} ends the connection"), move |scope| {
             let connection = Connection::log_in(scope)?;
             change(&mut connection.tune.borrow_mut());
-            connection.breaks_on(0, 530, connection.tune_ok())
+            connection.send(0, connection.tune_ok())?;
+            connection.is_given_up()
         })
     }));
     cases
