@@ -79,6 +79,8 @@ struct Loop<'a> {
     paced: bool,
     /// Whether nothing is published any more.
     published: bool,
+    /// Whether connections are being closed: one that ends is none that is lost.
+    closing: bool,
     next_second: u64,
     next_hand_in: u64,
 }
@@ -116,6 +118,7 @@ impl<'a> Loop<'a> {
             all_producers: driver.layout.producers,
             paced: group.is_some_and(|group| group.workers == 0),
             published: false,
+            closing: false,
             next_second: 0,
             next_hand_in: 0,
             driver,
@@ -235,8 +238,7 @@ impl<'a> Loop<'a> {
                 }
             }
         }
-        self.give_up();
-        Ok(())
+        self.close()
     }
 
     fn until(&self, now: u64, next_start: u64) -> u64 {
@@ -338,12 +340,11 @@ impl<'a> Loop<'a> {
     }
 
     fn over(&self) -> bool {
-        let confirmed = |producer: &Producer| producer.is_settled();
         self.published
-            && self.producers.iter().all(confirmed)
+            && self.producers.iter().all(Producer::is_settled)
             && (self.consumers.is_empty()
-                || (self.driver.layout.producers > 0
-                    && self.driver.ledger.complete(self.publishers)))
+                || self.driver.layout.producers == 0
+                || self.driver.ledger.complete(self.publishers))
     }
 
     /// Hands what arrived in to the account of all workers.

@@ -15,6 +15,8 @@ use crate::stamp::{self, Stamp};
 
 /// How long publishers are told to wait.
 const BLOCKED: Duration = Duration::from_millis(100);
+/// Octets that a consumer of a queue is given before others are looked at.
+const SOME: usize = 8 << 10;
 /// Bodies that are made up.
 const MADE_UP: usize = 1024;
 
@@ -206,16 +208,15 @@ impl Broker {
     pub(super) fn deliver(&mut self, now: u64) {
         let ids: Vec<Id> = self.peers.iter().map(|(id, _)| id).collect();
         let mut output = Vec::new();
-        // One message each in turn, so that all consumers of a queue have a share.
+        // A few messages each in turn, so that all consumers of a queue have a share.
         let mut gave = true;
         while gave {
             gave = false;
             for id in &ids {
                 output.clear();
-                let most = if self.script.mode == Mode::Stream {
-                    BATCH
-                } else {
-                    1
+                let most = match self.script.mode {
+                    Mode::Stream => BATCH,
+                    _ => SOME,
                 };
                 self.fill(*id, now, most, &mut output);
                 if !output.is_empty() {

@@ -13,6 +13,9 @@ use super::{Loop, Redial};
 use crate::outcome::{self, count};
 use crate::session::{encode, whole_frame};
 
+/// How long brokers may take to close connections at the end.
+const CLOSING_NS: u64 = 2_000_000_000;
+
 /// Who uses a channel, by the place in the list of producers or consumers.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Role {
@@ -204,6 +207,9 @@ impl Loop<'_> {
         let Some(link) = self.links.remove(id) else {
             return;
         };
+        if self.closing {
+            return;
+        }
         if self.worker.phases.origin <= now && self.gone.is_empty() {
             let text = format!("connection {} was lost: {why}", link.number);
             output::remark(&text);
@@ -269,12 +275,12 @@ impl Loop<'_> {
         }
     }
 
-    /// The end: what is open is given up, and connections are closed as the protocol has it.
-    pub(super) fn give_up(mut self) {
+    /// The end: connections are closed as the protocol has it (AMQP 0-9-1, 4.2.2), and what arrives until then still
+    /// counts: it left its queue. Then what is open is given up.
+    pub(super) fn close(mut self) -> anyhow::Result<()> {
         let now = clock::now();
         self.end_publishing(u64::MAX);
-        self.hand_in();
-        let ids: Vec<Id> = self.links.iter().map(|(id, _)| id).collect();
+        self.closing = true;
         let close = AMQPClass::Connection(connection::AMQPMethod::Close(connection::Close {
             reply_code: 200,
             reply_text: "done".into(),
@@ -282,16 +288,27 @@ impl Loop<'_> {
             method_id: 0,
         }));
         let goodbye = encode(&AMQPFrame::Method(0, close));
+        let ids: Vec<Id> = self.links.iter().map(|(id, _)| id).collect();
         for id in ids {
             self.unblock(id, now);
-            // One that does not take it is closed without.
-            let _ = self.write(id, &goodbye);
+            if self.write(id, &goodbye).is_err() {
+                self.links.remove(id);
+            }
         }
+        while !self.links.is_empty() && clock::now() < now + CLOSING_NS {
+            for place in 0..self.reactor.wait(now + CLOSING_NS, clock::now())? {
+                if let Some(event) = self.reactor.event(place) {
+                    self.serve(event);
+                }
+            }
+        }
+        self.hand_in();
         (0..self.producers.len()).for_each(|place| self.forsake(place, None));
         for since in self.gone.values() {
             let ms = now.saturating_sub(*since) / 1_000_000;
             self.worker.record.count(count::GAP_MS, ms);
         }
         self.count();
+        Ok(())
     }
 }
