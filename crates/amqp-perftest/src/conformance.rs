@@ -7,7 +7,7 @@
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use clap::Args;
 use harness::cli::{Failure, of_the_daemon};
 use harness::daemon::{Daemon, Options};
@@ -122,28 +122,34 @@ fn on_launched(name: &str, quiet: bool, cases: &[Case]) -> Result<Report, Failur
     let mut daemon = runtime
         .block_on(prepared.start(&[], &Options::default()))
         .map_err(of_the_daemon)?;
-    let port = daemon.endpoint().port;
-    let uri = port
-        .map(Uri::local)
-        .context("the daemon's manifest does not use {port}")
-        .map_err(Failure::Call)?;
-    let mut finished = finish_all(&uri, cases);
-    if let Some(status) = daemon.try_exit() {
-        let death = format!(
-            "the daemon {status}; the end of its log:\n{}",
-            daemon.last_lines(LOG_LINES)
-        );
-        for case in &mut finished {
-            case.blame(&death);
-        }
-    }
+    let uri = address(&daemon).map_err(Failure::Call)?;
+    let finished = finish_all(&uri, cases);
+    let death = daemon.try_exit().map(|status| {
+        let log = daemon.last_lines(LOG_LINES);
+        anyhow!("{name} {status} while it was asked; the end of its log:\n{log}")
+    });
     // How it ends is no case of the protocol; a run of the driver looks at it.
     let _ = runtime.block_on(daemon.stop());
-    Ok(Report {
+    let report = Report {
         broker: name.to_owned(),
         version: prepared.version().map(str::to_owned),
         cases: finished,
-    })
+    };
+    match death {
+        None => Ok(report),
+        Some(death) if report.is_passed() => Err(Failure::Run(death)),
+        Some(death) => {
+            output::remark(&format!("error: {death:#}"));
+            Ok(report)
+        }
+    }
+}
+
+fn address(daemon: &Daemon) -> anyhow::Result<Uri> {
+    let url = daemon.endpoint().url.as_deref();
+    let url = url.context("`url`: the daemon's manifest has none, see daemons/README.md")?;
+    let uri: Result<Uri, String> = url.parse();
+    uri.map_err(|problem| anyhow!("`url`: {url}: {problem}"))
 }
 
 /// Some at a time, in the order in which they are listed.

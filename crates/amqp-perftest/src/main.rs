@@ -1,4 +1,4 @@
-//! `amqp-perftest`: measures AMQP 0-9-1 brokers.
+//! `amqp-perftest`: producers and consumers against an AMQP 0-9-1 broker.
 
 use std::process::ExitCode;
 

@@ -14,13 +14,19 @@ pub struct Row {
     pub second: u64,
     /// What was recorded.
     pub tally: Tally,
-    /// Operations open at its end.
-    pub active: u64,
+    /// Operations open at its end: the sum over the workers, of which one may begin what another ends.
+    pub active: i64,
     /// The sum of the workers' peaks in it.
-    pub active_peak: u64,
+    pub active_peak: i64,
 }
 
 impl Row {
+    /// Operations open at its end. Where one worker ends what another begins, the two may report it a moment apart.
+    #[must_use]
+    pub fn open(&self) -> u64 {
+        self.active.max(0) as u64
+    }
+
     /// The row as a result keeps it.
     #[must_use]
     pub fn result(&self) -> Second {
@@ -32,8 +38,8 @@ impl Row {
         series.extend(SecondSeries::of("lag", &self.tally.lag));
         Second {
             second: self.second,
-            active: self.active,
-            active_peak: self.active_peak,
+            active: self.open(),
+            active_peak: self.active_peak.max(0) as u64,
             counts: owned(&self.tally.counts),
             errors: owned(&self.tally.errors),
             series,

@@ -34,7 +34,10 @@ impl RunResult {
         }
         if self.verdict == Verdict::Invalid {
             let reason = self.warnings.first().map(|warning| &*warning.message);
-            why.push(format!("INVALID: {}", reason.unwrap_or("no reason is given")));
+            why.push(format!(
+                "INVALID: {}",
+                reason.unwrap_or("no reason is given")
+            ));
         }
         why
     }

@@ -81,13 +81,6 @@ impl Report {
 }
 
 impl Finished {
-    /// Adds to what failed what is known besides.
-    pub(super) fn blame(&mut self, reason: &str) {
-        if self.outcome == Outcome::Failed {
-            self.detail = format!("{}\n{reason}", self.detail);
-        }
-    }
-
     fn tap(&self, number: usize) -> String {
         let name = escaped(&self.name);
         match self.outcome {

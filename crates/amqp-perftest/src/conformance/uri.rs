@@ -12,18 +12,6 @@ pub(crate) struct Uri {
     pub(crate) vhost: String,
 }
 
-impl Uri {
-    /// A broker on this machine with what it has from the start.
-    pub(crate) fn local(port: u16) -> Self {
-        Self {
-            address: format!("127.0.0.1:{port}"),
-            user: "guest".to_owned(),
-            password: "guest".to_owned(),
-            vhost: "/".to_owned(),
-        }
-    }
-}
-
 impl FromStr for Uri {
     type Err = String;
 
@@ -84,7 +72,12 @@ mod tests {
 
     #[test]
     fn what_is_absent_is_the_default() {
-        let local = Uri::local(5672);
+        let local = Uri {
+            address: "127.0.0.1:5672".to_owned(),
+            user: "guest".to_owned(),
+            password: "guest".to_owned(),
+            vhost: "/".to_owned(),
+        };
         for text in [
             "amqp://guest:guest@127.0.0.1:5672/",
             "amqp://guest@127.0.0.1",

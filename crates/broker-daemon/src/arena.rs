@@ -1,0 +1,96 @@
+//! Values under ids that are never mistaken for those of a later value in the same place.
+
+use slab::Slab;
+
+/// Names a value of an [`Arena`]. It stays valid as a name after the value is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Id {
+    slot: u32,
+    /// Counts what was ever inserted.
+    pub(crate) serial: u32,
+}
+
+/// A slab whose ids outlive their values: an unacknowledged message names a queue that may be deleted, and whose
+/// place may be taken by another one.
+#[derive(Debug)]
+pub(crate) struct Arena<T> {
+    slots: Slab<(u32, T)>,
+    next: u32,
+}
+
+impl<T> Arena<T> {
+    pub(crate) fn new() -> Self {
+        Self {
+            slots: Slab::new(),
+            next: 0,
+        }
+    }
+
+    pub(crate) fn insert(&mut self, value: T) -> Id {
+        let serial = self.next;
+        self.insert_as(serial, value)
+    }
+
+    /// Inserts under a serial that was given out in an earlier life.
+    pub(crate) fn insert_as(&mut self, serial: u32, value: T) -> Id {
+        self.next = self.next.max(serial.wrapping_add(1));
+        let slot = self.slots.insert((serial, value));
+        let slot = u32::try_from(slot).expect("there are fewer than 2^32 of anything");
+        Id { slot, serial }
+    }
+
+    pub(crate) fn get(&self, id: Id) -> Option<&T> {
+        match self.slots.get(id.slot as usize) {
+            Some((serial, value)) if *serial == id.serial => Some(value),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn get_mut(&mut self, id: Id) -> Option<&mut T> {
+        match self.slots.get_mut(id.slot as usize) {
+            Some((serial, value)) if *serial == id.serial => Some(value),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn remove(&mut self, id: Id) -> Option<T> {
+        self.get(id)?;
+        Some(self.slots.remove(id.slot as usize).1)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Id, &T)> {
+        self.slots
+            .iter()
+            .map(|(slot, (serial, value))| (id(slot, *serial), value))
+    }
+
+    pub(crate) fn ids(&self) -> Vec<Id> {
+        self.iter().map(|(id, _)| id).collect()
+    }
+}
+
+fn id(slot: usize, serial: u32) -> Id {
+    let slot = u32::try_from(slot).expect("the slot was given out as 32 bits");
+    Id { slot, serial }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_that_is_taken_again_does_not_answer_to_the_old_id() {
+        let mut arena = Arena::new();
+        let first = arena.insert("a");
+        assert_eq!(arena.remove(first), Some("a"));
+        let second = arena.insert("b");
+        assert_eq!(first.slot, second.slot);
+        assert_eq!(arena.get(first), None);
+        assert_eq!(arena.remove(first), None);
+        assert_eq!(arena.get(second), Some(&"b"));
+    }
+}

@@ -1,0 +1,328 @@
+//! The broker: all state, in one place and one thread, without sockets.
+//!
+//! Bytes go in by [`Broker::receive`], and bytes come out of the connections' outputs. What one read brought is a
+//! batch: all its frames are processed, then queues are dispatched, confirms gathered, and the connections that have
+//! something to write are listed once.
+
+mod acks;
+mod basic;
+mod consumers;
+mod content;
+mod dead_letters;
+mod delivery;
+mod exchanges;
+mod expiry;
+mod handshake;
+mod life;
+mod memory;
+mod methods;
+mod publish;
+mod queues;
+mod store;
+mod tx;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::rc::Rc;
+
+use tokio::sync::Notify;
+
+use crate::arena::Arena;
+use crate::channel::{Channel, Consumer, Delivered};
+use crate::config::Config;
+use crate::connection::{Connection, Phase};
+use crate::counts::{self, Counts, Gauges};
+use crate::exchange::QueueId;
+use crate::failure::{Result, channel_error, frame_error, unexpected_frame};
+use crate::frame::{BODY, Frame, FrameError, HEADER, HEARTBEAT, METHOD, split};
+use crate::log::Log;
+use crate::message::Meter;
+use crate::queue::{ConnectionId, ConsumerId, Queue};
+use crate::vhost::Vhost;
+
+use self::dead_letters::DeadLetter;
+
+/// All state.
+#[derive(Debug)]
+pub(crate) struct Broker {
+    config: Rc<Config>,
+    /// Milliseconds since some time in the past, set before each turn.
+    pub(crate) now: u64,
+    connections: Arena<Connection>,
+    queues: Arena<Queue>,
+    consumers: Arena<Consumer>,
+    vhosts: Vec<Vhost>,
+    /// Counts the changes of exchanges, queues and bindings.
+    topology: u64,
+    /// Queues that have something for somebody, maybe.
+    active: Vec<QueueId>,
+    dead: Vec<DeadLetter>,
+    confirming: Vec<(ConnectionId, u16)>,
+    dirty: Vec<ConnectionId>,
+    timers: BinaryHeap<Reverse<(u64, QueueId)>>,
+    memory: Rc<Meter>,
+    is_blocked: bool,
+    /// Connections that wait to publish.
+    waiting: Vec<ConnectionId>,
+    pub(crate) counts: Counts,
+    /// Tells the server that there is something to write.
+    pub(crate) wake: Rc<Notify>,
+    /// Tells the server that something expires earlier than it knew.
+    pub(crate) timer_changed: Rc<Notify>,
+    scratch: Vec<Delivered>,
+    log: Option<Log>,
+    /// The ticket up to which everything is on disk.
+    synced: u64,
+    /// Whether the log takes messages: the disk is neither full nor broken.
+    log_takes: bool,
+    /// The ticket of what the disk was handed.
+    flushed: u64,
+    /// Too much is on its way to the disk.
+    is_congested: bool,
+    /// Transactions whose commit is answered when their ticket is reached.
+    committing: Vec<(ConnectionId, u16, u64)>,
+}
+
+impl Broker {
+    pub(crate) fn new(config: Rc<Config>) -> Self {
+        Self {
+            vhosts: config.vhosts.iter().map(|name| Vhost::new(name)).collect(),
+            config,
+            now: 0,
+            connections: Arena::new(),
+            queues: Arena::new(),
+            consumers: Arena::new(),
+            topology: 1,
+            active: Vec::new(),
+            dead: Vec::new(),
+            confirming: Vec::new(),
+            dirty: Vec::new(),
+            timers: BinaryHeap::new(),
+            memory: Rc::default(),
+            is_blocked: false,
+            waiting: Vec::new(),
+            counts: Counts::default(),
+            wake: Rc::default(),
+            timer_changed: Rc::default(),
+            scratch: Vec::new(),
+            log: None,
+            synced: 0,
+            log_takes: true,
+            flushed: 0,
+            is_congested: false,
+            committing: Vec::new(),
+        }
+    }
+
+    /// Processes what was read from a client, as a turn of its own. What cannot be processed now is kept as its
+    /// backlog.
+    pub(crate) fn receive(&mut self, id: ConnectionId, input: &[u8]) {
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.received = self.now;
+            connection.holds_frames = false;
+        }
+        let consumed = self.process(id, input);
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.backlog.clear();
+            connection.backlog.extend_from_slice(&input[consumed..]);
+        }
+        self.finish_turn();
+    }
+
+    /// Processes frames until the input ends or the client has to wait. Returns how many bytes are done with.
+    fn process(&mut self, id: ConnectionId, input: &[u8]) -> usize {
+        let mut done = 0;
+        loop {
+            let Some(connection) = self.connections.get_mut(id) else {
+                return input.len();
+            };
+            let rest = &input[done..];
+            match connection.phase {
+                Phase::Closed => return input.len(),
+                Phase::Header => match self.protocol_header(id, rest) {
+                    0 => return done,
+                    length => {
+                        done += length;
+                        continue;
+                    }
+                },
+                _ if connection.is_held() => {
+                    connection.holds_frames = true;
+                    return done;
+                }
+                _ => {}
+            }
+            // RabbitMQ too takes eight bytes more than were agreed.
+            match split(rest, connection.frame_max) {
+                Ok(None) => return done,
+                Ok(Some((frame, length))) => {
+                    if self.must_wait(id, frame) {
+                        return done;
+                    }
+                    self.frame(id, frame);
+                    done += length;
+                }
+                Err(error) => {
+                    self.unreadable(id, error);
+                    return input.len();
+                }
+            }
+        }
+    }
+
+    fn unreadable(&mut self, id: ConnectionId, error: FrameError) {
+        let failure = match error {
+            FrameError::TooLarge(size) => {
+                let most = self
+                    .connections
+                    .get(id)
+                    .map_or(0, |connection| connection.frame_max);
+                frame_error(format_args!(
+                    "frame of {size} bytes is larger than frame_max {most}"
+                ))
+            }
+            FrameError::NoEnd => frame_error("no frame-end octet where it should be"),
+        };
+        self.fail(id, 0, (0, 0), &failure);
+        // Where frames begin and end is unknown from here on, so no answer can be awaited.
+        self.close_when_written(id);
+    }
+
+    fn frame(&mut self, id: ConnectionId, frame: Frame<'_>) {
+        let Err(failure) = self.try_frame(id, frame) else {
+            return;
+        };
+        let method = match (frame.kind, frame.payload) {
+            (METHOD, [c0, c1, m0, m1, ..]) => (
+                u16::from_be_bytes([*c0, *c1]),
+                u16::from_be_bytes([*m0, *m1]),
+            ),
+            (HEADER | BODY, _) => (60, 40),
+            _ => (0, 0),
+        };
+        self.fail(id, frame.channel, method, &failure);
+    }
+
+    fn try_frame(&mut self, id: ConnectionId, frame: Frame<'_>) -> Result {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return Ok(());
+        };
+        if connection.phase != Phase::Running {
+            return self.negotiate(id, frame);
+        }
+        if frame.channel == 0 {
+            return match frame.kind {
+                METHOD => self.connection_method(id, frame.payload),
+                HEARTBEAT => Ok(()),
+                HEADER | BODY => Err(unexpected_frame("content on channel 0")),
+                kind => Err(frame_error(format_args!(
+                    "frames of type {kind} are not known"
+                ))),
+            };
+        }
+        match frame.kind {
+            METHOD => match *frame.payload {
+                [0, 60, 0, 40, ..] => self.begin_publish(id, frame),
+                [0, 60, 0, 80, ..] => self.ack(id, frame),
+                _ => self.channel_method(id, frame),
+            },
+            HEADER => self.content_header(id, frame),
+            BODY => self.content_body(id, frame),
+            HEARTBEAT => Err(unexpected_frame("heartbeat on a channel other than 0")),
+            kind => Err(frame_error(format_args!(
+                "frames of type {kind} are not known"
+            ))),
+        }
+    }
+
+    /// A channel that is open; `None` where it is being closed and nothing on it matters.
+    ///
+    /// # Errors
+    /// 504 where there is none.
+    fn channel(&mut self, id: ConnectionId, number: u16) -> Result<Option<&mut Channel>> {
+        let channel = self
+            .connections
+            .get_mut(id)
+            .and_then(|connection| connection.channel(number));
+        match channel {
+            Some(channel) if channel.is_closing => Ok(None),
+            Some(channel) => Ok(Some(channel)),
+            None => Err(channel_error("expected 'channel.open'")),
+        }
+    }
+
+    /// Does what the processed frames led to: dead letters, deliveries, confirms.
+    pub(crate) fn finish_turn(&mut self) {
+        loop {
+            if let Some(dead) = self.dead.pop() {
+                self.dead_letter(dead);
+            } else if let Some(queue) = self.active.pop() {
+                self.dispatch(queue);
+            } else {
+                break;
+            }
+        }
+        self.watch_log();
+        self.send_confirms();
+        self.watch_memory();
+        if !self.dirty.is_empty() || self.has_records() {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Lists a connection as one that has something to write.
+    fn touch(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(id)
+            && !connection.is_dirty
+        {
+            connection.is_dirty = true;
+            self.dirty.push(id);
+        }
+    }
+
+    /// Lists a queue as one that may have something for somebody.
+    fn activate(&mut self, id: QueueId) {
+        if let Some(queue) = self.queues.get_mut(id)
+            && !queue.is_active
+        {
+            queue.is_active = true;
+            self.active.push(id);
+        }
+    }
+
+    /// The state for `/metrics`.
+    pub(crate) fn page(&self) -> String {
+        let exchanges = self.vhosts.iter().map(|vhost| vhost.exchanges.len());
+        let gauges = Gauges {
+            connections: self.connections.len(),
+            channels: self
+                .connections
+                .iter()
+                .map(|(_, connection)| connection.channels().count())
+                .sum(),
+            consumers: self.consumers.len(),
+            exchanges: exchanges.sum(),
+            queues: self.queues.len(),
+            ready: self.queues.iter().map(|(_, queue)| queue.len()).sum(),
+            unacked: self.queues.iter().map(|(_, queue)| queue.unacked).sum(),
+            memory: self.memory.get(),
+            memory_limit: self.config.memory_limit,
+            is_blocked: self.is_blocked,
+        };
+        counts::page(&self.counts, gauges)
+    }
+}
+
+/// Puts a consumer into its queue's ring, if it has room for a message.
+fn enter_ring(queue: &mut Queue, id: ConsumerId, consumer: &mut Consumer) -> bool {
+    if consumer.in_ring || !consumer.has_room() {
+        return false;
+    }
+    consumer.in_ring = true;
+    queue.ring.push_back(id);
+    true
+}
+
+#[cfg(test)]
+#[path = "broker/tests.rs"]
+mod tests;

@@ -1,0 +1,189 @@
+//! What clients say about what they were delivered: ack, nack, reject, recover.
+
+use amq_protocol::protocol::basic;
+
+use super::dead_letters::Reason;
+use super::{Broker, enter_ring};
+use crate::channel::{Delivered, Settlement};
+use crate::failure::{Result, not_implemented, precondition_failed, syntax_error};
+use crate::frame::Frame;
+use crate::queue::ConnectionId;
+
+impl Broker {
+    /// basic.ack, read in place: there is one for each message, often.
+    pub(super) fn ack(&mut self, id: ConnectionId, frame: Frame<'_>) -> Result {
+        let Some((tag, [bits])) = frame.payload[4..].split_first_chunk::<8>() else {
+            return Err(syntax_error("the arguments of basic.ack cannot be read"));
+        };
+        let tag = u64::from_be_bytes(*tag);
+        self.settle_tag(id, frame.channel, tag, bits & 1 != 0, Settlement::Acked)
+    }
+
+    /// basic.reject and basic.nack.
+    pub(super) fn reject(
+        &mut self,
+        id: ConnectionId,
+        number: u16,
+        tag: u64,
+        multiple: bool,
+        requeue: bool,
+    ) -> Result {
+        let settlement = match requeue {
+            true => Settlement::Requeued,
+            false => Settlement::Rejected,
+        };
+        self.settle_tag(id, number, tag, multiple, settlement)
+    }
+
+    fn settle_tag(
+        &mut self,
+        id: ConnectionId,
+        number: u16,
+        tag: u64,
+        multiple: bool,
+        settlement: Settlement,
+    ) -> Result {
+        let mut taken = std::mem::take(&mut self.scratch);
+        let found = self.channel(id, number).map(|channel| {
+            let Some(channel) = channel else { return true };
+            if multiple {
+                return channel.unacked.take_up_to(tag, &mut taken);
+            }
+            taken.extend(channel.unacked.take(tag));
+            !taken.is_empty()
+        });
+        if !taken.is_empty() {
+            self.settle_all(id, number, &mut taken, settlement);
+        }
+        self.scratch = taken;
+        match found? {
+            true => Ok(()),
+            false => Err(precondition_failed(format_args!(
+                "unknown delivery tag {tag}"
+            ))),
+        }
+    }
+
+    fn settle_all(
+        &mut self,
+        id: ConnectionId,
+        number: u16,
+        taken: &mut Vec<Delivered>,
+        settlement: Settlement,
+    ) {
+        let channel = self
+            .connections
+            .get_mut(id)
+            .and_then(|connection| connection.channel(number));
+        if let Some(tx) = channel.and_then(|channel| channel.tx.as_mut()) {
+            tx.settled
+                .extend(taken.drain(..).map(|delivered| (delivered, settlement)));
+            return;
+        }
+        if settlement == Settlement::Requeued {
+            // From the last to the first, so that each goes before the one after it.
+            taken.reverse();
+        }
+        for delivered in taken.drain(..) {
+            self.settle(id, number, delivered, settlement);
+        }
+        self.wake_channel(id, number);
+    }
+
+    /// Settles a delivery that is no longer among the channel's.
+    pub(super) fn settle(
+        &mut self,
+        _id: ConnectionId,
+        _number: u16,
+        delivered: Delivered,
+        settlement: Settlement,
+    ) {
+        let Delivered {
+            queue: queue_id,
+            consumer,
+            mut entry,
+            ..
+        } = delivered;
+        let Some(queue) = self.queues.get_mut(queue_id) else {
+            // The queue is gone; the log still has to hear that its message is.
+            return self.gone(queue_id, &entry);
+        };
+        queue.unacked -= 1;
+        if let Some(consumer_id) = consumer
+            && let Some(consumer) = self.consumers.get_mut(consumer_id)
+        {
+            consumer.unacked -= 1;
+            if enter_ring(queue, consumer_id, consumer) && queue.len() > 0 {
+                self.activate(queue_id);
+            }
+        }
+        match settlement {
+            Settlement::Acked => {
+                self.counts.messages_acked += 1;
+                self.gone(queue_id, &entry);
+            }
+            Settlement::Rejected => self.bury(queue_id, entry, Reason::Rejected),
+            Settlement::Requeued => {
+                self.counts.messages_requeued += 1;
+                entry.redelivered = true;
+                if let Some(queue) = self.queues.get_mut(queue_id) {
+                    queue.insert(entry);
+                }
+                self.activate(queue_id);
+                self.set_timer(queue_id);
+            }
+        }
+    }
+
+    /// After deliveries were settled: consumers that the channel's common limit held back may go on.
+    fn wake_channel(&mut self, id: ConnectionId, number: u16) {
+        let Some(channel) = self
+            .connections
+            .get_mut(id)
+            .and_then(|connection| connection.channel(number))
+        else {
+            return;
+        };
+        if channel.global_prefetch == 0 {
+            return;
+        }
+        let consumers = channel.consumers.clone();
+        for consumer in consumers {
+            self.wake_consumer(consumer);
+        }
+    }
+
+    /// basic.recover and basic.recover-async.
+    ///
+    /// # Errors
+    /// 540 for `requeue` false, as RabbitMQ.
+    pub(super) fn recover(
+        &mut self,
+        id: ConnectionId,
+        number: u16,
+        requeue: bool,
+        is_answered: bool,
+    ) -> Result {
+        if !requeue {
+            return Err(not_implemented("requeue=false"));
+        }
+        let mut taken = std::mem::take(&mut self.scratch);
+        if let Some(channel) = self.channel(id, number)? {
+            channel.unacked.take_up_to(0, &mut taken);
+        }
+        taken.reverse();
+        for delivered in taken.drain(..) {
+            self.settle(id, number, delivered, Settlement::Requeued);
+        }
+        self.scratch = taken;
+        self.wake_channel(id, number);
+        if is_answered {
+            self.send_basic(
+                id,
+                number,
+                basic::AMQPMethod::RecoverOk(basic::RecoverOk {}),
+            );
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,159 @@
+//! A message as it comes in: basic.publish, content header, content body (AMQP 0-9-1, 2.3.5).
+//!
+//! This is the hot path. Each message is put together in one buffer that is then shared; nothing of it is decoded but
+//! what [`Properties::scan`] walks over.
+
+use std::rc::Rc;
+
+use super::Broker;
+use crate::channel::{Channel, Stage};
+use crate::failure::{
+    Result, frame_error, not_implemented, precondition_failed, syntax_error, unexpected_frame,
+};
+use crate::frame::Frame;
+use crate::message::{HEADER_FIXED, Message, Properties};
+use crate::queue::ConnectionId;
+
+/// The largest body, as RabbitMQ's `max_message_size`.
+const LARGEST: u64 = 128 * 1024 * 1024;
+/// What is made room for before it came.
+const TRUSTED: usize = 1024 * 1024;
+
+impl Broker {
+    /// basic.publish.
+    pub(super) fn begin_publish(&mut self, id: ConnectionId, frame: Frame<'_>) -> Result {
+        let Some(channel) = self.channel(id, frame.channel)? else {
+            return Ok(());
+        };
+        let incoming = &mut channel.incoming;
+        if incoming.stage != Stage::Method {
+            return Err(unexpected_frame(
+                "expected content header or body, got method",
+            ));
+        }
+        // Class, method, and a ticket that means nothing.
+        let (address, bits) = split_publish(frame.payload.get(6..).unwrap_or_default())
+            .ok_or_else(|| syntax_error("the arguments of basic.publish cannot be read"))?;
+        incoming.address.clear();
+        incoming.address.extend_from_slice(address);
+        incoming.mandatory = bits & 1 != 0;
+        incoming.immediate = bits & 2 != 0;
+        incoming.stage = Stage::Header;
+        Ok(())
+    }
+
+    /// A content header.
+    pub(super) fn content_header(&mut self, id: ConnectionId, frame: Frame<'_>) -> Result {
+        let Some(channel) = self.channel(id, frame.channel)? else {
+            return Ok(());
+        };
+        let incoming = &mut channel.incoming;
+        if incoming.stage != Stage::Header {
+            return Err(unexpected_frame(
+                "got a content header where none was expected",
+            ));
+        }
+        let Some((fixed, _)) = frame.payload.split_first_chunk::<HEADER_FIXED>() else {
+            return Err(syntax_error("a content header that is too short"));
+        };
+        let [c0, c1, _, _, size @ ..] = *fixed;
+        if [c0, c1] != [0, 60] {
+            return Err(unexpected_frame("expected a content header for class 60"));
+        }
+        let size = u64::from_be_bytes(size);
+        if size > LARGEST {
+            return Err(precondition_failed(format_args!(
+                "message size {size} is larger than configured max size {LARGEST}"
+            )));
+        }
+        incoming.missing = usize::try_from(size).expect("it is at most 128 MiB");
+        incoming.head = incoming.address.len() + frame.payload.len();
+        let mut data = Vec::with_capacity(incoming.head + incoming.missing.min(TRUSTED));
+        data.extend_from_slice(&incoming.address);
+        data.extend_from_slice(frame.payload);
+        incoming.data = data;
+        incoming.stage = Stage::Body;
+        if incoming.missing == 0 {
+            return self.complete(id, frame.channel);
+        }
+        Ok(())
+    }
+
+    /// A piece of a content body.
+    pub(super) fn content_body(&mut self, id: ConnectionId, frame: Frame<'_>) -> Result {
+        let Some(channel) = self.channel(id, frame.channel)? else {
+            return Ok(());
+        };
+        let incoming = &mut channel.incoming;
+        if incoming.stage != Stage::Body {
+            return Err(unexpected_frame(
+                "got a content body where none was expected",
+            ));
+        }
+        let Some(missing) = incoming.missing.checked_sub(frame.payload.len()) else {
+            return Err(frame_error("more content than the header announced"));
+        };
+        incoming.missing = missing;
+        incoming.data.extend_from_slice(frame.payload);
+        if missing == 0 {
+            return self.complete(id, frame.channel);
+        }
+        Ok(())
+    }
+
+    fn complete(&mut self, id: ConnectionId, number: u16) -> Result {
+        let memory = Rc::clone(&self.memory);
+        let Some(connection) = self.connections.get_mut(id) else {
+            return Ok(());
+        };
+        connection.is_publisher = true;
+        let user = Rc::clone(&connection.user);
+        let Some(channel) = connection.channel(number) else {
+            return Ok(());
+        };
+        let (message, mandatory, immediate) = assemble(channel, &user, &memory)?;
+        self.counts.messages_published += 1;
+        if immediate {
+            return Err(not_implemented("immediate=true"));
+        }
+        self.publish(id, number, &Rc::new(message), mandatory)
+    }
+}
+
+/// Takes the message that is whole now, with mandatory and immediate.
+fn assemble(
+    channel: &mut Channel,
+    user: &str,
+    memory: &Rc<crate::message::Meter>,
+) -> Result<(Message, bool, bool)> {
+    let incoming = &mut channel.incoming;
+    incoming.stage = Stage::Method;
+    let mut data = std::mem::take(&mut incoming.data);
+    // What grew while it came may have twice the room that it needs.
+    if data.capacity() > data.len() + data.len() / 8 + 64 {
+        data.shrink_to_fit();
+    }
+    let (address, head) = (incoming.address.len(), incoming.head);
+    let properties = Properties::scan(&data[address + HEADER_FIXED..head])?;
+    if let Some(claimed) = properties.user_id
+        && claimed != user.as_bytes()
+    {
+        let claimed = String::from_utf8_lossy(claimed);
+        return Err(precondition_failed(format_args!(
+            "user_id property set to '{claimed}' but authenticated user was '{user}'"
+        )));
+    }
+    let facts = properties.facts()?;
+    let message = Message::new(data, address, head, facts, memory);
+    Ok((message, incoming.mandatory, incoming.immediate))
+}
+
+/// Splits what follows the ticket into the two short strings, which stay together, and the bits.
+fn split_publish(arguments: &[u8]) -> Option<(&[u8], u8)> {
+    let exchange = 1 + usize::from(*arguments.first()?);
+    let key = 1 + usize::from(*arguments.get(exchange)?);
+    match arguments.split_at_checked(exchange + key)? {
+        (address, [bits]) => Some((address, *bits)),
+        _ => None,
+    }
+}

@@ -1,0 +1,275 @@
+//! Messages that leave a queue unread, and go on to its dead-letter exchange if it has one (as RabbitMQ; `x-death`).
+
+use std::rc::Rc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use amq_protocol::protocol::basic::{AMQPProperties, gen_properties, parse_properties};
+use amq_protocol::types::{AMQPValue, FieldArray, FieldTable, ShortString};
+
+use super::Broker;
+use crate::exchange::QueueId;
+use crate::frame::is_too_deep;
+use crate::message::{HEADER_FIXED, Message, Properties, push_short};
+use crate::queue::{Entry, Queue, integer};
+
+/// Why a message left its queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reason {
+    Rejected,
+    Expired,
+    MaxLength,
+}
+
+impl Reason {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Rejected => "rejected",
+            Self::Expired => "expired",
+            Self::MaxLength => "maxlen",
+        }
+    }
+}
+
+/// A message on its way to a dead-letter exchange.
+#[derive(Debug)]
+pub(super) struct DeadLetter {
+    queue: QueueId,
+    message: Rc<Message>,
+    reason: Reason,
+    /// What leaves the queue with it; `None` for one that never was in it.
+    entry: Option<Entry>,
+}
+
+impl Broker {
+    /// A message leaves its queue unread.
+    pub(super) fn bury(&mut self, queue: QueueId, entry: Entry, reason: Reason) {
+        self.counts.messages_dropped += 1;
+        if self.has_dead_letters(queue) {
+            let message = Rc::clone(&entry.message);
+            let entry = Some(entry);
+            self.dead.push(DeadLetter {
+                queue,
+                message,
+                reason,
+                entry,
+            });
+        } else {
+            self.gone(queue, &entry);
+        }
+    }
+
+    /// A message that a full queue refused (x-overflow: reject-publish-dlx).
+    pub(super) fn bury_refused(&mut self, queue: QueueId, message: &Rc<Message>) {
+        if self.has_dead_letters(queue) {
+            let message = Rc::clone(message);
+            self.dead.push(DeadLetter {
+                queue,
+                message,
+                reason: Reason::MaxLength,
+                entry: None,
+            });
+        }
+    }
+
+    fn has_dead_letters(&self, queue: QueueId) -> bool {
+        self.queues
+            .get(queue)
+            .is_some_and(|queue| queue.limits.dead_letter_exchange.is_some())
+    }
+
+    /// Publishes a dead letter, then lets it leave its queue.
+    pub(super) fn dead_letter(&mut self, dead: DeadLetter) {
+        if let Some(queue) = self.queues.get(dead.queue)
+            && let Some(exchange) = queue.limits.dead_letter_exchange.clone()
+            && let Some((message, deaths)) = self.dead_message(queue, &exchange, &dead)
+        {
+            let vhost = &self.vhosts[queue.vhost];
+            let mut queues = Vec::new();
+            vhost.route_from(&exchange, message.routing_key(), &message, &mut queues);
+            queues.retain(|to| {
+                self.queues
+                    .get(*to)
+                    .is_some_and(|to| !is_cycle(&deaths, &to.name, dead.reason))
+            });
+            if !queues.is_empty() {
+                self.counts.messages_dead_lettered += 1;
+            }
+            self.enqueue_all(&queues, &Rc::new(message));
+        }
+        if let Some(entry) = dead.entry {
+            self.gone(dead.queue, &entry);
+        }
+    }
+
+    /// The message with its new address and its `x-death`. `None` where its properties cannot be read.
+    fn dead_message(
+        &self,
+        queue: &Queue,
+        exchange: &str,
+        dead: &DeadLetter,
+    ) -> Option<(Message, FieldArray)> {
+        let old = &dead.message;
+        if is_too_deep(old.properties()) {
+            return None;
+        }
+        let (_, properties) = parse_properties(old.properties()).ok()?;
+        let mut headers = properties.headers().clone().unwrap_or_default();
+        let deaths = add_death(&headers, queue, old, &properties, dead.reason);
+        if !headers.contains_key("x-first-death-queue") {
+            for (name, value) in [
+                ("x-first-death-reason", dead.reason.name()),
+                ("x-first-death-queue", &*queue.name),
+                (
+                    "x-first-death-exchange",
+                    &*String::from_utf8_lossy(old.exchange()),
+                ),
+            ] {
+                headers.insert(name.into(), long(value));
+            }
+        }
+        headers.insert("x-death".into(), AMQPValue::FieldArray(deaths.clone()));
+        let properties = without_expiration(&properties).with_headers(headers);
+        let (encoded, _) = gen_properties(&properties)(Vec::new().into())
+            .ok()?
+            .into_inner();
+
+        let mut data =
+            Vec::with_capacity(old.address().len() + encoded.len() + old.body().len() + 64);
+        push_short(&mut data, exchange.as_bytes());
+        push_short(
+            &mut data,
+            queue
+                .limits
+                .dead_letter_key
+                .as_deref()
+                .unwrap_or(old.routing_key()),
+        );
+        let address = data.len();
+        data.extend_from_slice(&old.header()[..HEADER_FIXED]);
+        data.extend_from_slice(&encoded);
+        let head = data.len();
+        data.extend_from_slice(old.body());
+        let facts = Properties::scan(&encoded).ok()?.facts().ok()?;
+        Some((
+            Message::new(data, address, head, facts, &self.memory),
+            deaths,
+        ))
+    }
+}
+
+/// `x-death` with this death first: the one of the same queue and reason counts one more, or there is a new one.
+fn add_death(
+    headers: &FieldTable,
+    queue: &Queue,
+    message: &Message,
+    properties: &AMQPProperties,
+    reason: Reason,
+) -> FieldArray {
+    let before = headers.inner().get("x-death").and_then(AMQPValue::as_array);
+    let mut others: Vec<AMQPValue> = before
+        .map(|deaths| deaths.as_slice().to_vec())
+        .unwrap_or_default();
+    let is_same = |death: &AMQPValue| {
+        let table = death.as_field_table();
+        table.is_some_and(|table| {
+            is_text(table, "queue", &queue.name) && is_text(table, "reason", reason.name())
+        })
+    };
+    let same = others.iter().position(is_same).map(|at| others.remove(at));
+    let mut death = match same {
+        Some(AMQPValue::FieldTable(table)) => table,
+        _ => new_death(queue, message, properties, reason),
+    };
+    let count = death.inner().get("count").and_then(integer).unwrap_or(0);
+    death.insert("count".into(), AMQPValue::LongLongInt(count + 1));
+    others.insert(0, AMQPValue::FieldTable(death));
+    others.into()
+}
+
+fn new_death(
+    queue: &Queue,
+    message: &Message,
+    properties: &AMQPProperties,
+    reason: Reason,
+) -> FieldTable {
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs());
+    let key = String::from_utf8_lossy(message.routing_key());
+    let mut death = FieldTable::default();
+    death.insert("reason".into(), long(reason.name()));
+    death.insert("queue".into(), long(&queue.name));
+    death.insert("time".into(), AMQPValue::Timestamp(now));
+    death.insert(
+        "exchange".into(),
+        long(&String::from_utf8_lossy(message.exchange())),
+    );
+    death.insert(
+        "routing-keys".into(),
+        AMQPValue::FieldArray(vec![long(&key)].into()),
+    );
+    if let Some(expiration) = properties.expiration() {
+        death.insert("original-expiration".into(), long(expiration.as_str()));
+    }
+    death
+}
+
+/// Whether a message would go round and round without anybody rejecting it: it died in that queue before, and since
+/// then, that time included, by no rejection.
+fn is_cycle(deaths: &FieldArray, queue: &str, reason: Reason) -> bool {
+    let tables: Vec<&FieldTable> = deaths
+        .as_slice()
+        .iter()
+        .filter_map(AMQPValue::as_field_table)
+        .collect();
+    let before = tables
+        .iter()
+        .position(|death| is_text(death, "queue", queue));
+    let is_rejection = |death: &&FieldTable| is_text(death, "reason", "rejected");
+    reason != Reason::Rejected && before.is_some_and(|at| !tables[..=at].iter().any(is_rejection))
+}
+
+fn without_expiration(properties: &AMQPProperties) -> AMQPProperties {
+    type Set = fn(AMQPProperties, ShortString) -> AMQPProperties;
+    let texts: [(&Option<ShortString>, Set); 9] = [
+        (properties.content_type(), AMQPProperties::with_content_type),
+        (
+            properties.content_encoding(),
+            AMQPProperties::with_content_encoding,
+        ),
+        (
+            properties.correlation_id(),
+            AMQPProperties::with_correlation_id,
+        ),
+        (properties.reply_to(), AMQPProperties::with_reply_to),
+        (properties.message_id(), AMQPProperties::with_message_id),
+        (properties.kind(), AMQPProperties::with_type),
+        (properties.user_id(), AMQPProperties::with_user_id),
+        (properties.app_id(), AMQPProperties::with_app_id),
+        (properties.cluster_id(), AMQPProperties::with_cluster_id),
+    ];
+    let mut kept = AMQPProperties::default();
+    for (value, set) in texts {
+        if let Some(value) = value {
+            kept = set(kept, value.clone());
+        }
+    }
+    if let Some(mode) = properties.delivery_mode() {
+        kept = kept.with_delivery_mode(*mode);
+    }
+    if let Some(priority) = properties.priority() {
+        kept = kept.with_priority(*priority);
+    }
+    if let Some(timestamp) = properties.timestamp() {
+        kept = kept.with_timestamp(*timestamp);
+    }
+    kept
+}
+
+fn is_text(table: &FieldTable, name: &str, text: &str) -> bool {
+    matches!(table.inner().get(name), Some(AMQPValue::LongString(found)) if found.as_bytes() == text.as_bytes())
+}
+
+fn long(text: &str) -> AMQPValue {
+    AMQPValue::LongString(text.into())
+}

@@ -1,0 +1,175 @@
+//! From queues to consumers, and from outputs to sockets.
+
+use std::rc::Rc;
+
+use super::Broker;
+use super::dead_letters::Reason;
+use crate::channel::Delivered;
+use crate::connection::{FULL, Phase};
+use crate::exchange::QueueId;
+use crate::output::{Delivery, Output};
+use crate::queue::ConnectionId;
+
+/// A queue is dispatched in turns of so many messages, so that a long one does not hold up the rest.
+const TURN: usize = 4096;
+
+impl Broker {
+    /// Delivers what a queue has to consumers that have room, one each in turn.
+    pub(super) fn dispatch(&mut self, id: QueueId) {
+        if let Some(queue) = self.queues.get_mut(id) {
+            queue.is_active = false;
+        }
+        for _ in 0..TURN {
+            let Some(queue) = self.queues.get_mut(id) else {
+                return;
+            };
+            let Some(head) = queue.head() else { break };
+            if head.expires < self.now {
+                if let Some(entry) = queue.pop() {
+                    self.bury(id, entry, Reason::Expired);
+                }
+                continue;
+            }
+            if !self.deliver_one(id) {
+                return self.set_timer(id);
+            }
+        }
+        if self.queues.get(id).is_some_and(|queue| queue.len() > 0) {
+            self.activate(id);
+        }
+    }
+
+    /// Delivers a queue's first message to the next consumer that has room. Returns whether there is one.
+    fn deliver_one(&mut self, id: QueueId) -> bool {
+        let Some(queue) = self.queues.get_mut(id) else {
+            return false;
+        };
+        while let Some(consumer_id) = queue.ring.pop_front() {
+            let Some(consumer) = self.consumers.get_mut(consumer_id) else {
+                continue;
+            };
+            consumer.in_ring = false;
+            if !consumer.has_room() {
+                continue;
+            }
+            let Some(connection) = self.connections.get_mut(consumer.connection) else {
+                continue;
+            };
+            if connection.output.pending() >= FULL {
+                connection.was_passed_over = true;
+                continue;
+            }
+            let frame_max = connection.frame_max;
+            let Some(channel) = connection.channel(consumer.channel) else {
+                continue;
+            };
+            let limit = usize::from(channel.global_prefetch);
+            if limit > 0 && !consumer.no_ack && channel.unacked.len() >= limit {
+                continue;
+            }
+            let Some(entry) = queue.pop() else {
+                return false;
+            };
+            channel.last_tag += 1;
+            let tag = channel.last_tag;
+            self.counts.messages_delivered += 1;
+            self.counts.messages_redelivered += u64::from(entry.redelivered);
+            let message = Rc::clone(&entry.message);
+            let delivery = Delivery {
+                channel: consumer.channel,
+                tag,
+                is_redelivered: entry.redelivered,
+                message: &message,
+            };
+            let mut settled = None;
+            if consumer.no_ack {
+                settled = Some(entry);
+            } else {
+                consumer.unacked += 1;
+                queue.unacked += 1;
+                channel.unacked.push(Delivered {
+                    tag,
+                    queue: id,
+                    consumer: Some(consumer_id),
+                    entry,
+                });
+            }
+            connection
+                .output
+                .deliver(delivery, &consumer.tag, frame_max);
+            // Also when it is full now: it is found so at its next turn.
+            consumer.in_ring = true;
+            queue.ring.push_back(consumer_id);
+            let to = consumer.connection;
+            if let Some(entry) = settled {
+                self.gone(id, &entry);
+            }
+            self.touch(to);
+            return true;
+        }
+        false
+    }
+
+    /// The connections that have something to write.
+    pub(crate) fn take_dirty(&mut self) -> Vec<ConnectionId> {
+        std::mem::take(&mut self.dirty)
+    }
+
+    /// Writes what a connection has, as far as its socket takes it. One that took no more is left alone until it
+    /// `is_writable` again.
+    pub(crate) fn flush(&mut self, id: ConnectionId, is_writable: bool) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        connection.is_dirty = false;
+        if connection.is_stuck && !is_writable {
+            return;
+        }
+        let Some(socket) = connection.socket.clone() else {
+            return;
+        };
+        let (before, was_held, was_stuck) = (
+            connection.output.pending(),
+            connection.is_held(),
+            connection.is_stuck,
+        );
+        let written = connection.output.write_to(|slices| match slices {
+            [one] => socket.try_write(one),
+            many => socket.try_write_vectored(many),
+        });
+        let count = before - connection.output.pending();
+        self.counts.bytes_sent += count as u64;
+        if count > 0 {
+            connection.sent = self.now;
+        }
+        connection.is_stuck = matches!(written, Ok(false));
+        if written.is_err() {
+            // The socket is broken: there is nobody to write to.
+            connection.phase = Phase::Closed;
+            connection.output = Output::default();
+        }
+        let wants_less = was_held && !connection.is_held();
+        if connection.is_stuck != was_stuck || wants_less || connection.phase == Phase::Closed {
+            connection.wake.notify_one();
+        }
+        self.wake_passed_over(id);
+    }
+
+    /// Consumers that were passed over because the output was full have their turns again when half of it is written.
+    fn wake_passed_over(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        if !connection.was_passed_over || connection.output.pending() > FULL / 2 {
+            return;
+        }
+        connection.was_passed_over = false;
+        let consumers: Vec<_> = connection
+            .channels()
+            .flat_map(|channel| channel.consumers.clone())
+            .collect();
+        for consumer in consumers {
+            self.wake_consumer(consumer);
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! From the protocol header to connection.open-ok (connection class, AMQP 0-9-1, 2.2.4).
+
+use amq_protocol::protocol::{AMQPClass, connection};
+use amq_protocol::types::parsing::{parse_long_string, parse_short_string, parse_type};
+use amq_protocol::types::{AMQPType, AMQPValue, FieldTable};
+
+use super::Broker;
+use super::methods::parse;
+use crate::connection::{Capabilities, Phase};
+use crate::failure::{
+    Result, access_refused, channel_error, command_invalid, not_allowed, syntax_error,
+    unexpected_frame,
+};
+use crate::frame::{Frame, HEARTBEAT, METHOD};
+use crate::queue::ConnectionId;
+
+const PROTOCOL_HEADER: &[u8; 8] = b"AMQP\x00\x00\x09\x01";
+/// The least that both sides must be able to take (AMQP 0-9-1, 4.2.3; RabbitMQ has 8192 since 4.0).
+const LEAST_FRAME: u32 = 4096;
+
+impl Broker {
+    /// Takes the protocol header. Returns how many bytes it took; 0 where more must come.
+    pub(super) fn protocol_header(&mut self, id: ConnectionId, input: &[u8]) -> usize {
+        let length = input.len().min(PROTOCOL_HEADER.len());
+        if input[..length] != PROTOCOL_HEADER[..length] {
+            if let Some(connection) = self.connections.get_mut(id) {
+                connection.output.raw(PROTOCOL_HEADER);
+            }
+            self.close_when_written(id);
+            return input.len();
+        }
+        if length < PROTOCOL_HEADER.len() {
+            return 0;
+        }
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.phase = Phase::Start;
+        }
+        let start = connection::AMQPMethod::Start(connection::Start {
+            version_major: 0,
+            version_minor: 9,
+            server_properties: server_properties(),
+            mechanisms: "PLAIN AMQPLAIN".into(),
+            locales: "en_US".into(),
+        });
+        self.send(id, 0, AMQPClass::Connection(start));
+        length
+    }
+
+    /// A frame of a connection that is not open, or not any more.
+    pub(super) fn negotiate(&mut self, id: ConnectionId, frame: Frame<'_>) -> Result {
+        let Some(connection) = self.connections.get(id) else {
+            return Ok(());
+        };
+        let phase = connection.phase;
+        if phase == Phase::Closing {
+            return self.awaiting_close_ok(id, frame);
+        }
+        match frame.kind {
+            HEARTBEAT => return Ok(()),
+            METHOD if frame.channel == 0 => {}
+            _ => return Err(unexpected_frame("the connection is not open")),
+        }
+        let AMQPClass::Connection(method) = parse(frame.payload)? else {
+            return Err(channel_error("the connection is not open"));
+        };
+        match (phase, method) {
+            (Phase::Start, connection::AMQPMethod::StartOk(ok)) => self.start_ok(id, &ok),
+            (Phase::Tune, connection::AMQPMethod::TuneOk(ok)) => self.tune_ok(id, &ok),
+            (Phase::Open, connection::AMQPMethod::Open(open)) => {
+                self.open(id, open.virtual_host.as_str())
+            }
+            (_, connection::AMQPMethod::Close(_)) => {
+                self.client_closes(id);
+                Ok(())
+            }
+            _ => Err(channel_error(
+                "unexpected method while the connection is negotiated",
+            )),
+        }
+    }
+
+    /// connection.close and its answer are all that counts.
+    fn awaiting_close_ok(&mut self, id: ConnectionId, frame: Frame<'_>) -> Result {
+        if frame.kind == METHOD && frame.channel == 0 {
+            match frame.payload {
+                [0, 10, 0, 51, ..] => self.close_when_written(id),
+                [0, 10, 0, 50, ..] => self.client_closes(id),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// connection.close of the client.
+    pub(super) fn client_closes(&mut self, id: ConnectionId) {
+        let ok = connection::AMQPMethod::CloseOk(connection::CloseOk {});
+        self.send(id, 0, AMQPClass::Connection(ok));
+        self.close_when_written(id);
+    }
+
+    fn start_ok(&mut self, id: ConnectionId, ok: &connection::StartOk) -> Result {
+        let mechanism = ok.mechanism.as_str();
+        let Some(connection) = self.connections.get_mut(id) else {
+            return Ok(());
+        };
+        connection.capabilities = Capabilities::read(&ok.client_properties);
+        let response = ok.response.as_bytes();
+        let login = match mechanism {
+            "PLAIN" => plain(response),
+            "AMQPLAIN" => amqplain(response),
+            other => {
+                return Err(command_invalid(format_args!(
+                    "unknown authentication mechanism '{other}'"
+                )));
+            }
+        };
+        let login =
+            login.ok_or_else(|| syntax_error(format_args!("malformed {mechanism} response")))?;
+        let known = self.config.users.iter();
+        let mut known = known.filter(|(name, password)| *name == login.0 && *password == login.1);
+        let Some((user, _)) = known.next() else {
+            return Err(access_refused(format_args!(
+                "Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
+            )));
+        };
+        connection.user = user.as_str().into();
+        connection.phase = Phase::Tune;
+        let tune = connection::AMQPMethod::Tune(connection::Tune {
+            channel_max: self.config.channel_max,
+            frame_max: self.config.frame_max,
+            heartbeat: self.config.heartbeat,
+        });
+        self.send(id, 0, AMQPClass::Connection(tune));
+        Ok(())
+    }
+
+    fn tune_ok(&mut self, id: ConnectionId, ok: &connection::TuneOk) -> Result {
+        let config = &self.config;
+        if ok.frame_max != 0 && ok.frame_max < LEAST_FRAME {
+            return Err(not_allowed(format_args!(
+                "negotiated frame_max = {} is lower than the minimum allowed value ({LEAST_FRAME})",
+                ok.frame_max
+            )));
+        }
+        for (name, asked, most) in [
+            ("frame_max", ok.frame_max, config.frame_max),
+            (
+                "channel_max",
+                ok.channel_max.into(),
+                config.channel_max.into(),
+            ),
+        ] {
+            // 0 asks for no limit, which is more than any.
+            if asked == 0 || asked > most {
+                return Err(not_allowed(format_args!(
+                    "negotiated {name} = {asked} is higher than the maximum allowed value ({most})"
+                )));
+            }
+        }
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.frame_max = ok.frame_max as usize;
+            connection.channel_max = ok.channel_max;
+            connection.heartbeat = ok.heartbeat;
+            connection.phase = Phase::Open;
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, id: ConnectionId, name: &str) -> Result {
+        let Some(vhost) = self.vhosts.iter().position(|vhost| &*vhost.name == name) else {
+            return Err(not_allowed(format_args!("vhost {name} not found")));
+        };
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.vhost = vhost;
+            connection.phase = Phase::Running;
+        }
+        let ok = connection::AMQPMethod::OpenOk(connection::OpenOk {});
+        self.send(id, 0, AMQPClass::Connection(ok));
+        Ok(())
+    }
+}
+
+/// User and password of a PLAIN response (RFC 4616): authorisation, user and password with NUL between them.
+fn plain(response: &[u8]) -> Option<(String, String)> {
+    let mut parts = response.split(|byte| *byte == 0);
+    let (_, user, password) = (parts.next()?, parts.next()?, parts.next()?);
+    if parts.next().is_some() {
+        return None;
+    }
+    Some((text(user)?, text(password)?))
+}
+
+/// User and password of an AMQPLAIN response: a table without its length, with LOGIN and PASSWORD.
+fn amqplain(mut response: &[u8]) -> Option<(String, String)> {
+    let (mut user, mut password) = (None, None);
+    while !response.is_empty() {
+        let (rest, name) = parse_short_string(response).ok()?;
+        let (rest, kind) = parse_type(rest).ok()?;
+        if kind != AMQPType::LongString {
+            return None;
+        }
+        let (rest, value) = parse_long_string(rest).ok()?;
+        match name.as_str() {
+            "LOGIN" => user = text(value.as_bytes()),
+            "PASSWORD" => password = text(value.as_bytes()),
+            _ => {}
+        }
+        response = rest;
+    }
+    Some((user?, password?))
+}
+
+fn text(bytes: &[u8]) -> Option<String> {
+    String::from_utf8(bytes.to_vec()).ok()
+}
+
+fn server_properties() -> FieldTable {
+    let mut capabilities = FieldTable::default();
+    for name in [
+        "publisher_confirms",
+        "exchange_exchange_bindings",
+        "basic.nack",
+        "consumer_cancel_notify",
+        "connection.blocked",
+        "authentication_failure_close",
+        "per_consumer_qos",
+    ] {
+        capabilities.insert(name.into(), AMQPValue::Boolean(true));
+    }
+    let mut properties = FieldTable::default();
+    for (name, value) in [
+        ("product", env!("CARGO_PKG_NAME")),
+        ("version", env!("CARGO_PKG_VERSION")),
+        ("platform", "Rust"),
+    ] {
+        properties.insert(name.into(), AMQPValue::LongString(value.into()));
+    }
+    properties.insert("capabilities".into(), AMQPValue::FieldTable(capabilities));
+    properties
+}

@@ -1,0 +1,273 @@
+//! Connections and channels from their beginning to their end.
+
+use std::rc::Rc;
+
+use amq_protocol::protocol::{AMQPClass, basic, channel, connection};
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+
+use super::Broker;
+use crate::channel::{Delivered, Settlement};
+use crate::connection::{Connection, Phase};
+use crate::failure::{Failure, Result, channel_error, connection_forced};
+use crate::queue::{ConnectionId, ConsumerId};
+
+/// How long a client may take to negotiate, or to answer connection.close, in milliseconds.
+const PATIENCE: u64 = 10_000;
+
+impl Broker {
+    /// A client connected.
+    pub(crate) fn connect(&mut self, socket: Option<Rc<TcpStream>>) -> (ConnectionId, Rc<Notify>) {
+        let connection = Connection::new(socket, self.config.frame_max as usize, self.now);
+        let wake = Rc::clone(&connection.wake);
+        self.counts.connections_opened += 1;
+        (self.connections.insert(connection), wake)
+    }
+
+    pub(crate) fn connection(&mut self, id: ConnectionId) -> Option<&mut Connection> {
+        self.connections.get_mut(id)
+    }
+
+    /// How many clients there are.
+    pub(crate) fn connection_count(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// A client is gone: everything of it goes, and what it had not acknowledged goes back.
+    pub(crate) fn disconnect(&mut self, id: ConnectionId) {
+        self.let_go(id);
+        self.connections.remove(id);
+        self.finish_turn();
+    }
+
+    /// Ends channels and exclusive queues.
+    fn let_go(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        let exclusive = std::mem::take(&mut connection.exclusive);
+        for number in connection.channel_numbers() {
+            self.end_channel(id, number);
+        }
+        for queue in exclusive {
+            self.remove_queue(queue);
+        }
+    }
+
+    /// Ends a channel: its consumers, its transaction, what it had not acknowledged.
+    pub(super) fn end_channel(&mut self, id: ConnectionId, number: u16) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        let Some(mut channel) = connection.take_channel(number) else {
+            return;
+        };
+        let mut unsettled: Vec<Delivered> = Vec::new();
+        channel.unacked.take_up_to(0, &mut unsettled);
+        if let Some(tx) = channel.tx.take() {
+            unsettled.extend(tx.settled.into_iter().map(|(delivered, _)| delivered));
+        }
+        unsettled.sort_by_key(|delivered| delivered.tag);
+        // From the last to the first, so that each goes before the one after it.
+        for delivered in unsettled.into_iter().rev() {
+            self.settle(id, number, delivered, Settlement::Requeued);
+        }
+        for consumer in std::mem::take(&mut channel.consumers) {
+            self.remove_consumer(consumer);
+        }
+    }
+
+    /// Removes a consumer, and an auto-delete queue with its last one.
+    pub(super) fn remove_consumer(&mut self, id: ConsumerId) {
+        let Some(consumer) = self.consumers.remove(id) else {
+            return;
+        };
+        let Some(queue) = self.queues.get_mut(consumer.queue) else {
+            return;
+        };
+        queue.consumers.retain(|other| *other != id);
+        queue.ring.retain(|other| *other != id);
+        queue.has_exclusive_consumer &= !consumer.exclusive;
+        queue.used = self.now;
+        if queue.traits.auto_delete && queue.consumers.is_empty() {
+            self.remove_queue(consumer.queue);
+        } else {
+            self.set_timer(consumer.queue);
+        }
+    }
+
+    /// channel.open.
+    ///
+    /// # Errors
+    /// 504 for a channel that is open, or beyond channel_max.
+    pub(super) fn open_channel(&mut self, id: ConnectionId, number: u16) -> Result {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return Ok(());
+        };
+        if connection.channel(number).is_some() {
+            return Err(channel_error("second 'channel.open' seen"));
+        }
+        if number > connection.channel_max {
+            let most = connection.channel_max;
+            return Err(channel_error(format_args!(
+                "channel number {number} is beyond the negotiated channel_max ({most})"
+            )));
+        }
+        connection.open_channel(number);
+        self.counts.channels_opened += 1;
+        let ok = channel::AMQPMethod::OpenOk(channel::OpenOk {});
+        self.send(id, number, AMQPClass::Channel(ok));
+        Ok(())
+    }
+
+    /// channel.close and channel.close-ok of the client.
+    pub(super) fn client_closes_channel(&mut self, id: ConnectionId, number: u16) {
+        self.end_channel(id, number);
+        let ok = channel::AMQPMethod::CloseOk(channel::CloseOk {});
+        self.send(id, number, AMQPClass::Channel(ok));
+    }
+
+    /// Tells a client what it did wrong, and ends its channel or itself.
+    pub(super) fn fail(
+        &mut self,
+        id: ConnectionId,
+        number: u16,
+        method: (u16, u16),
+        failure: &Failure,
+    ) {
+        let (class_id, method_id) = method;
+        if failure.is_soft() && number != 0 {
+            self.end_channel(id, number);
+            let Some(connection) = self.connections.get_mut(id) else {
+                return;
+            };
+            connection.open_channel(number);
+            if let Some(channel) = connection.channel(number) {
+                channel.is_closing = true;
+            }
+            let close = channel::AMQPMethod::Close(channel::Close {
+                reply_code: failure.code,
+                reply_text: failure.short_text().into(),
+                class_id,
+                method_id,
+            });
+            return self.send(id, number, AMQPClass::Channel(close));
+        }
+        self.close_connection(id, method, failure);
+    }
+
+    /// Sends connection.close and ends all channels. One that is not open yet is closed without a word, unless it is
+    /// refused for a reason that clients understand (as RabbitMQ).
+    pub(super) fn close_connection(
+        &mut self,
+        id: ConnectionId,
+        method: (u16, u16),
+        failure: &Failure,
+    ) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        let says_why = match connection.phase {
+            Phase::Closing | Phase::Closed => return,
+            Phase::Running => true,
+            Phase::Start => {
+                failure.code == 403 && connection.capabilities.authentication_failure_close
+            }
+            Phase::Tune | Phase::Open => failure.code == 530,
+            Phase::Header => false,
+        };
+        let is_running = connection.phase == Phase::Running;
+        connection.phase = Phase::Closing;
+        connection.since = self.now;
+        connection.is_blocked = false;
+        self.let_go(id);
+        if !says_why {
+            return self.close_when_written(id);
+        }
+        let close = connection::AMQPMethod::Close(connection::Close {
+            reply_code: failure.code,
+            reply_text: failure.short_text().into(),
+            class_id: method.0,
+            method_id: method.1,
+        });
+        self.send(id, 0, AMQPClass::Connection(close));
+        if !is_running && failure.code == 403 {
+            self.close_when_written(id);
+        }
+    }
+
+    /// Reads no more, and closes the socket when everything is written.
+    pub(super) fn close_when_written(&mut self, id: ConnectionId) {
+        self.let_go(id);
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.phase = Phase::Closed;
+            connection.since = self.now;
+            connection.wake.notify_one();
+        }
+        self.touch(id);
+    }
+
+    /// Asks every client to leave (connection.close 320).
+    pub(crate) fn shut_down(&mut self) {
+        let failure = connection_forced("broker forced connection closure with reason 'shutdown'");
+        for id in self.connections.ids() {
+            self.close_connection(id, (0, 0), &failure);
+        }
+        self.finish_turn();
+    }
+
+    /// Appends a method to a connection's output.
+    pub(super) fn send(&mut self, id: ConnectionId, channel: u16, method: AMQPClass) {
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.output.method(channel, method);
+        }
+        self.touch(id);
+    }
+
+    pub(super) fn send_basic(&mut self, id: ConnectionId, channel: u16, method: basic::AMQPMethod) {
+        self.send(id, channel, AMQPClass::Basic(method));
+    }
+
+    /// Once in a while: heartbeats, and those who are too slow to negotiate, to leave, or to be alive.
+    pub(crate) fn sweep(&mut self) {
+        let now = self.now;
+        for id in self.connections.ids() {
+            let Some(connection) = self.connections.get_mut(id) else {
+                continue;
+            };
+            let is_late = now.saturating_sub(connection.since) > PATIENCE;
+            if connection.phase != Phase::Running {
+                if is_late {
+                    self.abandon(id);
+                }
+                continue;
+            }
+            let interval = u64::from(connection.heartbeat) * 1000;
+            if interval == 0 {
+                continue;
+            }
+            // Who is not read because it has to wait cannot prove that it lives.
+            let is_read = !connection.is_held();
+            if is_read && now.saturating_sub(connection.received) > 2 * interval + 1000 {
+                self.abandon(id);
+            } else if now.saturating_sub(connection.sent) >= interval / 2
+                && connection.output.pending() == 0
+            {
+                connection.sent = now;
+                connection.output.heartbeat();
+                self.touch(id);
+            }
+        }
+        self.finish_turn();
+    }
+
+    /// Closes a connection at once, with what was not written.
+    fn abandon(&mut self, id: ConnectionId) {
+        self.let_go(id);
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.phase = Phase::Closed;
+            connection.output = crate::output::Output::default();
+            connection.wake.notify_one();
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What happens when messages take too much memory: publishers wait, and nobody is closed.
+
+use amq_protocol::protocol::{AMQPClass, connection};
+
+use super::Broker;
+use crate::connection::Phase;
+use crate::frame::{Frame, METHOD};
+use crate::queue::ConnectionId;
+
+impl Broker {
+    /// Whether a frame has to wait because it begins a message and memory is short. Then everything after it on its
+    /// connection waits too.
+    pub(super) fn must_wait(&mut self, id: ConnectionId, frame: Frame<'_>) -> bool {
+        if !(self.is_blocked || self.is_congested)
+            || frame.kind != METHOD
+            || !frame.payload.starts_with(&[0, 60, 0, 40])
+        {
+            return false;
+        }
+        if let Some(connection) = self.connections.get_mut(id) {
+            if connection.phase != Phase::Running {
+                return false;
+            }
+            if !connection.is_blocked {
+                self.waiting.push(id);
+            }
+            connection.is_blocked = true;
+            connection.holds_frames = true;
+            connection.is_publisher = true;
+        }
+        if self.is_blocked {
+            self.tell_blocked(id);
+        }
+        true
+    }
+
+    /// connection.blocked, to a client that understands it.
+    fn tell_blocked(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        if connection.was_told_blocked || !connection.capabilities.connection_blocked {
+            return;
+        }
+        connection.was_told_blocked = true;
+        let blocked = connection::Blocked {
+            reason: "low on memory".into(),
+        };
+        self.send(
+            id,
+            0,
+            AMQPClass::Connection(connection::AMQPMethod::Blocked(blocked)),
+        );
+    }
+
+    /// Begins and ends the time in which publishers wait. It ends a tenth below the limit, so that it does not begin
+    /// anew with each message.
+    pub(super) fn watch_memory(&mut self) {
+        let used = self.memory.get();
+        let limit = self.config.memory_limit;
+        if !self.is_blocked && used > limit {
+            self.is_blocked = true;
+            for id in self.connections.ids() {
+                if self
+                    .connections
+                    .get(id)
+                    .is_some_and(|connection| connection.is_publisher)
+                {
+                    self.tell_blocked(id);
+                }
+            }
+        } else if self.is_blocked && used < limit - limit / 10 {
+            self.is_blocked = false;
+            for id in self.connections.ids() {
+                self.tell_unblocked(id);
+            }
+        }
+        if !self.is_blocked && !self.is_congested {
+            for id in std::mem::take(&mut self.waiting) {
+                self.let_publish(id);
+            }
+        }
+    }
+
+    fn let_publish(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.is_blocked = false;
+            connection.received = self.now;
+            connection.wake.notify_one();
+        }
+    }
+
+    fn tell_unblocked(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        if std::mem::take(&mut connection.was_told_blocked) {
+            let unblocked = connection::AMQPMethod::Unblocked(connection::Unblocked {});
+            self.send(id, 0, AMQPClass::Connection(unblocked));
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Where a message goes, and what its publisher is told.
+
+use std::rc::Rc;
+
+use amq_protocol::protocol::{AMQPClass, confirm};
+
+use super::Broker;
+use crate::channel::{Confirms, Pending, Verdict};
+use crate::exchange::QueueId;
+use crate::failure::{Result, precondition_failed};
+use crate::message::Message;
+use crate::queue::{ConnectionId, Overflow, Queue};
+
+use super::dead_letters::Reason;
+use super::store::Untaken;
+
+impl Broker {
+    /// A message that a client published.
+    ///
+    /// # Errors
+    /// 404 and 403 of the exchange.
+    pub(super) fn publish(
+        &mut self,
+        id: ConnectionId,
+        number: u16,
+        message: &Rc<Message>,
+        mandatory: bool,
+    ) -> Result {
+        self.find_route(id, number, message)?;
+        let Some(channel) = self.channel(id, number)? else {
+            return Ok(());
+        };
+        if let Some(tx) = &mut channel.tx {
+            tx.published.push(Pending {
+                message: Rc::clone(message),
+                mandatory,
+            });
+            return Ok(());
+        }
+        self.deliver_to_queues(id, number, message, mandatory);
+        Ok(())
+    }
+
+    /// Fills the channel's route for this message, unless it is the last one's.
+    fn find_route(&mut self, id: ConnectionId, number: u16, message: &Message) -> Result {
+        let topology = self.topology;
+        let Some(connection) = self.connections.get_mut(id) else {
+            return Ok(());
+        };
+        let vhost = &self.vhosts[connection.vhost];
+        let Some(channel) = connection.channel(number) else {
+            return Ok(());
+        };
+        let route = &mut channel.route;
+        if route.topology == topology && route.address == message.address() {
+            return Ok(());
+        }
+        route.queues.clear();
+        route.topology = 0;
+        if vhost.route(message, &mut route.queues)? {
+            route.topology = topology;
+            route.address.clear();
+            route.address.extend_from_slice(message.address());
+        }
+        Ok(())
+    }
+
+    /// Puts a message into the queues of the channel's route, gives it back if there are none, and counts it for the
+    /// confirms.
+    fn deliver_to_queues(
+        &mut self,
+        id: ConnectionId,
+        number: u16,
+        message: &Rc<Message>,
+        mandatory: bool,
+    ) {
+        let Some(channel) = self
+            .connections
+            .get_mut(id)
+            .and_then(|connection| connection.channel(number))
+        else {
+            return;
+        };
+        let queues = std::mem::take(&mut channel.route.queues);
+        let verdict = self.enqueue_all(&queues, message);
+        if queues.is_empty() && mandatory {
+            self.give_back(id, number, message);
+        }
+        let Some(channel) = self
+            .connections
+            .get_mut(id)
+            .and_then(|connection| connection.channel(number))
+        else {
+            return;
+        };
+        channel.route.queues = queues;
+        if let Some(confirms) = &mut channel.confirms {
+            confirms.publish(verdict);
+            if !channel.is_confirming {
+                channel.is_confirming = true;
+                self.confirming.push((id, number));
+            }
+        }
+    }
+
+    /// Publishes what a transaction held back. An exchange that is gone meanwhile leads nowhere.
+    pub(super) fn publish_pending(&mut self, id: ConnectionId, number: u16, pending: &Pending) {
+        if self.find_route(id, number, &pending.message).is_ok() {
+            self.deliver_to_queues(id, number, &pending.message, pending.mandatory);
+        }
+    }
+
+    /// Puts a message into queues. Returns what its publisher has to wait for, or that one refused it.
+    pub(super) fn enqueue_all(
+        &mut self,
+        queues: &[QueueId],
+        message: &Rc<Message>,
+    ) -> Option<Verdict> {
+        let mut is_refused = false;
+        let mut taking = Vec::new();
+        // Most queues refuse nothing, and a list is made for those alone that do.
+        let mut queues = queues;
+        if queues.iter().any(|queue| self.refuses(*queue)) {
+            taking.extend(
+                queues
+                    .iter()
+                    .copied()
+                    .filter(|queue| self.has_room(*queue, message)),
+            );
+            is_refused = taking.len() < queues.len();
+            queues = &taking;
+        }
+        // Before anything is settled: what the two do to the log must not be torn apart.
+        match self.store(queues, message) {
+            Ok(ticket) => {
+                for queue in queues {
+                    self.enqueue(*queue, message, ticket.is_some());
+                }
+                if !is_refused {
+                    return ticket.map(Verdict::Stored);
+                }
+            }
+            Err(Untaken) => {}
+        }
+        self.counts.messages_refused += 1;
+        Some(Verdict::Refused)
+    }
+
+    /// Whether a queue refuses what is one too many.
+    fn refuses(&self, id: QueueId) -> bool {
+        self.queues
+            .get(id)
+            .is_some_and(|queue| queue.limits.overflow != Overflow::DropHead)
+    }
+
+    /// Whether a queue takes one message more (x-overflow: reject-publish).
+    fn has_room(&mut self, id: QueueId, message: &Rc<Message>) -> bool {
+        let is_full = |queue: &Queue| {
+            queue.limits.overflow != Overflow::DropHead && queue.is_full_for(message)
+        };
+        if self.queues.get(id).is_some_and(is_full) {
+            // Consumers come first: what was published just before in this turn has not been dispatched yet.
+            self.dispatch(id);
+        }
+        let Some(queue) = self.queues.get(id) else {
+            return true;
+        };
+        let has_room = !is_full(queue);
+        if !has_room && queue.limits.overflow == Overflow::RejectPublishDlx {
+            self.bury_refused(id, message);
+        }
+        has_room
+    }
+
+    /// Puts a message into a queue.
+    fn enqueue(&mut self, id: QueueId, message: &Rc<Message>, is_stored: bool) {
+        let now = self.now;
+        let Some(queue) = self.queues.get_mut(id) else {
+            return;
+        };
+        let is_stored = is_stored && queue.is_stored();
+        queue.push(Rc::clone(message), now, is_stored);
+        let is_over = queue.is_over();
+        self.activate(id);
+        if is_over {
+            self.drop_surplus(id);
+        }
+        self.set_timer(id);
+    }
+
+    /// Drops messages from the head until the queue is within its limits (x-overflow: drop-head).
+    pub(super) fn drop_surplus(&mut self, id: QueueId) {
+        if self
+            .queues
+            .get(id)
+            .is_some_and(|queue| !queue.ring.is_empty())
+        {
+            self.dispatch(id);
+        }
+        while let Some(queue) = self.queues.get_mut(id) {
+            if !queue.is_over() {
+                return;
+            }
+            let Some(entry) = queue.pop() else { return };
+            self.bury(id, entry, Reason::MaxLength);
+        }
+    }
+
+    /// basic.return 312.
+    fn give_back(&mut self, id: ConnectionId, number: u16, message: &Rc<Message>) {
+        if let Some(connection) = self.connections.get_mut(id) {
+            let frame_max = connection.frame_max;
+            connection
+                .output
+                .give_back(number, (312, "NO_ROUTE"), message, frame_max);
+            self.counts.messages_returned += 1;
+        }
+        self.touch(id);
+    }
+
+    /// confirm.select.
+    pub(super) fn confirm_select(&mut self, id: ConnectionId, number: u16, nowait: bool) -> Result {
+        let Some(channel) = self.channel(id, number)? else {
+            return Ok(());
+        };
+        if channel.tx.is_some() {
+            return Err(precondition_failed("cannot switch from tx to confirm mode"));
+        }
+        channel.confirms.get_or_insert_with(Confirms::default);
+        if !nowait {
+            let ok = confirm::AMQPMethod::SelectOk(confirm::SelectOk {});
+            self.send(id, number, AMQPClass::Confirm(ok));
+        }
+        Ok(())
+    }
+
+    /// Sends the confirms that are due: at most a few for all that a turn published.
+    pub(super) fn send_confirms(&mut self) {
+        let mut confirming = std::mem::take(&mut self.confirming);
+        let synced = self.synced;
+        confirming.retain(|(id, number)| {
+            let Some(connection) = self.connections.get_mut(*id) else {
+                return false;
+            };
+            let (mut output, before) = (
+                std::mem::take(&mut connection.output),
+                self.counts.messages_confirmed,
+            );
+            let Some(channel) = connection.channel(*number) else {
+                connection.output = output;
+                return false;
+            };
+            let mut waits = false;
+            if let Some(confirms) = &mut channel.confirms {
+                let count = confirms.settle(synced, |is_ack, tag, multiple| {
+                    output.confirm(*number, is_ack, tag, multiple)
+                });
+                self.counts.messages_confirmed += count;
+                waits = confirms.is_waiting();
+            }
+            channel.is_confirming = waits;
+            connection.output = output;
+            if self.counts.messages_confirmed > before {
+                self.touch(*id);
+            }
+            waits
+        });
+        // Nothing is listed while they are sent.
+        self.confirming = confirming;
+    }
+}

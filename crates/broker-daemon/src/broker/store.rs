@@ -1,0 +1,381 @@
+//! What survives the process: durable exchanges, queues and bindings, and persistent messages in such queues.
+//!
+//! Without a log all of this does nothing.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use amq_protocol::protocol::{AMQPClass, tx};
+
+use super::Broker;
+use crate::exchange::{Binding, Destination, Exchange, QueueId, Traits};
+use crate::failure::{Result, precondition_failed};
+use crate::log::{self, Log, Recovered, State, Stored};
+use crate::message::{HEADER_FIXED, Message, Properties, push_short};
+use crate::meta::Definition;
+use crate::queue::{ConnectionId, Entry, Limits, Queue};
+use crate::vhost::Vhost;
+
+/// The disk is full, or broken.
+#[derive(Debug)]
+pub(super) struct Untaken;
+
+/// Milliseconds since 1970.
+fn unix_ms() -> u64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Broker {
+    /// Takes a log, and what it held.
+    ///
+    /// # Errors
+    /// What stands in it and cannot be understood.
+    pub(crate) fn open_store(&mut self, log: Log, recovered: Recovered) -> anyhow::Result<()> {
+        for (key, value) in &recovered.meta {
+            let definition = Definition::decode(key, value).ok_or_else(|| {
+                anyhow::anyhow!(
+                    "the log holds a definition that this version does not know: {key:?}"
+                )
+            })?;
+            self.restore(definition);
+        }
+        let queues: HashMap<u32, QueueId> = self
+            .queues
+            .ids()
+            .into_iter()
+            .map(|id| (id.serial, id))
+            .collect();
+        let unix = unix_ms();
+        for stored in recovered.messages {
+            self.restore_message(&stored, unix, |serial| queues.get(&serial).copied());
+        }
+        self.log = Some(log);
+        for id in queues.into_values() {
+            self.set_timer(id);
+        }
+        Ok(())
+    }
+
+    fn restore(&mut self, definition: Definition) {
+        match definition {
+            Definition::Exchange {
+                vhost,
+                name,
+                traits,
+            } => {
+                let vhost = self.vhost_named(&vhost);
+                self.vhosts[vhost]
+                    .exchanges
+                    .insert(name.into(), Exchange::new(traits));
+            }
+            Definition::Queue {
+                vhost,
+                name,
+                serial,
+                traits,
+            } => {
+                let vhost = self.vhost_named(&vhost);
+                let limits = Limits::read(&traits.arguments, &name, "").unwrap_or_default();
+                let queue = Queue::new(name.as_str().into(), vhost, traits, limits, None);
+                let id = self.queues.insert_as(serial, queue);
+                self.vhosts[vhost].queues.insert(name.into(), id);
+            }
+            Definition::Binding {
+                vhost,
+                source,
+                to_queue,
+                to,
+                binding,
+            } => {
+                let vhost = self.vhost_named(&vhost);
+                let to = match to_queue {
+                    true => self.vhosts[vhost]
+                        .queues
+                        .get(&*to)
+                        .map(|queue| Destination::Queue(*queue)),
+                    false => Some(Destination::Exchange(to.into())),
+                };
+                if let Some(to) = to {
+                    self.add_binding(vhost, &source, &to, &binding);
+                }
+            }
+        }
+    }
+
+    /// A virtual host that is no longer among the options keeps what it has.
+    fn vhost_named(&mut self, name: &str) -> usize {
+        let found = self.vhosts.iter().position(|vhost| &*vhost.name == name);
+        found.unwrap_or_else(|| {
+            self.vhosts.push(Vhost::new(name));
+            self.vhosts.len() - 1
+        })
+    }
+
+    fn restore_message(
+        &mut self,
+        stored: &Stored,
+        unix: u64,
+        queue: impl Fn(u32) -> Option<QueueId>,
+    ) {
+        let (properties, body) = (stored.properties(), stored.body());
+        let mut data = Vec::with_capacity(
+            2 + stored.exchange().len()
+                + stored.routing_key().len()
+                + properties.len()
+                + body.len(),
+        );
+        push_short(&mut data, stored.exchange());
+        push_short(&mut data, stored.routing_key());
+        let address = data.len();
+        data.extend_from_slice(&properties);
+        let head = data.len();
+        data.extend_from_slice(&body);
+        // They were understood when they came.
+        let scanned =
+            Properties::scan(&properties[HEADER_FIXED..]).and_then(|properties| properties.facts());
+        let message = Message::new(
+            data,
+            address,
+            head,
+            scanned.unwrap_or_default(),
+            &self.memory,
+        );
+        message.log_id.set(stored.id);
+        let message = Rc::new(message);
+        let age = unix.saturating_sub(stored.published_ms);
+        for id in stored.queues.iter().filter_map(|serial| queue(*serial)) {
+            if let Some(queue) = self.queues.get_mut(id) {
+                queue.push_restored(Rc::clone(&message), self.now, age);
+            }
+        }
+    }
+
+    /// Whether something durable can be made now.
+    ///
+    /// # Errors
+    /// 406 while the disk is full or broken.
+    pub(super) fn check_store(&self) -> Result {
+        match self.log.as_ref().map(Log::state) {
+            Some(State::Full) => Err(precondition_failed(
+                "the disk is full: nothing can be stored",
+            )),
+            Some(State::Failed(_)) => Err(precondition_failed(
+                "the disk failed: nothing can be stored",
+            )),
+            Some(State::Running) | None => Ok(()),
+        }
+    }
+
+    /// Stores a message for those of its queues that are durable. Returns the ticket to wait for.
+    ///
+    /// # Errors
+    /// The log does not take it.
+    pub(super) fn store(
+        &mut self,
+        queues: &[QueueId],
+        message: &Message,
+    ) -> std::result::Result<Option<u64>, Untaken> {
+        let Some(log) = &mut self.log else {
+            return Ok(None);
+        };
+        if !message.facts().persistent {
+            return Ok(None);
+        }
+        let is_stored = |id: &&QueueId| self.queues.get(**id).is_some_and(Queue::is_stored);
+        let serials: Vec<u32> = queues
+            .iter()
+            .filter(is_stored)
+            .map(|id| id.serial)
+            .collect();
+        if serials.is_empty() {
+            return Ok(None);
+        }
+        if !self.log_takes {
+            return Err(Untaken);
+        }
+        let id = log.publish(
+            &serials,
+            &log::Message {
+                published_ms: unix_ms(),
+                exchange: message.exchange(),
+                routing_key: message.routing_key(),
+                properties: message.header(),
+                body: message.body(),
+            },
+        );
+        message.log_id.set(id);
+        Ok(Some(log.ticket()))
+    }
+
+    /// A message has left a queue for good.
+    pub(super) fn gone(&mut self, queue: QueueId, entry: &Entry) {
+        if entry.is_stored
+            && let Some(log) = &mut self.log
+        {
+            log.settle(queue.serial, entry.message.log_id.get());
+        }
+    }
+
+    /// A queue was made.
+    pub(super) fn store_queue(&mut self, id: QueueId) {
+        let (Some(queue), Some(log)) = (self.queues.get(id), &mut self.log) else {
+            return;
+        };
+        if queue.is_stored() {
+            let definition = queue_definition(&self.vhosts[queue.vhost], id, queue);
+            log.put_meta(&definition.key(), &definition.encode());
+        }
+    }
+
+    /// A queue is gone, and its ready messages were these.
+    pub(super) fn unstore_queue(&mut self, id: QueueId, queue: &Queue) {
+        if let Some(log) = &mut self.log
+            && queue.is_stored()
+        {
+            // What is not acknowledged is settled by the channels that hold it.
+            log.delete_queue(id.serial, []);
+            log.delete_meta(&queue_definition(&self.vhosts[queue.vhost], id, queue).key());
+        }
+    }
+
+    /// An exchange was made, or is gone.
+    pub(super) fn store_exchange(
+        &mut self,
+        vhost: usize,
+        name: &str,
+        exchange: &Traits,
+        is_there: bool,
+    ) {
+        let Some(log) = &mut self.log else { return };
+        if !exchange.durable {
+            return;
+        }
+        let definition = Definition::Exchange {
+            vhost: self.vhosts[vhost].name.to_string(),
+            name: name.to_owned(),
+            traits: exchange.clone(),
+        };
+        keep(log, &definition, is_there);
+    }
+
+    /// A binding was made, or is gone. It is durable if both its ends are.
+    pub(super) fn store_binding(
+        &mut self,
+        vhost: usize,
+        source: &str,
+        to: &Destination,
+        binding: &Binding,
+        is_there: bool,
+    ) {
+        let Some(log) = &mut self.log else { return };
+        let at = &self.vhosts[vhost];
+        let is_durable = |name: &str| {
+            at.exchanges
+                .get(name)
+                .is_none_or(|exchange| exchange.traits.durable)
+        };
+        let (to_queue, to) = match to {
+            Destination::Exchange(name) if is_durable(name) => (false, name.to_string()),
+            Destination::Queue(id) => match self.queues.get(*id) {
+                Some(queue) if queue.is_stored() => (true, queue.name.to_string()),
+                _ => return,
+            },
+            Destination::Exchange(_) => return,
+        };
+        if is_durable(source) {
+            let definition = Definition::Binding {
+                vhost: at.name.to_string(),
+                source: source.to_owned(),
+                to_queue,
+                to,
+                binding: binding.clone(),
+            };
+            keep(log, &definition, is_there);
+        }
+    }
+
+    /// Hands what was gathered to the disk.
+    pub(crate) fn flush_log(&mut self) {
+        if let Some(log) = &mut self.log {
+            log.flush();
+            self.flushed = log.ticket();
+        }
+    }
+
+    /// Whether something was gathered since.
+    pub(super) fn has_records(&self) -> bool {
+        self.log
+            .as_ref()
+            .is_some_and(|log| log.ticket() > self.flushed)
+    }
+
+    /// Looks at how far the log is, and at how much is on its way.
+    pub(super) fn watch_log(&mut self) {
+        let Some(log) = &self.log else { return };
+        self.synced = log.synced();
+        self.log_takes = matches!(log.state(), State::Running);
+        self.is_congested = log.congested();
+        let synced = self.synced;
+        let mut committing = std::mem::take(&mut self.committing);
+        committing.retain(|(id, number, ticket)| {
+            let is_due = *ticket <= synced;
+            if is_due {
+                self.send_commit_ok(*id, *number);
+            }
+            !is_due
+        });
+        self.committing = committing;
+    }
+
+    /// tx.commit-ok: now, or when what it speaks for is on disk.
+    pub(super) fn answer_commit(&mut self, id: ConnectionId, number: u16) {
+        match &self.log {
+            Some(log) if log.ticket() > self.synced => {
+                self.committing.push((id, number, log.ticket()))
+            }
+            _ => self.send_commit_ok(id, number),
+        }
+    }
+
+    fn send_commit_ok(&mut self, id: ConnectionId, number: u16) {
+        if matches!(self.channel(id, number), Ok(Some(_))) {
+            self.send(
+                id,
+                number,
+                AMQPClass::Tx(tx::AMQPMethod::CommitOk(tx::CommitOk {})),
+            );
+        }
+    }
+
+    /// Writes what is left.
+    ///
+    /// # Errors
+    /// Those of the log: not everything is on disk.
+    pub(crate) fn close_store(&mut self) -> anyhow::Result<()> {
+        match self.log.take().map(Log::close) {
+            Some(Err(error)) => Err(anyhow::anyhow!(error).context("writing the rest of the log")),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn keep(log: &mut Log, definition: &Definition, is_there: bool) {
+    if is_there {
+        log.put_meta(&definition.key(), &definition.encode());
+    } else {
+        log.delete_meta(&definition.key());
+    }
+}
+
+fn queue_definition(vhost: &Vhost, id: QueueId, queue: &Queue) -> Definition {
+    Definition::Queue {
+        vhost: vhost.name.to_string(),
+        name: queue.name.to_string(),
+        serial: id.serial,
+        traits: queue.traits.clone(),
+    }
+}

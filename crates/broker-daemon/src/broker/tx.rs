@@ -1,0 +1,77 @@
+//! The tx class: what is published and settled takes effect at commit.
+
+use amq_protocol::protocol::{AMQPClass, tx};
+
+use super::Broker;
+use crate::channel::{Channel, Tx};
+use crate::failure::{Result, precondition_failed};
+use crate::queue::ConnectionId;
+
+impl Broker {
+    /// tx.select.
+    pub(super) fn tx_select(&mut self, id: ConnectionId, number: u16) -> Result {
+        let Some(channel) = self.channel(id, number)? else {
+            return Ok(());
+        };
+        if channel.confirms.is_some() {
+            return Err(precondition_failed("cannot switch from confirm to tx mode"));
+        }
+        channel.tx.get_or_insert_with(Tx::default);
+        self.send(
+            id,
+            number,
+            AMQPClass::Tx(tx::AMQPMethod::SelectOk(tx::SelectOk {})),
+        );
+        Ok(())
+    }
+
+    /// tx.commit.
+    pub(super) fn tx_commit(&mut self, id: ConnectionId, number: u16) -> Result {
+        let Some(channel) = self.channel(id, number)? else {
+            return Ok(());
+        };
+        let Tx {
+            published,
+            mut settled,
+        } = std::mem::take(transaction(channel)?);
+        if published
+            .iter()
+            .any(|pending| pending.message.facts().persistent)
+        {
+            self.check_store()?;
+        }
+        for pending in published {
+            self.publish_pending(id, number, &pending);
+        }
+        settled.sort_by_key(|(delivered, _)| std::cmp::Reverse(delivered.tag));
+        for (delivered, settlement) in settled {
+            self.settle(id, number, delivered, settlement);
+        }
+        self.answer_commit(id, number);
+        Ok(())
+    }
+
+    /// tx.rollback. What was settled is unsettled again; it is not delivered anew (AMQP 0-9-1, tx.rollback).
+    pub(super) fn tx_rollback(&mut self, id: ConnectionId, number: u16) -> Result {
+        let Some(channel) = self.channel(id, number)? else {
+            return Ok(());
+        };
+        let Tx { settled, .. } = std::mem::take(transaction(channel)?);
+        for (delivered, _) in settled {
+            channel.unacked.restore(delivered);
+        }
+        self.send(
+            id,
+            number,
+            AMQPClass::Tx(tx::AMQPMethod::RollbackOk(tx::RollbackOk {})),
+        );
+        Ok(())
+    }
+}
+
+fn transaction(channel: &mut Channel) -> Result<&mut Tx> {
+    channel
+        .tx
+        .as_mut()
+        .ok_or_else(|| precondition_failed("channel is not transactional"))
+}

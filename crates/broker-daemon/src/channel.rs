@@ -1,0 +1,353 @@
+//! A channel: the message that is just coming in, what was delivered and not acknowledged, confirms, a transaction.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use crate::exchange::{Name, QueueId};
+use crate::message::Message;
+use crate::queue::{ConnectionId, ConsumerId, Entry};
+
+/// A channel of a connection.
+#[derive(Debug, Default)]
+pub(crate) struct Channel {
+    /// channel.close was sent; everything is ignored until it is answered.
+    pub(crate) is_closing: bool,
+    pub(crate) incoming: Incoming,
+    pub(crate) confirms: Option<Confirms>,
+    pub(crate) tx: Option<Tx>,
+    pub(crate) last_tag: u64,
+    pub(crate) unacked: Unacked,
+    /// The limit of each consumer to come; 0 is none.
+    pub(crate) prefetch: u16,
+    /// The limit of all of them together; 0 is none.
+    pub(crate) global_prefetch: u16,
+    pub(crate) consumers: Vec<ConsumerId>,
+    pub(crate) last_queue: Option<Name>,
+    pub(crate) route: Route,
+    /// Whether it waits for its confirms to be sent.
+    pub(crate) is_confirming: bool,
+}
+
+/// Which frame comes next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Stage {
+    #[default]
+    Method,
+    Header,
+    Body,
+}
+
+/// A message that is coming in.
+#[derive(Debug, Default)]
+pub(crate) struct Incoming {
+    pub(crate) stage: Stage,
+    pub(crate) address: Vec<u8>,
+    pub(crate) mandatory: bool,
+    pub(crate) immediate: bool,
+    /// Address, header, and what there is of the body.
+    pub(crate) data: Vec<u8>,
+    /// Where the body begins.
+    pub(crate) head: usize,
+    pub(crate) missing: usize,
+}
+
+/// Where the last message went: most publishers send to one address.
+#[derive(Debug, Default)]
+pub(crate) struct Route {
+    pub(crate) address: Vec<u8>,
+    /// The state of exchanges, queues and bindings that it is true for.
+    pub(crate) topology: u64,
+    pub(crate) queues: Vec<QueueId>,
+}
+
+/// A message that was published in a transaction.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    pub(crate) message: Rc<Message>,
+    pub(crate) mandatory: bool,
+}
+
+/// How a delivery is settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Settlement {
+    Acked,
+    Requeued,
+    Rejected,
+}
+
+/// What a transaction holds back.
+#[derive(Debug, Default)]
+pub(crate) struct Tx {
+    pub(crate) published: Vec<Pending>,
+    pub(crate) settled: Vec<(Delivered, Settlement)>,
+}
+
+/// A message that was delivered and not settled.
+#[derive(Debug)]
+pub(crate) struct Delivered {
+    pub(crate) tag: u64,
+    pub(crate) queue: QueueId,
+    /// `None` for basic.get.
+    pub(crate) consumer: Option<ConsumerId>,
+    pub(crate) entry: Entry,
+}
+
+/// Deliveries by their tags, in ascending order. What was settled in the middle leaves a gap.
+#[derive(Debug, Default)]
+pub(crate) struct Unacked {
+    all: VecDeque<(u64, Option<Delivered>)>,
+    count: usize,
+}
+
+impl Unacked {
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    pub(crate) fn push(&mut self, delivered: Delivered) {
+        self.count += 1;
+        self.all.push_back((delivered.tag, Some(delivered)));
+    }
+
+    fn position(&self, tag: u64) -> Option<usize> {
+        // Most settle in order.
+        let at = match self.all.front() {
+            Some((first, _)) if *first == tag => 0,
+            _ => self.all.binary_search_by_key(&tag, |(tag, _)| *tag).ok()?,
+        };
+        self.all[at].1.is_some().then_some(at)
+    }
+
+    pub(crate) fn take(&mut self, tag: u64) -> Option<Delivered> {
+        let at = self.position(tag)?;
+        let taken = self.all[at].1.take();
+        self.count -= 1;
+        self.tidy();
+        taken
+    }
+
+    /// Moves what has a tag up to this one to `into`; 0 means all. Returns whether there is such a delivery.
+    pub(crate) fn take_up_to(&mut self, tag: u64, into: &mut Vec<Delivered>) -> bool {
+        let end = match tag {
+            0 => self.all.len(),
+            tag => match self.position(tag) {
+                Some(at) => at + 1,
+                None => return false,
+            },
+        };
+        let before = into.len();
+        into.extend(self.all.drain(..end).filter_map(|(_, delivered)| delivered));
+        self.count -= into.len() - before;
+        self.tidy();
+        true
+    }
+
+    /// Puts back what was taken.
+    pub(crate) fn restore(&mut self, delivered: Delivered) {
+        self.count += 1;
+        let tag = delivered.tag;
+        match self.all.binary_search_by_key(&tag, |(tag, _)| *tag) {
+            Ok(at) => self.all[at].1 = Some(delivered),
+            Err(at) => self.all.insert(at, (tag, Some(delivered))),
+        }
+    }
+
+    /// Drops the gaps at the front, and all when they are more than what is left.
+    fn tidy(&mut self) {
+        while matches!(self.all.front(), Some((_, None))) {
+            self.all.pop_front();
+        }
+        if self.all.len() > 2 * self.count + 64 {
+            self.all.retain(|(_, delivered)| delivered.is_some());
+        }
+    }
+}
+
+/// What is still to be said about a published message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// A queue refused it.
+    Refused,
+    /// It is stored once the log has synced so far.
+    Stored(u64),
+}
+
+/// Publisher confirms. They are given in order, so that a single one speaks for many.
+#[derive(Debug, Default)]
+pub(crate) struct Confirms {
+    /// The number of the last message.
+    published: u64,
+    /// So far everything is confirmed.
+    confirmed: u64,
+    /// Those among the rest that do not simply go through.
+    special: VecDeque<(u64, Verdict)>,
+}
+
+impl Confirms {
+    /// Counts a message.
+    pub(crate) fn publish(&mut self, verdict: Option<Verdict>) {
+        self.published += 1;
+        let Some(verdict) = verdict else { return };
+        self.special.push_back((self.published, verdict));
+    }
+
+    /// Tells `send` about each confirm that is due: whether it is an ack, its tag, whether it is for all before too.
+    /// Returns how many messages they are for.
+    pub(crate) fn settle(&mut self, synced: u64, mut send: impl FnMut(bool, u64, bool)) -> u64 {
+        let before = self.confirmed;
+        while let Some((number, verdict)) = self.special.front().copied() {
+            match verdict {
+                Verdict::Stored(ticket) if ticket > synced => {
+                    self.ack_up_to(number - 1, &mut send);
+                    return self.confirmed - before;
+                }
+                Verdict::Stored(_) => {}
+                Verdict::Refused => {
+                    self.ack_up_to(number - 1, &mut send);
+                    send(false, number, false);
+                    self.confirmed = number;
+                }
+            }
+            self.special.pop_front();
+        }
+        self.ack_up_to(self.published, &mut send);
+        self.confirmed - before
+    }
+
+    fn ack_up_to(&mut self, number: u64, send: &mut impl FnMut(bool, u64, bool)) {
+        if number > self.confirmed {
+            send(true, number, number > self.confirmed + 1);
+            self.confirmed = number;
+        }
+    }
+
+    /// Whether some messages wait for the log.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.special.is_empty()
+    }
+}
+
+/// A consumer.
+#[derive(Debug)]
+pub(crate) struct Consumer {
+    pub(crate) connection: ConnectionId,
+    pub(crate) channel: u16,
+    pub(crate) queue: QueueId,
+    /// As a short string: with its length before it.
+    pub(crate) tag: Box<[u8]>,
+    pub(crate) no_ack: bool,
+    pub(crate) exclusive: bool,
+    /// 0 is no limit.
+    pub(crate) prefetch: u16,
+    pub(crate) unacked: usize,
+    /// Whether it is in its queue's ring.
+    pub(crate) in_ring: bool,
+}
+
+impl Consumer {
+    pub(crate) fn tag(&self) -> &str {
+        // It came as a short string, and those are parsed as UTF-8.
+        std::str::from_utf8(&self.tag[1..]).unwrap_or_default()
+    }
+
+    /// Whether its own limit lets it have one message more.
+    pub(crate) fn has_room(&self) -> bool {
+        self.no_ack || self.prefetch == 0 || self.unacked < usize::from(self.prefetch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arena::Arena;
+    use crate::message::Facts;
+    use crate::queue::NEVER;
+
+    fn unacked(tags: &[u64]) -> Unacked {
+        let mut unacked = Unacked::default();
+        let queue = Arena::new().insert(());
+        for tag in tags {
+            let message = Rc::new(Message::new(
+                vec![0, 0],
+                2,
+                2,
+                Facts::default(),
+                &Rc::default(),
+            ));
+            let entry = Entry {
+                message,
+                position: *tag,
+                expires: NEVER,
+                redelivered: false,
+                is_stored: false,
+            };
+            unacked.push(Delivered {
+                tag: *tag,
+                queue,
+                consumer: None,
+                entry,
+            });
+        }
+        unacked
+    }
+
+    #[test]
+    fn a_tag_is_settled_once_in_whatever_order() {
+        let mut unacked = unacked(&[1, 2, 5, 6]);
+        assert!(unacked.take(3).is_none());
+        assert_eq!(unacked.take(5).unwrap().tag, 5);
+        assert!(unacked.take(5).is_none());
+        let mut taken = Vec::new();
+        assert!(!unacked.take_up_to(5, &mut taken));
+        assert!(unacked.take_up_to(2, &mut taken));
+        assert_eq!((taken.len(), unacked.len()), (2, 1));
+        unacked.restore(taken.pop().unwrap());
+        taken.clear();
+        assert!(unacked.take_up_to(0, &mut taken));
+        let tags: Vec<u64> = taken.iter().map(|delivered| delivered.tag).collect();
+        assert_eq!(tags, [2, 6]);
+        assert!(unacked.all.is_empty());
+    }
+
+    #[test]
+    fn gaps_do_not_pile_up_behind_a_delivery_that_is_never_settled() {
+        let tags: Vec<u64> = (1..=10_000).collect();
+        let mut unacked = unacked(&tags);
+        for tag in 2..=10_000 {
+            unacked.take(tag).unwrap();
+        }
+        assert_eq!(unacked.len(), 1);
+        assert!(unacked.all.len() < 100);
+    }
+
+    #[test]
+    fn confirms_wait_for_the_log_and_one_speaks_for_many() {
+        let mut confirms = Confirms::default();
+        let settle = |confirms: &mut Confirms, synced| {
+            let mut sent = Vec::new();
+            confirms.settle(synced, |is_ack, tag, multiple| {
+                sent.push((is_ack, tag, multiple))
+            });
+            sent
+        };
+        for verdict in [
+            None,
+            None,
+            Some(Verdict::Stored(7)),
+            None,
+            Some(Verdict::Refused),
+            Some(Verdict::Stored(9)),
+        ] {
+            confirms.publish(verdict);
+        }
+        assert_eq!(settle(&mut confirms, 6), [(true, 2, true)]);
+        assert_eq!(settle(&mut confirms, 6), []);
+        assert_eq!(
+            settle(&mut confirms, 8),
+            [(true, 4, true), (false, 5, false)]
+        );
+        assert!(confirms.is_waiting());
+        assert_eq!(settle(&mut confirms, 9), [(true, 6, false)]);
+        assert!(!confirms.is_waiting());
+    }
+}

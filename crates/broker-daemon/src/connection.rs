@@ -1,0 +1,166 @@
+//! A connection: how far its negotiation is, its channels, what it was sent and what it has still to be sent.
+
+use std::rc::Rc;
+
+use amq_protocol::types::{AMQPValue, FieldTable};
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+
+use crate::channel::Channel;
+use crate::exchange::{Name, QueueId};
+use crate::output::Output;
+
+/// Bytes that wait for a client from which on it is delivered no more.
+pub(crate) const FULL: usize = 512 * 1024;
+/// Bytes from which on its requests wait too: their answers have to go somewhere.
+pub(crate) const CHOKED: usize = 2 * FULL;
+
+/// How far a connection is (connection class, AMQP 0-9-1, 2.2.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// The protocol header is awaited.
+    Header,
+    /// connection.start-ok is awaited.
+    Start,
+    /// connection.tune-ok is awaited.
+    Tune,
+    /// connection.open is awaited.
+    Open,
+    Running,
+    /// connection.close was sent; only its answer is of interest.
+    Closing,
+    /// Nothing more is read; what is pending is written, then the socket is closed.
+    Closed,
+}
+
+/// What the client says that it understands (`capabilities` of its properties).
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Capabilities {
+    pub(crate) authentication_failure_close: bool,
+    pub(crate) consumer_cancel_notify: bool,
+    pub(crate) connection_blocked: bool,
+}
+
+impl Capabilities {
+    pub(crate) fn read(properties: &FieldTable) -> Self {
+        let table = match properties.inner().get("capabilities") {
+            Some(AMQPValue::FieldTable(table)) => table,
+            _ => return Self::default(),
+        };
+        let has = |name| table.inner().get(name) == Some(&AMQPValue::Boolean(true));
+        Self {
+            authentication_failure_close: has("authentication_failure_close"),
+            consumer_cancel_notify: has("consumer_cancel_notify"),
+            connection_blocked: has("connection.blocked"),
+        }
+    }
+}
+
+/// A client.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) phase: Phase,
+    pub(crate) socket: Option<Rc<TcpStream>>,
+    /// Tells its task that what the broker wants of the socket may have changed.
+    pub(crate) wake: Rc<Notify>,
+    pub(crate) user: Name,
+    pub(crate) vhost: usize,
+    pub(crate) frame_max: usize,
+    pub(crate) channel_max: u16,
+    /// Seconds; 0 is none.
+    pub(crate) heartbeat: u16,
+    pub(crate) capabilities: Capabilities,
+    channels: Vec<Option<Box<Channel>>>,
+    pub(crate) exclusive: Vec<QueueId>,
+    pub(crate) output: Output,
+    /// What was read and not processed: the beginning of a frame, or all that came while it was held.
+    pub(crate) backlog: Vec<u8>,
+    /// Milliseconds of the broker's clock.
+    pub(crate) since: u64,
+    pub(crate) received: u64,
+    pub(crate) sent: u64,
+    /// Whether it is in the list of those that have something to write.
+    pub(crate) is_dirty: bool,
+    /// The socket took no more.
+    pub(crate) is_stuck: bool,
+    /// Its backlog holds whole frames that had to wait.
+    pub(crate) holds_frames: bool,
+    /// It wants to publish, and memory is short.
+    pub(crate) is_blocked: bool,
+    pub(crate) was_told_blocked: bool,
+    /// It published before: one to warn when memory is short.
+    pub(crate) is_publisher: bool,
+    /// Consumers were passed over because the output was full.
+    pub(crate) was_passed_over: bool,
+}
+
+impl Connection {
+    pub(crate) fn new(socket: Option<Rc<TcpStream>>, frame_max: usize, now: u64) -> Self {
+        Self {
+            phase: Phase::Header,
+            socket,
+            wake: Rc::default(),
+            user: "".into(),
+            vhost: 0,
+            frame_max,
+            channel_max: 0,
+            heartbeat: 0,
+            capabilities: Capabilities::default(),
+            channels: Vec::new(),
+            exclusive: Vec::new(),
+            output: Output::default(),
+            backlog: Vec::new(),
+            since: now,
+            received: now,
+            sent: now,
+            is_dirty: false,
+            is_stuck: false,
+            holds_frames: false,
+            is_blocked: false,
+            was_told_blocked: false,
+            is_publisher: false,
+            was_passed_over: false,
+        }
+    }
+
+    /// Whether it has to wait before more of it is processed: until memory is free, or until it takes its answers.
+    pub(crate) fn is_held(&self) -> bool {
+        self.is_blocked || self.output.pending() > CHOKED
+    }
+
+    /// Whether it held frames back that need not wait any more.
+    pub(crate) fn may_go_on(&mut self) -> bool {
+        self.holds_frames && !self.is_held()
+    }
+
+    pub(crate) fn channel(&mut self, number: u16) -> Option<&mut Channel> {
+        self.channels.get_mut(usize::from(number))?.as_deref_mut()
+    }
+
+    pub(crate) fn open_channel(&mut self, number: u16) {
+        let index = usize::from(number);
+        if self.channels.len() <= index {
+            self.channels.resize_with(index + 1, || None);
+        }
+        self.channels[index] = Some(Box::default());
+    }
+
+    pub(crate) fn take_channel(&mut self, number: u16) -> Option<Box<Channel>> {
+        self.channels.get_mut(usize::from(number))?.take()
+    }
+
+    /// The numbers of its open channels.
+    pub(crate) fn channel_numbers(&self) -> Vec<u16> {
+        let open = self
+            .channels
+            .iter()
+            .enumerate()
+            .filter(|(_, channel)| channel.is_some());
+        open.filter_map(|(number, _)| u16::try_from(number).ok())
+            .collect()
+    }
+
+    pub(crate) fn channels(&self) -> impl Iterator<Item = &Channel> {
+        self.channels.iter().flatten().map(Box::as_ref)
+    }
+}

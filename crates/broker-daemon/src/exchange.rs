@@ -1,0 +1,337 @@
+//! Exchanges: what is bound to them, and where a message goes.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use amq_protocol::types::{AMQPValue, FieldTable};
+
+use crate::arena::Id;
+use crate::topic::Topics;
+
+pub(crate) type Name = Rc<str>;
+pub(crate) type QueueId = Id;
+
+/// The types of exchanges (AMQP 0-9-1, 3.1.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Direct,
+    Fanout,
+    Topic,
+    Headers,
+}
+
+impl Kind {
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        [Self::Direct, Self::Fanout, Self::Topic, Self::Headers]
+            .into_iter()
+            .find(|kind| kind.name() == name)
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Fanout => "fanout",
+            Self::Topic => "topic",
+            Self::Headers => "headers",
+        }
+    }
+}
+
+/// What an exchange can be bound to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Destination {
+    Queue(QueueId),
+    Exchange(Name),
+}
+
+/// How a destination is bound.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Binding {
+    pub(crate) key: Box<[u8]>,
+    pub(crate) arguments: FieldTable,
+}
+
+/// What exchange.declare says.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Traits {
+    pub(crate) kind: Kind,
+    pub(crate) durable: bool,
+    pub(crate) auto_delete: bool,
+    pub(crate) internal: bool,
+    pub(crate) arguments: FieldTable,
+}
+
+/// An exchange.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    pub(crate) traits: Traits,
+    pub(crate) alternate: Option<Name>,
+    bindings: HashMap<Destination, Vec<Binding>>,
+    router: Router,
+    /// Whether it was bound to anything ever; an auto-delete exchange goes with its last binding, not before its first.
+    pub(crate) was_bound: bool,
+    /// The exchanges whose destination it is, with repetitions.
+    pub(crate) sources: Vec<Name>,
+}
+
+/// The bindings, as each type looks them up.
+#[derive(Debug)]
+enum Router {
+    Direct(HashMap<Box<[u8]>, Vec<Destination>>),
+    Fanout(Vec<Destination>),
+    Topic(Topics<Destination>),
+    Headers(Vec<(Destination, Binding)>),
+}
+
+impl Exchange {
+    pub(crate) fn new(traits: Traits) -> Self {
+        let alternate = match traits.arguments.inner().get("alternate-exchange") {
+            Some(AMQPValue::LongString(name)) => Some(name.to_string().into()),
+            _ => None,
+        };
+        let router = match traits.kind {
+            Kind::Direct => Router::Direct(HashMap::new()),
+            Kind::Fanout => Router::Fanout(Vec::new()),
+            Kind::Topic => Router::Topic(Topics::new()),
+            Kind::Headers => Router::Headers(Vec::new()),
+        };
+        Self {
+            traits,
+            alternate,
+            bindings: HashMap::new(),
+            router,
+            was_bound: false,
+            sources: Vec::new(),
+        }
+    }
+
+    /// Whether anything is bound.
+    pub(crate) fn is_used(&self) -> bool {
+        !self.bindings.is_empty()
+    }
+
+    /// Everything that is bound.
+    pub(crate) fn bindings(&self) -> impl Iterator<Item = (&Destination, &Binding)> {
+        self.bindings
+            .iter()
+            .flat_map(|(to, bindings)| bindings.iter().map(move |binding| (to, binding)))
+    }
+
+    /// Adds a binding. Returns whether it is new.
+    pub(crate) fn bind(&mut self, to: &Destination, binding: &Binding) -> bool {
+        let bindings = self.bindings.entry(to.clone()).or_default();
+        if bindings.contains(binding) {
+            return false;
+        }
+        bindings.push(binding.clone());
+        self.was_bound = true;
+        let key = &binding.key;
+        match &mut self.router {
+            Router::Direct(keys) => keys.entry(key.clone()).or_default().push(to.clone()),
+            Router::Fanout(all) => all.push(to.clone()),
+            Router::Topic(topics) => topics.insert(key, to.clone()),
+            Router::Headers(all) => all.push((to.clone(), binding.clone())),
+        }
+        true
+    }
+
+    /// Removes a binding. Returns whether it was there.
+    pub(crate) fn unbind(&mut self, to: &Destination, binding: &Binding) -> bool {
+        let Some(bindings) = self.bindings.get_mut(to) else {
+            return false;
+        };
+        let Some(at) = bindings.iter().position(|other| other == binding) else {
+            return false;
+        };
+        bindings.swap_remove(at);
+        if bindings.is_empty() {
+            self.bindings.remove(to);
+        }
+        self.unroute(to, binding);
+        true
+    }
+
+    /// Removes all bindings to a destination, and returns them.
+    pub(crate) fn forget(&mut self, to: &Destination) -> Vec<Binding> {
+        let bindings = self.bindings.remove(to).unwrap_or_default();
+        for binding in &bindings {
+            self.unroute(to, binding);
+        }
+        bindings
+    }
+
+    fn unroute(&mut self, to: &Destination, binding: &Binding) {
+        let drop_one = |all: &mut Vec<Destination>| {
+            if let Some(at) = all.iter().position(|other| other == to) {
+                all.swap_remove(at);
+            }
+        };
+        match &mut self.router {
+            Router::Direct(keys) => {
+                if let Some(all) = keys.get_mut(&binding.key) {
+                    drop_one(all);
+                    if all.is_empty() {
+                        keys.remove(&binding.key);
+                    }
+                }
+            }
+            Router::Fanout(all) => drop_one(all),
+            Router::Topic(topics) => topics.remove(&binding.key, to),
+            Router::Headers(all) => {
+                if let Some(at) = all
+                    .iter()
+                    .position(|(other, bound)| other == to && bound == binding)
+                {
+                    all.swap_remove(at);
+                }
+            }
+        }
+    }
+
+    /// Calls `found` for each destination of a message, some maybe more than once. `headers` is asked for by a headers
+    /// exchange alone.
+    pub(crate) fn route(
+        &self,
+        key: &[u8],
+        headers: impl FnOnce() -> FieldTable,
+        mut found: impl FnMut(&Destination),
+    ) {
+        match &self.router {
+            Router::Direct(keys) => keys.get(key).into_iter().flatten().for_each(found),
+            Router::Fanout(all) => all.iter().for_each(found),
+            Router::Topic(topics) => topics.matches(key, found),
+            Router::Headers(all) => {
+                let headers = headers();
+                for (to, binding) in all {
+                    if has_headers(&binding.arguments, &headers) {
+                        found(to);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Whether a message has the headers that a binding asks for. What begins with `x-` is not asked for, unless
+/// `x-match` says `all-with-x` or `any-with-x`; a header without value must be there alone (as RabbitMQ).
+fn has_headers(wanted: &FieldTable, headers: &FieldTable) -> bool {
+    let mode = match wanted.inner().get("x-match") {
+        Some(AMQPValue::LongString(mode)) => mode.as_bytes(),
+        _ => b"all",
+    };
+    let with_x = mode.ends_with(b"-with-x");
+    let mut asked = wanted.inner().iter().filter(|(name, _)| {
+        name.as_str() != "x-match" && (with_x || !name.as_str().starts_with("x-"))
+    });
+    let is_there = |(name, value): (&_, &AMQPValue)| {
+        let found = headers
+            .inner()
+            .get::<amq_protocol::types::ShortString>(name);
+        found.is_some_and(|found| *value == AMQPValue::Void || found == value)
+    };
+    if mode.starts_with(b"any") {
+        asked.any(is_there)
+    } else {
+        asked.all(is_there)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exchange(kind: Kind) -> Exchange {
+        Exchange::new(Traits {
+            kind,
+            durable: false,
+            auto_delete: false,
+            internal: false,
+            arguments: FieldTable::default(),
+        })
+    }
+
+    fn binding(key: &str, arguments: &[(&str, &str)]) -> Binding {
+        let mut table = FieldTable::default();
+        for (name, value) in arguments {
+            table.insert((*name).into(), AMQPValue::LongString((*value).into()));
+        }
+        Binding {
+            key: key.as_bytes().into(),
+            arguments: table,
+        }
+    }
+
+    fn to(name: &str) -> Destination {
+        Destination::Exchange(name.into())
+    }
+
+    fn route(exchange: &Exchange, key: &str, headers: &[(&str, &str)]) -> Vec<String> {
+        let mut found = Vec::new();
+        let headers = binding("", headers).arguments;
+        exchange.route(
+            key.as_bytes(),
+            || headers,
+            |destination| {
+                if let Destination::Exchange(name) = destination {
+                    found.push(name.to_string());
+                }
+            },
+        );
+        found.sort_unstable();
+        found
+    }
+
+    #[test]
+    fn each_type_routes_in_its_own_way() {
+        for (kind, expected) in [
+            (Kind::Direct, vec!["a"]),
+            (Kind::Fanout, vec!["a", "b", "c"]),
+            (Kind::Topic, vec!["a", "b"]),
+        ] {
+            let mut exchange = exchange(kind);
+            for (name, key) in [("a", "x.y"), ("b", "x.*"), ("c", "z.#")] {
+                assert!(exchange.bind(&to(name), &binding(key, &[])));
+                assert!(!exchange.bind(&to(name), &binding(key, &[])));
+            }
+            assert_eq!(route(&exchange, "x.y", &[]), expected);
+        }
+    }
+
+    #[test]
+    fn headers_match_all_or_any_and_ignore_x() {
+        let mut exchange = exchange(Kind::Headers);
+        let wanted = [("a", "1"), ("b", "2"), ("x-c", "3")];
+        exchange.bind(&to("all"), &binding("", &wanted));
+        let any = [("x-match", "any"), ("a", "1"), ("b", "2")];
+        exchange.bind(&to("any"), &binding("", &any));
+        exchange.bind(&to("every"), &binding("", &[]));
+        let strict = [("x-match", "all-with-x"), ("x-c", "3")];
+        exchange.bind(&to("strict"), &binding("", &strict));
+        assert_eq!(
+            route(&exchange, "", &[("a", "1"), ("b", "2")]),
+            ["all", "any", "every"]
+        );
+        assert_eq!(
+            route(&exchange, "", &[("a", "1"), ("x-c", "3")]),
+            ["any", "every", "strict"]
+        );
+        assert_eq!(route(&exchange, "", &[("a", "2")]), ["every"]);
+    }
+
+    #[test]
+    fn what_is_unbound_gets_nothing_more() {
+        for kind in [Kind::Direct, Kind::Fanout, Kind::Topic, Kind::Headers] {
+            let mut exchange = exchange(kind);
+            exchange.bind(&to("a"), &binding("k", &[]));
+            exchange.bind(&to("a"), &binding("k", &[("n", "1")]));
+            exchange.bind(&to("b"), &binding("k", &[]));
+            assert!(exchange.unbind(&to("a"), &binding("k", &[])));
+            assert!(!exchange.unbind(&to("a"), &binding("k", &[])));
+            exchange.forget(&to("b"));
+            assert_eq!(route(&exchange, "k", &[("n", "1")]), ["a"], "{kind:?}");
+            exchange.forget(&to("a"));
+            assert!(!exchange.is_used());
+            assert!(route(&exchange, "k", &[("n", "1")]).is_empty());
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! What a client did wrong: a reply code, and a text in RabbitMQ's words.
+
+use std::fmt::Display;
+
+/// An AMQP exception. The code alone says what it ends: the channel or the connection (AMQP 0-9-1, 1.2).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) code: u16,
+    pub(crate) text: String,
+}
+
+pub(crate) type Result<T = ()> = std::result::Result<T, Failure>;
+
+macro_rules! failures {
+    ($($name:ident = $code:literal, $constant:literal;)*) => {
+        $(pub(crate) fn $name(text: impl Display) -> Failure {
+            Failure { code: $code, text: format!(concat!($constant, " - {}"), text) }
+        })*
+    };
+}
+
+failures! {
+    connection_forced = 320, "CONNECTION_FORCED";
+    access_refused = 403, "ACCESS_REFUSED";
+    not_found = 404, "NOT_FOUND";
+    resource_locked = 405, "RESOURCE_LOCKED";
+    precondition_failed = 406, "PRECONDITION_FAILED";
+    frame_error = 501, "FRAME_ERROR";
+    syntax_error = 502, "SYNTAX_ERROR";
+    command_invalid = 503, "COMMAND_INVALID";
+    channel_error = 504, "CHANNEL_ERROR";
+    unexpected_frame = 505, "UNEXPECTED_FRAME";
+    not_allowed = 530, "NOT_ALLOWED";
+    not_implemented = 540, "NOT_IMPLEMENTED";
+}
+
+impl Failure {
+    /// Whether it ends the channel alone.
+    pub(crate) fn is_soft(&self) -> bool {
+        matches!(self.code, 311..=313 | 403..=406)
+    }
+
+    /// The text, cut to what a short string holds.
+    pub(crate) fn short_text(&self) -> &str {
+        let end = (0..=255.min(self.text.len()))
+            .rev()
+            .find(|end| self.text.is_char_boundary(*end));
+        &self.text[..end.unwrap_or(0)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_cut_between_characters() {
+        let failure = not_found("é".repeat(200));
+        assert_eq!(failure.short_text().len(), 254);
+        assert!(failure.is_soft());
+        assert!(!frame_error("x").is_soft());
+    }
+}

@@ -1,0 +1,38 @@
+//! An AMQP 0-9-1 broker: one thread serves all connections and owns all state, so there is nothing to lock.
+//!
+//! ```text
+//! client ── bytes ──► a task per connection ── one read = one batch ──► Broker     (server)
+//!                                                                        │ frames in place        (frame)
+//!                                                                        │ handshake, methods     (broker/*)
+//!                                                                        │ exchanges ─► queues    (exchange, topic, queue)
+//!                                                                        │ queues ─► consumers    (broker/delivery)
+//! client ◄── one write for all of a turn ── Output of each connection ◄──┤                        (output)
+//! disk   ◄── a thread that writes and syncs ◄── records of a turn ◄────┘                        (log, broker/store)
+//! scraper ◄── /metrics, /healthz (http)
+//! ```
+
+mod arena;
+mod broker;
+mod channel;
+mod config;
+mod connection;
+mod counts;
+mod exchange;
+mod failure;
+mod frame;
+mod http;
+mod limits;
+pub mod log;
+mod message;
+mod meta;
+mod options;
+mod output;
+mod queue;
+mod server;
+mod topic;
+mod vhost;
+
+pub use self::config::Config;
+pub use self::limits::raise_open_files;
+pub use self::options::{Options, name_variable};
+pub use self::server::Server;

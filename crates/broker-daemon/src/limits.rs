@@ -1,0 +1,33 @@
+//! Limits of the system: open files and memory.
+
+use std::fs;
+
+use anyhow::Context;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+/// Raises the soft limit of open files to the hard one and returns it.
+///
+/// # Errors
+/// When the system refuses, which it does not within the hard limit.
+pub fn raise_open_files() -> anyhow::Result<u64> {
+    let (soft, hard) =
+        getrlimit(Resource::RLIMIT_NOFILE).context("reading the limit of open files")?;
+    if soft < hard {
+        setrlimit(Resource::RLIMIT_NOFILE, hard, hard)
+            .context("raising the limit of open files to the hard limit")?;
+    }
+    Ok(hard)
+}
+
+/// The bytes of memory that this process may use: those of the machine, or of its control group where that is less.
+pub(crate) fn memory() -> Option<usize> {
+    let machine = fs::read_to_string("/proc/meminfo").ok()?;
+    let machine = machine
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let machine: usize = machine.trim().strip_suffix(" kB")?.parse().ok()?;
+    let machine = machine * 1024;
+    let group = fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
+    let group = group.and_then(|text| text.trim().parse().ok());
+    Some(group.map_or(machine, |group: usize| group.min(machine)))
+}

@@ -1,0 +1,394 @@
+//! Which messages are alive, where each lies, and what that makes of the segments.
+//!
+//! Segments leave oldest first: a record that settles a message lies behind the message, so it is needed no longer
+//! once all segments up to that of the message are gone. A segment is removed when no message in it is alive; where
+//! living messages hold up too many dead ones, those of the oldest segment are moved to the end of the log.
+
+use std::collections::{HashMap, VecDeque};
+use std::mem;
+
+use super::format::{self, u32s};
+
+/// The queues that hold a message. `One` is what its record says; `Many` may be fewer than that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Holders {
+    None,
+    One(u32),
+    /// Behind a pointer, since few messages are in many queues and each entry pays for the largest.
+    Many(Box<Many>),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Many {
+    queues: Vec<u32>,
+}
+
+impl Holders {
+    pub(super) fn of(queues: &[u32]) -> Self {
+        match queues {
+            [] => Self::None,
+            [one] => Self::One(*one),
+            _ => Self::Many(Box::new(Many {
+                queues: queues.to_vec(),
+            })),
+        }
+    }
+
+    /// From the queues that a record lists.
+    pub(super) fn read(queues: &[u8]) -> Self {
+        match queues.as_chunks() {
+            ([one], _) => Self::One(u32::from_le_bytes(*one)),
+            _ => Self::left(queues),
+        }
+    }
+
+    /// From the queues that are left of those that a record lists.
+    pub(super) fn left(queues: &[u8]) -> Self {
+        let queues: Vec<u32> = u32s(queues).collect();
+        if queues.is_empty() {
+            return Self::None;
+        }
+        Self::Many(Box::new(Many { queues }))
+    }
+
+    /// Removes one; `false` if it isn't among them.
+    fn remove(&mut self, queue: u32) -> bool {
+        match self {
+            Self::One(one) if *one == queue => *self = Self::None,
+            Self::Many(many) => {
+                let Some(at) = many.queues.iter().position(|held| *held == queue) else {
+                    return false;
+                };
+                many.queues.remove(at);
+                if many.queues.is_empty() {
+                    *self = Self::None;
+                }
+            }
+            Self::None | Self::One(_) => return false,
+        }
+        true
+    }
+
+    pub(super) fn as_slice(&self) -> &[u32] {
+        match self {
+            Self::None => &[],
+            Self::One(queue) => std::slice::from_ref(queue),
+            Self::Many(many) => &many.queues,
+        }
+    }
+
+    fn is_none(&self) -> bool {
+        *self == Self::None
+    }
+}
+
+/// A message's record: where it lies in its segment, and who holds it. 24 bytes, for each message of each segment.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) offset: u32,
+    pub(super) len: u32,
+    pub(super) holders: Holders,
+}
+
+/// Bytes of a segment that hold whole records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) segment: u64,
+    pub(super) offset: u32,
+    pub(super) len: u32,
+}
+
+/// A segment, and the messages that it holds.
+#[derive(Debug)]
+struct Segment {
+    number: u64,
+    /// The id of its first entry.
+    first_id: u64,
+    /// The length of its file.
+    bytes: u64,
+    /// The messages that were published in it, by id: the first has `first_id`, and none is left out.
+    entries: Vec<Entry>,
+    /// Ids of messages that were moved into it.
+    moved: Vec<u64>,
+    /// Messages in it that some queue holds.
+    alive: usize,
+    /// Entries, and then moved messages, that compaction has been through.
+    cursor: usize,
+}
+
+/// Where a message lies that is no longer in the segment which it was published in.
+#[derive(Debug)]
+struct Moved {
+    segment: u64,
+    entry: Entry,
+}
+
+/// The index of a log.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    segments: VecDeque<Segment>,
+    moved: HashMap<u64, Moved>,
+    /// The id of the next message.
+    next_id: u64,
+    live_bytes: u64,
+    disk_bytes: u64,
+    /// What the segments but the last weigh in the decision to compact.
+    sealed_weight: u64,
+    /// The least that a segment weighs, so that a thousand restarts don't leave a thousand files.
+    least_weight: u64,
+}
+
+impl Index {
+    pub(super) fn new(least_weight: u64) -> Self {
+        Self {
+            next_id: 1,
+            least_weight,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn next_id(&self) -> u64 {
+        self.next_id
+    }
+
+    pub(super) fn segments(&self) -> usize {
+        self.segments.len()
+    }
+
+    pub(super) fn live_bytes(&self) -> u64 {
+        self.live_bytes
+    }
+
+    pub(super) fn disk_bytes(&self) -> u64 {
+        self.disk_bytes
+    }
+
+    /// Number and length of the newest segment.
+    pub(super) fn last(&self) -> Option<(u64, u64)> {
+        self.segments.back().map(|last| (last.number, last.bytes))
+    }
+
+    /// A segment behind all others, with the messages that were published in it, if it is one that was read.
+    pub(super) fn push_segment(
+        &mut self,
+        number: u64,
+        first_id: u64,
+        bytes: u64,
+        entries: Vec<Entry>,
+    ) {
+        if let Some(last) = self.segments.back() {
+            self.sealed_weight += last.bytes.max(self.least_weight);
+        }
+        self.next_id = first_id + entries.len() as u64;
+        self.disk_bytes += bytes;
+        self.live_bytes += entries
+            .iter()
+            .map(|entry| u64::from(entry.len))
+            .sum::<u64>();
+        self.segments.push_back(Segment {
+            number,
+            first_id,
+            bytes,
+            alive: entries.len(),
+            entries,
+            moved: Vec::new(),
+            cursor: 0,
+        });
+    }
+
+    /// The newest segment is this much longer.
+    pub(super) fn grow(&mut self, bytes: u64) {
+        self.newest().bytes += bytes;
+        self.disk_bytes += bytes;
+    }
+
+    fn newest(&mut self) -> &mut Segment {
+        self.segments
+            .back_mut()
+            .expect("there is a segment before there is anything to write in it")
+    }
+
+    /// A message that is published in the newest segment; its id is `next_id`.
+    pub(super) fn publish(&mut self, entry: Entry) {
+        self.next_id += 1;
+        self.live_bytes += u64::from(entry.len);
+        let newest = self.newest();
+        newest.alive += 1;
+        newest.entries.push(entry);
+    }
+
+    /// A message of an older segment that lies in the newest one from now on.
+    pub(super) fn place_moved(&mut self, id: u64, entry: Entry) {
+        self.forget(id);
+        self.live_bytes += u64::from(entry.len);
+        let newest = self.newest();
+        newest.alive += 1;
+        newest.moved.push(id);
+        let segment = newest.number;
+        self.moved.insert(id, Moved { segment, entry });
+    }
+
+    /// A message that was moved is held by these queues alone.
+    pub(super) fn set_holders(&mut self, id: u64, holders: Holders) {
+        if let Some(moved) = self.moved.get_mut(&id) {
+            moved.entry.holders = holders;
+        }
+    }
+
+    /// The message is gone from the queue; `false` if it wasn't there.
+    pub(super) fn settle(&mut self, queue: u32, id: u64) -> bool {
+        let Some(entry) = self.entry(id) else {
+            return false;
+        };
+        if !entry.holders.remove(queue) {
+            return false;
+        }
+        if entry.holders.is_none() {
+            self.dead(id);
+        }
+        true
+    }
+
+    /// The message is gone from all queues.
+    pub(super) fn forget(&mut self, id: u64) {
+        if let Some(entry) = self.entry(id)
+            && !mem::replace(&mut entry.holders, Holders::None).is_none()
+        {
+            self.dead(id);
+        }
+    }
+
+    /// Who holds a message.
+    pub(super) fn holders(&mut self, id: u64) -> &[u32] {
+        self.entry(id).map_or(&[], |entry| entry.holders.as_slice())
+    }
+
+    fn entry(&mut self, id: u64) -> Option<&mut Entry> {
+        // Asked first, since the entry in the old segment stays until that is removed.
+        if !self.moved.is_empty() && self.moved.contains_key(&id) {
+            return self.moved.get_mut(&id).map(|moved| &mut moved.entry);
+        }
+        let segment = self.published_in(id)?;
+        let segment = &mut self.segments[segment];
+        let at = usize::try_from(id - segment.first_id).ok()?;
+        segment.entries.get_mut(at)
+    }
+
+    fn published_in(&self, id: u64) -> Option<usize> {
+        let last = self.segments.len().checked_sub(1)?;
+        if id >= self.segments[last].first_id {
+            return Some(last);
+        }
+        self.segments
+            .partition_point(|segment| segment.first_id <= id)
+            .checked_sub(1)
+    }
+
+    /// Counts a message out, the last holder of which is gone.
+    fn dead(&mut self, id: u64) {
+        let (at, len) = match self.moved.remove(&id) {
+            Some(moved) => (self.place(moved.segment), moved.entry.len),
+            None => {
+                let Some(at) = self.published_in(id) else {
+                    return;
+                };
+                let segment = &self.segments[at];
+                let entry = usize::try_from(id - segment.first_id)
+                    .ok()
+                    .and_then(|at| segment.entries.get(at));
+                (Some(at), entry.map_or(0, |entry| entry.len))
+            }
+        };
+        self.live_bytes -= u64::from(len);
+        if let Some(segment) = at.and_then(|at| self.segments.get_mut(at)) {
+            segment.alive -= 1;
+        }
+    }
+
+    fn place(&self, number: u64) -> Option<usize> {
+        usize::try_from(number - self.segments.front()?.number).ok()
+    }
+
+    /// Takes out the oldest segments in which nothing is alive, but not the newest of all, which has the meta.
+    pub(super) fn remove_dead(&mut self) -> Vec<u64> {
+        let mut removed = Vec::new();
+        while self.segments.len() > 1
+            && let Some(segment) = self.segments.pop_front_if(|oldest| oldest.alive == 0)
+        {
+            self.disk_bytes -= segment.bytes;
+            self.sealed_weight -= segment.bytes.max(self.least_weight);
+            removed.push(segment.number);
+        }
+        removed
+    }
+
+    /// Whether the log holds so much that is dead that living messages are to be moved.
+    pub(super) fn is_sparse(&self, segment_bytes: u64) -> bool {
+        self.segments.len() > 1 && self.sealed_weight > 2 * self.live_bytes + segment_bytes
+    }
+
+    /// Moves living messages of the oldest segment, about `budget` bytes, to `offset` of the newest and on. Says where
+    /// their records lie now, in the order in which they are to be written, and adds to `after` what must follow them.
+    pub(super) fn move_oldest(
+        &mut self,
+        budget: u64,
+        mut offset: u64,
+        after: &mut Vec<u8>,
+    ) -> Vec<Span> {
+        let mut spans: Vec<Span> = Vec::new();
+        let mut bytes = 0;
+        while bytes < budget
+            && let Some((id, span)) = self.next_alive()
+        {
+            let Some(entry) = self.entry(id) else {
+                continue;
+            };
+            let holders = entry.holders.clone();
+            if let Holders::Many(many) = &holders {
+                format::held(after, id, &many.queues);
+            }
+            self.place_moved(
+                id,
+                Entry {
+                    offset: u32::try_from(offset).expect("a segment has less than 4 GiB"),
+                    len: span.len,
+                    holders,
+                },
+            );
+            offset += u64::from(span.len);
+            bytes += u64::from(span.len);
+            match spans.last_mut() {
+                Some(last) if last.offset + last.len == span.offset => last.len += span.len,
+                _ => spans.push(span),
+            }
+        }
+        spans
+    }
+
+    /// The next living message of the oldest segment, and its record.
+    fn next_alive(&mut self) -> Option<(u64, Span)> {
+        let oldest = self.segments.front_mut()?;
+        let number = oldest.number;
+        let span = |entry: &Entry| Span {
+            segment: number,
+            offset: entry.offset,
+            len: entry.len,
+        };
+        while let Some(entry) = oldest.entries.get(oldest.cursor) {
+            let id = oldest.first_id + oldest.cursor as u64;
+            oldest.cursor += 1;
+            if !entry.holders.is_none() {
+                return Some((id, span(entry)));
+            }
+        }
+        while let Some(id) = oldest.moved.get(oldest.cursor - oldest.entries.len()) {
+            oldest.cursor += 1;
+            if let Some(moved) = self.moved.get(id)
+                && moved.segment == number
+            {
+                return Some((*id, span(&moved.entry)));
+            }
+        }
+        None
+    }
+}

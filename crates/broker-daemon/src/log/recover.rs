@@ -1,0 +1,210 @@
+//! Opening a log: reads all segments, and makes of them what was on disk when the last process ended.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use super::error::Error;
+use super::folder::{Folder, io_error};
+use super::format::{SegmentHeader, u64s};
+use super::index::{Holders, Index};
+use super::scan::{Change, Scan, read_header};
+use super::stored::{Recovered, Stored};
+
+/// What a folder held.
+pub(super) struct Recovery {
+    pub(super) recovered: Recovered,
+    pub(super) index: Index,
+    pub(super) meta: BTreeMap<String, Vec<u8>>,
+}
+
+/// A segment that is to be read.
+pub(super) struct Source {
+    pub(super) header: SegmentHeader,
+    /// How much of the file is to be read; the newest one may turn out to have less.
+    pub(super) len: u64,
+    pub(super) newest: bool,
+}
+
+/// Reads the folder. Cuts off what a crash left of a batch that had not been synced.
+pub(super) fn recover(folder: &Folder, least_weight: u64) -> Result<Recovery, Error> {
+    let sources = sources(folder)?;
+    let mut replay = Replay::new(least_weight);
+    let mut cut_bytes = 0;
+    for (source, scan) in sources.iter().zip(scan_all(folder, &sources)?) {
+        if scan.len < source.len {
+            cut_bytes = source.len - scan.len;
+            cut(folder, source.header.number, scan.len)?;
+        }
+        replay.segment(&source.header, scan);
+    }
+    Ok(replay.end(cut_bytes))
+}
+
+/// Reads the headers, and with them what must be there of each file.
+fn sources(folder: &Folder) -> Result<Vec<Source>, Error> {
+    let numbers = folder.segments()?;
+    let mut sources: Vec<Source> = Vec::with_capacity(numbers.len());
+    for number in numbers {
+        let path = folder.segment(number);
+        let (header, len) = read_header(&path, number)?;
+        if let Some(previous) = sources.last_mut() {
+            let due = previous.header.number + 1;
+            if number != due {
+                return Err(Error::Missing {
+                    file: folder.segment(due),
+                });
+            }
+            if previous.len < header.previous_len {
+                return Err(Error::Corrupt {
+                    file: folder.segment(previous.header.number),
+                    offset: previous.len,
+                    what: "the file is shorter than it was",
+                });
+            }
+            previous.len = header.previous_len;
+            previous.newest = false;
+        }
+        sources.push(Source {
+            header,
+            len,
+            newest: true,
+        });
+    }
+    Ok(sources)
+}
+
+/// Reads and checks all segments, on all cores.
+fn scan_all(folder: &Folder, sources: &[Source]) -> Result<Vec<Scan>, Error> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut scans = Vec::new();
+        while let Some((at, source)) = {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            sources.get(at).map(|source| (at, source))
+        } {
+            let path = folder.segment(source.header.number);
+            scans.push((at, Scan::read(&path, source)));
+        }
+        scans
+    };
+    let helpers = thread::available_parallelism()
+        .map_or(1, usize::from)
+        .min(sources.len())
+        .saturating_sub(1);
+    let mut scans = thread::scope(|scope| {
+        let helpers: Vec<_> = (0..helpers).map(|_| scope.spawn(work)).collect();
+        let mut scans = work();
+        for helper in helpers {
+            scans.extend(helper.join().expect("reading a segment doesn't panic"));
+        }
+        scans
+    });
+    scans.sort_unstable_by_key(|(at, _)| *at);
+    scans.into_iter().map(|(_, scan)| scan).collect()
+}
+
+/// Shortens the newest segment to its sound part, for good: what is behind it must not pass for damage later.
+fn cut(folder: &Folder, number: u64, len: u64) -> Result<(), Error> {
+    let path = folder.segment(number);
+    File::options()
+        .write(true)
+        .open(&path)
+        .and_then(|file| {
+            file.set_len(len)?;
+            file.sync_all()
+        })
+        .map_err(io_error("cutting off an unfinished write", &path))
+}
+
+/// Applies what the segments say, oldest first.
+struct Replay {
+    index: Index,
+    meta: BTreeMap<String, Vec<u8>>,
+    /// Messages by segment, as the entries of the index.
+    published: Vec<Vec<Stored>>,
+    moved: HashMap<u64, Stored>,
+    /// Queues that were cleared, and up to which id.
+    cleared: HashMap<u32, u64>,
+}
+
+impl Replay {
+    fn new(least_weight: u64) -> Self {
+        Self {
+            index: Index::new(least_weight),
+            meta: BTreeMap::new(),
+            published: Vec::new(),
+            moved: HashMap::new(),
+            cleared: HashMap::new(),
+        }
+    }
+
+    fn segment(&mut self, header: &SegmentHeader, scan: Scan) {
+        // Each segment begins with all of it.
+        self.meta.clear();
+        self.index
+            .push_segment(header.number, header.first_id, scan.len, scan.entries);
+        self.published.push(scan.published);
+        for change in scan.changes {
+            self.apply(change);
+        }
+    }
+
+    fn apply(&mut self, change: Change) {
+        match change {
+            Change::Moved { stored, entry } => {
+                self.index.place_moved(stored.id, entry);
+                self.moved.insert(stored.id, stored);
+            }
+            Change::Held { id, queues } => self.index.set_holders(id, Holders::left(&queues)),
+            Change::Settle { queue, ids } => {
+                for id in u64s(&ids) {
+                    self.index.settle(queue, id);
+                }
+            }
+            Change::Clear { queue, up_to } => {
+                self.cleared.insert(queue, up_to);
+            }
+            Change::Put { key, value } => {
+                self.meta.insert(key, value);
+            }
+            Change::Delete { key } => {
+                self.meta.remove(&key);
+            }
+        }
+    }
+
+    fn end(mut self, cut_bytes: u64) -> Recovery {
+        let mut messages: Vec<Stored> = Vec::new();
+        let moved = self.moved.into_values();
+        for mut stored in self.published.into_iter().flatten().chain(moved) {
+            stored.queues = self.index.holders(stored.id).to_vec();
+            stored.queues.retain(|queue| {
+                let cleared = self
+                    .cleared
+                    .get(queue)
+                    .is_some_and(|up_to| stored.id <= *up_to);
+                if cleared {
+                    self.index.settle(*queue, stored.id);
+                }
+                !cleared
+            });
+            if !stored.queues.is_empty() {
+                messages.push(stored);
+            }
+        }
+        messages.sort_by_key(|stored| stored.id);
+        // A message that was moved is there twice until its old segment is removed.
+        messages.dedup_by_key(|stored| stored.id);
+        Recovery {
+            recovered: Recovered {
+                meta: self.meta.clone().into_iter().collect(),
+                messages,
+                cut_bytes,
+            },
+            index: self.index,
+            meta: self.meta,
+        }
+    }
+}

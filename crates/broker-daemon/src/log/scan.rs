@@ -1,0 +1,211 @@
+//! Reading one segment: checks every byte that counts, and tells the end that a crash left from damage.
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::path::Path;
+
+use bytes::Bytes;
+use memchr::memmem;
+
+use super::error::Error;
+use super::folder::io_error;
+use super::format::{
+    BATCH_HEADER, BATCH_MAGIC, BatchHeader, RECORD_HEADER, Record, Records, SEGMENT_HEADER,
+    SegmentHeader,
+};
+use super::index::{Entry, Holders};
+use super::recover::Source;
+use super::stored::Stored;
+
+/// What is read at once, unless a batch is longer. A message keeps so much alive, so it isn't a whole segment.
+const CHUNK: usize = 1 << 20;
+
+/// What a segment says, in two parts: the messages that were published in it, and everything else.
+pub(super) struct Scan {
+    /// The length of its sound part.
+    pub(super) len: u64,
+    pub(super) entries: Vec<Entry>,
+    /// One for each entry.
+    pub(super) published: Vec<Stored>,
+    /// In the order of the log. All of them come after the messages that they speak of.
+    pub(super) changes: Vec<Change>,
+}
+
+/// A record that changes what was.
+pub(super) enum Change {
+    Moved { stored: Stored, entry: Entry },
+    Held { id: u64, queues: Bytes },
+    Settle { queue: u32, ids: Bytes },
+    Clear { queue: u32, up_to: u64 },
+    Put { key: String, value: Vec<u8> },
+    Delete { key: String },
+}
+
+/// The header of a segment and the length of its file.
+pub(super) fn read_header(path: &Path, number: u64) -> Result<(SegmentHeader, u64), Error> {
+    let read = || -> io::Result<(Vec<u8>, u64)> {
+        let file = File::open(path)?;
+        let len = file.metadata()?.len();
+        let mut bytes = Vec::with_capacity(SEGMENT_HEADER);
+        file.take(SEGMENT_HEADER as u64).read_to_end(&mut bytes)?;
+        Ok((bytes, len))
+    };
+    let (bytes, len) = read().map_err(io_error("reading a segment", path))?;
+    let header = SegmentHeader::decode(&bytes, path)?;
+    if header.number != number {
+        return Err(Error::Corrupt {
+            file: path.to_owned(),
+            offset: 0,
+            what: "the header has the number of another segment",
+        });
+    }
+    Ok((header, len))
+}
+
+/// Where reading a segment stopped being possible.
+enum Stop {
+    /// At this offset is no sound batch.
+    Unsound(u64, &'static str),
+    Io(io::Error),
+}
+
+impl Scan {
+    /// Reads and checks a segment.
+    pub(super) fn read(path: &Path, source: &Source) -> Result<Self, Error> {
+        let mut scan = Self {
+            len: SEGMENT_HEADER as u64,
+            entries: Vec::new(),
+            published: Vec::new(),
+            changes: Vec::new(),
+        };
+        let io = || io_error("reading a segment", path);
+        let mut file = File::open(path).map_err(io())?;
+        match scan.batches(&mut file, source) {
+            Ok(()) => Ok(scan),
+            Err(Stop::Io(error)) => Err(io()(error)),
+            Err(Stop::Unsound(offset, what)) => {
+                // The first batch, the meta, was on disk before the file had its name.
+                let later = offset > SEGMENT_HEADER as u64;
+                if source.newest
+                    && later
+                    && !synced_beyond(&mut file, source, offset).map_err(io())?
+                {
+                    return Ok(scan);
+                }
+                Err(Error::Corrupt {
+                    file: path.to_owned(),
+                    offset,
+                    what,
+                })
+            }
+        }
+    }
+
+    /// Reads batches to the end of the file. `len` is where the last sound one ends.
+    fn batches(&mut self, file: &mut File, source: &Source) -> Result<(), Stop> {
+        file.seek(SeekFrom::Start(self.len)).map_err(Stop::Io)?;
+        let mut chunk = Bytes::new();
+        let mut want = CHUNK;
+        // `len + chunk.len()` bytes of the file have been read.
+        while self.len < source.len {
+            let unread = source.len - self.len - chunk.len() as u64;
+            let mut buffer = Vec::with_capacity(want.max(CHUNK));
+            buffer.extend_from_slice(&chunk);
+            let room = (buffer.capacity() - buffer.len()) as u64;
+            let read = file
+                .take(room.min(unread))
+                .read_to_end(&mut buffer)
+                .map_err(Stop::Io)?;
+            chunk = Bytes::from(buffer);
+            want = self.chunk(&mut chunk, source)?;
+            if want > 0 && read == 0 {
+                return Err(Stop::Unsound(self.len, "a batch is cut short"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes whole batches off a chunk. Returns how many bytes a chunk must have for the next one.
+    fn chunk(&mut self, chunk: &mut Bytes, source: &Source) -> Result<usize, Stop> {
+        loop {
+            let Some((head, rest)) = chunk.split_at_checked(BATCH_HEADER) else {
+                return Ok(if chunk.is_empty() { 0 } else { BATCH_HEADER });
+            };
+            let unsound = |what| Stop::Unsound(self.len, what);
+            let header = BatchHeader::decode(head, source.header.salt)
+                .ok_or_else(|| unsound("no batch begins here"))?;
+            let size = BATCH_HEADER + header.len;
+            if self.len + size as u64 > source.len {
+                return Err(unsound("a batch is longer than the file"));
+            }
+            let Some(records) = rest.get(..header.len) else {
+                return Ok(size);
+            };
+            if !header.matches(records) {
+                return Err(unsound("a batch fails its checksum"));
+            }
+            let batch = chunk.split_to(size).slice(BATCH_HEADER..);
+            self.batch(&batch, source.header.first_id)
+                .ok_or(Stop::Unsound(self.len, "a record makes no sense"))?;
+            self.len += size as u64;
+        }
+    }
+
+    /// Takes in the records of a sound batch.
+    fn batch(&mut self, batch: &Bytes, first_id: u64) -> Option<()> {
+        for (at, content) in Records::of(batch) {
+            let part = |slice: &[u8]| batch.slice_ref(slice);
+            let change = match Record::decode(content)? {
+                Record::Publish(publish) => {
+                    let offset = self.len + (BATCH_HEADER + at) as u64;
+                    let entry = Entry {
+                        offset: u32::try_from(offset).ok()?,
+                        len: u32::try_from(RECORD_HEADER + content.len()).ok()?,
+                        holders: Holders::read(publish.queues),
+                    };
+                    let stored = Stored::new(&publish, part(content));
+                    if publish.id >= first_id {
+                        if publish.id - first_id != self.entries.len() as u64 {
+                            return None;
+                        }
+                        self.entries.push(entry);
+                        self.published.push(stored);
+                        continue;
+                    }
+                    Change::Moved { stored, entry }
+                }
+                Record::Held { id, queues } => Change::Held {
+                    id,
+                    queues: part(queues),
+                },
+                Record::Settle { queue, ids } => Change::Settle {
+                    queue,
+                    ids: part(ids),
+                },
+                Record::Clear { queue, up_to } => Change::Clear { queue, up_to },
+                Record::Put { key, value } => Change::Put {
+                    key: key.to_owned(),
+                    value: value.to_owned(),
+                },
+                Record::Delete { key } => Change::Delete {
+                    key: key.to_owned(),
+                },
+            };
+            self.changes.push(change);
+        }
+        Some(())
+    }
+}
+
+/// Whether some batch behind `offset` was written when what lies at `offset` had been synced. Then that is damage; if
+/// not, it was never whole, and nobody was told that it was on disk.
+fn synced_beyond(file: &mut File, source: &Source, offset: u64) -> io::Result<bool> {
+    file.seek(SeekFrom::Start(offset))?;
+    let mut rest = Vec::new();
+    file.take(source.len - offset).read_to_end(&mut rest)?;
+    let found = memmem::find_iter(&rest, &BATCH_MAGIC).any(|at| {
+        BatchHeader::decode(&rest[at..], source.header.salt)
+            .is_some_and(|header| header.durable > offset)
+    });
+    Ok(found)
+}

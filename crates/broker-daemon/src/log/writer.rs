@@ -1,0 +1,393 @@
+//! The writer: a thread that writes what was handed over in the meantime, syncs it at once, and says so.
+//!
+//! One write after the other and one sync for all of them; while a sync is under way the next group gathers. A sync
+//! that failed is never tried again: the kernel may have dropped what it could not write and calls the next sync a
+//! success (LWN 752063, "fsyncgate"), so the log stays failed. A full disk is waited out: what could not be written is
+//! still here, and is written to the same place.
+
+use std::fs::File;
+use std::hash::{BuildHasher as _, RandomState};
+use std::io;
+use std::mem;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::FileExt as _;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::fcntl::{FallocateFlags, fallocate};
+
+use super::error::Error;
+use super::folder::{Folder, io_error};
+use super::format::{self, BATCH_HEADER, SegmentHeader};
+use super::index::Span;
+
+/// How often a full disk is asked whether there is space again.
+const RETRY: Duration = Duration::from_millis(100);
+/// Buffers that are kept for the next batches, and how large each may be: fresh memory costs a page fault per 4 KiB.
+const SPARE_BUFFERS: usize = 8;
+const SPARE_BYTES: usize = 4 << 20;
+
+/// A segment that is to be begun.
+#[derive(Debug)]
+pub(super) struct NewSegment {
+    pub(super) number: u64,
+    pub(super) first_id: u64,
+    /// The whole meta, as a batch that is not sealed.
+    pub(super) snapshot: Vec<u8>,
+}
+
+/// What one flush hands over.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    pub(super) ticket: u64,
+    /// Begin this segment first.
+    pub(super) segment: Option<NewSegment>,
+    /// Room for a header and records; empty if there is nothing to write.
+    pub(super) bytes: Vec<u8>,
+    /// Records that are copied behind these, from older segments.
+    pub(super) moves: Vec<Span>,
+    /// Records behind those.
+    pub(super) after: Vec<u8>,
+    /// Segments to remove as soon as all of this is on disk.
+    pub(super) remove: Vec<u64>,
+    /// What it counts for as being on its way.
+    pub(super) size: u64,
+}
+
+/// Between the log and its writer.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    queue: Mutex<Queue>,
+    arrived: Condvar,
+    pub(super) synced: AtomicU64,
+    pub(super) in_flight: AtomicU64,
+    pub(super) full: AtomicBool,
+    pub(super) failure: OnceLock<Arc<Error>>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    batches: Vec<Batch>,
+    spare: Vec<Vec<u8>>,
+    closing: bool,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue
+            .lock()
+            .expect("nothing that is done under the lock panics")
+    }
+
+    /// Hands a batch over, and returns an empty buffer for the next one.
+    pub(super) fn hand_over(&self, batch: Batch) -> Vec<u8> {
+        self.in_flight.fetch_add(batch.size, Ordering::Relaxed);
+        let mut queue = self.lock();
+        queue.batches.push(batch);
+        let spare = queue.spare.pop().unwrap_or_default();
+        drop(queue);
+        self.arrived.notify_one();
+        spare
+    }
+
+    /// Lets the writer end as soon as it has written everything.
+    pub(super) fn close(&self) {
+        self.lock().closing = true;
+        self.arrived.notify_one();
+    }
+
+    /// Waits for a while, or until something is handed over.
+    fn wait_a_while(&self) {
+        let queue = self.lock();
+        drop(
+            self.arrived
+                .wait_timeout(queue, RETRY)
+                .expect("nothing that is done under the lock panics"),
+        );
+    }
+}
+
+/// The segment that is written.
+struct Current {
+    number: u64,
+    file: File,
+    salt: u32,
+    /// Where the next batch goes.
+    end: u64,
+    /// What is on disk.
+    durable: u64,
+}
+
+/// The thread's state.
+pub(super) struct Writer<W> {
+    pub(super) folder: Arc<Folder>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) segment_bytes: u64,
+    /// The length of the newest segment that was there before.
+    pub(super) previous_len: u64,
+    pub(super) wake: W,
+}
+
+/// Whether an error says that there is no space, which may change.
+fn no_space(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
+}
+
+impl<W: Fn()> Writer<W> {
+    /// Runs until the log is closed or has failed.
+    pub(super) fn run(self) {
+        let mut current = None;
+        if let Err(error) = self.serve(&mut current) {
+            // The first error is the one that counts, and it is the last.
+            let _ = self.shared.failure.set(Arc::new(error));
+        }
+        (self.wake)();
+    }
+
+    fn serve(&self, current: &mut Option<Current>) -> Result<(), Error> {
+        while let Some(batches) = self.next(current)? {
+            self.group(batches, current)?;
+        }
+        match current {
+            Some(current) => self.end(current),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits for batches; `None` at the end.
+    fn next(&self, current: &mut Option<Current>) -> Result<Option<Vec<Batch>>, Error> {
+        let mut marked = false;
+        loop {
+            let mut queue = self.shared.lock();
+            if !queue.batches.is_empty() {
+                return Ok(Some(mem::take(&mut queue.batches)));
+            }
+            if queue.closing {
+                return Ok(None);
+            }
+            if let Some(current) = current
+                && !mem::replace(&mut marked, true)
+            {
+                drop(queue);
+                self.mark(current)?;
+            } else if self.shared.full.load(Ordering::Relaxed) {
+                drop(queue);
+                self.shared.wait_a_while();
+                self.reserve(current.as_ref());
+            } else {
+                drop(
+                    self.shared
+                        .arrived
+                        .wait(queue)
+                        .expect("nothing that is done under the lock panics"),
+                );
+            }
+        }
+    }
+
+    /// Writes batches, with one sync for those of a segment.
+    fn group(&self, batches: Vec<Batch>, current: &mut Option<Current>) -> Result<(), Error> {
+        let mut written = Vec::with_capacity(batches.len());
+        for mut batch in batches {
+            if let Some(segment) = batch.segment.take() {
+                self.commit(current.as_mut(), &mut written)?;
+                *current = Some(self.begin(segment, current.take())?);
+            }
+            if let Some(current) = current {
+                self.write(&mut batch, current)?;
+            }
+            written.push(batch);
+        }
+        self.commit(current.as_mut(), &mut written)?;
+        if self.shared.full.load(Ordering::Relaxed) {
+            self.reserve(current.as_ref());
+        }
+        Ok(())
+    }
+
+    fn write(&self, batch: &mut Batch, current: &mut Current) -> Result<(), Error> {
+        if batch.bytes.is_empty() {
+            return Ok(());
+        }
+        self.copy_moved(batch)?;
+        batch.bytes.append(&mut batch.after);
+        format::seal(&mut batch.bytes, current.salt, current.durable);
+        self.patiently(|| current.file.write_all_at(&batch.bytes, current.end))
+            .map_err(|error| self.failed("writing to a segment", current, error))?;
+        current.end += batch.bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Appends records of older segments, checked again: damage must not get a new checksum.
+    fn copy_moved(&self, batch: &mut Batch) -> Result<(), Error> {
+        let mut file: Option<(u64, File)> = None;
+        for span in &batch.moves {
+            let path = self.folder.segment(span.segment);
+            let io = || io_error("reading a segment for its compaction", &path);
+            let source = match file.take_if(|(number, _)| *number == span.segment) {
+                Some((_, file)) => file,
+                None => File::open(&path).map_err(io())?,
+            };
+            let at = batch.bytes.len();
+            batch.bytes.resize(at + span.len as usize, 0);
+            let copied = &mut batch.bytes[at..];
+            source
+                .read_exact_at(copied, u64::from(span.offset))
+                .map_err(io())?;
+            if !format::sound(copied) {
+                return Err(Error::Corrupt {
+                    file: path,
+                    offset: u64::from(span.offset),
+                    what: "a record fails its checksum",
+                });
+            }
+            file = Some((span.segment, source));
+        }
+        Ok(())
+    }
+
+    /// Syncs, and says so. Then removes what is needed no longer.
+    fn commit(&self, current: Option<&mut Current>, written: &mut Vec<Batch>) -> Result<(), Error> {
+        let Some(ticket) = written.last().map(|batch| batch.ticket) else {
+            return Ok(());
+        };
+        if let Some(current) = current
+            && current.end > current.durable
+        {
+            current
+                .file
+                .sync_data()
+                .map_err(|error| self.failed("syncing a segment", current, error))?;
+            current.durable = current.end;
+        }
+        let size = written.iter().map(|batch| batch.size).sum();
+        self.shared.in_flight.fetch_sub(size, Ordering::Relaxed);
+        self.shared.synced.store(ticket, Ordering::Release);
+        (self.wake)();
+        for batch in written.drain(..) {
+            for number in &batch.remove {
+                self.folder.remove(*number)?;
+            }
+            self.recycle(batch.bytes);
+        }
+        Ok(())
+    }
+
+    fn recycle(&self, mut buffer: Vec<u8>) {
+        buffer.clear();
+        let mut queue = self.shared.lock();
+        if queue.spare.len() < SPARE_BUFFERS && (1..=SPARE_BYTES).contains(&buffer.capacity()) {
+            queue.spare.push(buffer);
+        }
+    }
+
+    /// Begins a segment. What is before it is complete and on disk.
+    fn begin(&self, new: NewSegment, previous: Option<Current>) -> Result<Current, Error> {
+        let mut previous_len = self.previous_len;
+        if let Some(previous) = previous {
+            previous_len = previous.end;
+            // Gives back the space that was reserved behind its end.
+            previous
+                .file
+                .set_len(previous.end)
+                .map_err(|error| self.failed("ending a segment", &previous, error))?;
+        }
+        let salt = u32::from_le_bytes(
+            RandomState::new().hash_one(new.number).to_le_bytes()[..4]
+                .try_into()
+                .expect("four bytes"),
+        );
+        let header = SegmentHeader {
+            salt,
+            number: new.number,
+            first_id: new.first_id,
+            previous_len,
+        };
+        let mut beginning = header.encode();
+        let mut snapshot = new.snapshot;
+        format::seal(&mut snapshot, salt, 0);
+        beginning.append(&mut snapshot);
+        let path = self.folder.segment(new.number);
+        let file = self
+            .patiently(|| self.folder.create(new.number, &beginning))
+            .map_err(io_error("beginning a segment", &path))?;
+        let end = beginning.len() as u64;
+        let current = Current {
+            number: new.number,
+            file,
+            salt,
+            end,
+            durable: end,
+        };
+        self.reserve(Some(&current));
+        Ok(current)
+    }
+
+    /// Says, behind the last batch, that this is on disk: so damage to it is told from a torn write. Nothing waits for
+    /// the mark, and the next batch takes its place.
+    fn mark(&self, current: &Current) -> Result<(), Error> {
+        let mut mark = [0; BATCH_HEADER];
+        format::seal(&mut mark, current.salt, current.durable);
+        match current.file.write_all_at(&mark, current.end) {
+            Err(error) if !no_space(&error) => {
+                Err(self.failed("writing to a segment", current, error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A clean end: the mark is on disk, and the space that was reserved is given back.
+    fn end(&self, current: &Current) -> Result<(), Error> {
+        self.mark(current)?;
+        current
+            .file
+            .set_len(current.end + BATCH_HEADER as u64)
+            .and_then(|()| current.file.sync_all())
+            .map_err(|error| self.failed("ending a segment", current, error))
+    }
+
+    /// Reserves the space of a whole segment, so that a full disk is noticed while there is still some for what frees
+    /// it: the records of settled messages. Also makes syncs cheaper: blocks are found once, not per batch.
+    fn reserve(&self, current: Option<&Current>) {
+        let Some(current) = current else {
+            return;
+        };
+        let len = i64::try_from(self.segment_bytes).unwrap_or(i64::MAX);
+        let reserved = fallocate(
+            current.file.as_fd(),
+            FallocateFlags::FALLOC_FL_KEEP_SIZE,
+            0,
+            len,
+        );
+        // A file system that reserves nothing tells that it is full when it is written to.
+        self.set_full(matches!(reserved, Err(Errno::ENOSPC | Errno::EDQUOT)));
+    }
+
+    fn set_full(&self, full: bool) {
+        if self.shared.full.swap(full, Ordering::Relaxed) != full {
+            (self.wake)();
+        }
+    }
+
+    /// Does what may find the disk full, again and again until it finds space, or the log is closed.
+    fn patiently<T>(&self, mut write: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        loop {
+            match write() {
+                Err(error) if no_space(&error) && !self.shared.lock().closing => {
+                    self.set_full(true);
+                    self.shared.wait_a_while();
+                }
+                done => return done,
+            }
+        }
+    }
+
+    fn failed(&self, doing: &'static str, current: &Current, source: io::Error) -> Error {
+        io_error(doing, &self.folder.segment(current.number))(source)
+    }
+}

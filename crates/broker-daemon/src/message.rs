@@ -1,0 +1,263 @@
+//! A message: one buffer, shared by all that hold it, and what its properties say that a broker must know.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use crate::failure::{Failure, precondition_failed, syntax_error};
+
+/// What a message costs beside its bytes: the shared count, the allocation, an entry in a queue.
+const OVERHEAD: usize = 160;
+/// Class, weight and body size, which stand before the properties in a content header (AMQP 0-9-1, 2.3.5.2).
+pub(crate) const HEADER_FIXED: usize = 12;
+
+/// Bytes held by messages.
+#[derive(Debug, Default)]
+pub(crate) struct Meter(Cell<usize>);
+
+impl Meter {
+    pub(crate) fn get(&self) -> usize {
+        self.0.get()
+    }
+}
+
+/// What a broker must know of the properties.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Facts {
+    /// `delivery-mode` 2.
+    pub(crate) persistent: bool,
+    pub(crate) priority: u8,
+    /// `expiration`, in milliseconds.
+    pub(crate) expiration: Option<u64>,
+}
+
+/// A message as it came: exchange and routing key as short strings, the payload of the content header, the body.
+#[derive(Debug)]
+pub(crate) struct Message {
+    data: Vec<u8>,
+    address: u32,
+    head: u32,
+    facts: Facts,
+    /// The message's id in the log; 0 until it has one.
+    pub(crate) log_id: Cell<u64>,
+    meter: Rc<Meter>,
+}
+
+impl Message {
+    /// Takes the parts, one after the other in `data`: the address of `address` bytes, the header up to `head`, the
+    /// body.
+    pub(crate) fn new(
+        data: Vec<u8>,
+        address: usize,
+        head: usize,
+        facts: Facts,
+        meter: &Rc<Meter>,
+    ) -> Self {
+        meter.0.set(meter.0.get() + data.len() + OVERHEAD);
+        Self {
+            data,
+            address: u32::try_from(address).expect("an address has at most 512 bytes"),
+            head: u32::try_from(head).expect("a header is shorter than frame_max"),
+            facts,
+            log_id: Cell::new(0),
+            meter: Rc::clone(meter),
+        }
+    }
+
+    /// Exchange and routing key as two short strings, as they stand in basic.publish and basic.deliver.
+    pub(crate) fn address(&self) -> &[u8] {
+        &self.data[..self.address as usize]
+    }
+
+    pub(crate) fn exchange(&self) -> &[u8] {
+        split_address(self.address()).0
+    }
+
+    pub(crate) fn routing_key(&self) -> &[u8] {
+        split_address(self.address()).1
+    }
+
+    /// The payload of the content header frame.
+    pub(crate) fn header(&self) -> &[u8] {
+        &self.data[self.address as usize..self.head as usize]
+    }
+
+    /// Property flags and properties.
+    pub(crate) fn properties(&self) -> &[u8] {
+        &self.header()[HEADER_FIXED..]
+    }
+
+    pub(crate) fn body(&self) -> &[u8] {
+        &self.data[self.head as usize..]
+    }
+
+    pub(crate) fn facts(&self) -> Facts {
+        self.facts
+    }
+}
+
+impl Drop for Message {
+    fn drop(&mut self) {
+        let cost = self.data.len() + OVERHEAD;
+        self.meter.0.set(self.meter.0.get().saturating_sub(cost));
+    }
+}
+
+/// Exchange and routing key of an address.
+pub(crate) fn split_address(address: &[u8]) -> (&[u8], &[u8]) {
+    let (exchange, rest) = address[1..].split_at(usize::from(address[0]));
+    (exchange, &rest[1..])
+}
+
+/// Appends a short string.
+pub(crate) fn push_short(to: &mut Vec<u8>, text: &[u8]) {
+    to.push(u8::try_from(text.len()).expect("a name has at most 255 bytes"));
+    to.extend_from_slice(text);
+}
+
+/// What stands in the properties, as it stands there.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Properties<'a> {
+    pub(crate) headers: Option<&'a [u8]>,
+    delivery_mode: Option<u8>,
+    priority: Option<u8>,
+    expiration: Option<&'a [u8]>,
+    pub(crate) user_id: Option<&'a [u8]>,
+}
+
+impl<'a> Properties<'a> {
+    /// Walks over property flags and properties without decoding any (basic, AMQP 0-9-1, 4.2.6.1).
+    ///
+    /// # Errors
+    /// 502 where they do not fill the bytes exactly.
+    pub(crate) fn scan(bytes: &'a [u8]) -> Result<Self, Failure> {
+        Self::walk(bytes).ok_or_else(|| syntax_error("malformed content properties"))
+    }
+
+    fn walk(bytes: &'a [u8]) -> Option<Self> {
+        let (flags, mut rest) = bytes.split_first_chunk::<2>()?;
+        let flags = u16::from_be_bytes(*flags);
+        let mut found = Self::default();
+        for bit in (2..16).rev() {
+            if flags & (1 << bit) == 0 {
+                continue;
+            }
+            let value;
+            (value, rest) = rest.split_at_checked(property_length(bit, rest)?)?;
+            match bit {
+                13 => found.headers = Some(value),
+                12 => found.delivery_mode = Some(value[0]),
+                11 => found.priority = Some(value[0]),
+                8 => found.expiration = Some(&value[1..]),
+                4 => found.user_id = Some(&value[1..]),
+                _ => {}
+            }
+        }
+        // The two low bits would announce more flags; basic has none.
+        (flags & 3 == 0 && rest.is_empty()).then_some(found)
+    }
+
+    /// # Errors
+    /// 406 for an `expiration` that is no number of milliseconds.
+    pub(crate) fn facts(&self) -> Result<Facts, Failure> {
+        Ok(Facts {
+            persistent: self.delivery_mode == Some(2),
+            priority: self.priority.unwrap_or(0),
+            expiration: self.expiration.map(parse_expiration).transpose()?,
+        })
+    }
+}
+
+/// Bytes that a property takes, by its flag.
+fn property_length(bit: u16, rest: &[u8]) -> Option<usize> {
+    Some(match bit {
+        13 => 4 + u32::from_be_bytes(*rest.first_chunk::<4>()?) as usize,
+        12 | 11 => 1,
+        6 => 8,
+        _ => 1 + usize::from(*rest.first()?),
+    })
+}
+
+fn parse_expiration(text: &[u8]) -> Result<u64, Failure> {
+    let number = std::str::from_utf8(text)
+        .ok()
+        .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))
+        .and_then(|text| text.parse::<u64>().ok())
+        // As RabbitMQ: what an Erlang timer takes.
+        .filter(|number| *number <= u64::from(u32::MAX));
+    number.ok_or_else(|| {
+        let text = String::from_utf8_lossy(text);
+        precondition_failed(format_args!("invalid expiration '{text}'"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use amq_protocol::protocol::basic::{AMQPProperties, gen_properties};
+    use amq_protocol::types::FieldTable;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn encode(properties: &AMQPProperties) -> Vec<u8> {
+        let (bytes, _) = gen_properties(properties)(Vec::new().into())
+            .unwrap()
+            .into_inner();
+        bytes
+    }
+
+    #[test]
+    fn what_a_broker_must_know_is_found_among_all_properties() {
+        let all = AMQPProperties::default()
+            .with_content_type("text/plain".into())
+            .with_headers(FieldTable::default())
+            .with_delivery_mode(2)
+            .with_priority(7)
+            .with_correlation_id("c".into())
+            .with_expiration("1500".into())
+            .with_timestamp(1)
+            .with_user_id("guest".into())
+            .with_app_id("a".into());
+        let bytes = encode(&all);
+        let found = Properties::scan(&bytes).unwrap();
+        let expected = Facts {
+            persistent: true,
+            priority: 7,
+            expiration: Some(1500),
+        };
+        assert_eq!(found.facts().unwrap(), expected);
+        assert_eq!(found.user_id, Some(&b"guest"[..]));
+        assert_eq!(found.headers, Some(&[0, 0, 0, 0][..]));
+        for length in 0..bytes.len() {
+            assert_eq!(Properties::scan(&bytes[..length]).unwrap_err().code, 502);
+        }
+    }
+
+    #[test]
+    fn an_expiration_that_is_no_number_is_refused() {
+        for text in ["", "-1", "1s", "99999999999999999999"] {
+            let bytes = encode(&AMQPProperties::default().with_expiration(text.into()));
+            let refused = Properties::scan(&bytes).unwrap().facts().map(|_| text);
+            assert_eq!(refused.is_err(), true, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_meter_falls_when_the_last_holder_lets_go() {
+        let meter = Rc::default();
+        let message = Rc::new(Message::new(vec![0; 100], 2, 20, Facts::default(), &meter));
+        let other = Rc::clone(&message);
+        drop(message);
+        assert_eq!(meter.get(), 100 + OVERHEAD);
+        drop(other);
+        assert_eq!(meter.get(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_properties_or_an_error(bytes: Vec<u8>) {
+            if let Ok(found) = Properties::scan(&bytes) {
+                let _ = found.facts();
+            }
+        }
+    }
+}

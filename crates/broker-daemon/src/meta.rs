@@ -1,0 +1,207 @@
+//! Durable exchanges, queues and bindings, as the log keeps them: a key, and an AMQP table.
+
+use amq_protocol::types::generation::gen_field_table;
+use amq_protocol::types::parsing::parse_field_table;
+use amq_protocol::types::{AMQPValue, FieldTable};
+
+use crate::exchange::{Binding, Kind, Traits};
+use crate::queue::QueueTraits;
+
+/// Something durable, by the names of what it is about.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Definition {
+    Exchange {
+        vhost: String,
+        name: String,
+        traits: Traits,
+    },
+    Queue {
+        vhost: String,
+        name: String,
+        /// The queue's number in the log.
+        serial: u32,
+        traits: QueueTraits,
+    },
+    Binding {
+        vhost: String,
+        source: String,
+        /// Whether it is bound to a queue; otherwise to an exchange.
+        to_queue: bool,
+        to: String,
+        binding: Binding,
+    },
+}
+
+impl Definition {
+    /// The key. Exchanges come before queues, and those before bindings.
+    pub(crate) fn key(&self) -> String {
+        match self {
+            Self::Exchange { vhost, name, .. } => format!("1/{vhost}\0{name}"),
+            Self::Queue { vhost, name, .. } => format!("2/{vhost}\0{name}"),
+            Self::Binding {
+                vhost,
+                source,
+                to_queue,
+                to,
+                binding,
+            } => {
+                let key = String::from_utf8_lossy(&binding.key);
+                format!(
+                    "3/{vhost}\0{source}\0{to_queue}\0{to}\0{key}\0{:?}",
+                    binding.arguments
+                )
+            }
+        }
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut table = FieldTable::default();
+        let mut put = |name: &str, value| {
+            table.insert(name.into(), value);
+        };
+        match self {
+            Self::Exchange {
+                vhost,
+                name,
+                traits,
+            } => {
+                put("vhost", text(vhost));
+                put("name", text(name));
+                put("type", text(traits.kind.name()));
+                put("auto_delete", AMQPValue::Boolean(traits.auto_delete));
+                put("internal", AMQPValue::Boolean(traits.internal));
+                put("arguments", AMQPValue::FieldTable(traits.arguments.clone()));
+            }
+            Self::Queue {
+                vhost,
+                name,
+                serial,
+                traits,
+            } => {
+                put("vhost", text(vhost));
+                put("name", text(name));
+                put("serial", AMQPValue::LongUInt(*serial));
+                put("auto_delete", AMQPValue::Boolean(traits.auto_delete));
+                put("arguments", AMQPValue::FieldTable(traits.arguments.clone()));
+            }
+            Self::Binding {
+                vhost,
+                source,
+                to_queue,
+                to,
+                binding,
+            } => {
+                put("vhost", text(vhost));
+                put("source", text(source));
+                put("to_queue", AMQPValue::Boolean(*to_queue));
+                put("to", text(to));
+                put("key", AMQPValue::LongString(binding.key.to_vec().into()));
+                put(
+                    "arguments",
+                    AMQPValue::FieldTable(binding.arguments.clone()),
+                );
+            }
+        }
+        let encoded = gen_field_table(&table)(Vec::new().into());
+        encoded.expect("a vector takes every table").into_inner().0
+    }
+
+    /// `None` for what this version did not write.
+    pub(crate) fn decode(key: &str, value: &[u8]) -> Option<Self> {
+        let (_, table) = parse_field_table(value).ok()?;
+        let get = |name: &str| table.inner().get(name);
+        let text = |name| Some(get(name)?.as_long_string()?.to_string());
+        let flag = |name| get(name)?.as_bool();
+        let vhost = text("vhost")?;
+        let arguments = get("arguments")?.as_field_table()?.clone();
+        Some(match key.as_bytes().first()? {
+            b'1' => Self::Exchange {
+                vhost,
+                name: text("name")?,
+                traits: Traits {
+                    kind: Kind::parse(&text("type")?)?,
+                    durable: true,
+                    auto_delete: flag("auto_delete")?,
+                    internal: flag("internal")?,
+                    arguments,
+                },
+            },
+            b'2' => Self::Queue {
+                vhost,
+                name: text("name")?,
+                serial: get("serial")?.as_long_uint()?,
+                traits: QueueTraits {
+                    durable: true,
+                    auto_delete: flag("auto_delete")?,
+                    arguments,
+                },
+            },
+            b'3' => Self::Binding {
+                vhost,
+                source: text("source")?,
+                to_queue: flag("to_queue")?,
+                to: text("to")?,
+                binding: Binding {
+                    key: get("key")?.as_long_string()?.as_bytes().into(),
+                    arguments,
+                },
+            },
+            _ => return None,
+        })
+    }
+}
+
+fn text(text: &str) -> AMQPValue {
+    AMQPValue::LongString(text.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_encoded_is_decoded() {
+        let mut arguments = FieldTable::default();
+        arguments.insert("x-max-length".into(), AMQPValue::LongInt(3));
+        let vhost = "/".to_owned();
+        let traits = Traits {
+            kind: Kind::Topic,
+            durable: true,
+            auto_delete: true,
+            internal: false,
+            arguments: arguments.clone(),
+        };
+        let queue = QueueTraits {
+            durable: true,
+            auto_delete: false,
+            arguments: arguments.clone(),
+        };
+        let binding = Binding {
+            key: b"a.#".as_slice().into(),
+            arguments,
+        };
+        for definition in [
+            Definition::Exchange {
+                vhost: vhost.clone(),
+                name: "x".to_owned(),
+                traits,
+            },
+            Definition::Queue {
+                vhost: vhost.clone(),
+                name: "q".to_owned(),
+                serial: 7,
+                traits: queue,
+            },
+            Definition::Binding {
+                vhost,
+                source: "x".to_owned(),
+                to_queue: true,
+                to: "q".to_owned(),
+                binding,
+            },
+        ] {
+            let decoded = Definition::decode(&definition.key(), &definition.encode());
+            assert_eq!(decoded, Some(definition));
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! The command line: flags, their `BROKER_*` variables, and what is wrong with them.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::error::{ContextKind, ContextValue};
+use clap::{CommandFactory, Parser};
+
+use crate::config::Config;
+use crate::limits::memory;
+
+/// The least frame size that a broker may offer (AMQP 0-9-1, 4.2.3), and more than which nobody needs.
+const FRAME_MAX: std::ops::RangeInclusive<i64> = 4096..=16 * 1024 * 1024;
+
+/// An AMQP 0-9-1 broker: exchanges, queues, confirms and transactions, in one thread.
+#[derive(Debug, Clone, Parser)]
+#[command(version, max_term_width = 100)]
+pub struct Options {
+    /// Where clients connect
+    #[arg(
+        long,
+        env = "BROKER_LISTEN",
+        value_name = "HOST:PORT",
+        default_value = "127.0.0.1:5672"
+    )]
+    #[arg(value_parser = parse_address)]
+    pub listen: SocketAddr,
+
+    /// Address of /metrics and /healthz [default: they are not served]
+    #[arg(long, env = "BROKER_METRICS_ADDR", value_name = "HOST:PORT", value_parser = parse_address)]
+    pub metrics_addr: Option<SocketAddr>,
+
+    /// Who may log in; may be given several times, in the variable with commas
+    #[arg(
+        long,
+        env = "BROKER_USER",
+        value_name = "NAME:PASSWORD",
+        default_value = "guest:guest"
+    )]
+    #[arg(value_delimiter = ',', value_parser = parse_user)]
+    pub user: Vec<(String, String)>,
+
+    /// Virtual hosts; may be given several times, in the variable with commas
+    #[arg(
+        long,
+        env = "BROKER_VHOST",
+        value_name = "NAME",
+        default_value = "/",
+        value_delimiter = ','
+    )]
+    pub vhost: Vec<String>,
+
+    /// The largest frame that is offered, in bytes
+    #[arg(
+        long,
+        env = "BROKER_FRAME_MAX",
+        value_name = "BYTES",
+        default_value_t = 131_072
+    )]
+    #[arg(value_parser = clap::value_parser!(u32).range(FRAME_MAX))]
+    pub frame_max: u32,
+
+    /// The highest channel number that is offered
+    #[arg(
+        long,
+        env = "BROKER_CHANNEL_MAX",
+        value_name = "NUMBER",
+        default_value_t = 2047
+    )]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
+    pub channel_max: u16,
+
+    /// The heartbeat interval that is offered, in seconds; 0 offers none
+    #[arg(
+        long,
+        env = "BROKER_HEARTBEAT",
+        value_name = "SECONDS",
+        default_value_t = 60
+    )]
+    pub heartbeat: u16,
+
+    /// Memory of messages from which on publishers have to wait, such as 512MiB or 4GB
+    /// [default: 60 % of the machine's]
+    #[arg(long, env = "BROKER_MEMORY_LIMIT", value_name = "SIZE", value_parser = parse_size)]
+    pub memory_limit: Option<usize>,
+
+    /// Connections that may be open at once; further ones are closed
+    #[arg(
+        long,
+        env = "BROKER_MAX_CONNECTIONS",
+        value_name = "NUMBER",
+        default_value_t = 65_536
+    )]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_connections: u32,
+
+    /// Folder of durable exchanges, queues, bindings and persistent messages [default: nothing is stored]
+    #[arg(long, env = "BROKER_DATA_DIR", value_name = "PATH")]
+    pub data_dir: Option<PathBuf>,
+
+    /// How many seconds clients may take to leave after SIGTERM or SIGINT, such as 10s; a second signal ends at once
+    #[arg(
+        long,
+        env = "BROKER_SHUTDOWN_GRACE",
+        value_name = "DURATION",
+        default_value = "10s"
+    )]
+    #[arg(value_parser = parse_seconds)]
+    pub shutdown_grace: Duration,
+}
+
+impl Options {
+    /// Turns what was typed into what it means.
+    #[must_use]
+    pub fn config(&self) -> Config {
+        Config {
+            listen: self.listen,
+            metrics_addr: self.metrics_addr,
+            users: self.user.clone(),
+            vhosts: self.vhost.clone(),
+            frame_max: self.frame_max,
+            channel_max: self.channel_max,
+            heartbeat: self.heartbeat,
+            memory_limit: self.memory_limit.unwrap_or_else(default_memory_limit),
+            max_connections: self.max_connections as usize,
+            data_dir: self.data_dir.clone(),
+            shutdown_grace: self.shutdown_grace,
+        }
+    }
+}
+
+fn default_memory_limit() -> usize {
+    memory().map_or(usize::MAX, |memory| memory / 10 * 6)
+}
+
+/// Adds the name of the variable to clap's complaint: who set the variable did not type the option.
+#[must_use]
+pub fn name_variable(error: &clap::Error) -> String {
+    let complaint = error.render().to_string();
+    let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else {
+        return complaint;
+    };
+    let mut command = Options::command();
+    // Arguments cannot be written out before.
+    command.build();
+    let variable = command
+        .get_arguments()
+        .find(|known| known.to_string() == *argument)
+        .and_then(clap::Arg::get_env);
+    match variable {
+        Some(name) => format!("{complaint}\nIts variable is {}.\n", name.to_string_lossy()),
+        None => complaint,
+    }
+}
+
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    let mut found = text
+        .to_socket_addrs()
+        .map_err(|error| format!("{error}; write host and port, for instance 127.0.0.1:5672"))?;
+    found
+        .next()
+        .ok_or_else(|| "this host has no address".to_owned())
+}
+
+fn parse_user(text: &str) -> Result<(String, String), String> {
+    match text.split_once(':') {
+        Some((name, password)) if !name.is_empty() => Ok((name.to_owned(), password.to_owned())),
+        _ => Err(
+            "write name and password with a colon between them, for instance guest:guest"
+                .to_owned(),
+        ),
+    }
+}
+
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let number = text.strip_suffix('s').unwrap_or(text).parse::<u32>();
+    number
+        .map(|seconds| Duration::from_secs(seconds.into()))
+        .map_err(|_| "write whole seconds, for instance 10s".to_owned())
+}
+
+fn parse_size(text: &str) -> Result<usize, String> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit.trim() {
+        "" | "B" => Some(1),
+        "kB" | "KB" => Some(1000),
+        "KiB" => Some(1 << 10),
+        "MB" => Some(1_000_000),
+        "MiB" => Some(1 << 20),
+        "GB" => Some(1_000_000_000),
+        "GiB" => Some(1 << 30),
+        _ => None,
+    };
+    let number = number.parse::<usize>().ok();
+    number
+        .zip(factor)
+        .and_then(|(number, factor)| number.checked_mul(factor))
+        .filter(|size| *size > 0)
+        .ok_or_else(|| "write a size with its unit, for instance 512MiB or 4GB".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> Result<Config, String> {
+        let all = ["broker-daemon"].iter().chain(arguments);
+        let options = Options::try_parse_from(all).map_err(|error| name_variable(&error))?;
+        Ok(options.config())
+    }
+
+    #[test]
+    fn users_and_vhosts_may_be_given_several_times() {
+        let config = parse(&[
+            "--user", "a:1", "--user", "b:2:3", "--vhost", "/", "--vhost", "x",
+        ])
+        .unwrap();
+        let pair = |name: &str, password: &str| (name.to_owned(), password.to_owned());
+        assert_eq!(config.users, [pair("a", "1"), pair("b", "2:3")]);
+        assert_eq!(config.vhosts, ["/", "x"]);
+        assert!(config.memory_limit < usize::MAX);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_variable_and_a_remedy() {
+        for (arguments, variable, remedy) in [
+            (["--listen", "here"], "BROKER_LISTEN", "127.0.0.1:5672"),
+            (["--user", "guest"], "BROKER_USER", "guest:guest"),
+            (["--frame-max", "100"], "BROKER_FRAME_MAX", "4096"),
+            (
+                ["--memory-limit", "4 apples"],
+                "BROKER_MEMORY_LIMIT",
+                "512MiB",
+            ),
+            (["--memory-limit", "0"], "BROKER_MEMORY_LIMIT", "512MiB"),
+            (["--shutdown-grace", "soon"], "BROKER_SHUTDOWN_GRACE", "10s"),
+        ] {
+            let complaint = parse(&arguments).unwrap_err();
+            assert!(complaint.contains(variable), "{complaint}");
+            assert!(complaint.contains(remedy), "{complaint}");
+        }
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(parse_size("512MiB"), Ok(512 << 20));
+        assert_eq!(parse_size("4GB"), Ok(4_000_000_000));
+        assert_eq!(parse_size("123"), Ok(123));
+    }
+}

@@ -1,0 +1,155 @@
+//! A virtual host: exchanges and queues by name, and the way from an address to queues.
+
+use std::collections::HashMap;
+
+use amq_protocol::types::FieldTable;
+use amq_protocol::types::parsing::parse_field_table;
+
+use crate::exchange::{Destination, Exchange, Kind, Name, QueueId, Traits};
+use crate::failure::{Failure, access_refused, not_found};
+use crate::frame::is_too_deep;
+use crate::message::{Message, Properties};
+
+/// Exchanges that are there from the beginning (AMQP 0-9-1, 3.1.3; amq.rabbitmq.trace is not among them).
+const PREDECLARED: [(&str, Kind); 6] = [
+    ("amq.direct", Kind::Direct),
+    ("amq.fanout", Kind::Fanout),
+    ("amq.topic", Kind::Topic),
+    ("amq.headers", Kind::Headers),
+    ("amq.match", Kind::Headers),
+    ("", Kind::Direct),
+];
+
+/// A virtual host. The default exchange is among the exchanges so that it can be asked about; its bindings are the
+/// names of the queues.
+#[derive(Debug)]
+pub(crate) struct Vhost {
+    pub(crate) name: Name,
+    pub(crate) exchanges: HashMap<Name, Exchange>,
+    pub(crate) queues: HashMap<Name, QueueId>,
+}
+
+impl Vhost {
+    pub(crate) fn new(name: &str) -> Self {
+        let exchanges = PREDECLARED.map(|(name, kind)| {
+            let traits = Traits {
+                kind,
+                durable: true,
+                auto_delete: false,
+                internal: false,
+                arguments: FieldTable::default(),
+            };
+            (Name::from(name), Exchange::new(traits))
+        });
+        Self {
+            name: name.into(),
+            exchanges: exchanges.into(),
+            queues: HashMap::new(),
+        }
+    }
+
+    pub(crate) fn no_exchange(&self, name: &str) -> Failure {
+        not_found(format_args!(
+            "no exchange '{name}' in vhost '{}'",
+            self.name
+        ))
+    }
+
+    pub(crate) fn no_queue(&self, name: &str) -> Failure {
+        not_found(format_args!("no queue '{name}' in vhost '{}'", self.name))
+    }
+
+    /// Adds the queues of a message that a client published. Returns whether the way depends on the address alone.
+    ///
+    /// # Errors
+    /// 404 for an exchange that is not there, 403 for an internal one.
+    pub(crate) fn route(
+        &self,
+        message: &Message,
+        into: &mut Vec<QueueId>,
+    ) -> Result<bool, Failure> {
+        if message.exchange().is_empty() {
+            into.extend(self.queue_named(message.routing_key()));
+            return Ok(true);
+        }
+        let name = String::from_utf8_lossy(message.exchange());
+        let exchange = self
+            .exchanges
+            .get(&*name)
+            .ok_or_else(|| self.no_exchange(&name))?;
+        if exchange.traits.internal {
+            return Err(access_refused(format_args!(
+                "cannot publish to internal exchange '{name}' in vhost '{}'",
+                self.name
+            )));
+        }
+        Ok(self.route_from(&name, message.routing_key(), message, into))
+    }
+
+    /// Adds the queues that `name` leads to with this key, through other exchanges and alternates. An exchange that
+    /// is not there leads nowhere. Returns whether no headers were looked at.
+    pub(crate) fn route_from(
+        &self,
+        name: &str,
+        key: &[u8],
+        message: &Message,
+        into: &mut Vec<QueueId>,
+    ) -> bool {
+        if name.is_empty() {
+            into.extend(self.queue_named(key));
+            return true;
+        }
+        let mut by_address = true;
+        let mut visited: Vec<&str> = Vec::new();
+        let mut next: Vec<&str> = vec![name];
+        while let Some(name) = next.pop() {
+            let Some((name, exchange)) = self.exchanges.get_key_value(name) else {
+                continue;
+            };
+            if visited.contains(&&**name) {
+                continue;
+            }
+            visited.push(name);
+            by_address &= exchange.traits.kind != Kind::Headers;
+            let mut is_routed = false;
+            exchange.route(
+                key,
+                || headers(message),
+                |to| {
+                    is_routed = true;
+                    match to {
+                        Destination::Queue(queue) if into.contains(queue) => {}
+                        Destination::Queue(queue) => into.push(*queue),
+                        Destination::Exchange(name) => {
+                            if let Some((name, _)) = self.exchanges.get_key_value(name) {
+                                next.push(name);
+                            }
+                        }
+                    }
+                },
+            );
+            if !is_routed && let Some(alternate) = &exchange.alternate {
+                next.push(alternate);
+            }
+        }
+        by_address
+    }
+
+    fn queue_named(&self, key: &[u8]) -> Option<QueueId> {
+        self.queues.get(std::str::from_utf8(key).ok()?).copied()
+    }
+}
+
+/// The headers of a message; none where they cannot be read.
+pub(crate) fn headers(message: &Message) -> FieldTable {
+    let found = Properties::scan(message.properties()).ok();
+    let Some(bytes) = found.and_then(|properties| properties.headers) else {
+        return FieldTable::default();
+    };
+    if is_too_deep(bytes) {
+        return FieldTable::default();
+    }
+    parse_field_table(bytes)
+        .map(|(_, table)| table)
+        .unwrap_or_default()
+}

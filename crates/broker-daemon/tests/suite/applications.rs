@@ -1,0 +1,86 @@
+//! What applications do, by way of lapin.
+
+use lapin::message::{Delivery, DeliveryResult};
+use lapin::options::{
+    BasicAckOptions, BasicConsumeOptions, BasicGetOptions, BasicPublishOptions, BasicQosOptions,
+    ConfirmSelectOptions, QueueDeclareOptions,
+};
+use lapin::types::FieldTable;
+use lapin::{BasicProperties, Channel, Confirmation};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use crate::support::{run, start};
+
+async fn declare(channel: &Channel, queue: &str) {
+    let options = QueueDeclareOptions::default();
+    channel
+        .queue_declare(queue.into(), options, FieldTable::default())
+        .await
+        .unwrap();
+}
+
+async fn publish(channel: &Channel, queue: &str, body: &[u8]) -> Confirmation {
+    let options = BasicPublishOptions::default();
+    let published = channel.basic_publish(
+        "".into(),
+        queue.into(),
+        options,
+        body,
+        BasicProperties::default(),
+    );
+    published.await.unwrap().await.unwrap()
+}
+
+/// Consumes, and returns what comes.
+async fn consume(channel: &Channel, queue: &str) -> UnboundedReceiver<Delivery> {
+    let options = BasicConsumeOptions::default();
+    let consumer = channel.basic_consume(queue.into(), "".into(), options, FieldTable::default());
+    let (tell, told) = unbounded_channel();
+    consumer
+        .await
+        .unwrap()
+        .set_delegate(move |delivery: DeliveryResult| {
+            if let Ok(Some(delivery)) = delivery {
+                // A test that has seen enough is no error.
+                let _ = tell.send(delivery);
+            }
+            async {}
+        });
+    told
+}
+
+#[test]
+fn what_is_published_is_confirmed_consumed_and_acknowledged() {
+    let broker = start(|_| {});
+    run(async {
+        let connection = broker.connect().await;
+        let channel = connection.create_channel().await.unwrap();
+        declare(&channel, "q").await;
+        channel
+            .confirm_select(ConfirmSelectOptions::default())
+            .await
+            .unwrap();
+        channel
+            .basic_qos(10, BasicQosOptions::default())
+            .await
+            .unwrap();
+        let mut deliveries = consume(&channel, "q").await;
+        for size in [0, 1, 1000, 9_000, 300_000] {
+            let body = vec![7; size];
+            assert!(publish(&channel, "q", &body).await.is_ack());
+            let delivery = deliveries.recv().await.unwrap();
+            assert_eq!(delivery.data, body);
+            assert!(!delivery.redelivered);
+            delivery.ack(BasicAckOptions::default()).await.unwrap();
+        }
+        let options = BasicGetOptions::default();
+        assert!(
+            channel
+                .basic_get("q".into(), options)
+                .await
+                .unwrap()
+                .is_none()
+        );
+        connection.close(200, "".into()).await.unwrap();
+    });
+}

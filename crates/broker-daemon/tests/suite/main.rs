@@ -1,0 +1,6 @@
+//! The broker as its clients, scrapers and operators see it.
+#![expect(clippy::unwrap_used, reason = "a test panics where it fails")]
+
+mod applications;
+mod process;
+mod support;

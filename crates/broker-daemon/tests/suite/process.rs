@@ -1,0 +1,185 @@
+//! The command itself: options, signals, exit codes, and what a kill leaves.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use lapin::options::{
+    BasicAckOptions, BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions,
+    QueueDeclareOptions,
+};
+use lapin::types::FieldTable;
+use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::support::run;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_broker-daemon");
+
+/// The broker as a process of its own, killed with the test.
+struct Process {
+    child: Child,
+    address: String,
+}
+
+impl Process {
+    fn start(arguments: &[&str]) -> Self {
+        let mut child = Command::new(BINARY)
+            .args(["--listen", "127.0.0.1:0"])
+            .args(arguments)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let notes = BufReader::new(child.stderr.take().unwrap());
+        let said = |line: String| Some(line.split_once("listening on ")?.1.to_owned());
+        let address = notes.lines().find_map(|line| said(line.unwrap())).unwrap();
+        Self { child, address }
+    }
+
+    fn with_data(folder: &Path) -> Self {
+        Self::start(&["--data-dir", folder.to_str().unwrap()])
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
+    }
+
+    fn end(mut self, signal: Signal) -> Option<i32> {
+        self.signal(signal);
+        self.child.wait().unwrap().code()
+    }
+
+    async fn channel(&self) -> (Connection, Channel) {
+        let uri = format!("amqp://guest:guest@{}/%2f", self.address);
+        let connection = Connection::connect(&uri, ConnectionProperties::default())
+            .await
+            .unwrap();
+        let channel = connection.create_channel().await.unwrap();
+        (connection, channel)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+async fn declare(channel: &Channel, passive: bool) -> u32 {
+    let options = QueueDeclareOptions {
+        durable: true,
+        passive,
+        ..QueueDeclareOptions::default()
+    };
+    let queue = channel
+        .queue_declare("kept".into(), options, FieldTable::default())
+        .await
+        .unwrap();
+    queue.message_count()
+}
+
+async fn publish(channel: &Channel, number: u32, mode: u8) {
+    let properties = BasicProperties::default().with_delivery_mode(mode);
+    let options = BasicPublishOptions::default();
+    let body = number.to_be_bytes();
+    let published = channel.basic_publish("".into(), "kept".into(), options, &body, properties);
+    assert!(published.await.unwrap().await.unwrap().is_ack());
+}
+
+#[test]
+fn what_was_confirmed_survives_a_kill_and_what_was_acknowledged_does_not_return() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = Process::with_data(folder.path());
+    run(async {
+        let (_connection, channel) = broker.channel().await;
+        declare(&channel, false).await;
+        channel
+            .confirm_select(ConfirmSelectOptions::default())
+            .await
+            .unwrap();
+        for number in 0..20 {
+            publish(&channel, number, 2).await;
+        }
+        publish(&channel, 99, 1).await;
+        let first = channel
+            .basic_get("kept".into(), BasicGetOptions::default())
+            .await
+            .unwrap()
+            .unwrap();
+        first.ack(BasicAckOptions::default()).await.unwrap();
+        // What the log is given later is on disk no earlier.
+        publish(&channel, 20, 2).await;
+    });
+    assert_eq!(broker.end(Signal::SIGKILL), None);
+
+    let broker = Process::with_data(folder.path());
+    run(async {
+        let (_connection, channel) = broker.channel().await;
+        assert_eq!(declare(&channel, true).await, 20);
+        for number in 1_u32..=20 {
+            let options = BasicGetOptions { no_ack: true };
+            let message = channel
+                .basic_get("kept".into(), options)
+                .await
+                .unwrap()
+                .unwrap();
+            assert_eq!(message.data, number.to_be_bytes());
+            assert!(message.redelivered);
+        }
+    });
+    assert_eq!(broker.end(Signal::SIGTERM), Some(0));
+
+    let broker = Process::with_data(folder.path());
+    run(async {
+        let (_connection, channel) = broker.channel().await;
+        assert_eq!(declare(&channel, true).await, 0);
+    });
+    assert_eq!(broker.end(Signal::SIGTERM), Some(0));
+}
+
+#[test]
+fn two_brokers_do_not_share_a_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let _first = Process::with_data(folder.path());
+    let path = folder.path().to_str().unwrap();
+    let second = Command::new(BINARY)
+        .args(["--listen", "127.0.0.1:0", "--data-dir", path])
+        .output()
+        .unwrap();
+    assert_eq!(second.status.code(), Some(1));
+    let complaint = String::from_utf8(second.stderr).unwrap();
+    assert!(complaint.contains("BROKER_DATA_DIR"), "{complaint}");
+}
+
+#[test]
+fn a_wrong_option_is_named_and_exits_with_2() {
+    let output = Command::new(BINARY)
+        .env("BROKER_USER", "nobody")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let complaint = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        complaint.contains("BROKER_USER") && complaint.contains("guest:guest"),
+        "{complaint}"
+    );
+}
+
+#[test]
+fn sigterm_closes_clients_with_320_and_exits_with_0() {
+    let broker = Process::start(&[]);
+    run(async {
+        let (connection, channel) = broker.channel().await;
+        broker.signal(Signal::SIGTERM);
+        while connection.status().connected() {
+            // Any method will do: it ends with the connection.
+            let asked = channel
+                .basic_get("none".into(), BasicGetOptions::default())
+                .await;
+            assert!(asked.is_err());
+        }
+    });
+    assert_eq!(broker.end(Signal::SIGTERM), Some(0));
+}

@@ -1,0 +1,86 @@
+//! A broker to test, in a thread of this process, on ports that the system chose.
+
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use broker_daemon::{Config, Server};
+use lapin::{Connection, ConnectionProperties};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
+use tokio::task::LocalSet;
+
+/// Generous: on a busy machine everything takes longer, and a hang must still end.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A broker that runs until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Broker {
+    pub(crate) address: String,
+    pub(crate) metrics: String,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Starts a broker, after `change` had its way with the settings.
+pub(crate) fn start(change: impl FnOnce(&mut Config)) -> Broker {
+    let mut config = Config {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        metrics_addr: Some("127.0.0.1:0".parse().unwrap()),
+        shutdown_grace: Duration::from_secs(2),
+        ..Config::default()
+    };
+    change(&mut config);
+    let (tell, told) = std::sync::mpsc::channel();
+    let (stop, stopped) = oneshot::channel();
+    let thread = thread::spawn(move || {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        LocalSet::new().block_on(&runtime, async {
+            let server = Server::bind(config).unwrap();
+            let address = server.address().unwrap().to_string();
+            let metrics = server.metrics_address().unwrap().to_string();
+            tell.send((address, metrics)).unwrap();
+            server.run(async { drop(stopped.await) }).await.unwrap();
+        });
+    });
+    let (address, metrics) = told.recv().unwrap();
+    Broker {
+        address,
+        metrics,
+        stop: Some(stop),
+        thread: Some(thread),
+    }
+}
+
+impl Broker {
+    /// Stops it and waits until it has ended.
+    pub(crate) fn stop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+
+    /// A connection of lapin's.
+    pub(crate) async fn connect(&self) -> Connection {
+        let uri = format!("amqp://guest:guest@{}/%2f", self.address);
+        Connection::connect(&uri, ConnectionProperties::default())
+            .await
+            .unwrap()
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let ended = thread.join();
+            assert!(ended.is_ok() || thread::panicking(), "the broker panicked");
+        }
+    }
+}
+
+/// Runs a test's future, for as long as patience lasts.
+pub(crate) fn run<T>(test: impl Future<Output = T>) -> T {
+    let runtime = Runtime::new().unwrap();
+    runtime.block_on(async { tokio::time::timeout(PATIENCE, test).await.unwrap() })
+}
