@@ -139,14 +139,14 @@ fn equivalence() -> Vec<Case> {
             })
         })
         .collect();
-    cases.push(on_channel("queue.declare: again as exclusive", |channel| {
+    cases.push(on_channel("queue.declare: again as exclusive is 405", |channel| {
         let name = channel.shared_queue(table(&[]))?;
         channel.refuses(405, queue::Declare { exclusive: true, ..named(&name) })
     }));
-    cases.push(on_channel("queue.declare: an exclusive one again as not exclusive", |channel| {
+    cases.push(on_channel("queue.declare: an exclusive one again as not exclusive is 405", |channel| {
         let name = channel.scope().name();
         channel.declare(queue::Declare { exclusive: true, ..named(&name) })?;
-        channel.refuses(406, named(&name))
+        channel.refuses(405, named(&name))
     }));
     cases.push(on_channel("queue.declare: a durable one again as not durable is 406", |channel| {
         let name = channel.scope().name();
