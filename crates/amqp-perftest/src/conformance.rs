@@ -111,8 +111,8 @@ fn on_launched(name: &str, quiet: bool, cases: &[Case]) -> Result<Report, Failur
     let root = manifest::find_root()
         .context("finding daemons/")
         .map_err(Failure::Call)?;
-    let prepared = Daemon::prepare(&root, name, PROTOCOL, &mut |step| remark(step))
-        .map_err(of_the_daemon)?;
+    let prepared =
+        Daemon::prepare(&root, name, PROTOCOL, &mut |step| remark(step)).map_err(of_the_daemon)?;
     remark(&format!("{} cases on {name}", cases.len()));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

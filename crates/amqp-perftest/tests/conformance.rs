@@ -22,11 +22,7 @@ fn conformance(arguments: &[&str]) -> (Option<i32>, String, String) {
         status,
         stdout,
         stderr,
-    } = command
-        .arg("conformance")
-        .args(arguments)
-        .output()
-        .unwrap();
+    } = command.arg("conformance").args(arguments).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (status.code(), text(stdout), text(stderr))
 }

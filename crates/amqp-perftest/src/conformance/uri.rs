@@ -60,7 +60,8 @@ fn decoded(text: &str) -> Result<String, String> {
             .get(..2)
             .and_then(|digits| std::str::from_utf8(digits).ok());
         let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        bytes.push(byte.ok_or_else(|| format!("`{text}`: % is followed by two digits, as in %2f"))?);
+        bytes
+            .push(byte.ok_or_else(|| format!("`{text}`: % is followed by two digits, as in %2f"))?);
         rest = &more[2..];
     }
     String::from_utf8(bytes).map_err(|_| format!("`{text}` is not UTF-8"))

@@ -377,6 +377,10 @@ pub(super) fn to_queue(queue: &str) -> basic::Publish {
 }
 
 /// Asserts that two things are equal, with both in the message.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "a case compares what it has just asked for"
+)]
 pub(super) fn same<T: std::fmt::Debug + PartialEq<U>, U: std::fmt::Debug>(
     what: &str,
     seen: T,

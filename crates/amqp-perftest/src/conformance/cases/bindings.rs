@@ -29,13 +29,16 @@ pub(super) fn cases() -> Vec<Case> {
             channel.publish(&exchange, "a", "never")?;
             same("the messages", channel.drain(&queue)?, Vec::<String>::new())
         }),
-        on_channel("queue.bind: two bindings that match bring one message", |channel| {
-            let exchange = channel.exchange("topic")?;
-            let queue = channel.bound(&exchange, "a.*")?;
-            channel.bind(&queue, &exchange, "*.b")?;
-            channel.publish(&exchange, "a.b", "once")?;
-            same("the messages", channel.drain(&queue)?, ["once"])
-        }),
+        on_channel(
+            "queue.bind: two bindings that match bring one message",
+            |channel| {
+                let exchange = channel.exchange("topic")?;
+                let queue = channel.bound(&exchange, "a.*")?;
+                channel.bind(&queue, &exchange, "*.b")?;
+                channel.publish(&exchange, "a.b", "once")?;
+                same("the messages", channel.drain(&queue)?, ["once"])
+            },
+        ),
         on_channel("queue.bind: to several exchanges", |channel| {
             let (first, second) = (channel.exchange("direct")?, channel.exchange("fanout")?);
             let queue = channel.bound(&first, "a")?;
@@ -46,15 +49,27 @@ pub(super) fn cases() -> Vec<Case> {
         }),
         on_channel("queue.bind: no-wait is not answered", |channel| {
             let (exchange, queue) = (channel.exchange("fanout")?, channel.queue()?);
-            channel.send(queue::Bind { nowait: true, ..binding(&queue, &exchange, "") })?;
+            channel.send(queue::Bind {
+                nowait: true,
+                ..binding(&queue, &exchange, "")
+            })?;
             channel.is_quiet()?;
             channel.publish(&exchange, "", "x")?;
             same("the messages", channel.drain(&queue)?, ["x"])
         }),
-        on_channel("queue.bind: no-wait to a missing exchange is refused", |channel| {
-            let queue = channel.queue()?;
-            channel.refuses(404, queue::Bind { nowait: true, ..binding(&queue, "conformance-missing", "") })
-        }),
+        on_channel(
+            "queue.bind: no-wait to a missing exchange is refused",
+            |channel| {
+                let queue = channel.queue()?;
+                channel.refuses(
+                    404,
+                    queue::Bind {
+                        nowait: true,
+                        ..binding(&queue, "conformance-missing", "")
+                    },
+                )
+            },
+        ),
         on_channel("queue.bind: arguments make another binding", |channel| {
             let exchange = channel.exchange("direct")?;
             let queue = channel.bound(&exchange, "a")?;
@@ -63,19 +78,29 @@ pub(super) fn cases() -> Vec<Case> {
             channel.publish(&exchange, "a", "x")?;
             same("the messages", channel.drain(&queue)?, ["x"])
         }),
-        on_channel("queue.bind: a queue that is not durable to an exchange that is", |channel| {
-            let queue = channel.queue()?;
-            channel.bind(&queue, "amq.direct", &queue)?;
-            channel.publish("amq.direct", &queue, "x")?;
-            same("the messages", channel.drain(&queue)?, ["x"])
-        }),
-        on_channel("queue.bind: a durable queue to an exchange that is not", |channel| {
-            let (exchange, name) = (channel.exchange("fanout")?, channel.scope().name());
-            channel.declare(queue::Declare { queue: name.as_str().into(), durable: true, ..queue::Declare::default() })?;
-            channel.bind(&name, &exchange, "")?;
-            channel.publish(&exchange, "", "x")?;
-            same("the messages", channel.drain(&name)?, ["x"])
-        }),
+        on_channel(
+            "queue.bind: a queue that is not durable to an exchange that is",
+            |channel| {
+                let queue = channel.queue()?;
+                channel.bind(&queue, "amq.direct", &queue)?;
+                channel.publish("amq.direct", &queue, "x")?;
+                same("the messages", channel.drain(&queue)?, ["x"])
+            },
+        ),
+        on_channel(
+            "queue.bind: a durable queue to an exchange that is not",
+            |channel| {
+                let (exchange, name) = (channel.exchange("fanout")?, channel.scope().name());
+                channel.declare(queue::Declare {
+                    queue: name.as_str().into(),
+                    durable: true,
+                    ..queue::Declare::default()
+                })?;
+                channel.bind(&name, &exchange, "")?;
+                channel.publish(&exchange, "", "x")?;
+                same("the messages", channel.drain(&name)?, ["x"])
+            },
+        ),
         on_channel("queue.unbind: the others stay", |channel| {
             let exchange = channel.exchange("direct")?;
             let queue = channel.bound(&exchange, "a")?;
@@ -86,10 +111,13 @@ pub(super) fn cases() -> Vec<Case> {
             }
             same("the messages", channel.drain(&queue)?, ["b"])
         }),
-        on_channel("queue.unbind: a binding that is not there is no error", |channel| {
-            let (exchange, queue) = (channel.exchange("direct")?, channel.queue()?);
-            channel.unbind(&queue, &exchange, "a")
-        }),
+        on_channel(
+            "queue.unbind: a binding that is not there is no error",
+            |channel| {
+                let (exchange, queue) = (channel.exchange("direct")?, channel.queue()?);
+                channel.unbind(&queue, &exchange, "a")
+            },
+        ),
         on_channel("queue.unbind: a missing queue", |channel| {
             let exchange = channel.exchange("direct")?;
             channel.unbind("conformance-missing", &exchange, "a")
@@ -98,9 +126,12 @@ pub(super) fn cases() -> Vec<Case> {
             let queue = channel.queue()?;
             channel.unbind(&queue, "conformance-missing", "a")
         }),
-        on_channel("queue.unbind: from the default exchange is 403", |channel| {
-            let queue = channel.queue()?;
-            channel.refuses(403, unbinding(&queue, "", &queue))
-        }),
+        on_channel(
+            "queue.unbind: from the default exchange is 403",
+            |channel| {
+                let queue = channel.queue()?;
+                channel.refuses(403, unbinding(&queue, "", &queue))
+            },
+        ),
     ]
 }

@@ -22,9 +22,7 @@ fn header(class: u16, size: u64) -> Vec<u8> {
 type Steps = fn(&Connection<'_>, &Channel<'_>) -> anyhow::Result<()>;
 
 fn raw(connection: &Connection<'_>, kind: u8, payload: &[u8]) -> anyhow::Result<()> {
-    connection
-        .wire
-        .write(&Frame::new(kind, 1, payload).bytes())
+    connection.wire.write(&Frame::new(kind, 1, payload).bytes())
 }
 
 pub(super) fn cases() -> Vec<Case> {
@@ -39,10 +37,14 @@ pub(super) fn cases() -> Vec<Case> {
             raw(connection, HEADER, &header(60, 1))?;
             raw(connection, HEADER, &header(60, 1))
         }),
-        ("a method in place of the body", 505, |connection, channel| {
-            raw(connection, HEADER, &header(60, 1))?;
-            channel.send(basic::Qos::default())
-        }),
+        (
+            "a method in place of the body",
+            505,
+            |connection, channel| {
+                raw(connection, HEADER, &header(60, 1))?;
+                channel.send(basic::Qos::default())
+            },
+        ),
         ("a method between two bodies", 505, |connection, channel| {
             raw(connection, HEADER, &header(60, 2))?;
             raw(connection, BODY, b"x")?;
@@ -72,16 +74,19 @@ pub(super) fn cases() -> Vec<Case> {
             })
         })
         .collect();
-    cases.push(case("content: a body larger than announced ends the connection", |scope| {
-        let connection = scope.connect()?;
-        let channel = connection.channel()?;
-        channel.send(basic::Publish::default())?;
-        raw(&connection, HEADER, &header(60, 1))?;
-        raw(&connection, BODY, b"xy")?;
-        // At once with 501, or as RabbitMQ with 505 at the next method. Sending it may come too late.
-        let _ = channel.send(basic::Qos::default());
-        connection.is_given_up()
-    }));
+    cases.push(case(
+        "content: a body larger than announced ends the connection",
+        |scope| {
+            let connection = scope.connect()?;
+            let channel = connection.channel()?;
+            channel.send(basic::Publish::default())?;
+            raw(&connection, HEADER, &header(60, 1))?;
+            raw(&connection, BODY, b"xy")?;
+            // At once with 501, or as RabbitMQ with 505 at the next method. Sending it may come too late.
+            let _ = channel.send(basic::Qos::default());
+            connection.is_given_up()
+        },
+    ));
     cases.extend(bodies());
     cases.extend(properties());
     cases
@@ -89,15 +94,18 @@ pub(super) fn cases() -> Vec<Case> {
 
 fn bodies() -> Vec<Case> {
     let mut cases = vec![
-        on_channel("content: a body in frames of one byte, one of them empty", |channel| {
-            let queue = channel.queue()?;
-            channel.send(to_queue(&queue))?;
-            raw(channel.connection, HEADER, &header(60, 3))?;
-            for part in [&b"a"[..], b"", b"b", b"c"] {
-                raw(channel.connection, BODY, part)?;
-            }
-            same("the body", channel.take(&queue)?.body(), "abc")
-        }),
+        on_channel(
+            "content: a body in frames of one byte, one of them empty",
+            |channel| {
+                let queue = channel.queue()?;
+                channel.send(to_queue(&queue))?;
+                raw(channel.connection, HEADER, &header(60, 3))?;
+                for part in [&b"a"[..], b"", b"b", b"c"] {
+                    raw(channel.connection, BODY, part)?;
+                }
+                same("the body", channel.take(&queue)?.body(), "abc")
+            },
+        ),
         on_channel("content: two channels with their frames mixed", |channel| {
             let other = channel.connection.channel()?;
             let queue = channel.queue()?;
@@ -105,7 +113,10 @@ fn bodies() -> Vec<Case> {
                 publisher.send(to_queue(&queue))?;
             }
             for (id, body) in [(channel.id, b"a"), (other.id, b"b")] {
-                let frames = [Frame::new(HEADER, id, &header(60, 1)), Frame::new(BODY, id, body)];
+                let frames = [
+                    Frame::new(HEADER, id, &header(60, 1)),
+                    Frame::new(BODY, id, body),
+                ];
                 channel.connection.wire.write(&frames[0].bytes())?;
                 channel.connection.wire.write(&frames[1].bytes())?;
             }
@@ -127,14 +138,17 @@ fn bodies() -> Vec<Case> {
         ("1 MiB, in several frames", 1 << 20),
         ("4 MiB", 4 << 20),
     ] {
-        cases.push(on_channel(format!("content: a body of {what}"), move |channel| {
-            let queue = channel.queue()?;
-            let body: Vec<u8> = (0..size).map(|at| (at % 251) as u8).collect();
-            channel.send_content(to_queue(&queue), &BasicProperties::default(), &body)?;
-            let message = channel.take(&queue)?;
-            same("its length", message.content.body.len(), size)?;
-            same("that it is the same", message.content.body == body, true)
-        }));
+        cases.push(on_channel(
+            format!("content: a body of {what}"),
+            move |channel| {
+                let queue = channel.queue()?;
+                let body: Vec<u8> = (0..size).map(|at| (at % 251) as u8).collect();
+                channel.send_content(to_queue(&queue), &BasicProperties::default(), &body)?;
+                let message = channel.take(&queue)?;
+                same("its length", message.content.body.len(), size)?;
+                same("that it is the same", message.content.body == body, true)
+            },
+        ));
     }
     cases
 }
@@ -170,7 +184,13 @@ fn properties() -> Vec<Case> {
         ("a signed 64-bit integer", AMQPValue::LongLongInt(i64::MIN)),
         ("a float", AMQPValue::Float(1.5)),
         ("a double", AMQPValue::Double(-0.25)),
-        ("a decimal", AMQPValue::DecimalValue(DecimalValue { scale: 2, value: 314 })),
+        (
+            "a decimal",
+            AMQPValue::DecimalValue(DecimalValue {
+                scale: 2,
+                value: 314,
+            }),
+        ),
         ("a long string", text("äöü")),
         ("an empty string", text("")),
         ("a byte array", AMQPValue::ByteArray(vec![0, 255].into())),
@@ -182,21 +202,39 @@ fn properties() -> Vec<Case> {
     let mut sent = vec![
         ("none".to_owned(), none()),
         ("all 14".to_owned(), all),
-        ("content-type".to_owned(), none().with_content_type("a".into())),
-        ("content-encoding".to_owned(), none().with_content_encoding("a".into())),
-        ("an empty headers table".to_owned(), none().with_headers(table(&[]))),
+        (
+            "content-type".to_owned(),
+            none().with_content_type("a".into()),
+        ),
+        (
+            "content-encoding".to_owned(),
+            none().with_content_encoding("a".into()),
+        ),
+        (
+            "an empty headers table".to_owned(),
+            none().with_headers(table(&[])),
+        ),
         ("delivery-mode".to_owned(), none().with_delivery_mode(1)),
         ("priority".to_owned(), none().with_priority(255)),
-        ("correlation-id".to_owned(), none().with_correlation_id("a".into())),
+        (
+            "correlation-id".to_owned(),
+            none().with_correlation_id("a".into()),
+        ),
         ("reply-to".to_owned(), none().with_reply_to("a".into())),
-        ("message-id of 255 bytes".to_owned(), none().with_message_id("m".repeat(255).into())),
+        (
+            "message-id of 255 bytes".to_owned(),
+            none().with_message_id("m".repeat(255).into()),
+        ),
         ("timestamp".to_owned(), none().with_timestamp(u64::MAX)),
         ("type".to_owned(), none().with_type("a".into())),
         ("app-id".to_owned(), none().with_app_id("a".into())),
         ("cluster-id".to_owned(), none().with_cluster_id("".into())),
     ];
     sent.extend(values.map(|(what, value)| {
-        (format!("a header that is {what}"), none().with_headers(table(&[("key", value)])))
+        (
+            format!("a header that is {what}"),
+            none().with_headers(table(&[("key", value)])),
+        )
     }));
     sent.into_iter()
         .map(|(what, properties)| {

@@ -36,15 +36,28 @@ pub(super) fn cases() -> Vec<Case> {
 
 fn declaring() -> Vec<Case> {
     let mut cases = vec![
-        on_channel("exchange.declare: passive of a missing one is 404", |channel| {
-            let ask = exchange::Declare { passive: true, ..exchange_of("conformance-missing", "direct") };
-            channel.refuses(404, ask)
-        }),
-        on_channel("exchange.declare: passive looks at nothing but the name", |channel| {
-            let name = channel.exchange("topic")?;
-            let ask = exchange::Declare { passive: true, durable: true, ..exchange_of(&name, "direct") };
-            channel.call::<exchange::DeclareOk>(ask).map(drop)
-        }),
+        on_channel(
+            "exchange.declare: passive of a missing one is 404",
+            |channel| {
+                let ask = exchange::Declare {
+                    passive: true,
+                    ..exchange_of("conformance-missing", "direct")
+                };
+                channel.refuses(404, ask)
+            },
+        ),
+        on_channel(
+            "exchange.declare: passive looks at nothing but the name",
+            |channel| {
+                let name = channel.exchange("topic")?;
+                let ask = exchange::Declare {
+                    passive: true,
+                    durable: true,
+                    ..exchange_of(&name, "direct")
+                };
+                channel.call::<exchange::DeclareOk>(ask).map(drop)
+            },
+        ),
         on_channel("exchange.declare: the default exchange is 403", |channel| {
             channel.refuses(403, exchange_of("", "direct"))
         }),
@@ -63,76 +76,145 @@ fn declaring() -> Vec<Case> {
         }),
         on_channel("exchange.declare: no-wait is not answered", |channel| {
             let name = channel.scope().name();
-            channel.send(exchange::Declare { nowait: true, ..exchange_of(&name, "fanout") })?;
+            channel.send(exchange::Declare {
+                nowait: true,
+                ..exchange_of(&name, "fanout")
+            })?;
             channel.is_quiet()?;
             same("whether it is there", channel.has_exchange(&name)?, true)
         }),
-        on_channel("exchange.declare: no-wait of something impossible is refused", |channel| {
-            channel.refuses(403, exchange::Declare { nowait: true, ..exchange_of("amq.conformance", "direct") })
-        }),
+        on_channel(
+            "exchange.declare: no-wait of something impossible is refused",
+            |channel| {
+                channel.refuses(
+                    403,
+                    exchange::Declare {
+                        nowait: true,
+                        ..exchange_of("amq.conformance", "direct")
+                    },
+                )
+            },
+        ),
         on_channel("exchange.declare: a name of 255 bytes", |channel| {
             let name = format!("{:x<255}", channel.scope().name());
             channel.call::<exchange::DeclareOk>(exchange_of(&name, "direct"))?;
-            channel.call::<exchange::DeleteOk>(deletion(&name)).map(drop)
+            channel
+                .call::<exchange::DeleteOk>(deletion(&name))
+                .map(drop)
         }),
-        on_channel("exchange.declare: durable and auto-delete together", |channel| {
-            let name = channel.scope().name();
-            let declare = exchange::Declare { durable: true, auto_delete: true, ..exchange_of(&name, "direct") };
-            channel.call::<exchange::DeclareOk>(declare).map(drop)
-        }),
-        on_channel("exchange.declare: publishing to an internal one is 403", |channel| {
-            let name = channel.scope().name();
-            let declare = exchange::Declare { internal: true, ..exchange_of(&name, "fanout") };
-            channel.call::<exchange::DeclareOk>(declare)?;
-            channel.publish(&name, "", "x")?;
-            channel.is_closed(403, basic::Publish::default().ids())
-        }),
-        on_channel("exchange.declare: an auto-delete one is gone with its last binding", |channel| {
-            let name = channel.scope().name();
-            let declare = exchange::Declare { auto_delete: true, ..exchange_of(&name, "direct") };
-            channel.call::<exchange::DeclareOk>(declare)?;
-            let queue = channel.bound(&name, "a")?;
-            channel.bind(&queue, &name, "b")?;
-            channel.unbind(&queue, &name, "a")?;
-            same("whether it is there with one binding", channel.has_exchange(&name)?, true)?;
-            channel.unbind(&queue, &name, "b")?;
-            same("whether it is there with none", channel.has_exchange(&name)?, false)
-        }),
-        on_channel("exchange.declare: an auto-delete one is gone with the queue of its last binding", |channel| {
-            let name = channel.scope().name();
-            let declare = exchange::Declare { auto_delete: true, ..exchange_of(&name, "fanout") };
-            channel.call::<exchange::DeclareOk>(declare)?;
-            let queue = channel.bound(&name, "")?;
-            channel.call::<amq_protocol::protocol::queue::DeleteOk>(super::queues::deletion(&queue))?;
-            same("whether it is there", channel.has_exchange(&name)?, false)
-        }),
-        on_channel("exchange.declare: an auto-delete one that was never bound stays", |channel| {
-            let name = channel.scope().name();
-            let declare = exchange::Declare { auto_delete: true, ..exchange_of(&name, "fanout") };
-            channel.call::<exchange::DeclareOk>(declare)?;
-            same("whether it is there", channel.has_exchange(&name)?, true)
-        }),
-        on_channel("exchange.declare: it lives on without its connection", |channel| {
-            let name = {
-                let apart = channel.scope().connect()?;
-                let name = apart.channel()?.exchange("direct")?;
-                apart.close()?;
-                name
-            };
-            same("whether it is there", channel.has_exchange(&name)?, true)
-        }),
+        on_channel(
+            "exchange.declare: durable and auto-delete together",
+            |channel| {
+                let name = channel.scope().name();
+                let declare = exchange::Declare {
+                    durable: true,
+                    auto_delete: true,
+                    ..exchange_of(&name, "direct")
+                };
+                channel.call::<exchange::DeclareOk>(declare).map(drop)
+            },
+        ),
+        on_channel(
+            "exchange.declare: publishing to an internal one is 403",
+            |channel| {
+                let name = channel.scope().name();
+                let declare = exchange::Declare {
+                    internal: true,
+                    ..exchange_of(&name, "fanout")
+                };
+                channel.call::<exchange::DeclareOk>(declare)?;
+                channel.publish(&name, "", "x")?;
+                channel.is_closed(403, basic::Publish::default().ids())
+            },
+        ),
+        on_channel(
+            "exchange.declare: an auto-delete one is gone with its last binding",
+            |channel| {
+                let name = channel.scope().name();
+                let declare = exchange::Declare {
+                    auto_delete: true,
+                    ..exchange_of(&name, "direct")
+                };
+                channel.call::<exchange::DeclareOk>(declare)?;
+                let queue = channel.bound(&name, "a")?;
+                channel.bind(&queue, &name, "b")?;
+                channel.unbind(&queue, &name, "a")?;
+                same(
+                    "whether it is there with one binding",
+                    channel.has_exchange(&name)?,
+                    true,
+                )?;
+                channel.unbind(&queue, &name, "b")?;
+                same(
+                    "whether it is there with none",
+                    channel.has_exchange(&name)?,
+                    false,
+                )
+            },
+        ),
+        on_channel(
+            "exchange.declare: an auto-delete one is gone with the queue of its last binding",
+            |channel| {
+                let name = channel.scope().name();
+                let declare = exchange::Declare {
+                    auto_delete: true,
+                    ..exchange_of(&name, "fanout")
+                };
+                channel.call::<exchange::DeclareOk>(declare)?;
+                let queue = channel.bound(&name, "")?;
+                channel.call::<amq_protocol::protocol::queue::DeleteOk>(
+                    super::queues::deletion(&queue),
+                )?;
+                same("whether it is there", channel.has_exchange(&name)?, false)
+            },
+        ),
+        on_channel(
+            "exchange.declare: an auto-delete one that was never bound stays",
+            |channel| {
+                let name = channel.scope().name();
+                let declare = exchange::Declare {
+                    auto_delete: true,
+                    ..exchange_of(&name, "fanout")
+                };
+                channel.call::<exchange::DeclareOk>(declare)?;
+                same("whether it is there", channel.has_exchange(&name)?, true)
+            },
+        ),
+        on_channel(
+            "exchange.declare: it lives on without its connection",
+            |channel| {
+                let name = {
+                    let apart = channel.scope().connect()?;
+                    let name = apart.channel()?.exchange("direct")?;
+                    apart.close()?;
+                    name
+                };
+                same("whether it is there", channel.has_exchange(&name)?, true)
+            },
+        ),
     ];
     cases.extend(TYPES.map(|kind| {
-        on_channel(format!("exchange.declare: type {kind}, twice the same"), move |channel| {
-            let name = channel.exchange(kind)?;
-            channel.call::<exchange::DeclareOk>(exchange_of(&name, kind)).map(drop)
-        })
+        on_channel(
+            format!("exchange.declare: type {kind}, twice the same"),
+            move |channel| {
+                let name = channel.exchange(kind)?;
+                channel
+                    .call::<exchange::DeclareOk>(exchange_of(&name, kind))
+                    .map(drop)
+            },
+        )
     }));
     cases.extend(PREDECLARED.map(|(name, kind)| {
-        on_channel(format!("exchange.declare: {name} is there, durable, of type {kind}"), move |channel| {
-            let declare = exchange::Declare { durable: true, ..exchange_of(name, kind) };
-            channel.call::<exchange::DeclareOk>(declare).map(drop)
-        })
+        on_channel(
+            format!("exchange.declare: {name} is there, durable, of type {kind}"),
+            move |channel| {
+                let declare = exchange::Declare {
+                    durable: true,
+                    ..exchange_of(name, kind)
+                };
+                channel.call::<exchange::DeclareOk>(declare).map(drop)
+            },
+        )
     }));
     cases
 }
@@ -154,32 +236,65 @@ fn equivalence() -> Vec<Case> {
     let mut cases: Vec<Case> = other
         .into_iter()
         .map(|(what, change)| {
-            on_channel(format!("exchange.declare: again with another {what} is 406"), move |channel| {
-                let name = channel.exchange("direct")?;
-                let mut declare = exchange_of(&name, "direct");
-                change(&mut declare);
-                channel.refuses(406, declare)
-            })
+            on_channel(
+                format!("exchange.declare: again with another {what} is 406"),
+                move |channel| {
+                    let name = channel.exchange("direct")?;
+                    let mut declare = exchange_of(&name, "direct");
+                    change(&mut declare);
+                    channel.refuses(406, declare)
+                },
+            )
         })
         .collect();
-    cases.push(on_channel("exchange.declare: again without its alternate-exchange is 406", |channel| {
-        let name = channel.exchange_with("direct", table(&[("alternate-exchange", text("amq.fanout"))]))?;
-        channel.refuses(406, exchange_of(&name, "direct"))
-    }));
-    cases.push(on_channel("exchange.declare: again with an unknown argument is the same", |channel| {
-        let name = channel.exchange("direct")?;
-        let arguments = table(&[("x-conformance", int(1))]);
-        let declare = exchange::Declare { arguments, ..exchange_of(&name, "direct") };
-        channel.call::<exchange::DeclareOk>(declare).map(drop)
-    }));
-    cases.push(on_channel("exchange.declare: amq.direct with another type is 406", |channel| {
-        channel.refuses(406, exchange::Declare { durable: true, ..exchange_of("amq.direct", "topic") })
-    }));
-    cases.push(on_channel("exchange.declare: an alternate-exchange that is no string is 406", |channel| {
-        let arguments = table(&[("alternate-exchange", int(1))]);
-        let name = channel.scope().name();
-        channel.refuses(406, exchange::Declare { arguments, ..exchange_of(&name, "direct") })
-    }));
+    cases.push(on_channel(
+        "exchange.declare: again without its alternate-exchange is 406",
+        |channel| {
+            let name = channel.exchange_with(
+                "direct",
+                table(&[("alternate-exchange", text("amq.fanout"))]),
+            )?;
+            channel.refuses(406, exchange_of(&name, "direct"))
+        },
+    ));
+    cases.push(on_channel(
+        "exchange.declare: again with an unknown argument is the same",
+        |channel| {
+            let name = channel.exchange("direct")?;
+            let arguments = table(&[("x-conformance", int(1))]);
+            let declare = exchange::Declare {
+                arguments,
+                ..exchange_of(&name, "direct")
+            };
+            channel.call::<exchange::DeclareOk>(declare).map(drop)
+        },
+    ));
+    cases.push(on_channel(
+        "exchange.declare: amq.direct with another type is 406",
+        |channel| {
+            channel.refuses(
+                406,
+                exchange::Declare {
+                    durable: true,
+                    ..exchange_of("amq.direct", "topic")
+                },
+            )
+        },
+    ));
+    cases.push(on_channel(
+        "exchange.declare: an alternate-exchange that is no string is 406",
+        |channel| {
+            let arguments = table(&[("alternate-exchange", int(1))]);
+            let name = channel.scope().name();
+            channel.refuses(
+                406,
+                exchange::Declare {
+                    arguments,
+                    ..exchange_of(&name, "direct")
+                },
+            )
+        },
+    ));
     cases
 }
 
@@ -191,27 +306,53 @@ fn deleting() -> Vec<Case> {
             same("whether it is there", channel.has_exchange(&name)?, false)
         }),
         on_channel("exchange.delete: of a missing one is no error", |channel| {
-            channel.call::<exchange::DeleteOk>(deletion("conformance-missing")).map(drop)
+            channel
+                .call::<exchange::DeleteOk>(deletion("conformance-missing"))
+                .map(drop)
         }),
         on_channel("exchange.delete: no-wait is not answered", |channel| {
             let name = channel.exchange("direct")?;
-            channel.send(exchange::Delete { nowait: true, ..deletion(&name) })?;
+            channel.send(exchange::Delete {
+                nowait: true,
+                ..deletion(&name)
+            })?;
             channel.is_quiet()?;
             same("whether it is there", channel.has_exchange(&name)?, false)
         }),
-        on_channel("exchange.delete: if-unused of one with a binding is 406", |channel| {
-            let name = channel.exchange("direct")?;
-            channel.bound(&name, "a")?;
-            channel.refuses(406, exchange::Delete { if_unused: true, ..deletion(&name) })
+        on_channel(
+            "exchange.delete: if-unused of one with a binding is 406",
+            |channel| {
+                let name = channel.exchange("direct")?;
+                channel.bound(&name, "a")?;
+                channel.refuses(
+                    406,
+                    exchange::Delete {
+                        if_unused: true,
+                        ..deletion(&name)
+                    },
+                )
+            },
+        ),
+        on_channel(
+            "exchange.delete: if-unused of one whose binding is gone",
+            |channel| {
+                let name = channel.exchange("direct")?;
+                let queue = channel.bound(&name, "a")?;
+                channel.unbind(&queue, &name, "a")?;
+                channel
+                    .call::<exchange::DeleteOk>(exchange::Delete {
+                        if_unused: true,
+                        ..deletion(&name)
+                    })
+                    .map(drop)
+            },
+        ),
+        on_channel("exchange.delete: the default exchange is 403", |channel| {
+            channel.refuses(403, deletion(""))
         }),
-        on_channel("exchange.delete: if-unused of one whose binding is gone", |channel| {
-            let name = channel.exchange("direct")?;
-            let queue = channel.bound(&name, "a")?;
-            channel.unbind(&queue, &name, "a")?;
-            channel.call::<exchange::DeleteOk>(exchange::Delete { if_unused: true, ..deletion(&name) }).map(drop)
+        on_channel("exchange.delete: amq.direct is 403", |channel| {
+            channel.refuses(403, deletion("amq.direct"))
         }),
-        on_channel("exchange.delete: the default exchange is 403", |channel| channel.refuses(403, deletion(""))),
-        on_channel("exchange.delete: amq.direct is 403", |channel| channel.refuses(403, deletion("amq.direct"))),
         on_channel("exchange.delete: what was bound to it stays", |channel| {
             let name = channel.exchange("fanout")?;
             let queue = channel.bound(&name, "")?;
@@ -219,58 +360,83 @@ fn deleting() -> Vec<Case> {
             channel.call::<exchange::DeleteOk>(deletion(&name))?;
             same("the messages", channel.drain(&queue)?, ["before"])
         }),
-        on_channel("exchange.delete: a new one of the same name has no bindings", |channel| {
-            let name = channel.exchange("fanout")?;
-            let queue = channel.bound(&name, "")?;
-            channel.call::<exchange::DeleteOk>(deletion(&name))?;
-            channel.call::<exchange::DeclareOk>(exchange_of(&name, "fanout"))?;
-            channel.publish(&name, "", "nobody gets it")?;
-            same("the messages", channel.drain(&queue)?, Vec::<String>::new())
-        }),
-        on_channel("exchange.delete: publishing and binding to it afterwards are 404", |channel| {
-            let name = channel.exchange("fanout")?;
-            let queue = channel.queue()?;
-            channel.call::<exchange::DeleteOk>(deletion(&name))?;
-            channel.refuses(404, binding(&queue, &name, ""))?;
-            channel.publish(&name, "", "x")?;
-            channel.is_closed(404, basic::Publish::default().ids())?;
-            channel.call::<amq_protocol::protocol::queue::DeclareOk>(passive(&queue)).map(drop)
-        }),
+        on_channel(
+            "exchange.delete: a new one of the same name has no bindings",
+            |channel| {
+                let name = channel.exchange("fanout")?;
+                let queue = channel.bound(&name, "")?;
+                channel.call::<exchange::DeleteOk>(deletion(&name))?;
+                channel.call::<exchange::DeclareOk>(exchange_of(&name, "fanout"))?;
+                channel.publish(&name, "", "nobody gets it")?;
+                same("the messages", channel.drain(&queue)?, Vec::<String>::new())
+            },
+        ),
+        on_channel(
+            "exchange.delete: publishing and binding to it afterwards are 404",
+            |channel| {
+                let name = channel.exchange("fanout")?;
+                let queue = channel.queue()?;
+                channel.call::<exchange::DeleteOk>(deletion(&name))?;
+                channel.refuses(404, binding(&queue, &name, ""))?;
+                channel.publish(&name, "", "x")?;
+                channel.is_closed(404, basic::Publish::default().ids())?;
+                channel
+                    .call::<amq_protocol::protocol::queue::DeclareOk>(passive(&queue))
+                    .map(drop)
+            },
+        ),
     ]
 }
 
 fn alternates() -> Vec<Case> {
     vec![
-        on_channel("alternate-exchange: gets what is not routed, and nothing else", |channel| {
-            let alternate = channel.exchange("fanout")?;
-            let name = channel.exchange_with("direct", table(&[("alternate-exchange", text(&alternate))]))?;
-            let (usual, other) = (channel.bound(&name, "a")?, channel.bound(&alternate, "")?);
-            channel.publish(&name, "a", "routed")?;
-            channel.publish(&name, "b", "not routed")?;
-            same("the usual queue", channel.drain(&usual)?, ["routed"])?;
-            let message = channel.take(&other)?;
-            same("the other queue", message.body(), "not routed")?;
-            same("its exchange", message.exchange, name)?;
-            same("its routing key", message.routing_key, "b")
-        }),
-        on_channel("alternate-exchange: a missing one swallows messages", |channel| {
-            let name = channel.exchange_with("direct", table(&[("alternate-exchange", text("conformance-missing"))]))?;
-            channel.publish(&name, "a", "x")?;
-            channel.is_quiet()
-        }),
+        on_channel(
+            "alternate-exchange: gets what is not routed, and nothing else",
+            |channel| {
+                let alternate = channel.exchange("fanout")?;
+                let name = channel
+                    .exchange_with("direct", table(&[("alternate-exchange", text(&alternate))]))?;
+                let (usual, other) = (channel.bound(&name, "a")?, channel.bound(&alternate, "")?);
+                channel.publish(&name, "a", "routed")?;
+                channel.publish(&name, "b", "not routed")?;
+                same("the usual queue", channel.drain(&usual)?, ["routed"])?;
+                let message = channel.take(&other)?;
+                same("the other queue", message.body(), "not routed")?;
+                same("its exchange", message.exchange, name)?;
+                same("its routing key", message.routing_key, "b")
+            },
+        ),
+        on_channel(
+            "alternate-exchange: a missing one swallows messages",
+            |channel| {
+                let name = channel.exchange_with(
+                    "direct",
+                    table(&[("alternate-exchange", text("conformance-missing"))]),
+                )?;
+                channel.publish(&name, "a", "x")?;
+                channel.is_quiet()
+            },
+        ),
         on_channel("alternate-exchange: mandatory is met by it", |channel| {
             let alternate = channel.exchange("fanout")?;
-            let name = channel.exchange_with("direct", table(&[("alternate-exchange", text(&alternate))]))?;
+            let name = channel
+                .exchange_with("direct", table(&[("alternate-exchange", text(&alternate))]))?;
             let queue = channel.bound(&alternate, "")?;
-            let publish = basic::Publish { exchange: name.into(), mandatory: true, ..basic::Publish::default() };
+            let publish = basic::Publish {
+                exchange: name.into(),
+                mandatory: true,
+                ..basic::Publish::default()
+            };
             channel.send_content(publish, &Default::default(), b"x")?;
             same("the messages", channel.drain(&queue)?, ["x"])?;
             channel.is_quiet()
         }),
         on_channel("alternate-exchange: one of one", |channel| {
             let last = channel.exchange("fanout")?;
-            let middle = channel.exchange_with("direct", table(&[("alternate-exchange", text(&last))]))?;
-            let first = channel.exchange_with("direct", table(&[("alternate-exchange", text(&middle))]))?;
+            let middle =
+                channel.exchange_with("direct", table(&[("alternate-exchange", text(&last))]))?;
+            let first =
+                channel.exchange_with("direct", table(&[("alternate-exchange", text(&middle))]))?;
             let queue = channel.bound(&last, "")?;
             channel.publish(&first, "a", "x")?;
             same("the messages", channel.drain(&queue)?, ["x"])

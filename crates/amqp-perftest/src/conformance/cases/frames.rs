@@ -17,14 +17,50 @@ const BROKEN: [(&str, u8, u16, &[u8], u16); 16] = [
     ("frame type 4", 4, 1, b"x", 501),
     ("a method frame without payload", METHOD, 1, b"", 501),
     ("a method frame of 3 bytes", METHOD, 1, &[0, 50, 0], 501),
-    ("a method without its arguments", METHOD, 1, &[0, 50, 0, 10], 501),
-    ("a method that is cut in a string", METHOD, 1, &[0, 50, 0, 10, 0, 0, 9, b'x'], 501),
-    ("a method with more than its arguments", METHOD, 1, &[0, 20, 0, 10, 0, 1], 501),
-    ("a table longer than the frame", METHOD, 1, &[0, 50, 0, 10, 0, 0, 0, 0, 0, 0, 0, 9], 501),
-    ("a content header without a method", HEADER, 1, &[0, 60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], 505),
+    (
+        "a method without its arguments",
+        METHOD,
+        1,
+        &[0, 50, 0, 10],
+        501,
+    ),
+    (
+        "a method that is cut in a string",
+        METHOD,
+        1,
+        &[0, 50, 0, 10, 0, 0, 9, b'x'],
+        501,
+    ),
+    (
+        "a method with more than its arguments",
+        METHOD,
+        1,
+        &[0, 20, 0, 10, 0, 1],
+        501,
+    ),
+    (
+        "a table longer than the frame",
+        METHOD,
+        1,
+        &[0, 50, 0, 10, 0, 0, 0, 0, 0, 0, 0, 9],
+        501,
+    ),
+    (
+        "a content header without a method",
+        HEADER,
+        1,
+        &[0, 60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        505,
+    ),
     ("a body without a header", BODY, 1, b"x", 505),
     ("a body on channel 0", BODY, 0, b"x", 505),
-    ("a content header on channel 0", HEADER, 0, &[0, 60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], 505),
+    (
+        "a content header on channel 0",
+        HEADER,
+        0,
+        &[0, 60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        505,
+    ),
     ("a heartbeat on channel 1", HEARTBEAT, 1, b"", 505),
     ("a heartbeat with a payload", HEARTBEAT, 0, b"x", 501),
     ("a body on a channel that is not open", BODY, 7, b"x", 505),
@@ -36,49 +72,64 @@ const NOT_UNDERSTOOD: [(&str, &[u8]); 6] = [
     ("class 0", &[0, 0, 0, 0]),
     ("an unknown method of queue", &[0, 50, 0, 99]),
     ("an unknown method of basic", &[0, 60, 0, 1]),
-    ("a table with an unknown type", &[0, 50, 0, 10, 0, 0, 0, 0, 0, 0, 0, 3, 1, b'a', b'?']),
-    ("a table with a cut value", &[0, 50, 0, 10, 0, 0, 0, 0, 0, 0, 0, 4, 1, b'a', b'I', 0]),
+    (
+        "a table with an unknown type",
+        &[0, 50, 0, 10, 0, 0, 0, 0, 0, 0, 0, 3, 1, b'a', b'?'],
+    ),
+    (
+        "a table with a cut value",
+        &[0, 50, 0, 10, 0, 0, 0, 0, 0, 0, 0, 4, 1, b'a', b'I', 0],
+    ),
 ];
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = vec![
-        on_connection("frame: heartbeats at any time change nothing", |connection| {
-            let heartbeat = Frame::new(HEARTBEAT, 0, b"").bytes();
-            connection.wire.write(&heartbeat)?;
-            let channel = connection.channel()?;
-            connection.wire.write(&heartbeat)?;
-            channel.close()
-        }),
-        on_connection("frame: two methods in one packet, one in two", |connection| {
-            let channel = connection.channel()?;
-            let arguments = [DECLARE, &[0, 0, 0, 0]].concat();
-            let frame = Frame::new(METHOD, channel.id, &arguments).bytes();
-            let bytes = [&frame[..], &frame[..], &frame[..9]].concat();
-            connection.wire.write(&bytes)?;
-            channel.answer::<queue::DeclareOk>()?;
-            channel.answer::<queue::DeclareOk>()?;
-            connection.wire.write(&frame[9..])?;
-            channel.answer::<queue::DeclareOk>().map(drop)
-        }),
+        on_connection(
+            "frame: heartbeats at any time change nothing",
+            |connection| {
+                let heartbeat = Frame::new(HEARTBEAT, 0, b"").bytes();
+                connection.wire.write(&heartbeat)?;
+                let channel = connection.channel()?;
+                connection.wire.write(&heartbeat)?;
+                channel.close()
+            },
+        ),
+        on_connection(
+            "frame: two methods in one packet, one in two",
+            |connection| {
+                let channel = connection.channel()?;
+                let arguments = [DECLARE, &[0, 0, 0, 0]].concat();
+                let frame = Frame::new(METHOD, channel.id, &arguments).bytes();
+                let bytes = [&frame[..], &frame[..], &frame[..9]].concat();
+                connection.wire.write(&bytes)?;
+                channel.answer::<queue::DeclareOk>()?;
+                channel.answer::<queue::DeclareOk>()?;
+                connection.wire.write(&frame[9..])?;
+                channel.answer::<queue::DeclareOk>().map(drop)
+            },
+        ),
         case("frame: an end octet other than CE is 501", |scope| {
             let connection = scope.connect()?;
             let frame = Frame::new(HEARTBEAT, 0, b"");
             connection.wire.write(&frame.bytes_ending_in(0))?;
             connection.breaks(501).map(drop)
         }),
-        case("frame: the end octet of a method is checked before it is done", |scope| {
-            let connection = scope.connect()?;
-            let channel = connection.channel()?;
-            let name = scope.name();
-            let mut payload = vec![0, 50, 0, 10, 0, 0, u8::try_from(name.len())?];
-            payload.extend(name.as_bytes());
-            payload.extend([0, 0, 0, 0, 0]);
-            let frame = Frame::new(METHOD, channel.id, &payload);
-            connection.wire.write(&frame.bytes_ending_in(0xCF))?;
-            connection.breaks(501)?;
-            let after = scope.connect()?;
-            after.channel()?.refuses(404, passive(&name))
-        }),
+        case(
+            "frame: the end octet of a method is checked before it is done",
+            |scope| {
+                let connection = scope.connect()?;
+                let channel = connection.channel()?;
+                let name = scope.name();
+                let mut payload = vec![0, 50, 0, 10, 0, 0, u8::try_from(name.len())?];
+                payload.extend(name.as_bytes());
+                payload.extend([0, 0, 0, 0, 0]);
+                let frame = Frame::new(METHOD, channel.id, &payload);
+                connection.wire.write(&frame.bytes_ending_in(0xCF))?;
+                connection.breaks(501)?;
+                let after = scope.connect()?;
+                after.channel()?.refuses(404, passive(&name))
+            },
+        ),
         case("frame: a payload larger than frame_max is 501", |scope| {
             let connection = Connection::open_with(scope, |tune| tune.frame_max = 4096)?;
             connection.channel()?;
@@ -101,15 +152,21 @@ pub(super) fn cases() -> Vec<Case> {
             same("the body", channel.take(&queue)?.body().len(), 4088)?;
             connection.close()
         }),
-        case("frame: a method of a class other than connection on channel 0", |scope| {
-            let connection = scope.connect()?;
-            connection.breaks_on(0, 504, queue::Declare::default())
-        }),
-        case("frame: a method of connection on channel 1 is 503", |scope| {
-            let connection = scope.connect()?;
-            let channel = connection.channel()?;
-            connection.breaks_on(channel.id, 503, connection.open_vhost("/"))
-        }),
+        case(
+            "frame: a method of a class other than connection on channel 0",
+            |scope| {
+                let connection = scope.connect()?;
+                connection.breaks_on(0, 504, queue::Declare::default())
+            },
+        ),
+        case(
+            "frame: a method of connection on channel 1 is 503",
+            |scope| {
+                let connection = scope.connect()?;
+                let channel = connection.channel()?;
+                connection.breaks_on(channel.id, 503, connection.open_vhost("/"))
+            },
+        ),
         case("frame: a method that only brokers send is 503", |scope| {
             let connection = scope.connect()?;
             let channel = connection.channel()?;

@@ -129,13 +129,16 @@ pub(super) fn cases() -> Vec<Case> {
                 Connection::open(scope)?.close()
             },
         ),
-        case("connection.close: frames after it are not answered", |scope| {
-            let connection = scope.connect()?;
-            connection.send(0, connection::Close::default())?;
-            let heartbeat = Frame::new(HEARTBEAT, 0, b"");
-            connection.wire.write(&heartbeat.bytes())?;
-            connection.receive::<connection::CloseOk>().map(drop)
-        }),
+        case(
+            "connection.close: frames after it are not answered",
+            |scope| {
+                let connection = scope.connect()?;
+                connection.send(0, connection::Close::default())?;
+                let heartbeat = Frame::new(HEARTBEAT, 0, b"");
+                connection.wire.write(&heartbeat.bytes())?;
+                connection.receive::<connection::CloseOk>().map(drop)
+            },
+        ),
     ];
     cases.extend(OTHER_HEADERS.map(|(name, header)| {
         case(

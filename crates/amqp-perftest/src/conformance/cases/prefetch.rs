@@ -36,14 +36,17 @@ fn settles(channel: &Channel<'_>) -> anyhow::Result<()> {
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for limit in [1_u16, 3, 10] {
-        cases.push(on_channel(format!("basic.qos: {limit} for each consumer"), move |channel| {
-            let queue = filled(channel, 30)?;
-            channel.qos(limit, false)?;
-            channel.consume(&queue)?;
-            let last = gets(channel, u64::from(limit))?;
-            channel.ack(last, true)?;
-            gets(channel, u64::from(limit)).map(drop)
-        }));
+        cases.push(on_channel(
+            format!("basic.qos: {limit} for each consumer"),
+            move |channel| {
+                let queue = filled(channel, 30)?;
+                channel.qos(limit, false)?;
+                channel.consume(&queue)?;
+                let last = gets(channel, u64::from(limit))?;
+                channel.ack(last, true)?;
+                gets(channel, u64::from(limit)).map(drop)
+            },
+        ));
     }
     cases.extend([
         on_channel("basic.qos: two consumers have a limit each", |channel| {
@@ -53,15 +56,18 @@ pub(super) fn cases() -> Vec<Case> {
             channel.consume(&queue)?;
             gets(channel, 4).map(drop)
         }),
-        on_channel("basic.qos: global is one limit for the channel", |channel| {
-            let queue = filled(channel, 10)?;
-            channel.qos(3, true)?;
-            channel.consume(&queue)?;
-            channel.consume(&queue)?;
-            let last = gets(channel, 3)?;
-            channel.ack(last, false)?;
-            gets(channel, 1).map(drop)
-        }),
+        on_channel(
+            "basic.qos: global is one limit for the channel",
+            |channel| {
+                let queue = filled(channel, 10)?;
+                channel.qos(3, true)?;
+                channel.consume(&queue)?;
+                channel.consume(&queue)?;
+                let last = gets(channel, 3)?;
+                channel.ack(last, false)?;
+                gets(channel, 1).map(drop)
+            },
+        ),
         on_connection("basic.qos: global is for one channel alone", |connection| {
             let (channel, other) = (connection.channel()?, connection.channel()?);
             let queue = filled(&channel, 10)?;
@@ -86,30 +92,39 @@ pub(super) fn cases() -> Vec<Case> {
             channel.consume(&queue)?;
             gets(channel, 500).map(drop)
         }),
-        on_channel("basic.qos: a consumer keeps the limit that it began with", |channel| {
-            let queue = filled(channel, 10)?;
-            channel.qos(1, false)?;
-            channel.consume(&queue)?;
-            gets(channel, 1)?;
-            channel.qos(5, false)?;
-            settles(channel)?;
-            channel.consume(&queue)?;
-            gets(channel, 5).map(drop)
-        }),
-        on_channel("basic.qos: a higher global limit lets more through at once", |channel| {
-            let queue = filled(channel, 10)?;
-            channel.qos(1, true)?;
-            channel.consume(&queue)?;
-            gets(channel, 1)?;
-            channel.qos(4, true)?;
-            gets(channel, 3)?;
-            channel.qos(0, true)?;
-            gets(channel, 6).map(drop)
-        }),
+        on_channel(
+            "basic.qos: a consumer keeps the limit that it began with",
+            |channel| {
+                let queue = filled(channel, 10)?;
+                channel.qos(1, false)?;
+                channel.consume(&queue)?;
+                gets(channel, 1)?;
+                channel.qos(5, false)?;
+                settles(channel)?;
+                channel.consume(&queue)?;
+                gets(channel, 5).map(drop)
+            },
+        ),
+        on_channel(
+            "basic.qos: a higher global limit lets more through at once",
+            |channel| {
+                let queue = filled(channel, 10)?;
+                channel.qos(1, true)?;
+                channel.consume(&queue)?;
+                gets(channel, 1)?;
+                channel.qos(4, true)?;
+                gets(channel, 3)?;
+                channel.qos(0, true)?;
+                gets(channel, 6).map(drop)
+            },
+        ),
         on_channel("basic.qos: no-ack knows no limit", |channel| {
             let queue = filled(channel, 50)?;
             channel.qos(1, false)?;
-            channel.consume_as(basic::Consume { no_ack: true, ..consumer(&queue) })?;
+            channel.consume_as(basic::Consume {
+                no_ack: true,
+                ..consumer(&queue)
+            })?;
             gets(channel, 50).map(drop)
         }),
         on_channel("basic.qos: nack without requeue makes room", |channel| {
@@ -120,25 +135,35 @@ pub(super) fn cases() -> Vec<Case> {
             channel.nack(last, true, false)?;
             gets(channel, 2).map(drop)
         }),
-        on_channel("basic.qos: reject with requeue brings the same again", |channel| {
-            let queue = filled(channel, 1)?;
-            channel.qos(1, false)?;
-            channel.consume(&queue)?;
-            let first = channel.delivery()?;
-            channel.reject(first.tag, true)?;
-            let again = channel.delivery()?;
-            same("body and redelivered", (again.body(), again.redelivered), (first.body(), true))
-        }),
-        on_channel("basic.qos: one in the middle acknowledged makes room for one", |channel| {
-            let queue = filled(channel, 10)?;
-            channel.qos(3, false)?;
-            channel.consume(&queue)?;
-            gets(channel, 3)?;
-            channel.ack(2, false)?;
-            gets(channel, 1)?;
-            channel.ack(1, false)?;
-            gets(channel, 1).map(drop)
-        }),
+        on_channel(
+            "basic.qos: reject with requeue brings the same again",
+            |channel| {
+                let queue = filled(channel, 1)?;
+                channel.qos(1, false)?;
+                channel.consume(&queue)?;
+                let first = channel.delivery()?;
+                channel.reject(first.tag, true)?;
+                let again = channel.delivery()?;
+                same(
+                    "body and redelivered",
+                    (again.body(), again.redelivered),
+                    (first.body(), true),
+                )
+            },
+        ),
+        on_channel(
+            "basic.qos: one in the middle acknowledged makes room for one",
+            |channel| {
+                let queue = filled(channel, 10)?;
+                channel.qos(3, false)?;
+                channel.consume(&queue)?;
+                gets(channel, 3)?;
+                channel.ack(2, false)?;
+                gets(channel, 1)?;
+                channel.ack(1, false)?;
+                gets(channel, 1).map(drop)
+            },
+        ),
         on_channel("basic.qos: what one can't take another gets", |channel| {
             let queue = filled(channel, 6)?;
             let other = channel.connection.channel()?;

@@ -8,8 +8,12 @@ use crate::conformance::usual::{same, to_queue};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        on_channel("tx.commit: without tx.select is 406", |channel| channel.refuses(406, tx::Commit {})),
-        on_channel("tx.rollback: without tx.select is 406", |channel| channel.refuses(406, tx::Rollback {})),
+        on_channel("tx.commit: without tx.select is 406", |channel| {
+            channel.refuses(406, tx::Commit {})
+        }),
+        on_channel("tx.rollback: without tx.select is 406", |channel| {
+            channel.refuses(406, tx::Rollback {})
+        }),
         on_channel("tx.select: twice", |channel| {
             channel.transactional()?;
             channel.transactional()
@@ -20,15 +24,18 @@ pub(super) fn cases() -> Vec<Case> {
             channel.roll_back()?;
             channel.commit()
         }),
-        on_channel("tx.commit: messages are there afterwards, not before", |channel| {
-            let queue = channel.queue()?;
-            channel.transactional()?;
-            channel.publish("", &queue, "a")?;
-            channel.publish("", &queue, "b")?;
-            same("before", channel.drain(&queue)?, Vec::<String>::new())?;
-            channel.commit()?;
-            same("after", channel.drain(&queue)?, ["a", "b"])
-        }),
+        on_channel(
+            "tx.commit: messages are there afterwards, not before",
+            |channel| {
+                let queue = channel.queue()?;
+                channel.transactional()?;
+                channel.publish("", &queue, "a")?;
+                channel.publish("", &queue, "b")?;
+                same("before", channel.drain(&queue)?, Vec::<String>::new())?;
+                channel.commit()?;
+                same("after", channel.drain(&queue)?, ["a", "b"])
+            },
+        ),
         on_channel("tx.rollback: messages are gone", |channel| {
             let queue = channel.queue()?;
             channel.transactional()?;
@@ -92,7 +99,11 @@ pub(super) fn cases() -> Vec<Case> {
             channel.commit()?;
             channel.close()?;
             channel.open()?;
-            same("both queues", (channel.drain(&source)?, channel.drain(&target)?), (Vec::new(), vec!["out".to_owned()]))
+            same(
+                "both queues",
+                (channel.drain(&source)?, channel.drain(&target)?),
+                (Vec::new(), vec!["out".to_owned()]),
+            )
         }),
         on_channel("tx.rollback: publish and ack together", |channel| {
             let (source, target) = (channel.queue()?, channel.queue()?);
@@ -104,7 +115,11 @@ pub(super) fn cases() -> Vec<Case> {
             channel.roll_back()?;
             channel.close()?;
             channel.open()?;
-            same("both queues", (channel.drain(&source)?, channel.drain(&target)?), (vec!["in".to_owned()], Vec::new()))
+            same(
+                "both queues",
+                (channel.drain(&source)?, channel.drain(&target)?),
+                (vec!["in".to_owned()], Vec::new()),
+            )
         }),
         on_channel("tx.commit: a missing exchange is 404 at once", |channel| {
             channel.transactional()?;
@@ -113,15 +128,31 @@ pub(super) fn cases() -> Vec<Case> {
         }),
         on_channel("tx.commit: an unknown tag is 406 at once", |channel| {
             channel.transactional()?;
-            channel.refuses(406, basic::Ack { delivery_tag: 7, multiple: false })
+            channel.refuses(
+                406,
+                basic::Ack {
+                    delivery_tag: 7,
+                    multiple: false,
+                },
+            )
         }),
-        on_channel("tx.commit: mandatory and unroutable is returned by then", |channel| {
-            channel.transactional()?;
-            let publish = basic::Publish { mandatory: true, ..to_queue("conformance-missing") };
-            channel.send_content(publish, &BasicProperties::default(), b"x")?;
-            channel.commit()?;
-            same("the return", channel.pushed::<basic::Return>()?.0.reply_code, 312)
-        }),
+        on_channel(
+            "tx.commit: mandatory and unroutable is returned by then",
+            |channel| {
+                channel.transactional()?;
+                let publish = basic::Publish {
+                    mandatory: true,
+                    ..to_queue("conformance-missing")
+                };
+                channel.send_content(publish, &BasicProperties::default(), b"x")?;
+                channel.commit()?;
+                same(
+                    "the return",
+                    channel.pushed::<basic::Return>()?.0.reply_code,
+                    312,
+                )
+            },
+        ),
         on_connection("tx: of one channel, not of the other", |connection| {
             let (channel, other) = (connection.channel()?, connection.channel()?);
             let queue = channel.queue()?;
@@ -132,21 +163,30 @@ pub(super) fn cases() -> Vec<Case> {
             channel.commit()?;
             same("the messages", channel.drain(&queue)?, ["waits"])
         }),
-        on_channel("tx: a channel that is closed takes its messages along", |channel| {
-            let queue = channel.queue()?;
-            channel.transactional()?;
-            channel.publish("", &queue, "x")?;
-            channel.close()?;
-            channel.open()?;
-            same("the messages", channel.drain(&queue)?, Vec::<String>::new())
-        }),
-        on_channel("tx: an error takes what is not committed along", |channel| {
-            let queue = channel.queue()?;
-            channel.transactional()?;
-            channel.publish("", &queue, "x")?;
-            channel.refuses(404, crate::conformance::usual::passive("conformance-missing"))?;
-            same("the messages", channel.drain(&queue)?, Vec::<String>::new())
-        }),
+        on_channel(
+            "tx: a channel that is closed takes its messages along",
+            |channel| {
+                let queue = channel.queue()?;
+                channel.transactional()?;
+                channel.publish("", &queue, "x")?;
+                channel.close()?;
+                channel.open()?;
+                same("the messages", channel.drain(&queue)?, Vec::<String>::new())
+            },
+        ),
+        on_channel(
+            "tx: an error takes what is not committed along",
+            |channel| {
+                let queue = channel.queue()?;
+                channel.transactional()?;
+                channel.publish("", &queue, "x")?;
+                channel.refuses(
+                    404,
+                    crate::conformance::usual::passive("conformance-missing"),
+                )?;
+                same("the messages", channel.drain(&queue)?, Vec::<String>::new())
+            },
+        ),
         on_channel("tx: several commits in a row, in order", |channel| {
             let queue = channel.queue()?;
             channel.transactional()?;

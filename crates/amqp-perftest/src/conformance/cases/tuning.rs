@@ -6,7 +6,7 @@ use anyhow::ensure;
 use crate::conformance::case::{Case, case};
 use crate::conformance::connection::Connection;
 use crate::conformance::usual::{same, to_queue};
-use crate::conformance::wire::{HEARTBEAT, Frame};
+use crate::conformance::wire::{Frame, HEARTBEAT};
 
 type Change = fn(&mut connection::Tune);
 
@@ -64,7 +64,11 @@ pub(super) fn cases() -> Vec<Case> {
         }),
         case("heartbeat: a client that is silent is given up", |scope| {
             let connection = Connection::open_with(scope, |tune| tune.heartbeat = 1)?;
-            while connection.wire.frame().is_ok_and(|frame| frame.kind == HEARTBEAT) {}
+            while connection
+                .wire
+                .frame()
+                .is_ok_and(|frame| frame.kind == HEARTBEAT)
+            {}
             connection.wire.ends()
         }),
         case("heartbeat: a client that sends them stays", |scope| {
@@ -88,11 +92,14 @@ pub(super) fn cases() -> Vec<Case> {
         ("another heartbeat", |tune| tune.heartbeat = 17),
     ];
     cases.extend(lower.map(|(what, change)| {
-        case(format!("connection.tune-ok: {what} is taken"), move |scope| {
-            let connection = Connection::open_with(scope, change)?;
-            connection.channel()?.close()?;
-            connection.close()
-        })
+        case(
+            format!("connection.tune-ok: {what} is taken"),
+            move |scope| {
+                let connection = Connection::open_with(scope, change)?;
+                connection.channel()?.close()?;
+                connection.close()
+            },
+        )
     }));
     let wrong: [(&str, Change); 6] = [
         ("a higher frame_max", |tune| tune.frame_max += 1),
@@ -103,12 +110,15 @@ pub(super) fn cases() -> Vec<Case> {
         ("an unlimited channel_max", |tune| tune.channel_max = 0),
     ];
     cases.extend(wrong.map(|(what, change)| {
-        case(format!("connection.tune-ok: {what} ends the connection"), move |scope| {
-            let connection = Connection::log_in(scope)?;
-            change(&mut connection.tune.borrow_mut());
-            connection.send(0, connection.tune_ok())?;
-            connection.is_given_up()
-        })
+        case(
+            format!("connection.tune-ok: {what} ends the connection"),
+            move |scope| {
+                let connection = Connection::log_in(scope)?;
+                change(&mut connection.tune.borrow_mut());
+                connection.send(0, connection.tune_ok())?;
+                connection.is_given_up()
+            },
+        )
     }));
     cases
 }
