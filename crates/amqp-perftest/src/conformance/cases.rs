@@ -3,6 +3,7 @@
 use super::case::Case;
 
 mod acknowledging;
+mod alternates;
 mod bindings;
 mod channels;
 mod closing;
@@ -19,7 +20,9 @@ mod limits;
 mod negotiation;
 mod prefetch;
 mod publishing;
+mod queue_access;
 mod queue_arguments;
+mod queue_ends;
 mod queues;
 mod recovering;
 mod routing;
@@ -35,8 +38,11 @@ pub(super) fn all() -> Vec<Case> {
         content::cases(),
         channels::cases(),
         exchanges::cases(),
+        alternates::cases(),
         exchange_bindings::cases(),
         queues::cases(),
+        queue_ends::cases(),
+        queue_access::cases(),
         queue_arguments::cases(),
         bindings::cases(),
         limits::cases(),

@@ -335,6 +335,22 @@ pub(super) fn passive(queue: &str) -> queue::Declare {
     }
 }
 
+/// `queue.declare` with a name and nothing else.
+pub(super) fn named(queue: &str) -> queue::Declare {
+    queue::Declare {
+        queue: queue.into(),
+        ..queue::Declare::default()
+    }
+}
+
+/// `queue.delete` of one that may be in use and hold messages.
+pub(super) fn deletion(queue: &str) -> queue::Delete {
+    queue::Delete {
+        queue: queue.into(),
+        ..queue::Delete::default()
+    }
+}
+
 pub(super) fn exchange_of(exchange: &str, kind: &str) -> exchange::Declare {
     exchange::Declare {
         exchange: exchange.into(),

@@ -4,7 +4,7 @@ use amq_protocol::protocol::{basic, queue};
 use anyhow::ensure;
 
 use crate::conformance::case::{Case, case, on_channel, on_connection};
-use crate::conformance::usual::{consumer, same};
+use crate::conformance::usual::{consumer, deletion, same};
 use crate::conformance::values::table;
 
 pub(super) fn cases() -> Vec<Case> {
@@ -344,7 +344,7 @@ fn cancelling() -> Vec<Case> {
                 let queue = channel.queue()?;
                 let tag = channel.consume(&queue)?;
                 let other = channel.connection.channel()?;
-                other.call::<queue::DeleteOk>(super::queues::deletion(&queue))?;
+                other.call::<queue::DeleteOk>(deletion(&queue))?;
                 let (cancel, _) = channel.pushed::<basic::Cancel>()?;
                 same(
                     "tag and no-wait",
@@ -358,7 +358,7 @@ fn cancelling() -> Vec<Case> {
             |channel| {
                 let queue = channel.queue()?;
                 let tag = channel.consume(&queue)?;
-                channel.call::<queue::DeleteOk>(super::queues::deletion(&queue))?;
+                channel.call::<queue::DeleteOk>(deletion(&queue))?;
                 same(
                     "the tag",
                     channel.pushed::<basic::Cancel>()?.0.consumer_tag.as_str(),
@@ -386,7 +386,7 @@ fn cancelling() -> Vec<Case> {
                 let channel = client.channel()?;
                 let queue = channel.queue()?;
                 channel.consume(&queue)?;
-                channel.call::<queue::DeleteOk>(super::queues::deletion(&queue))?;
+                channel.call::<queue::DeleteOk>(deletion(&queue))?;
                 channel.is_quiet()?;
                 client.close()
             },

@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail, ensure};
 
 use crate::conformance::case::{Case, on_channel};
 use crate::conformance::channel::Channel;
-use crate::conformance::usual::{Message, same};
+use crate::conformance::usual::{Message, deletion, same};
 use crate::conformance::values::{int, table, text};
 
 /// A queue whose dead letters go to another, and that other.
@@ -216,7 +216,7 @@ fn whereto() -> Vec<Case> {
                 nowait: false,
             })?;
             channel.publish("", &first, "x")?;
-            channel.call::<queue::DeleteOk>(super::queues::deletion(&first))?;
+            channel.call::<queue::DeleteOk>(deletion(&first))?;
             channel.holds(&dead, 0)
         }),
         on_channel("dead letter: several in order", |channel| {
