@@ -8,12 +8,13 @@ use amq_protocol::frame::parsing::parse_content_header;
 use amq_protocol::protocol::{AMQPClass, BasicProperties, basic, connection, parse_class};
 use amq_protocol::types::{AMQPValue, FieldTable};
 use anyhow::{anyhow, bail, ensure};
+use harness::clock;
 
 use super::case::Scope;
 use super::channel::Channel;
 use super::method::Method;
 use super::values::table;
-use super::wire::{BODY, Frame, HEADER, HEARTBEAT, METHOD, Wire, encoded};
+use super::wire::{BODY, Frame, HEADER, HEARTBEAT, METHOD, PATIENCE, Wire, encoded};
 
 pub(super) const PROTOCOL_HEADER: &[u8] = b"AMQP\0\0\x09\x01";
 /// What every client of today says of itself.
@@ -219,6 +220,7 @@ impl<'s> Connection<'s> {
 
     /// The next frame of a channel; those of others wait for their turn. Heartbeats are passed over.
     fn frame(&self, channel: u16) -> anyhow::Result<Frame> {
+        let limit = clock::now() + u64::try_from(PATIENCE.as_nanos())?;
         loop {
             let waiting = self
                 .inbox
@@ -228,6 +230,8 @@ impl<'s> Connection<'s> {
             if let Some(frame) = waiting {
                 return Ok(frame);
             }
+            // Heartbeats are no answer.
+            ensure!(clock::now() < limit, "no answer within {PATIENCE:?}");
             let frame = self.wire.frame()?;
             if frame.kind == HEARTBEAT {
                 continue;
