@@ -4,6 +4,7 @@
 //! `layout` who is on which connection and worker, `topology` the queues of a run. An engine serves one worker's share
 //! of producers and consumers: [`wire`] writes and reads frames by hand. All else is the same for any engine.
 
+mod check;
 pub mod cli;
 pub mod driver;
 mod layout;
