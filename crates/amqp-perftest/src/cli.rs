@@ -14,6 +14,7 @@ use crate::settings::Settings;
 mod command;
 mod load;
 
+pub(crate) use command::CheckArgs;
 use command::Command;
 use load::Load;
 

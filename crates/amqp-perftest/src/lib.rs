@@ -5,6 +5,7 @@
 //! of producers and consumers: [`wire`] writes and reads frames by hand. All else is the same for any engine.
 //! `conformance` looks at what a broker answers, case by case, with frames of its own.
 
+mod check;
 pub mod cli;
 mod conformance;
 pub mod driver;

@@ -61,6 +61,8 @@ impl FromStr for Mode {
 pub struct Script {
     /// What it does with messages.
     pub mode: Mode,
+    /// Queues that are there from the beginning, not durable.
+    pub queues: Vec<String>,
     /// Messages that never reach their queue, though they are confirmed.
     pub drop: Vec<u64>,
     /// Messages that reach it twice.
@@ -201,6 +203,12 @@ impl Broker {
         listener.set_nonblocking(true)?;
         let reactor = Reactor::new(Some(stop.waker()))?;
         reactor.watch(&listener, LISTENER)?;
+        let mut queues = Queues::default();
+        for name in &script.queues {
+            queues
+                .by_name
+                .insert(name.clone(), queues::Queue::default());
+        }
         Ok(Self {
             listener,
             script,
@@ -208,7 +216,7 @@ impl Broker {
             taken,
             reactor,
             peers: Slots::with_capacity(0),
-            queues: Queues::default(),
+            queues,
             buffer: vec![0; BUFFER],
             blocked: None,
         })

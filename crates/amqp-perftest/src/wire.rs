@@ -63,6 +63,8 @@ struct Loop<'a> {
     links: Slots<Link>,
     /// Connections that were lost, by number, and when.
     gone: HashMap<u64, u64>,
+    /// Why the last of them was.
+    why: String,
     redial: Option<Redial>,
     producers: Vec<Producer>,
     consumers: Vec<Consumer>,
@@ -106,6 +108,7 @@ impl<'a> Loop<'a> {
             reactor: Reactor::new(Some(worker.stop.waker()))?,
             links: Slots::with_capacity(0),
             gone: HashMap::new(),
+            why: String::new(),
             redial: None,
             producers: Vec::new(),
             consumers: Vec::new(),

@@ -415,6 +415,13 @@ impl Broker {
                     consumer_tag,
                 }))
             }
+            basic::AMQPMethod::Cancel(cancel) => {
+                self.channel(id, number)?.consumes = None;
+                let consumer_tag = cancel.consumer_tag;
+                Some(basic::AMQPMethod::CancelOk(basic::CancelOk {
+                    consumer_tag,
+                }))
+            }
             basic::AMQPMethod::Get(get) => {
                 let name = get.queue.to_string();
                 let queue = self.queues.by_name.get_mut(&name)?;

@@ -214,6 +214,7 @@ impl Loop<'_> {
             let text = format!("connection {} was lost: {why}", link.number);
             output::remark(&text);
         }
+        why.clone_into(&mut self.why);
         self.worker.record.count(count::DISCONNECTS, 1);
         // What has arrived must not be taken for what was lost with its confirm.
         self.hand_in();
@@ -309,6 +310,12 @@ impl Loop<'_> {
             self.worker.record.count(count::GAP_MS, ms);
         }
         self.count();
+        anyhow::ensure!(
+            self.gone.is_empty(),
+            "{} connections were lost and not made again by the end: {}",
+            self.gone.len(),
+            self.why
+        );
         Ok(())
     }
 }
