@@ -70,6 +70,8 @@ pub(crate) struct Broker {
     /// Tells the server that something expires earlier than it knew.
     pub(crate) timer_changed: Rc<Notify>,
     scratch: Vec<Delivered>,
+    /// The queue that a message of this turn went to, and whose consumers do not keep up.
+    lagging: Option<QueueId>,
     log: Option<Log>,
     /// The ticket up to which everything is on disk.
     synced: u64,
@@ -105,6 +107,7 @@ impl Broker {
             wake: Rc::default(),
             timer_changed: Rc::default(),
             scratch: Vec::new(),
+            lagging: None,
             log: None,
             synced: 0,
             log_takes: true,
@@ -121,12 +124,19 @@ impl Broker {
             connection.received = self.now;
             connection.holds_frames = false;
         }
+        self.lagging = None;
         let consumed = self.process(id, input);
         if let Some(connection) = self.connections.get_mut(id) {
             connection.backlog.clear();
             connection.backlog.extend_from_slice(&input[consumed..]);
         }
         self.finish_turn();
+        // Again, since consumers have had their turn meanwhile.
+        let queue = self.lagging.and_then(|queue| self.queues.get(queue));
+        let is_ahead = queue.is_some_and(Queue::is_lagging);
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.is_ahead = is_ahead;
+        }
     }
 
     /// Processes frames until the input ends or the client has to wait. Returns how many bytes are done with.
@@ -324,5 +334,4 @@ fn enter_ring(queue: &mut Queue, id: ConsumerId, consumer: &mut Consumer) -> boo
 }
 
 #[cfg(test)]
-#[path = "broker/tests.rs"]
 mod tests;

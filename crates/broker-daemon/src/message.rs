@@ -237,7 +237,7 @@ mod tests {
         for text in ["", "-1", "1s", "99999999999999999999"] {
             let bytes = encode(&AMQPProperties::default().with_expiration(text.into()));
             let refused = Properties::scan(&bytes).unwrap().facts().map(|_| text);
-            assert_eq!(refused.is_err(), true, "{text}");
+            assert!(refused.is_err(), "{text}");
         }
     }
 
