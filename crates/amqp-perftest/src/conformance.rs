@@ -21,14 +21,13 @@ mod channel;
 mod connection;
 mod method;
 mod report;
-mod uri;
 mod usual;
 mod values;
 mod wire;
 
+use crate::session::Broker;
 use case::{Case, Scope};
 use report::{Finished, Format, Outcome, Report};
-use uri::Uri;
 
 /// The protocol, as manifests name it.
 const PROTOCOL: &str = "amqp";
@@ -50,7 +49,7 @@ pub(crate) struct ConformanceArgs {
     daemon: Option<String>,
     /// Broker that runs already: amqp://user:password@host:port/vhost
     #[arg(long, value_name = "URI")]
-    uri: Option<Uri>,
+    uri: Option<String>,
     /// What is written to stdout
     #[arg(long, value_enum, default_value = "tap")]
     format: Format,
@@ -70,11 +69,14 @@ pub(crate) fn run(typed: &ConformanceArgs) -> Result<bool, Failure> {
     let cases = selected(typed.only.as_deref())?;
     let report = match (&typed.daemon, &typed.uri) {
         (Some(name), _) => on_launched(name, typed.quiet, &cases)?,
-        (None, Some(uri)) => Report {
-            broker: uri.address.clone(),
-            version: None,
-            cases: finish_all(uri, &cases),
-        },
+        (None, Some(uri)) => {
+            let broker = Broker::parse(uri)?;
+            Report {
+                cases: finish_all(&broker, &cases),
+                broker: Scope::new(&broker).address(),
+                version: None,
+            }
+        }
         (None, None) => {
             let problem = "name a daemon to launch, or the address of a broker that runs (--uri)";
             return Err(Invalid::new("--daemon", problem).into());
@@ -122,8 +124,8 @@ fn on_launched(name: &str, quiet: bool, cases: &[Case]) -> Result<Report, Failur
     let mut daemon = runtime
         .block_on(prepared.start(&[], &Options::default()))
         .map_err(of_the_daemon)?;
-    let uri = address(&daemon).map_err(Failure::Call)?;
-    let finished = finish_all(&uri, cases);
+    let broker = broker_of(&daemon)?;
+    let finished = finish_all(&broker, cases);
     let death = daemon.try_exit().map(|status| {
         let log = daemon.last_lines(LOG_LINES);
         anyhow!("{name} {status} while it was asked; the end of its log:\n{log}")
@@ -145,22 +147,26 @@ fn on_launched(name: &str, quiet: bool, cases: &[Case]) -> Result<Report, Failur
     }
 }
 
-fn address(daemon: &Daemon) -> anyhow::Result<Uri> {
+fn broker_of(daemon: &Daemon) -> Result<Broker, Failure> {
     let url = daemon.endpoint().url.as_deref();
-    let url = url.context("`url`: the daemon's manifest has none, see daemons/README.md")?;
-    let uri: Result<Uri, String> = url.parse();
-    uri.map_err(|problem| anyhow!("`url`: {url}: {problem}"))
+    let missing = || {
+        Invalid::new(
+            "url",
+            "the daemon's manifest has none, see daemons/README.md",
+        )
+    };
+    Ok(Broker::parse(url.ok_or_else(missing)?)?)
 }
 
 /// Some at a time, in the order in which they are listed.
-fn finish_all(uri: &Uri, cases: &[Case]) -> Vec<Finished> {
+fn finish_all(broker: &Broker, cases: &[Case]) -> Vec<Finished> {
     let next = AtomicUsize::new(0);
     let work = || {
         let mut finished = Vec::new();
         while let at = next.fetch_add(1, Ordering::Relaxed)
             && let Some(case) = cases.get(at)
         {
-            finished.push((at, finish(uri, case)));
+            finished.push((at, finish(broker, case)));
         }
         finished
     };
@@ -175,9 +181,9 @@ fn finish_all(uri: &Uri, cases: &[Case]) -> Vec<Finished> {
     finished.into_iter().map(|(_, finished)| finished).collect()
 }
 
-fn finish(uri: &Uri, case: &Case) -> Finished {
+fn finish(broker: &Broker, case: &Case) -> Finished {
     let began = clock::now();
-    let scope = Scope::new(uri);
+    let scope = Scope::new(broker);
     let looked = (case.look)(&scope);
     scope.clean();
     Finished {

@@ -8,7 +8,7 @@ use amq_protocol::protocol::{exchange, queue};
 
 use super::channel::Channel;
 use super::connection::Connection;
-use super::uri::Uri;
+use crate::session::Broker;
 
 /// What a case does and looks at.
 type Look = Box<dyn Fn(&Scope<'_>) -> anyhow::Result<()> + Send + Sync>;
@@ -65,16 +65,34 @@ pub(super) fn on_channel(
 /// What a case has for itself: the way to the broker, and names that nobody else uses.
 #[derive(Debug)]
 pub(super) struct Scope<'a> {
-    pub(super) uri: &'a Uri,
+    broker: &'a Broker,
     names: RefCell<Vec<String>>,
 }
 
 impl<'a> Scope<'a> {
-    pub(super) fn new(uri: &'a Uri) -> Self {
+    pub(super) fn new(broker: &'a Broker) -> Self {
         Self {
-            uri,
+            broker,
             names: RefCell::default(),
         }
+    }
+
+    /// `host:port`.
+    pub(super) fn address(&self) -> String {
+        let authority = &self.broker.uri.authority;
+        format!("{}:{}", authority.host, authority.port)
+    }
+
+    pub(super) fn user(&self) -> &str {
+        &self.broker.uri.authority.userinfo.username
+    }
+
+    pub(super) fn password(&self) -> &str {
+        &self.broker.uri.authority.userinfo.password
+    }
+
+    pub(super) fn vhost(&self) -> &str {
+        &self.broker.uri.vhost
     }
 
     /// A connection with the settings that the broker suggests.

@@ -59,7 +59,7 @@ pub(super) struct Connection<'s> {
 impl<'s> Connection<'s> {
     /// Up to and with `connection.start`.
     pub(super) fn greet(scope: &'s Scope<'s>) -> anyhow::Result<Self> {
-        let wire = Wire::connect(&scope.uri.address)?;
+        let wire = Wire::connect(&scope.address())?;
         wire.write(PROTOCOL_HEADER)?;
         let mut connection = Self {
             scope,
@@ -76,7 +76,7 @@ impl<'s> Connection<'s> {
     /// Up to and with `connection.tune`.
     pub(super) fn log_in(scope: &'s Scope<'s>) -> anyhow::Result<Self> {
         let connection = Self::greet(scope)?;
-        connection.send(0, connection.plain(&scope.uri.user, &scope.uri.password))?;
+        connection.send(0, connection.plain(scope.user(), scope.password()))?;
         let tune = connection.receive()?;
         connection.tune.replace(tune);
         Ok(connection)
@@ -95,7 +95,7 @@ impl<'s> Connection<'s> {
         let connection = Self::log_in(scope)?;
         change(&mut connection.tune.borrow_mut());
         connection.send(0, connection.tune_ok())?;
-        connection.send(0, connection.open_vhost(&scope.uri.vhost))?;
+        connection.send(0, connection.open_vhost(scope.vhost()))?;
         connection.receive::<connection::OpenOk>()?;
         Ok(connection)
     }

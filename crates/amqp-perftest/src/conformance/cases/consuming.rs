@@ -371,7 +371,7 @@ fn cancelling() -> Vec<Case> {
             |scope| {
                 use amq_protocol::protocol::connection;
                 let client = crate::conformance::connection::Connection::greet(scope)?;
-                let start_ok = client.plain(&scope.uri.user, &scope.uri.password);
+                let start_ok = client.plain(scope.user(), scope.password());
                 client.send(
                     0,
                     connection::StartOk {
@@ -381,7 +381,7 @@ fn cancelling() -> Vec<Case> {
                 )?;
                 client.tune.replace(client.receive()?);
                 client.send(0, client.tune_ok())?;
-                client.send(0, client.open_vhost(&scope.uri.vhost))?;
+                client.send(0, client.open_vhost(scope.vhost()))?;
                 client.receive::<connection::OpenOk>()?;
                 let channel = client.channel()?;
                 let queue = channel.queue()?;

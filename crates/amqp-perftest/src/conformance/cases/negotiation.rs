@@ -32,7 +32,7 @@ const CAPABILITIES: [&str; 7] = [
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = vec![
         case("protocol header: sent byte by byte", |scope| {
-            let wire = Wire::connect(&scope.uri.address)?;
+            let wire = Wire::connect(&scope.address())?;
             for byte in PROTOCOL_HEADER {
                 wire.write(&[*byte])?;
             }
@@ -144,7 +144,7 @@ pub(super) fn cases() -> Vec<Case> {
         case(
             format!("protocol header: {name} is answered with the right one"),
             move |scope| {
-                let wire = Wire::connect(&scope.uri.address)?;
+                let wire = Wire::connect(&scope.address())?;
                 wire.write(header)?;
                 same("the answer", wire.bytes::<8>()?.as_slice(), PROTOCOL_HEADER)?;
                 wire.ends()
