@@ -22,7 +22,7 @@ mod store;
 mod tx;
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::rc::Rc;
 
 use tokio::sync::Notify;
@@ -56,7 +56,7 @@ pub(crate) struct Broker {
     topology: u64,
     /// Queues that have something for somebody, maybe.
     active: Vec<QueueId>,
-    dead: Vec<DeadLetter>,
+    dead: VecDeque<DeadLetter>,
     confirming: Vec<(ConnectionId, u16)>,
     dirty: Vec<ConnectionId>,
     timers: BinaryHeap<Reverse<(u64, QueueId)>>,
@@ -70,6 +70,8 @@ pub(crate) struct Broker {
     /// Tells the server that something expires earlier than it knew.
     pub(crate) timer_changed: Rc<Notify>,
     scratch: Vec<Delivered>,
+    /// The queue that a message of this turn went to, and whose consumers do not keep up.
+    lagging: Option<QueueId>,
     log: Option<Log>,
     /// The ticket up to which everything is on disk.
     synced: u64,
@@ -94,7 +96,7 @@ impl Broker {
             consumers: Arena::new(),
             topology: 1,
             active: Vec::new(),
-            dead: Vec::new(),
+            dead: VecDeque::new(),
             confirming: Vec::new(),
             dirty: Vec::new(),
             timers: BinaryHeap::new(),
@@ -105,6 +107,7 @@ impl Broker {
             wake: Rc::default(),
             timer_changed: Rc::default(),
             scratch: Vec::new(),
+            lagging: None,
             log: None,
             synced: 0,
             log_takes: true,
@@ -121,12 +124,19 @@ impl Broker {
             connection.received = self.now;
             connection.holds_frames = false;
         }
+        self.lagging = None;
         let consumed = self.process(id, input);
         if let Some(connection) = self.connections.get_mut(id) {
             connection.backlog.clear();
             connection.backlog.extend_from_slice(&input[consumed..]);
         }
         self.finish_turn();
+        // Again, since consumers have had their turn meanwhile.
+        let queue = self.lagging.and_then(|queue| self.queues.get(queue));
+        let is_ahead = queue.is_some_and(Queue::is_lagging);
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.is_ahead = is_ahead;
+        }
     }
 
     /// Processes frames until the input ends or the client has to wait. Returns how many bytes are done with.
@@ -213,12 +223,16 @@ impl Broker {
         if frame.channel == 0 {
             return match frame.kind {
                 METHOD => self.connection_method(id, frame.payload),
-                HEARTBEAT => Ok(()),
+                HEARTBEAT if frame.payload.is_empty() => Ok(()),
+                HEARTBEAT => Err(frame_error("a heartbeat with a payload")),
                 HEADER | BODY => Err(unexpected_frame("content on channel 0")),
                 kind => Err(frame_error(format_args!(
                     "frames of type {kind} are not known"
                 ))),
             };
+        }
+        if frame.kind != METHOD && connection.channel(frame.channel).is_none() {
+            return Err(unexpected_frame("the channel is not open"));
         }
         match frame.kind {
             METHOD => match *frame.payload {
@@ -254,7 +268,7 @@ impl Broker {
     /// Does what the processed frames led to: dead letters, deliveries, confirms.
     pub(crate) fn finish_turn(&mut self) {
         loop {
-            if let Some(dead) = self.dead.pop() {
+            if let Some(dead) = self.dead.pop_front() {
                 self.dead_letter(dead);
             } else if let Some(queue) = self.active.pop() {
                 self.dispatch(queue);
@@ -324,5 +338,4 @@ fn enter_ring(queue: &mut Queue, id: ConsumerId, consumer: &mut Consumer) -> boo
 }
 
 #[cfg(test)]
-#[path = "broker/tests.rs"]
 mod tests;

@@ -90,6 +90,8 @@ pub(crate) struct Connection {
     pub(crate) was_told_blocked: bool,
     /// It published before: one to warn when memory is short.
     pub(crate) is_publisher: bool,
+    /// It publishes to a queue whose consumers do not keep up.
+    pub(crate) is_ahead: bool,
     /// Consumers were passed over because the output was full.
     pub(crate) was_passed_over: bool,
 }
@@ -119,6 +121,7 @@ impl Connection {
             is_blocked: false,
             was_told_blocked: false,
             is_publisher: false,
+            is_ahead: false,
             was_passed_over: false,
         }
     }

@@ -13,6 +13,9 @@ use crate::message::Message;
 pub(crate) type ConnectionId = Id;
 pub(crate) type ConsumerId = Id;
 
+/// Messages that consumers may be behind before publishers are read in smaller pieces.
+const LAG: usize = 1000;
+
 /// No time: what never expires.
 pub(crate) const NEVER: u64 = u64::MAX;
 
@@ -122,6 +125,11 @@ impl Queue {
 
     pub(crate) fn head(&self) -> Option<&Entry> {
         self.ready.front()
+    }
+
+    /// Whether it has consumers, and they do not keep up.
+    pub(crate) fn is_lagging(&self) -> bool {
+        self.ready.len() > LAG && !self.consumers.is_empty()
     }
 
     /// Whether its durable messages belong into the log.

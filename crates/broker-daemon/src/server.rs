@@ -24,6 +24,12 @@ use crate::queue::ConnectionId;
 
 /// What one read may bring. All connections read into the same buffer.
 const READ: usize = 256 * 1024;
+/// Bytes that wait in the kernel for a client's turn; Linux takes twice as much. What it would let grow to megabytes is
+/// latency, since publishers that are ahead find room there.
+const RECEIVE_BUFFER: u32 = 256 * 1024;
+/// What one read of a publisher may bring whose messages pile up: so that the acknowledgements of the consumers come in
+/// between. With whole reads, 20 publishers and 20 consumers of 100 messages in advance each went at 5 to 1.
+const READ_AHEAD: usize = 16 * 1024;
 /// Connections that may wait to be accepted; the kernel cuts it to `net.core.somaxconn`.
 const BACKLOG: u32 = 65_535;
 /// What accepting waits after an error, which is most likely a lack of descriptors.
@@ -160,6 +166,8 @@ fn listen(address: SocketAddr, backlog: u32) -> anyhow::Result<net::TcpListener>
         TcpSocket::new_v6()?
     };
     socket.set_reuseaddr(true)?;
+    // Clients' sockets inherit it.
+    socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
     socket.bind(address)?;
     Ok(socket.listen(backlog)?.into_std()?)
 }
@@ -285,8 +293,11 @@ impl State {
         let begun = connection.backlog.len();
         let mut input = std::mem::take(&mut self.input);
         input[..begun].copy_from_slice(&connection.backlog);
-        let room = input.len() - begun;
-        let outcome = match socket.try_read(&mut input[begun..]) {
+        let room = match connection.is_ahead {
+            true => READ_AHEAD,
+            false => input.len() - begun,
+        };
+        let outcome = match socket.try_read(&mut input[begun..begun + room]) {
             Ok(0) => Read::End,
             Ok(length) => {
                 let broker = self.turn();

@@ -12,7 +12,6 @@ use crate::message::Message;
 use crate::queue::{ConnectionId, Overflow, Queue};
 
 use super::dead_letters::Reason;
-use super::store::Untaken;
 
 impl Broker {
     /// A message that a client published.
@@ -131,16 +130,13 @@ impl Broker {
             queues = &taking;
         }
         // Before anything is settled: what the two do to the log must not be torn apart.
-        match self.store(queues, message) {
-            Ok(ticket) => {
-                for queue in queues {
-                    self.enqueue(*queue, message, ticket.is_some());
-                }
-                if !is_refused {
-                    return ticket.map(Verdict::Stored);
-                }
+        if let Ok(ticket) = self.store(queues, message) {
+            for queue in queues {
+                self.enqueue(*queue, message, ticket.is_some());
             }
-            Err(Untaken) => {}
+            if !is_refused {
+                return ticket.map(Verdict::Stored);
+            }
         }
         self.counts.messages_refused += 1;
         Some(Verdict::Refused)
@@ -180,8 +176,11 @@ impl Broker {
         };
         let is_stored = is_stored && queue.is_stored();
         queue.push(Rc::clone(message), now, is_stored);
-        let is_over = queue.is_over();
+        let (is_over, is_lagging) = (queue.is_over(), queue.is_lagging());
         self.activate(id);
+        if is_lagging {
+            self.lagging = Some(id);
+        }
         if is_over {
             self.drop_surplus(id);
         }

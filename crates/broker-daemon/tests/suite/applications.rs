@@ -82,5 +82,9 @@ fn what_is_published_is_confirmed_consumed_and_acknowledged() {
                 .is_none()
         );
         connection.close(200, "".into()).await.unwrap();
+        assert_eq!(broker.metric("broker_messages_published_total"), 5);
+        assert_eq!(broker.metric("broker_messages_confirmed_total"), 5);
+        assert_eq!(broker.metric("broker_messages_acked_total"), 5);
+        assert_eq!(broker.metric("broker_memory_bytes"), 0);
     });
 }

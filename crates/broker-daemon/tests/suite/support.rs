@@ -1,5 +1,7 @@
 //! A broker to test, in a thread of this process, on ports that the system chose.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -52,12 +54,20 @@ pub(crate) fn start(change: impl FnOnce(&mut Config)) -> Broker {
 }
 
 impl Broker {
-    /// Stops it and waits until it has ended.
-    pub(crate) fn stop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            thread.join().unwrap();
-        }
+    /// The value of a metric, named as on the page.
+    pub(crate) fn metric(&self, name: &str) -> u64 {
+        let mut scraper = TcpStream::connect(&self.metrics).unwrap();
+        let request = b"GET /metrics HTTP/1.1\r\nHost: broker\r\nConnection: close\r\n\r\n";
+        scraper.write_all(request).unwrap();
+        let mut page = String::new();
+        scraper.read_to_string(&mut page).unwrap();
+        let value = page
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value
+            .unwrap_or_else(|| panic!("{name} is not in\n{page}"))
+            .parse()
+            .unwrap()
     }
 
     /// A connection of lapin's.

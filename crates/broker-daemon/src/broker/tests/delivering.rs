@@ -1,0 +1,219 @@
+//! Consumers, acknowledgements, confirms, transactions.
+
+use amq_protocol::protocol::tx;
+
+use super::*;
+
+fn ack(tag: u64, multiple: bool) -> Basic {
+    Basic::Ack(basic::Ack {
+        delivery_tag: tag,
+        multiple,
+    })
+}
+
+fn nack(tag: u64, multiple: bool, requeue: bool) -> Basic {
+    Basic::Nack(basic::Nack {
+        delivery_tag: tag,
+        multiple,
+        requeue,
+    })
+}
+
+fn qos(count: u16, global: bool) -> Basic {
+    Basic::Qos(basic::Qos {
+        prefetch_count: count,
+        global,
+    })
+}
+
+#[test]
+fn consumers_take_turns_and_their_limits_hold() {
+    let mut stand = Stand::new();
+    let id = stand.client();
+    stand.declare(id, "q", &[]);
+    stand.basic(id, qos(2, false));
+    stand.consume(id, "q", "a", false);
+    stand.consume(id, "q", "b", false);
+    stand.told(id);
+    for number in 1..=6 {
+        stand.publish(id, "q", &number.to_string());
+    }
+    assert_eq!(stand.told(id), ["a 1 1", "b 2 2", "a 3 3", "b 4 4"]);
+    stand.basic(id, ack(2, false));
+    assert_eq!(stand.told(id), ["b 5 5"]);
+    stand.basic(id, ack(3, true));
+    assert_eq!(stand.told(id), ["a 6 6"]);
+    stand.basic(id, ack(3, false));
+    assert_eq!(stand.told(id), ["channel.close 406"]);
+}
+
+#[test]
+fn a_common_limit_is_for_all_consumers_of_a_channel() {
+    let mut stand = Stand::new();
+    let id = stand.client();
+    stand.declare(id, "q", &[]);
+    stand.basic(id, qos(3, true));
+    stand.consume(id, "q", "a", false);
+    stand.consume(id, "q", "b", false);
+    stand.told(id);
+    for number in 1..=5 {
+        stand.publish(id, "q", &number.to_string());
+    }
+    assert_eq!(stand.told(id).len(), 3);
+    stand.basic(id, ack(1, false));
+    assert_eq!(stand.told(id).len(), 1);
+    stand.basic(id, qos(0, true));
+    assert_eq!(stand.told(id).len(), 2);
+}
+
+#[test]
+fn what_is_requeued_comes_again_in_order_and_says_so() {
+    let mut stand = Stand::new();
+    let (id, other) = (stand.client(), stand.client());
+    stand.declare(id, "q", &[]);
+    for number in 1..=4 {
+        stand.publish(id, "q", &number.to_string());
+    }
+    stand.consume(other, "q", "c", false);
+    assert_eq!(
+        stand.told(other),
+        ["consume-ok c", "c 1 1", "c 2 2", "c 3 3", "c 4 4"]
+    );
+    stand.basic(other, nack(3, true, true));
+    assert_eq!(
+        stand.told(other),
+        ["c 5 again1", "c 6 again2", "c 7 again3"].map(|text| text.replace("again", "again "))
+    );
+    stand.basic(other, Basic::Recover(basic::Recover { requeue: true }));
+    let told = stand.told(other);
+    assert_eq!(told.last().unwrap(), "c 11 again 4");
+    stand.broker.disconnect(other);
+    for number in 1..=4 {
+        stand.basic(
+            id,
+            Basic::Get(basic::Get {
+                queue: "q".into(),
+                no_ack: true,
+            }),
+        );
+        assert_eq!(
+            stand.told(id),
+            [format!("get {number} {} again {number}", 4 - number)]
+        );
+    }
+    stand.basic(
+        id,
+        Basic::Get(basic::Get {
+            queue: "q".into(),
+            no_ack: true,
+        }),
+    );
+    assert_eq!(stand.told(id), ["get-empty"]);
+    assert_eq!(stand.broker.memory.get(), 0);
+}
+
+#[test]
+fn an_exclusive_consumer_is_alone_and_a_tag_is_used_once() {
+    let mut stand = Stand::new();
+    let id = stand.client();
+    stand.declare(id, "q", &[]);
+    let exclusive = basic::Consume {
+        queue: "q".into(),
+        consumer_tag: "a".into(),
+        exclusive: true,
+        ..basic::Consume::default()
+    };
+    stand.basic(id, Basic::Consume(exclusive));
+    let other = stand.client();
+    stand.consume(other, "q", "b", false);
+    assert_eq!(stand.told(other), ["channel.close 403"]);
+    stand.declare_other(id);
+    stand.consume(id, "r", "a", false);
+    assert_eq!(stand.told(id), ["connection.close 530"]);
+}
+
+impl Stand {
+    fn declare_other(&mut self, id: ConnectionId) {
+        self.told(id);
+        self.declare(id, "r", &[]);
+    }
+}
+
+#[test]
+fn one_confirm_speaks_for_a_batch_and_a_return_comes_before_it() {
+    let mut stand = Stand::new();
+    let id = stand.client();
+    stand.declare(id, "q", &[]);
+    stand.select_confirms(id);
+    let mut batch = Vec::new();
+    for key in ["q", "q", "none", "q"] {
+        for frame in publish_frames(("", key), AMQPProperties::default(), b"m") {
+            batch.extend(encode(&frame));
+        }
+    }
+    stand.broker.receive(id, &batch);
+    assert_eq!(stand.told(id), ["return 312 m", "ack 4 true"]);
+    stand.publish(id, "q", "m");
+    assert_eq!(stand.told(id), ["ack 5 false"]);
+    let select = AMQPClass::Tx(tx::AMQPMethod::Select(tx::Select {}));
+    stand.method(id, 1, select);
+    assert_eq!(stand.told(id), ["channel.close 406"]);
+}
+
+#[test]
+fn a_transaction_takes_effect_at_commit() {
+    let mut stand = Stand::new();
+    let id = stand.client();
+    let watcher = stand.client();
+    stand.declare(id, "q", &[]);
+    stand.publish(id, "q", "first");
+    stand.basic(
+        id,
+        Basic::Get(basic::Get {
+            queue: "q".into(),
+            no_ack: false,
+        }),
+    );
+    let tx_method = |method| AMQPClass::Tx(method);
+    stand.method(id, 1, tx_method(tx::AMQPMethod::Select(tx::Select {})));
+    stand.publish(id, "q", "second");
+    stand.basic(id, ack(1, false));
+    assert_eq!(stand.ready(watcher, "q"), "queue.declare-ok 0 0");
+    stand.method(id, 1, tx_method(tx::AMQPMethod::Rollback(tx::Rollback {})));
+    stand.publish(id, "q", "third");
+    stand.basic(id, ack(1, false));
+    stand.method(id, 1, tx_method(tx::AMQPMethod::Commit(tx::Commit {})));
+    assert_eq!(stand.ready(watcher, "q"), "queue.declare-ok 1 0");
+    stand.basic(
+        watcher,
+        Basic::Get(basic::Get {
+            queue: "q".into(),
+            no_ack: true,
+        }),
+    );
+    assert_eq!(stand.told(watcher), ["get 1 0 third"]);
+    assert_eq!(stand.broker.memory.get(), 0);
+}
+
+#[test]
+fn what_rabbitmq_does_not_do_is_540() {
+    for method in [
+        Basic::Recover(basic::Recover { requeue: false }),
+        Basic::Publish(basic::Publish {
+            immediate: true,
+            ..basic::Publish::default()
+        }),
+    ] {
+        let mut stand = Stand::new();
+        let id = stand.client();
+        let is_publish = matches!(method, Basic::Publish(_));
+        stand.basic(id, method);
+        if is_publish {
+            stand.frame(
+                id,
+                &publish_frames(("", ""), AMQPProperties::default(), b"").remove(1),
+            );
+        }
+        assert_eq!(stand.told(id), ["connection.close 540"]);
+    }
+}

@@ -1,0 +1,221 @@
+//! Lengths, times to live, dead letters, memory.
+
+use super::*;
+
+fn deaths(stand: &mut Stand, id: ConnectionId, queue: &str) -> Vec<(String, String, i64)> {
+    stand.basic(
+        id,
+        Basic::Get(basic::Get {
+            queue: queue.into(),
+            no_ack: true,
+        }),
+    );
+    let header = stand.frames(id).into_iter().find_map(|frame| match frame {
+        AMQPFrame::Header(_, header) => Some(header),
+        _ => None,
+    });
+    let headers = header.unwrap().properties.headers().clone().unwrap();
+    let deaths = headers.inner()["x-death"]
+        .as_array()
+        .unwrap()
+        .as_slice()
+        .to_vec();
+    let read = |death: &AMQPValue| {
+        let table = death.as_field_table().unwrap().inner().clone();
+        let text = |name: &str| table[name].as_long_string().unwrap().to_string();
+        (
+            text("queue"),
+            text("reason"),
+            table["count"].as_long_long_int().unwrap(),
+        )
+    };
+    deaths.iter().map(read).collect()
+}
+
+fn dead_to(queue: &str) -> [(&str, AMQPValue); 2] {
+    [
+        ("x-dead-letter-exchange", text("")),
+        ("x-dead-letter-routing-key", text(queue)),
+    ]
+}
+
+#[test]
+fn what_is_one_too_many_goes_from_the_head_to_the_dead_letters() {
+    let mut stand = Stand::new();
+    let id = stand.client();
+    stand.declare(id, "dead", &[]);
+    let mut arguments = dead_to("dead").to_vec();
+    arguments.push(("x-max-length", AMQPValue::LongInt(2)));
+    stand.declare(id, "q", &arguments);
+    for body in ["1", "2", "3"] {
+        stand.publish(id, "q", body);
+    }
+    assert_eq!(stand.ready(id, "q"), "queue.declare-ok 2 0");
+    assert_eq!(
+        deaths(&mut stand, id, "dead"),
+        [("q".to_owned(), "maxlen".to_owned(), 1)]
+    );
+}
+
+#[test]
+fn a_full_queue_that_rejects_nacks_exactly_what_it_rejects() {
+    let mut stand = Stand::new();
+    let id = stand.client();
+    let limit = [
+        ("x-max-length", AMQPValue::LongInt(2)),
+        ("x-overflow", text("reject-publish")),
+    ];
+    stand.declare(id, "q", &limit);
+    stand.select_confirms(id);
+    let frames = (0..4).flat_map(|_| publish_frames(("", "q"), AMQPProperties::default(), b"m"));
+    let batch: Vec<u8> = frames.flat_map(|frame| encode(&frame)).collect();
+    stand.broker.receive(id, &batch);
+    assert_eq!(
+        stand.told(id),
+        ["ack 2 true", "nack 3 false", "nack 4 false"]
+    );
+}
+
+#[test]
+fn what_has_had_its_time_dies_once_and_does_not_go_round() {
+    let mut stand = Stand::new();
+    let id = stand.client();
+    stand.declare(id, "b", &dead_to("a"));
+    let mut arguments = dead_to("b").to_vec();
+    arguments.push(("x-message-ttl", AMQPValue::LongInt(100)));
+    stand.declare(id, "a", &arguments);
+    let expiration = AMQPProperties::default().with_expiration("50".into());
+    stand.publish_as(id, ("", "a"), expiration, b"m");
+    stand.pass(49);
+    assert_eq!(stand.ready(id, "a"), "queue.declare-ok 1 0");
+    stand.pass(1);
+    assert_eq!(stand.ready(id, "a"), "queue.declare-ok 0 0");
+    assert_eq!(stand.ready(id, "b"), "queue.declare-ok 1 0");
+    // Its own expiration stayed behind, so that a rejection brings it back for the queue's.
+    stand.consume(id, "b", "c", false);
+    stand.told(id);
+    stand.basic(
+        id,
+        Basic::Reject(basic::Reject {
+            delivery_tag: 1,
+            requeue: false,
+        }),
+    );
+    assert_eq!(stand.ready(id, "a"), "queue.declare-ok 1 0");
+    stand.basic(
+        id,
+        Basic::Cancel(basic::Cancel {
+            consumer_tag: "c".into(),
+            nowait: true,
+        }),
+    );
+    stand.pass(100);
+    let died = deaths(&mut stand, id, "b");
+    let death = |queue: &str, reason: &str, count| (queue.to_owned(), reason.to_owned(), count);
+    assert_eq!(died, [death("a", "expired", 2), death("b", "rejected", 1)]);
+}
+
+#[test]
+fn a_circle_without_a_rejection_ends() {
+    let mut stand = Stand::new();
+    let id = stand.client();
+    let mut arguments = dead_to("a").to_vec();
+    arguments.push(("x-message-ttl", AMQPValue::LongInt(10)));
+    stand.declare(id, "a", &arguments);
+    stand.publish(id, "a", "m");
+    stand.pass(10);
+    assert_eq!(stand.ready(id, "a"), "queue.declare-ok 0 0");
+    assert_eq!(stand.broker.memory.get(), 0);
+}
+
+#[test]
+fn an_unused_queue_expires_and_one_with_consumers_does_not() {
+    let mut stand = Stand::new();
+    let id = stand.client();
+    stand.declare(id, "q", &[("x-expires", AMQPValue::LongInt(100))]);
+    stand.consume(id, "q", "c", false);
+    stand.pass(1000);
+    assert_eq!(stand.ready(id, "q"), "queue.declare-ok 0 1");
+    stand.basic(
+        id,
+        Basic::Cancel(basic::Cancel {
+            consumer_tag: "c".into(),
+            nowait: true,
+        }),
+    );
+    stand.pass(99);
+    assert_eq!(stand.ready(id, "q"), "queue.declare-ok 0 0");
+    stand.pass(100);
+    assert_eq!(stand.ready(id, "q"), "channel.close 404");
+}
+
+#[test]
+fn publishers_wait_while_memory_is_short_and_consumers_go_on() {
+    let mut stand = Stand::with(Config {
+        memory_limit: 100_000,
+        ..Config::default()
+    });
+    let (publisher, consumer) = (stand.client(), stand.client());
+    stand.declare(consumer, "q", &[]);
+    let body = "x".repeat(30_000);
+    for _ in 0..8 {
+        stand.publish(publisher, "q", &body);
+    }
+    assert_eq!(stand.told(publisher), ["connection.blocked"]);
+    assert_eq!(stand.ready(consumer, "q"), "queue.declare-ok 4 0");
+    let held = stand.broker.connection(publisher).unwrap();
+    assert!(held.is_held() && held.backlog.len() > 100_000);
+    let count = stand.take_all(consumer);
+    assert_eq!(count, 4);
+    assert_eq!(stand.told(publisher), ["connection.unblocked"]);
+    let held = stand.broker.connection(publisher).unwrap();
+    assert!(held.may_go_on());
+    let backlog = std::mem::take(&mut held.backlog);
+    stand.broker.receive(publisher, &backlog);
+    assert_eq!(stand.take_all(consumer), 4);
+    assert_eq!(stand.broker.memory.get(), 0);
+}
+
+impl Stand {
+    fn take_all(&mut self, id: ConnectionId) -> usize {
+        for count in 0.. {
+            self.basic(
+                id,
+                Basic::Get(basic::Get {
+                    queue: "q".into(),
+                    no_ack: true,
+                }),
+            );
+            if self.told(id) == ["get-empty"] {
+                return count;
+            }
+        }
+        0
+    }
+}
+
+#[test]
+fn who_does_not_read_is_delivered_no_more_and_its_requests_wait() {
+    let mut stand = Stand::new();
+    let (publisher, sleeper) = (stand.client(), stand.client());
+    stand.declare(sleeper, "q", &[]);
+    stand.consume(sleeper, "q", "c", true);
+    let body = "x".repeat(50_000);
+    for _ in 0..100 {
+        stand.publish(publisher, "q", &body);
+    }
+    let pending = stand.broker.connection(sleeper).unwrap().output.pending();
+    assert!((500_000..700_000).contains(&pending), "{pending}");
+    assert!(stand.broker.memory.get() > 4_000_000);
+    for _ in 0..100 {
+        stand.basic(
+            sleeper,
+            Basic::Get(basic::Get {
+                queue: "q".into(),
+                no_ack: true,
+            }),
+        );
+    }
+    let held = stand.broker.connection(sleeper).unwrap();
+    assert!(held.is_held() && held.output.pending() < 1_300_000);
+}
