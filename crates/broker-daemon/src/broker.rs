@@ -22,7 +22,7 @@ mod store;
 mod tx;
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::rc::Rc;
 
 use tokio::sync::Notify;
@@ -56,7 +56,7 @@ pub(crate) struct Broker {
     topology: u64,
     /// Queues that have something for somebody, maybe.
     active: Vec<QueueId>,
-    dead: Vec<DeadLetter>,
+    dead: VecDeque<DeadLetter>,
     confirming: Vec<(ConnectionId, u16)>,
     dirty: Vec<ConnectionId>,
     timers: BinaryHeap<Reverse<(u64, QueueId)>>,
@@ -96,7 +96,7 @@ impl Broker {
             consumers: Arena::new(),
             topology: 1,
             active: Vec::new(),
-            dead: Vec::new(),
+            dead: VecDeque::new(),
             confirming: Vec::new(),
             dirty: Vec::new(),
             timers: BinaryHeap::new(),
@@ -223,12 +223,16 @@ impl Broker {
         if frame.channel == 0 {
             return match frame.kind {
                 METHOD => self.connection_method(id, frame.payload),
-                HEARTBEAT => Ok(()),
+                HEARTBEAT if frame.payload.is_empty() => Ok(()),
+                HEARTBEAT => Err(frame_error("a heartbeat with a payload")),
                 HEADER | BODY => Err(unexpected_frame("content on channel 0")),
                 kind => Err(frame_error(format_args!(
                     "frames of type {kind} are not known"
                 ))),
             };
+        }
+        if frame.kind != METHOD && connection.channel(frame.channel).is_none() {
+            return Err(unexpected_frame("the channel is not open"));
         }
         match frame.kind {
             METHOD => match *frame.payload {
@@ -264,7 +268,7 @@ impl Broker {
     /// Does what the processed frames led to: dead letters, deliveries, confirms.
     pub(crate) fn finish_turn(&mut self) {
         loop {
-            if let Some(dead) = self.dead.pop() {
+            if let Some(dead) = self.dead.pop_front() {
                 self.dead_letter(dead);
             } else if let Some(queue) = self.active.pop() {
                 self.dispatch(queue);

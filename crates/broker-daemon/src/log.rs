@@ -45,7 +45,7 @@ const LEAST_WEIGHT: u64 = 16;
 /// How a log is kept.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// A segment ends when it has this many bytes; at most 1 GiB.
+    /// A segment ends when it has this many bytes; at most 1 GiB. Twice as many are reserved on the disk.
     pub segment_bytes: u64,
     /// More than these bytes on their way to the disk are too many ([`Log::congested`]).
     pub in_flight_bytes: u64,
@@ -80,7 +80,7 @@ pub struct Message<'a> {
 pub enum State {
     /// It does.
     Running,
-    /// There is less space than a segment needs. Persistent messages and durable declarations are to be refused;
+    /// There is less space than for two segments. Persistent messages and durable declarations are to be refused;
     /// settling goes on, since it is what makes space. What was gathered is written, and its ticket reached, when
     /// there is space again.
     Full,
@@ -283,9 +283,11 @@ impl Log {
         self.shared.synced.load(Ordering::Acquire)
     }
 
-    /// Whether so much is on its way to the disk that publishers are to be read no further for now.
+    /// Whether so much is on its way to the disk that publishers are to be read no further for now. Never once the log
+    /// has failed: nothing is on its way then.
     pub fn congested(&self) -> bool {
-        self.usage().in_flight_bytes > self.options.in_flight_bytes
+        self.shared.failure.get().is_none()
+            && self.usage().in_flight_bytes > self.options.in_flight_bytes
     }
 
     /// Whether it takes what is published.
@@ -370,8 +372,7 @@ impl Log {
     fn compact(&mut self) -> (Vec<index::Span>, Vec<u8>) {
         let mut after = Vec::new();
         let idle = self.shared.in_flight.load(Ordering::Relaxed) < self.options.in_flight_bytes / 2;
-        let running = matches!(self.state(), State::Running);
-        if !idle || !running || !self.index.is_sparse(self.options.segment_bytes) {
+        if !idle || !self.index.is_sparse(self.options.segment_bytes) {
             return (Vec::new(), after);
         }
         if self.gathered.is_empty() {

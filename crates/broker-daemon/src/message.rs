@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use crate::failure::{Failure, precondition_failed, syntax_error};
+use crate::failure::{Failure, frame_error, precondition_failed};
 
 /// What a message costs beside its bytes: the shared count, the allocation, an entry in a queue.
 const OVERHEAD: usize = 160;
@@ -128,9 +128,9 @@ impl<'a> Properties<'a> {
     /// Walks over property flags and properties without decoding any (basic, AMQP 0-9-1, 4.2.6.1).
     ///
     /// # Errors
-    /// 502 where they do not fill the bytes exactly.
+    /// 501 where they do not fill the bytes exactly.
     pub(crate) fn scan(bytes: &'a [u8]) -> Result<Self, Failure> {
-        Self::walk(bytes).ok_or_else(|| syntax_error("malformed content properties"))
+        Self::walk(bytes).ok_or_else(|| frame_error("malformed content properties"))
     }
 
     fn walk(bytes: &'a [u8]) -> Option<Self> {
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(found.user_id, Some(&b"guest"[..]));
         assert_eq!(found.headers, Some(&[0, 0, 0, 0][..]));
         for length in 0..bytes.len() {
-            assert_eq!(Properties::scan(&bytes[..length]).unwrap_err().code, 502);
+            assert_eq!(Properties::scan(&bytes[..length]).unwrap_err().code, 501);
         }
     }
 

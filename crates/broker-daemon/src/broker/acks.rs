@@ -5,7 +5,7 @@ use amq_protocol::protocol::basic;
 use super::dead_letters::Reason;
 use super::{Broker, enter_ring};
 use crate::channel::{Delivered, Settlement};
-use crate::failure::{Result, not_implemented, precondition_failed, syntax_error};
+use crate::failure::{Result, not_implemented, precondition_failed, frame_error};
 use crate::frame::Frame;
 use crate::queue::ConnectionId;
 
@@ -13,7 +13,7 @@ impl Broker {
     /// basic.ack, read in place: there is one for each message, often.
     pub(super) fn ack(&mut self, id: ConnectionId, frame: Frame<'_>) -> Result {
         let Some((tag, [bits])) = frame.payload[4..].split_first_chunk::<8>() else {
-            return Err(syntax_error("the arguments of basic.ack cannot be read"));
+            return Err(frame_error("the arguments of basic.ack cannot be read"));
         };
         let tag = u64::from_be_bytes(*tag);
         self.settle_tag(id, frame.channel, tag, bits & 1 != 0, Settlement::Acked)

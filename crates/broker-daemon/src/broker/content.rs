@@ -8,7 +8,7 @@ use std::rc::Rc;
 use super::Broker;
 use crate::channel::{Channel, Stage};
 use crate::failure::{
-    Result, frame_error, not_implemented, precondition_failed, syntax_error, unexpected_frame,
+    Result, frame_error, not_implemented, precondition_failed, unexpected_frame,
 };
 use crate::frame::Frame;
 use crate::message::{HEADER_FIXED, Message, Properties};
@@ -33,7 +33,7 @@ impl Broker {
         }
         // Class, method, and a ticket that means nothing.
         let (address, bits) = split_publish(frame.payload.get(6..).unwrap_or_default())
-            .ok_or_else(|| syntax_error("the arguments of basic.publish cannot be read"))?;
+            .ok_or_else(|| frame_error("the arguments of basic.publish cannot be read"))?;
         incoming.address.clear();
         incoming.address.extend_from_slice(address);
         incoming.mandatory = bits & 1 != 0;
@@ -54,7 +54,7 @@ impl Broker {
             ));
         }
         let Some((fixed, _)) = frame.payload.split_first_chunk::<HEADER_FIXED>() else {
-            return Err(syntax_error("a content header that is too short"));
+            return Err(frame_error("a content header that is too short"));
         };
         let [c0, c1, _, _, size @ ..] = *fixed;
         if [c0, c1] != [0, 60] {

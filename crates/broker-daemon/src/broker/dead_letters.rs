@@ -47,7 +47,7 @@ impl Broker {
         if self.has_dead_letters(queue) {
             let message = Rc::clone(&entry.message);
             let entry = Some(entry);
-            self.dead.push(DeadLetter {
+            self.dead.push_back(DeadLetter {
                 queue,
                 message,
                 reason,
@@ -62,7 +62,7 @@ impl Broker {
     pub(super) fn bury_refused(&mut self, queue: QueueId, message: &Rc<Message>) {
         if self.has_dead_letters(queue) {
             let message = Rc::clone(message);
-            self.dead.push(DeadLetter {
+            self.dead.push_back(DeadLetter {
                 queue,
                 message,
                 reason: Reason::MaxLength,

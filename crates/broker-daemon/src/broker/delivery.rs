@@ -31,6 +31,8 @@ impl Broker {
                 continue;
             }
             if !self.deliver_one(id) {
+                // A time to live of 0 means: now to a consumer that waits, or never.
+                self.expire_heads(id);
                 return self.set_timer(id);
             }
         }

@@ -35,6 +35,7 @@ impl Broker {
                     "unknown exchange type '{kind}'"
                 )));
             };
+            check_alternate(&declare.arguments)?;
             let traits = Traits {
                 kind,
                 durable: declare.durable,
@@ -370,6 +371,17 @@ fn check_same(what: &str, received: &Traits, current: &Traits) -> Result {
         &received.arguments,
         &current.arguments,
     )
+}
+
+/// # Errors
+/// 406 for an alternate exchange that is no name.
+fn check_alternate(arguments: &FieldTable) -> Result {
+    match arguments.inner().get("alternate-exchange") {
+        None | Some(AMQPValue::LongString(_)) => Ok(()),
+        Some(_) => Err(precondition_failed(
+            "invalid type for arg 'alternate-exchange': it must be a string",
+        )),
+    }
 }
 
 /// # Errors

@@ -59,6 +59,13 @@ impl Broker {
         if own_deadline(queue) <= now {
             return self.remove_queue(id);
         }
+        self.expire_heads(id);
+        self.set_timer(id);
+    }
+
+    /// Buries what is due at the head of a queue.
+    pub(super) fn expire_heads(&mut self, id: QueueId) {
+        let now = self.now;
         while let Some(queue) = self.queues.get_mut(id) {
             if queue.head().is_none_or(|head| head.expires > now) {
                 break;
@@ -67,7 +74,6 @@ impl Broker {
                 self.bury(id, entry, Reason::Expired);
             }
         }
-        self.set_timer(id);
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use super::Broker;
 use crate::channel::{Delivered, Settlement};
 use crate::connection::{Connection, Phase};
-use crate::failure::{Failure, Result, channel_error, connection_forced};
+use crate::failure::{Failure, Result, channel_error, connection_forced, not_allowed};
 use crate::queue::{ConnectionId, ConsumerId};
 
 /// How long a client may take to negotiate, or to answer connection.close, in milliseconds.
@@ -99,7 +99,7 @@ impl Broker {
     /// channel.open.
     ///
     /// # Errors
-    /// 504 for a channel that is open, or beyond channel_max.
+    /// 504 for a channel that is open, 530 for one beyond channel_max.
     pub(super) fn open_channel(&mut self, id: ConnectionId, number: u16) -> Result {
         let Some(connection) = self.connections.get_mut(id) else {
             return Ok(());
@@ -109,9 +109,7 @@ impl Broker {
         }
         if number > connection.channel_max {
             let most = connection.channel_max;
-            return Err(channel_error(format_args!(
-                "channel number {number} is beyond the negotiated channel_max ({most})"
-            )));
+            return Err(not_allowed(format_args!("channel {number} is beyond the negotiated channel_max ({most})")));
         }
         connection.open_channel(number);
         self.counts.channels_opened += 1;

@@ -7,7 +7,7 @@ use amq_protocol::protocol::{
 use super::Broker;
 use crate::channel::Stage;
 use crate::failure::{
-    Result, channel_error, command_invalid, not_implemented, syntax_error, unexpected_frame,
+    Result, channel_error, command_invalid, not_implemented, frame_error, unexpected_frame,
 };
 use crate::frame::{Frame, is_too_deep};
 use crate::queue::ConnectionId;
@@ -35,10 +35,10 @@ const KNOWN: [(u16, &[u16]); 8] = [
 /// Parses the payload of a method frame.
 ///
 /// # Errors
-/// 540 for a method that does not exist, 502 for arguments that cannot be read.
+/// 540 for a method that does not exist, 501 for arguments that cannot be read (as RabbitMQ).
 pub(super) fn parse(payload: &[u8]) -> Result<AMQPClass> {
     let Some(([c0, c1, m0, m1], _)) = payload.split_first_chunk::<4>() else {
-        return Err(syntax_error("a method frame without a method"));
+        return Err(frame_error("a method frame without a method"));
     };
     let (class, method) = (
         u16::from_be_bytes([*c0, *c1]),
@@ -53,11 +53,11 @@ pub(super) fn parse(payload: &[u8]) -> Result<AMQPClass> {
         )));
     }
     if is_too_deep(payload) {
-        return Err(syntax_error("tables within tables within tables"));
+        return Err(frame_error("tables within tables within tables"));
     }
     match parse_class(payload) {
         Ok(([], method)) => Ok(method),
-        _ => Err(syntax_error(format_args!(
+        _ => Err(frame_error(format_args!(
             "the arguments of method {method} of class {class} cannot be read"
         ))),
     }
@@ -82,7 +82,10 @@ impl Broker {
         let number = frame.channel;
         // What comes on a channel that is being closed need not even be readable.
         match *frame.payload {
-            [0, 20, 0, 10, ..] => return self.open_channel(id, number),
+            [0, 20, 0, 10, ..] => {
+                parse(frame.payload)?;
+                return self.open_channel(id, number);
+            }
             [0, 20, 0, 40, ..] => {
                 if self
                     .connections
@@ -96,9 +99,10 @@ impl Broker {
                 return Ok(());
             }
             [0, 20, 0, 41, ..] => {
-                if self.channel(id, number)?.is_none() {
-                    self.end_channel(id, number);
+                if self.channel(id, number)?.is_some() {
+                    return Err(command_invalid("unexpected channel.close-ok"));
                 }
+                self.end_channel(id, number);
                 return Ok(());
             }
             _ => {}

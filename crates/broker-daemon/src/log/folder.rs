@@ -18,7 +18,7 @@ pub(super) struct Folder {
     path: PathBuf,
     /// Open for as long as it is locked, and to make names last.
     folder: File,
-    _lock: File,
+    lock: File,
 }
 
 /// An error of the system, with what was being done.
@@ -55,8 +55,13 @@ impl Folder {
         Ok(Self {
             path: path.to_owned(),
             folder,
-            _lock: lock,
+            lock,
         })
+    }
+
+    /// The folder itself.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The path of a segment.
@@ -106,5 +111,13 @@ impl Folder {
         fs::remove_file(&path)
             .and_then(|()| self.folder.sync_all())
             .map_err(io_error("removing a segment", &path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Said, since a child of this process that hasn't come to its exec yet has the lock file open too. If it can't
+        // be, the last of them ends it.
+        let _ = self.lock.unlock();
     }
 }

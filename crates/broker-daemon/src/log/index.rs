@@ -244,7 +244,8 @@ impl Index {
             return false;
         }
         if entry.holders.is_none() {
-            self.dead(id);
+            let len = entry.len;
+            self.dead(id, len);
         }
         true
     }
@@ -254,7 +255,8 @@ impl Index {
         if let Some(entry) = self.entry(id)
             && !mem::replace(&mut entry.holders, Holders::None).is_none()
         {
-            self.dead(id);
+            let len = entry.len;
+            self.dead(id, len);
         }
     }
 
@@ -285,22 +287,13 @@ impl Index {
     }
 
     /// Counts a message out, the last holder of which is gone.
-    fn dead(&mut self, id: u64) {
-        let (at, len) = match self.moved.remove(&id) {
-            Some(moved) => (self.place(moved.segment), moved.entry.len),
-            None => {
-                let Some(at) = self.published_in(id) else {
-                    return;
-                };
-                let segment = &self.segments[at];
-                let entry = usize::try_from(id - segment.first_id)
-                    .ok()
-                    .and_then(|at| segment.entries.get(at));
-                (Some(at), entry.map_or(0, |entry| entry.len))
-            }
-        };
+    fn dead(&mut self, id: u64, len: u32) {
         self.live_bytes -= u64::from(len);
-        if let Some(segment) = at.and_then(|at| self.segments.get_mut(at)) {
+        let segment = match self.moved.remove(&id) {
+            Some(moved) => self.place(moved.segment),
+            None => self.published_in(id),
+        };
+        if let Some(segment) = segment.and_then(|at| self.segments.get_mut(at)) {
             segment.alive -= 1;
         }
     }

@@ -141,8 +141,6 @@ impl Replay {
     }
 
     fn segment(&mut self, header: &SegmentHeader, scan: Scan) {
-        // Each segment begins with all of it.
-        self.meta.clear();
         self.index
             .push_segment(header.number, header.first_id, scan.len, scan.entries);
         self.published.push(scan.published);

@@ -11,6 +11,7 @@ use std::io;
 use std::mem;
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::FileExt as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
@@ -141,8 +142,13 @@ fn no_space(error: &io::Error) -> bool {
 impl<W: Fn()> Writer<W> {
     /// Runs until the log is closed or has failed.
     pub(super) fn run(self) {
-        let mut current = None;
-        if let Err(error) = self.serve(&mut current) {
+        // A panic is a failure like any other: the broker hears of it, and waits for no ticket for ever.
+        let served =
+            catch_unwind(AssertUnwindSafe(|| self.serve(&mut None))).unwrap_or_else(|_| {
+                let panicked = io::Error::other("the writer panicked");
+                Err(io_error("writing the log", self.folder.path())(panicked))
+            });
+        if let Err(error) = served {
             // The first error is the one that counts, and it is the last.
             let _ = self.shared.failure.set(Arc::new(error));
         }
@@ -351,21 +357,25 @@ impl<W: Fn()> Writer<W> {
             .map_err(|error| self.failed("ending a segment", current, error))
     }
 
-    /// Reserves the space of a whole segment, so that a full disk is noticed while there is still some for what frees
-    /// it: the records of settled messages. Also makes syncs cheaper: blocks are found once, not per batch.
+    /// Reserves space behind the end of the file: that of its segment and of another one, so that a full disk is
+    /// noticed while there is some left for what frees it, settling and compaction. Where there isn't so much, the log
+    /// is full, and reserves what there is. Also makes syncs cheaper: blocks are found once, and not per batch.
     fn reserve(&self, current: Option<&Current>) {
         let Some(current) = current else {
             return;
         };
-        let len = i64::try_from(self.segment_bytes).unwrap_or(i64::MAX);
-        let reserved = fallocate(
-            current.file.as_fd(),
-            FallocateFlags::FALLOC_FL_KEEP_SIZE,
-            0,
-            len,
-        );
-        // A file system that reserves nothing tells that it is full when it is written to.
-        self.set_full(matches!(reserved, Err(Errno::ENOSPC | Errno::EDQUOT)));
+        let reserve = |segments: u64| {
+            let len = i64::try_from(segments * self.segment_bytes).unwrap_or(i64::MAX);
+            let behind = FallocateFlags::FALLOC_FL_KEEP_SIZE;
+            let reserved = fallocate(current.file.as_fd(), behind, 0, len);
+            // A file system that reserves nothing tells that it is full when it is written to.
+            !matches!(reserved, Err(Errno::ENOSPC | Errno::EDQUOT))
+        };
+        let spacious = reserve(2);
+        if !spacious {
+            reserve(1);
+        }
+        self.set_full(!spacious);
     }
 
     fn set_full(&self, full: bool) {

@@ -51,7 +51,7 @@ fn what_comes_where_it_does_not_belong_closes_the_connection() {
         |index: usize| publish_frames(("", "q"), AMQPProperties::default(), b"x").remove(index);
     for (frame, code) in [
         (AMQPFrame::Method(1, open.clone()), 504),
-        (AMQPFrame::Method(11, open), 504),
+        (AMQPFrame::Method(11, open), 530),
         (AMQPFrame::Method(2, get.clone()), 504),
         (AMQPFrame::Method(1, get.clone()), 503),
         (AMQPFrame::Method(0, get), 504),
