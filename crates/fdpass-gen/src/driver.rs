@@ -87,7 +87,6 @@ impl Driver for FdPass {
     const NAME: &'static str = "fdpass-gen";
     const PROTOCOL: &'static str = "fdpass";
     const SERIES: &'static [&'static str] = series::NAMES;
-    const RESPONSE: Series = series::FIRST_EVENT;
     const AUDIT: &'static [(&'static str, &'static str)] =
         &[("daemon_handoffs_total", outcome::count::HANDOFFS)];
     const ACTIVE_METRIC: &'static str = "daemon_active_connections";
@@ -102,6 +101,10 @@ impl Driver for FdPass {
 
     fn sentence(plan: &Plan<Settings>) -> String {
         Settings::sentence(plan)
+    }
+
+    fn response(_plan: &Plan<Settings>) -> Series {
+        series::FIRST_EVENT
     }
 
     fn descriptors(plan: &Plan<Settings>) -> u64 {
@@ -125,7 +128,8 @@ impl Driver for FdPass {
                 Invalid::new(field, problem)
             })
         };
-        let doors = target.sockets.iter().map(door).collect::<Result<_, _>>()?;
+        let sockets = target.sockets();
+        let doors = sockets.iter().map(door).collect::<Result<_, _>>()?;
         Ok(Self {
             payload: settings.payload(),
             doors,
@@ -133,7 +137,7 @@ impl Driver for FdPass {
             nominal_ns: settings
                 .nominal()
                 .and_then(|nominal| u64::try_from(nominal.as_nanos()).ok()),
-            sockets: target.sockets.clone(),
+            sockets,
             listener: OnceLock::new(),
             settings,
         })

@@ -216,7 +216,7 @@ async fn carry_out<D: Driver>(
     let (results, failure) = repeat::<D>(&plan, &subject, &settings, &common, &mut signals).await;
     let shown = match results.is_empty() {
         true => Ok(()),
-        false => report(&results, &common, seed).map_err(Failure::Run),
+        false => report::<D>(&results, &common, seed).map_err(Failure::Run),
     };
     // Both may have failed, of a full disk.
     if let (Err(error), Some(failure)) = (&shown, &failure) {
@@ -228,7 +228,7 @@ async fn carry_out<D: Driver>(
 }
 
 /// Writes `--output`, and shows the results.
-fn report(
+fn report<D: Driver>(
     results: &[RunResult],
     common: &Common,
     seed: fn(&[RunResult]) -> serde_json::Value,
@@ -237,7 +237,14 @@ fn report(
         let json = serde_json::to_string_pretty(&seed(results))?;
         store::write_whole(path, json.as_bytes())?;
     }
-    output::print(&common.format.render(results)?).context("writing the report to stdout")
+    let report = common.format.render(results)?;
+    // Formats that a program reads are left as they are.
+    let summary = match common.format.name {
+        "terminal" => results.last().and_then(D::summary),
+        _ => None,
+    };
+    let text = summary.map_or_else(|| report.clone(), |summary| format!("{summary}\n{report}"));
+    output::print(&text).context("writing the report to stdout")
 }
 
 /// Runs the plan as often as asked. What was measured before something failed is given back beside the failure.
@@ -365,7 +372,12 @@ fn size<D: Driver>(plan: &Plan<D::Config>, common: &Common) -> Result<Settings, 
             Failure::Limit(anyhow::Error::msg(text))
         })?;
     }
+    if !D::SHARDS && matches!(common.processes, ProcessCount::Exactly(2..)) {
+        let problem = "the workers of this driver account together, in one process: use --threads";
+        return Err(Invalid::new("--processes", problem).into());
+    }
     let processes = match common.processes {
+        ProcessCount::Auto if !D::SHARDS => 1,
         ProcessCount::Exactly(processes) => processes,
         ProcessCount::Auto => need
             .div_ceil(limit.saturating_sub(OWN_DESCRIPTORS).max(1))

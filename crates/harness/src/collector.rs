@@ -14,13 +14,22 @@ pub struct Row {
     pub second: u64,
     /// What was recorded.
     pub tally: Tally,
-    /// Operations open at its end.
-    pub active: u64,
-    /// The sum of the workers' peaks in it.
-    pub active_peak: u64,
+    /// Operations open at its end: the sum over the workers, of which one may begin what another ends.
+    pub active: i64,
+    /// The sum of the workers' peaks in it; where one ends what another begins these say nothing, and the number at its
+    /// end stands for it.
+    pub active_peak: i64,
+    /// Whether one ended what another began.
+    shared: bool,
 }
 
 impl Row {
+    /// Operations open at its end. Where one worker ends what another begins, the two may report it a moment apart.
+    #[must_use]
+    pub fn open(&self) -> u64 {
+        self.active.max(0) as u64
+    }
+
     /// The row as a result keeps it.
     #[must_use]
     pub fn result(&self) -> Second {
@@ -32,8 +41,11 @@ impl Row {
         series.extend(SecondSeries::of("lag", &self.tally.lag));
         Second {
             second: self.second,
-            active: self.active,
-            active_peak: self.active_peak,
+            active: self.open(),
+            active_peak: match self.shared {
+                true => self.open(),
+                false => self.active_peak.max(0) as u64,
+            },
             counts: owned(&self.tally.counts),
             errors: owned(&self.tally.errors),
             series,
@@ -48,6 +60,9 @@ struct Lane {
     next: u64,
     cpu_ns: u64,
     ended: Option<Result<(), String>>,
+    /// The last second that it reported, and what it had open then: an ended worker leaves to others what it began.
+    last: u64,
+    active: i64,
 }
 
 /// Collects the intervals of a fixed number of workers.
@@ -93,12 +108,15 @@ impl Collector {
                 tally: tally_of_row(),
                 active: 0,
                 active_peak: 0,
+                shared: false,
             });
             row.tally.merge(&tally);
             row.active += active;
             row.active_peak += active_peak;
+            row.shared |= active < 0;
         }
         lane.next = second + 1;
+        (lane.last, lane.active) = (second, active);
         lane.cpu_ns += cpu_ns;
         if let Some(ended) = ended {
             lane.next = u64::MAX;
@@ -120,7 +138,14 @@ impl Collector {
             .keys()
             .next()
             .filter(|second| **second < reported)?;
-        self.pending.remove(&second)
+        let mut row = self.pending.remove(&second)?;
+        for lane in &self.lanes {
+            if lane.ended.is_some() && lane.last < second {
+                row.active += lane.active;
+                row.shared |= lane.active != 0;
+            }
+        }
+        Some(row)
     }
 
     /// Takes a row back that was read.
@@ -190,6 +215,38 @@ mod tests {
             (0, 2, 4, 2)
         );
         assert!(collector.row().is_none());
+    }
+
+    #[test]
+    fn what_one_worker_begins_and_another_ends_is_open_in_between_and_no_longer() {
+        let mut collector = Collector::new(2, NAMES);
+        let of = |lane, active, active_peak| Interval {
+            active,
+            active_peak,
+            ..interval(lane, 0, false)
+        };
+        collector.add(of(0, 100, 100));
+        collector.add(of(1, -97, 0));
+        let row = collector.row().expect("both have reported").result();
+        assert_eq!((row.active, row.active_peak), (3, 3));
+        let last = Interval {
+            ended: Some(Ok(())),
+            ..of(0, 100, 100)
+        };
+        collector.add(last);
+        let after = Interval {
+            second: 1,
+            ..of(1, -99, -97)
+        };
+        collector.add(after);
+        let rows: Vec<u64> = std::iter::from_fn(|| collector.row())
+            .map(|row| row.open())
+            .collect();
+        assert_eq!(
+            rows.last(),
+            Some(&1),
+            "what an ended worker began is ended by another"
+        );
     }
 
     #[test]

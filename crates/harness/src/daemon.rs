@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use crate::driver::Address;
 use crate::manifest::{Manifest, Stop};
 
 mod error;
@@ -63,8 +64,19 @@ pub struct Endpoint {
     pub socket: Option<PathBuf>,
     /// Its first TCP port on the loopback interface.
     pub port: Option<u16>,
+    /// The URL of its manifest.
+    pub url: Option<String>,
     /// The URL of its Prometheus page.
     pub metrics: Option<String>,
+}
+
+impl Endpoint {
+    /// What a driver connects to: the URL of the manifest where it has one, or else the Unix socket.
+    #[must_use]
+    pub fn address(&self) -> Option<Address> {
+        let socket = || self.socket.clone().map(Address::Socket);
+        self.url.clone().map(Address::Url).or_else(socket)
+    }
 }
 
 /// How a daemon ended.

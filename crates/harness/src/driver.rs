@@ -1,12 +1,14 @@
 //! Protocol code, and what it is given.
 
+use std::fmt;
 use std::future::Future;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use measure::tally::Series;
+use measure::result::RunResult;
+use measure::tally::{Series, Tally};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -15,13 +17,32 @@ use crate::clock;
 use crate::pacer::Pacer;
 use crate::plan::{Invalid, Plan};
 use crate::recorder::Recorder;
+use crate::schedule::Share;
 
 /// Where a daemon can be reached, or several that share the load: operation k goes to the one at place k modulo their
 /// number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
-    /// The Unix socket of each, at least one.
-    pub sockets: Vec<PathBuf>,
+    /// The address of each, at least one.
+    pub addresses: Vec<Address>,
+}
+
+/// The address of one daemon.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Address {
+    /// The path of a Unix socket.
+    Socket(PathBuf),
+    /// A URL of the driver's protocol.
+    Url(String),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Socket(path) => path.display().fmt(formatter),
+            Self::Url(url) => formatter.write_str(url),
+        }
+    }
 }
 
 impl Target {
@@ -29,8 +50,34 @@ impl Target {
     #[must_use]
     pub fn at(socket: PathBuf) -> Self {
         Self {
-            sockets: vec![socket],
+            addresses: vec![Address::Socket(socket)],
         }
+    }
+
+    /// One daemon with a URL.
+    #[must_use]
+    pub fn url(url: String) -> Self {
+        Self {
+            addresses: vec![Address::Url(url)],
+        }
+    }
+
+    /// The Unix sockets among the addresses.
+    #[must_use]
+    pub fn sockets(&self) -> Vec<PathBuf> {
+        let socket = |address: &Address| match address {
+            Address::Socket(path) => Some(path.clone()),
+            Address::Url(_) => None,
+        };
+        self.addresses.iter().filter_map(socket).collect()
+    }
+
+    /// The URLs among the addresses.
+    pub fn urls(&self) -> impl Iterator<Item = &str> {
+        self.addresses.iter().filter_map(|address| match address {
+            Address::Url(url) => Some(url.as_str()),
+            Address::Socket(_) => None,
+        })
     }
 }
 
@@ -42,8 +89,6 @@ pub trait Driver: Sized + Send + Sync + 'static {
     const PROTOCOL: &'static str;
     /// The measured series, in the order of reports; a [`Series`] is a place in this list.
     const SERIES: &'static [&'static str];
-    /// The series that counts from the intended start: the response time.
-    const RESPONSE: Series;
     /// Counts that the daemon keeps as well: its metric, our count. After a run the two are compared.
     const AUDIT: &'static [(&'static str, &'static str)];
     /// The daemon's metric of what is open, for `resources.csv`.
@@ -54,6 +99,8 @@ pub trait Driver: Sized + Send + Sync + 'static {
     const ASKED_FOR: &'static [&'static str];
     /// Failures that a plan asks for with a fault: those of its seconds fail no run.
     const OF_A_FAULT: &'static [&'static str];
+    /// Whether its workers may be spread over several processes: not where they account for something together.
+    const SHARDS: bool = true;
     /// The driver's own settings.
     type Config: std::fmt::Debug
         + Clone
@@ -72,6 +119,19 @@ pub trait Driver: Sized + Send + Sync + 'static {
 
     /// The plan as a sentence.
     fn sentence(plan: &Plan<Self::Config>) -> String;
+
+    /// The series that counts from the intended start and ends with the operation: the response time.
+    fn response(plan: &Plan<Self::Config>) -> Series;
+
+    /// What its users expect to read on stderr for each second, if anything; off a terminal too.
+    fn line(_second: &Tally, _total: &Tally) -> Option<String> {
+        None
+    }
+
+    /// What its users expect to read on stdout at the end, before the report that all drivers share.
+    fn summary(_result: &RunResult) -> Option<String> {
+        None
+    }
 
     /// Descriptors that the load itself keeps open at once: in the daemon, and in the processes of the driver together.
     fn descriptors(plan: &Plan<Self::Config>) -> u64;
@@ -103,6 +163,8 @@ pub trait Driver: Sized + Send + Sync + 'static {
 /// connections serves them all in one loop.
 #[derive(Debug)]
 pub struct Worker {
+    /// Its place among all workers, and their number.
+    pub share: Share,
     /// Says when the next operation starts, and when it is over.
     pub pacer: Pacer,
     /// Where it writes.

@@ -53,7 +53,7 @@ impl Exporter {
 
     /// Adds one second.
     pub fn row(&self, row: &Row) {
-        self.gauge("drover_active_operations", row.active);
+        self.gauge("drover_active_operations", row.open());
         for (name, count) in &row.tally.counts {
             self.counter(
                 "drover_count_total",

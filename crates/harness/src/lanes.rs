@@ -79,6 +79,7 @@ impl Threads {
                 .spawn(move || {
                     let record = Recorder::new(lane, phases.origin, D::SERIES, intervals, take);
                     let worker = Worker {
+                        share,
                         pacer,
                         record: record.clone(),
                         phases,

@@ -45,6 +45,8 @@ pub struct Manifest {
     pub cwd: Option<String>,
     /// How it shows that it takes connections.
     pub ready: Ready,
+    /// The URL that drivers connect to; absent: its Unix socket.
+    pub url: Option<String>,
     /// The address of its Prometheus page.
     pub metrics: Option<String>,
     /// How it is stopped.
@@ -224,7 +226,9 @@ impl Manifest {
         let run = self.run.iter().map(|word| ("run", word.as_str()));
         let env = self.env.values().map(|value| ("env", value.as_str()));
         let metrics = self.metrics.iter().map(|url| ("metrics", url.as_str()));
+        let url = self.url.iter().map(|url| ("url", url.as_str()));
         run.chain(env)
+            .chain(url)
             .chain(metrics)
             .chain([self.ready.probe.key_and_text()])
     }

@@ -8,6 +8,7 @@ use measure::tally::Tally;
 use measure::units;
 
 use crate::collector::Row;
+use crate::output;
 use crate::recorder::{OK, STARTED};
 
 /// Shows how far a run is.
@@ -63,10 +64,15 @@ impl Progress {
         self.bar.set_message(format!(
             "started {} (+{started}/s)  open {}  ok {}  failed {}  p99 {p99}",
             units::count(self.started),
-            units::count(row.active),
+            units::count(row.open()),
             units::count(self.ok),
             units::count(self.failed),
         ));
+    }
+
+    /// A line that stays, above the live one.
+    pub fn above(&self, text: &str) {
+        self.bar.suspend(|| output::remark(text));
     }
 
     /// Takes the line away.

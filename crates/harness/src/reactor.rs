@@ -26,6 +26,8 @@ pub struct Event {
     pub token: u64,
     /// There is something to read, or the end.
     pub readable: bool,
+    /// There is room to write.
+    pub writable: bool,
     /// The other side has closed or shut down its writing side: nothing follows what can be read now.
     pub closing: bool,
     /// An error is pending on the descriptor.
@@ -84,6 +86,18 @@ impl Reactor {
         )?)
     }
 
+    /// Changes what a watched descriptor is watched for: for room to write too, or no longer. Level-triggered, so that
+    /// a writer asks for room when the kernel takes no more, and takes that back when it has nothing left to write.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn rewatch(&self, descriptor: impl AsFd, token: u64, writing: bool) -> io::Result<()> {
+        let mut flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP;
+        flags.set(EpollFlags::EPOLLOUT, writing);
+        let mut event = EpollEvent::new(flags, token);
+        Ok(self.epoll.modify(descriptor, &mut event)?)
+    }
+
     /// Watches a descriptor for errors and the end of the connection alone, both of which the kernel always reports.
     ///
     /// # Errors
@@ -139,6 +153,7 @@ impl Reactor {
         (token != TIMER && token != WAKE).then_some(Event {
             token,
             readable: flags.contains(EpollFlags::EPOLLIN),
+            writable: flags.contains(EpollFlags::EPOLLOUT),
             closing: flags.intersects(EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLHUP),
             failed: flags.contains(EpollFlags::EPOLLERR),
         })

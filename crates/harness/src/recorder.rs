@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::mpsc::Receiver;
 
-use measure::tally::{Series, Tally};
+use measure::tally::{Series, Tally, add};
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -25,10 +25,10 @@ pub struct Interval<T = Tally> {
     pub second: u64,
     /// What was recorded; packed on its way out of a process.
     pub tally: T,
-    /// Operations open at its end.
-    pub active: u64,
-    /// Most operations open at once during it.
-    pub active_peak: u64,
+    /// Operations begun here less those ended here, at its end: below 0 where it ends what others began.
+    pub active: i64,
+    /// The most that this was during it.
+    pub active_peak: i64,
     /// CPU time of the thread in it, nanoseconds.
     pub cpu_ns: u64,
     /// Whether the thread has ended, and with which error.
@@ -75,8 +75,8 @@ struct Row {
     second: u64,
     tally: Tally,
     names: &'static [&'static str],
-    active: u64,
-    active_peak: u64,
+    active: i64,
+    active_peak: i64,
     cpu_mark: u64,
     intervals: UnboundedSender<Interval>,
     clean: Receiver<Tally>,
@@ -124,31 +124,54 @@ impl Recorder {
 
     /// An operation begins.
     pub fn begin(&self) {
+        self.begin_many(1);
+    }
+
+    /// So many operations begin. Counting is dearer than recording, so a loop that starts many at once counts once.
+    pub fn begin_many(&self, operations: u64) {
         let mut row = self.0.borrow_mut();
-        row.tally.count(STARTED, 1);
-        row.active += 1;
+        row.tally.count(STARTED, operations);
+        row.active += operations as i64;
         row.active_peak = row.active_peak.max(row.active);
     }
 
     /// An operation ends as it should.
     pub fn ok(&self) {
-        self.end(|tally| tally.count(OK, 1));
+        self.ok_many(1);
+    }
+
+    /// So many operations end as they should: they may have begun in another worker.
+    pub fn ok_many(&self, operations: u64) {
+        self.end(operations, |tally| tally.count(OK, operations));
     }
 
     /// An operation ends otherwise; kinds are disjoint.
     pub fn error(&self, kind: &'static str) {
-        self.end(|tally| tally.error(kind));
+        self.end(1, |tally| tally.error(kind));
+    }
+
+    /// So many operations end otherwise, all of them in the same way.
+    pub fn error_many(&self, kind: &'static str, operations: u64) {
+        self.end(operations, |tally| add(&mut tally.errors, kind, operations));
     }
 
     /// An operation is left open at the end of the drain phase.
     pub fn unfinished(&self) {
-        self.end(|tally| tally.count(UNFINISHED, 1));
+        self.unfinished_many(1);
     }
 
-    fn end(&self, outcome: impl FnOnce(&mut Tally)) {
+    /// So many operations are left open at the end of the drain phase.
+    pub fn unfinished_many(&self, operations: u64) {
+        self.end(operations, |tally| tally.count(UNFINISHED, operations));
+    }
+
+    fn end(&self, operations: u64, outcome: impl FnOnce(&mut Tally)) {
+        if operations == 0 {
+            return;
+        }
         let mut row = self.0.borrow_mut();
         outcome(&mut row.tally);
-        row.active = row.active.saturating_sub(1);
+        row.active -= operations as i64;
     }
 
     /// Sends off every second that is over at `now`, and returns when the running one will be.

@@ -99,7 +99,8 @@ pub async fn run<D: Driver>(
     let mut view = View {
         progress,
         exporter,
-        response: D::SERIES[D::RESPONSE.0],
+        response: D::SERIES[D::response(plan).0],
+        line: if settings.quiet { |_, _| None } else { D::line },
         total: resident(D::SERIES),
         seconds: Vec::new(),
     };
@@ -124,6 +125,7 @@ pub async fn run<D: Driver>(
     warnings.extend(doubts::<D>(
         &view,
         &operations,
+        D::response(plan),
         &load,
         &machine,
         steal_pct,

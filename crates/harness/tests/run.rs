@@ -17,6 +17,8 @@ use measure::tally::Series;
 use measure::warning::{Kind, Verdict};
 use serde::{Deserialize, Serialize};
 
+const RESPONSE: Series = Series(0);
+
 /// What the workers of the driver do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum Behaviour {
@@ -33,7 +35,6 @@ impl Driver for Toy {
     const NAME: &'static str = "toy";
     const PROTOCOL: &'static str = "toy";
     const SERIES: &'static [&'static str] = &["response"];
-    const RESPONSE: Series = Series(0);
     const AUDIT: &'static [(&'static str, &'static str)] = &[];
     const ACTIVE_METRIC: &'static str = "none";
     const ERRORS: &'static [&'static str] = &[];
@@ -47,6 +48,10 @@ impl Driver for Toy {
 
     fn sentence(_: &Plan<Behaviour>) -> String {
         "Play.".to_owned()
+    }
+
+    fn response(_: &Plan<Behaviour>) -> Series {
+        RESPONSE
     }
 
     fn descriptors(_: &Plan<Behaviour>) -> u64 {
@@ -72,7 +77,7 @@ impl Driver for Toy {
                 worker.record.lag(late);
             }
             clock.sleep_until(clock.now() + 1_000_000).await;
-            worker.record.value(Self::RESPONSE, clock.now() - start.at);
+            worker.record.value(RESPONSE, clock.now() - start.at);
             worker.record.ok();
             worker.record.tick(clock.now());
             done += 1;

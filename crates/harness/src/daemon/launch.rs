@@ -201,6 +201,7 @@ impl Run<'_> {
         Endpoint {
             socket: manifest.has_socket().then(|| self.socket.clone()),
             port: self.ports.first().copied(),
+            url: manifest.url.as_ref().map(|url| self.expand(url)),
             metrics: manifest.metrics.as_ref().map(|url| self.expand(url)),
         }
     }

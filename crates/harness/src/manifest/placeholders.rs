@@ -35,7 +35,7 @@ pub(crate) fn check(name: &str, phase: Phase) -> Result<(), String> {
     }
     if of_run {
         return Err(format!(
-            "{{{name}}} exists only once it runs: use it in `run`, `env`, `ready` or `metrics`"
+            "{{{name}}} exists only once it runs: use it in `run`, `env`, `ready`, `url` or `metrics`"
         ));
     }
     Err("known are {build}, {target}, {root}, {dir} and, for a run, {socket}, {scratch}, {port}, {port2} … {port9}; \

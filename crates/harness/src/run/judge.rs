@@ -2,7 +2,7 @@
 
 use measure::machine::Machine;
 use measure::result::Operations;
-use measure::tally::Tally;
+use measure::tally::{Series, Tally};
 use measure::warning::Warning;
 
 use super::load::{Load, View};
@@ -32,19 +32,20 @@ pub(super) fn operations(view: &View) -> Operations {
 pub(super) fn doubts<D: Driver>(
     view: &View,
     operations: &Operations,
+    response: Series,
     load: &Load,
     machine: &Machine,
     steal_pct: Option<f64>,
     wall_s: f64,
 ) -> Vec<Warning> {
     let lag_p99 = view.total.lag.quantile(0.99).unwrap_or(0);
-    let response = view.total.of(D::RESPONSE);
+    let responses = view.total.of(response);
     let mut found = vec![
-        Warning::generator_late(lag_p99, response.quantile(0.99)),
+        Warning::generator_late(lag_p99, responses.quantile(0.99)),
         Warning::generator_cpu_bound(load.collector.busiest_pct((wall_s * 1e9) as u64)),
         Warning::unfinished(operations.unfinished),
         Warning::missed(operations.missed),
-        Warning::few_samples(D::SERIES[D::RESPONSE.0], response.len()),
+        Warning::few_samples(D::SERIES[response.0], responses.len()),
         Warning::noisy_host(machine.load1, machine.cpus, steal_pct),
         cfg!(debug_assertions).then(Warning::debug_build),
     ];

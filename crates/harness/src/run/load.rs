@@ -203,6 +203,7 @@ pub(super) struct View {
     pub(super) progress: Progress,
     pub(super) exporter: Option<Exporter>,
     pub(super) response: &'static str,
+    pub(super) line: fn(&Tally, &Tally) -> Option<String>,
     pub(super) total: Tally,
     pub(super) seconds: Vec<Second>,
 }
@@ -214,6 +215,9 @@ impl View {
             exporter.row(row);
         }
         self.total.merge(&row.tally);
+        if let Some(line) = (self.line)(&row.tally, &self.total) {
+            self.progress.above(&line);
+        }
         self.seconds.push(row.result());
     }
 }

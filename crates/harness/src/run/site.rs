@@ -14,6 +14,7 @@ use crate::driver::Target;
 use crate::plan::{Invalid, Plan};
 use crate::progress::Progress;
 use crate::store::Folder;
+use crate::usage::Backlog;
 
 /// The daemons of a run.
 #[derive(Debug)]
@@ -64,7 +65,7 @@ impl Site {
         };
         let mut site = Self {
             target: Target {
-                sockets: Vec::new(),
+                addresses: Vec::new(),
             },
             instances: Vec::new(),
         };
@@ -92,16 +93,22 @@ impl Site {
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect();
         let daemon = prepared.start(&env, &LaunchOptions::default()).await?;
-        let socket = daemon.endpoint().socket.clone();
-        let socket = socket
-            .with_context(|| format!("daemons/{name}/daemon.toml: has no {{socket}} to drive"))?;
-        self.target.sockets.push(socket);
+        let address = daemon.endpoint().address();
+        self.target.addresses.push(address.with_context(|| {
+            format!("daemons/{name}/daemon.toml: has neither a `url` nor a {{socket}} to drive")
+        })?);
         self.instances.push(Instance {
             daemon,
             state: State::Up,
             life: 0,
         });
         Ok(())
+    }
+
+    /// The accept queues, where the daemons listen on Unix sockets and the kernel tells.
+    pub(super) fn backlog(&self) -> Option<Backlog> {
+        let sockets = self.target.sockets();
+        (!sockets.is_empty()).then(|| Backlog::of(&sockets).ok())?
     }
 
     /// The metrics pages of those that can be asked now.
@@ -158,14 +165,14 @@ impl Site {
             Subject::External(_) => None,
         };
         let version = |instance: &Instance| instance.daemon.version().map(str::to_owned);
-        let sockets = self.target.sockets.iter();
-        let sockets: Vec<String> = sockets.map(|path| path.display().to_string()).collect();
+        let addresses = self.target.addresses.iter();
+        let addresses: Vec<String> = addresses.map(ToString::to_string).collect();
         DaemonInfo {
             name: subject.name().to_owned(),
             about,
             version: self.instances.first().and_then(version),
-            target: sockets.join(", "),
-            instances: sockets.len() as u64,
+            target: addresses.join(", "),
+            instances: addresses.len() as u64,
         }
     }
 
@@ -191,8 +198,7 @@ impl Site {
 
 /// What needs a daemon of our own, and may not be asked of somebody else's.
 fn launched_only(field: &str, absent: bool) -> Result<(), Invalid> {
-    let problem =
-        "needs a daemon that is launched for the run: leave it out, or leave out --socket";
+    let problem = "needs a daemon that is launched for the run: leave it out, or do not name one that runs already";
     absent
         .then_some(())
         .ok_or_else(|| Invalid::new(field, problem))

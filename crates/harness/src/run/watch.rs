@@ -69,7 +69,7 @@ impl Watch {
             daemon: (!daemons.is_empty()).then(|| Sampler::of(&daemons, &[])),
             driver: Sampler::new(std::process::id(), &site.own_pids()),
             // Where the kernel does not tell, the column stays empty.
-            backlog: Backlog::of(&site.target.sockets).ok(),
+            backlog: site.backlog(),
             looks: Vec::new(),
             fetching: None,
             ledger: Ledger::open(site.instances.len(), before),

@@ -1,0 +1,425 @@
+//! `amqp-perftest check`: every operation that the driver knows, once, on a real broker, with its answer compared.
+
+use amq_protocol::frame::AMQPFrame;
+use amq_protocol::protocol::basic::{self, AMQPMethod as Basic, AMQPProperties};
+use amq_protocol::protocol::{AMQPClass, confirm, queue};
+use amq_protocol::types::FieldTable;
+use anyhow::{Context as _, bail, ensure};
+use harness::cli::{Failure, of_the_daemon};
+use harness::clock;
+use harness::daemon::{Daemon, DaemonError, Options};
+use harness::driver::Driver as _;
+use harness::{manifest, output};
+
+use crate::cli::CheckArgs;
+use crate::driver::Perftest;
+use crate::session::{Broker, Session};
+use crate::stamp::{self, Stamp};
+use crate::topology::CHANNEL;
+use crate::wire::{Message, Template};
+
+/// Checks what was typed; whether every broker answered as it must.
+///
+/// # Errors
+/// A call that is wrong, or something that has nothing to do with a broker.
+pub(crate) fn run(typed: &CheckArgs) -> Result<bool, Failure> {
+    if let Some(uri) = &typed.uri {
+        let broker = Broker::parse(uri)?;
+        return say(uri, check(&broker)).map_err(Failure::Run);
+    }
+    let root = manifest::find_root()
+        .context("finding daemons/")
+        .map_err(Failure::Call)?;
+    let known = manifest::list(&root).map_err(|error| Failure::Call(error.into()))?;
+    let speaks = |serves: &[String]| serves.iter().any(|protocol| protocol == Perftest::PROTOCOL);
+    let all: Vec<String> = known
+        .into_iter()
+        .filter(|(_, daemon)| speaks(&daemon.serves))
+        .map(|(name, _)| name)
+        .collect();
+    let (names, asked_for) = match typed.daemon.is_empty() {
+        true => (
+            all,
+            std::env::var_os("DROVER_REQUIRE_ALL").is_some_and(|all| all == "1"),
+        ),
+        false => (typed.daemon.clone(), true),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::Run(error.into()))?;
+    let mut all_right = true;
+    for name in &names {
+        let remark = |step: &str| {
+            if !typed.quiet {
+                output::remark(step);
+            }
+        };
+        let prepared =
+            match Daemon::prepare(&root, name, Perftest::PROTOCOL, &mut |step| remark(step)) {
+                Ok(prepared) => prepared,
+                Err(error @ DaemonError::ToolMissing { .. }) if !asked_for => {
+                    remark(&format!("{name}: passed over: {error}"));
+                    continue;
+                }
+                Err(error) => return Err(of_the_daemon(error)),
+            };
+        let found = runtime.block_on(async {
+            let mut daemon = prepared.start(&[], &Options::default()).await?;
+            let url = daemon.endpoint().url.clone();
+            let found = url
+                .context("its manifest has no `url`")
+                .and_then(|url| check(&Broker::parse(&url)?));
+            // How it ends is the launcher's to test.
+            daemon.stop().await;
+            found
+        });
+        all_right &= say(name, found).map_err(Failure::Run)?;
+    }
+    Ok(all_right)
+}
+
+fn say(name: &str, found: anyhow::Result<usize>) -> anyhow::Result<bool> {
+    let right = found.is_ok();
+    let line = match found {
+        Ok(steps) => format!("{name}: right, {steps} operations"),
+        Err(error) => format!("{name}: WRONG: {error:#}"),
+    };
+    output::print(&line)?;
+    Ok(right)
+}
+
+/// One broker under examination.
+struct Subject {
+    session: Session,
+    queue: String,
+    sent: u64,
+}
+
+type Step = (&'static str, fn(&mut Subject) -> anyhow::Result<()>);
+
+const STEPS: &[Step] = &[
+    ("basic.publish with a confirm", publishes),
+    ("basic.get of what was published", gets),
+    ("basic.get from an empty queue", gets_nothing),
+    ("an empty body", carries_nothing),
+    ("a body of several frames", carries_much),
+    ("basic.return of what no queue takes", returns),
+    (
+        "basic.consume, with a prefetch and acknowledgements",
+        consumes,
+    ),
+    ("basic.nack, which gives back", gives_back),
+    ("queue.declare, passive", counts),
+    ("queue.delete, and 404 for what is gone", deletes),
+];
+
+fn check(broker: &Broker) -> anyhow::Result<usize> {
+    let mut session = Session::open(broker, None).map_err(|error| broker.explain(&error))?;
+    session.open_channel(CHANNEL)?;
+    let select = confirm::AMQPMethod::Select(confirm::Select { nowait: false });
+    session.call(CHANNEL, AMQPClass::Confirm(select))?;
+    let queue = format!("amqp-perftest-check-{:x}", clock::unix_ns());
+    let mut subject = Subject {
+        session,
+        queue,
+        sent: 0,
+    };
+    subject.declare(false).context("queue.declare")?;
+    for (name, step) in STEPS {
+        step(&mut subject).with_context(|| (*name).to_owned())?;
+    }
+    subject.session.close();
+    Ok(STEPS.len())
+}
+
+impl Subject {
+    /// How many messages the queue holds.
+    fn declare(&mut self, passive: bool) -> anyhow::Result<u32> {
+        let declare = queue::Declare {
+            queue: self.queue.as_str().into(),
+            passive,
+            durable: false,
+            exclusive: true,
+            auto_delete: false,
+            nowait: false,
+            arguments: FieldTable::default(),
+        };
+        let declare = AMQPClass::Queue(queue::AMQPMethod::Declare(declare));
+        match self.session.call(CHANNEL, declare)? {
+            AMQPClass::Queue(queue::AMQPMethod::DeclareOk(ok)) => Ok(ok.message_count),
+            other => bail!("it was answered with {other:?}"),
+        }
+    }
+
+    /// Publishes a body of so many bytes, at least those of a stamp.
+    fn publish(&mut self, routing_key: &str, bytes: usize) -> anyhow::Result<Vec<u8>> {
+        let mut body = vec![b'x'; bytes];
+        let stamp = Stamp {
+            run: 1,
+            stream: stamp::stream(0, true),
+            sequence: self.sent,
+            start: clock::now(),
+        };
+        let message = Message {
+            exchange: "",
+            routing_key,
+            mandatory: true,
+            properties: &AMQPProperties::default(),
+            body: &body,
+        };
+        let mut frames = Vec::new();
+        Template::new(&message, CHANNEL, self.session.frame_max, 1).append(&stamp, &mut frames);
+        std::io::Write::write_all(&mut self.session.stream, &frames)?;
+        self.sent += 1;
+        stamp.write(&mut body);
+        Ok(body)
+    }
+
+    fn basic(&mut self, method: Basic) -> anyhow::Result<()> {
+        Ok(self.session.send(CHANNEL, AMQPClass::Basic(method))?)
+    }
+
+    fn next(&mut self) -> anyhow::Result<Basic> {
+        match self.session.receive(CHANNEL)? {
+            AMQPClass::Basic(method) => Ok(method),
+            other => bail!("{other:?} came"),
+        }
+    }
+
+    fn confirmed(&mut self) -> anyhow::Result<()> {
+        match self.next()? {
+            Basic::Ack(ack) if ack.delivery_tag == self.sent => Ok(()),
+            other => bail!(
+                "{other:?} came where message {} should be confirmed",
+                self.sent
+            ),
+        }
+    }
+
+    /// The body that follows a method.
+    fn body(&mut self) -> anyhow::Result<Vec<u8>> {
+        let AMQPFrame::Header(CHANNEL, header) = self.session.frame()? else {
+            bail!("no content header came");
+        };
+        let mut body = Vec::new();
+        while (body.len() as u64) < header.body_size {
+            match self.session.frame()? {
+                AMQPFrame::Body(CHANNEL, piece) => body.extend(piece),
+                other => bail!("{other:?} came inside a body"),
+            }
+        }
+        Ok(body)
+    }
+
+    fn get(&mut self) -> anyhow::Result<Option<(u64, Vec<u8>)>> {
+        let get = basic::Get {
+            queue: self.queue.as_str().into(),
+            no_ack: false,
+        };
+        self.basic(Basic::Get(get))?;
+        match self.next()? {
+            Basic::GetEmpty(_) => Ok(None),
+            Basic::GetOk(ok) => Ok(Some((ok.delivery_tag, self.body()?))),
+            other => bail!("{other:?} came"),
+        }
+    }
+
+    fn acknowledge(&mut self, tag: u64, multiple: bool) -> anyhow::Result<()> {
+        self.basic(Basic::Ack(basic::Ack {
+            delivery_tag: tag,
+            multiple,
+        }))
+    }
+
+    /// Publishes, gets and compares one body.
+    fn round_trip(&mut self, bytes: usize) -> anyhow::Result<()> {
+        let queue = self.queue.clone();
+        let sent = self.publish(&queue, bytes)?;
+        self.confirmed()?;
+        let (tag, came) = self.get()?.context("the queue is empty")?;
+        ensure!(came == sent, "another body of {} bytes came", came.len());
+        self.acknowledge(tag, false)
+    }
+}
+
+fn publishes(subject: &mut Subject) -> anyhow::Result<()> {
+    let queue = subject.queue.clone();
+    subject.publish(&queue, 1024)?;
+    subject.confirmed()
+}
+
+fn gets(subject: &mut Subject) -> anyhow::Result<()> {
+    let (tag, body) = subject.get()?.context("the queue is empty")?;
+    let stamp = Stamp::read(&body).context("the body has no stamp")?;
+    ensure!(
+        stamp.sequence == 0 && body.len() == 1024,
+        "{stamp:?} in {} bytes came",
+        body.len()
+    );
+    subject.acknowledge(tag, false)
+}
+
+fn gets_nothing(subject: &mut Subject) -> anyhow::Result<()> {
+    let came = subject.get()?;
+    ensure!(came.is_none(), "a message came that was acknowledged");
+    Ok(())
+}
+
+fn carries_nothing(subject: &mut Subject) -> anyhow::Result<()> {
+    let publish = basic::Publish {
+        exchange: "".into(),
+        routing_key: subject.queue.as_str().into(),
+        mandatory: false,
+        immediate: false,
+    };
+    let header = amq_protocol::frame::AMQPContentHeader {
+        class_id: 60,
+        body_size: 0,
+        properties: AMQPProperties::default(),
+    };
+    subject.basic(Basic::Publish(publish))?;
+    let header = crate::session::encode(&AMQPFrame::Header(CHANNEL, header));
+    std::io::Write::write_all(&mut subject.session.stream, &header)?;
+    subject.sent += 1;
+    subject.confirmed()?;
+    let (tag, body) = subject.get()?.context("the queue is empty")?;
+    ensure!(body.is_empty(), "{} bytes came", body.len());
+    subject.acknowledge(tag, false)
+}
+
+fn carries_much(subject: &mut Subject) -> anyhow::Result<()> {
+    let frames = subject.session.frame_max as usize * 3;
+    subject.round_trip(frames)
+}
+
+fn returns(subject: &mut Subject) -> anyhow::Result<()> {
+    let nowhere = format!("{}-nowhere", subject.queue);
+    let sent = subject.publish(&nowhere, 100)?;
+    match subject.next()? {
+        Basic::Return(back) => ensure!(back.reply_code == 312, "{back:?} came"),
+        other => bail!("{other:?} came"),
+    }
+    ensure!(subject.body()? == sent, "another body came back");
+    subject.confirmed()
+}
+
+fn consumes(subject: &mut Subject) -> anyhow::Result<()> {
+    let qos = basic::Qos {
+        prefetch_count: 2,
+        global: false,
+    };
+    subject
+        .session
+        .call(CHANNEL, AMQPClass::Basic(Basic::Qos(qos)))?;
+    let queue = subject.queue.clone();
+    let sent: Vec<Vec<u8>> = (0..3)
+        .map(|_| {
+            let sent = subject.publish(&queue, 64)?;
+            subject.confirmed()?;
+            anyhow::Ok(sent)
+        })
+        .collect::<Result<_, _>>()?;
+    let consume = basic::Consume {
+        queue: queue.as_str().into(),
+        consumer_tag: "check".into(),
+        no_local: false,
+        no_ack: false,
+        exclusive: false,
+        nowait: false,
+        arguments: FieldTable::default(),
+    };
+    let consume = AMQPClass::Basic(Basic::Consume(consume));
+    match subject.session.call(CHANNEL, consume)? {
+        AMQPClass::Basic(Basic::ConsumeOk(_)) => {}
+        other => bail!("{other:?} came"),
+    }
+    let mut last = 0;
+    for (place, sent) in sent.iter().enumerate() {
+        if place == 2 {
+            // Both that the prefetch allows: the third comes after that.
+            subject.acknowledge(last, true)?;
+        }
+        match subject.next()? {
+            Basic::Deliver(deliver) => last = deliver.delivery_tag,
+            other => bail!("{other:?} came"),
+        }
+        ensure!(
+            subject.body()? == *sent,
+            "delivery {place} is another message"
+        );
+    }
+    subject.acknowledge(last, false)?;
+    let cancel = basic::Cancel {
+        consumer_tag: "check".into(),
+        nowait: false,
+    };
+    let cancel = AMQPClass::Basic(Basic::Cancel(cancel));
+    match subject.session.call(CHANNEL, cancel)? {
+        AMQPClass::Basic(Basic::CancelOk(_)) => Ok(()),
+        other => bail!("{other:?} came"),
+    }
+}
+
+fn gives_back(subject: &mut Subject) -> anyhow::Result<()> {
+    let queue = subject.queue.clone();
+    let sent = subject.publish(&queue, 64)?;
+    subject.confirmed()?;
+    let (tag, _) = subject.get()?.context("the queue is empty")?;
+    subject.basic(Basic::Nack(basic::Nack {
+        delivery_tag: tag,
+        multiple: false,
+        requeue: true,
+    }))?;
+    let (tag, again) = subject.get()?.context("the queue is empty")?;
+    ensure!(again == sent, "another message came");
+    subject.acknowledge(tag, false)
+}
+
+fn counts(subject: &mut Subject) -> anyhow::Result<()> {
+    let queue = subject.queue.clone();
+    let before = subject.declare(true)?;
+    subject.publish(&queue, 64)?;
+    subject.confirmed()?;
+    let after = subject.declare(true)?;
+    ensure!(
+        (before, after) == (0, 1),
+        "it says {before} and {after} where 0 and 1 are"
+    );
+    Ok(())
+}
+
+fn deletes(subject: &mut Subject) -> anyhow::Result<()> {
+    let delete = queue::Delete {
+        queue: subject.queue.as_str().into(),
+        if_unused: false,
+        if_empty: false,
+        nowait: false,
+    };
+    let delete = AMQPClass::Queue(queue::AMQPMethod::Delete(delete));
+    match subject.session.call(CHANNEL, delete)? {
+        AMQPClass::Queue(queue::AMQPMethod::DeleteOk(ok)) => {
+            ensure!(
+                ok.message_count == 1,
+                "it says {} where 1 was",
+                ok.message_count
+            );
+        }
+        other => bail!("{other:?} came"),
+    }
+    let passive = queue::Declare {
+        queue: subject.queue.as_str().into(),
+        passive: true,
+        durable: false,
+        exclusive: false,
+        auto_delete: false,
+        nowait: false,
+        arguments: FieldTable::default(),
+    };
+    let passive = AMQPClass::Queue(queue::AMQPMethod::Declare(passive));
+    match subject.session.call(CHANNEL, passive) {
+        Err(error) if error.code() == Some(404) => Ok(()),
+        Err(error) => Err(error.into()),
+        Ok(other) => bail!("{other:?} came"),
+    }
+}

@@ -1,0 +1,112 @@
+//! What is typed: the options of the seed's tool and of PerfTest, spelled the GNU way.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand as _};
+use harness::cli::{Common, Failure, Job};
+use harness::driver::Target;
+use harness::plan;
+use measure::result::RunResult;
+
+use crate::driver::Perftest;
+use crate::settings::Settings;
+
+mod command;
+mod load;
+
+pub(crate) use command::CheckArgs;
+use command::Command;
+use load::Load;
+
+/// Where a broker listens by default.
+const LOCAL: &str = "amqp://guest:guest@localhost:5672/";
+/// The daemon that is launched when none is named.
+const EMBEDDED: &str = "broker-daemon";
+
+/// Let producers and consumers loose on an AMQP 0-9-1 broker, and account for every message.
+///
+/// Without --uri a broker is built, launched on a fresh port, and stopped at the end.
+#[derive(Debug, Parser)]
+#[command(name = "amqp-perftest", version, after_help = EXIT_CODES)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// Address of a broker that runs already; alone, amqp://guest:guest@localhost:5672/
+    #[arg(long, value_name = "URI", env = "AMQP_PERFTEST_URI", num_args = 0..=1, default_missing_value = LOCAL, conflicts_with = "daemon")]
+    uri: Option<String>,
+    #[command(flatten)]
+    load: Load,
+    #[command(flatten)]
+    common: Common,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 fine, 1 a message was lost or refused or the run failed, 2 the call or the plan is wrong, 3 the results are suspect, 4 a threshold was missed, 5 this machine's limits do not allow it.";
+
+/// The whole program. Options that clap refuses end it with its message and exit code 2.
+#[must_use]
+pub fn main() -> ExitCode {
+    match command() {
+        Some(command) => command.run(),
+        None => harness::cli::main::<Perftest>(|| job_of(typed()), json),
+    }
+}
+
+fn typed() -> Cli {
+    Cli::parse_from(std::env::args_os().map(gnu))
+}
+
+/// The command, if the first word names one.
+fn command() -> Option<Command> {
+    let first = std::env::args_os().nth(1)?;
+    if first.to_str().is_some_and(Command::has_subcommand) {
+        typed().command
+    } else {
+        None
+    }
+}
+
+/// The seed's tool spells options with one dash (`-producers 20`): taken as well.
+fn gnu(argument: std::ffi::OsString) -> std::ffi::OsString {
+    match argument.to_str().and_then(|text| text.strip_prefix('-')) {
+        Some(name)
+            if name.len() > 2 && name.starts_with(|first: char| first.is_ascii_lowercase()) =>
+        {
+            format!("--{name}").into()
+        }
+        _ => argument,
+    }
+}
+
+fn job_of(cli: Cli) -> Result<Job<Settings>, Failure> {
+    let Cli {
+        uri,
+        load,
+        common,
+        command: _,
+    } = cli;
+    let mut plan = match &common.plan {
+        Some(path) => plan::load(path, &common.set)?,
+        None => load.plan(),
+    };
+    if let Some(daemon) = &common.daemon {
+        plan.daemon = Some(daemon.clone());
+    }
+    let target = uri.map(Target::url);
+    match target {
+        Some(_) => plan.daemon = None,
+        None => {
+            plan.daemon.get_or_insert_with(|| EMBEDDED.to_owned());
+        }
+    }
+    Ok(Job {
+        plan,
+        target,
+        common,
+    })
+}
+
+/// `--output`: the results themselves.
+fn json(results: &[RunResult]) -> serde_json::Value {
+    serde_json::json!({ "results": results })
+}

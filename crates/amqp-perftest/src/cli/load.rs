@@ -1,0 +1,330 @@
+//! Options that shape the load, and the plan that they make.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use harness::duration;
+use harness::plan::{Group, Plan, Timeline};
+use harness::schedule::Arrival;
+
+use crate::settings::{CONSUMERS, DEFAULT_WINDOW, PRODUCERS, Settings, SizeFor};
+
+/// Options that shape the load; in a plan each is a field. Names in brackets are PerfTest's.
+#[derive(Debug, Args)]
+#[group(multiple = true, conflicts_with = "plan")]
+pub(super) struct Load {
+    /// Producers, each with a connection of its own
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        env = "AMQP_PERFTEST_PRODUCERS"
+    )]
+    producers: u64,
+    /// Consumers, each with a connection of its own
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        env = "AMQP_PERFTEST_CONSUMERS"
+    )]
+    consumers: u64,
+    /// How long to publish
+    #[arg(long, alias = "time", value_name = "DURATION", default_value = "30s", env = "AMQP_PERFTEST_DURATION", value_parser = duration::parse)]
+    duration: Duration,
+    /// Messages per second of all producers together, paced evenly; 0 for as fast as they can
+    #[arg(
+        long,
+        value_name = "PER_SECOND",
+        default_value_t = 0.0,
+        env = "AMQP_PERFTEST_RATE",
+        allow_negative_numbers = true
+    )]
+    rate: f64,
+    /// How the starts of --rate are spread
+    #[arg(long, value_enum, default_value = "constant")]
+    arrival: ArrivalName,
+    /// Bytes of a body, of which the first 28 are its stamp
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value_t = 1024,
+        env = "AMQP_PERFTEST_SIZE"
+    )]
+    size: u32,
+    /// Sizes to go through, again and again
+    #[arg(long, value_name = "BYTES:SECONDS", value_parser = parse_size)]
+    variable_size: Vec<SizeFor>,
+    /// Files with bodies, sent one after the other, each behind a stamp
+    #[arg(
+        long,
+        value_name = "FILE[,FILE…]",
+        value_delimiter = ',',
+        env = "AMQP_PERFTEST_BODY"
+    )]
+    body: Vec<PathBuf>,
+    /// Persistent messages (delivery mode 2)
+    #[arg(long, env = "AMQP_PERFTEST_PERSISTENT")]
+    persistent: bool,
+    /// Have the broker return what no queue takes
+    #[arg(long, env = "AMQP_PERFTEST_MANDATORY")]
+    mandatory: bool,
+    /// Have messages confirmed, at most 1,000 of each producer unconfirmed at once
+    #[arg(long, env = "AMQP_PERFTEST_CONFIRMS")]
+    confirms: bool,
+    /// Have messages confirmed, at most so many of each producer unconfirmed at once
+    #[arg(long, value_name = "N", env = "AMQP_PERFTEST_CONFIRM")]
+    confirm: Option<u32>,
+    /// After so long without its confirm a message has failed
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
+    confirm_timeout: Duration,
+    /// Messages of each producer; by default as many as fit
+    #[arg(long, value_name = "N", env = "AMQP_PERFTEST_PMESSAGES")]
+    pmessages: Option<u64>,
+    /// Name of the queue
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "perftest",
+        env = "AMQP_PERFTEST_QUEUE"
+    )]
+    queue: String,
+    /// Several queues, %d being a number
+    #[arg(
+        long,
+        value_name = "PATTERN",
+        requires = "queue_pattern_to",
+        env = "AMQP_PERFTEST_QUEUE_PATTERN"
+    )]
+    queue_pattern: Option<String>,
+    /// First number of the pattern
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        env = "AMQP_PERFTEST_QUEUE_PATTERN_FROM"
+    )]
+    queue_pattern_from: u32,
+    /// Last number of the pattern
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "queue_pattern",
+        env = "AMQP_PERFTEST_QUEUE_PATTERN_TO"
+    )]
+    queue_pattern_to: Option<u32>,
+    /// Arguments of the queues, such as x-max-length=1000
+    #[arg(long, value_name = "KEY=VALUE[,…]", value_delimiter = ',', value_parser = parse_argument, env = "AMQP_PERFTEST_QUEUE_ARGS")]
+    queue_args: Vec<(String, toml::Value)>,
+    /// Quorum queues
+    #[arg(
+        long,
+        conflicts_with = "stream_queue",
+        env = "AMQP_PERFTEST_QUORUM_QUEUE"
+    )]
+    quorum_queue: bool,
+    /// Stream queues
+    #[arg(long, env = "AMQP_PERFTEST_STREAM_QUEUE")]
+    stream_queue: bool,
+    /// Queues that go with their last consumer
+    #[arg(long, env = "AMQP_PERFTEST_AUTO_DELETE")]
+    auto_delete: bool,
+    /// Queues and exchange are there already: declare and delete nothing
+    #[arg(long, env = "AMQP_PERFTEST_PREDECLARED")]
+    predeclared: bool,
+    /// Exchange to publish to; by default the default exchange
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "",
+        env = "AMQP_PERFTEST_EXCHANGE"
+    )]
+    exchange: String,
+    /// Type of --exchange
+    #[arg(
+        long = "type",
+        value_name = "TYPE",
+        default_value = "direct",
+        env = "AMQP_PERFTEST_TYPE"
+    )]
+    exchange_type: String,
+    /// Routing key; by default the name of the queue
+    #[arg(long, value_name = "KEY", env = "AMQP_PERFTEST_ROUTING_KEY")]
+    routing_key: Option<String>,
+    /// Deliveries need no acknowledgement
+    #[arg(long, alias = "autoack", env = "AMQP_PERFTEST_AUTO_ACK")]
+    auto_ack: bool,
+    /// Deliveries that may be unacknowledged at once, 0 for no limit
+    #[arg(
+        long,
+        alias = "qos",
+        value_name = "N",
+        default_value_t = 1,
+        env = "AMQP_PERFTEST_PREFETCH"
+    )]
+    prefetch: u16,
+    /// --prefetch is a limit of the whole channel
+    #[arg(long, env = "AMQP_PERFTEST_GLOBAL_QOS")]
+    global_qos: bool,
+    /// Acknowledge every so many deliveries at once
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        env = "AMQP_PERFTEST_MULTI_ACK_EVERY"
+    )]
+    multi_ack_every: u16,
+    /// Share of deliveries, from 0 to 1, to refuse the first time
+    #[arg(long, value_name = "SHARE", env = "AMQP_PERFTEST_NACK")]
+    nack: Option<f64>,
+    /// Whether what is refused goes back to the queue
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, env = "AMQP_PERFTEST_REQUEUE")]
+    requeue: bool,
+    /// Channels of each connection: so many producers or consumers share it
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        env = "AMQP_PERFTEST_CHANNELS"
+    )]
+    channels: u16,
+    /// Time over which producers begin that publish as fast as they can, or the rate rises from 0
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
+    ramp_up: Duration,
+    /// Seconds between two heartbeats, 0 for none; by default what the broker offers
+    #[arg(long, value_name = "SECONDS", env = "AMQP_PERFTEST_HEARTBEAT")]
+    heartbeat: Option<u16>,
+    /// How long to wait before a lost connection is made again
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::parse)]
+    reconnect_after: Duration,
+    /// Load before what is counted
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
+    warmup: Duration,
+    /// How long consumers may take for what is left when all is published
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
+    drain: Duration,
+    /// Seed of everything drawn
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+}
+
+/// [`Arrival`] as it is typed.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum ArrivalName {
+    Constant,
+    Poisson,
+}
+
+fn parse_size(text: &str) -> Result<SizeFor, String> {
+    let parts = text.split_once(':').and_then(|(size, seconds)| {
+        let over = Duration::from_secs(seconds.parse().ok()?);
+        Some(SizeFor {
+            size: size.parse().ok()?,
+            over,
+        })
+    });
+    parts.ok_or_else(|| "write it as BYTES:SECONDS, such as 1000:30".to_owned())
+}
+
+/// A number where it is one, or else text.
+fn parse_argument(text: &str) -> Result<(String, toml::Value), String> {
+    let (key, value) = text
+        .split_once('=')
+        .ok_or_else(|| "write it as KEY=VALUE, such as x-max-length=1000".to_owned())?;
+    let value = match (value.parse::<i64>(), value.parse::<bool>()) {
+        (Ok(number), _) => toml::Value::Integer(number),
+        (_, Ok(truth)) => toml::Value::Boolean(truth),
+        _ => toml::Value::String(value.to_owned()),
+    };
+    Ok((key.to_owned(), value))
+}
+
+impl Load {
+    /// The plan that is asked for, not yet validated.
+    pub(super) fn plan(&self) -> Plan<Settings> {
+        let timeline = Timeline {
+            warmup: self.warmup,
+            measure: self.duration,
+            drain: self.drain,
+        };
+        Plan {
+            seed: self.seed,
+            ..Plan::new("command-line", timeline, self.groups(), self.settings())
+        }
+    }
+
+    fn groups(&self) -> Vec<Group> {
+        let group = |name: &str, workers: u64| Group {
+            name: name.to_owned(),
+            workers,
+            ramp: Duration::ZERO,
+            rate: None,
+            arrival: match self.arrival {
+                ArrivalName::Constant => Arrival::Constant,
+                ArrivalName::Poisson => Arrival::Poisson,
+            },
+            stages: Vec::new(),
+            ops: None,
+        };
+        // Without a rate, or with one that makes no sense and is refused as such.
+        let producers = (self.producers > 0).then(|| match self.rate == 0.0 {
+            true => Group {
+                ops: self.pmessages,
+                ramp: self.ramp_up,
+                ..group(PRODUCERS, self.producers)
+            },
+            false => Group {
+                rate: Some(self.rate),
+                ops: self
+                    .pmessages
+                    .map(|each| each.saturating_mul(self.producers)),
+                ramp: self.ramp_up,
+                ..group(PRODUCERS, 0)
+            },
+        });
+        let consumers = (self.consumers > 0).then(|| group(CONSUMERS, self.consumers));
+        producers.into_iter().chain(consumers).collect()
+    }
+
+    fn settings(&self) -> Settings {
+        let paced = self.rate != 0.0 && self.producers > 0;
+        let queue_type = match (self.quorum_queue, self.stream_queue) {
+            (true, _) => Some("quorum".to_owned()),
+            (_, true) => Some("stream".to_owned()),
+            _ => None,
+        };
+        Settings {
+            producers: paced.then_some(self.producers),
+            size: self.size,
+            variable_size: self.variable_size.clone(),
+            body: self.body.clone(),
+            persistent: self.persistent,
+            mandatory: self.mandatory,
+            confirms: self.confirm.or(self.confirms.then_some(DEFAULT_WINDOW)),
+            confirm_timeout: self.confirm_timeout,
+            queue: self.queue.clone(),
+            queue_pattern: self.queue_pattern.clone(),
+            queue_from: self.queue_pattern_from,
+            queue_to: self.queue_pattern_to.unwrap_or(self.queue_pattern_from),
+            queue_type,
+            queue_args: self.queue_args.iter().cloned().collect::<BTreeMap<_, _>>(),
+            auto_delete: self.auto_delete,
+            predeclared: self.predeclared,
+            exchange: self.exchange.clone(),
+            exchange_type: self.exchange_type.clone(),
+            routing_key: self.routing_key.clone(),
+            auto_ack: self.auto_ack,
+            prefetch: self.prefetch,
+            global_qos: self.global_qos,
+            multi_ack_every: self.multi_ack_every,
+            nack_share: self.nack,
+            requeue: self.requeue,
+            channels: self.channels,
+            heartbeat: self.heartbeat,
+            reconnect_after: self.reconnect_after,
+            ..Settings::default()
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! The driver: what is published and consumed, and the connections, made before the load begins.
+
+use std::path::Path;
+use std::sync::{Mutex, OnceLock};
+
+use anyhow::Context as _;
+use harness::clock;
+use harness::driver::{Driver, Target, Worker};
+use harness::plan::{Invalid, Plan};
+use measure::result::RunResult;
+use measure::tally::{Series, Tally};
+
+use crate::layout::{Client, Layout};
+use crate::ledger::Ledger;
+use crate::outcome::{self, count};
+use crate::session::{Broker, Session, SessionError};
+use crate::settings::{self, Engine, Settings};
+use crate::{listener, report, series, stamp, topology, wire};
+
+/// Producers and consumers against one broker. All that is here is shared by its workers and the same for any engine.
+#[derive(Debug)]
+pub struct Perftest {
+    pub(crate) plan: Plan<Settings>,
+    pub(crate) broker: Broker,
+    pub(crate) layout: Layout,
+    pub(crate) ledger: Ledger,
+    /// The number in the stamps of this run.
+    pub(crate) run: u32,
+    /// The bodies to send, stamps left blank.
+    pub(crate) bodies: Vec<Vec<u8>>,
+    /// Connections by their number, until their worker takes them.
+    connections: Mutex<Vec<Option<Connection>>>,
+    /// The broker's process, where it is on this machine and can be seen.
+    listener: OnceLock<Option<u32>>,
+}
+
+/// A connection with a channel for each of its clients.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) number: u64,
+    pub(crate) session: Session,
+    pub(crate) clients: Vec<Client>,
+}
+
+impl Driver for Perftest {
+    const NAME: &'static str = "amqp-perftest";
+    const PROTOCOL: &'static str = "amqp";
+    const SERIES: &'static [&'static str] = series::NAMES;
+    // Messages of the warm-up are the broker's but not ours to count, so that its counters are no audit of these.
+    const AUDIT: &'static [(&'static str, &'static str)] = &[];
+    const ACTIVE_METRIC: &'static str = "broker_queue_messages";
+    const ERRORS: &'static [&'static str] = outcome::ERRORS;
+    const ASKED_FOR: &'static [&'static str] = &[];
+    const OF_A_FAULT: &'static [&'static str] = outcome::OF_A_FAULT;
+    const SHARDS: bool = false;
+    type Config = Settings;
+
+    fn validate(plan: &Plan<Settings>) -> Result<(), Invalid> {
+        Settings::validate(plan)
+    }
+
+    fn sentence(plan: &Plan<Settings>) -> String {
+        Settings::sentence(plan)
+    }
+
+    fn response(plan: &Plan<Settings>) -> Series {
+        match (settings::consumers(plan), plan.driver.confirms) {
+            (1.., _) => series::END_TO_END,
+            (0, Some(_)) => series::CONFIRM,
+            (0, None) => series::PUBLISH,
+        }
+    }
+
+    fn line(second: &Tally, total: &Tally) -> Option<String> {
+        Some(report::line(second, total))
+    }
+
+    fn summary(result: &RunResult) -> Option<String> {
+        Some(report::block(result))
+    }
+
+    fn descriptors(plan: &Plan<Settings>) -> u64 {
+        Layout::of(plan).connections()
+    }
+
+    fn setup(plan: &Plan<Settings>, target: &Target) -> anyhow::Result<Self> {
+        let url = target
+            .urls()
+            .next()
+            .context("the daemon's manifest has no `url`")?;
+        Ok(Self {
+            broker: Broker::parse(url)?,
+            layout: Layout::of(plan),
+            ledger: Ledger::new(settings::producers(plan) == 0),
+            run: clock::unix_ns() as u32,
+            bodies: bodies(&plan.driver)?,
+            connections: Mutex::new(Vec::new()),
+            listener: OnceLock::new(),
+            plan: plan.clone(),
+        })
+    }
+
+    /// Declares what the run needs and makes all of its connections: a broker that takes milliseconds for each must
+    /// not take them from the load. That the answers are right is seen of every message of the run itself.
+    fn check(&self) -> anyhow::Result<()> {
+        let explain = |error: SessionError| self.broker.explain(&error);
+        let mut session =
+            Session::open(&self.broker, self.plan.driver.heartbeat).map_err(explain)?;
+        // Nobody else is asked who listens; whether it is seen or not is not the run's concern.
+        let _ = self.listener.set(listener::of(&session.stream));
+        topology::declare(&mut session, &self.plan.driver).map_err(explain)?;
+        session.close();
+        let mut connections = self.connections();
+        for number in 0..self.layout.connections() {
+            let connection = self.connect(number).map_err(explain)?;
+            connections.push(Some(connection));
+        }
+        Ok(())
+    }
+
+    fn daemon_pid(&self) -> Option<u32> {
+        self.listener.get().copied().flatten()
+    }
+
+    /// The engine serves the worker's share; what is left to settle is settled by the last worker.
+    async fn work(&self, worker: Worker) -> anyhow::Result<()> {
+        let (record, workers) = (worker.record.clone(), worker.share.of);
+        let worked = match self.plan.driver.engine {
+            Engine::Wire => wire::work(self, worker),
+        };
+        if self.ledger.leave(workers) {
+            self.settle(&record);
+        }
+        worked
+    }
+}
+
+impl Perftest {
+    fn connections(&self) -> std::sync::MutexGuard<'_, Vec<Option<Connection>>> {
+        self.connections
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Gives a connection to the worker whose it is.
+    pub(crate) fn take(&self, number: u64) -> Option<Connection> {
+        self.connections().get_mut(number as usize)?.take()
+    }
+
+    fn connect(&self, number: u64) -> Result<Connection, SessionError> {
+        connect(&self.broker, &self.plan.driver, self.layout, number)
+    }
+
+    /// Whether a message ends when it arrives, and not before.
+    pub(crate) fn ends_at_arrival(&self) -> bool {
+        self.layout.consumers > 0
+    }
+
+    /// Asks what is left in the queues, names what is missing, and deletes what was declared.
+    fn settle(&self, record: &harness::recorder::Recorder) {
+        let accounts = self.layout.consumers > 0 && self.layout.producers > 0;
+        let settings = &self.plan.driver;
+        let mut queued = 0;
+        if let Ok(mut session) = Session::open(&self.broker, settings.heartbeat) {
+            // Where the broker does not say, nothing is queued: what is missing is called lost.
+            if let Ok(messages) = topology::queued(&mut session, settings) {
+                queued = messages;
+                if let Err(error) = topology::delete(&mut session, settings) {
+                    harness::output::remark(&format!("deleting what was declared: {error}"));
+                }
+            }
+            session.close();
+        }
+        if accounts {
+            self.ledger.close(queued, record);
+        }
+        for name in [count::DUPLICATED, count::OUT_OF_ORDER, count::REDELIVERED] {
+            // So that the result says 0 where nothing was found.
+            record.count(name, 0);
+        }
+    }
+}
+
+/// Makes a connection with a channel for each of its clients.
+pub(crate) fn connect(
+    broker: &Broker,
+    settings: &Settings,
+    layout: Layout,
+    number: u64,
+) -> Result<Connection, SessionError> {
+    let mut session = Session::open(broker, settings.heartbeat)?;
+    let clients = layout.clients(number);
+    if session.channel_max > 0 && clients.len() > usize::from(session.channel_max) {
+        return Err(SessionError::Protocol(format!(
+            "{} channels are more than the {} that the broker grants a connection: lower --channels",
+            clients.len(),
+            session.channel_max
+        )));
+    }
+    for (client, channel) in clients.iter().zip(1..) {
+        match client {
+            Client::Producer(_) => topology::open_producer(&mut session, settings, channel)?,
+            Client::Consumer(_) => topology::open_consumer(&mut session, settings, channel)?,
+        }
+    }
+    Ok(Connection {
+        number,
+        session,
+        clients,
+    })
+}
+
+/// The bodies of a run: one for each file or size.
+fn bodies(settings: &Settings) -> Result<Vec<Vec<u8>>, Invalid> {
+    let filled = |size: u32| vec![b'x'; size as usize];
+    if !settings.body.is_empty() {
+        let files = settings.body.iter();
+        return files.map(|path| body_of(path)).collect();
+    }
+    if settings.variable_size.is_empty() {
+        return Ok(vec![filled(settings.size)]);
+    }
+    let sizes = settings.variable_size.iter();
+    Ok(sizes.map(|of| filled(of.size)).collect())
+}
+
+fn body_of(path: &Path) -> Result<Vec<u8>, Invalid> {
+    let content = std::fs::read(path).map_err(|error| {
+        let field = format!("driver.body (--body {})", path.display());
+        Invalid::new(field, format!("{error}: name a file that can be read"))
+    })?;
+    Ok([vec![0; stamp::BYTES], content].concat())
+}

@@ -1,0 +1,386 @@
+//! The account of all messages of a run, over all of its workers: which arrived, which twice, in which order, and which
+//! never.
+//!
+//! Each producer numbers its messages from 0 without a gap ([`crate::stamp`]), so a bit for each is enough to know. A
+//! worker notes what arrives and hands its notes in when there are thousands, once a second and at its end: the lock is
+//! taken once for thousands of messages. Bits are kept in pieces of 65,536; a piece whose messages have all arrived is
+//! let go, so that what is kept follows the backlog and not the length of the run.
+//!
+//! An operation is one message published (consumed, where nobody publishes). Where there are consumers it ends, once, with the first of: it arrives (ok);
+//! the broker refuses or returns it, or its connection is lost before it was confirmed (that error; a later arrival is
+//! only counted, as `arrived_late`). What has done neither when the last worker ends is `unfinished` as far as messages
+//! are still in the queues, and `lost` beyond that.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+use harness::recorder::Recorder;
+
+use crate::outcome::{self, count};
+use crate::stamp;
+
+/// Messages of a piece.
+const PIECE: u64 = 1 << 16;
+/// Pieces of a stream: 6.9e10 messages, a day at 800,000 a second. A greater number is nobody's.
+const MOST_PIECES: u64 = 1 << 20;
+/// Arrivals that a worker keeps to itself.
+pub(crate) const KEPT: usize = 8192;
+
+/// A message that has arrived.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Arrival {
+    pub(crate) stream: u32,
+    pub(crate) consumer: u32,
+    pub(crate) sequence: u64,
+    pub(crate) redelivered: bool,
+}
+
+/// The account of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    books: Mutex<Books>,
+    /// Messages written, those of the warm-up too.
+    published: AtomicU64,
+    /// Messages that have arrived or come to another end.
+    settled: AtomicU64,
+    /// Workers whose producers have nothing more to do.
+    done: AtomicU64,
+    /// Workers that have ended.
+    left: AtomicU64,
+    /// Whether the run has no producers: then what was published is not known, and an operation is a message consumed.
+    alone: bool,
+    /// The run whose messages a run without producers takes: that of the first.
+    adopted: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Books {
+    streams: Vec<Stream>,
+    /// For each consumer and stream: the number after the greatest that it was given.
+    next: Vec<Vec<u64>>,
+    /// Messages that ended otherwise and have not arrived since.
+    failed: HashSet<(u32, u64)>,
+}
+
+#[derive(Debug, Default)]
+struct Stream {
+    pieces: Vec<Piece>,
+    published: u64,
+    settled: u64,
+}
+
+#[derive(Debug, Default)]
+enum Piece {
+    #[default]
+    Empty,
+    Some {
+        bits: Box<[u64]>,
+        set: u64,
+    },
+    All,
+}
+
+/// What the last worker finds missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Missing {
+    /// Of those that count.
+    pub(crate) counted: u64,
+    /// Of the warm-up.
+    pub(crate) warmup: u64,
+}
+
+impl Ledger {
+    /// An empty account; `alone` where the run has no producers.
+    pub(crate) fn new(alone: bool) -> Self {
+        Self {
+            alone,
+            ..Self::default()
+        }
+    }
+
+    fn books(&self) -> MutexGuard<'_, Books> {
+        // A worker that panics fails the run; the account of the others still holds.
+        self.books
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Whether a run without producers takes messages of this run: those of one only, or numbers would meet twice.
+    pub(crate) fn adopts(&self, run: u32) -> bool {
+        let run = u64::from(run) | 1 << 32;
+        let first = self
+            .adopted
+            .compare_exchange(0, run, Ordering::Relaxed, Ordering::Relaxed);
+        first.is_ok() || first == Err(run)
+    }
+
+    /// Notes that messages were written.
+    pub(crate) fn published(&self, messages: u64) {
+        self.published.fetch_add(messages, Ordering::Relaxed);
+    }
+
+    /// Takes a worker's arrivals; those that count end an operation each, if it has not ended.
+    pub(crate) fn take(&self, arrivals: &mut Vec<Arrival>, record: &Recorder) {
+        if arrivals.is_empty() {
+            return;
+        }
+        let found = self.books().take(arrivals);
+        arrivals.clear();
+        self.settled.fetch_add(found.fresh, Ordering::Relaxed);
+        if self.alone {
+            record.begin_many(found.fresh);
+            record.ok_many(found.fresh);
+        } else {
+            record.ok_many(found.fresh_counted);
+        }
+        for (name, number) in [
+            (count::DUPLICATED, found.duplicated),
+            (count::OUT_OF_ORDER, found.out_of_order),
+            (count::ARRIVED_LATE, found.late),
+            (count::FOREIGN, found.foreign),
+        ] {
+            if number > 0 {
+                record.count(name, number);
+            }
+        }
+    }
+
+    /// Ends the operation of a message otherwise, unless it has ended.
+    pub(crate) fn fail(&self, stream: u32, sequence: u64, kind: &'static str, record: &Recorder) {
+        if self.books().fail(stream, sequence) {
+            self.settled.fetch_add(1, Ordering::Relaxed);
+            if stamp::counts(stream) {
+                record.error(kind);
+            }
+        }
+    }
+
+    /// A worker's producers have written all that they will, `numbers` of each stream.
+    pub(crate) fn producers_done(&self, numbers: impl Iterator<Item = (u32, u64)>) {
+        let mut books = self.books();
+        for (stream, published) in numbers {
+            books.stream(stream).published = published;
+        }
+        drop(books);
+        self.done.fetch_add(1, Ordering::Release);
+    }
+
+    /// Whether the producers of so many workers have written all that they will and every message has come to an end.
+    pub(crate) fn complete(&self, workers: u64) -> bool {
+        self.done.load(Ordering::Acquire) >= workers
+            && self.settled.load(Ordering::Relaxed) >= self.published.load(Ordering::Relaxed)
+    }
+
+    /// A worker ends; whether it is the last of so many.
+    pub(crate) fn leave(&self, workers: u64) -> bool {
+        self.left.fetch_add(1, Ordering::AcqRel) + 1 == workers
+    }
+
+    /// What has not come to an end. Final once all workers have left.
+    pub(crate) fn missing(&self) -> Missing {
+        let books = self.books();
+        let of = |counts: bool| {
+            let streams = books.streams.iter().enumerate();
+            streams
+                .filter(|(place, _)| stamp::counts(*place as u32) == counts)
+                .map(|(_, stream)| stream.published.saturating_sub(stream.settled))
+                .sum()
+        };
+        Missing {
+            counted: of(true),
+            warmup: of(false),
+        }
+    }
+
+    /// Writes down what is missing, of which `queued` messages still lie in queues.
+    pub(crate) fn close(&self, queued: u64, record: &Recorder) {
+        let Missing { counted, warmup } = self.missing();
+        let unfinished = counted.min(queued);
+        let lost = counted - unfinished;
+        let lost_of_warmup = warmup.saturating_sub(queued - unfinished);
+        record.unfinished_many(unfinished);
+        record.error_many(outcome::LOST, lost);
+        record.count(count::LOST, lost + lost_of_warmup);
+    }
+}
+
+/// What a batch of arrivals comes to.
+#[derive(Debug, Default)]
+struct Found {
+    fresh: u64,
+    fresh_counted: u64,
+    duplicated: u64,
+    out_of_order: u64,
+    late: u64,
+    foreign: u64,
+}
+
+impl Books {
+    fn stream(&mut self, stream: u32) -> &mut Stream {
+        let place = stream as usize;
+        if place >= self.streams.len() {
+            self.streams.resize_with(place + 1, Stream::default);
+        }
+        &mut self.streams[place]
+    }
+
+    fn take(&mut self, arrivals: &[Arrival]) -> Found {
+        let mut found = Found::default();
+        for arrival in arrivals {
+            if arrival.sequence / PIECE >= MOST_PIECES {
+                found.foreign += 1;
+                continue;
+            }
+            let in_order = self.in_order(arrival);
+            if self.stream(arrival.stream).settle(arrival.sequence) {
+                found.fresh += 1;
+                found.fresh_counted += u64::from(stamp::counts(arrival.stream));
+                found.out_of_order += u64::from(!in_order && !arrival.redelivered);
+            } else if !self.failed.is_empty()
+                && self.failed.remove(&(arrival.stream, arrival.sequence))
+            {
+                found.late += 1;
+            } else {
+                // The broker says itself that a redelivered message may have been there before.
+                found.duplicated += u64::from(!arrival.redelivered);
+            }
+        }
+        found
+    }
+
+    /// Whether a consumer was given nothing later of the same stream before.
+    fn in_order(&mut self, arrival: &Arrival) -> bool {
+        let (consumer, stream) = (arrival.consumer as usize, arrival.stream as usize);
+        if consumer >= self.next.len() {
+            self.next.resize_with(consumer + 1, Vec::new);
+        }
+        let next = &mut self.next[consumer];
+        if stream >= next.len() {
+            next.resize(stream + 1, 0);
+        }
+        let in_order = arrival.sequence >= next[stream];
+        next[stream] = next[stream].max(arrival.sequence + 1);
+        in_order
+    }
+
+    fn fail(&mut self, stream: u32, sequence: u64) -> bool {
+        let fresh = self.stream(stream).settle(sequence);
+        if fresh {
+            self.failed.insert((stream, sequence));
+        }
+        fresh
+    }
+}
+
+impl Stream {
+    /// Sets a message's bit; whether it was not set.
+    fn settle(&mut self, sequence: u64) -> bool {
+        let (piece, place) = ((sequence / PIECE) as usize, sequence % PIECE);
+        if piece >= self.pieces.len() {
+            self.pieces.resize_with(piece + 1, Piece::default);
+        }
+        let fresh = self.pieces[piece].set(place);
+        self.settled += u64::from(fresh);
+        fresh
+    }
+}
+
+impl Piece {
+    fn set(&mut self, place: u64) -> bool {
+        if matches!(self, Self::Empty) {
+            *self = Self::Some {
+                bits: vec![0; (PIECE / 64) as usize].into_boxed_slice(),
+                set: 0,
+            };
+        }
+        let Self::Some { bits, set } = self else {
+            return false;
+        };
+        let (word, bit) = (&mut bits[(place / 64) as usize], 1 << (place % 64));
+        if *word & bit != 0 {
+            return false;
+        }
+        *word |= bit;
+        *set += 1;
+        if *set == PIECE {
+            *self = Self::All;
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arrival(consumer: u32, sequence: u64) -> Arrival {
+        Arrival {
+            stream: stamp::stream(0, true),
+            consumer,
+            sequence,
+            redelivered: false,
+        }
+    }
+
+    fn books() -> (Books, impl FnMut(&mut Books, &[Arrival]) -> [u64; 4]) {
+        let take = |books: &mut Books, arrivals: &[Arrival]| {
+            let found = books.take(arrivals);
+            [
+                found.fresh,
+                found.duplicated,
+                found.out_of_order,
+                found.late,
+            ]
+        };
+        (Books::default(), take)
+    }
+
+    #[test]
+    fn a_second_arrival_is_a_duplicate_even_at_another_consumer_and_when_its_piece_is_let_go() {
+        let (mut books, mut take) = books();
+        let all: Vec<_> = (0..PIECE).map(|place| arrival(0, place)).collect();
+        assert_eq!(take(&mut books, &all), [PIECE, 0, 0, 0]);
+        assert!(matches!(books.streams[1].pieces[0], Piece::All));
+        assert_eq!(take(&mut books, &[arrival(1, 5)]), [0, 1, 0, 0]);
+        let again = Arrival {
+            redelivered: true,
+            ..arrival(1, 6)
+        };
+        assert_eq!(take(&mut books, &[again]), [0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn order_is_asked_of_each_consumer_alone() {
+        let (mut books, mut take) = books();
+        let split = [arrival(0, 1), arrival(1, 0), arrival(0, 3), arrival(1, 2)];
+        assert_eq!(take(&mut books, &split), [4, 0, 0, 0]);
+        let swapped = [arrival(0, 5), arrival(0, 4)];
+        assert_eq!(take(&mut books, &swapped), [2, 0, 1, 0]);
+    }
+
+    #[test]
+    fn a_message_ends_once_and_what_comes_after_that_is_late() {
+        let (mut books, mut take) = books();
+        assert!(books.fail(1, 0));
+        assert!(!books.fail(1, 0));
+        assert_eq!(take(&mut books, &[arrival(0, 0)]), [0, 0, 0, 1]);
+        assert_eq!(take(&mut books, &[arrival(0, 1)]), [1, 0, 0, 0]);
+        assert!(!books.fail(1, 1), "it has arrived");
+    }
+
+    #[test]
+    fn what_was_published_and_came_to_no_end_is_missing() {
+        let ledger = Ledger::default();
+        ledger.published(10);
+        assert!(!ledger.complete(1));
+        ledger.producers_done([(1, 8), (0, 2)].into_iter());
+        ledger.books().take(&[arrival(0, 0), arrival(0, 1)]);
+        let missing = Missing {
+            counted: 6,
+            warmup: 2,
+        };
+        assert_eq!(ledger.missing(), missing);
+        assert!(!ledger.leave(2) && ledger.leave(2));
+    }
+}

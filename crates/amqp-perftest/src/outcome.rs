@@ -1,0 +1,61 @@
+//! What becomes of messages, by name.
+
+/// The broker refused it (`basic.nack`).
+pub(crate) const NACKED: &str = "nacked";
+/// It was mandatory and no queue took it (`basic.return`).
+pub(crate) const RETURNED: &str = "returned";
+/// Its connection was lost before it was confirmed.
+pub(crate) const CONNECTION_LOST: &str = "connection_lost";
+/// It was not confirmed in time.
+pub(crate) const CONFIRM_TIMEOUT: &str = "confirm_timeout";
+/// It never arrived, and lies in no queue.
+pub(crate) const LOST: &str = "lost";
+
+/// All of them.
+pub(crate) const ERRORS: &[&str] = &[NACKED, RETURNED, CONNECTION_LOST, CONFIRM_TIMEOUT, LOST];
+/// Those that a fault of a plan leads to.
+pub(crate) const OF_A_FAULT: &[&str] = &[NACKED, CONNECTION_LOST, CONFIRM_TIMEOUT];
+
+/// What is counted besides. Messages of the warm-up are counted nowhere but in `warmup` and `lost`.
+pub mod count {
+    /// Messages written.
+    pub const PUBLISHED: &str = "published";
+    /// Messages that the broker confirmed.
+    pub const CONFIRMED: &str = "confirmed";
+    /// Messages that it refused.
+    pub const NACKED: &str = "nacked";
+    /// Messages that it returned.
+    pub const RETURNED: &str = "returned";
+    /// Messages that consumers were given, each time that they were.
+    pub const CONSUMED: &str = "consumed";
+    /// Of them those that the broker marked as redelivered.
+    pub const REDELIVERED: &str = "redelivered";
+    /// Messages that never arrived and lie in no queue.
+    pub const LOST: &str = "lost";
+    /// Messages that came again without being marked.
+    pub const DUPLICATED: &str = "duplicated";
+    /// Messages that a consumer was given after a later one of the same producer.
+    pub const OUT_OF_ORDER: &str = "out_of_order";
+    /// Messages that arrived after their connection was lost or the broker had refused them.
+    pub const ARRIVED_LATE: &str = "arrived_late";
+    /// Messages of others.
+    pub const FOREIGN: &str = "foreign";
+    /// Messages written in the warm-up.
+    pub const WARMUP: &str = "warmup";
+    /// Messages whose connection was lost, or the run over, before they were confirmed, though they may have arrived.
+    pub const UNCONFIRMED: &str = "unconfirmed";
+    /// Messages that consumers gave back (`basic.nack`).
+    pub const GIVEN_BACK: &str = "given_back";
+    /// Times that the broker asked publishers to wait (`connection.blocked`).
+    pub const BLOCKED: &str = "blocked";
+    /// How long that was, milliseconds, summed over connections.
+    pub const BLOCKED_MS: &str = "blocked_ms";
+    /// Connections that were lost.
+    pub const DISCONNECTS: &str = "disconnects";
+    /// Connections that were made again.
+    pub const RECONNECTS: &str = "reconnects";
+    /// How long connections were gone, milliseconds, summed over them.
+    pub const GAP_MS: &str = "gap_ms";
+    /// Consumers that the broker cancelled (`basic.cancel`).
+    pub const CANCELLED: &str = "cancelled";
+}

@@ -1,0 +1,15 @@
+//! What is measured, in the order of reports.
+
+use measure::tally::Series;
+
+/// Names of the series.
+pub const NAMES: &[&str] = &["publish", "confirm", "end_to_end"];
+
+/// From the intended start to the moment that the message was written. Measured where neither confirms nor consumers
+/// say more.
+pub const PUBLISH: Series = Series(0);
+/// From the intended start to the broker's `basic.ack`.
+pub const CONFIRM: Series = Series(1);
+/// From the intended start to the moment that a consumer read the message. A message counts at its first arrival alone;
+/// one that the broker marks as redelivered does not.
+pub const END_TO_END: Series = Series(2);

@@ -1,0 +1,253 @@
+//! The queues and the exchange of a run: declared before it, deleted after it.
+
+use std::collections::BTreeMap;
+
+use amq_protocol::protocol::basic::AMQPProperties;
+use amq_protocol::protocol::{AMQPClass, basic, confirm, exchange, queue};
+use amq_protocol::types::{AMQPValue, FieldArray, FieldTable};
+
+use crate::session::{Session, SessionError};
+use crate::settings::Settings;
+
+/// The channel of what is done once.
+pub(crate) const CHANNEL: u16 = 1;
+
+/// Declares queues and exchange, purges what was left in them, and binds them. What is predeclared is asked for alone.
+pub(crate) fn declare(session: &mut Session, settings: &Settings) -> Result<(), SessionError> {
+    session.open_channel(CHANNEL)?;
+    if !settings.exchange.is_empty() {
+        let declare = exchange::Declare {
+            exchange: settings.exchange.as_str().into(),
+            kind: settings.exchange_type.as_str().into(),
+            passive: settings.predeclared,
+            durable: settings.durable,
+            auto_delete: false,
+            internal: false,
+            nowait: false,
+            arguments: FieldTable::default(),
+        };
+        session.call(
+            CHANNEL,
+            AMQPClass::Exchange(exchange::AMQPMethod::Declare(declare)),
+        )?;
+    }
+    settings
+        .queues()
+        .iter()
+        .try_for_each(|name| declare_queue(session, settings, name))
+}
+
+fn declare_queue(
+    session: &mut Session,
+    settings: &Settings,
+    name: &str,
+) -> Result<(), SessionError> {
+    let declare = queue::Declare {
+        queue: name.into(),
+        passive: settings.predeclared,
+        durable: settings.durable,
+        exclusive: false,
+        auto_delete: settings.auto_delete,
+        nowait: false,
+        arguments: arguments(settings),
+    };
+    let call = AMQPClass::Queue(queue::AMQPMethod::Declare(declare));
+    let AMQPClass::Queue(queue::AMQPMethod::DeclareOk(declared)) = session.call(CHANNEL, call)?
+    else {
+        return Err(SessionError::Protocol(
+            "queue.declare was not answered with queue.declare-ok".to_owned(),
+        ));
+    };
+    if settings.predeclared {
+        return Ok(());
+    }
+    if declared.message_count > 0 {
+        let purge = queue::Purge {
+            queue: name.into(),
+            nowait: false,
+        };
+        session.call(CHANNEL, AMQPClass::Queue(queue::AMQPMethod::Purge(purge)))?;
+    }
+    if settings.exchange.is_empty() {
+        return Ok(());
+    }
+    let bind = queue::Bind {
+        queue: name.into(),
+        exchange: settings.exchange.as_str().into(),
+        routing_key: settings.routing_key.as_deref().unwrap_or(name).into(),
+        nowait: false,
+        arguments: FieldTable::default(),
+    };
+    session
+        .call(CHANNEL, AMQPClass::Queue(queue::AMQPMethod::Bind(bind)))
+        .map(drop)
+}
+
+/// How many messages lie in the queues; one that is gone holds none.
+pub(crate) fn queued(session: &mut Session, settings: &Settings) -> Result<u64, SessionError> {
+    session.open_channel(CHANNEL)?;
+    let mut queued = 0;
+    for name in settings.queues() {
+        let declare = queue::Declare {
+            queue: name.as_str().into(),
+            passive: true,
+            durable: settings.durable,
+            exclusive: false,
+            auto_delete: settings.auto_delete,
+            nowait: false,
+            arguments: arguments(settings),
+        };
+        let call = AMQPClass::Queue(queue::AMQPMethod::Declare(declare));
+        match session.call(CHANNEL, call) {
+            Ok(AMQPClass::Queue(queue::AMQPMethod::DeclareOk(declared))) => {
+                queued += u64::from(declared.message_count);
+            }
+            Ok(_) => {}
+            Err(error) if error.code() == Some(404) => session.open_channel(CHANNEL)?,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(queued)
+}
+
+/// Deletes what [`declare`] declared. The channel is open.
+pub(crate) fn delete(session: &mut Session, settings: &Settings) -> Result<(), SessionError> {
+    if settings.predeclared {
+        return Ok(());
+    }
+    for name in settings.queues() {
+        let delete = queue::Delete {
+            queue: name.as_str().into(),
+            if_unused: false,
+            if_empty: false,
+            nowait: false,
+        };
+        session.call(CHANNEL, AMQPClass::Queue(queue::AMQPMethod::Delete(delete)))?;
+    }
+    if !settings.exchange.is_empty() {
+        let delete = exchange::Delete {
+            exchange: settings.exchange.as_str().into(),
+            if_unused: false,
+            nowait: false,
+        };
+        session.call(
+            CHANNEL,
+            AMQPClass::Exchange(exchange::AMQPMethod::Delete(delete)),
+        )?;
+    }
+    Ok(())
+}
+
+/// Makes a channel a producer's.
+pub(crate) fn open_producer(
+    session: &mut Session,
+    settings: &Settings,
+    channel: u16,
+) -> Result<(), SessionError> {
+    session.open_channel(channel)?;
+    if settings.confirms.is_some() {
+        let select = confirm::Select { nowait: false };
+        session.call(
+            channel,
+            AMQPClass::Confirm(confirm::AMQPMethod::Select(select)),
+        )?;
+    }
+    Ok(())
+}
+
+/// Makes a channel a consumer's, which consumes nothing yet.
+pub(crate) fn open_consumer(
+    session: &mut Session,
+    settings: &Settings,
+    channel: u16,
+) -> Result<(), SessionError> {
+    session.open_channel(channel)?;
+    if settings.prefetch > 0 && !settings.auto_ack {
+        let qos = basic::Qos {
+            prefetch_count: settings.prefetch,
+            global: settings.global_qos,
+        };
+        session.call(channel, AMQPClass::Basic(basic::AMQPMethod::Qos(qos)))?;
+    }
+    Ok(())
+}
+
+/// What makes a consumer's channel consume. Nothing is answered: deliveries follow.
+pub(crate) fn consume(settings: &Settings, place: u64) -> AMQPClass {
+    let mut arguments = FieldTable::default();
+    if settings.queue_type.as_deref() == Some("stream") {
+        // What was published before the consumer came belongs to the run too.
+        let first = AMQPValue::LongString("first".into());
+        arguments.insert("x-stream-offset".into(), first);
+    }
+    AMQPClass::Basic(basic::AMQPMethod::Consume(basic::Consume {
+        queue: settings.queue_of(place).as_str().into(),
+        consumer_tag: format!("perftest-{place}").as_str().into(),
+        no_local: false,
+        no_ack: settings.auto_ack,
+        exclusive: false,
+        nowait: true,
+        arguments,
+    }))
+}
+
+/// The properties of the messages.
+pub(crate) fn properties(settings: &Settings) -> AMQPProperties {
+    let mut properties = AMQPProperties::default();
+    if settings.persistent {
+        properties = properties.with_delivery_mode(2);
+    }
+    let of = &settings.properties;
+    if let Some(value) = &of.content_type {
+        properties = properties.with_content_type(value.as_str().into());
+    }
+    if let Some(value) = of.priority {
+        properties = properties.with_priority(value);
+    }
+    if let Some(value) = &of.expiration {
+        properties = properties.with_expiration(value.as_str().into());
+    }
+    if let Some(value) = &of.app_id {
+        properties = properties.with_app_id(value.as_str().into());
+    }
+    if !of.headers.is_empty() {
+        properties = properties.with_headers(table(&of.headers));
+    }
+    properties
+}
+
+fn arguments(settings: &Settings) -> FieldTable {
+    let mut arguments = table(&settings.queue_args);
+    if let Some(kind) = &settings.queue_type {
+        let kind = AMQPValue::LongString(kind.as_str().into());
+        arguments.insert("x-queue-type".into(), kind);
+    }
+    arguments
+}
+
+fn table(values: &BTreeMap<String, toml::Value>) -> FieldTable {
+    let mut table = FieldTable::default();
+    for (name, from) in values {
+        table.insert(name.as_str().into(), value(from));
+    }
+    table
+}
+
+fn value(from: &toml::Value) -> AMQPValue {
+    match from {
+        toml::Value::String(text) => AMQPValue::LongString(text.as_str().into()),
+        toml::Value::Integer(number) => AMQPValue::LongLongInt(*number),
+        toml::Value::Float(number) => AMQPValue::Double(*number),
+        toml::Value::Boolean(truth) => AMQPValue::Boolean(*truth),
+        toml::Value::Datetime(time) => AMQPValue::LongString(time.to_string().into()),
+        toml::Value::Array(values) => AMQPValue::FieldArray(FieldArray::from(
+            values.iter().map(value).collect::<Vec<_>>(),
+        )),
+        toml::Value::Table(values) => {
+            let values = values
+                .iter()
+                .map(|(name, value)| (name.clone(), value.clone()));
+            AMQPValue::FieldTable(table(&values.collect()))
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! A consumer: what it is given, and what it answers.
+
+use amq_protocol::frame::AMQPFrame;
+use harness::slots::Id;
+
+use super::Loop;
+use crate::ledger::Arrival;
+use crate::outcome::count;
+use crate::series::END_TO_END;
+use crate::session::encode;
+use crate::stamp::{self, Stamp};
+use crate::topology;
+
+/// The golden ratio's fraction in 64 bits.
+const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// A consumer of this worker.
+#[derive(Debug)]
+pub(super) struct Consumer {
+    pub(super) number: u32,
+    channel: u16,
+    /// Deliveries that are not acknowledged yet, though they could be.
+    unacknowledged: u16,
+    /// Deliveries so far that had not been delivered before.
+    delivered: u64,
+}
+
+impl Consumer {
+    pub(super) fn new(number: u32) -> Self {
+        Self {
+            number,
+            channel: 0,
+            unacknowledged: 0,
+            delivered: 0,
+        }
+    }
+
+    /// Whether its next delivery is one of the share that is refused: spread evenly.
+    fn refuses(&self, share: Option<f64>) -> bool {
+        let place = self.delivered.wrapping_mul(GOLDEN) >> 11;
+        share.is_some_and(|share| (place as f64) < share * (1_u64 << 53) as f64)
+    }
+}
+
+impl Loop<'_> {
+    /// Lets a consumer consume on a channel of a connection.
+    pub(super) fn join_consumer(&mut self, place: usize, id: Id, channel: u16) {
+        let consumer = &mut self.consumers[place];
+        consumer.channel = channel;
+        consumer.unacknowledged = 0;
+        let consume = topology::consume(&self.driver.plan.driver, u64::from(consumer.number));
+        let frame = encode(&AMQPFrame::Method(channel, consume));
+        if let Err(error) = self.write(id, &frame) {
+            self.lose(id, &error.to_string());
+        }
+    }
+
+    /// A message has come, whole.
+    pub(super) fn delivered(
+        &mut self,
+        place: usize,
+        tag: u64,
+        redelivered: bool,
+        stamp: Option<Stamp>,
+        now: u64,
+        answer: &mut Vec<u8>,
+    ) {
+        match stamp {
+            Some(stamp) if self.is_ours(&stamp, now) => {
+                self.arrived(place, stamp, redelivered, now);
+            }
+            Some(_) if self.driver.layout.producers == 0 => self.counts.warmup += 1,
+            _ => self.counts.foreign += 1,
+        }
+        if !self.driver.plan.driver.auto_ack {
+            self.acknowledge(place, tag, redelivered, answer);
+        }
+    }
+
+    /// Whether a message belongs to the run. A run without producers takes what comes while it measures.
+    fn is_ours(&self, stamp: &Stamp, now: u64) -> bool {
+        match self.driver.layout.producers {
+            0 => self.worker.phases.counts(now) && self.driver.ledger.adopts(stamp.run),
+            _ => stamp.run == self.driver.run,
+        }
+    }
+
+    fn arrived(&mut self, place: usize, stamp: Stamp, redelivered: bool, now: u64) {
+        self.arrivals.push(Arrival {
+            stream: stamp.stream,
+            consumer: self.consumers[place].number,
+            sequence: stamp.sequence,
+            redelivered,
+        });
+        if stamp::counts(stamp.stream) {
+            self.counts.consumed += 1;
+            self.counts.redelivered += u64::from(redelivered);
+            if !redelivered {
+                self.worker
+                    .record
+                    .value(END_TO_END, now.saturating_sub(stamp.start));
+            }
+        }
+    }
+
+    fn acknowledge(&mut self, place: usize, tag: u64, redelivered: bool, answer: &mut Vec<u8>) {
+        let settings = &self.driver.plan.driver;
+        let consumer = &mut self.consumers[place];
+        if !redelivered {
+            let refuses = consumer.refuses(settings.nack_share);
+            consumer.delivered += 1;
+            if refuses {
+                answer.extend_from_slice(&nack(consumer.channel, tag, settings.requeue));
+                return self.worker.record.count(count::GIVEN_BACK, 1);
+            }
+        }
+        consumer.unacknowledged += 1;
+        if consumer.unacknowledged >= settings.multi_ack_every {
+            answer.extend_from_slice(&ack(consumer.channel, tag, consumer.unacknowledged > 1));
+            consumer.unacknowledged = 0;
+        }
+    }
+}
+
+/// `basic.ack` (60, 80).
+fn ack(channel: u16, tag: u64, multiple: bool) -> [u8; 21] {
+    acknowledgement(80, channel, tag, u8::from(multiple))
+}
+
+/// `basic.nack` (60, 120) of one delivery.
+fn nack(channel: u16, tag: u64, requeue: bool) -> [u8; 21] {
+    acknowledgement(120, channel, tag, u8::from(requeue) << 1)
+}
+
+fn acknowledgement(method: u8, channel: u16, tag: u64, bits: u8) -> [u8; 21] {
+    let mut frame = [0; 21];
+    frame[0] = 1;
+    frame[1..3].copy_from_slice(&channel.to_be_bytes());
+    frame[6] = 13;
+    frame[8] = 60;
+    frame[10] = method;
+    frame[11..19].copy_from_slice(&tag.to_be_bytes());
+    frame[19] = bits;
+    frame[20] = 0xCE;
+    frame
+}
+
+#[cfg(test)]
+mod tests {
+    use amq_protocol::protocol::AMQPClass;
+    use amq_protocol::protocol::basic::{AMQPMethod, Ack, Nack};
+
+    use super::*;
+
+    fn frame(method: AMQPMethod) -> Vec<u8> {
+        encode(&AMQPFrame::Method(7, AMQPClass::Basic(method)))
+    }
+
+    #[test]
+    fn acknowledgements_are_the_octets_of_the_specification() {
+        let tag = 1 << 40 | 5;
+        for multiple in [false, true] {
+            let whole = frame(AMQPMethod::Ack(Ack {
+                delivery_tag: tag,
+                multiple,
+            }));
+            assert_eq!(ack(7, tag, multiple).as_slice(), whole);
+        }
+        for requeue in [false, true] {
+            let whole = frame(AMQPMethod::Nack(Nack {
+                delivery_tag: tag,
+                multiple: false,
+                requeue,
+            }));
+            assert_eq!(nack(7, tag, requeue).as_slice(), whole);
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! A connection in the loop: written without waiting, lost, and made again.
+
+use std::io::{self, Write as _};
+use std::net::TcpStream;
+
+use amq_protocol::frame::AMQPFrame;
+use amq_protocol::protocol::{AMQPClass, basic, channel, connection};
+use harness::slots::Id;
+use harness::{clock, output};
+
+use super::read::Reader;
+use super::{Loop, Redial};
+use crate::outcome::{self, count};
+use crate::session::{encode, whole_frame};
+
+/// How long brokers may take to close connections at the end.
+const CLOSING_NS: u64 = 2_000_000_000;
+
+/// Who uses a channel, by the place in the list of producers or consumers.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Role {
+    Producer(usize),
+    Consumer(usize),
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Link {
+    number: u64,
+    pub(super) stream: TcpStream,
+    pub(super) reader: Reader,
+    /// The beginning of a frame.
+    pub(super) unread: Vec<u8>,
+    /// What the kernel did not take, and how much of that it has taken since.
+    unwritten: Vec<u8>,
+    written: usize,
+    /// By channel, from 1 on.
+    pub(super) roles: Vec<Role>,
+    /// When something last came.
+    pub(super) heard: u64,
+    /// When something was last written.
+    spoke: u64,
+    heartbeat_ns: u64,
+    /// Since when the broker asks to publish nothing.
+    pub(super) blocked: Option<u64>,
+}
+
+impl Link {
+    /// A connection that is negotiated, of which `unread` was read already.
+    pub(super) fn new(
+        number: u64,
+        stream: TcpStream,
+        roles: Vec<Role>,
+        heartbeat_s: u16,
+        unread: Vec<u8>,
+    ) -> Self {
+        let now = clock::now();
+        Self {
+            number,
+            stream,
+            reader: Reader::default(),
+            unread,
+            unwritten: Vec::new(),
+            written: 0,
+            roles,
+            heard: now,
+            spoke: now,
+            heartbeat_ns: u64::from(heartbeat_s) * 1_000_000_000,
+            blocked: None,
+        }
+    }
+
+    /// Whether the kernel has not taken all that was written.
+    pub(super) fn is_full(&self) -> bool {
+        !self.unwritten.is_empty()
+    }
+
+    /// Writes what the kernel takes now; how much that is.
+    fn push(stream: &TcpStream, octets: &[u8]) -> io::Result<usize> {
+        let mut written = 0;
+        while written < octets.len() {
+            match (&*stream).write(&octets[written..]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(more) => written += more,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(written)
+    }
+}
+
+impl Loop<'_> {
+    /// Writes all of it, now or as the kernel takes it.
+    pub(super) fn write(&mut self, id: Id, octets: &[u8]) -> io::Result<()> {
+        let Some(link) = self.links.get_mut(id) else {
+            return Ok(());
+        };
+        if link.is_full() {
+            link.unwritten.extend_from_slice(octets);
+            return Ok(());
+        }
+        let written = Link::push(&link.stream, octets)?;
+        link.spoke = clock::now();
+        if written < octets.len() {
+            link.unwritten.extend_from_slice(&octets[written..]);
+            self.reactor.rewatch(&link.stream, id.token(0), true)?;
+        }
+        Ok(())
+    }
+
+    /// There is room again.
+    pub(super) fn write_rest(&mut self, id: Id) {
+        let Some(link) = self.links.get_mut(id) else {
+            return;
+        };
+        let pushed = Link::push(&link.stream, &link.unwritten[link.written..]);
+        link.spoke = clock::now();
+        match pushed {
+            Err(error) => return self.lose(id, &error.to_string()),
+            Ok(octets) => link.written += octets,
+        }
+        if link.written < link.unwritten.len() {
+            return;
+        }
+        link.unwritten.clear();
+        link.written = 0;
+        let rewatched = self.reactor.rewatch(&link.stream, id.token(0), false);
+        let roles = link.roles.clone();
+        if let Err(error) = rewatched {
+            return self.lose(id, &error.to_string());
+        }
+        for role in roles {
+            if let Role::Producer(place) = role {
+                self.sent(place);
+                self.make_ready(place);
+            }
+        }
+    }
+
+    /// A method that does not come with every message.
+    pub(super) fn method(
+        &mut self,
+        id: Id,
+        channel: u16,
+        frame: &[u8],
+        now: u64,
+        answer: &mut Vec<u8>,
+    ) -> Result<(), String> {
+        let Some((_, AMQPFrame::Method(_, method))) = whole_frame(frame)? else {
+            return Ok(());
+        };
+        match method {
+            AMQPClass::Connection(connection::AMQPMethod::Close(close)) => Err(format!(
+                "the broker closed it: {} {}",
+                close.reply_code, close.reply_text
+            )),
+            AMQPClass::Connection(connection::AMQPMethod::Blocked(_)) => {
+                self.worker.record.count(count::BLOCKED, 1);
+                if let Some(link) = self.links.get_mut(id) {
+                    link.blocked.get_or_insert(now);
+                }
+                Ok(())
+            }
+            AMQPClass::Connection(connection::AMQPMethod::Unblocked(_)) => {
+                self.unblock(id, now);
+                (0..self.producers.len()).for_each(|place| self.make_ready(place));
+                Ok(())
+            }
+            // A channel can't be used after that; its connection is made anew, with all of its channels.
+            AMQPClass::Channel(channel::AMQPMethod::Close(close)) => Err(format!(
+                "the broker closed channel {channel}: {} {}",
+                close.reply_code, close.reply_text
+            )),
+            AMQPClass::Channel(channel::AMQPMethod::Flow(flow)) => {
+                let ok = channel::AMQPMethod::FlowOk(channel::FlowOk {
+                    active: flow.active,
+                });
+                answer.extend(encode(&AMQPFrame::Method(channel, AMQPClass::Channel(ok))));
+                Ok(())
+            }
+            AMQPClass::Basic(basic::AMQPMethod::Cancel(_)) => {
+                self.worker.record.count(count::CANCELLED, 1);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn unblock(&mut self, id: Id, now: u64) {
+        let since = self.links.get_mut(id).and_then(|link| link.blocked.take());
+        if let Some(since) = since {
+            let ms = now.saturating_sub(since) / 1_000_000;
+            self.worker.record.count(count::BLOCKED_MS, ms);
+        }
+    }
+
+    /// A connection is lost: what it did not confirm has failed, and it is made again.
+    pub(super) fn lose(&mut self, id: Id, why: &str) {
+        self.lose_for(id, why, outcome::CONNECTION_LOST);
+    }
+
+    fn lose_for(&mut self, id: Id, why: &str, kind: &'static str) {
+        let now = clock::now();
+        self.unblock(id, now);
+        let Some(link) = self.links.remove(id) else {
+            return;
+        };
+        if self.closing {
+            return;
+        }
+        if self.worker.phases.origin <= now && self.gone.is_empty() {
+            let text = format!("connection {} was lost: {why}", link.number);
+            output::remark(&text);
+        }
+        why.clone_into(&mut self.why);
+        self.worker.record.count(count::DISCONNECTS, 1);
+        // What has arrived must not be taken for what was lost with its confirm.
+        self.hand_in();
+        for role in link.roles {
+            if let Role::Producer(place) = role {
+                self.forsake(place, Some(kind));
+            }
+        }
+        self.gone.insert(link.number, now);
+        let redial = self
+            .redial
+            .get_or_insert_with(|| Redial::start(self.driver));
+        redial.ask(link.number);
+    }
+
+    /// Takes connections that were made again.
+    pub(super) fn take_back(&mut self, now: u64) -> anyhow::Result<()> {
+        while let Some(connection) = self.redial.as_ref().and_then(Redial::made) {
+            if let Some(since) = self.gone.remove(&connection.number) {
+                let record = &self.worker.record;
+                record.count(count::RECONNECTS, 1);
+                record.count(count::GAP_MS, now.saturating_sub(since) / 1_000_000);
+            }
+            self.join(connection)?;
+        }
+        Ok(())
+    }
+
+    /// Once a second: heartbeats, brokers that have fallen silent, confirms that do not come.
+    pub(super) fn look_after(&mut self, now: u64) {
+        let ids: Vec<Id> = self.links.iter().map(|(id, _)| id).collect();
+        let patience = self.driver.plan.driver.confirm_timeout.as_nanos() as u64;
+        for id in ids {
+            let Some(link) = self.links.get_mut(id) else {
+                continue;
+            };
+            // AMQP 0-9-1, 4.2.7: a peer that is silent for two intervals is gone.
+            let beats = link.heartbeat_ns > 0;
+            if beats && now.saturating_sub(link.heard) > 2 * link.heartbeat_ns {
+                self.lose(id, "no heartbeat came");
+                continue;
+            }
+            let speaks = beats && now.saturating_sub(link.spoke) > link.heartbeat_ns / 2;
+            let late = link.roles.iter().any(|role| match role {
+                Role::Producer(place) => self.producers[*place]
+                    .oldest()
+                    .is_some_and(|start| now.saturating_sub(start) > patience),
+                Role::Consumer(_) => false,
+            });
+            if late {
+                self.lose_for(
+                    id,
+                    "messages were not confirmed in time",
+                    outcome::CONFIRM_TIMEOUT,
+                );
+            } else if speaks && let Err(error) = self.write(id, &encode(&AMQPFrame::Heartbeat)) {
+                self.lose(id, &error.to_string());
+            }
+        }
+    }
+
+    /// The end: connections are closed as the protocol has it (AMQP 0-9-1, 4.2.2), and what arrives until then still
+    /// counts: it left its queue. Then what is open is given up.
+    pub(super) fn close(mut self) -> anyhow::Result<()> {
+        let now = clock::now();
+        self.end_publishing(u64::MAX);
+        self.closing = true;
+        let close = AMQPClass::Connection(connection::AMQPMethod::Close(connection::Close {
+            reply_code: 200,
+            reply_text: "done".into(),
+            class_id: 0,
+            method_id: 0,
+        }));
+        let goodbye = encode(&AMQPFrame::Method(0, close));
+        let ids: Vec<Id> = self.links.iter().map(|(id, _)| id).collect();
+        for id in ids {
+            self.unblock(id, now);
+            if self.write(id, &goodbye).is_err() {
+                self.links.remove(id);
+            }
+        }
+        while !self.links.is_empty() && clock::now() < now + CLOSING_NS {
+            for place in 0..self.reactor.wait(now + CLOSING_NS, clock::now())? {
+                if let Some(event) = self.reactor.event(place) {
+                    self.serve(event);
+                }
+            }
+        }
+        self.hand_in();
+        (0..self.producers.len()).for_each(|place| self.forsake(place, None));
+        for since in self.gone.values() {
+            let ms = now.saturating_sub(*since) / 1_000_000;
+            self.worker.record.count(count::GAP_MS, ms);
+        }
+        self.count();
+        anyhow::ensure!(
+            self.gone.is_empty(),
+            "{} connections were lost and not made again by the end: {}",
+            self.gone.len(),
+            self.why
+        );
+        Ok(())
+    }
+}

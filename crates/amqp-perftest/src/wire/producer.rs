@@ -1,0 +1,364 @@
+//! A producer: what it writes, and what becomes of it.
+
+use std::collections::VecDeque;
+
+use harness::clock;
+use harness::pacer::{Pacer, Start};
+use harness::slots::Id;
+
+use super::publish::{Message, Template};
+use super::{BATCH, Loop};
+use crate::outcome::{self, count};
+use crate::series::{CONFIRM, PUBLISH};
+use crate::settings::Settings;
+use crate::stamp::{self, Stamp};
+use crate::topology;
+
+/// A producer of this worker.
+#[derive(Debug, Default)]
+pub(super) struct Producer {
+    pub(super) number: u32,
+    link: Option<Id>,
+    templates: Vec<Template>,
+    pub(super) is_ready: bool,
+    /// Starts that are due and not written.
+    pub(super) due: VecDeque<u64>,
+    /// Without a schedule: its first start, not yet written.
+    pub(super) begins: Option<Start>,
+    /// Without a schedule: its last start, which the next one follows at once.
+    pub(super) goes_on: Option<Start>,
+    /// Messages written in the warm-up, and of those that count.
+    pub(super) written: [u64; 2],
+    /// Messages that are not confirmed, in the order of their delivery tags; the first has `first_tag`.
+    unconfirmed: VecDeque<Unconfirmed>,
+    first_tag: u64,
+    /// Starts of messages that the kernel has not taken whole, where a message ends with that.
+    unsent: Vec<u64>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Unconfirmed {
+    start: u64,
+    sequence: u64,
+    counts: bool,
+    /// Confirmed, while one before it is not.
+    confirmed: bool,
+    /// Its operation has ended: it was returned.
+    ended: bool,
+}
+
+impl Producer {
+    pub(super) fn new(number: u32) -> Self {
+        Self {
+            number,
+            ..Self::default()
+        }
+    }
+
+    /// The start of its next message, if it has one to write.
+    fn next_start(&mut self, pacer: &mut Pacer, now: u64) -> Option<u64> {
+        if let Some(first) = self.begins.take() {
+            self.goes_on = Some(first);
+            return Some(now);
+        }
+        if let Some(last) = self.goes_on {
+            self.goes_on = pacer.again(last, now);
+            return self.goes_on.map(|start| start.at);
+        }
+        self.due.pop_front()
+    }
+
+    /// Whether it has something to write, or may have.
+    pub(super) fn has_more(&self) -> bool {
+        self.begins.is_some() || self.goes_on.is_some() || !self.due.is_empty()
+    }
+
+    /// Forgets what it was still to write; how many messages were due.
+    pub(super) fn end(&mut self) -> u64 {
+        let due = std::mem::take(&mut self.due).len() as u64;
+        self.goes_on = None;
+        due + u64::from(self.begins.take().is_some())
+    }
+
+    /// Whether nothing is expected for it any more.
+    pub(super) fn is_settled(&self) -> bool {
+        self.unconfirmed.is_empty() && self.unsent.is_empty()
+    }
+
+    /// When the oldest message that is not confirmed was started.
+    pub(super) fn oldest(&self) -> Option<u64> {
+        self.unconfirmed.front().map(|oldest| oldest.start)
+    }
+}
+
+impl Loop<'_> {
+    /// Gives a producer a channel of a connection, on which delivery tags count from 1.
+    pub(super) fn join_producer(&mut self, place: usize, link: Id, channel: u16, frame_max: u32) {
+        let driver = self.driver;
+        let settings = &driver.plan.driver;
+        let number = u64::from(self.producers[place].number);
+        let queue = settings.queue_of(number);
+        let properties = topology::properties(settings);
+        let templates = driver.bodies.iter().map(|body| {
+            let message = Message {
+                exchange: &settings.exchange,
+                routing_key: settings.routing_key.as_ref().unwrap_or(&queue),
+                mandatory: settings.mandatory,
+                properties: &properties,
+                body,
+            };
+            Template::new(&message, channel, frame_max, driver.run)
+        });
+        let producer = &mut self.producers[place];
+        producer.templates = templates.collect();
+        producer.link = Some(link);
+        producer.first_tag = 1;
+        self.make_ready(place);
+    }
+
+    /// Writes one batch of what a producer may write now.
+    pub(super) fn publish(&mut self, place: usize) {
+        let producer = &mut self.producers[place];
+        let Some(link) = producer.link.and_then(|id| self.links.get_mut(id)) else {
+            return;
+        };
+        // It is made ready again when there is room, or the broker takes messages again.
+        if link.is_full() || link.blocked.is_some() {
+            return;
+        }
+        let id = producer.link.expect("it has a link");
+        let mut output = std::mem::take(&mut self.output);
+        output.clear();
+        let more = self.fill(place, &mut output);
+        let written = match output.is_empty() {
+            true => Ok(()),
+            false => self.write(id, &output),
+        };
+        self.output = output;
+        match written {
+            Ok(()) if more => self.make_ready(place),
+            Ok(()) => {}
+            Err(error) => return self.lose(id, &error.to_string()),
+        }
+        if self.links.get_mut(id).is_some_and(|link| !link.is_full()) {
+            self.sent(place);
+        }
+    }
+
+    /// Puts one batch of messages together; whether the producer could write more.
+    fn fill(&mut self, place: usize, output: &mut Vec<u8>) -> bool {
+        let producer = &mut self.producers[place];
+        let driver = self.driver;
+        let settings = &driver.plan.driver;
+        let window = settings
+            .confirms
+            .map_or(usize::MAX, |window| window as usize);
+        let ends_when_written = settings.confirms.is_none() && !driver.ends_at_arrival();
+        let now = clock::now();
+        let of_now = size_at(settings, now.saturating_sub(self.worker.phases.origin));
+        let mut messages = [0; 2];
+        while output.len() < BATCH && producer.unconfirmed.len() < window {
+            let Some(start) = producer.next_start(&mut self.worker.pacer, now) else {
+                break;
+            };
+            let counts = self.worker.phases.counts(start);
+            let sequence = producer.written[usize::from(counts)];
+            let stamp = Stamp {
+                run: driver.run,
+                stream: stamp::stream(producer.number, counts),
+                sequence,
+                start,
+            };
+            let in_turn = producer.written[0] + producer.written[1];
+            let template = of_now.unwrap_or(in_turn as usize % producer.templates.len());
+            producer.templates[template].append(&stamp, output);
+            producer.written[usize::from(counts)] += 1;
+            messages[usize::from(counts)] += 1;
+            if settings.confirms.is_some() {
+                producer.unconfirmed.push_back(Unconfirmed {
+                    start,
+                    sequence,
+                    counts,
+                    confirmed: false,
+                    ended: false,
+                });
+            } else if ends_when_written && counts {
+                producer.unsent.push(start);
+            }
+        }
+        let [warmup, counted] = messages;
+        self.counts.begun += counted;
+        self.counts.published += counted;
+        self.counts.warmup += warmup;
+        driver.ledger.published(warmup + counted);
+        producer.has_more() && producer.unconfirmed.len() < window
+    }
+
+    /// The kernel has taken all that a producer wrote.
+    pub(super) fn sent(&mut self, place: usize) {
+        let producer = &mut self.producers[place];
+        if producer.unsent.is_empty() {
+            return;
+        }
+        let now = clock::now();
+        self.counts.ok += producer.unsent.len() as u64;
+        for start in producer.unsent.drain(..) {
+            self.worker.record.value(PUBLISH, now - start);
+        }
+    }
+
+    /// The broker has taken messages, or refused them.
+    pub(super) fn confirmed(
+        &mut self,
+        place: usize,
+        tag: u64,
+        multiple: bool,
+        taken: bool,
+        now: u64,
+    ) {
+        let producer = &self.producers[place];
+        let Some(last) = tag.checked_sub(producer.first_tag) else {
+            return;
+        };
+        let last = last as usize;
+        if last >= producer.unconfirmed.len() {
+            return;
+        }
+        let first = if multiple { 0 } else { last };
+        for at in first..=last {
+            self.confirm(place, at, taken, now);
+        }
+        let producer = &mut self.producers[place];
+        while producer
+            .unconfirmed
+            .front()
+            .is_some_and(|front| front.confirmed)
+        {
+            producer.unconfirmed.pop_front();
+            producer.first_tag += 1;
+        }
+        self.make_ready(place);
+    }
+
+    fn confirm(&mut self, place: usize, at: usize, taken: bool, now: u64) {
+        let producer = &mut self.producers[place];
+        let message = &mut producer.unconfirmed[at];
+        if message.confirmed {
+            return;
+        }
+        message.confirmed = true;
+        let Unconfirmed {
+            start,
+            sequence,
+            counts,
+            ended,
+            ..
+        } = *message;
+        let stream = stamp::stream(producer.number, counts);
+        let record = &self.worker.record;
+        if !taken {
+            if counts {
+                record.count(count::NACKED, 1);
+            }
+            return self.failed(stream, sequence, ended, outcome::NACKED);
+        }
+        if counts {
+            self.counts.confirmed += 1;
+            record.value(CONFIRM, now - start);
+            if !self.driver.ends_at_arrival() && !ended {
+                self.counts.ok += 1;
+            }
+        }
+    }
+
+    /// An operation ends otherwise, unless it has `ended`.
+    fn failed(&mut self, stream: u32, sequence: u64, ended: bool, kind: &'static str) {
+        if ended {
+            return;
+        }
+        if self.driver.ends_at_arrival() {
+            self.driver
+                .ledger
+                .fail(stream, sequence, kind, &self.worker.record);
+        } else if stamp::counts(stream) {
+            self.worker.record.error(kind);
+        }
+    }
+
+    /// No queue took a message; its confirm, if there is one, comes after this (RabbitMQ, "Publisher Confirms").
+    pub(super) fn returned(&mut self, place: usize, stamp: Option<Stamp>) {
+        let producer = &mut self.producers[place];
+        let Some(Stamp {
+            stream, sequence, ..
+        }) = stamp
+        else {
+            return;
+        };
+        let counts = stamp::counts(stream);
+        if counts {
+            self.worker.record.count(count::RETURNED, 1);
+        }
+        let same =
+            |message: &&mut Unconfirmed| message.sequence == sequence && message.counts == counts;
+        let unconfirmed = producer.unconfirmed.iter_mut().find(same);
+        let confirms = self.driver.plan.driver.confirms.is_some();
+        let ended = unconfirmed.is_some_and(|message| std::mem::replace(&mut message.ended, true));
+        // Without confirms and consumers it ended when it was written.
+        if confirms || self.driver.ends_at_arrival() {
+            self.failed(stream, sequence, ended, outcome::RETURNED);
+        }
+    }
+
+    /// A producer's connection is gone, or the run over: what is not confirmed will not be any more.
+    pub(super) fn forsake(&mut self, place: usize, kind: Option<&'static str>) {
+        let producer = &mut self.producers[place];
+        producer.link = None;
+        let number = producer.number;
+        let unsent = std::mem::take(&mut producer.unsent).len() as u64;
+        let open: Vec<Unconfirmed> = producer
+            .unconfirmed
+            .drain(..)
+            .filter(|message| !message.confirmed)
+            .collect();
+        let counted = open.iter().filter(|message| message.counts).count() as u64;
+        if counted > 0 {
+            self.worker.record.count(count::UNCONFIRMED, counted);
+        }
+        let Some(kind) = kind else {
+            // At the end of the run, what is to arrive is the account's.
+            let ended = open
+                .iter()
+                .filter(|message| message.counts && !message.ended)
+                .count() as u64;
+            let here = if self.driver.ends_at_arrival() {
+                0
+            } else {
+                ended
+            };
+            return self.worker.record.unfinished_many(here + unsent);
+        };
+        for message in open {
+            let stream = stamp::stream(number, message.counts);
+            self.failed(stream, message.sequence, message.ended, kind);
+        }
+        self.worker.record.error_many(kind, unsent);
+    }
+}
+
+/// The place of the size that it is time for, where sizes change with time.
+fn size_at(settings: &Settings, since: u64) -> Option<usize> {
+    let lasts = settings
+        .variable_size
+        .iter()
+        .map(|size| size.over.as_nanos() as u64);
+    let mut at = since.checked_rem(lasts.clone().sum())?;
+    lasts
+        .into_iter()
+        .position(|lasts| match at.checked_sub(lasts) {
+            Some(rest) => {
+                at = rest;
+                false
+            }
+            None => true,
+        })
+}

@@ -1,0 +1,88 @@
+//! A message to publish, as it goes over the wire: built once, then copied and stamped for each message.
+
+use amq_protocol::frame::{AMQPContentHeader, AMQPFrame};
+use amq_protocol::protocol::AMQPClass;
+use amq_protocol::protocol::basic::{AMQPMethod, AMQPProperties, Publish};
+
+use crate::session::encode;
+use crate::stamp::{self, Stamp};
+
+/// Octets around the payload of a frame: type, channel and size before it, the end octet after it (AMQP 0-9-1, 2.3.5).
+pub(crate) const FRAME_OVERHEAD: usize = 8;
+
+/// All frames of one message (`basic.publish`, content header, body) with a body that begins with a stamp.
+#[derive(Debug, Clone)]
+pub struct Template {
+    bytes: Vec<u8>,
+    /// Where the changing part of the stamp lies.
+    changing: usize,
+}
+
+/// What is published, and where to.
+#[derive(Debug, Clone)]
+pub struct Message<'a> {
+    /// The exchange, empty for the default one.
+    pub exchange: &'a str,
+    /// The routing key.
+    pub routing_key: &'a str,
+    /// Whether the broker returns what no queue takes.
+    pub mandatory: bool,
+    /// The properties.
+    pub properties: &'a AMQPProperties,
+    /// The body, at least as long as a stamp, which its beginning is replaced with.
+    pub body: &'a [u8],
+}
+
+impl Template {
+    /// The frames of a message on a channel, none larger than `frame_max` octets; messages carry the number of `run`.
+    ///
+    /// # Panics
+    /// With a body shorter than [`stamp::BYTES`], a frame that can't hold a stamp, or names above 255 bytes.
+    #[must_use]
+    pub fn new(message: &Message<'_>, channel: u16, frame_max: u32, run: u32) -> Self {
+        let room = frame_max as usize - FRAME_OVERHEAD;
+        assert!(room >= stamp::BYTES, "a frame holds a stamp");
+        let publish = Publish {
+            exchange: message.exchange.into(),
+            routing_key: message.routing_key.into(),
+            mandatory: message.mandatory,
+            immediate: false,
+        };
+        let publish = AMQPClass::Basic(AMQPMethod::Publish(publish));
+        let header = AMQPContentHeader {
+            class_id: 60,
+            body_size: message.body.len() as u64,
+            properties: message.properties.clone(),
+        };
+        let mut bytes = encode(&AMQPFrame::Method(channel, publish));
+        bytes.extend(encode(&AMQPFrame::Header(channel, header)));
+        let mut body = message.body.to_vec();
+        let blank = Stamp {
+            run,
+            stream: 0,
+            sequence: 0,
+            start: 0,
+        };
+        blank.write(&mut body);
+        // Behind type, channel and size.
+        let changing = bytes.len() + FRAME_OVERHEAD - 1 + stamp::CHANGING;
+        for piece in body.chunks(room) {
+            bytes.extend(encode(&AMQPFrame::Body(channel, piece.to_vec())));
+        }
+        Self { bytes, changing }
+    }
+
+    /// Appends the frames with this stamp; its run is that of the template.
+    pub fn append(&self, stamp: &Stamp, output: &mut Vec<u8>) {
+        let begin = output.len();
+        output.extend_from_slice(&self.bytes);
+        let changing = begin + self.changing;
+        stamp.rewrite(&mut output[changing..changing + stamp::BYTES - stamp::CHANGING]);
+    }
+
+    /// Octets of a message on the wire.
+    #[must_use]
+    pub fn octets(&self) -> usize {
+        self.bytes.len()
+    }
+}

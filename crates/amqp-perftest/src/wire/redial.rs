@@ -1,0 +1,72 @@
+//! Makes lost connections again, on a thread of its own: a handshake takes many turns of a broker that has just started.
+
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::time::Duration;
+
+use crate::driver::{Connection, Perftest, connect};
+use crate::layout::Layout;
+use crate::session::Broker;
+use crate::settings::Settings;
+
+/// The thread, and what is said to it and by it. It ends when nobody asks any more.
+#[derive(Debug)]
+pub(super) struct Redial {
+    asked: Sender<u64>,
+    made: Receiver<Connection>,
+}
+
+impl Redial {
+    pub(super) fn start(driver: &Perftest) -> Self {
+        let (asked, asks) = channel();
+        let (makes, made) = channel();
+        let (broker, layout) = (driver.broker.clone(), driver.layout);
+        let settings = driver.plan.driver.clone();
+        std::thread::spawn(move || serve(&broker, &settings, layout, &asks, &makes));
+        Self { asked, made }
+    }
+
+    /// Asks for a connection, by its number.
+    pub(super) fn ask(&self, number: u64) {
+        // The thread ends after us.
+        let _ = self.asked.send(number);
+    }
+
+    /// A connection that was made.
+    pub(super) fn made(&self) -> Option<Connection> {
+        self.made.try_recv().ok()
+    }
+}
+
+fn serve(
+    broker: &Broker,
+    settings: &Settings,
+    layout: Layout,
+    asks: &Receiver<u64>,
+    makes: &Sender<Connection>,
+) {
+    let mut wanted: Vec<u64> = Vec::new();
+    loop {
+        if wanted.is_empty() {
+            match asks.recv() {
+                Ok(number) => wanted.push(number),
+                Err(_) => return,
+            }
+        }
+        std::thread::sleep(settings.reconnect_after.max(Duration::from_millis(1)));
+        wanted.extend(asks.try_iter());
+        while let Some(number) = wanted.pop() {
+            let Ok(connection) = connect(broker, settings, layout, number) else {
+                wanted.push(number);
+                break;
+            };
+            if makes.send(connection).is_err() {
+                return;
+            }
+        }
+        match asks.try_recv() {
+            Ok(number) => wanted.push(number),
+            Err(TryRecvError::Empty) => {}
+            Err(TryRecvError::Disconnected) => return,
+        }
+    }
+}

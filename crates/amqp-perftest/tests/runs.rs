@@ -1,0 +1,545 @@
+//! The program against a broker that does what a script says: every message accounted for, whatever happens.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use amqp_perftest::null_broker::{NullBroker, Script};
+use serde_json::Value;
+
+/// The program, with its one result in `out`.
+fn program(out: &Path, uri: &str) -> Command {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("amqp-perftest"));
+    command
+        .args(["--uri", uri, "--quiet", "--into"])
+        .arg(out.join("run"));
+    command
+}
+
+fn result(out: &Path) -> Value {
+    let text = std::fs::read_to_string(out.join("run/result.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+/// Runs the program on a broker with this script; what it exits with, and its result. Every operation must be accounted
+/// for.
+fn run(script: Script, arguments: &[&str]) -> (i32, Value) {
+    let out = tempfile::tempdir().unwrap();
+    let broker = NullBroker::start(script).unwrap();
+    let output = program(out.path(), &broker.uri())
+        .args(arguments)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let Some(code) = output.status.code() else {
+        panic!("{arguments:?} {:?}: {said}", output.status);
+    };
+    assert_ne!(code, 2, "{arguments:?}: {said}");
+    let result = result(out.path());
+    adds_up(&result);
+    (code, result)
+}
+
+fn adds_up(result: &Value) {
+    let of = |name: &str| result["operations"][name].as_u64().unwrap();
+    let ended = of("ok") + of("failed") + of("unfinished");
+    assert_eq!(of("started"), ended, "{}", result["operations"]);
+}
+
+fn count(result: &Value, name: &str) -> u64 {
+    result["counts"][name].as_u64().unwrap_or(0)
+}
+
+fn error(result: &Value, name: &str) -> u64 {
+    result["errors"][name].as_u64().unwrap_or(0)
+}
+
+fn values(result: &Value, name: &str) -> u64 {
+    let series = result["series"].as_array().unwrap();
+    let found = series.iter().find(|series| series["name"] == name);
+    found.map_or(0, |series| series["count"].as_u64().unwrap())
+}
+
+fn counts(result: &Value, expected: &[(&str, u64)]) {
+    for (name, number) in expected {
+        assert_eq!(
+            count(result, name),
+            *number,
+            "{name} in {}",
+            result["counts"]
+        );
+    }
+}
+
+/// What no machine can be too busy for: nothing failed.
+fn nothing_failed(code: i32, result: &Value) {
+    assert!(code == 0 || code == 3, "{code}: {}", result["errors"]);
+}
+
+#[test]
+fn every_message_is_published_confirmed_and_consumed_once() {
+    let shapes: [&[&str]; 4] = [
+        &["--prefetch", "10"],
+        &["--auto-ack", "--threads", "3"],
+        &[
+            "--prefetch",
+            "100",
+            "--multi-ack-every",
+            "7",
+            "--channels",
+            "2",
+        ],
+        &[
+            "--queue-pattern",
+            "q-%d",
+            "--queue-pattern-from",
+            "1",
+            "--queue-pattern-to",
+            "2",
+            "--threads",
+            "1",
+        ],
+    ];
+    for shape in shapes {
+        let load = [
+            "--producers",
+            "4",
+            "--consumers",
+            "2",
+            "--pmessages",
+            "2500",
+            "--confirm",
+            "64",
+        ];
+        let (code, result) = run(Script::default(), &[&load, shape].concat());
+        nothing_failed(code, &result);
+        counts(
+            &result,
+            &[
+                ("published", 10_000),
+                ("confirmed", 10_000),
+                ("consumed", 10_000),
+                ("lost", 0),
+                ("duplicated", 0),
+                ("out_of_order", 0),
+            ],
+        );
+        assert_eq!(result["operations"]["ok"], 10_000);
+        assert_eq!(
+            (values(&result, "confirm"), values(&result, "end_to_end")),
+            (10_000, 10_000)
+        );
+    }
+}
+
+#[test]
+fn bodies_of_all_sizes_come_whole() {
+    for size in ["28", "300000"] {
+        let (code, result) = run(
+            Script::default(),
+            &["--size", size, "--pmessages", "200", "--prefetch", "5"],
+        );
+        nothing_failed(code, &result);
+        counts(
+            &result,
+            &[("published", 200), ("consumed", 200), ("foreign", 0)],
+        );
+    }
+}
+
+#[test]
+fn what_a_broker_drops_doubles_or_swaps_is_found_and_named() {
+    let script = Script {
+        drop: vec![10],
+        duplicate: vec![20],
+        swap: vec![30],
+        ..Script::default()
+    };
+    let (code, result) = run(
+        script,
+        &["--pmessages", "500", "--prefetch", "50", "--drain", "1s"],
+    );
+    assert_eq!(code, 1);
+    counts(
+        &result,
+        &[
+            ("published", 500),
+            ("consumed", 500),
+            ("lost", 1),
+            ("duplicated", 1),
+            ("out_of_order", 1),
+        ],
+    );
+    assert_eq!(
+        (error(&result, "lost"), &result["operations"]["ok"]),
+        (1, &Value::from(499))
+    );
+}
+
+#[test]
+fn what_a_broker_refuses_or_returns_is_an_error_and_not_lost() {
+    let script = Script {
+        nack: vec![3, 4],
+        ..Script::default()
+    };
+    for consumers in ["0", "1"] {
+        let load = ["--pmessages", "100", "--confirms", "--consumers", consumers];
+        let (code, result) = run(script.clone(), &load);
+        assert_eq!(
+            (code, error(&result, "nacked"), error(&result, "lost")),
+            (1, 2, 0)
+        );
+        counts(&result, &[("nacked", 2), ("confirmed", 98)]);
+        let nowhere = ["--routing-key", "nowhere", "--mandatory"];
+        let (code, result) = run(Script::default(), &[&load[..], &nowhere].concat());
+        assert_eq!(
+            (code, error(&result, "returned")),
+            (1, 100),
+            "{}",
+            result["errors"]
+        );
+        counts(&result, &[("returned", 100), ("confirmed", 100)]);
+    }
+}
+
+#[test]
+fn a_connection_that_is_cut_is_made_again_and_the_gap_is_counted() {
+    let script = Script {
+        cut: vec![500],
+        ..Script::default()
+    };
+    let load = [
+        "--rate",
+        "1000",
+        "--duration",
+        "2s",
+        "--confirm",
+        "20",
+        "--reconnect-after",
+        "100ms",
+        "--drain",
+        "5s",
+    ];
+    let (code, result) = run(script, &load);
+    assert_eq!(code, 1);
+    counts(
+        &result,
+        &[("disconnects", 1), ("reconnects", 1), ("duplicated", 0)],
+    );
+    assert!(
+        error(&result, "connection_lost") >= 1,
+        "{}",
+        result["errors"]
+    );
+    assert!(count(&result, "gap_ms") >= 100);
+    assert_eq!(
+        error(&result, "lost"),
+        0,
+        "the broker lost none that it confirmed"
+    );
+    let started = result["operations"]["started"].as_u64().unwrap();
+    let missed = result["operations"]["missed"].as_u64().unwrap();
+    assert_eq!(
+        started + missed,
+        2_000,
+        "what was due in the gap was sent after it"
+    );
+}
+
+#[test]
+fn publishers_wait_where_the_broker_asks_them_to() {
+    let script = Script {
+        block: vec![100],
+        ..Script::default()
+    };
+    let (code, result) = run(
+        script,
+        &[
+            "--pmessages",
+            "2000",
+            "--producers",
+            "2",
+            "--prefetch",
+            "10",
+            "--confirm",
+            "10",
+        ],
+    );
+    nothing_failed(code, &result);
+    counts(&result, &[("published", 4_000), ("consumed", 4_000)]);
+    assert!(
+        count(&result, "blocked") >= 2 && count(&result, "blocked_ms") >= 100,
+        "{}",
+        result["counts"]
+    );
+}
+
+#[test]
+fn what_consumers_give_back_comes_again_and_is_neither_lost_nor_a_duplicate() {
+    let (code, result) = run(
+        Script::default(),
+        &["--pmessages", "1000", "--nack", "0.1", "--prefetch", "10"],
+    );
+    nothing_failed(code, &result);
+    let back = count(&result, "given_back");
+    assert!((80..=120).contains(&back), "{back}");
+    counts(
+        &result,
+        &[
+            ("redelivered", back),
+            ("consumed", 1000 + back),
+            ("duplicated", 0),
+            ("lost", 0),
+        ],
+    );
+}
+
+#[test]
+fn a_rate_is_that_of_all_producers_together() {
+    for producers in ["1", "3", "50"] {
+        let load = [
+            "--rate",
+            "1000",
+            "--duration",
+            "2s",
+            "--producers",
+            producers,
+            "--prefetch",
+            "100",
+        ];
+        let (_, result) = run(Script::default(), &load);
+        let operations = &result["operations"];
+        let sum = operations["started"].as_u64().unwrap() + operations["missed"].as_u64().unwrap();
+        assert_eq!(sum, 2_000, "{producers}: {operations}");
+        assert!(operations["missed"].as_u64().unwrap() < 200, "{operations}");
+    }
+}
+
+#[test]
+fn a_message_that_is_held_delays_itself_and_those_behind_it() {
+    let script = Script {
+        hold: vec![(100, Duration::from_millis(400))],
+        ..Script::default()
+    };
+    let load = ["--rate", "200", "--duration", "2s", "--prefetch", "0"];
+    let (_, result) = run(script, &load);
+    counts(
+        &result,
+        &[("published", 400), ("consumed", 400), ("lost", 0)],
+    );
+    let series = result["series"].as_array().unwrap();
+    let latency = series
+        .iter()
+        .find(|series| series["name"] == "end_to_end")
+        .unwrap();
+    let ms = |figure: &str| latency[figure].as_f64().unwrap() / 1e6;
+    // 80 of 400 messages were due in the 400 ms: a fifth of all, spread evenly from 0 to 400 ms.
+    assert!((395.0..600.0).contains(&ms("max_ns")), "{}", ms("max_ns"));
+    assert!((150.0..450.0).contains(&ms("p90_ns")), "{}", ms("p90_ns"));
+}
+
+#[test]
+fn a_broker_that_goes_away_ends_the_run_in_time_with_a_result() {
+    let out = tempfile::tempdir().unwrap();
+    let broker = NullBroker::start(Script::default()).unwrap();
+    let load = [
+        "--rate",
+        "500",
+        "--duration",
+        "3s",
+        "--drain",
+        "1s",
+        "--confirms",
+    ];
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("amqp-perftest"));
+    let mut child = command
+        .args(["--uri", &broker.uri(), "--into"])
+        .arg(out.path().join("run"))
+        .args(load)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+    let line = said
+        .find(|line| line.as_ref().unwrap().starts_with("published: "))
+        .unwrap()
+        .unwrap();
+    assert!(
+        line.contains(" msg/s, consumed: ") && line.contains(", confirmed: "),
+        "{line}"
+    );
+    drop(broker);
+    let rest: Vec<String> = said.map_while(Result::ok).collect();
+    assert_eq!(child.wait().unwrap().code(), Some(1), "{rest:?}");
+    let result = result(out.path());
+    adds_up(&result);
+    assert!(result["wall_s"].as_f64().unwrap() < 20.0);
+    assert_eq!(count(&result, "disconnects"), 2);
+}
+
+/// What the program says of arguments that it refuses.
+fn refused(arguments: &[&str], names: &[&str]) {
+    let out = tempfile::tempdir().unwrap();
+    let output: Output = program(out.path(), "amqp://127.0.0.1:1/")
+        .args(arguments)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+    for name in names {
+        assert!(
+            said.contains(name),
+            "{arguments:?} should name `{name}`: {said}"
+        );
+    }
+}
+
+#[test]
+fn a_call_that_cannot_be_right_is_refused_with_field_and_remedy() {
+    refused(&["--size", "27"], &["--size", "28 bytes"]);
+    refused(
+        &["--multi-ack-every", "5"],
+        &["--multi-ack-every", "--prefetch"],
+    );
+    refused(
+        &["--prefetch", "9", "--multi-ack-every", "5", "--auto-ack"],
+        &["--multi-ack-every", "auto_ack"],
+    );
+    refused(&["--multi-ack-every", "0"], &["--multi-ack-every"]);
+    refused(&["--confirm", "0"], &["--confirm", "at least 1"]);
+    refused(&["--rate", "-3"], &["rate"]);
+    refused(&["--producers", "0", "--consumers", "0"], &["groups"]);
+    refused(&["--nack", "1.5"], &["--nack", "between 0 and 1"]);
+    refused(&["--queue", ""], &["--queue"]);
+    refused(
+        &["--queue-pattern", "q", "--queue-pattern-to", "3"],
+        &["--queue-pattern", "%d"],
+    );
+    refused(&["--body", "/nowhere/body"], &["--body", "/nowhere/body"]);
+    refused(&["--variable-size", "100"], &["BYTES:SECONDS"]);
+    refused(&["--processes", "2"], &["--processes", "--threads"]);
+    refused(
+        &["--stream-queue", "--auto-ack"],
+        &["queue_type", "acknowledgements"],
+    );
+    refused(
+        &["--consumers", "1"],
+        &["--uri amqp://127.0.0.1:1/", "nobody listens"],
+    );
+}
+
+#[test]
+fn a_broker_that_refuses_is_quoted_with_the_remedy() {
+    let script = Script {
+        queues: vec!["there".to_owned()],
+        ..Script::default()
+    };
+    let broker = NullBroker::start(script).unwrap();
+    let address = broker.uri().split_once('@').unwrap().1.to_owned();
+    let wrong = |uri: String, arguments: &[&str], names: &[&str]| {
+        let out = tempfile::tempdir().unwrap();
+        let output = program(out.path(), &uri).args(arguments).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        for name in names.iter().chain(&["--uri"]) {
+            assert!(said.contains(name), "{uri} should name `{name}`: {said}");
+        }
+    };
+    wrong(
+        format!("amqp://guest:wrong@{address}"),
+        &[],
+        &["403", "password"],
+    );
+    wrong(
+        format!("amqp://guest:guest@{address}elsewhere"),
+        &[],
+        &["530", "vhost"],
+    );
+    wrong(
+        broker.uri(),
+        &["--queue", "there"],
+        &["406", "--queue", "predeclared"],
+    );
+    wrong(
+        broker.uri(),
+        &["--predeclared"],
+        &["404", "declare it first"],
+    );
+    wrong(
+        "nonsense".to_owned(),
+        &[],
+        &["amqp://guest:guest@localhost"],
+    );
+    wrong(format!("amqps://{address}"), &[], &["TLS"]);
+}
+
+#[test]
+fn what_is_predeclared_is_used_and_left() {
+    let script = Script {
+        queues: vec!["there".to_owned()],
+        ..Script::default()
+    };
+    let load = ["--queue", "there", "--predeclared", "--pmessages", "10"];
+    let (code, result) = run(script, &load);
+    nothing_failed(code, &result);
+    counts(&result, &[("consumed", 10), ("lost", 0)]);
+}
+
+#[test]
+fn the_final_block_is_that_of_the_seed() {
+    let out = tempfile::tempdir().unwrap();
+    let broker = NullBroker::start(Script::default()).unwrap();
+    let output = program(out.path(), &broker.uri())
+        .args(["-pmessages", "50", "-prefetch", "10"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut lines = text.lines();
+    assert_eq!(lines.next(), Some("=== Performance Test Results ==="));
+    for piece in [
+        "Duration: ",
+        "Throughput:\n  Published: 50 messages (",
+        "  Consumed:  50 messages (",
+        "  Confirmed: 0 messages",
+        "Consumer Latency:\n  min:    ",
+        "  median: ",
+        "  75th:   ",
+        "  95th:   ",
+        "  99th:   ",
+        "  max:    ",
+    ] {
+        assert!(text.contains(piece), "{piece}: {text}");
+    }
+}
+
+#[test]
+fn check_asks_everything_of_a_broker() {
+    let broker = NullBroker::start(Script::default()).unwrap();
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("amqp-perftest"));
+    let output = command
+        .args(["check", "--uri", &broker.uri()])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success() && said.contains("right, 10 operations"),
+        "{said}"
+    );
+    let script = Script {
+        drop: vec![0],
+        ..Script::default()
+    };
+    let broker = NullBroker::start(script).unwrap();
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("amqp-perftest"));
+    let output = command
+        .args(["check", "--uri", &broker.uri()])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said.contains("WRONG: basic.get"), "{said}");
+}
