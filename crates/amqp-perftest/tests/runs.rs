@@ -8,6 +8,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use amqp_perftest::null_broker::{NullBroker, Script};
+use amqp_perftest::settings::Settings;
 use serde_json::Value;
 
 /// The program, with its one result in `out`.
@@ -542,4 +543,19 @@ fn check_asks_everything_of_a_broker() {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(1));
     assert!(said.contains("WRONG: basic.get"), "{said}");
+}
+
+#[test]
+fn every_plan_of_the_project_can_be_run() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs/amqp");
+    let plans: Vec<_> = std::fs::read_dir(folder).unwrap().flatten().collect();
+    assert!(plans.len() >= 7);
+    for plan in plans {
+        let path = plan.path();
+        let plan = harness::plan::load::<Settings>(&path, &[]).unwrap();
+        Settings::validate(&plan).unwrap();
+        let suite = plan.suite.as_ref().unwrap();
+        suite.validate().unwrap();
+        assert_eq!(plan.name, path.file_stem().unwrap().to_str().unwrap());
+    }
 }
