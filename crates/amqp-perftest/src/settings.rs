@@ -87,6 +87,9 @@ pub struct Settings {
     pub nack_share: Option<f64>,
     /// Whether what is refused goes back to the queue.
     pub requeue: bool,
+    /// How long a consumer deals with each delivery before it acknowledges it, one after the other.
+    #[serde(with = "duration")]
+    pub consumer_latency: Duration,
     /// Channels of each connection.
     pub channels: u16,
     /// Seconds between two heartbeats, 0 for none; absent: what the broker offers.
@@ -168,6 +171,7 @@ impl Default for Settings {
             multi_ack_every: 1,
             nack_share: None,
             requeue: true,
+            consumer_latency: Duration::ZERO,
             channels: 1,
             heartbeat: None,
             reconnect_after: Duration::from_secs(1),

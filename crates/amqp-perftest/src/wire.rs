@@ -217,7 +217,7 @@ impl<'a> Loop<'a> {
         loop {
             let now = clock::now();
             let deadline = self.deadline(now);
-            let next_start = self.start_due(now);
+            let next_start = self.start_due(now).min(self.acknowledge_done(now));
             self.publish_ready();
             self.end_publishing(now);
             if now >= self.next_hand_in || self.arrivals.len() >= KEPT {

@@ -299,6 +299,29 @@ fn what_consumers_give_back_comes_again_and_is_neither_lost_nor_a_duplicate() {
 }
 
 #[test]
+fn consumers_that_take_their_time_hold_up_what_the_prefetch_lets_them() {
+    let load = [
+        "--pmessages",
+        "40",
+        "--prefetch",
+        "2",
+        "--consumer-latency",
+        "10ms",
+        "--drain",
+        "20s",
+    ];
+    let (code, result) = run(Script::default(), &load);
+    nothing_failed(code, &result);
+    counts(&result, &[("consumed", 40), ("lost", 0)]);
+    // The last but two are delivered when 38 before them were dealt with, 10 ms each.
+    assert!(
+        result["wall_s"].as_f64().unwrap() >= 0.38,
+        "{}",
+        result["wall_s"]
+    );
+}
+
+#[test]
 fn a_rate_is_that_of_all_producers_together() {
     for producers in ["1", "3", "50"] {
         let load = [
@@ -409,6 +432,10 @@ fn a_call_that_cannot_be_right_is_refused_with_field_and_remedy() {
     refused(
         &["--prefetch", "9", "--multi-ack-every", "5", "--auto-ack"],
         &["--multi-ack-every", "auto_ack"],
+    );
+    refused(
+        &["--consumer-latency", "1s", "--auto-ack"],
+        &["--consumer-latency", "auto_ack"],
     );
     refused(&["--multi-ack-every", "0"], &["--multi-ack-every"]);
     refused(&["--confirm", "0"], &["--confirm", "at least 1"]);

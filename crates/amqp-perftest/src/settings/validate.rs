@@ -143,6 +143,14 @@ impl Settings {
                     .to_owned(),
             );
         }
+        if self.auto_ack && !self.consumer_latency.is_zero() {
+            let problem =
+                "holds acknowledgements back, which auto_ack leaves out: give one of the two";
+            return wrong(
+                "driver.consumer_latency (--consumer-latency)",
+                problem.to_owned(),
+            );
+        }
         if self.prefetch > 0 && every > self.prefetch && !self.auto_ack {
             let problem = format!(
                 "{every} is above the prefetch of {}: the broker would wait for acknowledgements that never come; raise --prefetch or lower it",
