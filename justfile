@@ -45,6 +45,14 @@ criterion *args:
 run-fdpass *args:
     cargo run --release -p fdpass-gen -- "$@"
 
+# Measure an AMQP broker: amqp-perftest with these arguments
+run-amqp *args:
+    cargo run --release -p amqp-perftest -- "$@"
+
+# Compare the brokers: every plan of configs/amqp/
+bench-amqp *args:
+    cargo run --release --quiet -p drover -- run configs/amqp/*.toml "$@"
+
 # Run every plan of configs/ that is a suite, full.toml among them: all daemons, all levels, the search for the capacity
 bench-all *args:
     #!/usr/bin/env bash

@@ -19,6 +19,7 @@ use harness::reactor::Reactor;
 use harness::slots::{Id, Slots};
 
 mod frames;
+mod messages;
 mod methods;
 mod queues;
 

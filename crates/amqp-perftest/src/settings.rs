@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use harness::duration;
-use harness::plan::{Group, Invalid, Plan};
+use harness::plan::{Group, Plan};
 use serde::{Deserialize, Serialize};
 
-use crate::stamp;
+mod validate;
 
 /// Name of the group that publishes.
 pub const PRODUCERS: &str = "producers";
@@ -16,10 +16,6 @@ pub const PRODUCERS: &str = "producers";
 pub const CONSUMERS: &str = "consumers";
 /// Messages that may be unconfirmed where confirms are asked for and nothing else is said.
 pub const DEFAULT_WINDOW: u32 = 1000;
-/// Most connections of one role.
-const MOST: u64 = 1_000_000;
-/// Largest body: what RabbitMQ takes at most.
-const LARGEST: u32 = 512 << 20;
 
 /// The driver's own settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -91,6 +87,9 @@ pub struct Settings {
     pub nack_share: Option<f64>,
     /// Whether what is refused goes back to the queue.
     pub requeue: bool,
+    /// How long a consumer deals with each delivery before it acknowledges it, one after the other.
+    #[serde(with = "duration")]
+    pub consumer_latency: Duration,
     /// Channels of each connection.
     pub channels: u16,
     /// Seconds between two heartbeats, 0 for none; absent: what the broker offers.
@@ -172,6 +171,7 @@ impl Default for Settings {
             multi_ack_every: 1,
             nack_share: None,
             requeue: true,
+            consumer_latency: Duration::ZERO,
             channels: 1,
             heartbeat: None,
             reconnect_after: Duration::from_secs(1),
@@ -224,165 +224,6 @@ impl Settings {
         }
     }
 
-    /// Checks the settings and the shape of the load.
-    ///
-    /// # Errors
-    /// The first field that can't be run, with the remedy.
-    pub fn validate(plan: &Plan<Self>) -> Result<(), Invalid> {
-        validate_groups(plan)?;
-        let settings = &plan.driver;
-        settings.validate_bodies()?;
-        settings.validate_names()?;
-        settings.validate_consuming(plan)?;
-        let wrong = |field: &str, problem: &str| Err(Invalid::new(field, problem));
-        if settings.confirms == Some(0) {
-            return wrong(
-                "driver.confirms (--confirm)",
-                "0 messages could never be published: give at least 1, or leave it out for no confirms",
-            );
-        }
-        if settings.confirm_timeout.is_zero() {
-            return wrong(
-                "driver.confirm_timeout (--confirm-timeout)",
-                "must be longer than 0: such as 30s",
-            );
-        }
-        if settings.channels == 0 {
-            return wrong(
-                "driver.channels (--channels)",
-                "0 channels carry nothing: give at least 1",
-            );
-        }
-        if plan.instances != 1 {
-            return wrong(
-                "instances (--instances)",
-                "a queue lies on one broker: leave it at 1",
-            );
-        }
-        Ok(())
-    }
-
-    fn validate_bodies(&self) -> Result<(), Invalid> {
-        let sizes = std::iter::once(("driver.size (--size)", self.size)).chain(
-            self.variable_size
-                .iter()
-                .map(|of| ("driver.variable_size (--variable-size)", of.size)),
-        );
-        for (field, size) in sizes {
-            if (size as usize) < stamp::BYTES || size > LARGEST {
-                let problem = format!(
-                    "{size} bytes: each body begins with a stamp of {} bytes, and no broker takes more than {LARGEST}: choose a size between",
-                    stamp::BYTES
-                );
-                return Err(Invalid::new(field, problem));
-            }
-        }
-        if self.variable_size.iter().any(|of| of.over.is_zero()) {
-            return Err(Invalid::new(
-                "driver.variable_size (--variable-size)",
-                "a size that lasts 0 s is never sent: write it as BYTES:SECONDS",
-            ));
-        }
-        if !self.body.is_empty() && !self.variable_size.is_empty() {
-            let problem = "replaces `variable_size`: give one of the two";
-            return Err(Invalid::new("driver.body (--body)", problem));
-        }
-        Ok(())
-    }
-
-    fn validate_names(&self) -> Result<(), Invalid> {
-        let wrong = |field: &str, problem: &str| Err(Invalid::new(field, problem));
-        if let Some(pattern) = &self.queue_pattern {
-            let field = "driver.queue_pattern (--queue-pattern)";
-            if !pattern.contains("%d") {
-                return wrong(field, "has no %d for the number: such as perftest-%d");
-            }
-            if self.queue_from > self.queue_to || self.queue_to - self.queue_from >= 100_000 {
-                return wrong(
-                    "driver.queue_to (--queue-pattern-to)",
-                    "lies below queue_from or 100,000 above it: choose a number between",
-                );
-            }
-        }
-        for (field, name) in [
-            (
-                "driver.queue (--queue)",
-                &self.queue_of(u64::from(u32::MAX)),
-            ),
-            ("driver.exchange (--exchange)", &self.exchange),
-            ("driver.exchange_type (--type)", &self.exchange_type),
-            (
-                "driver.routing_key (--routing-key)",
-                self.routing_key.as_ref().unwrap_or(&self.queue),
-            ),
-        ] {
-            if name.len() > 255 {
-                return wrong(
-                    field,
-                    "is longer than the 255 bytes of a short string: shorten it",
-                );
-            }
-        }
-        if self.queue.is_empty() {
-            return wrong(
-                "driver.queue (--queue)",
-                "is empty: the broker would choose a name that nobody else knows",
-            );
-        }
-        match self.queue_type.as_deref() {
-            None | Some("classic" | "quorum" | "stream") => Ok(()),
-            Some(_) => wrong("driver.queue_type", "is none of classic, quorum and stream"),
-        }
-    }
-
-    fn validate_consuming(&self, plan: &Plan<Self>) -> Result<(), Invalid> {
-        let wrong = |field: &str, problem: String| Err(Invalid::new(field, problem));
-        let every = self.multi_ack_every;
-        if every == 0 {
-            return wrong(
-                "driver.multi_ack_every (--multi-ack-every)",
-                "0 acknowledges nothing: give 1 for each delivery".to_owned(),
-            );
-        }
-        if self.auto_ack && (every > 1 || self.nack_share.is_some()) {
-            let field = if every > 1 {
-                "driver.multi_ack_every (--multi-ack-every)"
-            } else {
-                "driver.nack_share (--nack)"
-            };
-            return wrong(
-                field,
-                "says how to acknowledge, which auto_ack leaves out: give one of the two"
-                    .to_owned(),
-            );
-        }
-        if self.prefetch > 0 && every > self.prefetch && !self.auto_ack {
-            let problem = format!(
-                "{every} is above the prefetch of {}: the broker would wait for acknowledgements that never come; raise --prefetch or lower it",
-                self.prefetch
-            );
-            return wrong("driver.multi_ack_every (--multi-ack-every)", problem);
-        }
-        if self
-            .nack_share
-            .is_some_and(|share| !(share > 0.0 && share <= 1.0))
-        {
-            return wrong(
-                "driver.nack_share (--nack)",
-                "is not between 0 and 1: 0.1 is every tenth delivery; leave it out for none"
-                    .to_owned(),
-            );
-        }
-        if self.queue_type.as_deref() == Some("stream") {
-            let queues = u64::from(self.queue_to.saturating_sub(self.queue_from)) + 1;
-            if self.auto_ack || self.prefetch == 0 || consumers(plan) > queues {
-                let problem = "a stream needs acknowledgements and a prefetch, and gives every message to every consumer: leave auto_ack out, and have one consumer for each queue";
-                return wrong("driver.queue_type", problem.to_owned());
-            }
-        }
-        Ok(())
-    }
-
     /// What the driver does, as part of the plan's sentence.
     #[must_use]
     pub fn sentence(plan: &Plan<Self>) -> String {
@@ -425,56 +266,5 @@ impl Settings {
             if queues == 1 { "queue" } else { "queues" },
             duration::format(plan.timeline.measure),
         )
-    }
-}
-
-fn validate_groups(plan: &Plan<Settings>) -> Result<(), Invalid> {
-    for (place, group) in plan.groups.iter().enumerate() {
-        let wrong = |field: &str, problem: String| {
-            Err(Invalid::new(format!("groups[{place}].{field}"), problem))
-        };
-        if group.name != PRODUCERS && group.name != CONSUMERS {
-            let problem = format!(
-                "`{}` is none of `{PRODUCERS}` and `{CONSUMERS}`",
-                group.name
-            );
-            return wrong("name", problem);
-        }
-        if plan.groups[..place]
-            .iter()
-            .any(|before| before.name == group.name)
-        {
-            return wrong(
-                "name",
-                format!("`{}` is there twice: give one group of each", group.name),
-            );
-        }
-        if group.name == CONSUMERS && group.workers == 0 {
-            let problem = "consumers take what comes, at no rate: give `workers` alone";
-            return wrong("rate", problem.to_owned());
-        }
-        if group.workers > MOST {
-            return wrong(
-                "workers",
-                format!("{} is more than 1,000,000: lower it", group.workers),
-            );
-        }
-    }
-    let settings = &plan.driver;
-    let paced = group(plan, PRODUCERS).is_some_and(|group| group.workers == 0);
-    match settings.producers {
-        Some(0) => Err(Invalid::new(
-            "driver.producers (--producers)",
-            "0 producers can't keep a rate: give at least 1",
-        )),
-        Some(many) if many > MOST => Err(Invalid::new(
-            "driver.producers (--producers)",
-            format!("{many} is more than 1,000,000: lower it"),
-        )),
-        Some(_) if !paced => Err(Invalid::new(
-            "driver.producers",
-            "is for a group with a rate: without one the producers are its `workers`",
-        )),
-        _ => Ok(()),
     }
 }

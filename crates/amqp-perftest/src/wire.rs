@@ -8,6 +8,7 @@
 //! 64 KB, some 20 µs) share their start and those of one read their arrival. At low rates a batch is one message.
 
 mod consumer;
+mod incoming;
 mod link;
 mod producer;
 mod publish;
@@ -15,14 +16,13 @@ mod read;
 mod redial;
 
 use std::collections::HashMap;
-use std::io::Read as _;
 
 use harness::clock;
 use harness::driver::Worker;
 use harness::pacer::{Pacer, Start, Tick};
-use harness::reactor::{self, Reactor};
+use harness::reactor::Reactor;
 use harness::recorder::MISSED;
-use harness::slots::{Id, Slots};
+use harness::slots::Slots;
 
 pub use publish::{Message, Template};
 pub use read::{Event, Malformed, Reader};
@@ -217,7 +217,7 @@ impl<'a> Loop<'a> {
         loop {
             let now = clock::now();
             let deadline = self.deadline(now);
-            let next_start = self.start_due(now);
+            let next_start = self.start_due(now).min(self.acknowledge_done(now));
             self.publish_ready();
             self.end_publishing(now);
             if now >= self.next_hand_in || self.arrivals.len() >= KEPT {
@@ -277,6 +277,8 @@ impl<'a> Loop<'a> {
     /// Takes what is due from the schedule: a message to a producer, or the beginning of one that goes on by itself.
     /// Returns when the next is.
     fn start_due(&mut self, now: u64) -> u64 {
+        // The turn that finds the end reached still takes what came due before it.
+        let now = now.min(self.worker.phases.end.saturating_sub(1));
         for _ in 0..STARTS_AT_ONCE {
             match self.worker.pacer.poll(now) {
                 Tick::Ready(start) => self.begin(start),
@@ -376,129 +378,5 @@ impl<'a> Loop<'a> {
             record.begin_many(counts.begun);
         }
         record.ok_many(counts.ok);
-    }
-
-    fn serve(&mut self, event: reactor::Event) {
-        let (id, _) = Id::from_token(event.token);
-        if event.writable {
-            self.write_rest(id);
-        }
-        if event.readable || event.closing || event.failed {
-            self.read(id);
-        }
-    }
-
-    /// Reads once; what is left makes the socket ready again.
-    fn read(&mut self, id: Id) {
-        let Some(link) = self.links.get_mut(id) else {
-            return;
-        };
-        let carried = link.unread.len();
-        let mut buffer = std::mem::take(&mut self.buffer);
-        if buffer.len() < carried + BUFFER / 2 {
-            // A frame that is no body and larger than half of the buffer: a broker of another mind about headers.
-            buffer.resize(carried + BUFFER / 2, 0);
-        }
-        buffer[..carried].copy_from_slice(&link.unread);
-        link.unread.clear();
-        let received = (&link.stream).read(&mut buffer[carried..]);
-        let lost = match received {
-            Ok(0) => Some("the broker closed the connection".to_owned()),
-            Ok(octets) => {
-                let now = clock::now();
-                link.heard = now;
-                self.take_apart(id, &buffer[..carried + octets], now).err()
-            }
-            Err(error)
-                if error.kind() == std::io::ErrorKind::WouldBlock
-                    || error.kind() == std::io::ErrorKind::Interrupted =>
-            {
-                link.unread.extend_from_slice(&buffer[..carried]);
-                None
-            }
-            Err(error) => Some(error.to_string()),
-        };
-        self.buffer = buffer;
-        if let Some(why) = lost {
-            self.lose(id, &why);
-        }
-    }
-
-    /// Serves every frame that is there, keeps the beginning of the next, and writes the acknowledgements at once.
-    fn take_apart(&mut self, id: Id, input: &[u8], now: u64) -> Result<(), String> {
-        let Some(link) = self.links.get_mut(id) else {
-            return Ok(());
-        };
-        let mut reader = std::mem::take(&mut link.reader);
-        let roles = std::mem::take(&mut link.roles);
-        let mut answer = std::mem::take(&mut self.output);
-        answer.clear();
-        let mut taken = 0;
-        let served = loop {
-            match reader.next(&input[taken..]) {
-                Ok((octets, event)) => {
-                    taken += octets;
-                    let Some(event) = event else { break Ok(()) };
-                    if let Err(why) = self.happened(id, &roles, event, now, &mut answer) {
-                        break Err(why);
-                    }
-                }
-                Err(malformed) => break Err(malformed.to_string()),
-            }
-        };
-        if let Some(link) = self.links.get_mut(id) {
-            link.reader = reader;
-            link.roles = roles;
-            link.unread.extend_from_slice(&input[taken..]);
-        }
-        let written = match answer.is_empty() {
-            true => Ok(()),
-            false => self.write(id, &answer),
-        };
-        self.output = answer;
-        served.and(written.map_err(|error| error.to_string()))
-    }
-
-    fn happened(
-        &mut self,
-        id: Id,
-        roles: &[link::Role],
-        event: Event<'_>,
-        now: u64,
-        answer: &mut Vec<u8>,
-    ) -> Result<(), String> {
-        let role = |channel: u16| roles.get(usize::from(channel).wrapping_sub(1)).copied();
-        match event {
-            Event::Delivery {
-                channel,
-                tag,
-                redelivered,
-                stamp,
-            } => {
-                if let Some(link::Role::Consumer(place)) = role(channel) {
-                    self.delivered(place, tag, redelivered, stamp, now, answer);
-                }
-            }
-            Event::Confirm {
-                channel,
-                tag,
-                multiple,
-                taken,
-            } => {
-                if let Some(link::Role::Producer(place)) = role(channel) {
-                    self.confirmed(place, tag, multiple, taken, now);
-                }
-            }
-            Event::Returned { channel, stamp } => {
-                if let Some(link::Role::Producer(place)) = role(channel) {
-                    self.returned(place, stamp);
-                }
-            }
-            Event::Method { channel, frame } => {
-                return self.method(id, channel, frame, now, answer);
-            }
-            Event::Heartbeat => {}
-        }
-        Ok(())
     }
 }

@@ -8,6 +8,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use amqp_perftest::null_broker::{NullBroker, Script};
+use amqp_perftest::settings::Settings;
 use serde_json::Value;
 
 /// The program, with its one result in `out`.
@@ -298,6 +299,29 @@ fn what_consumers_give_back_comes_again_and_is_neither_lost_nor_a_duplicate() {
 }
 
 #[test]
+fn consumers_that_take_their_time_hold_up_what_the_prefetch_lets_them() {
+    let load = [
+        "--pmessages",
+        "40",
+        "--prefetch",
+        "2",
+        "--consumer-latency",
+        "10ms",
+        "--drain",
+        "20s",
+    ];
+    let (code, result) = run(Script::default(), &load);
+    nothing_failed(code, &result);
+    counts(&result, &[("consumed", 40), ("lost", 0)]);
+    // The last but two are delivered when 38 before them were dealt with, 10 ms each.
+    assert!(
+        result["wall_s"].as_f64().unwrap() >= 0.38,
+        "{}",
+        result["wall_s"]
+    );
+}
+
+#[test]
 fn a_rate_is_that_of_all_producers_together() {
     for producers in ["1", "3", "50"] {
         let load = [
@@ -408,6 +432,10 @@ fn a_call_that_cannot_be_right_is_refused_with_field_and_remedy() {
     refused(
         &["--prefetch", "9", "--multi-ack-every", "5", "--auto-ack"],
         &["--multi-ack-every", "auto_ack"],
+    );
+    refused(
+        &["--consumer-latency", "1s", "--auto-ack"],
+        &["--consumer-latency", "auto_ack"],
     );
     refused(&["--multi-ack-every", "0"], &["--multi-ack-every"]);
     refused(&["--confirm", "0"], &["--confirm", "at least 1"]);
@@ -542,4 +570,19 @@ fn check_asks_everything_of_a_broker() {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(1));
     assert!(said.contains("WRONG: basic.get"), "{said}");
+}
+
+#[test]
+fn every_plan_of_the_project_can_be_run() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs/amqp");
+    let plans: Vec<_> = std::fs::read_dir(folder).unwrap().flatten().collect();
+    assert!(plans.len() >= 7);
+    for plan in plans {
+        let path = plan.path();
+        let plan = harness::plan::load::<Settings>(&path, &[]).unwrap();
+        Settings::validate(&plan).unwrap();
+        let suite = plan.suite.as_ref().unwrap();
+        suite.validate().unwrap();
+        assert_eq!(plan.name, path.file_stem().unwrap().to_str().unwrap());
+    }
 }

@@ -182,6 +182,9 @@ pub(super) struct Load {
     /// Whether what is refused goes back to the queue
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, env = "AMQP_PERFTEST_REQUEUE")]
     requeue: bool,
+    /// How long a consumer deals with each delivery before it acknowledges it, one after the other
+    #[arg(long, value_name = "DURATION", default_value = "0s", env = "AMQP_PERFTEST_CONSUMER_LATENCY", value_parser = duration::parse)]
+    consumer_latency: Duration,
     /// Channels of each connection: so many producers or consumers share it
     #[arg(
         long,
@@ -321,6 +324,7 @@ impl Load {
             multi_ack_every: self.multi_ack_every,
             nack_share: self.nack,
             requeue: self.requeue,
+            consumer_latency: self.consumer_latency,
             channels: self.channels,
             heartbeat: self.heartbeat,
             reconnect_after: self.reconnect_after,

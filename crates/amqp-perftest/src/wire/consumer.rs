@@ -1,5 +1,7 @@
 //! A consumer: what it is given, and what it answers.
 
+use std::collections::VecDeque;
+
 use amq_protocol::frame::AMQPFrame;
 use harness::slots::Id;
 
@@ -21,8 +23,19 @@ pub(super) struct Consumer {
     channel: u16,
     /// Deliveries that are not acknowledged yet, though they could be.
     unacknowledged: u16,
+    link: Option<Id>,
+    /// With a latency: deliveries that are being dealt with, one after the other, and when each is done.
+    busy: VecDeque<Busy>,
     /// Deliveries so far that had not been delivered before.
     delivered: u64,
+}
+
+/// A delivery that is acknowledged when it is `done`.
+#[derive(Debug, Clone, Copy)]
+struct Busy {
+    done: u64,
+    tag: u64,
+    redelivered: bool,
 }
 
 impl Consumer {
@@ -30,6 +43,8 @@ impl Consumer {
         Self {
             number,
             channel: 0,
+            link: None,
+            busy: VecDeque::new(),
             unacknowledged: 0,
             delivered: 0,
         }
@@ -47,6 +62,8 @@ impl Loop<'_> {
     pub(super) fn join_consumer(&mut self, place: usize, id: Id, channel: u16) {
         let consumer = &mut self.consumers[place];
         consumer.channel = channel;
+        consumer.link = Some(id);
+        consumer.busy.clear();
         consumer.unacknowledged = 0;
         let consume = topology::consume(&self.driver.plan.driver, u64::from(consumer.number));
         let frame = encode(&AMQPFrame::Method(channel, consume));
@@ -72,9 +89,45 @@ impl Loop<'_> {
             Some(_) if self.driver.layout.producers == 0 => self.counts.warmup += 1,
             _ => self.counts.foreign += 1,
         }
-        if !self.driver.plan.driver.auto_ack {
-            self.acknowledge(place, tag, redelivered, answer);
+        let settings = &self.driver.plan.driver;
+        if settings.auto_ack {
+            return;
         }
+        if settings.consumer_latency.is_zero() {
+            return self.acknowledge(place, tag, redelivered, answer);
+        }
+        let busy = &mut self.consumers[place].busy;
+        let begins = busy.back().map_or(now, |last| last.done.max(now));
+        busy.push_back(Busy {
+            done: begins + settings.consumer_latency.as_nanos() as u64,
+            tag,
+            redelivered,
+        });
+    }
+
+    /// Acknowledges what consumers have dealt with; returns when the next will be.
+    pub(super) fn acknowledge_done(&mut self, now: u64) -> u64 {
+        if self.driver.plan.driver.consumer_latency.is_zero() {
+            return u64::MAX;
+        }
+        let mut next = u64::MAX;
+        for place in 0..self.consumers.len() {
+            let mut answer = Vec::new();
+            while let Some(done) = self.consumers[place]
+                .busy
+                .pop_front_if(|busy| busy.done <= now)
+            {
+                self.acknowledge(place, done.tag, done.redelivered, &mut answer);
+            }
+            let consumer = &self.consumers[place];
+            next = next.min(consumer.busy.front().map_or(u64::MAX, |busy| busy.done));
+            if let Some(id) = consumer.link.filter(|_| !answer.is_empty())
+                && let Err(error) = self.write(id, &answer)
+            {
+                self.lose(id, &error.to_string());
+            }
+        }
+        next
     }
 
     /// Whether a message belongs to the run. A run without producers takes what comes while it measures.

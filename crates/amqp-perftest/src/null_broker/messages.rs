@@ -1,0 +1,295 @@
+//! Messages that come and go: published, confirmed, delivered, acknowledged.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use amq_protocol::frame::AMQPFrame;
+use amq_protocol::protocol::{AMQPClass, basic};
+use harness::clock;
+use harness::slots::Id;
+
+use super::queues::{Message, Queue};
+use super::{BATCH, Broker, Channel, Mode, frames};
+use crate::session::encode;
+use crate::stamp::{self, Stamp};
+
+/// How long publishers are told to wait.
+const BLOCKED: Duration = Duration::from_millis(100);
+/// Octets that a consumer of a queue is given before others are looked at.
+const SOME: usize = 8 << 10;
+/// Bodies that are made up.
+const MADE_UP: usize = 1024;
+impl Broker {
+    pub(super) fn begin_publish(&mut self, id: Id, number: u16, payload: &[u8]) {
+        let discards = self.script.mode == Mode::Discard;
+        let taken = std::sync::Arc::clone(&self.taken);
+        let Some(channel) = self.channel(id, number) else {
+            return self.forget(id);
+        };
+        channel.published += 1;
+        if discards {
+            taken.fetch_add(1, Ordering::Relaxed);
+        } else {
+            channel.publish = frames::publish(payload);
+        }
+    }
+
+    pub(super) fn header(&mut self, id: Id, number: u16, payload: &[u8], answer: &mut Vec<u8>) {
+        let Some(publish) = self
+            .channel(id, number)
+            .and_then(|channel| channel.publish.as_mut())
+        else {
+            return;
+        };
+        let size: [u8; 8] = payload[4..12]
+            .try_into()
+            .expect("a content header has 14 octets");
+        publish.remaining = u64::from_be_bytes(size);
+        publish.header = payload.to_vec();
+        if publish.remaining == 0 {
+            self.published(id, number, answer);
+        }
+    }
+
+    pub(super) fn body(&mut self, id: Id, number: u16, payload: &[u8], answer: &mut Vec<u8>) {
+        let Some(publish) = self
+            .channel(id, number)
+            .and_then(|channel| channel.publish.as_mut())
+        else {
+            return;
+        };
+        publish.body.extend_from_slice(payload);
+        publish.remaining -= payload.len() as u64;
+        if publish.remaining == 0 {
+            self.published(id, number, answer);
+        }
+    }
+
+    /// A whole message was published: routed, unless the script has other ideas.
+    fn published(&mut self, id: Id, number: u16, answer: &mut Vec<u8>) {
+        let place = self.taken.fetch_add(1, Ordering::Relaxed);
+        let Some(publish) = self
+            .channel(id, number)
+            .and_then(|channel| channel.publish.take())
+        else {
+            return;
+        };
+        let says = |list: &[u64]| list.contains(&place);
+        let (drops, twice, swaps) = (
+            says(&self.script.drop),
+            says(&self.script.duplicate),
+            says(&self.script.swap),
+        );
+        let (refuses, cuts, blocks) = (
+            says(&self.script.nack),
+            says(&self.script.cut),
+            says(&self.script.block),
+        );
+        let held = self.script.hold.iter().find(|(held, _)| *held == place);
+        let due = held.map_or(0, |(_, long)| clock::now() + long.as_nanos() as u64);
+        if cuts {
+            return self.forget(id);
+        }
+        if blocks {
+            self.blocked = Some(clock::now() + BLOCKED.as_nanos() as u64);
+            self.tell_all(&frames::blocked());
+        }
+        if refuses {
+            return self.refuse(id, number, answer);
+        }
+        match self.queues.route(&publish.exchange, &publish.routing_key) {
+            Some(queue) => {
+                let message = Message {
+                    header: publish.header,
+                    body: publish.body,
+                    redelivered: false,
+                    due,
+                };
+                put(queue, message, drops, twice, swaps);
+            }
+            None if publish.mandatory => {
+                let back = basic::Return {
+                    reply_code: 312,
+                    reply_text: "NO_ROUTE".into(),
+                    exchange: publish.exchange.into(),
+                    routing_key: publish.routing_key.into(),
+                };
+                let back = AMQPClass::Basic(basic::AMQPMethod::Return(back));
+                answer.extend(encode(&AMQPFrame::Method(number, back)));
+                frames::content(number, &publish.header, &publish.body, answer);
+            }
+            None => {}
+        }
+    }
+
+    /// Confirms what came before a message, and refuses it.
+    fn refuse(&mut self, id: Id, number: u16, answer: &mut Vec<u8>) {
+        let Some(channel) = self.channel(id, number).filter(|channel| channel.confirms) else {
+            return;
+        };
+        let tag = channel.published;
+        if channel.confirmed + 1 < tag {
+            frames::confirm(number, tag - 1, true, answer);
+        }
+        frames::confirm(number, tag, false, answer);
+        channel.confirmed = tag;
+    }
+
+    /// Confirms all that was published since the last turn, with one answer for each channel.
+    pub(super) fn confirm(&mut self) {
+        let mut answers = Vec::new();
+        let ids: Vec<Id> = self.peers.iter().map(|(id, _)| id).collect();
+        for id in ids {
+            let Some(peer) = self.peers.get_mut(id) else {
+                continue;
+            };
+            answers.clear();
+            for (number, channel) in &mut peer.channels {
+                // One of which not all has come is not yet taken.
+                let whole = channel.published - u64::from(channel.publish.is_some());
+                if channel.confirms && channel.confirmed < whole {
+                    frames::confirm(*number, whole, true, &mut answers);
+                    channel.confirmed = whole;
+                }
+            }
+            if !answers.is_empty() {
+                self.write(id, &answers);
+            }
+        }
+    }
+
+    pub(super) fn acknowledged(&mut self, id: Id, number: u16, payload: &[u8]) {
+        let (refused, bits) = (payload[3] == 120, payload[12]);
+        let tag: [u8; 8] = payload[4..12].try_into().expect("it has 13 octets");
+        let tag = u64::from_be_bytes(tag);
+        let Some(channel) = self.channel(id, number) else {
+            return;
+        };
+        let mut given_back = std::collections::VecDeque::new();
+        let multiple = bits & 1 == 1;
+        while let Some(place) = channel
+            .unacknowledged
+            .iter()
+            .position(|(of, _, _)| *of == tag || (multiple && *of < tag))
+        {
+            let message = channel.unacknowledged.remove(place);
+            if refused && bits & 2 == 2 {
+                given_back.extend(message);
+            }
+        }
+        self.queues.give_back(given_back);
+    }
+
+    /// Whether a consumer could be given more made-up messages.
+    pub(super) fn can_stream(&self) -> bool {
+        self.peers.iter().any(|(_, peer)| {
+            peer.unwritten.is_empty() && peer.channels.values().any(Channel::has_credit)
+        })
+    }
+
+    /// Gives consumers what there is for them, a batch each.
+    pub(super) fn deliver(&mut self, now: u64) {
+        let ids: Vec<Id> = self.peers.iter().map(|(id, _)| id).collect();
+        let mut output = Vec::new();
+        // A few messages each in turn, so that all consumers of a queue have a share.
+        let mut gave = true;
+        while gave {
+            gave = false;
+            for id in &ids {
+                output.clear();
+                let most = match self.script.mode {
+                    Mode::Stream => BATCH,
+                    _ => SOME,
+                };
+                self.fill(*id, now, most, &mut output);
+                if !output.is_empty() {
+                    gave |= self.script.mode == Mode::Queue;
+                    self.write(*id, &output);
+                }
+            }
+        }
+    }
+
+    fn fill(&mut self, id: Id, now: u64, most: usize, output: &mut Vec<u8>) {
+        let Some(peer) = self
+            .peers
+            .get_mut(id)
+            .filter(|peer| peer.unwritten.is_empty())
+        else {
+            return;
+        };
+        for (number, channel) in &mut peer.channels {
+            while output.len() < most && channel.has_credit() {
+                let Some((queue, consumer, no_ack)) = &channel.consumes else {
+                    break;
+                };
+                let message = match self.script.mode {
+                    Mode::Stream => Some(made_up(channel.delivered, now)),
+                    _ => self
+                        .queues
+                        .by_name
+                        .get_mut(queue)
+                        .and_then(|queue| next(queue, now)),
+                };
+                let Some(message) = message else { break };
+                channel.delivered += 1;
+                let tag = channel.delivered;
+                frames::deliver(*number, consumer, tag, message.redelivered, queue, output);
+                frames::content(*number, &message.header, &message.body, output);
+                if !no_ack {
+                    channel
+                        .unacknowledged
+                        .push_back((tag, queue.clone(), message));
+                }
+            }
+        }
+    }
+}
+
+impl Channel {
+    fn has_credit(&self) -> bool {
+        let open = self.unacknowledged.len() as u64;
+        self.consumes.is_some() && (self.prefetch == 0 || open < self.prefetch)
+    }
+}
+
+fn put(queue: &mut Queue, message: Message, drops: bool, twice: bool, swaps: bool) {
+    if drops {
+        return;
+    }
+    if twice {
+        queue.messages.push_back(message.clone());
+    }
+    let place = queue.messages.len();
+    queue.messages.push_back(message);
+    if swaps && place > 0 {
+        queue.messages.swap(place - 1, place);
+    }
+}
+
+/// The first message, unless it is held.
+pub(super) fn next(queue: &mut Queue, now: u64) -> Option<Message> {
+    queue.messages.front().filter(|front| front.due <= now)?;
+    queue.messages.pop_front()
+}
+
+/// A message that nobody published, as if the first producer of run 0 had.
+fn made_up(sequence: u64, now: u64) -> Message {
+    let mut body = vec![b'x'; MADE_UP];
+    let stamp = Stamp {
+        run: 0,
+        stream: stamp::stream(0, true),
+        sequence,
+        start: now,
+    };
+    stamp.write(&mut body);
+    let mut header = vec![0, 60, 0, 0];
+    header.extend_from_slice(&(MADE_UP as u64).to_be_bytes());
+    header.extend_from_slice(&[0, 0]);
+    Message {
+        header,
+        body,
+        redelivered: false,
+        due: 0,
+    }
+}

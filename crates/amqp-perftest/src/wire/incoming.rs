@@ -1,0 +1,137 @@
+//! What comes: read, taken apart, and given to producers and consumers.
+
+use std::io::{self, Read as _};
+
+use harness::clock;
+use harness::reactor;
+use harness::slots::Id;
+
+use super::link::Role;
+use super::read::Event;
+use super::{BUFFER, Loop};
+
+impl Loop<'_> {
+    pub(super) fn serve(&mut self, event: reactor::Event) {
+        let (id, _) = Id::from_token(event.token);
+        if event.writable {
+            self.write_rest(id);
+        }
+        if event.readable || event.closing || event.failed {
+            self.read(id);
+        }
+    }
+
+    /// Reads once; what is left makes the socket ready again.
+    fn read(&mut self, id: Id) {
+        let Some(link) = self.links.get_mut(id) else {
+            return;
+        };
+        let carried = link.unread.len();
+        let mut buffer = std::mem::take(&mut self.buffer);
+        if buffer.len() < carried + BUFFER / 2 {
+            // A frame that is no body and larger than half of the buffer: a broker of another mind about headers.
+            buffer.resize(carried + BUFFER / 2, 0);
+        }
+        buffer[..carried].copy_from_slice(&link.unread);
+        link.unread.clear();
+        let received = (&link.stream).read(&mut buffer[carried..]);
+        let lost = match received {
+            Ok(0) => Some("the broker closed the connection".to_owned()),
+            Ok(octets) => {
+                let now = clock::now();
+                link.heard = now;
+                self.take_apart(id, &buffer[..carried + octets], now).err()
+            }
+            Err(error)
+                if error.kind() == io::ErrorKind::WouldBlock
+                    || error.kind() == io::ErrorKind::Interrupted =>
+            {
+                link.unread.extend_from_slice(&buffer[..carried]);
+                None
+            }
+            Err(error) => Some(error.to_string()),
+        };
+        self.buffer = buffer;
+        if let Some(why) = lost {
+            self.lose(id, &why);
+        }
+    }
+
+    /// Serves every frame that is there, keeps the beginning of the next, and writes the acknowledgements at once.
+    fn take_apart(&mut self, id: Id, input: &[u8], now: u64) -> Result<(), String> {
+        let Some(link) = self.links.get_mut(id) else {
+            return Ok(());
+        };
+        let mut reader = std::mem::take(&mut link.reader);
+        let roles = std::mem::take(&mut link.roles);
+        let mut answer = std::mem::take(&mut self.output);
+        answer.clear();
+        let mut taken = 0;
+        let served = loop {
+            match reader.next(&input[taken..]) {
+                Ok((octets, event)) => {
+                    taken += octets;
+                    let Some(event) = event else { break Ok(()) };
+                    if let Err(why) = self.happened(id, &roles, event, now, &mut answer) {
+                        break Err(why);
+                    }
+                }
+                Err(malformed) => break Err(malformed.to_string()),
+            }
+        };
+        if let Some(link) = self.links.get_mut(id) {
+            link.reader = reader;
+            link.roles = roles;
+            link.unread.extend_from_slice(&input[taken..]);
+        }
+        let written = match answer.is_empty() {
+            true => Ok(()),
+            false => self.write(id, &answer),
+        };
+        self.output = answer;
+        served.and(written.map_err(|error| error.to_string()))
+    }
+
+    fn happened(
+        &mut self,
+        id: Id,
+        roles: &[Role],
+        event: Event<'_>,
+        now: u64,
+        answer: &mut Vec<u8>,
+    ) -> Result<(), String> {
+        let role = |channel: u16| roles.get(usize::from(channel).wrapping_sub(1)).copied();
+        match event {
+            Event::Delivery {
+                channel,
+                tag,
+                redelivered,
+                stamp,
+            } => {
+                if let Some(Role::Consumer(place)) = role(channel) {
+                    self.delivered(place, tag, redelivered, stamp, now, answer);
+                }
+            }
+            Event::Confirm {
+                channel,
+                tag,
+                multiple,
+                taken,
+            } => {
+                if let Some(Role::Producer(place)) = role(channel) {
+                    self.confirmed(place, tag, multiple, taken, now);
+                }
+            }
+            Event::Returned { channel, stamp } => {
+                if let Some(Role::Producer(place)) = role(channel) {
+                    self.returned(place, stamp);
+                }
+            }
+            Event::Method { channel, frame } => {
+                return self.method(id, channel, frame, now, answer);
+            }
+            Event::Heartbeat => {}
+        }
+        Ok(())
+    }
+}
