@@ -300,15 +300,11 @@ impl Limits {
                 "routing_key_but_no_dlx_defined",
             ));
         }
-        if limits
-            .dead_letter_key
-            .as_ref()
-            .is_some_and(|key| key.len() > 255)
-        {
-            return Err(invalid(
-                "x-dead-letter-routing-key",
-                "it is longer than 255 bytes",
-            ));
+        // Both become short strings of a message.
+        for name in ["x-dead-letter-exchange", "x-dead-letter-routing-key"] {
+            if text(name)?.is_some_and(|text| text.len() > 255) {
+                return Err(invalid(name, "it is longer than 255 bytes"));
+            }
         }
         match text("x-queue-type")? {
             None | Some("classic") => Ok(limits),
@@ -402,6 +398,8 @@ mod tests {
         assert_eq!(read("x-overflow", text("burst")), Err(406));
         assert_eq!(read("x-dead-letter-routing-key", text("k")), Err(406));
         assert_eq!(read("x-queue-type", text("quorum")), Err(406));
+        let long = "x".repeat(256);
+        assert_eq!(read("x-dead-letter-exchange", text(&long)), Err(406));
         assert_eq!(
             read("x-max-length", AMQPValue::ShortShortUInt(3))
                 .unwrap()

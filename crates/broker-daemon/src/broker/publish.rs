@@ -81,7 +81,12 @@ impl Broker {
             return;
         };
         let queues = std::mem::take(&mut channel.route.queues);
-        let verdict = self.enqueue_all(&queues, message);
+        let verdict = if self.can_store(&queues, message) {
+            self.enqueue_all(&queues, message)
+        } else {
+            self.counts.messages_refused += 1;
+            Some(Verdict::Refused)
+        };
         if queues.is_empty() && mandatory {
             self.give_back(id, number, message);
         }
@@ -130,16 +135,15 @@ impl Broker {
             queues = &taking;
         }
         // Before anything is settled: what the two do to the log must not be torn apart.
-        if let Ok(ticket) = self.store(queues, message) {
-            for queue in queues {
-                self.enqueue(*queue, message, ticket.is_some());
-            }
-            if !is_refused {
-                return ticket.map(Verdict::Stored);
-            }
+        let ticket = self.store(queues, message);
+        for queue in queues {
+            self.enqueue(*queue, message, ticket.is_some());
         }
-        self.counts.messages_refused += 1;
-        Some(Verdict::Refused)
+        if is_refused {
+            self.counts.messages_refused += 1;
+            return Some(Verdict::Refused);
+        }
+        ticket.map(Verdict::Stored)
     }
 
     /// Whether a queue refuses what is one too many.

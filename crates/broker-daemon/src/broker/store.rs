@@ -17,10 +17,6 @@ use crate::meta::Definition;
 use crate::queue::{ConnectionId, Entry, Limits, Queue};
 use crate::vhost::Vhost;
 
-/// The disk is full, or broken.
-#[derive(Debug)]
-pub(super) struct Untaken;
-
 /// Milliseconds since 1970.
 fn unix_ms() -> u64 {
     let since = SystemTime::now()
@@ -147,8 +143,10 @@ impl Broker {
     ///
     /// # Errors
     /// 406 while the disk is full or broken.
-    pub(super) fn check_store(&self) -> Result {
-        match self.log.as_ref().map(Log::state) {
+    pub(super) fn check_store(&mut self) -> Result {
+        let state = self.log.as_ref().map(Log::state);
+        self.log_takes = matches!(state, Some(State::Running) | None);
+        match state {
             Some(State::Full) => Err(precondition_failed(
                 "the disk is full: nothing can be stored",
             )),
@@ -159,20 +157,20 @@ impl Broker {
         }
     }
 
+    /// Whether a message that a client publishes can be stored, if it has to be.
+    pub(super) fn can_store(&self, queues: &[QueueId], message: &Message) -> bool {
+        let is_stored = |id: &QueueId| self.queues.get(*id).is_some_and(Queue::is_stored);
+        self.log_takes || !message.facts().persistent || !queues.iter().any(is_stored)
+    }
+
     /// Stores a message for those of its queues that are durable. Returns the ticket to wait for.
     ///
-    /// # Errors
-    /// The log does not take it.
-    pub(super) fn store(
-        &mut self,
-        queues: &[QueueId],
-        message: &Message,
-    ) -> std::result::Result<Option<u64>, Untaken> {
-        let Some(log) = &mut self.log else {
-            return Ok(None);
-        };
+    /// Also while the disk is full: a dead letter is no more than what it comes from, which is settled behind it, so
+    /// the one or the other survives.
+    pub(super) fn store(&mut self, queues: &[QueueId], message: &Message) -> Option<u64> {
+        let log = self.log.as_mut()?;
         if !message.facts().persistent {
-            return Ok(None);
+            return None;
         }
         let is_stored = |id: &&QueueId| self.queues.get(**id).is_some_and(Queue::is_stored);
         let serials: Vec<u32> = queues
@@ -181,10 +179,7 @@ impl Broker {
             .map(|id| id.serial)
             .collect();
         if serials.is_empty() {
-            return Ok(None);
-        }
-        if !self.log_takes {
-            return Err(Untaken);
+            return None;
         }
         let id = log.publish(
             &serials,
@@ -197,7 +192,7 @@ impl Broker {
             },
         );
         message.log_id.set(id);
-        Ok(Some(log.ticket()))
+        Some(log.ticket())
     }
 
     /// A message has left a queue for good.
