@@ -240,7 +240,13 @@ impl Broker {
     /// Sends the confirms that are due: at most a few for all that a turn published.
     pub(super) fn send_confirms(&mut self) {
         let mut confirming = std::mem::take(&mut self.confirming);
-        let synced = self.synced;
+        let (synced, has_failed) = (self.synced, self.log_failed);
+        // Those that wait are asked when the log has got on, and not in each turn: there may be thousands.
+        let (waiting, seen) = &mut self.awaiting_log;
+        if *seen != synced || has_failed {
+            *seen = synced;
+            confirming.append(waiting);
+        }
         confirming.retain(|(id, number)| {
             let Some(connection) = self.connections.get_mut(*id) else {
                 return false;
@@ -255,7 +261,7 @@ impl Broker {
             };
             let mut waits = false;
             if let Some(confirms) = &mut channel.confirms {
-                let count = confirms.settle(synced, |is_ack, tag, multiple| {
+                let count = confirms.settle(synced, has_failed, |is_ack, tag, multiple| {
                     output.confirm(*number, is_ack, tag, multiple)
                 });
                 self.counts.messages_confirmed += count;
@@ -268,7 +274,8 @@ impl Broker {
             }
             waits
         });
-        // Nothing is listed while they are sent.
+        self.awaiting_log.0.append(&mut confirming);
+        // Nothing is listed while they are sent; the list is kept for its room.
         self.confirming = confirming;
     }
 }

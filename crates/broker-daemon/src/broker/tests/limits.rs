@@ -219,3 +219,23 @@ fn who_does_not_read_is_delivered_no_more_and_its_requests_wait() {
     let held = stand.broker.connection(sleeper).unwrap();
     assert!(held.is_held() && held.output.pending() < 1_300_000);
 }
+
+#[test]
+fn what_is_not_whole_takes_memory_until_its_client_is_gone() {
+    let mut stand = Stand::with(Config {
+        memory_limit: 100_000,
+        ..Config::default()
+    });
+    let (slow, other) = (stand.client(), stand.client());
+    stand.declare(other, "q", &[]);
+    let frames = publish_frames(("", "q"), AMQPProperties::default(), &[0; 150_000]);
+    for frame in &frames[..frames.len() - 1] {
+        stand.frame(slow, frame);
+    }
+    assert!(stand.broker.memory.get() >= 140_000);
+    stand.publish(other, "q", "m");
+    assert_eq!(stand.told(other), ["connection.blocked"]);
+    stand.broker.disconnect(slow);
+    assert_eq!(stand.broker.memory.get(), 0);
+    assert_eq!(stand.told(other), ["connection.unblocked"]);
+}
