@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use lapin::message::{Delivery, DeliveryResult};
 use lapin::options::{
-    BasicAckOptions, BasicConsumeOptions, BasicGetOptions, BasicPublishOptions,
+    BasicAckOptions, BasicConsumeOptions, BasicGetOptions, BasicPublishOptions, BasicQosOptions,
     ConfirmSelectOptions, QueueBindOptions, QueueDeclareOptions,
 };
 use lapin::types::FieldTable;
@@ -17,7 +17,8 @@ use lapin::{BasicProperties, Channel};
 use nix::sys::signal::Signal;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
-use tokio::sync::mpsc::unbounded_channel;
+use tokio::sync::Notify;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinSet;
 
 use crate::process::Process;
@@ -31,8 +32,12 @@ const QUEUES: [&str; 2] = ["left", "right"];
 const EXCHANGE: &str = "amq.fanout";
 /// Messages of a publisher that are under way at once.
 const WINDOW: usize = 32;
+/// Deliveries that a consumer may have without acknowledging one.
+const PREFETCH: u16 = 200;
+/// Messages that may be behind before publishers wait for consumers: all of them are read again in each life.
+const BEHIND: usize = 1000;
 /// Load lasts this long at most, in microseconds.
-const LONGEST: u64 = 40_000;
+const LONGEST: u64 = 80_000;
 
 /// What happened in all lives of the broker.
 #[derive(Default)]
@@ -44,6 +49,16 @@ struct Seen {
     delivered: [Mutex<BTreeMap<u32, u32>>; 2],
     /// By queue: those whose acknowledgement was sent, whether or not the broker came to store it.
     acked: [Mutex<BTreeSet<u32>>; 2],
+    /// Something was acknowledged.
+    progress: Notify,
+}
+
+impl Seen {
+    fn is_behind(&self) -> bool {
+        let confirmed = self.confirmed.lock().unwrap().len();
+        let acked = self.acked.iter().map(|acked| acked.lock().unwrap().len());
+        acked.min().is_none_or(|acked| confirmed > acked + BEHIND)
+    }
 }
 
 /// A body of its own length that begins with its number.
@@ -83,6 +98,9 @@ async fn publish(channel: Channel, seen: Arc<Seen>) -> Option<()> {
     let options = ConfirmSelectOptions::default();
     channel.confirm_select(options).await.ok()?;
     loop {
+        while seen.is_behind() {
+            seen.progress.notified().await;
+        }
         let mut window = Vec::with_capacity(WINDOW);
         for _ in 0..WINDOW {
             let number = seen.next.fetch_add(1, Ordering::Relaxed);
@@ -101,17 +119,29 @@ async fn publish(channel: Channel, seen: Arc<Seen>) -> Option<()> {
     }
 }
 
-/// Consumes, and acknowledges most of it, until the broker is gone.
-async fn consume(channel: Channel, queue: usize, life: u32, seen: Arc<Seen>) -> Option<()> {
-    let (tell, mut told) = unbounded_channel();
+/// Consumes; `None` follows the last delivery.
+async fn consume(channel: &Channel, queue: usize) -> UnboundedReceiver<Option<Delivery>> {
+    let options = BasicQosOptions::default();
+    channel.basic_qos(PREFETCH, options).await.unwrap();
+    let (tell, told) = unbounded_channel();
     let (options, none) = (BasicConsumeOptions::default(), FieldTable::default());
     let consumer = channel.basic_consume(QUEUES[queue].into(), "".into(), options, none);
-    let consumer = consumer.await.ok()?;
+    let consumer = consumer.await.unwrap();
     consumer.set_delegate(move |delivery: DeliveryResult| {
         // Nobody may be listening any more.
         let _ = tell.send(delivery.ok().flatten());
         async {}
     });
+    told
+}
+
+/// Acknowledges most of what comes, until the broker is gone.
+async fn acknowledge(
+    mut told: UnboundedReceiver<Option<Delivery>>,
+    queue: usize,
+    life: u32,
+    seen: Arc<Seen>,
+) -> Option<()> {
     loop {
         let delivery: Delivery = told.recv().await??;
         let number = number(&delivery.data);
@@ -125,6 +155,7 @@ async fn consume(channel: Channel, queue: usize, life: u32, seen: Arc<Seen>) -> 
         if before.is_some() || !number.is_multiple_of(8) {
             seen.acked[queue].lock().unwrap().insert(number);
             delivery.ack(BasicAckOptions::default()).await.ok()?;
+            seen.progress.notify_waiters();
         }
     }
 }
@@ -175,7 +206,8 @@ async fn load(broker: &Process, life: u32, seen: &Arc<Seen>, lasts: Duration, si
     let (consumers, _channel) = broker.channel().await;
     for queue in 0..QUEUES.len() {
         let channel = consumers.create_channel().await.unwrap();
-        clients.spawn(consume(channel, queue, life, Arc::clone(seen)));
+        let told = consume(&channel, queue).await;
+        clients.spawn(acknowledge(told, queue, life, Arc::clone(seen)));
     }
     tokio::time::sleep(lasts).await;
     broker.signal(signal);
@@ -219,7 +251,8 @@ fn every_confirmed_message_survives_every_kill() {
         run(load(&broker, life, &seen, lasts, Signal::SIGKILL));
     }
     check_all(folder.path(), &seen);
-    assert!(seen.confirmed.lock().unwrap().len() > KILLS as usize);
+    let confirmed = seen.confirmed.lock().unwrap().len();
+    assert!(confirmed > 5 * KILLS as usize, "{confirmed} are no load");
 }
 
 #[test]
