@@ -98,3 +98,45 @@ fn a_transaction_that_cannot_be_stored_gives_back_what_it_was_to_settle() {
     let other = stand.client();
     assert_eq!(stand.ready(other, "q"), "queue.declare-ok 1 0");
 }
+
+#[test]
+fn what_waits_for_a_disk_that_fails_is_nacked() {
+    let (mut stand, id) = Stand::with_failing_disk(|stand| {
+        let id = stand.client();
+        stand.declare_durable(id, "q", &[]);
+        stand.select_confirms(id);
+        stand.publish_persistent(id, "q");
+        assert_eq!(stand.told(id), [""; 0]);
+        id
+    });
+    assert_eq!(stand.told(id), ["nack 1 false"]);
+}
+
+#[test]
+fn a_deleted_queue_leaves_nothing_in_the_log_also_of_what_is_unacknowledged() {
+    let folder = tempfile::tempdir().unwrap();
+    let (log, recovered) = Log::open(folder.path(), Options::default(), || {}).unwrap();
+    let mut stand = Stand::new();
+    stand.broker.open_store(log, recovered).unwrap();
+    let id = stand.client();
+    stand.declare_durable(id, "q", &[]);
+    stand.publish_persistent(id, "q");
+    stand.publish_persistent(id, "q");
+    stand.basic(
+        id,
+        Basic::Get(basic::Get {
+            queue: "q".into(),
+            no_ack: false,
+        }),
+    );
+    assert_eq!(stand.told(id), ["get 1 1 m"]);
+    let live = |stand: &Stand| stand.broker.log.as_ref().unwrap().usage().live_bytes;
+    assert!(live(&stand) > 0);
+    let delete = queue::Delete {
+        queue: "q".into(),
+        ..queue::Delete::default()
+    };
+    stand.method(id, 1, AMQPClass::Queue(QueueMethod::Delete(delete)));
+    assert_eq!(stand.told(id), ["queue.delete-ok 1"]);
+    assert_eq!(live(&stand), 0);
+}

@@ -239,3 +239,22 @@ fn what_is_not_whole_takes_memory_until_its_client_is_gone() {
     assert_eq!(stand.broker.memory.get(), 0);
     assert_eq!(stand.told(other), ["connection.unblocked"]);
 }
+
+#[test]
+fn who_has_to_wait_is_woken_to_answer_a_shutdown() {
+    let mut stand = Stand::with(Config {
+        memory_limit: 1000,
+        ..Config::default()
+    });
+    let id = stand.client();
+    stand.declare(id, "q", &[]);
+    stand.publish(id, "q", &"x".repeat(2000));
+    stand.publish(id, "q", "m");
+    let connection = stand.broker.connection(id).unwrap();
+    assert!(connection.is_held());
+    let wake = Rc::clone(&connection.wake);
+    stand.broker.shut_down();
+    let woken = std::pin::pin!(wake.notified());
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(woken.poll(&mut context).is_ready());
+}
