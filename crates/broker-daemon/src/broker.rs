@@ -42,6 +42,9 @@ use crate::vhost::Vhost;
 
 use self::dead_letters::DeadLetter;
 
+/// What an idle connection may keep of its backlog's buffer.
+const KEPT: usize = 4 * 1024;
+
 /// All state.
 #[derive(Debug)]
 pub(crate) struct Broker {
@@ -55,9 +58,11 @@ pub(crate) struct Broker {
     /// Counts the changes of exchanges, queues and bindings.
     topology: u64,
     /// Queues that have something for somebody, maybe.
-    active: Vec<QueueId>,
+    active: VecDeque<QueueId>,
     dead: VecDeque<DeadLetter>,
     confirming: Vec<(ConnectionId, u16)>,
+    /// Channels whose confirms wait for the log, and how far it was when they were looked at.
+    awaiting_log: (Vec<(ConnectionId, u16)>, u64),
     dirty: Vec<ConnectionId>,
     timers: BinaryHeap<Reverse<(u64, QueueId)>>,
     memory: Rc<Meter>,
@@ -77,6 +82,8 @@ pub(crate) struct Broker {
     synced: u64,
     /// Whether the log takes messages: the disk is neither full nor broken.
     log_takes: bool,
+    /// It never will again.
+    log_failed: bool,
     /// The ticket of what the disk was handed.
     flushed: u64,
     /// Too much is on its way to the disk.
@@ -95,9 +102,10 @@ impl Broker {
             queues: Arena::new(),
             consumers: Arena::new(),
             topology: 1,
-            active: Vec::new(),
+            active: VecDeque::new(),
             dead: VecDeque::new(),
             confirming: Vec::new(),
+            awaiting_log: (Vec::new(), 0),
             dirty: Vec::new(),
             timers: BinaryHeap::new(),
             memory: Rc::default(),
@@ -111,6 +119,7 @@ impl Broker {
             log: None,
             synced: 0,
             log_takes: true,
+            log_failed: false,
             flushed: 0,
             is_congested: false,
             committing: Vec::new(),
@@ -128,6 +137,9 @@ impl Broker {
         let consumed = self.process(id, input);
         if let Some(connection) = self.connections.get_mut(id) {
             connection.backlog.clear();
+            if consumed == input.len() && connection.backlog.capacity() > KEPT {
+                connection.backlog = Vec::new();
+            }
             connection.backlog.extend_from_slice(&input[consumed..]);
         }
         self.finish_turn();
@@ -277,7 +289,7 @@ impl Broker {
         loop {
             if let Some(dead) = self.dead.pop_front() {
                 self.dead_letter(dead);
-            } else if let Some(queue) = self.active.pop() {
+            } else if let Some(queue) = self.active.pop_front() {
                 self.dispatch(queue);
             } else {
                 break;
@@ -307,7 +319,7 @@ impl Broker {
             && !queue.is_active
         {
             queue.is_active = true;
-            self.active.push(id);
+            self.active.push_back(id);
         }
     }
 

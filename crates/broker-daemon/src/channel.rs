@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use crate::exchange::{Name, QueueId};
-use crate::message::Message;
+use crate::message::{Message, Share};
 use crate::queue::{ConnectionId, ConsumerId, Entry};
 
 /// A channel of a connection.
@@ -28,6 +28,18 @@ pub(crate) struct Channel {
     pub(crate) is_confirming: bool,
 }
 
+impl Channel {
+    /// What it was delivered and has not settled, or has only in a transaction.
+    pub(crate) fn held(&self) -> impl Iterator<Item = &Delivered> {
+        let in_tx = self.tx.iter().flat_map(|tx| &tx.settled);
+        let in_tx = in_tx.map(|(delivered, _)| delivered);
+        let others = self.unacked.all.iter();
+        others
+            .filter_map(|(_, delivered)| delivered.as_ref())
+            .chain(in_tx)
+    }
+}
+
 /// Which frame comes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Stage {
@@ -49,6 +61,8 @@ pub(crate) struct Incoming {
     /// Where the body begins.
     pub(crate) head: usize,
     pub(crate) missing: usize,
+    /// What it takes of the memory, if it has come in part.
+    pub(crate) share: Option<Share>,
 }
 
 /// Where the last message went: most publishers send to one address.
@@ -192,17 +206,23 @@ impl Confirms {
     }
 
     /// Tells `send` about each confirm that is due: whether it is an ack, its tag, whether it is for all before too.
-    /// Returns how many messages they are for.
-    pub(crate) fn settle(&mut self, synced: u64, mut send: impl FnMut(bool, u64, bool)) -> u64 {
+    /// Returns how many messages they are for. What waits for a log that has failed is refused: nobody knows whether
+    /// it is on disk.
+    pub(crate) fn settle(
+        &mut self,
+        synced: u64,
+        has_failed: bool,
+        mut send: impl FnMut(bool, u64, bool),
+    ) -> u64 {
         let before = self.confirmed;
         while let Some((number, verdict)) = self.special.front().copied() {
             match verdict {
-                Verdict::Stored(ticket) if ticket > synced => {
+                Verdict::Stored(ticket) if ticket <= synced => {}
+                Verdict::Stored(_) if !has_failed => {
                     self.ack_up_to(number - 1, &mut send);
                     return self.confirmed - before;
                 }
-                Verdict::Stored(_) => {}
-                Verdict::Refused => {
+                Verdict::Stored(_) | Verdict::Refused => {
                     self.ack_up_to(number - 1, &mut send);
                     send(false, number, false);
                     self.confirmed = number;
@@ -325,7 +345,7 @@ mod tests {
         let mut confirms = Confirms::default();
         let settle = |confirms: &mut Confirms, synced| {
             let mut sent = Vec::new();
-            confirms.settle(synced, |is_ack, tag, multiple| {
+            confirms.settle(synced, false, |is_ack, tag, multiple| {
                 sent.push((is_ack, tag, multiple))
             });
             sent

@@ -19,6 +19,9 @@ macro_rules! counts {
 counts! {
     connections_opened: "Connections accepted.";
     connections_refused: "Connections closed because there were too many.";
+    accepting_paused: "Times that clients were left waiting because there were no descriptors for them.";
+    logins_refused: "Clients with a name or a password that is not known.";
+    vhosts_refused: "Clients that asked for a virtual host which is not there.";
     channels_opened: "Channels opened.";
     messages_published: "Messages that came in whole.";
     messages_confirmed: "Publisher confirms, each message counted.";

@@ -30,6 +30,7 @@ failures! {
     command_invalid = 503, "COMMAND_INVALID";
     channel_error = 504, "CHANNEL_ERROR";
     unexpected_frame = 505, "UNEXPECTED_FRAME";
+    resource_error = 506, "RESOURCE_ERROR";
     not_allowed = 530, "NOT_ALLOWED";
     not_implemented = 540, "NOT_IMPLEMENTED";
 }

@@ -19,6 +19,14 @@ pub fn raise_open_files() -> anyhow::Result<u64> {
     Ok(hard)
 }
 
+/// How many files this process may have open.
+pub(crate) fn open_files() -> usize {
+    getrlimit(Resource::RLIMIT_NOFILE)
+        .ok()
+        .and_then(|(soft, _)| usize::try_from(soft).ok())
+        .unwrap_or(usize::MAX)
+}
+
 /// The bytes of memory that this process may use: those of the machine, or of its control group where that is less.
 pub(crate) fn memory() -> Option<usize> {
     let machine = fs::read_to_string("/proc/meminfo").ok()?;

@@ -10,6 +10,7 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::task::LocalSet;
+use tokio::time::Instant;
 
 /// The call was wrong, as opposed to 1: what was called went wrong.
 const WRONG_CALL: u8 = 2;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
 }
 
 fn serve(config: Config) -> anyhow::Result<()> {
+    let started = Instant::now();
     raise_open_files()?;
     if config.data_dir.is_none() {
         complain("nothing is stored, since there is no --data-dir (BROKER_DATA_DIR)");
@@ -45,6 +47,10 @@ fn serve(config: Config) -> anyhow::Result<()> {
     LocalSet::new().block_on(&runtime, async {
         let mut signals = Signals::new()?;
         let server = Server::bind(config)?;
+        if let Some(count) = server.recovered() {
+            let took = started.elapsed().as_secs_f64() * 1e3;
+            complain(&format!("recovered {count} messages in {took:.1} ms"));
+        }
         complain(&format!("listening on {}", server.address()?));
         run(server, &mut signals).await
     })

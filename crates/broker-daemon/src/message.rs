@@ -22,6 +22,28 @@ impl Meter {
     }
 }
 
+/// Bytes that count for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Share {
+    bytes: usize,
+    meter: Rc<Meter>,
+}
+
+impl Share {
+    pub(crate) fn new(bytes: usize, meter: &Rc<Meter>) -> Self {
+        meter.0.set(meter.0.get() + bytes);
+        let meter = Rc::clone(meter);
+        Self { bytes, meter }
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let left = self.meter.0.get().saturating_sub(self.bytes);
+        self.meter.0.set(left);
+    }
+}
+
 /// What a broker must know of the properties.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Facts {

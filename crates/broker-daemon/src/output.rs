@@ -16,6 +16,9 @@ const SHARED_FROM: usize = 8 * 1024;
 const SLICES: usize = 64;
 /// What an idle connection may keep of its buffer.
 const KEPT: usize = 4 * 1024;
+/// Written bytes at the head of a buffer from which on they are cut off, if they are most of it: a client that reads
+/// steadily and never everything would let the buffer grow for ever.
+const CUT: usize = 64 * 1024;
 
 /// Frames to be written, in order.
 #[derive(Debug, Default)]
@@ -223,7 +226,7 @@ impl Output {
             let left = chunk.bytes().len() - self.written;
             if length < left {
                 self.written += length;
-                return;
+                return self.cut();
             }
             length -= left;
             self.written = 0;
@@ -235,6 +238,17 @@ impl Output {
                 return;
             }
             self.chunks.pop_front();
+        }
+    }
+
+    /// Forgets what is written of the first buffer. No byte is moved more often than others were written.
+    fn cut(&mut self) {
+        if let Some(Chunk::Own(bytes)) = self.chunks.front_mut()
+            && self.written >= CUT
+            && self.written >= bytes.len() / 2
+        {
+            bytes.drain(..self.written);
+            self.written = 0;
         }
     }
 
@@ -264,6 +278,24 @@ mod tests {
         data.extend_from_slice(body);
         let meter = Rc::default();
         Rc::new(Message::new(data, 5, head, Facts::default(), &meter))
+    }
+
+    #[test]
+    fn a_client_that_never_reads_everything_does_not_let_the_buffer_grow() {
+        let mut output = Output::default();
+        output.raw(&[0; 1000]);
+        for _ in 0..2000 {
+            output.raw(&[0; 1000]);
+            let mut room = 1000;
+            let took = output.write_to(|slices| match std::mem::take(&mut room) {
+                0 => Err(io::ErrorKind::WouldBlock.into()),
+                room => Ok(room.min(slices[0].len())),
+            });
+            assert!(!took.unwrap());
+        }
+        assert_eq!(output.pending(), 1000);
+        let held: usize = output.chunks.iter().map(|chunk| chunk.bytes().len()).sum();
+        assert!(held < 3 * CUT, "{held}");
     }
 
     proptest! {

@@ -16,6 +16,9 @@ pub(crate) type ConsumerId = Id;
 /// Messages that consumers may be behind before publishers are read in smaller pieces.
 const LAG: usize = 1000;
 
+/// Where the priority stands in a position.
+const RANK_SHIFT: u32 = 56;
+
 /// No time: what never expires.
 pub(crate) const NEVER: u64 = u64::MAX;
 
@@ -71,7 +74,9 @@ pub(crate) struct Queue {
     pub(crate) limits: Limits,
     /// The connection that alone may use it.
     pub(crate) owner: Option<ConnectionId>,
-    ready: VecDeque<Entry>,
+    /// By priority, the highest first.
+    ready: Vec<VecDeque<Entry>>,
+    ready_count: usize,
     ready_bytes: u64,
     next_position: u64,
     /// Messages that consumers were given.
@@ -106,7 +111,8 @@ impl Queue {
             traits,
             limits,
             owner,
-            ready: VecDeque::new(),
+            ready: vec![VecDeque::new()],
+            ready_count: 0,
             ready_bytes: 0,
             next_position: 0,
             delivered: 0,
@@ -123,16 +129,16 @@ impl Queue {
 
     /// Messages that are ready.
     pub(crate) fn len(&self) -> usize {
-        self.ready.len()
+        self.ready_count
     }
 
     pub(crate) fn head(&self) -> Option<&Entry> {
-        self.ready.front()
+        self.ready.iter().find_map(VecDeque::front)
     }
 
     /// Whether it has consumers, and they do not keep up.
     pub(crate) fn is_lagging(&self) -> bool {
-        self.ready.len() > LAG && !self.consumers.is_empty()
+        self.ready_count > LAG && !self.consumers.is_empty()
     }
 
     /// Whether its durable messages belong into the log.
@@ -145,7 +151,7 @@ impl Queue {
         let bytes = self.ready_bytes + message.body().len() as u64;
         self.limits
             .max_length
-            .is_some_and(|max| self.ready.len() as u64 >= max)
+            .is_some_and(|max| self.ready_count as u64 >= max)
             || self.limits.max_bytes.is_some_and(|max| bytes > max)
     }
 
@@ -153,7 +159,7 @@ impl Queue {
     pub(crate) fn is_over(&self) -> bool {
         self.limits
             .max_length
-            .is_some_and(|max| self.ready.len() as u64 > max)
+            .is_some_and(|max| self.ready_count as u64 > max)
             || self
                 .limits
                 .max_bytes
@@ -181,7 +187,7 @@ impl Queue {
         let ttl = [self.limits.message_ttl, message.facts().expiration];
         let ttl = ttl.into_iter().flatten().min();
         let priority = message.facts().priority.min(self.limits.max_priority);
-        let rank = u64::from(self.limits.max_priority - priority) << 56;
+        let rank = u64::from(self.limits.max_priority - priority) << RANK_SHIFT;
         let position = rank | self.next_position;
         self.next_position += 1;
         Entry {
@@ -196,40 +202,45 @@ impl Queue {
     /// Puts a message where it belongs by its position: back at its old place when it is requeued.
     pub(crate) fn insert(&mut self, entry: Entry) {
         self.ready_bytes += entry.message.body().len() as u64;
-        if self
-            .ready
+        self.ready_count += 1;
+        let rank = usize::try_from(entry.position >> RANK_SHIFT).expect("there are 256 ranks");
+        if self.ready.len() <= rank {
+            self.ready.resize_with(rank + 1, VecDeque::new);
+        }
+        let ready = &mut self.ready[rank];
+        if ready
             .back()
             .is_none_or(|last| last.position < entry.position)
         {
-            return self.ready.push_back(entry);
+            return ready.push_back(entry);
         }
-        if self
-            .ready
+        if ready
             .front()
             .is_some_and(|first| first.position > entry.position)
         {
-            return self.ready.push_front(entry);
+            return ready.push_front(entry);
         }
-        let at = self
-            .ready
-            .partition_point(|other| other.position < entry.position);
-        self.ready.insert(at, entry);
+        let at = ready.partition_point(|other| other.position < entry.position);
+        ready.insert(at, entry);
     }
 
     pub(crate) fn pop(&mut self) -> Option<Entry> {
-        let entry = self.ready.pop_front()?;
+        let ready = self.ready.iter_mut().find(|ready| !ready.is_empty())?;
+        let entry = ready.pop_front()?;
+        self.ready_count -= 1;
         self.ready_bytes -= entry.message.body().len() as u64;
         // A backlog that was worked off is no reason to keep its memory.
-        if self.ready.is_empty() && self.ready.capacity() > 64 * 1024 {
-            self.ready = VecDeque::new();
+        if ready.is_empty() && ready.capacity() > 64 * 1024 {
+            *ready = VecDeque::new();
         }
         Some(entry)
     }
 
     /// Removes everything that is ready.
-    pub(crate) fn take_all(&mut self) -> VecDeque<Entry> {
+    pub(crate) fn take_all(&mut self) -> Vec<Entry> {
         self.ready_bytes = 0;
-        std::mem::take(&mut self.ready)
+        self.ready_count = 0;
+        self.ready.iter_mut().flat_map(std::mem::take).collect()
     }
 }
 
@@ -300,15 +311,11 @@ impl Limits {
                 "routing_key_but_no_dlx_defined",
             ));
         }
-        if limits
-            .dead_letter_key
-            .as_ref()
-            .is_some_and(|key| key.len() > 255)
-        {
-            return Err(invalid(
-                "x-dead-letter-routing-key",
-                "it is longer than 255 bytes",
-            ));
+        // Both become short strings of a message.
+        for name in ["x-dead-letter-exchange", "x-dead-letter-routing-key"] {
+            if text(name)?.is_some_and(|text| text.len() > 255) {
+                return Err(invalid(name, "it is longer than 255 bytes"));
+            }
         }
         match text("x-queue-type")? {
             None | Some("classic") => Ok(limits),
@@ -402,6 +409,8 @@ mod tests {
         assert_eq!(read("x-overflow", text("burst")), Err(406));
         assert_eq!(read("x-dead-letter-routing-key", text("k")), Err(406));
         assert_eq!(read("x-queue-type", text("quorum")), Err(406));
+        let long = "x".repeat(256);
+        assert_eq!(read("x-dead-letter-exchange", text(&long)), Err(406));
         assert_eq!(
             read("x-max-length", AMQPValue::ShortShortUInt(3))
                 .unwrap()

@@ -4,17 +4,18 @@ use std::cell::RefCell;
 use std::io;
 use std::net::{self, SocketAddr};
 use std::os::fd::AsRawFd;
+use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use nix::sys::socket::{Shutdown, shutdown};
+use nix::sys::socket::{Shutdown, setsockopt, shutdown, sockopt};
 use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Notify;
-use tokio::task::{JoinSet, yield_now};
+use tokio::task::{JoinError, JoinSet, yield_now};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
 use crate::broker::Broker;
@@ -22,7 +23,8 @@ use crate::config::Config;
 use crate::connection::Phase;
 use crate::exchange::QueueId;
 use crate::http;
-use crate::log::{self, Log, Recovered};
+use crate::limits;
+use crate::log::{self, Log};
 use crate::queue::ConnectionId;
 
 /// What one read may bring. All connections read into the same buffer.
@@ -46,13 +48,19 @@ const LINGER: Duration = Duration::from_secs(1);
 /// What accepting waits after an error, which is most likely a lack of descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// Descriptors that clients leave for everything else: the log's files, scrapers, what the runtime holds. 100 idle
+/// clients are no reason to store nothing.
+const RESERVED: usize = 32;
+
 /// A broker that listens already: a client that connects now waits until [`Server::run`].
 #[derive(Debug)]
 pub struct Server {
-    config: Config,
+    config: Rc<Config>,
     listener: net::TcpListener,
     pages: Option<net::TcpListener>,
-    store: Option<(Log, Recovered)>,
+    broker: Broker,
+    /// Messages that were there from the beginning; `None` without a folder.
+    recovered: Option<usize>,
     /// The log has something new to say.
     log_woke: Arc<Notify>,
 }
@@ -77,7 +85,8 @@ impl State {
 }
 
 impl Server {
-    /// Listens, for clients and for scrapers. Needs a Tokio runtime with I/O.
+    /// Fills the queues with what the data folder holds, then listens, for clients and for scrapers. Needs a Tokio
+    /// runtime with I/O.
     ///
     /// # Errors
     /// What could not be made and why: an address in use, no permission.
@@ -92,7 +101,13 @@ impl Server {
                 )
             })
         };
-        let store = config.data_dir.as_ref().map(open).transpose()?;
+        let config = Rc::new(config);
+        let mut broker = Broker::new(Rc::clone(&config));
+        let mut recovered = None;
+        if let Some((log, found)) = config.data_dir.as_ref().map(open).transpose()? {
+            recovered = Some(found.messages.len());
+            broker.open_store(log, found)?;
+        }
         let listener = listen(config.listen, BACKLOG).with_context(|| {
             format!(
                 "listening on {} (another address: --listen or BROKER_LISTEN)",
@@ -107,10 +122,17 @@ impl Server {
         Ok(Self {
             listener,
             pages: config.metrics_addr.map(bind_pages).transpose()?,
-            store,
+            broker,
+            recovered,
             log_woke,
             config,
         })
+    }
+
+    /// How many messages the data folder held; `None` where nothing is stored.
+    #[must_use]
+    pub fn recovered(&self) -> Option<usize> {
+        self.recovered
     }
 
     /// Where clients connect; the port that the system chose, if it was asked to.
@@ -134,15 +156,12 @@ impl Server {
     /// # Errors
     /// When the listeners cannot be watched.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
-        let config = Rc::new(self.config);
+        let config = self.config;
         let state = Rc::new(RefCell::new(State {
-            broker: Broker::new(Rc::clone(&config)),
+            broker: self.broker,
             input: vec![0; READ.max(3 * config.frame_max as usize)],
             started: Instant::now(),
         }));
-        if let Some((log, recovered)) = self.store {
-            state.borrow_mut().turn().open_store(log, recovered)?;
-        }
         let mut helpers = JoinSet::new();
         helpers.spawn_local(await_log(Rc::clone(&state), self.log_woke));
         if let Some(pages) = self.pages {
@@ -159,14 +178,28 @@ impl Server {
         tokio::select! {
             () = shutdown => {}
             () = accept(&listener, &state, &mut clients, config.max_connections) => {}
+            Some(ended) = helpers.join_next() => pass_on(ended),
         }
         drop(listener);
         state.borrow_mut().turn().shut_down();
-        let left = async { while clients.join_next().await.is_some() {} };
+        let left = async {
+            while let Some(ended) = clients.join_next().await {
+                pass_on(ended);
+            }
+        };
         // Whoever does not answer is closed with the tasks.
         let _ = timeout(config.shutdown_grace, left).await;
         clients.shutdown().await;
         state.borrow_mut().turn().close_store()
+    }
+}
+
+/// A panic of a task is that of the process: nobody knows what state it left behind.
+fn pass_on(ended: Result<(), JoinError>) {
+    if let Err(error) = ended
+        && let Ok(panic) = error.try_into_panic()
+    {
+        resume_unwind(panic);
     }
 }
 
@@ -185,9 +218,14 @@ fn listen(address: SocketAddr, backlog: u32) -> anyhow::Result<net::TcpListener>
 
 /// Accepts clients for ever.
 async fn accept(listener: &TcpListener, state: &Shared, clients: &mut JoinSet<()>, most: usize) {
+    let room = limits::open_files().saturating_sub(RESERVED).max(1);
     loop {
+        let has_room = clients.len() < room;
+        if !has_room {
+            state.borrow_mut().broker.counts.accepting_paused += 1;
+        }
         tokio::select! {
-            accepted = listener.accept() => match accepted {
+            accepted = listener.accept(), if has_room => match accepted {
                 Ok((socket, _)) => {
                     if let Some(client) = admit(socket, state, most) {
                         clients.spawn_local(client);
@@ -196,7 +234,7 @@ async fn accept(listener: &TcpListener, state: &Shared, clients: &mut JoinSet<()
                 // Descriptors come back when clients leave, and those who wait do so in the accept queue.
                 Err(_) => sleep(PAUSE).await,
             },
-            Some(_) = clients.join_next() => {}
+            Some(ended) = clients.join_next() => pass_on(ended),
         }
     }
 }
@@ -214,6 +252,8 @@ fn admit(
     }
     // What is written is gathered already.
     socket.set_nodelay(true).ok()?;
+    // Finds those dead that agreed on no heartbeat, or are not read at the time.
+    setsockopt(&socket, sockopt::KeepAlive, &true).ok()?;
     let socket = Rc::new(socket);
     let (id, wake) = broker.connect(Some(Rc::clone(&socket)));
     Some(serve(Rc::clone(state), id, socket, wake))
@@ -240,8 +280,11 @@ async fn serve(state: Shared, id: ConnectionId, socket: Rc<TcpStream>, wake: Rc<
             }
             Want::Ready(interest) => interest,
             Want::Nothing => {
-                wake.notified().await;
-                continue;
+                // One that has to wait may be gone meanwhile, with messages that it has not acknowledged.
+                tokio::select! {
+                    () = wake.notified() => continue,
+                    _ = socket.ready(Interest::ERROR) => break,
+                }
             }
         };
         tokio::select! {

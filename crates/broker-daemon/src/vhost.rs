@@ -118,7 +118,6 @@ impl Vhost {
                 |to| {
                     is_routed = true;
                     match to {
-                        Destination::Queue(queue) if into.contains(queue) => {}
                         Destination::Queue(queue) => into.push(*queue),
                         Destination::Exchange(name) => {
                             if let Some((name, _)) = self.exchanges.get_key_value(name) {
@@ -132,6 +131,9 @@ impl Vhost {
                 next.push(alternate);
             }
         }
+        // Each once, however many ways there are.
+        into.sort_unstable();
+        into.dedup();
         by_address
     }
 

@@ -7,9 +7,11 @@ use std::rc::Rc;
 
 use super::Broker;
 use crate::channel::{Channel, Stage};
-use crate::failure::{Result, frame_error, not_implemented, precondition_failed, unexpected_frame};
+use crate::failure::{
+    Result, frame_error, not_implemented, precondition_failed, resource_error, unexpected_frame,
+};
 use crate::frame::Frame;
-use crate::message::{HEADER_FIXED, Message, Properties};
+use crate::message::{HEADER_FIXED, Message, Properties, Share};
 use crate::queue::ConnectionId;
 
 /// The largest body, as RabbitMQ's `max_message_size`.
@@ -79,6 +81,7 @@ impl Broker {
 
     /// A piece of a content body.
     pub(super) fn content_body(&mut self, id: ConnectionId, frame: Frame<'_>) -> Result {
+        let memory = Rc::clone(&self.memory);
         let Some(channel) = self.channel(id, frame.channel)? else {
             return Ok(());
         };
@@ -95,6 +98,25 @@ impl Broker {
         incoming.data.extend_from_slice(frame.payload);
         if missing == 0 {
             return self.complete(id, frame.channel);
+        }
+        // What is not whole may stay so for as long as its client likes.
+        let held = incoming.data.len();
+        incoming.share = Some(Share::new(held, &memory));
+        self.check_unfinished(id)
+    }
+
+    /// # Errors
+    /// 506 for a client that begins ever more messages on ever more channels while memory is short.
+    fn check_unfinished(&self, id: ConnectionId) -> Result {
+        let Some(connection) = self.connections.get(id).filter(|_| self.is_blocked) else {
+            return Ok(());
+        };
+        let unfinished = connection.channels().map(|channel| &channel.incoming.data);
+        let bytes: usize = unfinished.map(Vec::len).sum();
+        if bytes as u64 > LARGEST {
+            return Err(resource_error(format_args!(
+                "memory is short, and {bytes} bytes of messages on this connection are not complete"
+            )));
         }
         Ok(())
     }
@@ -126,6 +148,8 @@ fn assemble(
 ) -> Result<(Message, bool, bool)> {
     let incoming = &mut channel.incoming;
     incoming.stage = Stage::Method;
+    // From here on the message counts.
+    incoming.share = None;
     let mut data = std::mem::take(&mut incoming.data);
     // What grew while it came may have twice the room that it needs.
     if data.capacity() > data.len() + data.len() / 8 + 64 {

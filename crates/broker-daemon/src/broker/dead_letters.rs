@@ -181,7 +181,10 @@ fn add_death(
         _ => new_death(queue, message, properties, reason),
     };
     let count = death.inner().get("count").and_then(integer).unwrap_or(0);
-    death.insert("count".into(), AMQPValue::LongLongInt(count + 1));
+    death.insert(
+        "count".into(),
+        AMQPValue::LongLongInt(count.saturating_add(1)),
+    );
     others.insert(0, AMQPValue::FieldTable(death));
     others.into()
 }

@@ -107,19 +107,27 @@ impl Broker {
         Ok(())
     }
 
+    /// Removes an exchange, and with it the auto-delete ones that thereby lose their last binding, and so on.
     fn remove_exchange(&mut self, vhost: usize, name: &str) {
-        let exchanges = &mut self.vhosts[vhost].exchanges;
-        let Some((name, exchange)) = exchanges.remove_entry(name) else {
-            return;
-        };
-        self.topology += 1;
-        self.store_exchange(vhost, &name, &exchange.traits, false);
-        for (to, binding) in exchange.bindings() {
-            self.store_binding(vhost, &name, to, binding, false);
-            self.forget_source(vhost, to, &name);
-        }
-        for source in &exchange.sources {
-            self.forget_destination(vhost, source, &Destination::Exchange(name.clone()));
+        // A list and no recursion: clients decide how long such a chain is.
+        let mut going: Vec<Name> = vec![name.into()];
+        while let Some(name) = going.pop() {
+            let Some(exchange) = self.vhosts[vhost].exchanges.remove(&name) else {
+                continue;
+            };
+            self.topology += 1;
+            self.store_exchange(vhost, &name, &exchange.traits, false);
+            for (to, binding) in exchange.bindings() {
+                self.store_binding(vhost, &name, to, binding, false);
+                self.forget_source(vhost, to, &name);
+            }
+            let to = Destination::Exchange(name);
+            for source in exchange.sources {
+                self.forget_bindings(vhost, &source, &to);
+                if self.is_left_unused(vhost, &source) {
+                    going.push(source);
+                }
+            }
         }
     }
 
@@ -141,8 +149,13 @@ impl Broker {
         }
     }
 
-    /// Removes all bindings of an exchange to a destination that goes.
+    /// Removes all bindings of an exchange to a destination that goes, and the exchange if it goes with them.
     pub(super) fn forget_destination(&mut self, vhost: usize, source: &str, to: &Destination) {
+        self.forget_bindings(vhost, source, to);
+        self.remove_if_unused(vhost, source);
+    }
+
+    fn forget_bindings(&mut self, vhost: usize, source: &str, to: &Destination) {
         let exchange = self.vhosts[vhost].exchanges.get_mut(source);
         for binding in exchange
             .map(|exchange| exchange.forget(to))
@@ -150,17 +163,20 @@ impl Broker {
         {
             self.store_binding(vhost, source, to, &binding, false);
         }
-        self.remove_if_unused(vhost, source);
     }
 
     /// Removes an auto-delete exchange that has lost its last binding.
     pub(super) fn remove_if_unused(&mut self, vhost: usize, name: &str) {
-        let exchange = self.vhosts[vhost].exchanges.get(name);
-        if exchange.is_some_and(|exchange| {
-            exchange.traits.auto_delete && exchange.was_bound && !exchange.is_used()
-        }) {
+        if self.is_left_unused(vhost, name) {
             self.remove_exchange(vhost, name);
         }
+    }
+
+    fn is_left_unused(&self, vhost: usize, name: &str) -> bool {
+        let exchange = self.vhosts[vhost].exchanges.get(name);
+        exchange.is_some_and(|exchange| {
+            exchange.traits.auto_delete && exchange.was_bound && !exchange.is_used()
+        })
     }
 
     /// queue.bind.

@@ -119,6 +119,7 @@ impl Broker {
         let known = self.config.users.iter();
         let mut known = known.filter(|(name, password)| *name == login.0 && *password == login.1);
         let Some((user, _)) = known.next() else {
+            self.counts.logins_refused += 1;
             return Err(access_refused(format_args!(
                 "Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
             )));
@@ -168,6 +169,7 @@ impl Broker {
 
     fn open(&mut self, id: ConnectionId, name: &str) -> Result {
         let Some(vhost) = self.vhosts.iter().position(|vhost| &*vhost.name == name) else {
+            self.counts.vhosts_refused += 1;
             return Err(not_allowed(format_args!("vhost {name} not found")));
         };
         if let Some(connection) = self.connections.get_mut(id) {

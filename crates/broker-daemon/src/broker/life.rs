@@ -180,6 +180,8 @@ impl Broker {
         connection.phase = Phase::Closing;
         connection.since = self.now;
         connection.is_blocked = false;
+        // Its answer is to be read, also where it was made to wait.
+        connection.wake.notify_one();
         self.let_go(id);
         if !says_why {
             return self.close_when_written(id);

@@ -81,7 +81,12 @@ impl Broker {
             return;
         };
         let queues = std::mem::take(&mut channel.route.queues);
-        let verdict = self.enqueue_all(&queues, message);
+        let verdict = if self.can_store(&queues, message) {
+            self.enqueue_all(&queues, message)
+        } else {
+            self.counts.messages_refused += 1;
+            Some(Verdict::Refused)
+        };
         if queues.is_empty() && mandatory {
             self.give_back(id, number, message);
         }
@@ -130,16 +135,15 @@ impl Broker {
             queues = &taking;
         }
         // Before anything is settled: what the two do to the log must not be torn apart.
-        if let Ok(ticket) = self.store(queues, message) {
-            for queue in queues {
-                self.enqueue(*queue, message, ticket.is_some());
-            }
-            if !is_refused {
-                return ticket.map(Verdict::Stored);
-            }
+        let ticket = self.store(queues, message);
+        for queue in queues {
+            self.enqueue(*queue, message, ticket.is_some());
         }
-        self.counts.messages_refused += 1;
-        Some(Verdict::Refused)
+        if is_refused {
+            self.counts.messages_refused += 1;
+            return Some(Verdict::Refused);
+        }
+        ticket.map(Verdict::Stored)
     }
 
     /// Whether a queue refuses what is one too many.
@@ -236,7 +240,13 @@ impl Broker {
     /// Sends the confirms that are due: at most a few for all that a turn published.
     pub(super) fn send_confirms(&mut self) {
         let mut confirming = std::mem::take(&mut self.confirming);
-        let synced = self.synced;
+        let (synced, has_failed) = (self.synced, self.log_failed);
+        // Those that wait are asked when the log has got on, and not in each turn: there may be thousands.
+        let (waiting, seen) = &mut self.awaiting_log;
+        if *seen != synced || has_failed {
+            *seen = synced;
+            confirming.append(waiting);
+        }
         confirming.retain(|(id, number)| {
             let Some(connection) = self.connections.get_mut(*id) else {
                 return false;
@@ -251,7 +261,7 @@ impl Broker {
             };
             let mut waits = false;
             if let Some(confirms) = &mut channel.confirms {
-                let count = confirms.settle(synced, |is_ack, tag, multiple| {
+                let count = confirms.settle(synced, has_failed, |is_ack, tag, multiple| {
                     output.confirm(*number, is_ack, tag, multiple)
                 });
                 self.counts.messages_confirmed += count;
@@ -264,7 +274,8 @@ impl Broker {
             }
             waits
         });
-        // Nothing is listed while they are sent.
+        self.awaiting_log.0.append(&mut confirming);
+        // Nothing is listed while they are sent; the list is kept for its room.
         self.confirming = confirming;
     }
 }

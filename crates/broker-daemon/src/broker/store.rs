@@ -9,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use amq_protocol::protocol::{AMQPClass, tx};
 
 use super::Broker;
+use crate::channel::Channel;
 use crate::exchange::{Binding, Destination, Exchange, QueueId, Traits};
 use crate::failure::{Result, precondition_failed};
 use crate::log::{self, Log, Recovered, State, Stored};
@@ -17,9 +18,8 @@ use crate::meta::Definition;
 use crate::queue::{ConnectionId, Entry, Limits, Queue};
 use crate::vhost::Vhost;
 
-/// The disk is full, or broken.
-#[derive(Debug)]
-pub(super) struct Untaken;
+/// Class and method of tx.commit.
+const TX_COMMIT: (u16, u16) = (90, 20);
 
 /// Milliseconds since 1970.
 fn unix_ms() -> u64 {
@@ -34,7 +34,7 @@ impl Broker {
     ///
     /// # Errors
     /// What stands in it and cannot be understood.
-    pub(crate) fn open_store(&mut self, log: Log, recovered: Recovered) -> anyhow::Result<()> {
+    pub(crate) fn open_store(&mut self, mut log: Log, recovered: Recovered) -> anyhow::Result<()> {
         for (key, value) in &recovered.meta {
             let definition = Definition::decode(key, value).ok_or_else(|| {
                 anyhow::anyhow!(
@@ -51,6 +51,14 @@ impl Broker {
             .collect();
         let unix = unix_ms();
         for stored in recovered.messages {
+            // What no queue claims would never leave the disk, and come up in the next queue of that number.
+            for serial in stored
+                .queues
+                .iter()
+                .filter(|serial| !queues.contains_key(serial))
+            {
+                log.settle(*serial, stored.id);
+            }
             self.restore_message(&stored, unix, |serial| queues.get(&serial).copied());
         }
         self.log = Some(log);
@@ -147,8 +155,10 @@ impl Broker {
     ///
     /// # Errors
     /// 406 while the disk is full or broken.
-    pub(super) fn check_store(&self) -> Result {
-        match self.log.as_ref().map(Log::state) {
+    pub(super) fn check_store(&mut self) -> Result {
+        let state = self.log.as_ref().map(Log::state);
+        self.log_takes = matches!(state, Some(State::Running) | None);
+        match state {
             Some(State::Full) => Err(precondition_failed(
                 "the disk is full: nothing can be stored",
             )),
@@ -159,20 +169,20 @@ impl Broker {
         }
     }
 
+    /// Whether a message that a client publishes can be stored, if it has to be.
+    pub(super) fn can_store(&self, queues: &[QueueId], message: &Message) -> bool {
+        let is_stored = |id: &QueueId| self.queues.get(*id).is_some_and(Queue::is_stored);
+        self.log_takes || !message.facts().persistent || !queues.iter().any(is_stored)
+    }
+
     /// Stores a message for those of its queues that are durable. Returns the ticket to wait for.
     ///
-    /// # Errors
-    /// The log does not take it.
-    pub(super) fn store(
-        &mut self,
-        queues: &[QueueId],
-        message: &Message,
-    ) -> std::result::Result<Option<u64>, Untaken> {
-        let Some(log) = &mut self.log else {
-            return Ok(None);
-        };
+    /// Also while the disk is full: a dead letter is no more than what it comes from, which is settled behind it, so
+    /// the one or the other survives.
+    pub(super) fn store(&mut self, queues: &[QueueId], message: &Message) -> Option<u64> {
+        let log = self.log.as_mut()?;
         if !message.facts().persistent {
-            return Ok(None);
+            return None;
         }
         let is_stored = |id: &&QueueId| self.queues.get(**id).is_some_and(Queue::is_stored);
         let serials: Vec<u32> = queues
@@ -181,10 +191,7 @@ impl Broker {
             .map(|id| id.serial)
             .collect();
         if serials.is_empty() {
-            return Ok(None);
-        }
-        if !self.log_takes {
-            return Err(Untaken);
+            return None;
         }
         let id = log.publish(
             &serials,
@@ -197,7 +204,7 @@ impl Broker {
             },
         );
         message.log_id.set(id);
-        Ok(Some(log.ticket()))
+        Some(log.ticket())
     }
 
     /// A message has left a queue for good.
@@ -220,15 +227,29 @@ impl Broker {
         }
     }
 
-    /// A queue is gone, and its ready messages were these.
+    /// A queue is gone, and so are its ready messages; what it still holds is with consumers.
     pub(super) fn unstore_queue(&mut self, id: QueueId, queue: &Queue) {
+        let unacked = match queue.unacked {
+            0 => Vec::new(),
+            _ => self.stored_unacked(id),
+        };
         if let Some(log) = &mut self.log
             && queue.is_stored()
         {
-            // What is not acknowledged is settled by the channels that hold it.
-            log.delete_queue(id.serial, []);
+            log.delete_queue(id.serial, unacked);
             log.delete_meta(&queue_definition(&self.vhosts[queue.vhost], id, queue).key());
         }
+    }
+
+    /// The log's ids of what channels hold of a queue.
+    fn stored_unacked(&self, id: QueueId) -> Vec<u64> {
+        let connections = self.connections.iter();
+        let channels = connections.flat_map(|(_, connection)| connection.channels());
+        let delivered = channels.flat_map(Channel::held);
+        let of_queue = delivered.filter(|held| held.queue == id && held.entry.is_stored);
+        of_queue
+            .map(|held| held.entry.message.log_id.get())
+            .collect()
     }
 
     /// An exchange was made, or is gone.
@@ -306,16 +327,21 @@ impl Broker {
     pub(super) fn watch_log(&mut self) {
         let Some(log) = &self.log else { return };
         self.synced = log.synced();
-        self.log_takes = matches!(log.state(), State::Running);
+        let state = log.state();
+        self.log_takes = matches!(state, State::Running);
+        self.log_failed = matches!(state, State::Failed(_));
         self.is_congested = log.congested();
-        let synced = self.synced;
+        let (synced, has_failed) = (self.synced, self.log_failed);
         let mut committing = std::mem::take(&mut self.committing);
         committing.retain(|(id, number, ticket)| {
             let is_due = *ticket <= synced;
             if is_due {
                 self.send_commit_ok(*id, *number);
+            } else if has_failed {
+                let failure = precondition_failed("the disk failed: nothing can be stored");
+                self.fail(*id, *number, TX_COMMIT, &failure);
             }
-            !is_due
+            !is_due && !has_failed
         });
         self.committing = committing;
     }
@@ -323,7 +349,7 @@ impl Broker {
     /// tx.commit-ok: now, or when what it speaks for is on disk.
     pub(super) fn answer_commit(&mut self, id: ConnectionId, number: u16) {
         match &self.log {
-            Some(log) if log.ticket() > self.synced => {
+            Some(log) if log.ticket() > self.synced && !self.log_failed => {
                 self.committing.push((id, number, log.ticket()))
             }
             _ => self.send_commit_ok(id, number),

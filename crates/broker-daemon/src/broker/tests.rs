@@ -3,6 +3,7 @@
 mod any_bytes;
 mod definitions;
 mod delivering;
+mod disk;
 mod limits;
 mod negotiating;
 

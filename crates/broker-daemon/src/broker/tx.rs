@@ -3,7 +3,7 @@
 use amq_protocol::protocol::{AMQPClass, tx};
 
 use super::Broker;
-use crate::channel::{Channel, Tx};
+use crate::channel::{Channel, Pending, Tx};
 use crate::failure::{Result, precondition_failed};
 use crate::queue::ConnectionId;
 
@@ -30,16 +30,18 @@ impl Broker {
         let Some(channel) = self.channel(id, number)? else {
             return Ok(());
         };
+        let is_persistent = |pending: &Pending| pending.message.facts().persistent;
+        if transaction(channel)?.published.iter().any(is_persistent) {
+            // Before anything is taken: what it settles goes back with the channel.
+            self.check_store()?;
+        }
+        let Some(channel) = self.channel(id, number)? else {
+            return Ok(());
+        };
         let Tx {
             published,
             mut settled,
         } = std::mem::take(transaction(channel)?);
-        if published
-            .iter()
-            .any(|pending| pending.message.facts().persistent)
-        {
-            self.check_store()?;
-        }
         for pending in published {
             self.publish_pending(id, number, &pending);
         }

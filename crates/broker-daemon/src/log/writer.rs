@@ -139,6 +139,15 @@ fn no_space(error: &io::Error) -> bool {
     )
 }
 
+/// Whether an error says that something is short, space or descriptors, which may change.
+fn is_shortage(error: &io::Error) -> bool {
+    let descriptors = [Errno::EMFILE as i32, Errno::ENFILE as i32];
+    no_space(error)
+        || error
+            .raw_os_error()
+            .is_some_and(|code| descriptors.contains(&code))
+}
+
 impl<W: Fn()> Writer<W> {
     /// Runs until the log is closed or has failed.
     pub(super) fn run(self) {
@@ -237,7 +246,7 @@ impl<W: Fn()> Writer<W> {
             let io = || io_error("reading a segment for its compaction", &path);
             let source = match file.take_if(|(number, _)| *number == span.segment) {
                 Some((_, file)) => file,
-                None => File::open(&path).map_err(io())?,
+                None => self.patiently(|| File::open(&path)).map_err(io())?,
             };
             let at = batch.bytes.len();
             batch.bytes.resize(at + span.len as usize, 0);
@@ -384,11 +393,12 @@ impl<W: Fn()> Writer<W> {
         }
     }
 
-    /// Does what may find the disk full, again and again until it finds space, or the log is closed.
+    /// Does what may find the disk full, or all descriptors taken, again and again until it finds space, or the log is
+    /// closed. Meanwhile the log is full, which is found out anew by whoever reserves space next.
     fn patiently<T>(&self, mut write: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         loop {
             match write() {
-                Err(error) if no_space(&error) && !self.shared.lock().closing => {
+                Err(error) if is_shortage(&error) && !self.shared.lock().closing => {
                     self.set_full(true);
                     self.shared.wait_a_while();
                 }

@@ -3,6 +3,9 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
+use lapin::BasicProperties;
+use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions};
+use lapin::types::FieldTable;
 use nix::sys::signal::Signal;
 
 use crate::process::Process;
@@ -53,6 +56,35 @@ fn a_lack_of_descriptors_is_waited_out() {
     run(async {
         let (connection, _channel) = broker.channel().await;
         connection.close(200, "".into()).await.unwrap();
+    });
+    assert_eq!(broker.end(Signal::SIGTERM), Some(0));
+}
+
+#[test]
+fn a_crowd_leaves_the_descriptors_that_storing_needs() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let broker = Process::start_after("ulimit -n 64;", &["--data-dir", path]);
+    run(async {
+        let (_connection, channel) = broker.channel().await;
+        // All but one of them wait to be accepted, or are accepted and take what there is.
+        let _crowd: Vec<TcpStream> = (0..200).map(|_| connect(&broker.address)).collect();
+        channel
+            .confirm_select(ConfirmSelectOptions::default())
+            .await
+            .unwrap();
+        let options = QueueDeclareOptions {
+            durable: true,
+            ..QueueDeclareOptions::default()
+        };
+        channel
+            .queue_declare("q".into(), options, FieldTable::default())
+            .await
+            .unwrap();
+        let persistent = BasicProperties::default().with_delivery_mode(2);
+        let options = BasicPublishOptions::default();
+        let published = channel.basic_publish("".into(), "q".into(), options, b"m", persistent);
+        assert!(published.await.unwrap().await.unwrap().is_ack());
     });
     assert_eq!(broker.end(Signal::SIGTERM), Some(0));
 }

@@ -3,6 +3,7 @@
 
 mod applications;
 mod floods;
+mod full;
 mod kills;
 mod process;
 mod support;

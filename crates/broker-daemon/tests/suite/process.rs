@@ -3,6 +3,8 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use lapin::options::{
     BasicAckOptions, BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions,
@@ -24,7 +26,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    fn start(arguments: &[&str]) -> Self {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
         Self::start_after("", arguments)
     }
 
@@ -47,12 +49,30 @@ impl Process {
         Self::start(&["--data-dir", folder.to_str().unwrap()])
     }
 
+    /// Starts it and kills it after a time, however far it has come.
+    pub(crate) fn kill_early(folder: &Path, after: Duration) {
+        let mut child = Command::new(BINARY)
+            .args(["--listen", "127.0.0.1:0", "--data-dir"])
+            .arg(folder)
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        thread::sleep(after);
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
     }
 
-    pub(crate) fn end(mut self, signal: Signal) -> Option<i32> {
+    pub(crate) fn end(self, signal: Signal) -> Option<i32> {
         self.signal(signal);
+        self.ended()
+    }
+
+    /// Waits for its end, which something else brought about.
+    pub(crate) fn ended(mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
     }
 

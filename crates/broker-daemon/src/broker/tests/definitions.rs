@@ -205,3 +205,46 @@ fn a_queue_that_is_deleted_tells_its_consumers_and_leaves_no_binding() {
     assert_eq!(stand.told(id), ["return 312 m"]);
     assert_eq!(stand.broker.memory.get(), 0);
 }
+
+#[test]
+fn a_long_chain_of_exchanges_goes_with_its_last_binding() {
+    const LENGTH: usize = 5_000;
+    let mut stand = Stand::new();
+    let id = stand.client();
+    stand.declare(id, "q", &[]);
+    let before = stand.broker.vhosts[0].exchanges.len();
+    for number in 0..LENGTH {
+        let declare = exchange::Declare {
+            auto_delete: true,
+            nowait: true,
+            ..exchange_declare(&format!("e{number}"), "fanout")
+        };
+        let declare = exchange::AMQPMethod::Declare(declare);
+        stand.method(id, 1, AMQPClass::Exchange(declare));
+        let source = format!("e{number}");
+        let bind = if number == 0 {
+            AMQPClass::Queue(QueueMethod::Bind(queue::Bind {
+                queue: "q".into(),
+                exchange: source.into(),
+                nowait: true,
+                ..queue::Bind::default()
+            }))
+        } else {
+            AMQPClass::Exchange(exchange::AMQPMethod::Bind(exchange::Bind {
+                destination: format!("e{}", number - 1).into(),
+                source: source.into(),
+                nowait: true,
+                ..exchange::Bind::default()
+            }))
+        };
+        stand.method(id, 1, bind);
+    }
+    assert_eq!(stand.broker.vhosts[0].exchanges.len(), before + LENGTH);
+    let delete = queue::Delete {
+        queue: "q".into(),
+        ..queue::Delete::default()
+    };
+    stand.method(id, 1, AMQPClass::Queue(QueueMethod::Delete(delete)));
+    assert_eq!(stand.told(id), ["queue.delete-ok 0"]);
+    assert_eq!(stand.broker.vhosts[0].exchanges.len(), before);
+}

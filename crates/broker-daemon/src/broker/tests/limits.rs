@@ -219,3 +219,42 @@ fn who_does_not_read_is_delivered_no_more_and_its_requests_wait() {
     let held = stand.broker.connection(sleeper).unwrap();
     assert!(held.is_held() && held.output.pending() < 1_300_000);
 }
+
+#[test]
+fn what_is_not_whole_takes_memory_until_its_client_is_gone() {
+    let mut stand = Stand::with(Config {
+        memory_limit: 100_000,
+        ..Config::default()
+    });
+    let (slow, other) = (stand.client(), stand.client());
+    stand.declare(other, "q", &[]);
+    let frames = publish_frames(("", "q"), AMQPProperties::default(), &[0; 150_000]);
+    for frame in &frames[..frames.len() - 1] {
+        stand.frame(slow, frame);
+    }
+    assert!(stand.broker.memory.get() >= 140_000);
+    stand.publish(other, "q", "m");
+    assert_eq!(stand.told(other), ["connection.blocked"]);
+    stand.broker.disconnect(slow);
+    assert_eq!(stand.broker.memory.get(), 0);
+    assert_eq!(stand.told(other), ["connection.unblocked"]);
+}
+
+#[test]
+fn who_has_to_wait_is_woken_to_answer_a_shutdown() {
+    let mut stand = Stand::with(Config {
+        memory_limit: 1000,
+        ..Config::default()
+    });
+    let id = stand.client();
+    stand.declare(id, "q", &[]);
+    stand.publish(id, "q", &"x".repeat(2000));
+    stand.publish(id, "q", "m");
+    let connection = stand.broker.connection(id).unwrap();
+    assert!(connection.is_held());
+    let wake = Rc::clone(&connection.wake);
+    stand.broker.shut_down();
+    let woken = std::pin::pin!(wake.notified());
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(woken.poll(&mut context).is_ready());
+}

@@ -30,6 +30,8 @@ fn refused_credentials_are_403_and_an_unknown_vhost_is_530() {
     let id = stand.stranger();
     stand.log_in(id, "guest", "nowhere");
     assert_eq!(stand.told(id).last().unwrap(), "connection.close 530");
+    let counts = stand.broker.counts;
+    assert_eq!((counts.logins_refused, counts.vhosts_refused), (1, 1));
 }
 
 #[test]
