@@ -4,11 +4,15 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
-use amq_protocol::frame::{AMQPFrame, gen_frame, parse_frame};
+use amq_protocol::frame::AMQPFrame;
 use amq_protocol::protocol::{AMQPClass, channel, connection};
 use amq_protocol::types::{AMQPValue, FieldTable, LongString};
 use amq_protocol::uri::{AMQPScheme, AMQPUri};
 use harness::plan::Invalid;
+
+mod frame;
+
+pub(crate) use frame::{encode, whole_frame};
 
 /// How long a broker may take for one answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -339,32 +343,4 @@ fn name(method: &AMQPClass) -> String {
         .filter(|word| !word.is_empty());
     let (class, method) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
     format!("{}.{}", class.to_lowercase(), method.to_lowercase())
-}
-
-/// The octets of a frame.
-pub(crate) fn encode(frame: &AMQPFrame) -> Vec<u8> {
-    gen_frame(frame)(Vec::new().into())
-        .expect("memory takes any frame")
-        .into_inner()
-        .0
-}
-
-/// The first frame of these octets and its length, once it is there whole.
-pub(crate) fn whole_frame(octets: &[u8]) -> Result<Option<(usize, AMQPFrame)>, String> {
-    if octets.starts_with(b"AMQP") {
-        return Err("the broker speaks another version of AMQP than 0-9-1".to_owned());
-    }
-    let Some(size) = octets.get(3..7) else {
-        return Ok(None);
-    };
-    let whole = u32::from_be_bytes([size[0], size[1], size[2], size[3]]) as usize + 8;
-    if !matches!(octets[0], 1..=3 | 8) || whole > 64 << 20 {
-        return Err("what was received is no frame of AMQP 0-9-1".to_owned());
-    }
-    if octets.len() < whole {
-        return Ok(None);
-    }
-    parse_frame(&octets[..whole])
-        .map(|(_, frame)| Some((whole, frame)))
-        .map_err(|error| format!("a frame that can't be read: {error}"))
 }

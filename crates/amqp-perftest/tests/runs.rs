@@ -545,6 +545,31 @@ fn the_final_block_is_that_of_the_seed() {
 }
 
 #[test]
+fn consumers_that_need_the_drain_phase_are_not_said_to_keep_up() {
+    let out = tempfile::tempdir().unwrap();
+    let broker = NullBroker::start(Script::default()).unwrap();
+    let load = [
+        "--rate",
+        "200",
+        "--duration",
+        "1s",
+        "--consumer-latency",
+        "20ms",
+    ];
+    let output = program(out.path(), &broker.uri())
+        .args(load)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text.lines().find(|line| line.contains("Consumed:"));
+    let (count, rate) = line.unwrap().split_once(" messages (").unwrap();
+    assert!(count.ends_with("  200"), "{text}");
+    // One each 20 ms.
+    let rate: f64 = rate.strip_suffix(" msg/s)").unwrap().parse().unwrap();
+    assert!(rate > 0.0 && rate <= 55.0, "{text}");
+}
+
+#[test]
 fn check_asks_everything_of_a_broker() {
     let broker = NullBroker::start(Script::default()).unwrap();
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("amqp-perftest"));
