@@ -8,6 +8,7 @@ use amq_protocol::frame::AMQPFrame;
 use amq_protocol::protocol::{AMQPClass, channel, connection};
 use amq_protocol::types::{AMQPValue, FieldTable, LongString};
 use amq_protocol::uri::{AMQPScheme, AMQPUri};
+use harness::clock;
 use harness::plan::Invalid;
 
 mod frame;
@@ -179,6 +180,12 @@ impl Session {
         let query = &broker.uri.query;
         let wanted = query.frame_max.unwrap_or(FRAME_MAX).max(FRAME_MIN);
         self.frame_max = least(wanted, offered.frame_max);
+        if self.frame_max < FRAME_MIN {
+            return Err(SessionError::Protocol(format!(
+                "the broker offers frames of {} bytes at most, below the {FRAME_MIN} of AMQP 0-9-1",
+                self.frame_max
+            )));
+        }
         let channels = u32::from(query.channel_max.unwrap_or(0));
         self.channel_max = least(channels, u32::from(offered.channel_max)) as u16;
         self.heartbeat = heartbeat.or(query.heartbeat).unwrap_or(offered.heartbeat);
@@ -233,8 +240,9 @@ impl Session {
 
     /// The next method on a channel.
     pub(crate) fn receive(&mut self, channel: u16) -> Result<AMQPClass, SessionError> {
+        let until = patience();
         loop {
-            match self.frame()? {
+            match self.frame_by(until)? {
                 AMQPFrame::Method(
                     0,
                     AMQPClass::Connection(connection::AMQPMethod::Close(close)),
@@ -255,12 +263,21 @@ impl Session {
 
     /// The next frame, whatever it is.
     pub(crate) fn frame(&mut self) -> Result<AMQPFrame, SessionError> {
+        self.frame_by(patience())
+    }
+
+    /// A broker that sends a little now and then must not hold us up for ever, so that each answer has an end, and not
+    /// each read alone.
+    fn frame_by(&mut self, until: u64) -> Result<AMQPFrame, SessionError> {
         loop {
             if let Some((octets, frame)) =
                 whole_frame(&self.input).map_err(SessionError::Protocol)?
             {
                 self.input.drain(..octets);
                 return Ok(frame);
+            }
+            if clock::now() >= until {
+                return Err(io::Error::from(io::ErrorKind::TimedOut).into());
             }
             let mut piece = [0; 16 << 10];
             match self.stream.read(&mut piece)? {
@@ -284,6 +301,10 @@ impl Session {
             AMQPClass::Connection(connection::AMQPMethod::Close(close)),
         );
     }
+}
+
+fn patience() -> u64 {
+    clock::now() + PATIENCE.as_nanos() as u64
 }
 
 fn is_timeout(error: &io::Error) -> bool {
@@ -343,4 +364,51 @@ fn name(method: &AMQPClass) -> String {
         .filter(|word| !word.is_empty());
     let (class, method) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
     format!("{}.{}", class.to_lowercase(), method.to_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    fn session(listener: &TcpListener) -> Session {
+        Session {
+            stream: TcpStream::connect(listener.local_addr().unwrap()).unwrap(),
+            input: Vec::new(),
+            frame_max: FRAME_MAX,
+            channel_max: 0,
+            heartbeat: 0,
+        }
+    }
+
+    #[test]
+    fn an_answer_that_has_begun_is_not_waited_for_for_ever() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut session = session(&listener);
+        let (mut broker, _) = listener.accept().unwrap();
+        broker.write_all(&[1, 0]).unwrap();
+        let given_up = session.frame_by(clock::now()).unwrap_err();
+        assert!(
+            matches!(&given_up, SessionError::Io(error) if is_timeout(error)),
+            "{given_up}"
+        );
+    }
+
+    #[test]
+    fn frames_below_what_every_peer_takes_are_refused() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let broker = Broker::parse("amqp://localhost").unwrap();
+        for (offered, granted) in [(0, Some(FRAME_MAX)), (4096, Some(4096)), (10, None)] {
+            let mut session = session(&listener);
+            let offered = connection::Tune {
+                channel_max: 0,
+                frame_max: offered,
+                heartbeat: 0,
+            };
+            let tuned = session.tune(&offered, &broker, None);
+            let tuned = tuned.ok().map(|()| session.frame_max);
+            assert_eq!(tuned, granted);
+        }
+    }
 }
