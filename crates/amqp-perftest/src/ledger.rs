@@ -2,8 +2,8 @@
 //! never.
 //!
 //! Each producer numbers its messages from 0 without a gap ([`crate::stamp`]), so a bit for each is enough to know. A
-//! worker notes what arrives and hands its notes in when there are thousands, once a second and at its end: the lock is
-//! taken once for thousands of messages. Bits are kept in pieces of 65,536; a piece whose messages have all arrived is
+//! worker notes what arrives and hands its notes in when there are thousands, every 2 ms and at its end: under load the
+//! lock is taken once for thousands of messages. Bits are kept in pieces of 65,536; a piece whose messages have all arrived is
 //! let go, so that what is kept follows the backlog and not the length of the run.
 //!
 //! An operation is one message published (consumed, where nobody publishes). Where there are consumers it ends, once, with the first of: it arrives (ok);
