@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use amqp_perftest::null_broker::{NullBroker, Script};
+use amqp_perftest::null_broker::{Mode, NullBroker, Script};
 use amqp_perftest::settings::Settings;
 use serde_json::Value;
 
@@ -322,6 +322,25 @@ fn consumers_that_take_their_time_hold_up_what_the_prefetch_lets_them() {
 }
 
 #[test]
+fn consumers_alone_take_what_comes_for_as_long_as_the_run_measures() {
+    let script = Script {
+        mode: Mode::Stream,
+        ..Script::default()
+    };
+    let load = ["--producers", "0", "--prefetch", "100", "--duration", "1s"];
+    let (code, result) = run(script, &load);
+    assert_ne!(code, 1);
+    assert!((1.0..10.0).contains(&result["wall_s"].as_f64().unwrap()));
+    let consumed = count(&result, "consumed");
+    assert!(consumed > 1_000);
+    assert_eq!(
+        (values(&result, "end_to_end"), count(&result, "duplicated")),
+        (consumed, 0)
+    );
+    assert_eq!(result["operations"]["ok"], consumed);
+}
+
+#[test]
 fn a_rate_is_that_of_all_producers_together() {
     for producers in ["1", "3", "50"] {
         let load = [
@@ -617,6 +636,13 @@ fn every_plan_of_the_project_can_be_run() {
         Settings::validate(&plan).unwrap();
         let suite = plan.suite.as_ref().unwrap();
         suite.validate().unwrap();
+        let level = plan.level();
+        assert!(
+            level
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-'),
+            "{level}"
+        );
         assert_eq!(plan.name, path.file_stem().unwrap().to_str().unwrap());
     }
 }
