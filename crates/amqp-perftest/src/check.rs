@@ -7,9 +7,10 @@ use amq_protocol::types::FieldTable;
 use anyhow::{Context as _, bail, ensure};
 use harness::cli::{Failure, of_the_daemon};
 use harness::clock;
-use harness::daemon::{Daemon, DaemonError, Options};
+use harness::daemon::{DaemonError, Prepared};
 use harness::driver::Driver as _;
-use harness::{manifest, output};
+use harness::launcher::{self, Launcher, remark};
+use harness::output;
 
 use crate::cli::CheckArgs;
 use crate::driver::Perftest;
@@ -27,56 +28,33 @@ pub(crate) fn run(typed: &CheckArgs) -> Result<bool, Failure> {
         let broker = Broker::parse(uri)?;
         return say(uri, check(&broker)).map_err(Failure::Run);
     }
-    let root = manifest::find_root()
-        .context("finding daemons/")
-        .map_err(Failure::Call)?;
-    let known = manifest::list(&root).map_err(|error| Failure::Call(error.into()))?;
-    let speaks = |serves: &[String]| serves.iter().any(|protocol| protocol == Perftest::PROTOCOL);
-    let all: Vec<String> = known
-        .into_iter()
-        .filter(|(_, daemon)| speaks(&daemon.serves))
-        .map(|(name, _)| name)
-        .collect();
-    let (names, asked_for) = match typed.daemon.is_empty() {
-        true => (
-            all,
-            std::env::var_os("DROVER_REQUIRE_ALL").is_some_and(|all| all == "1"),
-        ),
-        false => (typed.daemon.clone(), true),
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::Run(error.into()))?;
+    let root = launcher::root()?;
+    let asked_for = !typed.daemon.is_empty() || launcher::everything_is_required();
+    let launcher = Launcher::new().map_err(Failure::Run)?;
     let mut all_right = true;
-    for name in &names {
-        let remark = |step: &str| {
-            if !typed.quiet {
-                output::remark(step);
+    for name in launcher::named_or_all(&root, &typed.daemon, Perftest::PROTOCOL)? {
+        let prepared = match launcher::prepare(&root, &name, Perftest::PROTOCOL, typed.quiet) {
+            Ok(prepared) => prepared,
+            Err(error @ DaemonError::ToolMissing { .. }) if !asked_for => {
+                remark(typed.quiet, &format!("{name}: passed over: {error}"));
+                continue;
             }
+            Err(error) => return Err(of_the_daemon(error)),
         };
-        let prepared =
-            match Daemon::prepare(&root, name, Perftest::PROTOCOL, &mut |step| remark(step)) {
-                Ok(prepared) => prepared,
-                Err(error @ DaemonError::ToolMissing { .. }) if !asked_for => {
-                    remark(&format!("{name}: passed over: {error}"));
-                    continue;
-                }
-                Err(error) => return Err(of_the_daemon(error)),
-            };
-        let found = runtime.block_on(async {
-            let mut daemon = prepared.start(&[], &Options::default()).await?;
-            let url = daemon.endpoint().url.clone();
-            let found = url
-                .context("its manifest has no `url`")
-                .and_then(|url| check(&Broker::parse(&url)?));
-            // How it ends is the launcher's to test.
-            daemon.stop().await;
-            found
-        });
-        all_right &= say(name, found).map_err(Failure::Run)?;
+        all_right &= say(&name, check_launched(&launcher, &prepared)).map_err(Failure::Run)?;
     }
     Ok(all_right)
+}
+
+fn check_launched(launcher: &Launcher, prepared: &Prepared) -> anyhow::Result<usize> {
+    let daemon = launcher.start(prepared, &[])?;
+    let url = daemon.endpoint().url.as_deref();
+    let found = url
+        .context("its manifest has no `url`")
+        .and_then(|url| check(&Broker::parse(url)?));
+    // How it ends is the launcher's to test.
+    launcher.stop(daemon);
+    found
 }
 
 fn say(name: &str, found: anyhow::Result<usize>) -> anyhow::Result<bool> {

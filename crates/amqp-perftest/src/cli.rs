@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand as _};
-use harness::cli::{Common, Failure, Job};
+use clap::Parser;
+use harness::cli::{self, Common, Failure, Job};
 use harness::driver::Target;
 use harness::plan;
 use measure::result::RunResult;
@@ -46,36 +46,15 @@ const EXIT_CODES: &str = "Exit codes: 0 fine, 1 a message was lost or refused or
 /// The whole program. Options that clap refuses end it with its message and exit code 2.
 #[must_use]
 pub fn main() -> ExitCode {
-    match command() {
+    let command = cli::is_command::<Command>().then(|| typed().command);
+    match command.flatten() {
         Some(command) => command.run(),
-        None => harness::cli::main::<Perftest>(|| job_of(typed()), json),
+        None => cli::main::<Perftest>(|| job_of(typed()), json),
     }
 }
 
 fn typed() -> Cli {
-    Cli::parse_from(std::env::args_os().map(gnu))
-}
-
-/// The command, if the first word names one.
-fn command() -> Option<Command> {
-    let first = std::env::args_os().nth(1)?;
-    if first.to_str().is_some_and(Command::has_subcommand) {
-        typed().command
-    } else {
-        None
-    }
-}
-
-/// The seed's tool spells options with one dash (`-producers 20`): taken as well.
-fn gnu(argument: std::ffi::OsString) -> std::ffi::OsString {
-    match argument.to_str().and_then(|text| text.strip_prefix('-')) {
-        Some(name)
-            if name.len() > 2 && name.starts_with(|first: char| first.is_ascii_lowercase()) =>
-        {
-            format!("--{name}").into()
-        }
-        _ => argument,
-    }
+    Cli::parse_from(cli::words())
 }
 
 fn job_of(cli: Cli) -> Result<Job<Settings>, Failure> {

@@ -1,40 +1,36 @@
 //! `amqp-perftest conformance`: what an AMQP 0-9-1 broker must answer, case by case, seen from outside.
 //!
 //! The specification decides, and where it leaves room, or RabbitMQ extends it, what RabbitMQ 3.10 answers. [`cases`]
-//! lists the cases by area; `wire`, `connection`, `channel` and `usual` are what they are written with; `report` writes
-//! what came out.
+//! lists the cases by area; `wire`, `connection`, `channel` and `usual` are what they are written with.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use clap::Args;
 use harness::cli::{Failure, of_the_daemon};
-use harness::daemon::{Daemon, Options};
-use harness::manifest;
+use harness::conformance::{Finished, Options, Report};
+use harness::daemon::Daemon;
+use harness::driver::Driver as _;
+use harness::launcher::{self, Launcher, remark};
+use harness::output;
 use harness::plan::Invalid;
-use harness::{clock, output};
 
 mod case;
 mod cases;
 mod channel;
 mod connection;
 mod method;
-mod report;
 mod usual;
 mod values;
 mod wire;
 
+use crate::driver::Perftest;
 use crate::session::Broker;
 use case::{Case, Scope};
-use report::{Finished, Format, Outcome, Report};
 
-/// The protocol, as manifests name it.
-const PROTOCOL: &str = "amqp";
 /// Cases at a time: most of their time is waiting, the 3 s before all that RabbitMQ waits after a refused login.
 const THREADS: NonZeroUsize = NonZeroUsize::new(8).expect("it is not 0");
-/// Lines of the log of a daemon that died.
-const LOG_LINES: usize = 10;
 
 /// Options of `conformance`.
 #[derive(Debug, Args)]
@@ -50,15 +46,8 @@ pub(crate) struct ConformanceArgs {
     /// Broker that runs already: amqp://user:password@host:port/vhost
     #[arg(long, value_name = "URI")]
     uri: Option<String>,
-    /// What is written to stdout
-    #[arg(long, value_enum, default_value = "tap")]
-    format: Format,
-    /// Cases whose name contains these words
-    #[arg(long, value_name = "WORDS")]
-    only: Option<String>,
-    /// No remarks on stderr
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    options: Options,
 }
 
 /// Runs the cases that were asked for; whether none failed.
@@ -66,14 +55,15 @@ pub(crate) struct ConformanceArgs {
 /// # Errors
 /// A call that is wrong, or something that has nothing to do with the broker's answers.
 pub(crate) fn run(typed: &ConformanceArgs) -> Result<bool, Failure> {
-    let cases = selected(typed.only.as_deref())?;
+    let options = &typed.options;
+    let cases = options.select(cases::all(), |case| &case.name)?;
     let report = match (&typed.daemon, &typed.uri) {
-        (Some(name), _) => on_launched(name, typed.quiet, &cases)?,
+        (Some(name), _) => on_launched(name, options.quiet, &cases)?,
         (None, Some(uri)) => {
             let broker = Broker::parse(uri)?;
             Report {
+                subject: ("broker", Scope::new(&broker).address()),
                 cases: finish_all(&broker, &cases),
-                broker: Scope::new(&broker).address(),
                 version: None,
             }
         }
@@ -82,66 +72,30 @@ pub(crate) fn run(typed: &ConformanceArgs) -> Result<bool, Failure> {
             return Err(Invalid::new("--daemon", problem).into());
         }
     };
-    if let Err(error) = output::print(report.render(typed.format).trim_end()) {
-        output::remark(&format!("error: writing to stdout: {error}"));
-    }
+    report.print(options.format);
     Ok(report.is_passed())
 }
 
-fn selected(only: Option<&str>) -> Result<Vec<Case>, Failure> {
-    let mut cases = cases::all();
-    if let Some(words) = only {
-        let names: Vec<String> = cases.iter().map(|case| case.name.clone()).collect();
-        cases.retain(|case| case.name.contains(words));
-        if cases.is_empty() {
-            let problem = format!(
-                "no case has this in its name; there are:\n  {}",
-                names.join("\n  ")
-            );
-            return Err(Invalid::new(format!("--only {words}"), problem).into());
-        }
-    }
-    Ok(cases)
-}
-
 fn on_launched(name: &str, quiet: bool, cases: &[Case]) -> Result<Report, Failure> {
-    let remark = |text: &str| {
-        if !quiet {
-            output::remark(text);
-        }
-    };
-    let root = manifest::find_root()
-        .context("finding daemons/")
-        .map_err(Failure::Call)?;
-    let prepared =
-        Daemon::prepare(&root, name, PROTOCOL, &mut |step| remark(step)).map_err(of_the_daemon)?;
-    remark(&format!("{} cases on {name}", cases.len()));
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("making a runtime")
-        .map_err(Failure::Run)?;
-    let mut daemon = runtime
-        .block_on(prepared.start(&[], &Options::default()))
+    let prepared = launcher::prepare(&launcher::root()?, name, Perftest::PROTOCOL, quiet)
         .map_err(of_the_daemon)?;
+    remark(quiet, &format!("{} cases on {name}", cases.len()));
+    let launcher = Launcher::new().map_err(Failure::Run)?;
+    let daemon = launcher.start(&prepared, &[]).map_err(of_the_daemon)?;
     let broker = broker_of(&daemon)?;
-    let finished = finish_all(&broker, cases);
-    let death = daemon.try_exit().map(|status| {
-        let log = daemon.last_lines(LOG_LINES);
-        anyhow!("{name} {status} while it was asked; the end of its log:\n{log}")
-    });
-    // How it ends is no case of the protocol; a run of the driver looks at it.
-    let _ = runtime.block_on(daemon.stop());
     let report = Report {
-        broker: name.to_owned(),
+        subject: ("broker", name.to_owned()),
         version: prepared.version().map(str::to_owned),
-        cases: finished,
+        cases: finish_all(&broker, cases),
     };
+    let death = launcher.death(&daemon, !report.is_passed());
+    // How it ends is no case of the protocol; a run of the driver looks at it.
+    launcher.stop(daemon);
     match death {
         None => Ok(report),
-        Some(death) if report.is_passed() => Err(Failure::Run(death)),
+        Some(death) if report.is_passed() => Err(Failure::Run(anyhow!(death))),
         Some(death) => {
-            output::remark(&format!("error: {death:#}"));
+            output::remark(&format!("error: {death}"));
             Ok(report)
         }
     }
@@ -182,21 +136,10 @@ fn finish_all(broker: &Broker, cases: &[Case]) -> Vec<Finished> {
 }
 
 fn finish(broker: &Broker, case: &Case) -> Finished {
-    let began = clock::now();
-    let scope = Scope::new(broker);
-    let looked = (case.look)(&scope);
-    scope.clean();
-    Finished {
-        name: case.name.clone(),
-        outcome: if looked.is_ok() {
-            Outcome::Passed
-        } else {
-            Outcome::Failed
-        },
-        detail: looked
-            .err()
-            .map(|error| format!("{error:#}"))
-            .unwrap_or_default(),
-        ms: (clock::now() - began) / 1_000_000,
-    }
+    Finished::of(&case.name, [], || {
+        let scope = Scope::new(broker);
+        let looked = (case.look)(&scope);
+        scope.clean();
+        looked
+    })
 }

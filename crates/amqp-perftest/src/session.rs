@@ -4,11 +4,16 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
-use amq_protocol::frame::{AMQPFrame, gen_frame, parse_frame};
+use amq_protocol::frame::AMQPFrame;
 use amq_protocol::protocol::{AMQPClass, channel, connection};
 use amq_protocol::types::{AMQPValue, FieldTable, LongString};
 use amq_protocol::uri::{AMQPScheme, AMQPUri};
+use harness::clock;
 use harness::plan::Invalid;
+
+mod frame;
+
+pub(crate) use frame::{encode, whole_frame};
 
 /// How long a broker may take for one answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -175,6 +180,12 @@ impl Session {
         let query = &broker.uri.query;
         let wanted = query.frame_max.unwrap_or(FRAME_MAX).max(FRAME_MIN);
         self.frame_max = least(wanted, offered.frame_max);
+        if self.frame_max < FRAME_MIN {
+            return Err(SessionError::Protocol(format!(
+                "the broker offers frames of {} bytes at most, below the {FRAME_MIN} of AMQP 0-9-1",
+                self.frame_max
+            )));
+        }
         let channels = u32::from(query.channel_max.unwrap_or(0));
         self.channel_max = least(channels, u32::from(offered.channel_max)) as u16;
         self.heartbeat = heartbeat.or(query.heartbeat).unwrap_or(offered.heartbeat);
@@ -229,8 +240,9 @@ impl Session {
 
     /// The next method on a channel.
     pub(crate) fn receive(&mut self, channel: u16) -> Result<AMQPClass, SessionError> {
+        let until = patience();
         loop {
-            match self.frame()? {
+            match self.frame_by(until)? {
                 AMQPFrame::Method(
                     0,
                     AMQPClass::Connection(connection::AMQPMethod::Close(close)),
@@ -251,12 +263,21 @@ impl Session {
 
     /// The next frame, whatever it is.
     pub(crate) fn frame(&mut self) -> Result<AMQPFrame, SessionError> {
+        self.frame_by(patience())
+    }
+
+    /// A broker that sends a little now and then must not hold us up for ever, so that each answer has an end, and not
+    /// each read alone.
+    fn frame_by(&mut self, until: u64) -> Result<AMQPFrame, SessionError> {
         loop {
             if let Some((octets, frame)) =
                 whole_frame(&self.input).map_err(SessionError::Protocol)?
             {
                 self.input.drain(..octets);
                 return Ok(frame);
+            }
+            if clock::now() >= until {
+                return Err(io::Error::from(io::ErrorKind::TimedOut).into());
             }
             let mut piece = [0; 16 << 10];
             match self.stream.read(&mut piece)? {
@@ -280,6 +301,10 @@ impl Session {
             AMQPClass::Connection(connection::AMQPMethod::Close(close)),
         );
     }
+}
+
+fn patience() -> u64 {
+    clock::now() + PATIENCE.as_nanos() as u64
 }
 
 fn is_timeout(error: &io::Error) -> bool {
@@ -341,30 +366,49 @@ fn name(method: &AMQPClass) -> String {
     format!("{}.{}", class.to_lowercase(), method.to_lowercase())
 }
 
-/// The octets of a frame.
-pub(crate) fn encode(frame: &AMQPFrame) -> Vec<u8> {
-    gen_frame(frame)(Vec::new().into())
-        .expect("memory takes any frame")
-        .into_inner()
-        .0
-}
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
 
-/// The first frame of these octets and its length, once it is there whole.
-pub(crate) fn whole_frame(octets: &[u8]) -> Result<Option<(usize, AMQPFrame)>, String> {
-    if octets.starts_with(b"AMQP") {
-        return Err("the broker speaks another version of AMQP than 0-9-1".to_owned());
+    use super::*;
+
+    fn session(listener: &TcpListener) -> Session {
+        Session {
+            stream: TcpStream::connect(listener.local_addr().unwrap()).unwrap(),
+            input: Vec::new(),
+            frame_max: FRAME_MAX,
+            channel_max: 0,
+            heartbeat: 0,
+        }
     }
-    let Some(size) = octets.get(3..7) else {
-        return Ok(None);
-    };
-    let whole = u32::from_be_bytes([size[0], size[1], size[2], size[3]]) as usize + 8;
-    if !matches!(octets[0], 1..=3 | 8) || whole > 64 << 20 {
-        return Err("what was received is no frame of AMQP 0-9-1".to_owned());
+
+    #[test]
+    fn an_answer_that_has_begun_is_not_waited_for_for_ever() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut session = session(&listener);
+        let (mut broker, _) = listener.accept().unwrap();
+        broker.write_all(&[1, 0]).unwrap();
+        let given_up = session.frame_by(clock::now()).unwrap_err();
+        assert!(
+            matches!(&given_up, SessionError::Io(error) if is_timeout(error)),
+            "{given_up}"
+        );
     }
-    if octets.len() < whole {
-        return Ok(None);
+
+    #[test]
+    fn frames_below_what_every_peer_takes_are_refused() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let broker = Broker::parse("amqp://localhost").unwrap();
+        for (offered, granted) in [(0, Some(FRAME_MAX)), (4096, Some(4096)), (10, None)] {
+            let mut session = session(&listener);
+            let offered = connection::Tune {
+                channel_max: 0,
+                frame_max: offered,
+                heartbeat: 0,
+            };
+            let tuned = session.tune(&offered, &broker, None);
+            let tuned = tuned.ok().map(|()| session.frame_max);
+            assert_eq!(tuned, granted);
+        }
     }
-    parse_frame(&octets[..whole])
-        .map(|(_, frame)| Some((whole, frame)))
-        .map_err(|error| format!("a frame that can't be read: {error}"))
 }

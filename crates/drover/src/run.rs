@@ -357,7 +357,7 @@ impl<'a> Runner<'a> {
             None => self.record.runs.iter().map(|run| run.exit).collect(),
         };
         let has = |why| self.record.unreached.iter().any(|missed| missed.why == why);
-        let all = std::env::var_os("DROVER_REQUIRE_ALL").is_some_and(|value| value == "1");
+        let all = harness::launcher::everything_is_required();
         if has(Why::Failed) || (all && has(Why::ToolMissing)) {
             codes.push(exit::FAILED);
         }

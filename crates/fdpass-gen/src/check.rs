@@ -9,7 +9,8 @@ use harness::cli::{Failure, of_the_daemon};
 use harness::clock;
 use harness::daemon::{Daemon, DaemonError, Prepared};
 use harness::driver::Driver as _;
-use harness::manifest;
+use harness::launcher::{self, Launcher, remark};
+use harness::output;
 use harness::plan::Invalid;
 use nix::errno::Errno;
 
@@ -18,7 +19,6 @@ use crate::client::{after, read_to_end};
 use crate::counters::Page;
 use crate::driver::{FdPass, explain};
 use crate::handoff::{ClientKind, Clients, Door, SocketType, pass};
-use crate::launch::{BOTH_TYPES, Launcher, name, prepare, print, remark};
 use crate::transcript::{Case, Difference, Transcript};
 
 /// A daemon that sends nothing for so long has stopped.
@@ -78,7 +78,7 @@ impl Findings {
     }
 
     fn add(&mut self, kind: SocketType, what: &str, problem: &str) {
-        let kind = name(kind);
+        let kind = kind.name();
         self.problems.push(format!("  {kind}, {what}: {problem}"));
     }
 
@@ -94,10 +94,12 @@ impl Findings {
         } else {
             "DIFFERENT"
         };
-        print(&format!(
+        output::tell(&format!(
             "{daemon}: {verdict}, {equal} of {answers} answers are those of the transcript{counts}{remark}"
         ));
-        self.problems.iter().for_each(|problem| print(problem));
+        self.problems
+            .iter()
+            .for_each(|problem| output::tell(problem));
         self.problems.is_empty()
     }
 }
@@ -138,7 +140,7 @@ fn check_running(socket: &Path, messages: u32, transcript: &Transcript) -> Resul
 
 /// Finds out whether somebody listens, and how.
 pub(crate) fn socket_type(socket: &Path) -> Result<SocketType, Failure> {
-    for kind in BOTH_TYPES {
+    for kind in SocketType::BOTH {
         match door(socket, kind).map_err(Failure::Call)?.connect() {
             Ok(_) => return Ok(kind),
             Err(Errno::EPROTOTYPE) => {}
@@ -163,22 +165,16 @@ fn check_launched(
     launcher: &Launcher,
     transcript: &Transcript,
 ) -> Result<bool, Failure> {
-    let root = manifest::find_root()
-        .context("finding daemons/")
-        .map_err(Failure::Call)?;
-    let names = match typed.daemon.as_slice() {
-        [] => served(&root)?,
-        names => names.to_vec(),
-    };
+    let root = launcher::root()?;
     let mut all_right = true;
-    for name in names {
-        let findings = match prepare(&root, &name, typed.quiet) {
+    for name in launcher::named_or_all(&root, &typed.daemon, FdPass::PROTOCOL)? {
+        let findings = match launcher::prepare(&root, &name, FdPass::PROTOCOL, typed.quiet) {
             Ok(prepared) => {
                 remark(typed.quiet, &format!("checking {name}"));
                 compare(launcher, &prepared, transcript)
             }
-            Err(DaemonError::ToolMissing { tool, .. }) if !everything_is_required() => {
-                print(&format!("{name}: skipped, it needs `{tool}`"));
+            Err(DaemonError::ToolMissing { tool, .. }) if !launcher::everything_is_required() => {
+                output::tell(&format!("{name}: skipped, it needs `{tool}`"));
                 continue;
             }
             Err(error) => Findings::none(error)?,
@@ -188,42 +184,19 @@ fn check_launched(
     Ok(all_right)
 }
 
-/// Whether a tool that is missing is a failure.
-fn everything_is_required() -> bool {
-    std::env::var_os("DROVER_REQUIRE_ALL").is_some_and(|value| value == "1")
-}
-
-/// The daemons that speak the protocol.
-fn served(root: &Path) -> Result<Vec<String>, Failure> {
-    let all = manifest::list(root).map_err(|error| Failure::Call(error.into()))?;
-    let serves = |manifest: &manifest::Manifest| {
-        manifest
-            .serves
-            .iter()
-            .any(|protocol| protocol == FdPass::PROTOCOL)
-    };
-    Ok(all
-        .into_iter()
-        .filter(|(_, manifest)| serves(manifest))
-        .map(|(name, _)| name)
-        .collect())
-}
-
 /// All cases, on both types of socket; one start for each number of events.
 fn compare(launcher: &Launcher, prepared: &Prepared, transcript: &Transcript) -> Findings {
     let mut findings = Findings::default();
-    for kind in BOTH_TYPES {
+    for kind in SocketType::BOTH {
         for messages in transcript.messages() {
             let cases = transcript.cases.iter();
             let cases: Vec<&Case> = cases.filter(|case| case.messages == messages).collect();
-            let settings = [
-                ("DAEMON_MESSAGE_COUNT", messages.to_string()),
-                ("DAEMON_MESSAGE_DELAY", "0".to_owned()),
+            let variables = [
+                ("DAEMON_SOCKET_TYPE", kind.name()),
+                ("DAEMON_MESSAGE_COUNT", &messages.to_string()),
+                ("DAEMON_MESSAGE_DELAY", "0"),
             ];
-            let settings = settings
-                .each_ref()
-                .map(|(name, value)| (*name, value.as_str()));
-            match launcher.start(prepared, kind, &settings) {
+            match launcher.start(prepared, &variables) {
                 Ok(daemon) => {
                     compare_with(launcher, &daemon, kind, &cases, &mut findings);
                     launcher.stop(daemon);

@@ -4,13 +4,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand as _};
-use harness::cli::{Common, Failure, Job};
+use clap::Parser;
+use harness::cli::{self, Common, Failure, Job};
 use harness::driver::Target;
 use harness::plan::{self, Plan};
 
 use crate::driver::FdPass;
-use crate::handoff::SocketType;
 use crate::reference;
 use crate::settings::{DEFAULT_MESSAGES, Settings};
 
@@ -54,36 +53,15 @@ const EXIT_CODES: &str = "Exit codes: 0 fine, 1 a stream or the run failed, 2 th
 /// The whole program: one of the commands, or a run. Options that clap refuses end it with its message and exit code 2.
 #[must_use]
 pub fn main() -> ExitCode {
-    match command() {
+    let command = cli::is_command::<Command>().then(|| typed().command);
+    match command.flatten() {
         Some(command) => command.run(),
-        None => harness::cli::main::<FdPass>(|| job_of(typed()), reference::json),
+        None => cli::main::<FdPass>(|| job_of(typed()), reference::json),
     }
 }
 
 fn typed() -> Cli {
-    Cli::parse_from(std::env::args_os().map(gnu))
-}
-
-/// The command, if the first word names one. Whatever else it is belongs to a run, and a part of a run reads no options.
-fn command() -> Option<Command> {
-    let first = std::env::args_os().nth(1)?;
-    if first.to_str().is_some_and(Command::has_subcommand) {
-        typed().command
-    } else {
-        None
-    }
-}
-
-/// The reference spells options with one dash (`-connections 100`): taken as well.
-fn gnu(argument: std::ffi::OsString) -> std::ffi::OsString {
-    match argument.to_str().and_then(|text| text.strip_prefix('-')) {
-        Some(name)
-            if name.len() > 2 && name.starts_with(|first: char| first.is_ascii_lowercase()) =>
-        {
-            format!("--{name}").into()
-        }
-        _ => argument,
-    }
+    Cli::parse_from(cli::words())
 }
 
 fn job_of(cli: Cli) -> Result<Job<Settings>, Failure> {
@@ -121,15 +99,10 @@ fn launch(plan: &mut Plan<Settings>) {
     let settings = &mut plan.driver;
     let messages = *settings.messages.get_or_insert(DEFAULT_MESSAGES);
     let delay = *settings.message_delay.get_or_insert(DEFAULT_DELAY);
-    let kind = if settings.socket_type == SocketType::Stream {
-        "stream"
-    } else {
-        "seqpacket"
-    };
     let told = [
         ("DAEMON_MESSAGE_COUNT", messages.to_string()),
         ("DAEMON_MESSAGE_DELAY", format!("{}ns", delay.as_nanos())),
-        ("DAEMON_SOCKET_TYPE", kind.to_owned()),
+        ("DAEMON_SOCKET_TYPE", settings.socket_type.name().to_owned()),
     ];
     for (name, value) in told {
         plan.daemon_env.entry(name.to_owned()).or_insert(value);
@@ -144,7 +117,7 @@ mod tests {
     fn plan(arguments: &[&str]) -> Plan<Settings> {
         let typed = std::iter::once("fdpass-gen")
             .chain(arguments.iter().copied())
-            .map(|argument| gnu(argument.into()));
+            .map(|argument| cli::two_dashes(argument.into()));
         job_of(Cli::try_parse_from(typed).unwrap()).unwrap().plan
     }
 

@@ -1,18 +1,20 @@
 //! `fdpass-gen conformance`: what a streaming daemon must do, case by case, seen from outside.
 //!
-//! [`table`] lists the cases, `subject` is what they see of a daemon, `track` runs them on one type of socket, `report`
-//! writes what came out.
+//! [`table`] lists the cases, `subject` is what they see of a daemon, `track` runs them on one type of socket.
 
 use harness::cli::{Failure, of_the_daemon};
+use harness::conformance::{Finished, Report};
+use harness::driver::Driver as _;
+use harness::launcher::{self, remark};
 use harness::limits;
-use harness::manifest;
 use harness::plan::Invalid;
 
 use anyhow::Context as _;
 
 use crate::check::socket_type;
 use crate::cli::ConformanceArgs;
-use crate::launch::{BOTH_TYPES, prepare, print, remark};
+use crate::driver::FdPass;
+use crate::handoff::SocketType;
 
 mod answer;
 mod capacity;
@@ -23,16 +25,12 @@ mod descriptors;
 mod drain;
 mod headers;
 mod payloads;
-mod report;
 mod senders;
 mod subject;
 mod table;
 mod track;
 
-pub(crate) use report::Format;
-
 use case::Case;
-use report::{Finished, Report};
 use table::CASES;
 use track::{Place, Track};
 
@@ -41,19 +39,20 @@ use track::{Place, Track};
 /// # Errors
 /// A call that is wrong, or something that has nothing to do with the daemon.
 pub(crate) fn run(typed: &ConformanceArgs) -> Result<bool, Failure> {
-    let cases = selected(typed.only.as_deref())?;
+    let options = &typed.options;
+    let cases = options.select(CASES.iter().collect(), |case| case.name)?;
     limits::raise_nofile()
         .context("raising the limit of open files")
         .map_err(Failure::Run)?;
     let report = match (&typed.daemon, &typed.socket) {
-        (Some(name), _) => on_launched(name, typed.quiet, &cases)?,
+        (Some(name), _) => on_launched(name, options.quiet, &cases)?,
         (None, Some(socket)) => {
             let place = Place::Running {
                 socket,
                 metrics: typed.metrics.as_deref(),
             };
             Report {
-                daemon: socket.display().to_string(),
+                subject: ("daemon", socket.display().to_string()),
                 version: None,
                 cases: Track::new(place, socket_type(socket)?)
                     .map_err(Failure::Run)?
@@ -65,31 +64,14 @@ pub(crate) fn run(typed: &ConformanceArgs) -> Result<bool, Failure> {
             return Err(Invalid::new("--daemon", problem).into());
         }
     };
-    print(&report.render(typed.format));
+    report.print(options.format);
     Ok(report.is_passed())
-}
-
-fn selected(only: Option<&str>) -> Result<Vec<&'static Case>, Failure> {
-    let wanted = |case: &&Case| only.is_none_or(|part| case.name.contains(part));
-    let cases: Vec<&Case> = CASES.iter().filter(wanted).collect();
-    if cases.is_empty() {
-        let names: Vec<&str> = CASES.iter().map(|case| case.name).collect();
-        let problem = format!(
-            "no case has this in its name; there are:\n  {}",
-            names.join("\n  ")
-        );
-        let field = format!("--only {}", only.unwrap_or_default());
-        return Err(Invalid::new(field, problem).into());
-    }
-    Ok(cases)
 }
 
 /// Both types of socket at once, each on a thread and with daemons of its own.
 fn on_launched(name: &str, quiet: bool, cases: &[&'static Case]) -> Result<Report, Failure> {
-    let root = manifest::find_root()
-        .context("finding daemons/")
-        .map_err(Failure::Call)?;
-    let prepared = prepare(&root, name, quiet).map_err(of_the_daemon)?;
+    let prepared = launcher::prepare(&launcher::root()?, name, FdPass::PROTOCOL, quiet)
+        .map_err(of_the_daemon)?;
     remark(
         quiet,
         &format!("{} cases on each type of socket of {name}", cases.len()),
@@ -97,7 +79,7 @@ fn on_launched(name: &str, quiet: bool, cases: &[&'static Case]) -> Result<Repor
     let place = Place::Launched(&prepared);
     let track = |kind| Track::new(place, kind).map(|mut track| track.run(cases));
     let finished: anyhow::Result<Vec<Vec<Finished>>> = std::thread::scope(|scope| {
-        let threads = BOTH_TYPES.map(|kind| scope.spawn(move || track(kind)));
+        let threads = SocketType::BOTH.map(|kind| scope.spawn(move || track(kind)));
         threads
             .into_iter()
             .map(|thread| {
@@ -108,7 +90,7 @@ fn on_launched(name: &str, quiet: bool, cases: &[&'static Case]) -> Result<Repor
             .collect()
     });
     Ok(Report {
-        daemon: name.to_owned(),
+        subject: ("daemon", name.to_owned()),
         version: prepared.version().map(str::to_owned),
         cases: finished.map_err(Failure::Run)?.concat(),
     })

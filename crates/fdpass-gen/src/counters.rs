@@ -2,8 +2,7 @@
 
 use anyhow::Context as _;
 use harness::gauges;
-
-use crate::launch::Launcher;
+use harness::launcher::Launcher;
 
 /// The page at one moment.
 #[derive(Debug, Clone)]

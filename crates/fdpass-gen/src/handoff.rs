@@ -31,6 +31,19 @@ pub enum SocketType {
     Stream,
 }
 
+impl SocketType {
+    /// The types that every streaming daemon knows.
+    pub(crate) const BOTH: [Self; 2] = [Self::Seqpacket, Self::Stream];
+
+    /// As in `DAEMON_SOCKET_TYPE`.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Stream => "stream",
+            Self::Auto | Self::Seqpacket => "seqpacket",
+        }
+    }
+}
+
 /// What the client is, whose socket is handed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]

@@ -12,7 +12,6 @@ mod counters;
 mod doubts;
 pub mod driver;
 pub mod handoff;
-mod launch;
 pub mod outcome;
 pub mod reference;
 pub mod series;

@@ -10,18 +10,21 @@ use measure::report::Format;
 use measure::result::RunResult;
 use measure::warning::Kind;
 
-use crate::daemon::{Daemon, DaemonError};
+use crate::daemon::DaemonError;
 use crate::driver::{Driver, Target};
 use crate::lanes::{SHARD_ARGUMENT, shard};
+use crate::launcher::remark;
 use crate::limits::{self, TooFewFiles};
 use crate::plan::{Invalid, Plan, PlanError};
 use crate::run::{Settings, Subject, run};
 use crate::signals::Signals;
 use crate::store::{self, Folder};
-use crate::{host, manifest, output};
+use crate::{host, launcher, output};
 
+mod command;
 mod exit;
 
+pub use command::{COMMAND_EXIT_CODES, exit_with, is_command, two_dashes, words};
 use exit::exit_code;
 
 /// Descriptors that a process has open beside those of its load.
@@ -208,7 +211,7 @@ async fn carry_out<D: Driver>(
         store::probe("--output", output).map_err(Failure::Call)?;
     }
     let settings = size::<D>(&plan, &common)?;
-    remark(&common, &D::sentence(&plan));
+    remark(common.quiet, &D::sentence(&plan));
     let mut signals = Signals::listen()
         .context("listening for signals")
         .map_err(Failure::Run)?;
@@ -278,7 +281,7 @@ async fn repeat<D: Driver>(
             });
         results.push(result);
         match written {
-            Ok(path) => remark(common, &format!("Result: {}", path.display())),
+            Ok(path) => remark(common.quiet, &format!("Result: {}", path.display())),
             Err(error) => return (results, Some(Failure::Run(error))),
         }
         if interrupted {
@@ -322,12 +325,8 @@ fn subject<D: Driver>(
     match (target, &plan.daemon) {
         (Some(target), _) => Ok(Subject::External(target)),
         (None, Some(name)) => {
-            let root = manifest::find_root()
-                .context("finding daemons/")
-                .map_err(Failure::Call)?;
-            let prepared =
-                Daemon::prepare(&root, name, D::PROTOCOL, &mut |step| remark(common, step))
-                    .map_err(of_the_daemon)?;
+            let prepared = launcher::prepare(&launcher::root()?, name, D::PROTOCOL, common.quiet)
+                .map_err(of_the_daemon)?;
             Ok(Subject::Launched(Box::new(prepared)))
         }
         (None, None) => Err(Invalid::new(
@@ -357,7 +356,7 @@ fn size<D: Driver>(plan: &Plan<D::Config>, common: &Common) -> Result<Settings, 
         .map_err(Failure::Run)?;
     if soft < limit {
         remark(
-            common,
+            common.quiet,
             &format!("Raised the limit of open files from {soft} to {limit}."),
         );
     }
@@ -393,7 +392,7 @@ fn size<D: Driver>(plan: &Plan<D::Config>, common: &Common) -> Result<Settings, 
     }
     if processes > 1 {
         remark(
-            common,
+            common.quiet,
             &format!(
                 "Running as {processes} processes: the load needs {need} open files, one process may have {limit}."
             ),
@@ -414,11 +413,4 @@ fn size<D: Driver>(plan: &Plan<D::Config>, common: &Common) -> Result<Settings, 
 
 fn too_few(error: TooFewFiles) -> Failure {
     Failure::Limit(error.into())
-}
-
-/// A line on stderr, unless `--quiet`.
-fn remark(common: &Common, text: &str) {
-    if !common.quiet {
-        output::remark(text);
-    }
 }

@@ -4,11 +4,13 @@
 //! is here. The parts, in the order of a run: [`cli`] reads what was typed, [`plan`] says what it means, [`daemon`]
 //! launches the subject, [`lanes`] starts the workers, each with a [`pacer`] (when) and a [`recorder`] (what happened),
 //! [`collector`] puts their seconds together, [`usage`] samples what it costs, [`run`] makes one result of it all, and
-//! [`store`] keeps it.
+//! [`store`] keeps it. Beside a run, [`launcher`] and
+//! [`conformance`] are what drivers look at the answers of daemons with.
 
 pub mod cli;
 pub mod clock;
 pub mod collector;
+pub mod conformance;
 pub mod daemon;
 pub mod driver;
 pub mod duration;
@@ -16,6 +18,7 @@ pub mod exporter;
 pub mod gauges;
 pub mod host;
 pub mod lanes;
+pub mod launcher;
 pub mod limits;
 pub mod manifest;
 pub mod output;

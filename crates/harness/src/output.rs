@@ -10,6 +10,13 @@ pub fn print(text: &str) -> io::Result<()> {
     whole_lines(&mut io::stdout().lock(), text)
 }
 
+/// Writes what a command has found out to stdout, with a line end; why it could not is a remark.
+pub fn tell(text: &str) {
+    if let Err(error) = print(text) {
+        remark(&format!("error: writing to stdout: {error}"));
+    }
+}
+
 /// Writes a remark to stderr, with a line end. There is nobody left to tell where that fails.
 pub fn remark(text: &str) {
     let _ = whole_lines(&mut io::stderr().lock(), text);

@@ -79,7 +79,7 @@ impl Share {
 }
 
 /// How open-loop operations follow each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Arrival {
     /// Evenly: the gap is the inverse of the rate.

@@ -4,16 +4,13 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use harness::cli::Failure;
-use harness::output;
+use harness::cli::{COMMAND_EXIT_CODES, exit_with};
 use harness::plan::Invalid;
 
 use super::LOCAL;
 use crate::check;
 use crate::conformance::{self, ConformanceArgs};
 use crate::null_broker::{self, Mode};
-
-const EXIT_CODES: &str = "Exit codes: 0 all is right, 1 something is not, 2 the call is wrong.";
 
 /// What can be done besides a run.
 #[derive(Debug, Subcommand)]
@@ -22,7 +19,7 @@ pub(super) enum Command {
     ///
     /// Without arguments every daemon of daemons/ that serves amqp is built, launched and asked. One whose tool is
     /// missing is passed over, unless DROVER_REQUIRE_ALL=1.
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = COMMAND_EXIT_CODES)]
     Check(CheckArgs),
     /// Be a broker that does next to nothing: what this driver reaches at most, on this machine
     NullBroker(NullArgs),
@@ -30,7 +27,7 @@ pub(super) enum Command {
     ///
     /// Each case looks at one thing that AMQP 0-9-1 demands, or that RabbitMQ 3.10 does where it leaves room, reply codes
     /// included. The broker lets guest in, from this machine, and loses nothing of what others keep in it.
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = COMMAND_EXIT_CODES)]
     Conformance(ConformanceArgs),
 }
 
@@ -83,15 +80,6 @@ impl Command {
                     Invalid::new(format!("--listen {listen}"), problem).into()
                 }),
         };
-        match all_right {
-            Ok(true) => ExitCode::SUCCESS,
-            Ok(false) => ExitCode::from(1),
-            Err(failure) => say(&failure),
-        }
+        exit_with(all_right)
     }
-}
-
-fn say(failure: &Failure) -> ExitCode {
-    output::remark(&format!("error: {failure}"));
-    ExitCode::from(failure.exit_code())
 }

@@ -45,7 +45,7 @@ pub(super) struct Load {
     rate: f64,
     /// How the starts of --rate are spread
     #[arg(long, value_enum, default_value = "constant")]
-    arrival: ArrivalName,
+    arrival: Arrival,
     /// Bytes of a body, of which the first 28 are its stamp
     #[arg(
         long,
@@ -213,13 +213,6 @@ pub(super) struct Load {
     seed: u64,
 }
 
-/// [`Arrival`] as it is typed.
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum ArrivalName {
-    Constant,
-    Poisson,
-}
-
 fn parse_size(text: &str) -> Result<SizeFor, String> {
     let parts = text.split_once(':').and_then(|(size, seconds)| {
         let over = Duration::from_secs(seconds.parse().ok()?);
@@ -264,10 +257,7 @@ impl Load {
             workers,
             ramp: Duration::ZERO,
             rate: None,
-            arrival: match self.arrival {
-                ArrivalName::Constant => Arrival::Constant,
-                ArrivalName::Poisson => Arrival::Poisson,
-            },
+            arrival: self.arrival,
             stages: Vec::new(),
             ops: None,
         };

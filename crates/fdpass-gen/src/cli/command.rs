@@ -4,14 +4,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use harness::cli::Failure;
-use harness::output;
+use harness::cli::{COMMAND_EXIT_CODES, exit_with};
+use harness::conformance::Options;
 
 use super::REFERENCE_SOCKET;
 use crate::settings::DEFAULT_MESSAGES;
 use crate::{check, conformance};
-
-const EXIT_CODES: &str = "Exit codes: 0 all is right, 1 something is not, 2 the call is wrong.";
 
 /// What can be done besides a run.
 #[derive(Debug, Subcommand)]
@@ -21,13 +19,13 @@ pub(super) enum Command {
     /// Without arguments every daemon of daemons/ that serves fdpass is built, launched on both types of socket, and
     /// asked; its metrics page must count what was sent. One whose tool is missing is passed over, unless
     /// DROVER_REQUIRE_ALL=1.
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = COMMAND_EXIT_CODES)]
     Check(CheckArgs),
     /// Run the functional cases on any daemon, ours or somebody's, and say which it fails
     ///
     /// A daemon that is launched is tried on both types of socket, and cases that need settings of their own launch
     /// it with them; on one that runs already these cases are passed over.
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = COMMAND_EXIT_CODES)]
     Conformance(ConformanceArgs),
 }
 
@@ -82,15 +80,8 @@ pub(crate) struct ConformanceArgs {
         conflicts_with = "daemon"
     )]
     pub(crate) metrics: Option<String>,
-    /// What is written to stdout
-    #[arg(long, value_enum, default_value = "tap")]
-    pub(crate) format: conformance::Format,
-    /// Cases whose name contains this
-    #[arg(long, value_name = "SUBSTRING")]
-    pub(crate) only: Option<String>,
-    /// No remarks on stderr
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) options: Options,
 }
 
 impl Command {
@@ -100,15 +91,6 @@ impl Command {
             Self::Check(typed) => check::run(&typed),
             Self::Conformance(typed) => conformance::run(&typed),
         };
-        match all_right {
-            Ok(true) => ExitCode::SUCCESS,
-            Ok(false) => ExitCode::from(1),
-            Err(failure) => say(&failure),
-        }
+        exit_with(all_right)
     }
-}
-
-fn say(failure: &Failure) -> ExitCode {
-    output::remark(&format!("error: {failure}"));
-    ExitCode::from(failure.exit_code())
 }

@@ -47,7 +47,7 @@ pub(super) struct Load {
     rate: Option<f64>,
     /// How the starts of --rate are spread
     #[arg(long, value_enum, default_value = "constant", requires = "rate")]
-    arrival: ArrivalName,
+    arrival: Arrival,
     /// Seed of everything drawn
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
@@ -85,13 +85,6 @@ pub(super) struct Load {
     /// Clients that never read
     #[arg(long)]
     never_read: bool,
-}
-
-/// [`Arrival`] as it is typed.
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum ArrivalName {
-    Constant,
-    Poisson,
 }
 
 impl Load {
@@ -133,10 +126,7 @@ impl Load {
             workers: 0,
             ramp: self.ramp_up,
             rate: None,
-            arrival: match self.arrival {
-                ArrivalName::Constant => Arrival::Constant,
-                ArrivalName::Poisson => Arrival::Poisson,
-            },
+            arrival: self.arrival,
             stages: Vec::new(),
             ops: None,
         };

@@ -1,7 +1,5 @@
 //! One case: its name, what it needs, and the function that looks.
 
-use std::fmt;
-
 use crate::handoff::SocketType;
 
 use super::subject::Subject;
@@ -12,7 +10,7 @@ pub(crate) struct Case {
     /// A few words, different from those of all others.
     pub(crate) name: &'static str,
     pub(crate) needs: Needs,
-    /// Passes, is passed over with [`Skip`], or fails with what was seen.
+    /// Passes, is passed over with [`Skip`](harness::conformance::Skip), or fails with what was seen.
     pub(crate) look: fn(&Subject<'_>) -> anyhow::Result<()>,
 }
 
@@ -74,15 +72,3 @@ impl Needs {
         (self.metrics && !metrics).then_some("it needs a metrics page")
     }
 }
-
-/// A case that says nothing about the daemon, and why.
-#[derive(Debug)]
-pub(crate) struct Skip(pub(crate) &'static str);
-
-impl fmt::Display for Skip {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.0)
-    }
-}
-
-impl std::error::Error for Skip {}

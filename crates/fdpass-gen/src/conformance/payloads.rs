@@ -4,11 +4,11 @@ use std::os::fd::AsRawFd as _;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
+use harness::conformance::Skip;
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, Shutdown, send, shutdown};
 
 use super::answer::Answer;
-use super::case::Skip;
 use super::subject::Subject;
 use crate::handoff::{SocketType, pass};
 use crate::settings::DEFAULT_DATA;

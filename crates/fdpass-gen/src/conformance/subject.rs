@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 use harness::clock;
 use harness::daemon::Daemon;
+use harness::launcher::Launcher;
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 
 use super::answer::{Answer, shown};
@@ -15,7 +16,6 @@ use crate::check::connect;
 use crate::client::{Unread, after, read_some, read_to_end};
 use crate::counters::Page;
 use crate::handoff::{ClientKind, Clients, Door, SocketType, pass};
-use crate::launch::Launcher;
 use crate::settings::DEFAULT_DATA;
 
 /// How often a count that is waited for is looked at.

@@ -3,14 +3,13 @@
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
-use harness::clock;
+use harness::conformance::{Finished, Skip};
 use harness::daemon::{Daemon, Prepared};
+use harness::launcher::Launcher;
 
-use super::case::{Case, Skip};
-use super::report::{Finished, Outcome};
+use super::case::Case;
 use super::subject::Subject;
 use crate::handoff::SocketType;
-use crate::launch::{Launcher, name};
 
 /// What a daemon is launched with where a case says nothing else: streams of 18 events, and short.
 const USUAL: [(&str, &str); 2] = [
@@ -51,27 +50,11 @@ impl<'a> Track<'a> {
 
     /// Runs all of them.
     pub(crate) fn run(&mut self, cases: &[&'static Case]) -> Vec<Finished> {
-        let finished = cases.iter().map(|case| self.finish(case)).collect();
+        let labels = [("socket_type", self.kind.name())];
+        let finish = |case: &&'static Case| Finished::of(case.name, labels, || self.attempt(case));
+        let finished = cases.iter().map(finish).collect();
         self.stop();
         finished
-    }
-
-    fn finish(&mut self, case: &'static Case) -> Finished {
-        let began = clock::now();
-        let (outcome, detail) = match self.attempt(case) {
-            Ok(()) => (Outcome::Passed, String::new()),
-            Err(error) => match error.downcast_ref::<Skip>() {
-                Some(skip) => (Outcome::Skipped, skip.to_string()),
-                None => (Outcome::Failed, format!("{error:#}")),
-            },
-        };
-        Finished {
-            name: case.name,
-            socket_type: name(self.kind),
-            outcome,
-            detail,
-            ms: (clock::now() - began) / 1_000_000,
-        }
     }
 
     fn attempt(&mut self, case: &Case) -> anyhow::Result<()> {
@@ -111,9 +94,9 @@ impl<'a> Track<'a> {
             self.stop();
         }
         if self.daemon.is_none() {
-            // The later one of two values of a variable counts.
-            let settings = [&USUAL[..], case.needs.settings].concat();
-            self.daemon = Some(self.launcher.start(prepared, self.kind, &settings)?);
+            let kind = [("DAEMON_SOCKET_TYPE", self.kind.name())];
+            let variables = [&kind[..], &USUAL, case.needs.settings].concat();
+            self.daemon = Some(self.launcher.start(prepared, &variables)?);
         }
         Ok(())
     }
