@@ -322,8 +322,12 @@ impl<'a> Loop<'a> {
     /// Whether the last message was published is found out once.
     fn end_publishing(&mut self, now: u64) {
         let ended = now >= self.worker.phases.end;
-        let written_all =
-            || self.worker.pacer.over(now) && !self.producers.iter().any(Producer::has_more);
+        // Consumers alone go on for as long as the run measures.
+        let written_all = || {
+            self.all_producers > 0
+                && self.worker.pacer.over(now)
+                && !self.producers.iter().any(Producer::has_more)
+        };
         if self.published || !(ended || written_all()) {
             return;
         }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use amqp_perftest::null_broker::{NullBroker, Script};
+use amqp_perftest::null_broker::{Mode, NullBroker, Script};
 use amqp_perftest::settings::Settings;
 use serde_json::Value;
 
@@ -319,6 +319,25 @@ fn consumers_that_take_their_time_hold_up_what_the_prefetch_lets_them() {
         "{}",
         result["wall_s"]
     );
+}
+
+#[test]
+fn consumers_alone_take_what_comes_for_as_long_as_the_run_measures() {
+    let script = Script {
+        mode: Mode::Stream,
+        ..Script::default()
+    };
+    let load = ["--producers", "0", "--prefetch", "100", "--duration", "1s"];
+    let (code, result) = run(script, &load);
+    assert_ne!(code, 1);
+    assert!((1.0..10.0).contains(&result["wall_s"].as_f64().unwrap()));
+    let consumed = count(&result, "consumed");
+    assert!(consumed > 1_000);
+    assert_eq!(
+        (values(&result, "end_to_end"), count(&result, "duplicated")),
+        (consumed, 0)
+    );
+    assert_eq!(result["operations"]["ok"], consumed);
 }
 
 #[test]
