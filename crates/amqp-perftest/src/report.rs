@@ -10,6 +10,9 @@ use crate::outcome::count;
 
 /// `published: 15234 msg/s, consumed: 15189 msg/s, confirmed: 15234`; the last is the sum since the beginning.
 pub(crate) fn line(second: &Tally, total: &Tally) -> String {
+    if total.counted(count::CHURNED) > 0 {
+        return format!("churned: {}/s", second.counted(count::CHURNED));
+    }
     format!(
         "published: {} msg/s, consumed: {} msg/s, confirmed: {}",
         second.counted(count::PUBLISHED),
@@ -25,18 +28,20 @@ pub(crate) fn block(result: &RunResult) -> String {
     let planned = planned.and_then(|text| harness::duration::parse(text).ok());
     let seconds = planned.map_or(result.wall_s, |time| time.as_secs_f64().min(result.wall_s));
     let rate = |name: &str| result.count(name) as f64 / seconds.max(1e-9);
-    let mut text = format!(
-        "=== Performance Test Results ===\nDuration: {seconds:.2}s\n\nThroughput:\n  Published: {} messages ({:.0} msg/s)\n  Consumed:  {} messages ({:.0} msg/s)\n  Confirmed: {} messages\n",
-        result.count(count::PUBLISHED),
-        rate(count::PUBLISHED),
-        result.count(count::CONSUMED),
-        rate(count::CONSUMED),
-        result.count(count::CONFIRMED),
-    );
+    let churned = result.count(count::CHURNED);
+    let mut text = if churned > 0 {
+        format!(
+            "=== Performance Test Results ===\nDuration: {seconds:.2}s\n\nChurn:\n  {churned} operations ({:.0}/s)\n",
+            rate(count::CHURNED)
+        )
+    } else {
+        throughput(result, seconds, rate)
+    };
     for (title, name) in [
         ("Consumer Latency", "end_to_end"),
         ("Confirm Latency", "confirm"),
         ("Publish Latency", "publish"),
+        ("Churn Latency", "churn"),
     ] {
         let Some(series) = result.series(name) else {
             continue;
@@ -55,6 +60,17 @@ pub(crate) fn block(result: &RunResult) -> String {
         }
     }
     text
+}
+
+fn throughput(result: &RunResult, seconds: f64, rate: impl Fn(&str) -> f64) -> String {
+    format!(
+        "=== Performance Test Results ===\nDuration: {seconds:.2}s\n\nThroughput:\n  Published: {} messages ({:.0} msg/s)\n  Consumed:  {} messages ({:.0} msg/s)\n  Confirmed: {} messages\n",
+        result.count(count::PUBLISHED),
+        rate(count::PUBLISHED),
+        result.count(count::CONSUMED),
+        rate(count::CONSUMED),
+        result.count(count::CONFIRMED),
+    )
 }
 
 fn quantile(series: &measure::result::SeriesResult, quantile: f64) -> u64 {

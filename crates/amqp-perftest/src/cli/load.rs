@@ -9,7 +9,7 @@ use harness::duration;
 use harness::plan::{Group, Plan, Timeline};
 use harness::schedule::Arrival;
 
-use crate::settings::{CONSUMERS, DEFAULT_WINDOW, PRODUCERS, Settings, SizeFor};
+use crate::settings::{CONSUMERS, Churn, DEFAULT_WINDOW, PRODUCERS, Settings, SizeFor};
 
 /// Options that shape the load; in a plan each is a field. Names in brackets are PerfTest's.
 #[derive(Debug, Args)]
@@ -31,6 +31,15 @@ pub(super) struct Load {
         env = "AMQP_PERFTEST_CONSUMERS"
     )]
     consumers: u64,
+    /// In place of messages, have the --producers open and close, or declare and delete, one thing again and again
+    #[arg(
+        long,
+        value_enum,
+        value_name = "WHAT",
+        conflicts_with = "consumers",
+        env = "AMQP_PERFTEST_CHURN"
+    )]
+    churn: Option<Churn>,
     /// How long to publish
     #[arg(long, alias = "time", value_name = "DURATION", default_value = "30s", env = "AMQP_PERFTEST_DURATION", value_parser = duration::parse)]
     duration: Duration,
@@ -287,7 +296,8 @@ impl Load {
                 ..group(PRODUCERS, 0)
             },
         });
-        let consumers = (self.consumers > 0).then(|| group(CONSUMERS, self.consumers));
+        let consumes = self.consumers > 0 && self.churn.is_none();
+        let consumers = consumes.then(|| group(CONSUMERS, self.consumers));
         producers.into_iter().chain(consumers).collect()
     }
 
@@ -299,6 +309,7 @@ impl Load {
             _ => None,
         };
         Settings {
+            churn: self.churn,
             producers: paced.then_some(self.producers),
             size: self.size,
             variable_size: self.variable_size.clone(),
