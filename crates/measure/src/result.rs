@@ -311,6 +311,18 @@ impl RunResult {
         gauges.get(gauges.keys().find(peaks)?).copied()
     }
 
+    /// How long operations were started that count, seconds: what was planned, or less where the run ended earlier.
+    /// `None` where the plan does not say.
+    #[must_use]
+    pub fn measured_s(&self) -> Option<f64> {
+        let planned = |phase: &str| {
+            let text = self.plan["timeline"][phase].as_str()?;
+            Some(humantime::parse_duration(text).ok()?.as_secs_f64())
+        };
+        let ran = self.wall_s - planned("warmup").unwrap_or(0.0);
+        Some(ran.max(0.0).min(planned("measure")?))
+    }
+
     /// How long faults kept the daemon from taking connections, in nanoseconds: the sum of all. `None` where there were
     /// none, or where it did not come back.
     #[must_use]

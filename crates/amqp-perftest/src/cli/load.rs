@@ -89,7 +89,7 @@ pub(super) struct Load {
     /// After so long without its confirm a message has failed
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     confirm_timeout: Duration,
-    /// Messages of each producer; by default as many as fit
+    /// Messages of each producer, or operations with --churn; by default as many as fit into --duration
     #[arg(long, value_name = "N", env = "AMQP_PERFTEST_PMESSAGES")]
     pmessages: Option<u64>,
     /// Name of the queue
@@ -258,13 +258,23 @@ impl Load {
     pub(super) fn plan(&self) -> Plan<Settings> {
         let timeline = Timeline {
             warmup: self.warmup,
-            measure: self.duration,
+            measure: self.measures(),
             drain: self.drain,
         };
         Plan {
             seed: self.seed,
             ..Plan::new("command-line", timeline, self.groups(), self.settings())
         }
+    }
+
+    /// How long to measure: with a rate, until so many messages were due as are asked for.
+    fn measures(&self) -> Duration {
+        let messages = self.pmessages.filter(|_| self.rate > 0.0);
+        messages.map_or(self.duration, |each| {
+            let all = each as f64 * self.producers as f64;
+            let lasts = Duration::try_from_secs_f64(all / self.rate).unwrap_or(Duration::MAX);
+            self.duration.min(lasts)
+        })
     }
 
     fn groups(&self) -> Vec<Group> {
@@ -289,9 +299,6 @@ impl Load {
             },
             false => Group {
                 rate: Some(self.rate),
-                ops: self
-                    .pmessages
-                    .map(|each| each.saturating_mul(self.producers)),
                 ramp: self.ramp_up,
                 ..group(PRODUCERS, 0)
             },
