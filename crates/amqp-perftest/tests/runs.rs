@@ -681,6 +681,13 @@ fn every_plan_of_the_project_can_be_run() {
         Settings::validate(&plan).unwrap();
         let suite = plan.suite.as_ref().unwrap();
         suite.validate().unwrap();
+        let level = plan.level();
+        assert!(
+            level
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-'),
+            "{level}"
+        );
         assert_eq!(plan.name, path.file_stem().unwrap().to_str().unwrap());
     }
 }

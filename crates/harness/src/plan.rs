@@ -255,7 +255,7 @@ impl<D> Plan<D> {
             (None, false) => "staged".to_owned(),
             (None, true) => group.workers.to_string(),
         };
-        let groups = || self.groups.iter().map(one).collect::<Vec<_>>().join("+");
+        let groups = || self.groups.iter().map(one).collect::<Vec<_>>().join("x");
         self.level.clone().unwrap_or_else(groups)
     }
 
