@@ -40,7 +40,7 @@ pub(crate) struct Client {
 }
 
 /// What a client says.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 enum Said {
     /// An operation ended: when it was begun, and when it was half and wholly done, or why it failed.
     Ended(Start, u64, Result<(u64, u64), &'static str>),
