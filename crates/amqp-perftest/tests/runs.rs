@@ -362,6 +362,32 @@ fn a_rate_is_that_of_all_producers_together() {
 }
 
 #[test]
+fn a_rate_that_varies_goes_through_its_steps_again_and_again() {
+    let steps = [
+        "--variable-rate",
+        "400:0.5",
+        "--variable-rate",
+        "100:0.5",
+        "--duration",
+        "2s",
+    ];
+    let load = ["--prefetch", "100", "--message-properties"];
+    let properties = "priority=3,content-type=text/plain,tenant=a";
+    let (_, result) = run(
+        Script::default(),
+        &[&load[..], &[properties], &steps].concat(),
+    );
+    let operations = &result["operations"];
+    let sum = operations["started"].as_u64().unwrap() + operations["missed"].as_u64().unwrap();
+    assert_eq!(sum, 500, "{operations}");
+    let sent = &result["plan"]["driver"]["properties"];
+    assert_eq!(
+        (&sent["priority"], &sent["headers"]["tenant"]),
+        (&Value::from(3), &Value::from("a"))
+    );
+}
+
+#[test]
 fn a_message_that_is_held_delays_itself_and_those_behind_it() {
     let script = Script {
         hold: vec![(100, Duration::from_millis(400))],
@@ -468,6 +494,15 @@ fn a_call_that_cannot_be_right_is_refused_with_field_and_remedy() {
     );
     refused(&["--body", "/nowhere/body"], &["--body", "/nowhere/body"]);
     refused(&["--variable-size", "100"], &["BYTES:SECONDS"]);
+    refused(&["--variable-rate", "9"], &["RATE:SECONDS"]);
+    refused(
+        &["--variable-rate", "9:1", "--rate", "3"],
+        &["--variable-rate", "--rate"],
+    );
+    refused(
+        &["--message-properties", "priority=300"],
+        &["priority is 0 to 255"],
+    );
     refused(&["--churn", "queue", "--confirms"], &["--confirm", "churn"]);
     refused(
         &["--churn", "queue", "--predeclared"],
