@@ -76,7 +76,7 @@ fn reading(cells: &Cells<'_>) -> String {
     let of = "A rate is what was counted until the end of the drain phase, over the time in which operations were started.";
     match cells.daemons.first() {
         Some(first) if cells.daemons.len() > 1 => format!(
-            "{reading} {of} “× first” is the ratio to {}, of runs with the same number.",
+            "{reading} {of} In × first stands the ratio to {}, of runs with the same number.",
             crate::report::page::plain(first)
         ),
         _ => format!("{reading} {of}"),
