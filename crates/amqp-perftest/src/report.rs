@@ -21,13 +21,15 @@ pub(crate) fn line(second: &Tally, total: &Tally) -> String {
     )
 }
 
-/// The final block. Rates are over the time in which messages were started; what came in while the run drained is in
-/// the counts.
+/// The final block. Rates are of the seconds in which messages were started; what came in while the run drained is in
+/// the counts alone.
 pub(crate) fn block(result: &RunResult) -> String {
     let planned = result.plan["timeline"]["measure"].as_str();
     let planned = planned.and_then(|text| harness::duration::parse(text).ok());
     let seconds = planned.map_or(result.wall_s, |time| time.as_secs_f64().min(result.wall_s));
-    let rate = |name: &str| result.count(name) as f64 / seconds.max(1e-9);
+    // Of a run below a second there is but the whole.
+    let whole = |name: &str| result.count(name) as f64 / seconds.max(1e-9);
+    let rate = |name: &str| result.per_second(name).unwrap_or_else(|| whole(name));
     let churned = result.count(count::CHURNED);
     let mut text = if churned > 0 {
         format!(

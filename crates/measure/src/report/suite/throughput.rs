@@ -36,7 +36,7 @@ pub(super) fn flows(cells: &Cells<'_>) -> Vec<&'static str> {
     FLOWS.into_iter().filter(counted).collect()
 }
 
-/// So many a second, over the time in which operations were started.
+/// So many a second.
 pub(super) fn rate(name: &'static str) -> Figure<'static> {
     Figure::new(format!("{name}/s"), show::whole, move |run| {
         per_second(run, name)
@@ -44,8 +44,7 @@ pub(super) fn rate(name: &'static str) -> Figure<'static> {
 }
 
 fn per_second(run: &RunResult, name: &str) -> Option<f64> {
-    let seconds = run.measured_s().filter(|seconds| *seconds > 0.0)?;
-    (run.count(name) > 0).then(|| run.count(name) as f64 / seconds)
+    run.per_second(name).filter(|rate| *rate > 0.0)
 }
 
 /// Nothing where no run counts what flows.
@@ -73,7 +72,7 @@ pub(super) fn of(cells: &Cells<'_>) -> Option<Section> {
 
 fn reading(cells: &Cells<'_>) -> String {
     let reading = figures::reading(cells);
-    let of = "A rate is what was counted until the end of the drain phase, over the time in which operations were started.";
+    let of = "A rate is over the whole seconds in which operations were started: what came in while the run drained is no part of it, nor is what belongs to the warm-up.";
     match cells.daemons.first() {
         Some(first) if cells.daemons.len() > 1 => format!(
             "{reading} {of} In × first stands the ratio to {}, of runs with the same number.",
