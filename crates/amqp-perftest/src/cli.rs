@@ -13,6 +13,7 @@ use crate::settings::Settings;
 
 mod command;
 mod load;
+mod values;
 
 pub(crate) use command::CheckArgs;
 use command::Command;

@@ -11,11 +11,13 @@ use harness::plan::{Invalid, Plan};
 use measure::result::RunResult;
 use measure::tally::{Series, Tally};
 
-use crate::layout::{Client, Layout};
+use crate::churn::{self, Client};
+use crate::layout::{self, Layout};
 use crate::ledger::Ledger;
 use crate::outcome::{self, count};
 use crate::session::{Broker, Session, SessionError};
-use crate::settings::{self, Engine, Settings};
+use crate::settings::{self, Churn, Engine, Settings};
+use crate::topology::Left;
 use crate::{listener, report, series, stamp, topology, wire};
 
 /// How long a broker may take to put back what was not acknowledged.
@@ -43,7 +45,7 @@ pub struct Perftest {
 pub(crate) struct Connection {
     pub(crate) number: u64,
     pub(crate) session: Session,
-    pub(crate) clients: Vec<Client>,
+    pub(crate) clients: Vec<layout::Client>,
 }
 
 impl Driver for Perftest {
@@ -68,6 +70,9 @@ impl Driver for Perftest {
     }
 
     fn response(plan: &Plan<Settings>) -> Series {
+        if plan.driver.churn.is_some() {
+            return series::CHURN;
+        }
         match (settings::consumers(plan), plan.driver.confirms) {
             (1.., _) => series::END_TO_END,
             (0, Some(_)) => series::CONFIRM,
@@ -112,8 +117,14 @@ impl Driver for Perftest {
             Session::open(&self.broker, self.plan.driver.heartbeat).map_err(explain)?;
         // Nobody else is asked who listens; whether it is seen or not is not the run's concern.
         let _ = self.listener.set(listener::of(&session.stream));
-        topology::declare(&mut session, &self.plan.driver).map_err(explain)?;
+        if self.declares() {
+            topology::declare(&mut session, &self.plan.driver, Left::Purge).map_err(explain)?;
+        }
         session.close();
+        if let Some(churn) = self.plan.driver.churn {
+            let mut client = Client::new(&self.broker, &self.plan.driver, churn, 0);
+            return client.once().map(drop).map_err(explain).map_err(Into::into);
+        }
         let mut connections = self.connections();
         for number in 0..self.layout.connections() {
             let connection = self.connect(number).map_err(explain)?;
@@ -129,8 +140,9 @@ impl Driver for Perftest {
     /// The engine serves the worker's share; what is left to settle is settled by the last worker.
     async fn work(&self, worker: Worker) -> anyhow::Result<()> {
         let (record, workers) = (worker.record.clone(), worker.share.of);
-        let worked = match self.plan.driver.engine {
-            Engine::Wire => wire::work(self, worker),
+        let worked = match (self.plan.driver.churn, self.plan.driver.engine) {
+            (Some(churn), _) => churn::work(self, churn, worker),
+            (None, Engine::Wire) => wire::work(self, worker),
         };
         if self.ledger.leave(workers) {
             self.settle(&record);
@@ -155,6 +167,11 @@ impl Perftest {
         connect(&self.broker, &self.plan.driver, self.layout, number)
     }
 
+    /// Whether the run has queues that are there all the time.
+    fn declares(&self) -> bool {
+        matches!(self.plan.driver.churn, None | Some(Churn::Binding))
+    }
+
     /// Whether a message ends when it arrives, and not before.
     pub(crate) fn ends_at_arrival(&self) -> bool {
         self.layout.consumers > 0
@@ -164,6 +181,9 @@ impl Perftest {
     fn settle(&self, record: &harness::recorder::Recorder) {
         let accounts = self.layout.consumers > 0 && self.layout.producers > 0;
         let settings = &self.plan.driver;
+        if !self.declares() {
+            return;
+        }
         let mut queued = 0;
         if let Ok(mut session) = Session::open(&self.broker, settings.heartbeat) {
             let missing = if accounts {
@@ -182,6 +202,9 @@ impl Perftest {
         }
         if accounts {
             self.ledger.close(queued, record);
+        }
+        if settings.churn.is_some() {
+            return;
         }
         for name in [count::DUPLICATED, count::OUT_OF_ORDER, count::REDELIVERED] {
             // So that the result says 0 where nothing was found.
@@ -226,8 +249,12 @@ pub(crate) fn connect(
     }
     for (client, channel) in clients.iter().zip(1..) {
         match client {
-            Client::Producer(_) => topology::open_producer(&mut session, settings, channel)?,
-            Client::Consumer(_) => topology::open_consumer(&mut session, settings, channel)?,
+            layout::Client::Producer(_) => {
+                topology::open_producer(&mut session, settings, channel)?
+            }
+            layout::Client::Consumer(_) => {
+                topology::open_consumer(&mut session, settings, channel)?
+            }
         }
     }
     Ok(Connection {

@@ -6,6 +6,7 @@
 //! `conformance` looks at what a broker answers, case by case, with frames of its own.
 
 mod check;
+mod churn;
 pub mod cli;
 mod conformance;
 pub mod driver;

@@ -8,11 +8,20 @@ pub(crate) const RETURNED: &str = "returned";
 pub(crate) const CONNECTION_LOST: &str = "connection_lost";
 /// It was not confirmed in time.
 pub(crate) const CONFIRM_TIMEOUT: &str = "confirm_timeout";
+/// Churn: the broker refused it, with a reply code.
+pub(crate) const REFUSED: &str = "refused";
 /// It never arrived, and lies in no queue.
 pub(crate) const LOST: &str = "lost";
 
 /// All of them.
-pub(crate) const ERRORS: &[&str] = &[NACKED, RETURNED, CONNECTION_LOST, CONFIRM_TIMEOUT, LOST];
+pub(crate) const ERRORS: &[&str] = &[
+    NACKED,
+    RETURNED,
+    CONNECTION_LOST,
+    CONFIRM_TIMEOUT,
+    LOST,
+    REFUSED,
+];
 /// Those that a fault of a plan leads to.
 pub(crate) const OF_A_FAULT: &[&str] = &[NACKED, CONNECTION_LOST, CONFIRM_TIMEOUT];
 
@@ -40,10 +49,12 @@ pub mod count {
     pub const ARRIVED_LATE: &str = "arrived_late";
     /// Messages of others.
     pub const FOREIGN: &str = "foreign";
-    /// Messages written in the warm-up.
+    /// Messages written in the warm-up; with churn, its operations.
     pub const WARMUP: &str = "warmup";
     /// Messages whose connection was lost, or the run over, before they were confirmed, though they may have arrived.
     pub const UNCONFIRMED: &str = "unconfirmed";
+    /// Churn: what was opened and closed again, declared and deleted, bound and unbound.
+    pub const CHURNED: &str = "churned";
     /// Messages that consumers gave back (`basic.nack`).
     pub const GIVEN_BACK: &str = "given_back";
     /// Times that the broker asked publishers to wait (`connection.blocked`).

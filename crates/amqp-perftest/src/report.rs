@@ -10,6 +10,9 @@ use crate::outcome::count;
 
 /// `published: 15234 msg/s, consumed: 15189 msg/s, confirmed: 15234`; the last is the sum since the beginning.
 pub(crate) fn line(second: &Tally, total: &Tally) -> String {
+    if total.counted(count::CHURNED) > 0 {
+        return format!("churned: {}/s", second.counted(count::CHURNED));
+    }
     format!(
         "published: {} msg/s, consumed: {} msg/s, confirmed: {}",
         second.counted(count::PUBLISHED),
@@ -18,24 +21,29 @@ pub(crate) fn line(second: &Tally, total: &Tally) -> String {
     )
 }
 
-/// The final block. Rates are over the time in which messages were started; what came in while the run drained is in
-/// the counts alone: consumers that can't keep up would else seem to.
+/// The final block. Rates are of the seconds in which messages were started; what came in while the run drained is in
+/// the counts alone.
 pub(crate) fn block(result: &RunResult) -> String {
-    let planned = phase_s(result, "measure");
-    let seconds = planned.map_or(result.wall_s, |planned| planned.min(result.wall_s));
-    let rate = |name: &str| result.count(name) as f64 / seconds.max(1e-9);
-    let mut text = format!(
-        "=== Performance Test Results ===\nDuration: {seconds:.2}s\n\nThroughput:\n  Published: {} messages ({:.0} msg/s)\n  Consumed:  {} messages ({:.0} msg/s)\n  Confirmed: {} messages\n",
-        result.count(count::PUBLISHED),
-        rate(count::PUBLISHED),
-        result.count(count::CONSUMED),
-        consumed_per_s(result, seconds),
-        result.count(count::CONFIRMED),
-    );
+    let planned = result.plan["timeline"]["measure"].as_str();
+    let planned = planned.and_then(|text| harness::duration::parse(text).ok());
+    let seconds = planned.map_or(result.wall_s, |time| time.as_secs_f64().min(result.wall_s));
+    // Of a run below a second there is but the whole.
+    let whole = |name: &str| result.count(name) as f64 / seconds.max(1e-9);
+    let rate = |name: &str| result.per_second(name).unwrap_or_else(|| whole(name));
+    let churned = result.count(count::CHURNED);
+    let mut text = if churned > 0 {
+        format!(
+            "=== Performance Test Results ===\nDuration: {seconds:.2}s\n\nChurn:\n  {churned} operations ({:.0}/s)\n",
+            rate(count::CHURNED)
+        )
+    } else {
+        throughput(result, seconds, rate)
+    };
     for (title, name) in [
         ("Consumer Latency", "end_to_end"),
         ("Confirm Latency", "confirm"),
         ("Publish Latency", "publish"),
+        ("Churn Latency", "churn"),
     ] {
         let Some(series) = result.series(name) else {
             continue;
@@ -56,24 +64,15 @@ pub(crate) fn block(result: &RunResult) -> String {
     text
 }
 
-/// How long a phase was planned to last, seconds.
-fn phase_s(result: &RunResult, phase: &str) -> Option<f64> {
-    let text = result.plan["timeline"][phase].as_str()?;
-    harness::duration::parse(text)
-        .ok()
-        .map(|time| time.as_secs_f64())
-}
-
-/// Messages consumed per second, in the whole seconds from the warm-up's end to the last start.
-fn consumed_per_s(result: &RunResult, seconds: f64) -> f64 {
-    let warmup = phase_s(result, "warmup").unwrap_or(0.0);
-    let end = (warmup + seconds).ceil();
-    let rows = result.seconds.iter();
-    let consumed: u64 = rows
-        .filter(|row| (row.second as f64) < end)
-        .filter_map(|row| row.counts.get(count::CONSUMED))
-        .sum();
-    consumed as f64 / (end - warmup).min(result.wall_s).max(1e-9)
+fn throughput(result: &RunResult, seconds: f64, rate: impl Fn(&str) -> f64) -> String {
+    format!(
+        "=== Performance Test Results ===\nDuration: {seconds:.2}s\n\nThroughput:\n  Published: {} messages ({:.0} msg/s)\n  Consumed:  {} messages ({:.0} msg/s)\n  Confirmed: {} messages\n",
+        result.count(count::PUBLISHED),
+        rate(count::PUBLISHED),
+        result.count(count::CONSUMED),
+        rate(count::CONSUMED),
+        result.count(count::CONFIRMED),
+    )
 }
 
 fn quantile(series: &measure::result::SeriesResult, quantile: f64) -> u64 {

@@ -288,18 +288,24 @@ impl Session {
     }
 
     /// Says goodbye, as far as the broker listens.
-    pub(crate) fn close(mut self) {
+    pub(crate) fn close(self) {
+        // It may be gone already, and then there is nobody to say goodbye to.
+        let _ = self.end();
+    }
+
+    /// Closes the connection and waits for the answer.
+    pub(crate) fn end(mut self) -> Result<(), SessionError> {
         let close = connection::Close {
             reply_code: 200,
             reply_text: "done".into(),
             class_id: 0,
             method_id: 0,
         };
-        // It may be gone already, and then there is nobody to say goodbye to.
-        let _ = self.call(
+        self.call(
             0,
             AMQPClass::Connection(connection::AMQPMethod::Close(close)),
-        );
+        )
+        .map(drop)
     }
 }
 

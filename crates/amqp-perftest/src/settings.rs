@@ -23,6 +23,9 @@ pub const DEFAULT_WINDOW: u32 = 1000;
 pub struct Settings {
     /// What speaks to the broker.
     pub engine: Engine,
+    /// In place of messages: what the producers open and close again, or declare and delete.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub churn: Option<Churn>,
     /// Producers where their group has a rate; without one they are the group's `workers`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub producers: Option<u64>,
@@ -109,6 +112,20 @@ pub enum Engine {
     Wire,
 }
 
+/// What is made and unmade, again and again; each time is one operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Churn {
+    /// TCP, negotiation, `connection.open`, and `connection.close`.
+    Connection,
+    /// `channel.open` and `channel.close`, on a connection of each client.
+    Channel,
+    /// `queue.declare` and `queue.delete`: each client a queue named after `queue`, with its number.
+    Queue,
+    /// `queue.bind` and `queue.unbind`: each client a key of its own, to `exchange` or else `amq.direct`.
+    Binding,
+}
+
 /// A size, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -140,10 +157,22 @@ pub struct Properties {
     pub headers: BTreeMap<String, toml::Value>,
 }
 
+impl Churn {
+    fn sentence(self) -> &'static str {
+        match self {
+            Self::Connection => "opening and closing connections",
+            Self::Channel => "opening and closing channels",
+            Self::Queue => "declaring and deleting queues",
+            Self::Binding => "binding and unbinding queues",
+        }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
             engine: Engine::Wire,
+            churn: None,
             producers: None,
             size: 1024,
             variable_size: Vec::new(),
@@ -240,6 +269,12 @@ impl Settings {
             },
             None => String::new(),
         };
+        if let Some(churn) = settings.churn {
+            let s = if producers == 1 { "" } else { "s" };
+            let load = load.replace("messages", "operations");
+            let (what, over) = (churn.sentence(), duration::format(plan.timeline.measure));
+            return format!("{producers} client{s}, each {what}{load}; for {over}.");
+        }
         let confirms = settings.confirms.map_or_else(String::new, |window| {
             format!(", at most {window} of each unconfirmed")
         });

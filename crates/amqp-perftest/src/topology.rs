@@ -12,8 +12,20 @@ use crate::settings::Settings;
 /// The channel of what is done once.
 pub(crate) const CHANNEL: u16 = 1;
 
-/// Declares queues and exchange, purges what was left in them, and binds them. What is predeclared is asked for alone.
-pub(crate) fn declare(session: &mut Session, settings: &Settings) -> Result<(), SessionError> {
+/// What to do with messages that lie in a queue when it is declared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Left {
+    Purge,
+    Keep,
+}
+
+/// Declares queues and exchange, purges what was `left` in them if so asked, and binds them. What is predeclared is asked
+/// for alone.
+pub(crate) fn declare(
+    session: &mut Session,
+    settings: &Settings,
+    left: Left,
+) -> Result<(), SessionError> {
     session.open_channel(CHANNEL)?;
     if !settings.exchange.is_empty() {
         let declare = exchange::Declare {
@@ -34,13 +46,15 @@ pub(crate) fn declare(session: &mut Session, settings: &Settings) -> Result<(), 
     settings
         .queues()
         .iter()
-        .try_for_each(|name| declare_queue(session, settings, name))
+        .try_for_each(|name| declare_queue(session, settings, name, left))
 }
 
-fn declare_queue(
+/// Declares a queue, and binds it where an exchange is named. The channel is open.
+pub(crate) fn declare_queue(
     session: &mut Session,
     settings: &Settings,
     name: &str,
+    left: Left,
 ) -> Result<(), SessionError> {
     let declare = queue::Declare {
         queue: name.into(),
@@ -61,7 +75,7 @@ fn declare_queue(
     if settings.predeclared {
         return Ok(());
     }
-    if declared.message_count > 0 {
+    if declared.message_count > 0 && left == Left::Purge {
         let purge = queue::Purge {
             queue: name.into(),
             nowait: false,
@@ -115,13 +129,7 @@ pub(crate) fn delete(session: &mut Session, settings: &Settings) -> Result<(), S
         return Ok(());
     }
     for name in settings.queues() {
-        let delete = queue::Delete {
-            queue: name.as_str().into(),
-            if_unused: false,
-            if_empty: false,
-            nowait: false,
-        };
-        session.call(CHANNEL, AMQPClass::Queue(queue::AMQPMethod::Delete(delete)))?;
+        delete_queue(session, &name)?;
     }
     if !settings.exchange.is_empty() {
         let delete = exchange::Delete {
@@ -135,6 +143,19 @@ pub(crate) fn delete(session: &mut Session, settings: &Settings) -> Result<(), S
         )?;
     }
     Ok(())
+}
+
+/// Deletes a queue with all that is in it.
+pub(crate) fn delete_queue(session: &mut Session, name: &str) -> Result<(), SessionError> {
+    let delete = queue::Delete {
+        queue: name.into(),
+        if_unused: false,
+        if_empty: false,
+        nowait: false,
+    };
+    session
+        .call(CHANNEL, AMQPClass::Queue(queue::AMQPMethod::Delete(delete)))
+        .map(drop)
 }
 
 /// Makes a channel a producer's.

@@ -362,6 +362,32 @@ fn a_rate_is_that_of_all_producers_together() {
 }
 
 #[test]
+fn a_rate_that_varies_goes_through_its_steps_again_and_again() {
+    let steps = [
+        "--variable-rate",
+        "400:0.5",
+        "--variable-rate",
+        "100:0.5",
+        "--duration",
+        "2s",
+    ];
+    let load = ["--prefetch", "100", "--message-properties"];
+    let properties = "priority=3,content-type=text/plain,tenant=a";
+    let (_, result) = run(
+        Script::default(),
+        &[&load[..], &[properties], &steps].concat(),
+    );
+    let operations = &result["operations"];
+    let sum = operations["started"].as_u64().unwrap() + operations["missed"].as_u64().unwrap();
+    assert_eq!(sum, 500, "{operations}");
+    let sent = &result["plan"]["driver"]["properties"];
+    assert_eq!(
+        (&sent["priority"], &sent["headers"]["tenant"]),
+        (&Value::from(3), &Value::from("a"))
+    );
+}
+
+#[test]
 fn a_message_that_is_held_delays_itself_and_those_behind_it() {
     let script = Script {
         hold: vec![(100, Duration::from_millis(400))],
@@ -468,6 +494,28 @@ fn a_call_that_cannot_be_right_is_refused_with_field_and_remedy() {
     );
     refused(&["--body", "/nowhere/body"], &["--body", "/nowhere/body"]);
     refused(&["--variable-size", "100"], &["BYTES:SECONDS"]);
+    refused(&["--variable-rate", "9"], &["RATE:SECONDS"]);
+    refused(
+        &["--variable-rate", "9:1", "--rate", "3"],
+        &["--variable-rate", "--rate"],
+    );
+    refused(
+        &["--message-properties", "priority=300"],
+        &["priority is 0 to 255"],
+    );
+    refused(&["--churn", "queue", "--confirms"], &["--confirm", "churn"]);
+    refused(
+        &["--churn", "queue", "--predeclared"],
+        &["--predeclared", "binding"],
+    );
+    refused(
+        &["--churn", "queue", "--consumers", "2"],
+        &["--churn", "--consumers"],
+    );
+    refused(
+        &["--churn", "channel", "--producers", "5000"],
+        &["--producers", "1 to 1,000"],
+    );
     refused(&["--processes", "2"], &["--processes", "--threads"]);
     refused(
         &["--stream-queue", "--auto-ack"],
@@ -623,6 +671,72 @@ fn check_asks_everything_of_a_broker() {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(1));
     assert!(said.contains("WRONG: basic.get"), "{said}");
+}
+
+#[test]
+fn whatever_is_opened_is_closed_again_and_both_are_measured() {
+    for churn in ["connection", "channel", "queue", "binding"] {
+        for rate in ["0", "200"] {
+            let load = ["--churn", churn, "--producers", "3", "--pmessages", "20"];
+            let (code, result) = run(
+                Script::default(),
+                &[&load[..], &["--rate", rate, "--duration", "5s"]].concat(),
+            );
+            nothing_failed(code, &result);
+            counts(&result, &[("churned", 60), ("published", 0)]);
+            assert_eq!(result["operations"]["ok"], 60, "{churn} {rate}");
+            assert_eq!(
+                (values(&result, "churn"), values(&result, "open")),
+                (60, 60)
+            );
+        }
+    }
+}
+
+#[test]
+fn churn_that_a_broker_refuses_is_counted_and_goes_on() {
+    let script = Script {
+        queues: vec!["perftest-1".to_owned()],
+        ..Script::default()
+    };
+    // The queue is there, durable in another way: 406, once, since its client then finds the connection gone.
+    let load = ["--churn", "queue", "--producers", "2", "--pmessages", "5"];
+    let (code, result) = run(script, &[&load[..], &["--reconnect-after", "1ms"]].concat());
+    assert_eq!(code, 1);
+    let refused = error(&result, "refused");
+    assert_eq!(
+        (refused, count(&result, "churned")),
+        (5, 5),
+        "{}",
+        result["errors"]
+    );
+}
+
+#[test]
+fn queues_that_a_broker_did_not_keep_are_declared_again() {
+    let script = Script {
+        forget: vec![50],
+        ..Script::default()
+    };
+    let load = [
+        "--pmessages",
+        "200",
+        "--rate",
+        "400",
+        "--duration",
+        "5s",
+        "--reconnect-after",
+        "10ms",
+        "--confirm",
+        "10",
+    ];
+    let (_, result) = run(script, &[&load[..], &["--drain", "1s"]].concat());
+    counts(&result, &[("disconnects", 1), ("reconnects", 1)]);
+    assert!(
+        count(&result, "consumed") >= 100,
+        "those after it have a queue: {}",
+        result["counts"]
+    );
 }
 
 #[test]

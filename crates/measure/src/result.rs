@@ -311,6 +311,25 @@ impl RunResult {
         gauges.get(gauges.keys().find(peaks)?).copied()
     }
 
+    /// So many a second of what is counted, in the whole seconds in which operations were started that count: what came
+    /// in while the run drained is no part of it. `None` where the plan does not say when that was, or no second was whole.
+    #[must_use]
+    pub fn per_second(&self, name: &str) -> Option<f64> {
+        let planned = |phase: &str| {
+            let text = self.plan["timeline"][phase].as_str()?;
+            Some(humantime::parse_duration(text).ok()?.as_secs_f64())
+        };
+        let begin = planned("warmup").unwrap_or(0.0);
+        let end = (begin + planned("measure")?).min(self.wall_s).floor();
+        let rows = self.seconds.iter().filter(|row| {
+            let second = row.second as f64;
+            second >= begin && second < end
+        });
+        let counted: u64 = rows.filter_map(|row| row.counts.get(name)).sum();
+        let whole = end - begin.ceil();
+        (whole >= 1.0).then(|| counted as f64 / whole)
+    }
+
     /// How long faults kept the daemon from taking connections, in nanoseconds: the sum of all. `None` where there were
     /// none, or where it did not come back.
     #[must_use]

@@ -57,6 +57,59 @@ fn row(report: &str, heading: &str, begins: &[&str]) -> Vec<String> {
 }
 
 #[test]
+fn messages_have_rates_beside_the_first_daemon_and_an_account() {
+    let mut suite = suite::of(&Shape {
+        daemons: &FOUR[..2],
+        levels: &[100],
+        runs: 3,
+        seconds: 10,
+    });
+    for (place, result) in suite.results.iter_mut().enumerate() {
+        let second = result.daemon.name == FOUR[1];
+        let each = 1_000 + 100 * (place as u64 / 2);
+        let published = if second { 4 * each } else { each };
+        result.plan = serde_json::json!({ "timeline": { "warmup": "2s", "measure": "6s" } });
+        result.wall_s = 13.0;
+        result.series.retain(|series| series.name == "first_byte");
+        result.series[0].name = "end_to_end".to_owned();
+        let counts = [
+            ("published", published),
+            ("consumed", published),
+            ("lost", 0),
+            ("duplicated", 0),
+            ("redelivered", u64::from(second)),
+        ];
+        // Rows 0 to 9, of which 2 to 7 count; the last two are those of the drain phase.
+        for row in &mut result.seconds {
+            let flow = |name: &str| (name.to_owned(), published / 10);
+            row.counts = ["published", "consumed"].map(flow).into();
+        }
+        result.counts = counts.map(|(name, count)| (name.to_owned(), count)).into();
+    }
+    let report = markdown(&suite).unwrap();
+    let of = |heading: &str, daemon: &str| row(&report, heading, &[daemon])[2..].to_vec();
+    assert_eq!(
+        of("Throughput", "go-"),
+        ["110 (100–120)", "1", "110 (100–120)", "1"]
+    );
+    assert_eq!(
+        of("Throughput", "python-"),
+        ["440 (400–480)", "4.00", "440 (400–480)", "4.00"]
+    );
+    assert_eq!(
+        of("What became of the messages", "python-"),
+        ["0", "0", "1"],
+        "what nobody counted has no column"
+    );
+    for nonsense in ["KiB per connection", "TTFB", "most connections"] {
+        assert!(!report.contains(nonsense), "{nonsense} in\n{report}");
+    }
+    for format in [html(&suite).unwrap(), terminal(&suite).unwrap()] {
+        assert!(format.contains("end_to_end p99, ms") && format.contains("published/s"));
+    }
+}
+
+#[test]
 fn a_comparison_says_everything_in_markdown() {
     assert_snapshot!(markdown(&small()).unwrap(), @r#"
     ## INVALID: quick, 8 runs of 2 daemons at 3 levels

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use clap::Args;
 use harness::duration;
-use harness::plan::{Group, Plan, Timeline};
+use harness::plan::{Group, Plan, PlannedStage, Timeline};
 use harness::schedule::Arrival;
 
-use crate::settings::{CONSUMERS, DEFAULT_WINDOW, PRODUCERS, Settings, SizeFor};
+use super::values::{parse_argument, parse_property, parse_rate, parse_size};
+use crate::settings::{CONSUMERS, Churn, DEFAULT_WINDOW, PRODUCERS, Properties, Settings, SizeFor};
 
 /// Options that shape the load; in a plan each is a field. Names in brackets are PerfTest's.
 #[derive(Debug, Args)]
@@ -31,6 +32,15 @@ pub(super) struct Load {
         env = "AMQP_PERFTEST_CONSUMERS"
     )]
     consumers: u64,
+    /// In place of messages, have the --producers open and close, or declare and delete, one thing again and again
+    #[arg(
+        long,
+        value_enum,
+        value_name = "WHAT",
+        conflicts_with = "consumers",
+        env = "AMQP_PERFTEST_CHURN"
+    )]
+    churn: Option<Churn>,
     /// How long to publish
     #[arg(long, alias = "time", value_name = "DURATION", default_value = "30s", env = "AMQP_PERFTEST_DURATION", value_parser = duration::parse)]
     duration: Duration,
@@ -43,6 +53,14 @@ pub(super) struct Load {
         allow_negative_numbers = true
     )]
     rate: f64,
+    /// Messages per second of all producers together and for how long, again and again until --duration is over
+    #[arg(
+        long,
+        value_name = "RATE:SECONDS",
+        value_parser = parse_rate,
+        conflicts_with_all = ["rate", "ramp_up", "pmessages"]
+    )]
+    variable_rate: Vec<PlannedStage>,
     /// How the starts of --rate are spread
     #[arg(long, value_enum, default_value = "constant")]
     arrival: Arrival,
@@ -68,6 +86,9 @@ pub(super) struct Load {
     /// Persistent messages (delivery mode 2)
     #[arg(long, env = "AMQP_PERFTEST_PERSISTENT")]
     persistent: bool,
+    /// Properties of the messages: content-type, priority, expiration, app-id; whatever else is a header
+    #[arg(long, value_name = "KEY=VALUE[,…]", value_delimiter = ',', value_parser = parse_property, env = "AMQP_PERFTEST_MESSAGE_PROPERTIES")]
+    message_properties: Vec<(String, toml::Value)>,
     /// Have the broker return what no queue takes
     #[arg(long, env = "AMQP_PERFTEST_MANDATORY")]
     mandatory: bool,
@@ -80,7 +101,7 @@ pub(super) struct Load {
     /// After so long without its confirm a message has failed
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     confirm_timeout: Duration,
-    /// Messages of each producer; by default as many as fit
+    /// Messages of each producer, or operations with --churn; by default as many as fit into --duration
     #[arg(long, value_name = "N", env = "AMQP_PERFTEST_PMESSAGES")]
     pmessages: Option<u64>,
     /// Name of the queue
@@ -213,42 +234,28 @@ pub(super) struct Load {
     seed: u64,
 }
 
-fn parse_size(text: &str) -> Result<SizeFor, String> {
-    let parts = text.split_once(':').and_then(|(size, seconds)| {
-        let over = Duration::from_secs(seconds.parse().ok()?);
-        Some(SizeFor {
-            size: size.parse().ok()?,
-            over,
-        })
-    });
-    parts.ok_or_else(|| "write it as BYTES:SECONDS, such as 1000:30".to_owned())
-}
-
-/// A number where it is one, or else text.
-fn parse_argument(text: &str) -> Result<(String, toml::Value), String> {
-    let (key, value) = text
-        .split_once('=')
-        .ok_or_else(|| "write it as KEY=VALUE, such as x-max-length=1000".to_owned())?;
-    let value = match (value.parse::<i64>(), value.parse::<bool>()) {
-        (Ok(number), _) => toml::Value::Integer(number),
-        (_, Ok(truth)) => toml::Value::Boolean(truth),
-        _ => toml::Value::String(value.to_owned()),
-    };
-    Ok((key.to_owned(), value))
-}
-
 impl Load {
     /// The plan that is asked for, not yet validated.
     pub(super) fn plan(&self) -> Plan<Settings> {
         let timeline = Timeline {
             warmup: self.warmup,
-            measure: self.duration,
+            measure: self.measures(),
             drain: self.drain,
         };
         Plan {
             seed: self.seed,
             ..Plan::new("command-line", timeline, self.groups(), self.settings())
         }
+    }
+
+    /// How long to measure: with a rate, until so many messages were due as are asked for.
+    fn measures(&self) -> Duration {
+        let messages = self.pmessages.filter(|_| self.rate > 0.0);
+        messages.map_or(self.duration, |each| {
+            let all = each as f64 * self.producers as f64;
+            let lasts = Duration::try_from_secs_f64(all / self.rate).unwrap_or(Duration::MAX);
+            self.duration.min(lasts)
+        })
     }
 
     fn groups(&self) -> Vec<Group> {
@@ -263,6 +270,10 @@ impl Load {
         };
         // Without a rate, or with one that makes no sense and is refused as such.
         let producers = (self.producers > 0).then(|| match self.rate == 0.0 {
+            true if !self.variable_rate.is_empty() => Group {
+                stages: self.stages(),
+                ..group(PRODUCERS, 0)
+            },
             true => Group {
                 ops: self.pmessages,
                 ramp: self.ramp_up,
@@ -270,30 +281,68 @@ impl Load {
             },
             false => Group {
                 rate: Some(self.rate),
-                ops: self
-                    .pmessages
-                    .map(|each| each.saturating_mul(self.producers)),
                 ramp: self.ramp_up,
                 ..group(PRODUCERS, 0)
             },
         });
-        let consumers = (self.consumers > 0).then(|| group(CONSUMERS, self.consumers));
+        let consumes = self.consumers > 0 && self.churn.is_none();
+        let consumers = consumes.then(|| group(CONSUMERS, self.consumers));
         producers.into_iter().chain(consumers).collect()
     }
 
+    /// The stages of --variable-rate: each rate at once, and held; from the beginning when all are over.
+    fn stages(&self) -> Vec<PlannedStage> {
+        let mut left = self.warmup + self.duration;
+        let mut stages = Vec::new();
+        for stage in self.variable_rate.iter().cycle() {
+            if left.is_zero() {
+                break;
+            }
+            let over = stage.over.min(left);
+            left -= over;
+            let at_once = PlannedStage {
+                over: Duration::ZERO,
+                ..*stage
+            };
+            stages.extend([at_once, PlannedStage { over, ..*stage }]);
+        }
+        stages
+    }
+
+    fn properties(&self) -> Properties {
+        let mut properties = Properties::default();
+        for (key, value) in &self.message_properties {
+            let text = || Some(value.as_str().map_or(value.to_string(), str::to_owned));
+            match key.as_str() {
+                "content-type" | "contentType" => properties.content_type = text(),
+                "app-id" | "appId" => properties.app_id = text(),
+                "expiration" => properties.expiration = text(),
+                "priority" => {
+                    properties.priority = value.as_integer().and_then(|it| u8::try_from(it).ok());
+                }
+                _ => {
+                    properties.headers.insert(key.clone(), value.clone());
+                }
+            }
+        }
+        properties
+    }
+
     fn settings(&self) -> Settings {
-        let paced = self.rate != 0.0 && self.producers > 0;
+        let paced = (self.rate != 0.0 || !self.variable_rate.is_empty()) && self.producers > 0;
         let queue_type = match (self.quorum_queue, self.stream_queue) {
             (true, _) => Some("quorum".to_owned()),
             (_, true) => Some("stream".to_owned()),
             _ => None,
         };
         Settings {
+            churn: self.churn,
             producers: paced.then_some(self.producers),
             size: self.size,
             variable_size: self.variable_size.clone(),
             body: self.body.clone(),
             persistent: self.persistent,
+            properties: self.properties(),
             mandatory: self.mandatory,
             confirms: self.confirm.or(self.confirms.then_some(DEFAULT_WINDOW)),
             confirm_timeout: self.confirm_timeout,

@@ -8,7 +8,7 @@ use amq_protocol::protocol::{AMQPClass, basic};
 use harness::clock;
 use harness::slots::Id;
 
-use super::queues::{Message, Queue};
+use super::queues::{Message, Queue, Queues};
 use super::{BATCH, Broker, Channel, Mode, frames};
 use crate::session::encode;
 use crate::stamp::{self, Stamp};
@@ -87,6 +87,10 @@ impl Broker {
         );
         let held = self.script.hold.iter().find(|(held, _)| *held == place);
         let due = held.map_or(0, |(_, long)| clock::now() + long.as_nanos() as u64);
+        if says(&self.script.forget) {
+            self.queues = Queues::default();
+            return self.forget(id);
+        }
         if cuts {
             return self.forget(id);
         }

@@ -41,6 +41,14 @@ impl Broker {
                     channel::OpenOk {},
                 )))
             }
+            AMQPClass::Channel(channel::AMQPMethod::Close(_)) => {
+                if let Some(peer) = self.peers.get_mut(id) {
+                    peer.channels.remove(&number);
+                }
+                Some(AMQPClass::Channel(channel::AMQPMethod::CloseOk(
+                    channel::CloseOk {},
+                )))
+            }
             AMQPClass::Confirm(confirm::AMQPMethod::Select(_)) => {
                 if let Some(channel) = self.channel(id, number) {
                     channel.confirms = true;
@@ -144,6 +152,11 @@ impl Broker {
                 let key = (bind.exchange.to_string(), bind.routing_key.to_string());
                 queues.bindings.insert(key, bind.queue.to_string());
                 queue::AMQPMethod::BindOk(queue::BindOk {})
+            }
+            queue::AMQPMethod::Unbind(unbind) => {
+                let key = (unbind.exchange.to_string(), unbind.routing_key.to_string());
+                queues.bindings.remove(&key);
+                queue::AMQPMethod::UnbindOk(queue::UnbindOk {})
             }
             queue::AMQPMethod::Purge(purge) => {
                 let queue = queues.by_name.get_mut(purge.queue.as_str());

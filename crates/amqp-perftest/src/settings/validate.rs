@@ -2,11 +2,13 @@
 
 use harness::plan::{Invalid, Plan};
 
-use super::{CONSUMERS, PRODUCERS, Settings, consumers, group};
+use super::{CONSUMERS, Churn, PRODUCERS, Settings, consumers, group, producers};
 use crate::stamp;
 
 /// Most connections of one role.
 const MOST: u64 = 1_000_000;
+/// Most clients of a churn, which are threads.
+const MOST_CLIENTS: u64 = 1000;
 /// Largest body: what RabbitMQ takes at most.
 const LARGEST: u32 = 512 << 20;
 
@@ -18,6 +20,9 @@ impl Settings {
     pub fn validate(plan: &Plan<Self>) -> Result<(), Invalid> {
         validate_groups(plan)?;
         let settings = &plan.driver;
+        if let Some(churn) = settings.churn {
+            settings.validate_churn(churn, plan)?;
+        }
         settings.validate_bodies()?;
         settings.validate_names()?;
         settings.validate_consuming(plan)?;
@@ -75,6 +80,69 @@ impl Settings {
             return Err(Invalid::new("driver.body (--body)", problem));
         }
         Ok(())
+    }
+
+    /// Churn has no messages: what speaks of them is refused rather than ignored.
+    fn validate_churn(&self, churn: Churn, plan: &Plan<Self>) -> Result<(), Invalid> {
+        let wrong = |field: &str, problem: &str| Err(Invalid::new(field, problem));
+        if consumers(plan) > 0 {
+            let problem = "consumes nothing where `churn` is set: leave the group out";
+            return wrong("groups (--consumers)", problem);
+        }
+        if !(1..=MOST_CLIENTS).contains(&producers(plan)) {
+            let problem = "with `churn` each is a thread: have 1 to 1,000";
+            return wrong("driver.producers (--producers)", problem);
+        }
+        let usual = Self::default();
+        for (field, is_set) in [
+            ("driver.confirms (--confirm)", self.confirms.is_some()),
+            ("driver.persistent (--persistent)", self.persistent),
+            ("driver.mandatory (--mandatory)", self.mandatory),
+            ("driver.size (--size)", self.size != usual.size),
+            (
+                "driver.variable_size (--variable-size)",
+                !self.variable_size.is_empty(),
+            ),
+            ("driver.body (--body)", !self.body.is_empty()),
+            ("driver.properties", self.properties != usual.properties),
+            (
+                "driver.routing_key (--routing-key)",
+                self.routing_key.is_some(),
+            ),
+            ("driver.auto_ack (--auto-ack)", self.auto_ack),
+            ("driver.nack_share (--nack)", self.nack_share.is_some()),
+            (
+                "driver.consumer_latency (--consumer-latency)",
+                self.consumer_latency != usual.consumer_latency,
+            ),
+            (
+                "driver.channels (--channels)",
+                self.channels != usual.channels,
+            ),
+        ] {
+            if is_set {
+                return wrong(
+                    field,
+                    "is about messages, and with `churn` there are none: leave out one of the two",
+                );
+            }
+        }
+        let binds = churn == Churn::Binding;
+        let named = [
+            ("driver.exchange (--exchange)", !self.exchange.is_empty()),
+            (
+                "driver.queue_pattern (--queue-pattern)",
+                self.queue_pattern.is_some(),
+            ),
+            ("driver.predeclared (--predeclared)", self.predeclared),
+        ];
+        match named.into_iter().find(|(_, is_set)| *is_set && !binds) {
+            Some((field, _)) => wrong(
+                field,
+                "is for `churn = \"binding\"`, which works on queues that are there: leave it out",
+            ),
+            None => Ok(()),
+        }
     }
 
     fn validate_names(&self) -> Result<(), Invalid> {

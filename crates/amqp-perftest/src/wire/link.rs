@@ -232,7 +232,14 @@ impl Loop<'_> {
 
     /// Takes connections that were made again.
     pub(super) fn take_back(&mut self, now: u64) -> anyhow::Result<()> {
-        while let Some(connection) = self.redial.as_ref().and_then(Redial::made) {
+        while let Some(made) = self.redial.as_ref().and_then(Redial::made) {
+            let connection = match made {
+                Ok(connection) => connection,
+                Err(error) => {
+                    self.why = error.to_string();
+                    continue;
+                }
+            };
             if let Some(since) = self.gone.remove(&connection.number) {
                 let record = &self.worker.record;
                 record.count(count::RECONNECTS, 1);

@@ -5,14 +5,18 @@ use std::time::Duration;
 
 use crate::driver::{Connection, Perftest, connect};
 use crate::layout::Layout;
-use crate::session::Broker;
+use crate::session::{Broker, Session, SessionError};
 use crate::settings::Settings;
+use crate::topology::{self, Left};
+
+/// A connection that was made again, or why it could not be.
+type Made = Result<Connection, SessionError>;
 
 /// The thread, and what is said to it and by it. It ends when nobody asks any more.
 #[derive(Debug)]
 pub(super) struct Redial {
     asked: Sender<u64>,
-    made: Receiver<Connection>,
+    made: Receiver<Made>,
 }
 
 impl Redial {
@@ -31,8 +35,8 @@ impl Redial {
         let _ = self.asked.send(number);
     }
 
-    /// A connection that was made.
-    pub(super) fn made(&self) -> Option<Connection> {
+    /// A connection that was made, or why none could be; it is tried again.
+    pub(super) fn made(&self) -> Option<Made> {
         self.made.try_recv().ok()
     }
 }
@@ -42,7 +46,7 @@ fn serve(
     settings: &Settings,
     layout: Layout,
     asks: &Receiver<u64>,
-    makes: &Sender<Connection>,
+    makes: &Sender<Made>,
 ) {
     let mut wanted: Vec<u64> = Vec::new();
     loop {
@@ -54,14 +58,10 @@ fn serve(
         }
         std::thread::sleep(settings.reconnect_after.max(Duration::from_millis(1)));
         wanted.extend(asks.try_iter());
-        while let Some(number) = wanted.pop() {
-            let Ok(connection) = connect(broker, settings, layout, number) else {
-                wanted.push(number);
-                break;
-            };
-            if makes.send(connection).is_err() {
-                return;
-            }
+        if let Err(error) = make(broker, settings, layout, &mut wanted, makes)
+            && makes.send(Err(error)).is_err()
+        {
+            return;
         }
         match asks.try_recv() {
             Ok(number) => wanted.push(number),
@@ -69,4 +69,26 @@ fn serve(
             Err(TryRecvError::Disconnected) => return,
         }
     }
+}
+
+/// Makes the connections that are wanted, until one can't be. A broker that has started again may have kept neither
+/// queues nor exchange: they are declared first.
+fn make(
+    broker: &Broker,
+    settings: &Settings,
+    layout: Layout,
+    wanted: &mut Vec<u64>,
+    makes: &Sender<Made>,
+) -> Result<(), SessionError> {
+    let mut session = Session::open(broker, settings.heartbeat)?;
+    topology::declare(&mut session, settings, Left::Keep)?;
+    session.close();
+    while let Some(&number) = wanted.last() {
+        let connection = connect(broker, settings, layout, number)?;
+        wanted.pop();
+        if makes.send(Ok(connection)).is_err() {
+            break;
+        }
+    }
+    Ok(())
 }

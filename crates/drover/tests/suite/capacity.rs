@@ -41,7 +41,7 @@ fn it_doubles_bisects_and_confirms_and_the_answer_is_a_bracket_with_its_reason()
         (&found[0]["held"], &found[0]["missed"]),
         (&325.into(), &350.into())
     );
-    assert_eq!(found[0]["reason"], "first_byte.p99 <= 50ms: 350 us");
+    assert_eq!(found[0]["reason"], "first_byte.p99 <= 50ms (350 us)");
     assert_eq!(
         (&found[1]["held"], found[1]["missed"].is_null()),
         (&800.into(), true)

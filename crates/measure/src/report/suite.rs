@@ -18,6 +18,7 @@ mod opening;
 mod show;
 mod soak;
 mod tables;
+mod throughput;
 mod unreached;
 mod warnings;
 

@@ -135,11 +135,12 @@ impl<'a> Cells<'a> {
         distinct(names.map(|series| series.name.as_str()))
     }
 
-    /// The series that stands for all where only one is shown: the time to first byte where there is one.
+    /// The series that stands for all where only one is shown: the time to first byte, or of a message to its consumer,
+    /// where there is one.
     pub(super) fn headline(&self) -> Option<&'a str> {
         let main = self.main_series();
         main.iter()
-            .find(|name| **name == "first_byte")
+            .find(|name| ["first_byte", "end_to_end"].contains(*name))
             .or_else(|| main.first())
             .copied()
     }

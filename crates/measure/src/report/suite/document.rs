@@ -2,7 +2,7 @@
 
 use super::cells::{Cells, level_name};
 use super::grid::Grid;
-use super::{capacity, glance, level, memory, opening, tables, unreached, warnings};
+use super::{capacity, glance, level, memory, opening, tables, throughput, unreached, warnings};
 use crate::warning::Warning;
 
 /// A part of the report with a heading of its own.
@@ -53,6 +53,7 @@ pub(super) fn of(cells: &Cells<'_>) -> Vec<Section> {
     let mut sections = vec![opening::of(cells)];
     if !cells.suite.results.is_empty() {
         sections.push(glance::of(cells));
+        sections.extend(throughput::of(cells));
         sections.extend(tables::of(cells));
         sections.insert(sections.len() - 1, memory::of(cells));
         sections.extend(capacity::of(cells));

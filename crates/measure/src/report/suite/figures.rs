@@ -1,5 +1,6 @@
 //! The figures of a run that a comparison is about.
 
+use super::cells::Cells;
 use super::grid::Figure;
 use super::show;
 use crate::result::RunResult;
@@ -139,6 +140,22 @@ pub(super) fn driver_cpu_per_operation<'a>() -> Figure<'a> {
     Figure::new("driver CPU µs per finished", show::significant, |run| {
         cpu_us_per_finished(run.usage.driver.as_ref()?, run)
     })
+}
+
+/// How cells of several runs are to be read.
+pub(super) fn reading(cells: &Cells<'_>) -> String {
+    let most = cells.all().iter().map(|cell| cell.runs.len()).max();
+    match most.unwrap_or(0) {
+        0 | 1 => "One run a cell: how far runs lie apart is not known.".to_owned(),
+        several => {
+            let interval = if several >= 5 {
+                ", and of five or more [95 % t interval of their mean, not of the median]"
+            } else {
+                ""
+            };
+            format!("Median of the runs (lowest–highest){interval}.")
+        }
+    }
 }
 
 /// What a series is called where people read: the reference's word for the time to first byte.

@@ -5,6 +5,7 @@ use super::document::{Part, Pictures, Section};
 use super::figures;
 use super::grid::{Figure, Grid};
 use super::memory;
+use super::throughput;
 use crate::spread::Spread;
 use crate::warning::Verdict;
 
@@ -16,7 +17,8 @@ const RUNS: usize = 3;
 /// How far apart two medians must lie, as a share of the better.
 const DISTANCE: f64 = 0.03;
 
-const READING: &str = "A figure is best where its runs do not overlap with those of any daemon behind it and the medians lie at least 3 % apart; figures closer than that share the mark, and where all are close nobody has it. A daemon with an INVALID run takes part in no comparison, one with failures only in that of success. The slope is over all levels and compared with nothing.";
+const READING: &str = "A figure is best where its runs do not overlap with those of any daemon behind it and the medians lie at least 3 % apart; figures closer than that share the mark, and where all are close nobody has it. A daemon with an INVALID run takes part in no comparison, one with failures only in that of success.";
+const SLOPE: &str = "The slope is over all levels and compared with nothing.";
 const FEW: &str = "No figure is marked as best: that needs 3 runs of each daemon.";
 
 pub(super) fn of(cells: &Cells<'_>) -> Section {
@@ -46,6 +48,9 @@ fn reading(cells: &Cells<'_>, level: &str) -> String {
     };
     match cells.at(level) {
         at_level if at_level.len() < 2 => at,
+        at_level if enough(&at_level) && throughput::flows(cells).is_empty() => {
+            format!("{at} {READING} {SLOPE}")
+        }
         at_level if enough(&at_level) => format!("{at} {READING}"),
         _ => format!("{at} {FEW}"),
     }
@@ -69,25 +74,37 @@ fn common_level<'a>(cells: &Cells<'a>) -> Option<&'a str> {
 
 fn table(cells: &Cells<'_>, level: &str) -> Grid {
     let at = cells.at(level);
-    let slopes = memory::slopes(cells);
     let headline = cells.headline().map(|series| {
         let name = figures::series_name(series);
         figures::p99(series).titled(&format!("{name} p99, ms"))
     });
-    let mut compared: Vec<(Figure<'_>, bool)> = vec![(figures::success(), true)];
-    compared.extend(headline.map(|figure| (figure, false)));
+    let flows = throughput::flows(cells);
+    let mut compared = vec![(figures::success(), Best::MostServed)];
+    compared.extend(
+        flows
+            .iter()
+            .map(|name| (throughput::rate(name), Best::Highest)),
+    );
+    compared.extend(headline.map(|figure| (figure, Best::Lowest)));
+    let memory = if flows.is_empty() {
+        figures::kib_per_connection()
+    } else {
+        figures::rss_peak()
+    };
     compared.extend([
-        (figures::kib_per_connection(), false),
-        (figures::cpu_per_operation(), false),
+        (memory, Best::Lowest),
+        (figures::cpu_per_operation(), Best::Lowest),
     ]);
-    let (shown, higher): (Vec<Figure<'_>>, Vec<bool>) = compared.into_iter().unzip();
+    let (shown, kinds): (Vec<Figure<'_>>, Vec<Best>) = compared.into_iter().unzip();
     let mut grid = Grid::of_cells("At a glance", cells, &at, &shown);
-    for (column, (figure, higher)) in shown.iter().zip(higher).enumerate() {
-        for place in best(&at, figure, higher) {
+    for (column, (figure, kind)) in shown.iter().zip(kinds).enumerate() {
+        for place in best(&at, figure, kind) {
             grid.rows[place].texts[column + 2].best = true;
         }
     }
-    memory::add_slope_column(&mut grid, &slopes);
+    if flows.is_empty() {
+        memory::add_slope_column(&mut grid, &memory::slopes(cells));
+    }
     grid.runs = None;
     // All rows are of one level, which the sentence above names.
     grid.head.remove(LEVEL);
@@ -97,17 +114,28 @@ fn table(cells: &Cells<'_>, level: &str) -> Grid {
     grid
 }
 
+/// Which figure of a column is best.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Best {
+    /// Of daemons without a failure.
+    Lowest,
+    /// Of daemons without a failure.
+    Highest,
+    /// Of all: it is the share of what did not fail.
+    MostServed,
+}
+
 /// The rows that no other is told apart from as better.
-fn best(cells: &[Cell<'_>], figure: &Figure<'_>, of_success: bool) -> Vec<usize> {
+fn best(cells: &[Cell<'_>], figure: &Figure<'_>, kind: Best) -> Vec<usize> {
     if !enough(cells) {
         return Vec::new();
     }
-    let sign = if of_success { -1.0 } else { 1.0 };
+    let sign = if kind == Best::Lowest { 1.0 } else { -1.0 };
     let compared = |cell: &&Cell<'_>| {
         let mut runs = cell.runs.iter();
         runs.all(|run| {
             let served = run.success_pct().is_some_and(|share| share >= 100.0);
-            run.verdict != Verdict::Invalid && (of_success || served)
+            run.verdict != Verdict::Invalid && (kind == Best::MostServed || served)
         })
     };
     let places = cells.iter().enumerate();

@@ -212,6 +212,15 @@ fn thresholds(cells: &Cells<'_>, at: &[Cell<'_>]) -> Option<Grid> {
 
 /// A row for each fault. What was lost and tried again is known of a run, not of each of its faults.
 fn faults(cells: &Cells<'_>, at: &[Cell<'_>]) -> Option<Grid> {
+    let connections = at
+        .iter()
+        .flat_map(|cell| &cell.runs)
+        .any(|run| run.count("reconnects") > 0);
+    let (again, counted) = if connections {
+        ("connections made again in the run", "reconnects")
+    } else {
+        ("retries in the run", "retries")
+    };
     let head = [
         Head::words("daemon"),
         Head::figure("run"),
@@ -220,7 +229,7 @@ fn faults(cells: &Cells<'_>, at: &[Cell<'_>]) -> Option<Grid> {
         Head::figure("back at, s"),
         Head::figure("seconds down"),
         Head::figure("lost in the run"),
-        Head::figure("retries in the run"),
+        Head::figure(again),
     ];
     let mut rows = Vec::new();
     for cell in at {
@@ -236,7 +245,7 @@ fn faults(cells: &Cells<'_>, at: &[Cell<'_>]) -> Option<Grid> {
                     fault.back_s.map_or("never".to_owned(), show::significant),
                     or_none(down),
                     units::count(run.errors.get("lost").copied().unwrap_or(0)),
-                    units::count(run.count("retries")),
+                    units::count(run.count(counted)),
                 ];
                 rows.push(Row {
                     daemon: Some(cell.daemon),

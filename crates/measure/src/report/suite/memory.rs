@@ -5,6 +5,7 @@ use super::document::{Part, Pictures, Section};
 use super::figures;
 use super::grid::{Figure, Grid, Head, Row};
 use super::show::{self, Text};
+use super::throughput;
 use crate::report::page;
 use crate::slope::Line;
 
@@ -14,13 +15,20 @@ const LEVELS: usize = 3;
 const READING: &str = "1 KiB is 1,024 bytes, what /proc calls kB. One subtraction charges a connection with all that grew since the start, caches and heaps included; the slope is what one more connection adds: the line of least squares through peak memory against peak connections (as the daemon counted them, else the driver) over all runs, with the 95 % interval of its slope. INVALID runs are kept here: lateness of the driver does not change how much memory a stream takes.";
 
 pub(super) fn of(cells: &Cells<'_>) -> Section {
-    let figures = [
+    let mut figures = vec![
         figures::rss_baseline(),
         figures::rss_peak(),
         figures::rss_delta(),
-        figures::kib_per_connection(),
     ];
+    let flows = !throughput::flows(cells).is_empty();
+    if !flows {
+        figures.push(figures::kib_per_connection());
+    }
     let grid = Grid::of_cells("Memory of the daemon", cells, &cells.all(), &figures);
+    if flows {
+        // What is open are messages, and memory is that of the backlog.
+        return Section::new("memory", "Memory (RSS)", vec![Part::Grid(grid)]);
+    }
     let parts = vec![
         Part::Grid(grid),
         Part::Heading("Memory of one more connection".to_owned()),

@@ -4,6 +4,7 @@ use super::cells::Cells;
 use super::document::{Part, Section};
 use super::figures;
 use super::grid::{Figure, Grid};
+use super::throughput;
 use crate::result::RunResult;
 
 pub(super) fn of(cells: &Cells<'_>) -> [Section; 3] {
@@ -18,9 +19,13 @@ fn connections(cells: &Cells<'_>) -> Section {
         figures::failed(),
         figures::success(),
         figures::driver_peak(),
-        figures::daemon_peak(),
-        figures::backlog(),
     ];
+    // Where messages flow, an operation is none that holds a connection.
+    let flows = !throughput::flows(cells).is_empty();
+    if !flows {
+        figures.push(figures::daemon_peak());
+    }
+    figures.push(figures::backlog());
     if any(|run| run.operations.unfinished > 0) {
         figures.push(figures::unfinished());
     }
@@ -30,32 +35,24 @@ fn connections(cells: &Cells<'_>) -> Section {
     if any(|run| run.daemon.instances > 1) {
         figures.push(figures::instances());
     }
-    let grid = Grid::of_cells("Connection statistics", cells, &cells.all(), &figures);
-    let note = format!(
-        "{} The peak is the most connections open at once, as the driver and as the daemon itself saw it.",
-        reading(cells)
-    );
+    let (title, peak) = if flows {
+        (
+            "Operations",
+            "The peak is the most operations open at once.",
+        )
+    } else {
+        (
+            "Connection statistics",
+            "The peak is the most connections open at once, as the driver and as the daemon itself saw it.",
+        )
+    };
+    let grid = Grid::of_cells(title, cells, &cells.all(), &figures);
+    let note = format!("{} {peak}", figures::reading(cells));
     Section::new(
         "connections",
-        "Connection statistics",
+        title,
         vec![Part::Note(note), Part::Grid(grid)],
     )
-}
-
-/// How cells of several runs are to be read.
-fn reading(cells: &Cells<'_>) -> String {
-    let most = cells.all().iter().map(|cell| cell.runs.len()).max();
-    match most.unwrap_or(0) {
-        0 | 1 => "One run a cell: how far runs lie apart is not known.".to_owned(),
-        several => {
-            let interval = if several >= 5 {
-                ", and of five or more [95 % t interval of their mean, not of the median]"
-            } else {
-                ""
-            };
-            format!("Median of the runs (lowest–highest){interval}.")
-        }
-    }
 }
 
 fn latency(cells: &Cells<'_>) -> Section {

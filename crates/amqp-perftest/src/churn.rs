@@ -1,0 +1,350 @@
+//! Churn: clients that open and close connections or channels, declare and delete queues, bind and unbind, again and
+//! again.
+//!
+//! Each client is a thread that waits for every answer, as applications do. The worker hands them the starts that are
+//! due and writes down what became of them; its own turn is some microseconds beside round trips of 50 and more.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use amq_protocol::protocol::{AMQPClass, channel as channels, queue};
+use amq_protocol::types::FieldTable;
+use harness::clock;
+use harness::driver::Worker;
+use harness::pacer::{Pacer, Start, Tick};
+use harness::recorder::MISSED;
+use harness::schedule::Share;
+
+use crate::driver::Perftest;
+use crate::outcome::{self, count};
+use crate::series::{CHURN, OPEN};
+use crate::session::{Broker, Session, SessionError};
+use crate::settings::{Churn, Settings};
+use crate::topology::{self, CHANNEL, Left};
+
+/// What is bound to where the plan names no exchange: the default one takes no bindings (AMQP 0-9-1, 3.1.3.1).
+const EXCHANGE: &str = "amq.direct";
+/// How long clients may take to close their connections at the end.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+/// One client, with a connection of its own unless that is what it opens and closes.
+#[derive(Debug)]
+pub(crate) struct Client {
+    broker: Broker,
+    settings: Settings,
+    of: Churn,
+    number: u64,
+    session: Option<Session>,
+}
+
+/// What a client says.
+#[derive(Debug, Clone, Copy)]
+enum Said {
+    /// An operation ended: when it was begun, and when it was half and wholly done, or why it failed.
+    Ended(Start, u64, Result<(u64, u64), &'static str>),
+    /// The client that did this one takes another.
+    Free(Start),
+}
+
+impl Client {
+    pub(crate) fn new(broker: &Broker, settings: &Settings, of: Churn, number: u64) -> Self {
+        Self {
+            broker: broker.clone(),
+            settings: settings.clone(),
+            of,
+            number,
+            session: None,
+        }
+    }
+
+    /// One operation and its opposite; when the first of the two was done.
+    pub(crate) fn once(&mut self) -> Result<u64, SessionError> {
+        let Self {
+            broker,
+            settings,
+            of,
+            number,
+            session: kept,
+        } = self;
+        // It is kept again only if all goes well.
+        let mut session = match kept.take() {
+            Some(session) => session,
+            None => open(broker, settings, *of)?,
+        };
+        let opened;
+        match of {
+            Churn::Connection => {
+                opened = clock::now();
+                return session.end().map(|()| opened);
+            }
+            Churn::Channel => {
+                session.open_channel(CHANNEL)?;
+                opened = clock::now();
+                close_channel(&mut session)?;
+            }
+            Churn::Queue => {
+                let name = format!("{}-{number}", settings.queue);
+                topology::declare_queue(&mut session, settings, &name, Left::Keep)?;
+                opened = clock::now();
+                topology::delete_queue(&mut session, &name)?;
+            }
+            Churn::Binding => {
+                let exchange = match settings.exchange.as_str() {
+                    "" => EXCHANGE,
+                    named => named,
+                };
+                let (queue, key) = (settings.queue_of(*number), format!("churn-{number}"));
+                bind(&mut session, &queue, exchange, &key)?;
+                opened = clock::now();
+                unbind(&mut session, &queue, exchange, &key)?;
+            }
+        }
+        *kept = Some(session);
+        Ok(opened)
+    }
+
+    fn serve(mut self, starts: &Mutex<Receiver<Start>>, says: &Sender<Said>) {
+        loop {
+            let start = starts.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let Ok(start) = start else { break };
+            let begun = clock::now();
+            let done = self.once().map(|opened| (opened, clock::now()));
+            let done = done.map_err(|error| match error.code() {
+                Some(_) => outcome::REFUSED,
+                None => outcome::CONNECTION_LOST,
+            });
+            let failed = done.is_err();
+            // Where nobody listens the run is over.
+            let _ = says.send(Said::Ended(start, begun, done));
+            if failed {
+                std::thread::sleep(self.settings.reconnect_after);
+            }
+            let _ = says.send(Said::Free(start));
+        }
+        if let Some(session) = self.session {
+            session.close();
+        }
+    }
+}
+
+/// A connection, with a channel where one is worked on.
+fn open(broker: &Broker, settings: &Settings, of: Churn) -> Result<Session, SessionError> {
+    let mut session = Session::open(broker, settings.heartbeat)?;
+    if matches!(of, Churn::Queue | Churn::Binding) {
+        session.open_channel(CHANNEL)?;
+    }
+    Ok(session)
+}
+
+fn close_channel(session: &mut Session) -> Result<(), SessionError> {
+    let close = channels::Close {
+        reply_code: 200,
+        reply_text: "done".into(),
+        class_id: 0,
+        method_id: 0,
+    };
+    let close = AMQPClass::Channel(channels::AMQPMethod::Close(close));
+    session.call(CHANNEL, close).map(drop)
+}
+
+fn bind(session: &mut Session, queue: &str, exchange: &str, key: &str) -> Result<(), SessionError> {
+    let bind = queue::Bind {
+        queue: queue.into(),
+        exchange: exchange.into(),
+        routing_key: key.into(),
+        nowait: false,
+        arguments: FieldTable::default(),
+    };
+    let bind = AMQPClass::Queue(queue::AMQPMethod::Bind(bind));
+    session.call(CHANNEL, bind).map(drop)
+}
+
+fn unbind(
+    session: &mut Session,
+    queue: &str,
+    exchange: &str,
+    key: &str,
+) -> Result<(), SessionError> {
+    let unbind = queue::Unbind {
+        queue: queue.into(),
+        exchange: exchange.into(),
+        routing_key: key.into(),
+        arguments: FieldTable::default(),
+    };
+    let unbind = AMQPClass::Queue(queue::AMQPMethod::Unbind(unbind));
+    session.call(CHANNEL, unbind).map(drop)
+}
+
+/// The clients of one worker.
+struct Crew {
+    starts: Sender<Start>,
+    said: Receiver<Said>,
+    free: u64,
+}
+
+impl Crew {
+    fn start(driver: &Perftest, of: Churn, share: Share) -> std::io::Result<Self> {
+        let (starts, taken) = channel();
+        let (says, said) = channel();
+        let taken = Arc::new(Mutex::new(taken));
+        let mut free = 0;
+        for number in (share.index..driver.layout.producers).step_by(share.of as usize) {
+            let client = Client::new(&driver.broker, &driver.plan.driver, of, number);
+            let (taken, says) = (Arc::clone(&taken), says.clone());
+            std::thread::Builder::new()
+                .name(format!("client-{number}"))
+                .spawn(move || client.serve(&taken, &says))?;
+            free += 1;
+        }
+        Ok(Self { starts, said, free })
+    }
+
+    /// Waits until every client has closed its connection.
+    fn dismiss(self) {
+        drop(self.starts);
+        let deadline = clock::now() + GOODBYE.as_nanos() as u64;
+        loop {
+            let left = Duration::from_nanos(deadline.saturating_sub(clock::now()));
+            if self.said.recv_timeout(left).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// One worker's clients and what is open.
+struct Turn {
+    worker: Worker,
+    crew: Crew,
+    /// Starts that are due while no client is free.
+    waiting: VecDeque<Start>,
+    /// Clients that are not free, and operations that count and have not ended.
+    busy: u64,
+    open: u64,
+}
+
+/// Gives a worker's share of the clients their starts until there are no more.
+pub(crate) fn work(driver: &Perftest, of: Churn, mut worker: Worker) -> anyhow::Result<()> {
+    let share = Share {
+        index: worker.share.index,
+        of: worker.share.of.min(driver.layout.producers),
+    };
+    if share.index >= share.of {
+        return Ok(());
+    }
+    let schedules = driver.plan.schedules(share);
+    worker.pacer = Pacer::new(worker.phases.origin, worker.phases.end, schedules);
+    let mut turn = Turn {
+        crew: Crew::start(driver, of, share)?,
+        worker,
+        waiting: VecDeque::new(),
+        busy: 0,
+        open: 0,
+    };
+    while turn.once()? {}
+    turn.end();
+    Ok(())
+}
+
+impl Turn {
+    /// Hands out what is due and waits for what clients say; whether there is more to do.
+    fn once(&mut self) -> anyhow::Result<bool> {
+        let now = clock::now();
+        let drained = self.worker.phases.drained;
+        let asked = self.worker.stop.deadline();
+        if asked.is_some() {
+            self.worker.pacer.stop_at(now);
+        }
+        let deadline = asked.unwrap_or(drained).min(drained);
+        let due = self.take_due(now);
+        self.hand_out();
+        let over = now >= self.worker.phases.end || asked.is_some();
+        let idle = self.busy == 0 && (over || self.waiting.is_empty());
+        if now >= deadline || (idle && self.worker.pacer.over(now)) {
+            return Ok(false);
+        }
+        let until = due.min(self.worker.record.tick(now)).min(deadline);
+        match self
+            .crew
+            .said
+            .recv_timeout(Duration::from_nanos(until.saturating_sub(now)))
+        {
+            Ok(said) => self.hear(said),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => anyhow::bail!("the clients have ended"),
+        }
+        Ok(true)
+    }
+
+    /// Takes starts from the schedule; returns when the next is due.
+    fn take_due(&mut self, now: u64) -> u64 {
+        loop {
+            match self.worker.pacer.poll(now) {
+                Tick::Ready(start) => {
+                    if let Some(late) = start.lag.filter(|_| self.worker.phases.counts(start.at)) {
+                        self.worker.record.lag(late);
+                    }
+                    self.waiting.push_back(start);
+                }
+                Tick::Wait(due) => return due,
+                Tick::Over => return u64::MAX,
+            }
+        }
+    }
+
+    fn hand_out(&mut self) {
+        while self.crew.free > 0 && clock::now() < self.worker.phases.end {
+            let Some(start) = self.waiting.pop_front() else {
+                return;
+            };
+            // A client takes it: none ends before its worker.
+            let _ = self.crew.starts.send(start);
+            self.crew.free -= 1;
+            self.busy += 1;
+            if self.worker.phases.counts(start.at) {
+                self.open += 1;
+                self.worker.record.begin();
+            }
+        }
+    }
+
+    fn hear(&mut self, said: Said) {
+        match said {
+            Said::Ended(start, begun, done) => self.ended(start, begun, done),
+            Said::Free(start) => {
+                self.crew.free += 1;
+                self.busy -= 1;
+                let next = self.worker.pacer.again(start, clock::now());
+                self.waiting.extend(next);
+            }
+        }
+    }
+
+    fn ended(&mut self, start: Start, begun: u64, done: Result<(u64, u64), &'static str>) {
+        let record = &self.worker.record;
+        if !self.worker.phases.counts(start.at) {
+            return record.count(count::WARMUP, 1);
+        }
+        self.open -= 1;
+        match done {
+            Ok((opened, ended)) => {
+                record.value(CHURN, ended.saturating_sub(start.at));
+                record.value(OPEN, opened.saturating_sub(begun));
+                record.count(count::CHURNED, 1);
+                record.ok();
+            }
+            Err(kind) => record.error(kind),
+        }
+    }
+
+    fn end(mut self) {
+        let missed = self.waiting.len() as u64 + self.worker.pacer.missed(u64::MAX);
+        if missed > 0 {
+            self.worker.record.count(MISSED, missed);
+        }
+        self.worker.record.unfinished_many(self.open);
+        self.crew.dismiss();
+    }
+}

@@ -1,0 +1,61 @@
+//! How values of options are written.
+
+use std::time::Duration;
+
+use harness::plan::PlannedStage;
+
+use crate::settings::SizeFor;
+
+/// `RATE:SECONDS`.
+pub(super) fn parse_rate(text: &str) -> Result<PlannedStage, String> {
+    let parts = text.split_once(':').and_then(|(rate, seconds)| {
+        let over = Duration::try_from_secs_f64(seconds.parse().ok()?).ok()?;
+        let rate: f64 = rate.parse().ok()?;
+        Some(PlannedStage { rate, over })
+    });
+    parts
+        .filter(|stage| stage.rate >= 0.0 && stage.rate.is_finite() && !stage.over.is_zero())
+        .ok_or_else(|| {
+            "write it as RATE:SECONDS, such as 1000:30, with more than 0 seconds".to_owned()
+        })
+}
+
+/// A property or a header; what brokers could not take is refused here.
+pub(super) fn parse_property(text: &str) -> Result<(String, toml::Value), String> {
+    let (key, value) = parse_argument(text)?;
+    let fits = match (key.as_str(), &value) {
+        ("priority", value) => value
+            .as_integer()
+            .is_some_and(|it| u8::try_from(it).is_ok()),
+        ("expiration", value) => value.as_integer().is_some_and(|it| it >= 0),
+        _ => key.len() <= 255,
+    };
+    fits.then_some((key, value)).ok_or_else(|| {
+        "priority is 0 to 255, expiration in milliseconds, a key at most 255 bytes".to_owned()
+    })
+}
+
+/// `BYTES:SECONDS`.
+pub(super) fn parse_size(text: &str) -> Result<SizeFor, String> {
+    let parts = text.split_once(':').and_then(|(size, seconds)| {
+        let over = Duration::from_secs(seconds.parse().ok()?);
+        Some(SizeFor {
+            size: size.parse().ok()?,
+            over,
+        })
+    });
+    parts.ok_or_else(|| "write it as BYTES:SECONDS, such as 1000:30".to_owned())
+}
+
+/// A number where it is one, or else text.
+pub(super) fn parse_argument(text: &str) -> Result<(String, toml::Value), String> {
+    let (key, value) = text
+        .split_once('=')
+        .ok_or_else(|| "write it as KEY=VALUE, such as x-max-length=1000".to_owned())?;
+    let value = match (value.parse::<i64>(), value.parse::<bool>()) {
+        (Ok(number), _) => toml::Value::Integer(number),
+        (_, Ok(truth)) => toml::Value::Boolean(truth),
+        _ => toml::Value::String(value.to_owned()),
+    };
+    Ok((key.to_owned(), value))
+}
