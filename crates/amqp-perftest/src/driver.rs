@@ -5,8 +5,9 @@ use std::sync::{Mutex, OnceLock};
 
 use anyhow::Context as _;
 use harness::clock;
-use harness::driver::{Driver, Target, Worker};
+use harness::driver::{Driver, Phases, Target, Worker};
 use harness::plan::{Invalid, Plan};
+use harness::recorder::Recorder;
 use measure::result::RunResult;
 use measure::tally::{Series, Tally};
 
@@ -15,6 +16,7 @@ use crate::ledger::Ledger;
 use crate::outcome::{self, count};
 use crate::session::{Broker, Session, SessionError};
 use crate::settings::{self, Engine, Settings};
+use crate::stamp::Stamp;
 use crate::{listener, report, series, stamp, topology, wire};
 
 /// Producers and consumers against one broker. All that is here is shared by its workers and the same for any engine.
@@ -156,8 +158,25 @@ impl Perftest {
         self.layout.consumers > 0
     }
 
+    /// Whether a message belongs to the run. A run without producers takes what comes while it measures.
+    pub(crate) fn is_ours(&self, stamp: &Stamp, phases: &Phases, now: u64) -> bool {
+        match self.layout.producers {
+            0 => phases.counts(now) && self.ledger.adopts(stamp.run),
+            _ => stamp.run == self.run,
+        }
+    }
+
+    /// A message that was published comes to another end than to arrive.
+    pub(crate) fn fail(&self, stream: u32, sequence: u64, kind: &'static str, record: &Recorder) {
+        if self.ends_at_arrival() {
+            self.ledger.fail(stream, sequence, kind, record);
+        } else if stamp::counts(stream) {
+            record.error(kind);
+        }
+    }
+
     /// Asks what is left in the queues, names what is missing, and deletes what was declared.
-    fn settle(&self, record: &harness::recorder::Recorder) {
+    fn settle(&self, record: &Recorder) {
         let accounts = self.layout.consumers > 0 && self.layout.producers > 0;
         let settings = &self.plan.driver;
         let mut queued = 0;

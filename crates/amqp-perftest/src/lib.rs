@@ -6,6 +6,7 @@
 
 mod check;
 pub mod cli;
+mod counts;
 pub mod driver;
 mod layout;
 mod ledger;
@@ -17,5 +18,6 @@ pub mod series;
 mod session;
 pub mod settings;
 pub mod stamp;
+mod starts;
 mod topology;
 pub mod wire;

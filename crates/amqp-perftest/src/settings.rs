@@ -16,6 +16,8 @@ pub const PRODUCERS: &str = "producers";
 pub const CONSUMERS: &str = "consumers";
 /// Messages that may be unconfirmed where confirms are asked for and nothing else is said.
 pub const DEFAULT_WINDOW: u32 = 1000;
+/// The golden ratio's fraction in 64 bits.
+const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The driver's own settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -222,6 +224,15 @@ impl Settings {
             }
             None => self.queue.clone(),
         }
+    }
+
+    /// Whether a consumer refuses its delivery number `delivered`, redeliveries not counted, as one of the share that is
+    /// refused: spread evenly.
+    #[must_use]
+    pub fn refuses(&self, delivered: u64) -> bool {
+        let place = delivered.wrapping_mul(GOLDEN) >> 11;
+        self.nack_share
+            .is_some_and(|share| (place as f64) < share * (1_u64 << 53) as f64)
     }
 
     /// What the driver does, as part of the plan's sentence.

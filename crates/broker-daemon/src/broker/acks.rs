@@ -5,7 +5,7 @@ use amq_protocol::protocol::basic;
 use super::dead_letters::Reason;
 use super::{Broker, enter_ring};
 use crate::channel::{Delivered, Settlement};
-use crate::failure::{Result, not_implemented, precondition_failed, frame_error};
+use crate::failure::{Result, frame_error, not_implemented, precondition_failed};
 use crate::frame::Frame;
 use crate::queue::ConnectionId;
 

@@ -7,9 +7,7 @@ use std::rc::Rc;
 
 use super::Broker;
 use crate::channel::{Channel, Stage};
-use crate::failure::{
-    Result, frame_error, not_implemented, precondition_failed, unexpected_frame,
-};
+use crate::failure::{Result, frame_error, not_implemented, precondition_failed, unexpected_frame};
 use crate::frame::Frame;
 use crate::message::{HEADER_FIXED, Message, Properties};
 use crate::queue::ConnectionId;

@@ -109,7 +109,9 @@ impl Broker {
         }
         if number > connection.channel_max {
             let most = connection.channel_max;
-            return Err(not_allowed(format_args!("channel {number} is beyond the negotiated channel_max ({most})")));
+            return Err(not_allowed(format_args!(
+                "channel {number} is beyond the negotiated channel_max ({most})"
+            )));
         }
         connection.open_channel(number);
         self.counts.channels_opened += 1;

@@ -7,7 +7,7 @@ use amq_protocol::protocol::{
 use super::Broker;
 use crate::channel::Stage;
 use crate::failure::{
-    Result, channel_error, command_invalid, not_implemented, frame_error, unexpected_frame,
+    Result, channel_error, command_invalid, frame_error, not_implemented, unexpected_frame,
 };
 use crate::frame::{Frame, is_too_deep};
 use crate::queue::ConnectionId;
