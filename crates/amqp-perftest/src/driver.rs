@@ -17,7 +17,7 @@ use crate::outcome::{self, count};
 use crate::session::{Broker, Session, SessionError};
 use crate::settings::{self, Engine, Settings};
 use crate::stamp::Stamp;
-use crate::{listener, report, series, stamp, topology, wire};
+use crate::{lapin, listener, report, series, stamp, topology, wire};
 
 /// Producers and consumers against one broker. All that is here is shared by its workers and the same for any engine.
 #[derive(Debug)]
@@ -32,6 +32,8 @@ pub struct Perftest {
     pub(crate) bodies: Vec<Vec<u8>>,
     /// Connections by their number, until their worker takes them.
     connections: Mutex<Vec<Option<Connection>>>,
+    /// With the engine `lapin`: the same of its own.
+    dialer: OnceLock<lapin::Dialer>,
     /// The broker's process, where it is on this machine and can be seen.
     listener: OnceLock<Option<u32>>,
 }
@@ -97,6 +99,7 @@ impl Driver for Perftest {
             run: clock::unix_ns() as u32,
             bodies: bodies(&plan.driver)?,
             connections: Mutex::new(Vec::new()),
+            dialer: OnceLock::new(),
             listener: OnceLock::new(),
             plan: plan.clone(),
         })
@@ -112,6 +115,12 @@ impl Driver for Perftest {
         let _ = self.listener.set(listener::of(&session.stream));
         topology::declare(&mut session, &self.plan.driver).map_err(explain)?;
         session.close();
+        if self.plan.driver.engine.chosen() == Engine::Lapin {
+            let (settings, layout) = (&self.plan.driver, self.layout);
+            let dialer = lapin::Dialer::start(&self.broker, settings, layout, &self.bodies);
+            let _ = self.dialer.set(dialer.map_err(explain)?);
+            return Ok(());
+        }
         let mut connections = self.connections();
         for number in 0..self.layout.connections() {
             let connection = self.connect(number).map_err(explain)?;
@@ -127,8 +136,9 @@ impl Driver for Perftest {
     /// The engine serves the worker's share; what is left to settle is settled by the last worker.
     async fn work(&self, worker: Worker) -> anyhow::Result<()> {
         let (record, workers) = (worker.record.clone(), worker.share.of);
-        let worked = match self.plan.driver.engine {
-            Engine::Wire => wire::work(self, worker),
+        let worked = match self.plan.driver.engine.chosen() {
+            Engine::Lapin => lapin::work(self, worker).await,
+            Engine::Wire | Engine::Auto => wire::work(self, worker),
         };
         if self.ledger.leave(workers) {
             self.settle(&record);
@@ -147,6 +157,11 @@ impl Perftest {
     /// Gives a connection to the worker whose it is.
     pub(crate) fn take(&self, number: u64) -> Option<Connection> {
         self.connections().get_mut(number as usize)?.take()
+    }
+
+    /// What makes connections of the engine `lapin`, where it is used.
+    pub(crate) fn dialer(&self) -> Option<&lapin::Dialer> {
+        self.dialer.get()
     }
 
     fn connect(&self, number: u64) -> Result<Connection, SessionError> {

@@ -2,12 +2,14 @@
 //!
 //! [`stamp`] is what each body begins with, `ledger` the account of all messages, [`settings`] what a plan may ask for,
 //! `layout` who is on which connection and worker, `topology` the queues of a run. An engine serves one worker's share
-//! of producers and consumers: [`wire`] writes and reads frames by hand. All else is the same for any engine.
+//! of producers and consumers: [`wire`] writes and reads frames by hand, `lapin` calls the library of that name as
+//! applications do. All else is the same for any engine.
 
 mod check;
 pub mod cli;
 mod counts;
 pub mod driver;
+mod lapin;
 mod layout;
 mod ledger;
 mod listener;

@@ -106,9 +106,34 @@ pub struct Settings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Engine {
-    /// Frames written and read by hand, many connections in one readiness loop.
+    /// [`Wire`](Self::Wire), the cheaper one, as long as nothing that a plan can ask for needs the other.
     #[default]
+    Auto,
+    /// Frames written and read by hand, many connections in one readiness loop.
     Wire,
+    /// The client library `lapin`: what an application in Rust would see.
+    Lapin,
+}
+
+impl Engine {
+    /// The engine that is used.
+    #[must_use]
+    pub fn chosen(self) -> Self {
+        match self {
+            Self::Auto => Self::Wire,
+            named => named,
+        }
+    }
+
+    /// Which one it is, and why it is that one.
+    fn sentence(self) -> &'static str {
+        match self {
+            Self::Auto | Self::Wire => {
+                "engine wire, the cheaper one: nothing in this plan needs lapin"
+            }
+            Self::Lapin => "engine lapin, the client library of applications",
+        }
+    }
 }
 
 /// A size, and for how long.
@@ -145,7 +170,7 @@ pub struct Properties {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            engine: Engine::Wire,
+            engine: Engine::default(),
             producers: None,
             size: 1024,
             variable_size: Vec::new(),
@@ -270,12 +295,13 @@ impl Settings {
         let queues = settings.queues().len();
         let s = |number: u64| if number == 1 { "" } else { "s" };
         format!(
-            "{producers} producer{}, {kind} messages of {} bytes{load}{confirms}; {consumers} consumer{} on {queues} {}, {acks}; for {}.",
+            "{producers} producer{}, {kind} messages of {} bytes{load}{confirms}; {consumers} consumer{} on {queues} {}, {acks}; for {}; {}.",
             s(producers),
             settings.size,
             s(consumers),
             if queues == 1 { "queue" } else { "queues" },
             duration::format(plan.timeline.measure),
+            settings.engine.sentence(),
         )
     }
 }

@@ -9,12 +9,16 @@ use harness::duration;
 use harness::plan::{Group, Plan, Timeline};
 use harness::schedule::Arrival;
 
-use crate::settings::{CONSUMERS, DEFAULT_WINDOW, PRODUCERS, Settings, SizeFor};
+use crate::settings::{CONSUMERS, DEFAULT_WINDOW, Engine, PRODUCERS, Settings, SizeFor};
 
 /// Options that shape the load; in a plan each is a field. Names in brackets are PerfTest's.
 #[derive(Debug, Args)]
 #[group(multiple = true, conflicts_with = "plan")]
 pub(super) struct Load {
+    /// What speaks to the broker: frames by hand (wire), or the client library lapin; auto is wire, the cheaper one, as
+    /// nothing that can be asked for needs the other
+    #[arg(long, value_enum, default_value = "auto", env = "AMQP_PERFTEST_ENGINE")]
+    engine: EngineName,
     /// Producers, each with a connection of its own
     #[arg(
         long,
@@ -220,6 +224,14 @@ enum ArrivalName {
     Poisson,
 }
 
+/// [`Engine`] as it is typed.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum EngineName {
+    Auto,
+    Wire,
+    Lapin,
+}
+
 fn parse_size(text: &str) -> Result<SizeFor, String> {
     let parts = text.split_once(':').and_then(|(size, seconds)| {
         let over = Duration::from_secs(seconds.parse().ok()?);
@@ -299,6 +311,11 @@ impl Load {
             _ => None,
         };
         Settings {
+            engine: match self.engine {
+                EngineName::Auto => Engine::Auto,
+                EngineName::Wire => Engine::Wire,
+                EngineName::Lapin => Engine::Lapin,
+            },
             producers: paced.then_some(self.producers),
             size: self.size,
             variable_size: self.variable_size.clone(),
