@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::{Mutex, OnceLock};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use harness::clock;
@@ -18,6 +19,9 @@ use crate::session::{Broker, Session, SessionError};
 use crate::settings::{self, Engine, Settings};
 use crate::stamp::Stamp;
 use crate::{lapin, listener, report, series, stamp, topology, wire};
+
+/// How long a broker may take to put back what was not acknowledged.
+const RETURNING_NS: u64 = 1_000_000_000;
 
 /// Producers and consumers against one broker. All that is here is shared by its workers and the same for any engine.
 #[derive(Debug)]
@@ -196,8 +200,13 @@ impl Perftest {
         let settings = &self.plan.driver;
         let mut queued = 0;
         if let Ok(mut session) = Session::open(&self.broker, settings.heartbeat) {
+            let missing = if accounts {
+                self.ledger.missing().counted
+            } else {
+                0
+            };
             // Where the broker does not say, nothing is queued: what is missing is called lost.
-            if let Ok(messages) = topology::queued(&mut session, settings) {
+            if let Ok(messages) = queued_soon(&mut session, settings, missing) {
                 queued = messages;
                 if let Err(error) = topology::delete(&mut session, settings) {
                     harness::output::remark(&format!("deleting what was declared: {error}"));
@@ -212,6 +221,24 @@ impl Perftest {
             // So that the result says 0 where nothing was found.
             record.count(name, 0);
         }
+    }
+}
+
+/// How many messages lie in the queues. What consumers had not acknowledged comes back to them a moment after their
+/// connections have closed: where messages are `missing`, that is waited for.
+fn queued_soon(
+    session: &mut Session,
+    settings: &Settings,
+    missing: u64,
+) -> Result<u64, SessionError> {
+    session.open_channel(topology::CHANNEL)?;
+    let deadline = clock::now() + RETURNING_NS;
+    loop {
+        let queued = topology::queued(session, settings)?;
+        if queued >= missing || clock::now() >= deadline {
+            return Ok(queued);
+        }
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

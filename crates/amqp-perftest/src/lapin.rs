@@ -234,9 +234,11 @@ impl<'a> Desk<'a> {
     /// Whether the last message was published is found out once.
     fn end_publishing(&self, now: u64) {
         let ended = now >= self.phases.get().end;
+        // Consumers alone go on for as long as the run measures.
         let published_all = || {
             let mut producers = self.producers.iter();
-            self.pacer.borrow().over(now)
+            self.driver.layout.producers > 0
+                && self.pacer.borrow().over(now)
                 && producers.all(|producer| producer.borrow().starts.waiting() == 0)
         };
         if self.published.get() || !(ended || published_all()) {

@@ -3,10 +3,12 @@
 //! [`stamp`] is what each body begins with, `ledger` the account of all messages, [`settings`] what a plan may ask for,
 //! `layout` who is on which connection and worker, `topology` the queues of a run. An engine serves one worker's share
 //! of producers and consumers: [`wire`] writes and reads frames by hand, `lapin` calls the library of that name as
-//! applications do. All else is the same for any engine.
+//! applications do. All else is the same for any engine. `conformance` looks at what a broker answers, case by case,
+//! with frames of its own.
 
 mod check;
 pub mod cli;
+mod conformance;
 mod counts;
 pub mod driver;
 mod lapin;

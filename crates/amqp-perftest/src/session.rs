@@ -101,6 +101,8 @@ impl Broker {
                 "it exists with other properties: name another one (--queue), delete it, or take it as it is with predeclared"
             }
             (_, Some(405)) => "another connection has it to itself: name another one (--queue)",
+            (_, Some(503)) => "it does not know what was asked for: see --type",
+            (_, Some(_)) => "its log may say more",
             _ => "is it an AMQP 0-9-1 broker?",
         };
         Invalid::new(format!("--uri {}", self.text), format!("{error}: {remedy}"))

@@ -83,9 +83,8 @@ fn declare_queue(
         .map(drop)
 }
 
-/// How many messages lie in the queues; one that is gone holds none.
+/// How many messages lie in the queues; one that is gone holds none. The channel is open, and stays so.
 pub(crate) fn queued(session: &mut Session, settings: &Settings) -> Result<u64, SessionError> {
-    session.open_channel(CHANNEL)?;
     let mut queued = 0;
     for name in settings.queues() {
         let declare = queue::Declare {

@@ -287,9 +287,12 @@ impl<'a> Loop<'a> {
     /// Whether the last message was published is found out once.
     fn end_publishing(&mut self, now: u64) {
         let ended = now >= self.worker.phases.end;
+        // Consumers alone go on for as long as the run measures.
         let written_all = || {
             let mut producers = self.producers.iter();
-            self.worker.pacer.over(now) && producers.all(|producer| producer.starts.waiting() == 0)
+            self.all_producers > 0
+                && self.worker.pacer.over(now)
+                && producers.all(|producer| producer.starts.waiting() == 0)
         };
         if self.published || !(ended || written_all()) {
             return;

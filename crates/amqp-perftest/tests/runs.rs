@@ -7,15 +7,23 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use amqp_perftest::null_broker::{NullBroker, Script};
+use amqp_perftest::null_broker::{Mode, NullBroker, Script};
 use amqp_perftest::settings::Settings;
 use serde_json::Value;
+
+/// `runs_lapin.rs` is these tests once more.
+fn engine() -> &'static str {
+    match env!("CARGO_CRATE_NAME") {
+        "runs_lapin" => "lapin",
+        _ => "wire",
+    }
+}
 
 /// The program, with its one result in `out`.
 fn program(out: &Path, uri: &str) -> Command {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("amqp-perftest"));
     command
-        .args(["--uri", uri, "--quiet", "--into"])
+        .args(["--engine", engine(), "--uri", uri, "--quiet", "--into"])
         .arg(out.join("run"));
     command
 }
@@ -322,6 +330,25 @@ fn consumers_that_take_their_time_hold_up_what_the_prefetch_lets_them() {
 }
 
 #[test]
+fn consumers_alone_take_what_comes_for_as_long_as_the_run_measures() {
+    let script = Script {
+        mode: Mode::Stream,
+        ..Script::default()
+    };
+    let load = ["--producers", "0", "--prefetch", "100", "--duration", "1s"];
+    let (code, result) = run(script, &load);
+    assert_ne!(code, 1);
+    assert!((1.0..10.0).contains(&result["wall_s"].as_f64().unwrap()));
+    let consumed = count(&result, "consumed");
+    assert!(consumed > 1_000);
+    assert_eq!(
+        (values(&result, "end_to_end"), count(&result, "duplicated")),
+        (consumed, 0)
+    );
+    assert_eq!(result["operations"]["ok"], consumed);
+}
+
+#[test]
 fn a_rate_is_that_of_all_producers_together() {
     for producers in ["1", "3", "50"] {
         let load = [
@@ -380,7 +407,7 @@ fn a_broker_that_goes_away_ends_the_run_in_time_with_a_result() {
     ];
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("amqp-perftest"));
     let mut child = command
-        .args(["--uri", &broker.uri(), "--into"])
+        .args(["--engine", engine(), "--uri", &broker.uri(), "--into"])
         .arg(out.path().join("run"))
         .args(load)
         .stdout(Stdio::null())

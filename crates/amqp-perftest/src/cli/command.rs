@@ -10,6 +10,7 @@ use harness::plan::Invalid;
 
 use super::LOCAL;
 use crate::check;
+use crate::conformance::{self, ConformanceArgs};
 use crate::null_broker::{self, Mode};
 
 const EXIT_CODES: &str = "Exit codes: 0 all is right, 1 something is not, 2 the call is wrong.";
@@ -25,6 +26,12 @@ pub(super) enum Command {
     Check(CheckArgs),
     /// Be a broker that does next to nothing: what this driver reaches at most, on this machine
     NullBroker(NullArgs),
+    /// Run the functional cases on any broker, ours or somebody's, and say which it fails
+    ///
+    /// Each case looks at one thing that AMQP 0-9-1 demands, or that RabbitMQ 3.10 does where it leaves room, reply codes
+    /// included. The broker lets guest in, from this machine, and loses nothing of what others keep in it.
+    #[command(after_help = EXIT_CODES)]
+    Conformance(ConformanceArgs),
 }
 
 /// Options of `check`.
@@ -68,6 +75,7 @@ impl Command {
     pub(super) fn run(self) -> ExitCode {
         let all_right = match self {
             Self::Check(typed) => check::run(&typed),
+            Self::Conformance(typed) => conformance::run(&typed),
             Self::NullBroker(NullArgs { listen, mode }) => null_broker::serve(listen, mode)
                 .map(|()| true)
                 .map_err(|error| {

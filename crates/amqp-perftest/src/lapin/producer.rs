@@ -137,16 +137,17 @@ impl Producer {
 
     /// Goes on as far as it can now.
     pub(super) fn poll(&mut self, desk: &Desk<'_>, context: &mut Context<'_>) -> Result<(), End> {
+        let idle = self.poll_batch(desk, context)?;
         self.poll_confirms(desk, context)?;
-        if !self.poll_batch(desk, context)? || !self.may_publish(desk) {
+        if !idle || !self.may_publish(desk) {
             return Ok(());
         }
         self.fill(desk);
-        // The one that is waited for is asked after; were it written already, the next turn follows at once.
+        // What is waited for is asked after, so that it wakes; were it there already, the next turn follows at once.
         if self.poll_batch(desk, context)? {
             context.waker().wake_by_ref();
         }
-        self.poll_confirms(desk, context)
+        Ok(())
     }
 
     /// Whether there is something to publish, and room for all of it or for half of the window: a batch for each

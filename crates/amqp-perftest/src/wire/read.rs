@@ -4,6 +4,8 @@ use crate::stamp::{self, Stamp};
 
 /// Octets before the payload of a frame: type, channel, size (AMQP 0-9-1, 2.3.5).
 const HEAD: usize = 7;
+/// Payload of a frame that is no body: far above what brokers negotiate, and little enough to keep.
+const LARGEST: usize = 16 << 20;
 const METHOD: u8 = 1;
 const HEADER: u8 = 2;
 const BODY: u8 = 3;
@@ -125,6 +127,9 @@ impl Reader {
                 };
                 taken += HEAD + octets;
                 continue;
+            }
+            if size > LARGEST {
+                return Err(Malformed("a frame larger than any that was negotiated"));
             }
             let whole = HEAD + size + 1;
             if rest.len() < whole {
@@ -283,4 +288,139 @@ fn word(octets: &[u8]) -> u32 {
 
 fn long(octets: &[u8]) -> u64 {
     u64::from(word(octets)) << 32 | u64::from(word(&octets[4..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use amq_protocol::frame::{AMQPContentHeader, AMQPFrame};
+    use amq_protocol::protocol::AMQPClass;
+    use amq_protocol::protocol::basic::{AMQPMethod, AMQPProperties, Ack, Cancel, Deliver, Nack};
+
+    use super::*;
+    use crate::session::encode;
+
+    const CHANNEL: u16 = 3;
+
+    fn stamp(sequence: u64) -> Stamp {
+        Stamp {
+            run: 9,
+            stream: 5,
+            sequence,
+            start: 77,
+        }
+    }
+
+    fn method(method: AMQPMethod) -> Vec<u8> {
+        encode(&AMQPFrame::Method(CHANNEL, AMQPClass::Basic(method)))
+    }
+
+    /// A delivery whose body of so many bytes comes in frames of at most 50.
+    fn delivery(tag: u64, bytes: usize) -> Vec<u8> {
+        let deliver = Deliver {
+            consumer_tag: "somebody".into(),
+            delivery_tag: tag,
+            redelivered: tag.is_multiple_of(2),
+            exchange: "an exchange".into(),
+            routing_key: "a key".into(),
+        };
+        let header = AMQPContentHeader {
+            class_id: 60,
+            body_size: bytes as u64,
+            properties: AMQPProperties::default().with_content_type("text/plain".into()),
+        };
+        let mut body = vec![0xCE; bytes];
+        if bytes >= stamp::BYTES {
+            stamp(tag).write(&mut body);
+        }
+        let mut frames = method(AMQPMethod::Deliver(deliver));
+        frames.extend(encode(&AMQPFrame::Header(CHANNEL, header)));
+        for piece in body.chunks(50) {
+            frames.extend(encode(&AMQPFrame::Body(CHANNEL, piece.to_vec())));
+        }
+        frames
+    }
+
+    /// Everything that these octets say, coming in pieces of `piece`, each event in words.
+    fn events(octets: &[u8], piece: usize) -> Result<Vec<String>, Malformed> {
+        let (mut reader, mut unread, mut seen) = (Reader::default(), Vec::new(), Vec::new());
+        for more in octets.chunks(piece) {
+            unread.extend_from_slice(more);
+            let mut taken = 0;
+            loop {
+                let (octets, event) = reader.next(&unread[taken..])?;
+                taken += octets;
+                match event {
+                    Some(event) => seen.push(format!("{event:?}")),
+                    None => break,
+                }
+            }
+            unread.drain(..taken);
+        }
+        Ok(seen)
+    }
+
+    #[test]
+    fn frames_say_the_same_in_whatever_pieces_they_come() {
+        let ack = AMQPMethod::Ack(Ack {
+            delivery_tag: 8,
+            multiple: true,
+        });
+        let nack = AMQPMethod::Nack(Nack {
+            delivery_tag: 9,
+            multiple: false,
+            requeue: false,
+        });
+        let cancel = AMQPMethod::Cancel(Cancel {
+            consumer_tag: "somebody".into(),
+            nowait: true,
+        });
+        let octets = [
+            delivery(1, 28),
+            delivery(2, 0),
+            method(ack),
+            delivery(3, 27),
+            delivery(4, 170),
+            encode(&AMQPFrame::Heartbeat),
+            method(nack),
+            method(cancel),
+            delivery(5, 1024),
+        ]
+        .concat();
+        let whole = events(&octets, octets.len()).unwrap();
+        assert_eq!(whole.len(), 9);
+        let fifth = Event::Delivery {
+            channel: CHANNEL,
+            tag: 5,
+            redelivered: false,
+            stamp: Some(stamp(5)),
+        };
+        assert_eq!(whole[8], format!("{fifth:?}"));
+        assert!(whole[3].contains("stamp: None") && whole[4].contains("redelivered: true"));
+        assert!(whole[2].contains("tag: 8, multiple: true, taken: true"));
+        for piece in 1..300 {
+            assert_eq!(
+                events(&octets, piece).unwrap(),
+                whole,
+                "in pieces of {piece}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_frame_is_named_and_nothing_panics() {
+        let octets = delivery(1, 100);
+        for place in 0..octets.len() {
+            for value in [0, 1, 3, 0xFF] {
+                let mut wrong = octets.clone();
+                wrong[place] = value;
+                // Most of it still is a frame: whatever comes of it, it comes to an end.
+                let _ = events(&wrong, 64);
+            }
+        }
+        let without_end = [&octets[..octets.len() - 1], &[0]].concat();
+        assert!(events(&without_end, 64).is_err());
+        assert!(events(b"HTTP/1.1 400 Bad Request\r\n\r\n", 64).is_err());
+        let body = encode(&AMQPFrame::Body(CHANNEL, vec![0; 9]));
+        assert!(events(&body, 64).is_err(), "a body that nothing announced");
+    }
 }

@@ -198,7 +198,7 @@ impl Site {
 
 /// What needs a daemon of our own, and may not be asked of somebody else's.
 fn launched_only(field: &str, absent: bool) -> Result<(), Invalid> {
-    let problem = "needs a daemon that is launched for the run: leave it out, or do not name one that runs already";
+    let problem = "needs a daemon that is launched for the run: leave it out, or leave out the address of one that runs (--socket, --uri)";
     absent
         .then_some(())
         .ok_or_else(|| Invalid::new(field, problem))

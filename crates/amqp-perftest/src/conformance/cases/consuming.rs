@@ -1,0 +1,395 @@
+//! basic.consume, basic.cancel, basic.deliver.
+
+use amq_protocol::protocol::{basic, queue};
+use anyhow::ensure;
+
+use crate::conformance::case::{Case, case, on_channel, on_connection};
+use crate::conformance::usual::{consumer, deletion, same};
+use crate::conformance::values::table;
+
+pub(super) fn cases() -> Vec<Case> {
+    let mut cases = starting();
+    cases.extend(delivering());
+    cases.extend(cancelling());
+    cases
+}
+
+fn starting() -> Vec<Case> {
+    vec![
+        on_channel("basic.consume: a missing queue is 404", |channel| {
+            channel.refuses(404, consumer("conformance-missing"))
+        }),
+        on_channel(
+            "basic.consume: tags from the broker begin with amq.ctag- and differ",
+            |channel| {
+                let queue = channel.queue()?;
+                let (first, second) = (channel.consume(&queue)?, channel.consume(&queue)?);
+                ensure!(first.starts_with("amq.ctag-"), "a tag is {first:?}");
+                ensure!(first != second, "both are {first:?}");
+                Ok(())
+            },
+        ),
+        on_channel(
+            "basic.consume: one's own tag is in the answer and in deliveries",
+            |channel| {
+                let queue = channel.queue()?;
+                let mine = basic::Consume {
+                    consumer_tag: "mine".into(),
+                    ..consumer(&queue)
+                };
+                same("the answer", channel.consume_as(mine)?, "mine")?;
+                channel.publish("", &queue, "x")?;
+                same("the delivery", channel.delivery()?.consumer, "mine")
+            },
+        ),
+        case(
+            "basic.consume: a tag that the channel has is 530",
+            |scope| {
+                let connection = scope.connect()?;
+                let channel = connection.channel()?;
+                let queue = channel.queue()?;
+                let mine = basic::Consume {
+                    consumer_tag: "mine".into(),
+                    ..consumer(&queue)
+                };
+                channel.consume_as(mine.clone())?;
+                connection.breaks_on(channel.id, 530, mine)
+            },
+        ),
+        on_connection(
+            "basic.consume: the same tag on two channels",
+            |connection| {
+                let (first, second) = (connection.channel()?, connection.channel()?);
+                let queue = first.queue()?;
+                let mine = basic::Consume {
+                    consumer_tag: "mine".into(),
+                    ..consumer(&queue)
+                };
+                first.consume_as(mine.clone())?;
+                second.consume_as(mine)?;
+                same("consumers", first.counts(&queue)?.1, 2)
+            },
+        ),
+        on_channel(
+            "basic.consume: a tag can be used again after cancel",
+            |channel| {
+                let queue = channel.queue()?;
+                for _ in 0..3 {
+                    let mine = basic::Consume {
+                        consumer_tag: "mine".into(),
+                        ..consumer(&queue)
+                    };
+                    channel.consume_as(mine)?;
+                    channel.cancel("mine")?;
+                }
+                same("consumers", channel.counts(&queue)?.1, 0)
+            },
+        ),
+        on_channel(
+            "basic.consume: exclusive where somebody consumes is 403",
+            |channel| {
+                let queue = channel.queue()?;
+                channel.consume(&queue)?;
+                channel.refuses(
+                    403,
+                    basic::Consume {
+                        exclusive: true,
+                        ..consumer(&queue)
+                    },
+                )
+            },
+        ),
+        on_channel(
+            "basic.consume: where somebody consumes exclusively is 403",
+            |channel| {
+                let queue = channel.queue()?;
+                let other = channel.connection.channel()?;
+                other.consume_as(basic::Consume {
+                    exclusive: true,
+                    ..consumer(&queue)
+                })?;
+                channel.refuses(403, consumer(&queue))?;
+                other.close()?;
+                channel.eventually("the place is free", || {
+                    Ok((channel.counts(&queue)?.1 == 0).then_some(()))
+                })?;
+                channel.consume(&queue).map(drop)
+            },
+        ),
+        on_channel(
+            "basic.consume: no-wait is not answered, and delivers",
+            |channel| {
+                let queue = channel.queue()?;
+                channel.publish("", &queue, "x")?;
+                channel.send(basic::Consume {
+                    consumer_tag: "mine".into(),
+                    nowait: true,
+                    ..consumer(&queue)
+                })?;
+                same("the delivery", channel.delivery()?.consumer, "mine")
+            },
+        ),
+        on_channel(
+            "basic.consume: no-wait of a missing queue is refused",
+            |channel| {
+                channel.refuses(
+                    404,
+                    basic::Consume {
+                        nowait: true,
+                        consumer_tag: "mine".into(),
+                        ..consumer("conformance-missing")
+                    },
+                )
+            },
+        ),
+        on_channel("basic.consume: no-local changes nothing", |channel| {
+            let queue = channel.queue()?;
+            channel.consume_as(basic::Consume {
+                no_local: true,
+                ..consumer(&queue)
+            })?;
+            channel.publish("", &queue, "x")?;
+            same("the delivery", channel.delivery()?.body(), "x")
+        }),
+    ]
+}
+
+fn delivering() -> Vec<Case> {
+    vec![
+        on_channel(
+            "basic.deliver: what was there before and what comes after, in order",
+            |channel| {
+                let queue = channel.queue()?;
+                for body in ["a", "b"] {
+                    channel.publish("", &queue, body)?;
+                }
+                channel.consume(&queue)?;
+                for body in ["c", "d"] {
+                    channel.publish("", &queue, body)?;
+                }
+                same("the bodies", channel.deliveries(4)?, ["a", "b", "c", "d"])
+            },
+        ),
+        on_channel(
+            "basic.deliver: tags count from 1 on each channel, over all consumers",
+            |channel| {
+                let (first, second) = (channel.queue()?, channel.queue()?);
+                channel.consume(&first)?;
+                channel.consume(&second)?;
+                let mut tags = Vec::new();
+                for queue in [&first, &second, &first] {
+                    channel.publish("", queue, "x")?;
+                    tags.push(channel.delivery()?.tag);
+                }
+                same("the tags", tags, [1, 2, 3])?;
+                let other = channel.connection.channel()?;
+                let third = other.queue()?;
+                other.consume(&third)?;
+                other.publish("", &third, "x")?;
+                same("the first of another channel", other.delivery()?.tag, 1)
+            },
+        ),
+        on_channel("basic.deliver: exchange, key and redelivered", |channel| {
+            let exchange = channel.exchange("topic")?;
+            let queue = channel.bound(&exchange, "a.#")?;
+            channel.consume(&queue)?;
+            channel.publish(&exchange, "a.b.c", "x")?;
+            let message = channel.delivery()?;
+            same(
+                "all three",
+                (message.exchange, message.routing_key, message.redelivered),
+                (exchange, "a.b.c".to_owned(), false),
+            )
+        }),
+        on_channel("basic.deliver: two consumers take turns", |channel| {
+            let queue = channel.queue()?;
+            let tags = [channel.consume(&queue)?, channel.consume(&queue)?];
+            let mut seen = Vec::new();
+            for _ in 0..6 {
+                channel.publish("", &queue, "x")?;
+                let message = channel.delivery()?;
+                seen.push(tags.iter().position(|tag| *tag == message.consumer));
+            }
+            let turns = seen.windows(2).filter(|pair| pair[0] != pair[1]).count();
+            same("turns", turns, 5)
+        }),
+        on_channel(
+            "basic.deliver: two consumers get each message once between them",
+            |channel| {
+                let queue = channel.queue()?;
+                let other = channel.connection.channel()?;
+                channel.consume(&queue)?;
+                other.consume(&queue)?;
+                let publisher = channel.connection.channel()?;
+                for n in 0..20 {
+                    publisher.publish("", &queue, &n.to_string())?;
+                }
+                let mut bodies = [channel.deliveries(10)?, other.deliveries(10)?].concat();
+                bodies.sort_by_key(|body| body.parse::<u32>().unwrap_or(u32::MAX));
+                let expected: Vec<String> = (0..20).map(|n| n.to_string()).collect();
+                same("the bodies", bodies, expected)
+            },
+        ),
+        on_channel("basic.deliver: no-ack is forgotten once sent", |channel| {
+            let queue = channel.queue()?;
+            channel.consume_as(basic::Consume {
+                no_ack: true,
+                ..consumer(&queue)
+            })?;
+            for _ in 0..100 {
+                channel.publish("", &queue, "x")?;
+            }
+            channel.deliveries(100)?;
+            let other = channel.connection.channel()?;
+            channel.close()?;
+            channel.open()?;
+            other.holds(&queue, 0)
+        }),
+        on_channel("basic.deliver: an empty body", |channel| {
+            let queue = channel.queue()?;
+            channel.consume(&queue)?;
+            channel.publish("", &queue, "")?;
+            channel.publish("", &queue, "next")?;
+            same("the bodies", channel.deliveries(2)?, ["", "next"])
+        }),
+        on_channel("basic.deliver: a body of several frames", |channel| {
+            let queue = channel.queue()?;
+            channel.consume(&queue)?;
+            channel.publish("", &queue, &"x".repeat(500_000))?;
+            same("its length", channel.delivery()?.body().len(), 500_000)
+        }),
+        on_channel(
+            "basic.deliver: from several connections to one consumer",
+            |channel| {
+                let queue = channel.shared_queue(table(&[]))?;
+                channel.consume(&queue)?;
+                for _ in 0..3 {
+                    let apart = channel.scope().connect()?;
+                    let publisher = apart.channel()?;
+                    publisher.publish("", &queue, "x")?;
+                    same("the delivery", channel.delivery()?.body(), "x")?;
+                    publisher.close()?;
+                    apart.close()?;
+                }
+                Ok(())
+            },
+        ),
+    ]
+}
+
+fn cancelling() -> Vec<Case> {
+    vec![
+        on_channel(
+            "basic.cancel: answers with the tag, and nothing is delivered any more",
+            |channel| {
+                let queue = channel.queue()?;
+                let tag = channel.consume(&queue)?;
+                same(
+                    "the answer",
+                    channel.cancel(&tag)?.consumer_tag.as_str(),
+                    tag.as_str(),
+                )?;
+                channel.publish("", &queue, "x")?;
+                channel.is_quiet()?;
+                same("its counts", channel.counts(&queue)?, (1, 0))
+            },
+        ),
+        on_channel(
+            "basic.cancel: an unknown tag is answered all the same",
+            |channel| {
+                same(
+                    "the answer",
+                    channel.cancel("conformance")?.consumer_tag.as_str(),
+                    "conformance",
+                )
+            },
+        ),
+        on_channel("basic.cancel: no-wait is not answered", |channel| {
+            let queue = channel.queue()?;
+            let tag = channel.consume(&queue)?;
+            channel.send(basic::Cancel {
+                consumer_tag: tag.into(),
+                nowait: true,
+            })?;
+            channel.is_quiet()?;
+            same("consumers", channel.counts(&queue)?.1, 0)
+        }),
+        on_channel(
+            "basic.cancel: what was delivered can still be acknowledged",
+            |channel| {
+                let queue = channel.queue()?;
+                channel.publish("", &queue, "a")?;
+                channel.publish("", &queue, "b")?;
+                let tag = channel.consume(&queue)?;
+                let messages = [channel.delivery()?, channel.delivery()?];
+                channel.cancel(&tag)?;
+                channel.ack(messages[0].tag, false)?;
+                channel.reject(messages[1].tag, true)?;
+                same("the messages", channel.drain(&queue)?, ["b"])
+            },
+        ),
+        on_channel(
+            "basic.cancel: of one consumer leaves the other",
+            |channel| {
+                let queue = channel.queue()?;
+                let (first, second) = (channel.consume(&queue)?, channel.consume(&queue)?);
+                channel.cancel(&first)?;
+                channel.publish("", &queue, "x")?;
+                same("the delivery", channel.delivery()?.consumer, second)
+            },
+        ),
+        on_channel(
+            "basic.cancel: is sent to a consumer whose queue is deleted",
+            |channel| {
+                let queue = channel.queue()?;
+                let tag = channel.consume(&queue)?;
+                let other = channel.connection.channel()?;
+                other.call::<queue::DeleteOk>(deletion(&queue))?;
+                let (cancel, _) = channel.pushed::<basic::Cancel>()?;
+                same(
+                    "tag and no-wait",
+                    (cancel.consumer_tag.as_str(), cancel.nowait),
+                    (tag.as_str(), true),
+                )
+            },
+        ),
+        on_channel(
+            "basic.cancel: is sent to a consumer on the channel that deletes its queue",
+            |channel| {
+                let queue = channel.queue()?;
+                let tag = channel.consume(&queue)?;
+                channel.call::<queue::DeleteOk>(deletion(&queue))?;
+                same(
+                    "the tag",
+                    channel.pushed::<basic::Cancel>()?.0.consumer_tag.as_str(),
+                    tag.as_str(),
+                )
+            },
+        ),
+        case(
+            "basic.cancel: is not sent to a client without consumer_cancel_notify",
+            |scope| {
+                use amq_protocol::protocol::connection;
+                let client = crate::conformance::connection::Connection::greet(scope)?;
+                let start_ok = client.plain(scope.user(), scope.password());
+                client.send(
+                    0,
+                    connection::StartOk {
+                        client_properties: table(&[]),
+                        ..start_ok
+                    },
+                )?;
+                client.tune.replace(client.receive()?);
+                client.send(0, client.tune_ok())?;
+                client.send(0, client.open_vhost(scope.vhost()))?;
+                client.receive::<connection::OpenOk>()?;
+                let channel = client.channel()?;
+                let queue = channel.queue()?;
+                channel.consume(&queue)?;
+                channel.call::<queue::DeleteOk>(deletion(&queue))?;
+                channel.is_quiet()?;
+                client.close()
+            },
+        ),
+    ]
+}

@@ -1,0 +1,126 @@
+//! `connection.tune` and what is agreed on: frame_max, channel_max, heartbeat.
+
+use amq_protocol::protocol::{basic, channel, connection};
+use anyhow::ensure;
+
+use crate::conformance::case::{Case, case};
+use crate::conformance::connection::Connection;
+use crate::conformance::usual::{same, to_queue};
+use crate::conformance::wire::{Frame, HEARTBEAT};
+
+type Change = fn(&mut connection::Tune);
+
+pub(super) fn cases() -> Vec<Case> {
+    let mut cases = vec![
+        case(
+            "connection.tune: limits that leave room for the cases",
+            |scope| {
+                let tune = Connection::log_in(scope)?.tune.into_inner();
+                ensure!(
+                    tune.channel_max > 1 && tune.frame_max >= 8192,
+                    "it suggests {tune:?}"
+                );
+                Ok(())
+            },
+        ),
+        case(
+            "connection.tune-ok: bodies are cut to the agreed frame_max",
+            |scope| {
+                let connection = Connection::open_with(scope, |tune| tune.frame_max = 4096)?;
+                let channel = connection.channel()?;
+                let queue = channel.queue()?;
+                let body = vec![b'x'; 10_000];
+                channel.send_content(to_queue(&queue), &Default::default(), &body)?;
+                // That no frame is larger is looked at with each message.
+                same("the body", channel.take(&queue)?.content.body.len(), 10_000)?;
+                connection.close()
+            },
+        ),
+        case(
+            "connection.tune-ok: more channels than the agreed channel_max are 530",
+            |scope| {
+                let connection = Connection::open_with(scope, |tune| tune.channel_max = 2)?;
+                connection.channel()?;
+                connection.channel()?;
+                connection.send(3, channel::Open {})?;
+                connection.breaks(530).map(drop)
+            },
+        ),
+        case(
+            "connection.tune-ok: a channel that is closed leaves its place",
+            |scope| {
+                let connection = Connection::open_with(scope, |tune| tune.channel_max = 1)?;
+                for _ in 0..3 {
+                    connection.channel_of(1)?.close()?;
+                }
+                connection.close()
+            },
+        ),
+        case("heartbeat: with 1 s agreed the broker sends one", |scope| {
+            let connection = Connection::open_with(scope, |tune| tune.heartbeat = 1)?;
+            let frame = connection.wire.frame()?;
+            same("the frame", frame, Frame::new(HEARTBEAT, 0, b""))?;
+            connection.close()
+        }),
+        case("heartbeat: a client that is silent is given up", |scope| {
+            let connection = Connection::open_with(scope, |tune| tune.heartbeat = 1)?;
+            // Two intervals of silence are forgiven; a broker that goes on for ever is found out after these.
+            let sent = (0..16).map_while(|_| connection.wire.frame().ok());
+            same(
+                "frames",
+                sent.filter(|frame| frame.kind != HEARTBEAT).count(),
+                0,
+            )?;
+            connection.wire.ends()
+        }),
+        case("heartbeat: a client that sends them stays", |scope| {
+            let connection = Connection::open_with(scope, |tune| tune.heartbeat = 1)?;
+            let channel = connection.channel()?;
+            // Longer than the silence that is forgiven: each one of the broker's is answered.
+            for _ in 0..6 {
+                let frame = connection.wire.frame()?;
+                connection.wire.write(&frame.bytes())?;
+            }
+            channel.call::<basic::QosOk>(basic::Qos::default())?;
+            connection.close()
+        }),
+    ];
+    let lower: [(&str, Change); 6] = [
+        ("the least frame_max", |tune| tune.frame_max = 4096),
+        ("a lower frame_max", |tune| tune.frame_max = 8192),
+        ("one channel", |tune| tune.channel_max = 1),
+        ("fewer channels", |tune| tune.channel_max /= 2),
+        ("no heartbeat", |tune| tune.heartbeat = 0),
+        ("another heartbeat", |tune| tune.heartbeat = 17),
+    ];
+    cases.extend(lower.map(|(what, change)| {
+        case(
+            format!("connection.tune-ok: {what} is taken"),
+            move |scope| {
+                let connection = Connection::open_with(scope, change)?;
+                connection.channel()?.close()?;
+                connection.close()
+            },
+        )
+    }));
+    let wrong: [(&str, Change); 6] = [
+        ("a higher frame_max", |tune| tune.frame_max += 1),
+        ("an unlimited frame_max", |tune| tune.frame_max = 0),
+        ("a frame_max below the least", |tune| tune.frame_max = 4095),
+        ("a frame_max of 1", |tune| tune.frame_max = 1),
+        ("a higher channel_max", |tune| tune.channel_max += 1),
+        ("an unlimited channel_max", |tune| tune.channel_max = 0),
+    ];
+    cases.extend(wrong.map(|(what, change)| {
+        case(
+            format!("connection.tune-ok: {what} ends the connection"),
+            move |scope| {
+                let connection = Connection::log_in(scope)?;
+                change(&mut connection.tune.borrow_mut());
+                connection.send(0, connection.tune_ok())?;
+                connection.is_given_up()
+            },
+        )
+    }));
+    cases
+}

@@ -1,0 +1,27 @@
+//! Short ways to write arguments and headers.
+
+use amq_protocol::types::{AMQPValue, FieldTable};
+
+/// A field table.
+pub(super) fn table(entries: &[(&str, AMQPValue)]) -> FieldTable {
+    let mut table = FieldTable::default();
+    for (key, value) in entries {
+        table.insert((*key).into(), value.clone());
+    }
+    table
+}
+
+/// A signed 32-bit integer, `I`.
+pub(super) fn int(value: i32) -> AMQPValue {
+    AMQPValue::LongInt(value)
+}
+
+/// A long string, `S`.
+pub(super) fn text(value: &str) -> AMQPValue {
+    AMQPValue::LongString(value.into())
+}
+
+/// A boolean, `t`.
+pub(super) fn flag(value: bool) -> AMQPValue {
+    AMQPValue::Boolean(value)
+}
