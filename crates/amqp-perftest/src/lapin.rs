@@ -42,6 +42,8 @@ pub(crate) const MOST_CHANNELS: u16 = 4;
 const STARTS_AT_ONCE: usize = 4096;
 /// How often the end is looked for once all is published.
 const LOOK_NS: u64 = 2_000_000;
+/// How long after the end a message may be published that came due before it.
+const LATE_NS: u64 = 100_000_000;
 /// How often it is looked whether the run was interrupted, and how long an arrival may wait for the account.
 const TURN_NS: u64 = 20_000_000;
 
@@ -102,8 +104,6 @@ struct Desk<'a> {
     why: RefCell<String>,
     publishers: u64,
     paced: bool,
-    /// Whether the end of the schedule was seen.
-    ending: Cell<bool>,
     published: Cell<bool>,
     closing: Cell<bool>,
     /// Whether something is due before the worker's loop meant to look.
@@ -144,7 +144,6 @@ impl<'a> Desk<'a> {
             why: RefCell::default(),
             publishers,
             paced: group.is_some_and(|group| group.workers == 0),
-            ending: Cell::new(false),
             published: Cell::new(false),
             closing: Cell::new(false),
             sooner: Cell::new(false),
@@ -160,24 +159,24 @@ impl<'a> Desk<'a> {
     /// One turn of the worker's loop; returns when the next is due.
     fn turn(&self, now: u64) -> u64 {
         let next = self.start_due(now).min(self.acknowledge_done(now));
-        // Connections serve what came due before the end once more before it is the end.
-        let ended = now >= self.phases.get().end;
-        if !ended || self.ending.replace(true) {
-            self.end_publishing(now);
-        }
+        self.end_publishing(now);
         for producer in &self.producers {
             producer.borrow().take_returned(self);
         }
+        // What began is written down before what ended.
+        self.counts.borrow_mut().write(&self.record);
         self.hand_in();
         if now >= self.next_second.get() {
             // Connections look once a second whether confirms are late.
             self.wake_all();
         }
-        self.counts.borrow_mut().write(&self.record);
         self.next_second.set(self.record.tick(now));
         let look = match self.published.get() {
             true => LOOK_NS,
-            false => TURN_NS.min(self.phases.get().end.saturating_sub(now)),
+            false => match self.phases.get().end.saturating_sub(now) {
+                0 => LOOK_NS,
+                left => left.min(TURN_NS),
+            },
         };
         next.min(now + look).min(self.next_second.get())
     }
@@ -233,7 +232,10 @@ impl<'a> Desk<'a> {
 
     /// Whether the last message was published is found out once.
     fn end_publishing(&self, now: u64) {
-        let ended = now >= self.phases.get().end;
+        let end = self.phases.get().end;
+        let sent = |producer: &RefCell<Producer>| producer.borrow().starts.due() == 0;
+        // What came due before the end is still published, if lapin takes it soon.
+        let ended = now >= end && (now - end >= LATE_NS || self.producers.iter().all(sent));
         // Consumers alone go on for as long as the run measures.
         let published_all = || {
             let mut producers = self.producers.iter();

@@ -50,6 +50,11 @@ impl Starts {
         }
     }
 
+    /// How many messages of the schedule are due.
+    pub(crate) fn due(&self) -> usize {
+        self.due.len()
+    }
+
     /// Forgets what was still to be published; how many messages were due.
     pub(crate) fn end(&mut self) -> u64 {
         let due = std::mem::take(&mut self.due).len() as u64;
