@@ -69,6 +69,8 @@ fn job_of(cli: Cli) -> Result<Job<Settings>, Failure> {
         Some(path) => plan::load(path, &common.set)?,
         None => load.plan(),
     };
+    // So that plan and result name the one that is used.
+    plan.driver.engine = plan.driver.engine.chosen();
     if let Some(daemon) = &common.daemon {
         plan.daemon = Some(daemon.clone());
     }

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use harness::clock;
-use harness::driver::{Driver, Target, Worker};
+use harness::driver::{Driver, Phases, Target, Worker};
 use harness::plan::{Invalid, Plan};
+use harness::recorder::Recorder;
 use measure::result::RunResult;
 use measure::tally::{Series, Tally};
 
@@ -17,8 +18,9 @@ use crate::ledger::Ledger;
 use crate::outcome::{self, count};
 use crate::session::{Broker, Session, SessionError};
 use crate::settings::{self, Churn, Engine, Settings};
+use crate::stamp::Stamp;
 use crate::topology::Left;
-use crate::{listener, report, series, stamp, topology, wire};
+use crate::{lapin, listener, report, series, stamp, topology, wire};
 
 /// How long a broker may take to put back what was not acknowledged.
 const RETURNING_NS: u64 = 1_000_000_000;
@@ -36,6 +38,8 @@ pub struct Perftest {
     pub(crate) bodies: Vec<Vec<u8>>,
     /// Connections by their number, until their worker takes them.
     connections: Mutex<Vec<Option<Connection>>>,
+    /// With the engine `lapin`: the same of its own.
+    dialer: OnceLock<lapin::Dialer>,
     /// The broker's process, where it is on this machine and can be seen.
     listener: OnceLock<Option<u32>>,
 }
@@ -104,6 +108,7 @@ impl Driver for Perftest {
             run: clock::unix_ns() as u32,
             bodies: bodies(&plan.driver)?,
             connections: Mutex::new(Vec::new()),
+            dialer: OnceLock::new(),
             listener: OnceLock::new(),
             plan: plan.clone(),
         })
@@ -125,6 +130,12 @@ impl Driver for Perftest {
             let mut client = Client::new(&self.broker, &self.plan.driver, churn, 0);
             return client.once().map(drop).map_err(explain).map_err(Into::into);
         }
+        if self.plan.driver.engine.chosen() == Engine::Lapin {
+            let (settings, layout) = (&self.plan.driver, self.layout);
+            let dialer = lapin::Dialer::start(&self.broker, settings, layout, &self.bodies);
+            let _ = self.dialer.set(dialer.map_err(explain)?);
+            return Ok(());
+        }
         let mut connections = self.connections();
         for number in 0..self.layout.connections() {
             let connection = self.connect(number).map_err(explain)?;
@@ -140,9 +151,10 @@ impl Driver for Perftest {
     /// The engine serves the worker's share; what is left to settle is settled by the last worker.
     async fn work(&self, worker: Worker) -> anyhow::Result<()> {
         let (record, workers) = (worker.record.clone(), worker.share.of);
-        let worked = match (self.plan.driver.churn, self.plan.driver.engine) {
+        let worked = match (self.plan.driver.churn, self.plan.driver.engine.chosen()) {
             (Some(churn), _) => churn::work(self, churn, worker),
-            (None, Engine::Wire) => wire::work(self, worker),
+            (None, Engine::Lapin) => lapin::work(self, worker).await,
+            (None, Engine::Wire | Engine::Auto) => wire::work(self, worker),
         };
         if self.ledger.leave(workers) {
             self.settle(&record);
@@ -163,6 +175,11 @@ impl Perftest {
         self.connections().get_mut(number as usize)?.take()
     }
 
+    /// What makes connections of the engine `lapin`, where it is used.
+    pub(crate) fn dialer(&self) -> Option<&lapin::Dialer> {
+        self.dialer.get()
+    }
+
     fn connect(&self, number: u64) -> Result<Connection, SessionError> {
         connect(&self.broker, &self.plan.driver, self.layout, number)
     }
@@ -177,8 +194,25 @@ impl Perftest {
         self.layout.consumers > 0
     }
 
+    /// Whether a message belongs to the run. A run without producers takes what comes while it measures.
+    pub(crate) fn is_ours(&self, stamp: &Stamp, phases: &Phases, now: u64) -> bool {
+        match self.layout.producers {
+            0 => phases.counts(now) && self.ledger.adopts(stamp.run),
+            _ => stamp.run == self.run,
+        }
+    }
+
+    /// A message that was published comes to another end than to arrive.
+    pub(crate) fn fail(&self, stream: u32, sequence: u64, kind: &'static str, record: &Recorder) {
+        if self.ends_at_arrival() {
+            self.ledger.fail(stream, sequence, kind, record);
+        } else if stamp::counts(stream) {
+            record.error(kind);
+        }
+    }
+
     /// Asks what is left in the queues, names what is missing, and deletes what was declared.
-    fn settle(&self, record: &harness::recorder::Recorder) {
+    fn settle(&self, record: &Recorder) {
         let accounts = self.layout.consumers > 0 && self.layout.producers > 0;
         let settings = &self.plan.driver;
         if !self.declares() {

@@ -2,14 +2,17 @@
 //!
 //! [`stamp`] is what each body begins with, `ledger` the account of all messages, [`settings`] what a plan may ask for,
 //! `layout` who is on which connection and worker, `topology` the queues of a run. An engine serves one worker's share
-//! of producers and consumers: [`wire`] writes and reads frames by hand. All else is the same for any engine.
-//! `conformance` looks at what a broker answers, case by case, with frames of its own.
+//! of producers and consumers: [`wire`] writes and reads frames by hand, `lapin` calls the library of that name as
+//! applications do. All else is the same for any engine. `conformance` looks at what a broker answers, case by case,
+//! with frames of its own.
 
 mod check;
 mod churn;
 pub mod cli;
 mod conformance;
+mod counts;
 pub mod driver;
+mod lapin;
 mod layout;
 mod ledger;
 mod listener;
@@ -20,5 +23,6 @@ pub mod series;
 mod session;
 pub mod settings;
 pub mod stamp;
+mod starts;
 mod topology;
 pub mod wire;

@@ -73,7 +73,7 @@ impl Broker {
             Invalid::new(field(), problem)
         })?;
         if uri.scheme == AMQPScheme::AMQPS {
-            let problem = "TLS is not spoken by this engine: use amqp://";
+            let problem = "TLS is spoken by neither engine: use amqp://, or have a proxy such as stunnel speak it";
             return Err(Invalid::new(field(), problem));
         }
         if uri.vhost.is_empty() {

@@ -16,6 +16,8 @@ pub const PRODUCERS: &str = "producers";
 pub const CONSUMERS: &str = "consumers";
 /// Messages that may be unconfirmed where confirms are asked for and nothing else is said.
 pub const DEFAULT_WINDOW: u32 = 1000;
+/// The golden ratio's fraction in 64 bits.
+const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The driver's own settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -104,12 +106,37 @@ pub struct Settings {
 }
 
 /// What speaks to the broker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Engine {
-    /// Frames written and read by hand, many connections in one readiness loop.
+    /// [`Wire`](Self::Wire), the cheaper one, as long as nothing that a plan can ask for needs the other.
     #[default]
+    Auto,
+    /// Frames written and read by hand, many connections in one readiness loop.
     Wire,
+    /// The client library `lapin`: what an application in Rust would see.
+    Lapin,
+}
+
+impl Engine {
+    /// The engine that is used.
+    #[must_use]
+    pub fn chosen(self) -> Self {
+        match self {
+            Self::Auto => Self::Wire,
+            named => named,
+        }
+    }
+
+    /// Which one it is, and why it is that one.
+    fn sentence(self) -> &'static str {
+        match self {
+            Self::Auto | Self::Wire => {
+                "engine wire, the cheaper one: nothing in this plan needs lapin"
+            }
+            Self::Lapin => "engine lapin, the client library of applications",
+        }
+    }
 }
 
 /// What is made and unmade, again and again; each time is one operation.
@@ -171,7 +198,7 @@ impl Churn {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            engine: Engine::Wire,
+            engine: Engine::default(),
             churn: None,
             producers: None,
             size: 1024,
@@ -253,6 +280,15 @@ impl Settings {
         }
     }
 
+    /// Whether a consumer refuses its delivery number `delivered`, redeliveries not counted, as one of the share that is
+    /// refused: spread evenly.
+    #[must_use]
+    pub fn refuses(&self, delivered: u64) -> bool {
+        let place = delivered.wrapping_mul(GOLDEN) >> 11;
+        self.nack_share
+            .is_some_and(|share| (place as f64) < share * (1_u64 << 53) as f64)
+    }
+
     /// What the driver does, as part of the plan's sentence.
     #[must_use]
     pub fn sentence(plan: &Plan<Self>) -> String {
@@ -294,12 +330,13 @@ impl Settings {
         let queues = settings.queues().len();
         let s = |number: u64| if number == 1 { "" } else { "s" };
         format!(
-            "{producers} producer{}, {kind} messages of {} bytes{load}{confirms}; {consumers} consumer{} on {queues} {}, {acks}; for {}.",
+            "{producers} producer{}, {kind} messages of {} bytes{load}{confirms}; {consumers} consumer{} on {queues} {}, {acks}; for {}; {}.",
             s(producers),
             settings.size,
             s(consumers),
             if queues == 1 { "queue" } else { "queues" },
             duration::format(plan.timeline.measure),
+            settings.engine.sentence(),
         )
     }
 }

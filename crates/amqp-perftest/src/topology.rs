@@ -193,14 +193,14 @@ pub(crate) fn open_consumer(
 }
 
 /// What makes a consumer's channel consume. Nothing is answered: deliveries follow.
-pub(crate) fn consume(settings: &Settings, place: u64) -> AMQPClass {
+pub(crate) fn consume(settings: &Settings, place: u64) -> basic::Consume {
     let mut arguments = FieldTable::default();
     if settings.queue_type.as_deref() == Some("stream") {
         // What was published before the consumer came belongs to the run too.
         let first = AMQPValue::LongString("first".into());
         arguments.insert("x-stream-offset".into(), first);
     }
-    AMQPClass::Basic(basic::AMQPMethod::Consume(basic::Consume {
+    basic::Consume {
         queue: settings.queue_of(place).as_str().into(),
         consumer_tag: format!("perftest-{place}").as_str().into(),
         no_local: false,
@@ -208,7 +208,7 @@ pub(crate) fn consume(settings: &Settings, place: u64) -> AMQPClass {
         exclusive: false,
         nowait: true,
         arguments,
-    }))
+    }
 }
 
 /// The properties of the messages.

@@ -19,7 +19,7 @@ use std::collections::HashMap;
 
 use harness::clock;
 use harness::driver::Worker;
-use harness::pacer::{Pacer, Start, Tick};
+use harness::pacer::{Start, Tick};
 use harness::reactor::Reactor;
 use harness::recorder::MISSED;
 use harness::slots::Slots;
@@ -27,12 +27,12 @@ use harness::slots::Slots;
 pub use publish::{Message, Template};
 pub use read::{Event, Malformed, Reader};
 
+use crate::counts::Counts;
 use crate::driver::{Connection, Perftest};
 use crate::layout::Client;
 use crate::ledger::{Arrival, KEPT};
-use crate::outcome::count;
 use crate::settings::{self, PRODUCERS};
-use crate::stamp;
+use crate::{stamp, starts};
 use consumer::Consumer;
 use link::Link;
 use producer::Producer;
@@ -87,19 +87,6 @@ struct Loop<'a> {
     next_hand_in: u64,
 }
 
-/// What was counted since the last turn: by name only once a turn, since a name costs as much as a message.
-#[derive(Debug, Default)]
-struct Counts {
-    published: u64,
-    warmup: u64,
-    confirmed: u64,
-    consumed: u64,
-    redelivered: u64,
-    foreign: u64,
-    begun: u64,
-    ok: u64,
-}
-
 impl<'a> Loop<'a> {
     fn new(driver: &'a Perftest, worker: Worker) -> anyhow::Result<Self> {
         let publishers = driver.layout.publishers(worker.share.of);
@@ -127,7 +114,7 @@ impl<'a> Loop<'a> {
             driver,
             worker,
         };
-        this.worker.pacer = this.schedule();
+        this.worker.pacer = starts::schedule(driver, &this.worker);
         let share = this.worker.share;
         let mine: Vec<u64> = driver.layout.of_worker(share.index, share.of).collect();
         for number in mine {
@@ -138,24 +125,6 @@ impl<'a> Loop<'a> {
         }
         this.producers.shrink_to_fit();
         Ok(this)
-    }
-
-    /// The schedule of the producers alone, of which this worker has the part of its own producers.
-    fn schedule(&self) -> Pacer {
-        let (phases, index) = (self.worker.phases, self.worker.share.index);
-        let share = harness::schedule::Share {
-            index,
-            of: self.publishers,
-        };
-        let place = self
-            .driver
-            .plan
-            .groups
-            .iter()
-            .position(|group| group.name == PRODUCERS);
-        let mine = place.filter(|_| index < self.publishers);
-        let schedules = mine.map(|place| self.driver.plan.schedules(share).swap_remove(place));
-        Pacer::new(phases.origin, phases.end, schedules.into_iter().collect())
     }
 
     /// Adds the producers and consumers of a connection, once.
@@ -295,11 +264,7 @@ impl<'a> Loop<'a> {
         }
         let place = self.place_of(start.index % self.all_producers);
         let producer = &mut self.producers[place];
-        if self.paced {
-            producer.due.push_back(start.at);
-        } else {
-            producer.begins = Some(start);
-        }
+        producer.starts.add(start, self.paced);
         self.make_ready(place);
     }
 
@@ -324,15 +289,20 @@ impl<'a> Loop<'a> {
         let ended = now >= self.worker.phases.end;
         // Consumers alone go on for as long as the run measures.
         let written_all = || {
+            let mut producers = self.producers.iter();
             self.all_producers > 0
                 && self.worker.pacer.over(now)
-                && !self.producers.iter().any(Producer::has_more)
+                && producers.all(|producer| producer.starts.waiting() == 0)
         };
         if self.published || !(ended || written_all()) {
             return;
         }
         self.published = true;
-        let waiting: u64 = self.producers.iter_mut().map(Producer::end).sum();
+        let waiting: u64 = self
+            .producers
+            .iter_mut()
+            .map(|producer| producer.starts.end())
+            .sum();
         let missed = waiting + self.worker.pacer.missed(now);
         if missed > 0 {
             self.worker.record.count(MISSED, missed);
@@ -364,23 +334,6 @@ impl<'a> Loop<'a> {
     }
 
     fn count(&mut self) {
-        let counts = std::mem::take(&mut self.counts);
-        let record = &self.worker.record;
-        for (name, number) in [
-            (count::PUBLISHED, counts.published),
-            (count::WARMUP, counts.warmup),
-            (count::CONFIRMED, counts.confirmed),
-            (count::CONSUMED, counts.consumed),
-            (count::REDELIVERED, counts.redelivered),
-            (count::FOREIGN, counts.foreign),
-        ] {
-            if number > 0 {
-                record.count(name, number);
-            }
-        }
-        if counts.begun > 0 {
-            record.begin_many(counts.begun);
-        }
-        record.ok_many(counts.ok);
+        self.counts.write(&self.worker.record);
     }
 }

@@ -11,11 +11,19 @@ use amqp_perftest::null_broker::{Mode, NullBroker, Script};
 use amqp_perftest::settings::Settings;
 use serde_json::Value;
 
+/// `runs_lapin.rs` is these tests once more.
+fn engine() -> &'static str {
+    match env!("CARGO_CRATE_NAME") {
+        "runs_lapin" => "lapin",
+        _ => "wire",
+    }
+}
+
 /// The program, with its one result in `out`.
 fn program(out: &Path, uri: &str) -> Command {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("amqp-perftest"));
     command
-        .args(["--uri", uri, "--quiet", "--into"])
+        .args(["--engine", engine(), "--uri", uri, "--quiet", "--into"])
         .arg(out.join("run"));
     command
 }
@@ -425,7 +433,7 @@ fn a_broker_that_goes_away_ends_the_run_in_time_with_a_result() {
     ];
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("amqp-perftest"));
     let mut child = command
-        .args(["--uri", &broker.uri(), "--into"])
+        .args(["--engine", engine(), "--uri", &broker.uri(), "--into"])
         .arg(out.path().join("run"))
         .args(load)
         .stdout(Stdio::null())

@@ -10,12 +10,18 @@ use harness::plan::{Group, Plan, PlannedStage, Timeline};
 use harness::schedule::Arrival;
 
 use super::values::{parse_argument, parse_property, parse_rate, parse_size};
-use crate::settings::{CONSUMERS, Churn, DEFAULT_WINDOW, PRODUCERS, Properties, Settings, SizeFor};
+use crate::settings::{
+    CONSUMERS, Churn, DEFAULT_WINDOW, Engine, PRODUCERS, Properties, Settings, SizeFor,
+};
 
 /// Options that shape the load; in a plan each is a field. Names in brackets are PerfTest's.
 #[derive(Debug, Args)]
 #[group(multiple = true, conflicts_with = "plan")]
 pub(super) struct Load {
+    /// What speaks to the broker: frames by hand (wire), or the client library lapin; auto is wire, the cheaper one, as
+    /// nothing that can be asked for needs the other
+    #[arg(long, value_enum, default_value = "auto", env = "AMQP_PERFTEST_ENGINE")]
+    engine: Engine,
     /// Producers, each with a connection of its own
     #[arg(
         long,
@@ -336,6 +342,7 @@ impl Load {
             _ => None,
         };
         Settings {
+            engine: self.engine,
             churn: self.churn,
             producers: paced.then_some(self.producers),
             size: self.size,

@@ -2,7 +2,8 @@
 
 use harness::plan::{Invalid, Plan};
 
-use super::{CONSUMERS, Churn, PRODUCERS, Settings, consumers, group, producers};
+use super::{CONSUMERS, Churn, Engine, PRODUCERS, Settings, consumers, group, producers};
+use crate::lapin::MOST_CHANNELS;
 use crate::stamp;
 
 /// Most connections of one role.
@@ -45,11 +46,36 @@ impl Settings {
                 "0 channels carry nothing: give at least 1",
             );
         }
+        settings.validate_engine()?;
         if plan.instances != 1 {
             return wrong(
                 "instances (--instances)",
                 "a queue lies on one broker: leave it at 1",
             );
+        }
+        Ok(())
+    }
+
+    /// What only one of the engines can do.
+    fn validate_engine(&self) -> Result<(), Invalid> {
+        if self.engine.chosen() != Engine::Lapin {
+            return Ok(());
+        }
+        if self.churn.is_some() {
+            let problem =
+                "makes and unmakes without the library: leave --engine lapin or `churn` out";
+            return Err(Invalid::new("driver.engine (--engine)", problem));
+        }
+        if self.channels > MOST_CHANNELS {
+            let problem = format!(
+                "{} channels would share the one thread that lapin has for a connection: give at most {MOST_CHANNELS}, or --engine wire",
+                self.channels
+            );
+            return Err(Invalid::new("driver.channels (--channels)", problem));
+        }
+        if self.heartbeat == Some(0) {
+            let problem = "lapin takes the broker's interval for 0: give seconds, or --engine wire";
+            return Err(Invalid::new("driver.heartbeat (--heartbeat)", problem));
         }
         Ok(())
     }

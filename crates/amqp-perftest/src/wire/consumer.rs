@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use amq_protocol::frame::AMQPFrame;
+use amq_protocol::protocol::{AMQPClass, basic};
 use harness::slots::Id;
 
 use super::Loop;
@@ -12,9 +13,6 @@ use crate::series::END_TO_END;
 use crate::session::encode;
 use crate::stamp::{self, Stamp};
 use crate::topology;
-
-/// The golden ratio's fraction in 64 bits.
-const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// A consumer of this worker.
 #[derive(Debug)]
@@ -49,12 +47,6 @@ impl Consumer {
             delivered: 0,
         }
     }
-
-    /// Whether its next delivery is one of the share that is refused: spread evenly.
-    fn refuses(&self, share: Option<f64>) -> bool {
-        let place = self.delivered.wrapping_mul(GOLDEN) >> 11;
-        share.is_some_and(|share| (place as f64) < share * (1_u64 << 53) as f64)
-    }
 }
 
 impl Loop<'_> {
@@ -66,6 +58,7 @@ impl Loop<'_> {
         consumer.busy.clear();
         consumer.unacknowledged = 0;
         let consume = topology::consume(&self.driver.plan.driver, u64::from(consumer.number));
+        let consume = AMQPClass::Basic(basic::AMQPMethod::Consume(consume));
         let frame = encode(&AMQPFrame::Method(channel, consume));
         if let Err(error) = self.write(id, &frame) {
             self.lose(id, &error.to_string());
@@ -83,7 +76,7 @@ impl Loop<'_> {
         answer: &mut Vec<u8>,
     ) {
         match stamp {
-            Some(stamp) if self.is_ours(&stamp, now) => {
+            Some(stamp) if self.driver.is_ours(&stamp, &self.worker.phases, now) => {
                 self.arrived(place, stamp, redelivered, now);
             }
             Some(_) if self.driver.layout.producers == 0 => self.counts.warmup += 1,
@@ -130,14 +123,6 @@ impl Loop<'_> {
         next
     }
 
-    /// Whether a message belongs to the run. A run without producers takes what comes while it measures.
-    fn is_ours(&self, stamp: &Stamp, now: u64) -> bool {
-        match self.driver.layout.producers {
-            0 => self.worker.phases.counts(now) && self.driver.ledger.adopts(stamp.run),
-            _ => stamp.run == self.driver.run,
-        }
-    }
-
     fn arrived(&mut self, place: usize, stamp: Stamp, redelivered: bool, now: u64) {
         self.arrivals.push(Arrival {
             stream: stamp.stream,
@@ -160,7 +145,7 @@ impl Loop<'_> {
         let settings = &self.driver.plan.driver;
         let consumer = &mut self.consumers[place];
         if !redelivered {
-            let refuses = consumer.refuses(settings.nack_share);
+            let refuses = settings.refuses(consumer.delivered);
             consumer.delivered += 1;
             if refuses {
                 answer.extend_from_slice(&nack(consumer.channel, tag, settings.requeue));
@@ -200,7 +185,6 @@ fn acknowledgement(method: u8, channel: u16, tag: u64, bits: u8) -> [u8; 21] {
 
 #[cfg(test)]
 mod tests {
-    use amq_protocol::protocol::AMQPClass;
     use amq_protocol::protocol::basic::{AMQPMethod, Ack, Nack};
 
     use super::*;

@@ -3,15 +3,14 @@
 use std::collections::VecDeque;
 
 use harness::clock;
-use harness::pacer::{Pacer, Start};
 use harness::slots::Id;
 
 use super::publish::{Message, Template};
 use super::{BATCH, Loop};
 use crate::outcome::{self, count};
 use crate::series::{CONFIRM, PUBLISH};
-use crate::settings::Settings;
 use crate::stamp::{self, Stamp};
+use crate::starts::{Starts, size_at};
 use crate::topology;
 
 /// A producer of this worker.
@@ -21,12 +20,8 @@ pub(super) struct Producer {
     link: Option<Id>,
     templates: Vec<Template>,
     pub(super) is_ready: bool,
-    /// Starts that are due and not written.
-    pub(super) due: VecDeque<u64>,
-    /// Without a schedule: its first start, not yet written.
-    pub(super) begins: Option<Start>,
-    /// Without a schedule: its last start, which the next one follows at once.
-    pub(super) goes_on: Option<Start>,
+    /// What is to be written.
+    pub(super) starts: Starts,
     /// Messages written in the warm-up, and of those that count.
     pub(super) written: [u64; 2],
     /// Messages that are not confirmed, in the order of their delivery tags; the first has `first_tag`.
@@ -53,31 +48,6 @@ impl Producer {
             number,
             ..Self::default()
         }
-    }
-
-    /// The start of its next message, if it has one to write.
-    fn next_start(&mut self, pacer: &mut Pacer, now: u64) -> Option<u64> {
-        if let Some(first) = self.begins.take() {
-            self.goes_on = Some(first);
-            return Some(now);
-        }
-        if let Some(last) = self.goes_on {
-            self.goes_on = pacer.again(last, now);
-            return self.goes_on.map(|start| start.at);
-        }
-        self.due.pop_front()
-    }
-
-    /// Whether it has something to write, or may have.
-    pub(super) fn has_more(&self) -> bool {
-        self.begins.is_some() || self.goes_on.is_some() || !self.due.is_empty()
-    }
-
-    /// Forgets what it was still to write; how many messages were due.
-    pub(super) fn end(&mut self) -> u64 {
-        let due = std::mem::take(&mut self.due).len() as u64;
-        self.goes_on = None;
-        due + u64::from(self.begins.take().is_some())
     }
 
     /// Whether nothing is expected for it any more.
@@ -158,7 +128,7 @@ impl Loop<'_> {
         let of_now = size_at(settings, now.saturating_sub(self.worker.phases.origin));
         let mut messages = [0; 2];
         while output.len() < BATCH && producer.unconfirmed.len() < window {
-            let Some(start) = producer.next_start(&mut self.worker.pacer, now) else {
+            let Some(start) = producer.starts.next(&mut self.worker.pacer, now) else {
                 break;
             };
             let counts = self.worker.phases.counts(start);
@@ -191,7 +161,7 @@ impl Loop<'_> {
         self.counts.published += counted;
         self.counts.warmup += warmup;
         driver.ledger.published(warmup + counted);
-        producer.has_more() && producer.unconfirmed.len() < window
+        producer.starts.waiting() > 0 && producer.unconfirmed.len() < window
     }
 
     /// The kernel has taken all that a producer wrote.
@@ -276,13 +246,8 @@ impl Loop<'_> {
         if ended {
             return;
         }
-        if self.driver.ends_at_arrival() {
-            self.driver
-                .ledger
-                .fail(stream, sequence, kind, &self.worker.record);
-        } else if stamp::counts(stream) {
-            self.worker.record.error(kind);
-        }
+        self.driver
+            .fail(stream, sequence, kind, &self.worker.record);
     }
 
     /// No queue took a message; its confirm, if there is one, comes after this (RabbitMQ, "Publisher Confirms").
@@ -343,22 +308,4 @@ impl Loop<'_> {
         }
         self.worker.record.error_many(kind, unsent);
     }
-}
-
-/// The place of the size that it is time for, where sizes change with time.
-fn size_at(settings: &Settings, since: u64) -> Option<usize> {
-    let lasts = settings
-        .variable_size
-        .iter()
-        .map(|size| size.over.as_nanos() as u64);
-    let mut at = since.checked_rem(lasts.clone().sum())?;
-    lasts
-        .into_iter()
-        .position(|lasts| match at.checked_sub(lasts) {
-            Some(rest) => {
-                at = rest;
-                false
-            }
-            None => true,
-        })
 }

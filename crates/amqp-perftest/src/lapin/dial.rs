@@ -1,0 +1,212 @@
+//! Makes connections of lapin, each with a channel for each of its clients.
+//!
+//! They are made before there are workers, so the runtime that watches their sockets is one of their own, on a thread of
+//! its own: it wakes the threads of lapin, and nothing else runs on it.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use ::lapin::options::{BasicQosOptions, ConfirmSelectOptions};
+use ::lapin::uri::AMQPUri;
+use ::lapin::{Channel, Connection, ConnectionProperties, ErrorKind};
+use amq_protocol::frame::{AMQPContentHeader, AMQPFrame};
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::layout::{Client, Layout};
+use crate::session::{self, Broker, SessionError, encode};
+use crate::settings::Settings;
+use crate::topology;
+
+/// How long a broker may take for a connection and its channels.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Frame sizes that are asked for, the first that holds a body: lapin keeps 64 frames of memory for each connection.
+const FRAMES: [u32; 3] = [8 << 10, 16 << 10, session::FRAME_MAX];
+/// Octets of a frame that are none of a body (AMQP 0-9-1, 2.3.5).
+const FRAME_OVERHEAD: usize = 8;
+
+/// A connection with a channel for each of its clients.
+pub(crate) struct Opened {
+    pub(crate) connection: Connection,
+    pub(crate) channels: Vec<(Client, Channel)>,
+}
+
+impl std::fmt::Debug for Opened {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_tuple("Opened")
+            .field(&self.connection)
+            .finish()
+    }
+}
+
+/// Makes the connections of a run.
+#[derive(Debug)]
+pub(crate) struct Dialer {
+    runtime: Handle,
+    how: Arc<How>,
+    /// Connections by their number, until their worker takes them.
+    opened: Mutex<Vec<Option<Opened>>>,
+    /// The runtime ends with it.
+    _ends: oneshot::Sender<()>,
+}
+
+#[derive(Debug)]
+struct How {
+    uri: AMQPUri,
+    settings: Settings,
+    layout: Layout,
+}
+
+impl Dialer {
+    /// Makes all connections of a run with these bodies.
+    pub(crate) fn start(
+        broker: &Broker,
+        settings: &Settings,
+        layout: Layout,
+        bodies: &[Vec<u8>],
+    ) -> Result<Self, SessionError> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let handle = runtime.handle().clone();
+        let (ends, ended) = oneshot::channel::<()>();
+        std::thread::Builder::new()
+            .name("lapin-sockets".to_owned())
+            // An error says that the sender is gone: the end that is waited for.
+            .spawn(move || runtime.block_on(ended).err())?;
+        let mut uri = broker.uri.clone();
+        let query = &mut uri.query;
+        // 0 would stand for no limit, and lapin would allocate 64 times that.
+        let asked = query.frame_max.filter(|octets| *octets > 0);
+        query.frame_max = asked.or_else(|| Some(frame_max(settings, bodies)));
+        query.heartbeat = settings.heartbeat.or(query.heartbeat);
+        let dialer = Self {
+            runtime: handle,
+            how: Arc::new(How {
+                uri,
+                settings: settings.clone(),
+                layout,
+            }),
+            opened: Mutex::default(),
+            _ends: ends,
+        };
+        for number in 0..layout.connections() {
+            let (how, (answer, answered)) = (Arc::clone(&dialer.how), std::sync::mpsc::channel());
+            dialer.runtime.spawn(async move {
+                // Whoever asked waits for it.
+                let _ = answer.send(how.open(number).await);
+            });
+            let opened = answered.recv().map_err(|_| ended_early())??;
+            dialer.opened().push(Some(opened));
+        }
+        Ok(dialer)
+    }
+
+    fn opened(&self) -> MutexGuard<'_, Vec<Option<Opened>>> {
+        self.opened
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Gives a connection to the worker whose it is.
+    pub(crate) fn take(&self, number: u64) -> Option<Opened> {
+        self.opened().get_mut(number as usize)?.take()
+    }
+
+    /// Makes a connection anew.
+    pub(crate) fn again(&self, number: u64) -> JoinHandle<Result<Opened, SessionError>> {
+        let how = Arc::clone(&self.how);
+        self.runtime.spawn(async move { how.open(number).await })
+    }
+}
+
+impl How {
+    async fn open(&self, number: u64) -> Result<Opened, SessionError> {
+        let silent = |_| SessionError::Io(io::ErrorKind::TimedOut.into());
+        tokio::time::timeout(PATIENCE, self.dial(number))
+            .await
+            .map_err(silent)?
+            .map_err(|error| explained(&error))
+    }
+
+    async fn dial(&self, number: u64) -> ::lapin::Result<Opened> {
+        let properties = ConnectionProperties::default()
+            .with_client_property("product".into(), "amqp-perftest".into())
+            .with_client_property("version".into(), env!("CARGO_PKG_VERSION").into());
+        let connection = Connection::connect_uri(self.uri.clone(), properties).await?;
+        let mut channels = Vec::new();
+        for client in self.layout.clients(number) {
+            let channel = connection.create_channel().await?;
+            self.prepare(client, &channel).await?;
+            channels.push((client, channel));
+        }
+        Ok(Opened {
+            connection,
+            channels,
+        })
+    }
+
+    async fn prepare(&self, client: Client, channel: &Channel) -> ::lapin::Result<()> {
+        let settings = &self.settings;
+        match client {
+            Client::Producer(_) if settings.confirms.is_some() => {
+                channel
+                    .confirm_select(ConfirmSelectOptions::default())
+                    .await
+            }
+            Client::Consumer(_) if settings.prefetch > 0 && !settings.auto_ack => {
+                let global = settings.global_qos;
+                channel
+                    .basic_qos(settings.prefetch, BasicQosOptions { global })
+                    .await
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The smallest frame size that takes bodies whole, and their content header.
+fn frame_max(settings: &Settings, bodies: &[Vec<u8>]) -> u32 {
+    let header = AMQPContentHeader {
+        class_id: 60,
+        body_size: 0,
+        properties: topology::properties(settings),
+    };
+    let header = encode(&AMQPFrame::Header(1, header)).len();
+    let bodies = bodies.iter().map(|body| body.len() + FRAME_OVERHEAD);
+    let largest = bodies.fold(header, usize::max);
+    let fits = FRAMES.into_iter().find(|size| *size as usize >= largest);
+    fits.unwrap_or(session::FRAME_MAX)
+}
+
+fn ended_early() -> SessionError {
+    SessionError::Protocol("the thread that makes connections has ended".to_owned())
+}
+
+/// The same failure in the words that both engines share.
+fn explained(error: &::lapin::Error) -> SessionError {
+    match error.kind() {
+        ErrorKind::IOError(error) => {
+            SessionError::Io(io::Error::new(error.kind(), error.to_string()))
+        }
+        ErrorKind::ProtocolError(error) => SessionError::Closed {
+            code: error.get_id(),
+            text: error.get_message().to_string(),
+        },
+        _ => SessionError::Protocol(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_as_small_as_the_bodies_allow() {
+        let settings = Settings::default();
+        for (octets, size) in [(28, 8192), (8184, 8192), (8185, 16_384), (1 << 20, 131_072)] {
+            assert_eq!(frame_max(&settings, &[vec![0; octets]]), size, "{octets}");
+        }
+    }
+}

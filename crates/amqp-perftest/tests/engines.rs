@@ -1,0 +1,146 @@
+//! Both engines on the same plans against a real broker: the same counts.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Counts and ends that no timing may change.
+const SAME: [&str; 9] = [
+    "published",
+    "confirmed",
+    "nacked",
+    "returned",
+    "consumed",
+    "lost",
+    "duplicated",
+    "out_of_order",
+    "foreign",
+];
+
+/// Runs a plan with an engine on a fresh `broker-daemon`.
+fn run(engine: &str, arguments: &[&str]) -> Value {
+    let out = tempfile::tempdir().unwrap();
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("amqp-perftest"));
+    let output = command
+        .args(["--daemon", "broker-daemon", "--quiet", "--engine", engine])
+        .arg("--into")
+        .arg(out.path().join("run"))
+        .args(arguments)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_ne!(output.status.code(), Some(2), "{arguments:?}: {said}");
+    let text = std::fs::read_to_string(out.path().join("run/result.json"))
+        .unwrap_or_else(|error| panic!("{arguments:?}: {error}: {said}"));
+    serde_json::from_str(&text).unwrap()
+}
+
+/// What must be the same: counts, how operations ended, errors, values measured.
+fn figures(result: &Value) -> Vec<(String, u64)> {
+    let number = |value: &Value| value.as_u64().unwrap_or(0);
+    let counts = SAME.map(|name| (name.to_owned(), number(&result["counts"][name])));
+    let ends = ["started", "ok", "failed", "unfinished"]
+        .map(|name| (name.to_owned(), number(&result["operations"][name])));
+    let errors = result["errors"].as_object().unwrap().iter();
+    let errors = errors.map(|(name, value)| (format!("error {name}"), number(value)));
+    let series = result["series"].as_array().unwrap().iter();
+    let series = series.map(|series| (series["name"].to_string(), number(&series["count"])));
+    counts
+        .into_iter()
+        .chain(ends)
+        .chain(errors)
+        .chain(series)
+        .collect()
+}
+
+/// The figures of a plan, the same with both engines.
+fn same(arguments: &[&str]) -> Vec<(String, u64)> {
+    let [wire, lapin] = ["wire", "lapin"].map(|engine| {
+        let result = run(engine, arguments);
+        assert_eq!(result["plan"]["driver"]["engine"], engine);
+        let sentence = result["plan_sentence"].as_str().unwrap();
+        assert!(sentence.contains(&format!("engine {engine}")), "{sentence}");
+        figures(&result)
+    });
+    assert_eq!(wire, lapin, "{arguments:?}");
+    wire
+}
+
+fn figure(figures: &[(String, u64)], name: &str) -> u64 {
+    let found = figures.iter().find(|(of, _)| of == name);
+    found.map_or(0, |(_, number)| *number)
+}
+
+#[test]
+fn every_message_is_accounted_for_in_the_same_way() {
+    let plans: [&[&str]; 6] = [
+        &["--auto-ack"],
+        &["--confirm", "50", "--prefetch", "20"],
+        &["--prefetch", "100", "--multi-ack-every", "10", "--confirms"],
+        &["--channels", "2", "--global-qos", "--prefetch", "30"],
+        &[
+            "--size",
+            "40000",
+            "--persistent",
+            "--confirm",
+            "10",
+            "--auto-ack",
+        ],
+        &[
+            "--exchange",
+            "perftest-x",
+            "--type",
+            "topic",
+            "--routing-key",
+            "a.b",
+            "--prefetch",
+            "10",
+        ],
+    ];
+    for plan in plans {
+        let load = ["--producers", "3", "--consumers", "2", "--pmessages", "700"];
+        let figures = same(&[&load, plan].concat());
+        for name in ["published", "consumed", "ok"] {
+            assert_eq!(figure(&figures, name), 2_100, "{name} of {plan:?}");
+        }
+    }
+}
+
+#[test]
+fn a_rate_gives_the_same_messages() {
+    let load = ["--rate", "500", "--duration", "2s", "--producers", "3"];
+    let figures = same(&[&load[..], &["--confirms", "--prefetch", "50"]].concat());
+    assert_eq!(figure(&figures, "ok"), 1_000);
+}
+
+#[test]
+fn what_is_returned_ends_in_the_same_way_whoever_waits_for_it() {
+    for confirms in [&["--confirms"][..], &[]] {
+        for consumers in ["0", "1"] {
+            let load = ["--pmessages", "300", "--consumers", consumers];
+            let nowhere = ["--mandatory", "--routing-key", "nowhere"];
+            let figures = same(&[&load[..], &nowhere, confirms].concat());
+            assert_eq!(figure(&figures, "returned"), 300);
+        }
+    }
+}
+
+#[test]
+fn what_only_one_engine_can_do_is_refused_by_name() {
+    for (arguments, names) in [
+        (["--channels", "5"], ["--channels", "--engine wire"]),
+        (["--heartbeat", "0"], ["--heartbeat", "--engine wire"]),
+    ] {
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("amqp-perftest"));
+        let output = command
+            .args(["--engine", "lapin", "--uri", "amqp://127.0.0.1:1/"])
+            .args(arguments)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(names.iter().all(|name| said.contains(name)), "{said}");
+    }
+}
