@@ -16,9 +16,9 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::layout::{Client, Layout};
-use crate::session::{self, Broker, SessionError, encode};
+use crate::session::{self, Broker, Session, SessionError, encode};
 use crate::settings::Settings;
-use crate::topology;
+use crate::topology::{self, Left};
 
 /// How long a broker may take for a connection and its channels.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -55,6 +55,8 @@ pub(crate) struct Dialer {
 
 #[derive(Debug)]
 struct How {
+    /// For what is declared, which goes over a session of its own.
+    broker: Broker,
     uri: AMQPUri,
     settings: Settings,
     layout: Layout,
@@ -84,6 +86,7 @@ impl Dialer {
         let dialer = Self {
             runtime: handle,
             how: Arc::new(How {
+                broker: broker.clone(),
                 uri,
                 settings: settings.clone(),
                 layout,
@@ -114,14 +117,27 @@ impl Dialer {
         self.opened().get_mut(number as usize)?.take()
     }
 
-    /// Makes a connection anew.
+    /// Makes a connection anew. A broker that has started again may have kept neither queues nor exchange: they are
+    /// declared first.
     pub(crate) fn again(&self, number: u64) -> JoinHandle<Result<Opened, SessionError>> {
-        let how = Arc::clone(&self.how);
-        self.runtime.spawn(async move { how.open(number).await })
+        let (how, declares) = (Arc::clone(&self.how), Arc::clone(&self.how));
+        self.runtime.spawn(async move {
+            tokio::task::spawn_blocking(move || declares.declare())
+                .await
+                .map_err(|_| ended_early())??;
+            how.open(number).await
+        })
     }
 }
 
 impl How {
+    fn declare(&self) -> Result<(), SessionError> {
+        let mut session = Session::open(&self.broker, self.settings.heartbeat)?;
+        topology::declare(&mut session, &self.settings, Left::Keep)?;
+        session.close();
+        Ok(())
+    }
+
     async fn open(&self, number: u64) -> Result<Opened, SessionError> {
         let silent = |_| SessionError::Io(io::ErrorKind::TimedOut.into());
         tokio::time::timeout(PATIENCE, self.dial(number))
