@@ -203,9 +203,11 @@ impl Ledger {
         }
     }
 
-    /// Writes down what is missing, of which `queued` messages still lie in queues.
-    pub(crate) fn close(&self, queued: u64, record: &Recorder) {
+    /// Writes down what is missing, of which `queued` messages still lie in queues. `None`: nobody could say, so none of
+    /// it is called lost.
+    pub(crate) fn close(&self, queued: Option<u64>, record: &Recorder) {
         let Missing { counted, warmup } = self.missing();
+        let queued = queued.unwrap_or(u64::MAX);
         let unfinished = counted.min(queued);
         let lost = counted - unfinished;
         let lost_of_warmup = warmup.saturating_sub(queued - unfinished);

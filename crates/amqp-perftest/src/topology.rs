@@ -97,9 +97,13 @@ pub(crate) fn declare_queue(
         .map(drop)
 }
 
-/// How many messages lie in the queues; one that is gone holds none. The channel is open, and stays so.
-pub(crate) fn queued(session: &mut Session, settings: &Settings) -> Result<u64, SessionError> {
-    let mut queued = 0;
+/// How many messages lie in the queues; one that is gone holds none, unless it was to go with its last consumer: then
+/// nobody knows what it held, `None`. The channel is open, and stays so.
+pub(crate) fn queued(
+    session: &mut Session,
+    settings: &Settings,
+) -> Result<Option<u64>, SessionError> {
+    let (mut queued, mut is_known) = (0, true);
     for name in settings.queues() {
         let declare = queue::Declare {
             queue: name.as_str().into(),
@@ -116,11 +120,14 @@ pub(crate) fn queued(session: &mut Session, settings: &Settings) -> Result<u64, 
                 queued += u64::from(declared.message_count);
             }
             Ok(_) => {}
-            Err(error) if error.code() == Some(404) => session.open_channel(CHANNEL)?,
+            Err(error) if error.code() == Some(404) => {
+                session.open_channel(CHANNEL)?;
+                is_known &= !settings.auto_delete;
+            }
             Err(error) => return Err(error),
         }
     }
-    Ok(queued)
+    Ok(is_known.then_some(queued))
 }
 
 /// Deletes what [`declare`] declared. The channel is open.

@@ -144,3 +144,30 @@ fn what_only_one_engine_can_do_is_refused_by_name() {
         assert!(names.iter().all(|name| said.contains(name)), "{said}");
     }
 }
+
+/// What its consumers did not take goes with an auto-delete queue: nobody knows how much that was.
+#[test]
+fn what_went_with_an_auto_delete_queue_is_not_called_lost() {
+    let load = ["--rate", "500", "--duration", "1s", "--drain", "300ms"];
+    let slow = [
+        "--auto-delete",
+        "--prefetch",
+        "1",
+        "--consumer-latency",
+        "20ms",
+    ];
+    for engine in ["wire", "lapin"] {
+        let result = run(engine, &[&load[..], &slow].concat());
+        let of = |place: &str, name: &str| result[place][name].as_u64().unwrap_or(0);
+        assert_eq!(
+            (of("counts", "lost"), of("errors", "lost")),
+            (0, 0),
+            "{engine}"
+        );
+        assert!(
+            of("operations", "unfinished") > 100,
+            "{engine}: {}",
+            result["operations"]
+        );
+    }
+}
