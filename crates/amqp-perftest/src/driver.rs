@@ -220,12 +220,12 @@ impl Perftest {
         }
         let mut queued = None;
         if let Ok(mut session) = Session::open(&self.broker, settings.heartbeat) {
-            let missing = if accounts {
-                self.ledger.missing().counted
+            let wanted = if accounts {
+                self.ledger.missing().counted + self.ledger.in_queues_again()
             } else {
                 0
             };
-            if let Ok(messages) = queued_soon(&mut session, settings, missing) {
+            if let Ok(messages) = queued_soon(&mut session, settings, wanted) {
                 queued = messages;
                 if let Err(error) = topology::delete(&mut session, settings) {
                     harness::output::remark(&format!("deleting what was declared: {error}"));
@@ -252,18 +252,18 @@ impl Perftest {
 }
 
 /// How many messages lie in the queues. What consumers had not acknowledged comes back to them a moment after their
-/// connections have closed: where messages are `missing`, that is waited for. `None` where the queues went with their
+/// connections have closed: where so many are `wanted`, that is waited for. `None` where the queues went with their
 /// consumers.
 fn queued_soon(
     session: &mut Session,
     settings: &Settings,
-    missing: u64,
+    wanted: u64,
 ) -> Result<Option<u64>, SessionError> {
     session.open_channel(topology::CHANNEL)?;
     let deadline = clock::now() + RETURNING_NS;
     loop {
         let queued = topology::queued(session, settings)?;
-        if queued.is_none_or(|queued| queued >= missing) || clock::now() >= deadline {
+        if queued.is_none_or(|queued| queued >= wanted) || clock::now() >= deadline {
             return Ok(queued);
         }
         std::thread::sleep(Duration::from_millis(20));

@@ -9,7 +9,8 @@
 //! An operation is one message published (consumed, where nobody publishes). Where there are consumers it ends, once, with the first of: it arrives (ok);
 //! the broker refuses or returns it, or its connection is lost before it was confirmed (that error; a later arrival is
 //! only counted, as `arrived_late`). What has done neither when the last worker ends is `unfinished` as far as messages
-//! are still in the queues, and `lost` beyond that.
+//! are still in the queues, and `lost` beyond that. A message that has arrived may lie in a queue again, because a consumer
+//! gave it back, or lost its connection before it was acknowledged: so many are not counted among those in the queues.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,6 +45,8 @@ pub(crate) struct Ledger {
     published: AtomicU64,
     /// Messages that have arrived or come to another end.
     settled: AtomicU64,
+    /// Messages that had arrived and went back to their queue.
+    given_back: AtomicU64,
     /// Workers whose producers have nothing more to do.
     done: AtomicU64,
     /// Workers that have ended.
@@ -61,6 +64,8 @@ struct Books {
     orders: Vec<Order>,
     /// Messages that ended otherwise and have not arrived since.
     failed: HashSet<(u32, u64)>,
+    /// Arrivals of messages that had arrived before, as the broker said.
+    came_back: u64,
 }
 
 /// What a consumer was given. It has an entry for each stream that it was given something of, and not for each that
@@ -156,6 +161,18 @@ impl Ledger {
         }
     }
 
+    /// Notes that messages which have arrived go back to their queue.
+    pub(crate) fn given_back(&self, messages: u64) {
+        self.given_back.fetch_add(messages, Ordering::Relaxed);
+    }
+
+    /// Messages in queues that have arrived once: what went back to a queue and has not come again. Final once all workers
+    /// have left.
+    pub(crate) fn in_queues_again(&self) -> u64 {
+        let given_back = self.given_back.load(Ordering::Relaxed);
+        given_back.saturating_sub(self.books().came_back)
+    }
+
     /// Ends the operation of a message otherwise, unless it has ended.
     pub(crate) fn fail(&self, stream: u32, sequence: u64, kind: &'static str, record: &Recorder) {
         if self.books().fail(stream, sequence) {
@@ -203,11 +220,12 @@ impl Ledger {
         }
     }
 
-    /// Writes down what is missing, of which `queued` messages still lie in queues. `None`: nobody could say, so none of
+    /// Writes down what is missing, where `queued` messages still lie in queues. `None`: nobody could say, so none of
     /// it is called lost.
     pub(crate) fn close(&self, queued: Option<u64>, record: &Recorder) {
         let Missing { counted, warmup } = self.missing();
-        let queued = queued.unwrap_or(u64::MAX);
+        let again = self.in_queues_again();
+        let queued = queued.map_or(u64::MAX, |queued| queued.saturating_sub(again));
         let unfinished = counted.min(queued);
         let lost = counted - unfinished;
         let lost_of_warmup = warmup.saturating_sub(queued - unfinished);
@@ -256,6 +274,7 @@ impl Books {
             } else {
                 // The broker says itself that a redelivered message may have been there before.
                 found.duplicated += u64::from(!arrival.redelivered);
+                self.came_back += u64::from(arrival.redelivered);
             }
         }
         found

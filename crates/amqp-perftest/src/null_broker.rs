@@ -74,6 +74,8 @@ pub struct Script {
     pub nack: Vec<u64>,
     /// Messages upon which their connection is closed at once.
     pub cut: Vec<u64>,
+    /// Messages upon which the connections of all consumers are closed at once.
+    pub cut_consumers: Vec<u64>,
     /// Messages upon which all queues are gone with what is in them, and their connection is closed at once.
     pub forget: Vec<u64>,
     /// Messages upon which all connections are told to publish nothing, for 100 ms.

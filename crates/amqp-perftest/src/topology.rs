@@ -209,13 +209,18 @@ pub(crate) fn consume(settings: &Settings, place: u64) -> basic::Consume {
     }
     basic::Consume {
         queue: settings.queue_of(place).as_str().into(),
-        consumer_tag: format!("perftest-{place}").as_str().into(),
+        consumer_tag: consumer_tag(place).as_str().into(),
         no_local: false,
         no_ack: settings.auto_ack,
         exclusive: false,
         nowait: true,
         arguments,
     }
+}
+
+/// What a consumer is called on its channel.
+pub(crate) fn consumer_tag(place: u64) -> String {
+    format!("perftest-{place}")
 }
 
 /// The properties of the messages.

@@ -7,6 +7,7 @@
 //! The clock is read once for each batch of messages and once for each read, so the messages of one batch (at most
 //! 64 KB, some 20 µs) share their start and those of one read their arrival. At low rates a batch is one message.
 
+mod closing;
 mod consumer;
 mod incoming;
 mod link;
@@ -83,6 +84,8 @@ struct Loop<'a> {
     published: bool,
     /// Whether connections are being closed: one that ends is none that is lost.
     closing: bool,
+    /// Whether they were asked to close: nothing can be acknowledged any more.
+    parting: bool,
     next_second: u64,
     next_hand_in: u64,
 }
@@ -109,6 +112,7 @@ impl<'a> Loop<'a> {
             paced: group.is_some_and(|group| group.workers == 0),
             published: false,
             closing: false,
+            parting: false,
             next_second: 0,
             next_hand_in: 0,
             driver,

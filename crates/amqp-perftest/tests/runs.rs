@@ -188,6 +188,48 @@ fn what_a_broker_drops_doubles_or_swaps_is_found_and_named() {
     );
 }
 
+/// Messages that have arrived are in the queue again when a consumer goes without having acknowledged them: there they
+/// must not stand for one that was dropped.
+#[test]
+fn what_was_not_acknowledged_hides_no_loss() {
+    let load = ["--pmessages", "500", "--prefetch", "50", "--duration", "1s"];
+    let ways: [&[&str]; 3] = [
+        &["--multi-ack-every", "7"],
+        &["--consumer-latency", "4ms"],
+        &["--nack", "0.02", "--consumer-latency", "1ms"],
+    ];
+    for way in ways {
+        let script = Script {
+            drop: vec![10],
+            ..Script::default()
+        };
+        let (code, result) = run(script, &[&load, way, &["--drain", "1s"]].concat());
+        assert_eq!(
+            (code, error(&result, "lost"), count(&result, "lost")),
+            (1, 1, 1),
+            "{way:?}: {}",
+            result["operations"]
+        );
+        assert_eq!(result["operations"]["unfinished"], 0, "{way:?}");
+    }
+}
+
+#[test]
+fn what_a_cut_gives_back_to_the_queue_hides_no_loss() {
+    let script = Script {
+        drop: vec![10],
+        cut_consumers: vec![400],
+        ..Script::default()
+    };
+    let load = ["--rate", "500", "--duration", "1s", "--drain", "300ms"];
+    // What has arrived when the connection is cut was not acknowledged, and does not come again.
+    let never = ["--consumer-latency", "60s", "--reconnect-after", "60s"];
+    let (code, result) = run(script, &[&load[..], &never, &["--prefetch", "50"]].concat());
+    assert_eq!((code, error(&result, "lost")), (1, 1));
+    let arrived = count(&result, "consumed");
+    assert_eq!(result["operations"]["unfinished"], 499 - arrived);
+}
+
 #[test]
 fn what_a_broker_refuses_or_returns_is_an_error_and_not_lost() {
     let script = Script {

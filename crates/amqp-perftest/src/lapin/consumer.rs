@@ -30,8 +30,9 @@ pub(super) struct Consumer {
     number: u32,
     channel: Option<Rc<Channel>>,
     stream: Option<::lapin::Consumer>,
-    /// Deliveries that are not acknowledged yet, though they could be.
+    /// Deliveries that are not acknowledged yet, though they could be, and the tag of the last of them.
     unacknowledged: u16,
+    last: u64,
     /// Deliveries so far that had not been delivered before.
     delivered: u64,
     /// With a latency: deliveries that are being dealt with, one after the other, and when each is done.
@@ -63,22 +64,23 @@ pub(super) async fn consume(
         .await
 }
 
-/// Cancels a consumer and takes what was on its way to it.
+/// Cancels a consumer and takes what was on its way to it. All that has arrived is acknowledged then: what went back to the
+/// queue would be given to another consumer, or be taken for a message that never arrived.
 pub(super) async fn take_rest(desk: &Desk<'_>, number: u32) {
     let consumer = &desk.consumers[&number];
     let (channel, stream) = {
         let mut consumer = consumer.borrow_mut();
         (consumer.channel.clone(), consumer.stream.take())
     };
-    let (Some(channel), Some(mut stream)) = (channel, stream) else {
-        return;
-    };
-    let cancel = channel.basic_cancel(stream.tag(), BasicCancelOptions::default());
-    // A channel that is gone cancels nothing, and its stream ends.
-    let _ = cancel.await;
-    while let Some(Ok(delivery)) = stream.next().await {
-        consumer.borrow_mut().delivered(desk, &delivery);
+    if let (Some(channel), Some(mut stream)) = (channel, stream) {
+        let cancel = channel.basic_cancel(stream.tag(), BasicCancelOptions::default());
+        // A channel that is gone cancels nothing, and its stream ends.
+        let _ = cancel.await;
+        while let Some(Ok(delivery)) = stream.next().await {
+            consumer.borrow_mut().delivered(desk, &delivery);
+        }
     }
+    consumer.borrow_mut().acknowledge_rest();
 }
 
 impl Consumer {
@@ -88,6 +90,7 @@ impl Consumer {
             channel: None,
             stream: None,
             unacknowledged: 0,
+            last: 0,
             delivered: 0,
             busy: VecDeque::new(),
             waker: None,
@@ -100,12 +103,26 @@ impl Consumer {
         self.stream = Some(stream);
     }
 
-    /// Its connection is gone.
-    pub(super) fn leave(&mut self) {
+    /// Its connection is gone; how many deliveries go back to the queue with it, as far as is known: an acknowledgement
+    /// may not have been read.
+    pub(super) fn leave(&mut self) -> u64 {
+        let given_back = self.busy.len() as u64 + u64::from(self.unacknowledged);
         self.channel = None;
         self.stream = None;
         self.busy.clear();
         self.unacknowledged = 0;
+        given_back
+    }
+
+    /// Acknowledges all that has arrived and was not acknowledged, dealt with or not.
+    fn acknowledge_rest(&mut self) {
+        let open = (self.unacknowledged > 0).then_some(self.last);
+        let last = self.busy.back().map(|last| last.tag).or(open);
+        if let (Some(tag), Some(channel)) = (last, &self.channel) {
+            hand_over(channel.basic_ack(tag, BasicAckOptions { multiple: true }));
+            self.busy.clear();
+            self.unacknowledged = 0;
+        }
     }
 
     /// Remembers what to wake when there is something to do.
@@ -201,10 +218,13 @@ impl Consumer {
                     requeue: settings.requeue,
                 };
                 hand_over(channel.basic_nack(tag, options));
+                let given_back = u64::from(settings.requeue);
+                desk.driver.ledger.given_back(given_back);
                 return desk.record.count(count::GIVEN_BACK, 1);
             }
         }
         self.unacknowledged += 1;
+        self.last = tag;
         if self.unacknowledged >= settings.multi_ack_every {
             let multiple = self.unacknowledged > 1;
             hand_over(channel.basic_ack(tag, BasicAckOptions { multiple }));

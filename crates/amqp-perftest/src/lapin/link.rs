@@ -96,10 +96,15 @@ fn lose(desk: &Desk<'_>, number: u64, kind: &'static str, why: &str) {
                 .producer(u64::from(number))
                 .borrow_mut()
                 .forsake(desk, Some(kind)),
-            Client::Consumer(number) => desk.consumers[&number].borrow_mut().leave(),
+            Client::Consumer(number) => consumer_leaves(desk, number),
         }
     }
     desk.gone.borrow_mut().entry(number).or_insert(now);
+}
+
+fn consumer_leaves(desk: &Desk<'_>, number: u32) {
+    let given_back = desk.consumers[&number].borrow_mut().leave();
+    desk.driver.ledger.given_back(given_back);
 }
 
 /// One attempt to make a connection again.
@@ -232,5 +237,10 @@ impl<'a> Link<'a> {
         };
         // One that does not answer is left.
         let _ = tokio::time::timeout(CLOSING, close).await;
+        for client in &self.clients {
+            if let Client::Consumer(number) = client {
+                consumer_leaves(self.desk, *number);
+            }
+        }
     }
 }

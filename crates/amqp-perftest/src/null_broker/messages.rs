@@ -9,7 +9,7 @@ use harness::clock;
 use harness::slots::Id;
 
 use super::queues::{Message, Queue, Queues};
-use super::{BATCH, Broker, Channel, Mode, frames};
+use super::{BATCH, Broker, Channel, Mode, Peer, frames};
 use crate::session::encode;
 use crate::stamp::{self, Stamp};
 
@@ -94,6 +94,9 @@ impl Broker {
         if cuts {
             return self.forget(id);
         }
+        if says(&self.script.cut_consumers) {
+            self.cut_consumers();
+        }
         if blocks {
             self.blocked = Some(clock::now() + BLOCKED.as_nanos() as u64);
             self.tell_all(&frames::blocked());
@@ -124,6 +127,16 @@ impl Broker {
             }
             None => {}
         }
+    }
+
+    fn cut_consumers(&mut self) {
+        let consume = |(id, peer): (Id, &Peer)| {
+            let mut channels = peer.channels.values();
+            let consumes = channels.any(|channel| channel.consumes.is_some());
+            consumes.then_some(id)
+        };
+        let ids: Vec<Id> = self.peers.iter().filter_map(consume).collect();
+        ids.into_iter().for_each(|id| self.forget(id));
     }
 
     /// Confirms what came before a message, and refuses it.

@@ -19,9 +19,12 @@ use crate::topology;
 pub(super) struct Consumer {
     pub(super) number: u32,
     channel: u16,
-    /// Deliveries that are not acknowledged yet, though they could be.
+    /// Deliveries that are not acknowledged yet, though they could be, and the tag of the last of them.
     unacknowledged: u16,
+    last: u64,
     link: Option<Id>,
+    /// Whether the broker may give it more.
+    pub(super) consumes: bool,
     /// With a latency: deliveries that are being dealt with, one after the other, and when each is done.
     busy: VecDeque<Busy>,
     /// Deliveries so far that had not been delivered before.
@@ -42,10 +45,35 @@ impl Consumer {
             number,
             channel: 0,
             link: None,
+            consumes: false,
             busy: VecDeque::new(),
             unacknowledged: 0,
+            last: 0,
             delivered: 0,
         }
+    }
+
+    /// Its connection is gone; how many deliveries go back to the queue with it, as far as is known: an acknowledgement
+    /// may not have been read.
+    pub(super) fn leave(&mut self) -> u64 {
+        let given_back = self.busy.len() as u64 + u64::from(self.unacknowledged);
+        self.acknowledged_all();
+        self.link = None;
+        self.consumes = false;
+        given_back
+    }
+
+    fn acknowledged_all(&mut self) {
+        self.busy.clear();
+        self.unacknowledged = 0;
+    }
+
+    /// What acknowledges all that has arrived and was not acknowledged, dealt with or not: it has arrived, so that it must
+    /// not go to another consumer, nor be taken for one that never arrived.
+    fn rest(&self) -> Option<[u8; 21]> {
+        let open = (self.unacknowledged > 0).then_some(self.last);
+        let last = self.busy.back().map(|last| last.tag).or(open);
+        last.map(|tag| ack(self.channel, tag, true))
     }
 }
 
@@ -55,13 +83,46 @@ impl Loop<'_> {
         let consumer = &mut self.consumers[place];
         consumer.channel = channel;
         consumer.link = Some(id);
-        consumer.busy.clear();
-        consumer.unacknowledged = 0;
+        consumer.consumes = true;
         let consume = topology::consume(&self.driver.plan.driver, u64::from(consumer.number));
         let consume = AMQPClass::Basic(basic::AMQPMethod::Consume(consume));
         let frame = encode(&AMQPFrame::Method(channel, consume));
         if let Err(error) = self.write(id, &frame) {
             self.lose(id, &error.to_string());
+        }
+    }
+
+    /// Lets the consumers consume no more, once what is on its way to them has come.
+    pub(super) fn cancel_consumers(&mut self) {
+        for place in 0..self.consumers.len() {
+            let consumer = &self.consumers[place];
+            let Some(id) = consumer.link.filter(|_| consumer.consumes) else {
+                continue;
+            };
+            let cancel = basic::AMQPMethod::Cancel(basic::Cancel {
+                consumer_tag: topology::consumer_tag(u64::from(consumer.number))
+                    .as_str()
+                    .into(),
+                nowait: false,
+            });
+            let frame = AMQPFrame::Method(consumer.channel, AMQPClass::Basic(cancel));
+            if let Err(error) = self.write(id, &encode(&frame)) {
+                self.lose(id, &error.to_string());
+            }
+        }
+    }
+
+    /// Acknowledges what has arrived at all consumers.
+    pub(super) fn acknowledge_rest(&mut self) {
+        for place in 0..self.consumers.len() {
+            let consumer = &self.consumers[place];
+            let (Some(id), Some(ack)) = (consumer.link, consumer.rest()) else {
+                continue;
+            };
+            match self.write(id, &ack) {
+                Ok(()) => self.consumers[place].acknowledged_all(),
+                Err(error) => self.lose(id, &error.to_string()),
+            }
         }
     }
 
@@ -75,6 +136,11 @@ impl Loop<'_> {
         now: u64,
         answer: &mut Vec<u8>,
     ) {
+        let settings = &self.driver.plan.driver;
+        if self.parting && !settings.auto_ack {
+            // It can't be acknowledged any more: it goes back to its queue, and has not arrived.
+            return;
+        }
         match stamp {
             Some(stamp) if self.driver.is_ours(&stamp, &self.worker.phases, now) => {
                 self.arrived(place, stamp, redelivered, now);
@@ -82,7 +148,6 @@ impl Loop<'_> {
             Some(_) if self.driver.layout.producers == 0 => self.counts.warmup += 1,
             _ => self.counts.foreign += 1,
         }
-        let settings = &self.driver.plan.driver;
         if settings.auto_ack {
             return;
         }
@@ -149,10 +214,12 @@ impl Loop<'_> {
             consumer.delivered += 1;
             if refuses {
                 answer.extend_from_slice(&nack(consumer.channel, tag, settings.requeue));
+                self.driver.ledger.given_back(u64::from(settings.requeue));
                 return self.worker.record.count(count::GIVEN_BACK, 1);
             }
         }
         consumer.unacknowledged += 1;
+        consumer.last = tag;
         if consumer.unacknowledged >= settings.multi_ack_every {
             answer.extend_from_slice(&ack(consumer.channel, tag, consumer.unacknowledged > 1));
             consumer.unacknowledged = 0;

@@ -128,7 +128,7 @@ impl Loop<'_> {
                 }
             }
             Event::Method { channel, frame } => {
-                return self.method(id, channel, frame, now, answer);
+                return self.method(id, roles, (channel, frame), now, answer);
             }
             Event::Heartbeat => {}
         }

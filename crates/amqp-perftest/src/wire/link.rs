@@ -13,9 +13,6 @@ use super::{Loop, Redial};
 use crate::outcome::{self, count};
 use crate::session::{encode, whole_frame};
 
-/// How long brokers may take to close connections at the end.
-const CLOSING_NS: u64 = 2_000_000_000;
-
 /// Who uses a channel, by the place in the list of producers or consumers.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Role {
@@ -143,8 +140,8 @@ impl Loop<'_> {
     pub(super) fn method(
         &mut self,
         id: Id,
-        channel: u16,
-        frame: &[u8],
+        roles: &[Role],
+        (channel, frame): (u16, &[u8]),
         now: u64,
         answer: &mut Vec<u8>,
     ) -> Result<(), String> {
@@ -182,13 +179,25 @@ impl Loop<'_> {
             }
             AMQPClass::Basic(basic::AMQPMethod::Cancel(_)) => {
                 self.worker.record.count(count::CANCELLED, 1);
+                self.cancelled(roles, channel);
+                Ok(())
+            }
+            AMQPClass::Basic(basic::AMQPMethod::CancelOk(_)) => {
+                self.cancelled(roles, channel);
                 Ok(())
             }
             _ => Ok(()),
         }
     }
 
-    fn unblock(&mut self, id: Id, now: u64) {
+    fn cancelled(&mut self, roles: &[Role], channel: u16) {
+        let role = roles.get(usize::from(channel).wrapping_sub(1));
+        if let Some(Role::Consumer(place)) = role {
+            self.consumers[*place].consumes = false;
+        }
+    }
+
+    pub(super) fn unblock(&mut self, id: Id, now: u64) {
         let since = self.links.get_mut(id).and_then(|link| link.blocked.take());
         if let Some(since) = since {
             let ms = now.saturating_sub(since) / 1_000_000;
@@ -207,6 +216,12 @@ impl Loop<'_> {
         let Some(link) = self.links.remove(id) else {
             return;
         };
+        for role in &link.roles {
+            if let Role::Consumer(place) = role {
+                let given_back = self.consumers[*place].leave();
+                self.driver.ledger.given_back(given_back);
+            }
+        }
         if self.closing {
             return;
         }
@@ -281,48 +296,5 @@ impl Loop<'_> {
                 self.lose(id, &error.to_string());
             }
         }
-    }
-
-    /// The end: connections are closed as the protocol has it (AMQP 0-9-1, 4.2.2), and what arrives until then still
-    /// counts: it left its queue. Then what is open is given up.
-    pub(super) fn close(mut self) -> anyhow::Result<()> {
-        let now = clock::now();
-        self.end_publishing(u64::MAX);
-        self.closing = true;
-        let close = AMQPClass::Connection(connection::AMQPMethod::Close(connection::Close {
-            reply_code: 200,
-            reply_text: "done".into(),
-            class_id: 0,
-            method_id: 0,
-        }));
-        let goodbye = encode(&AMQPFrame::Method(0, close));
-        let ids: Vec<Id> = self.links.iter().map(|(id, _)| id).collect();
-        for id in ids {
-            self.unblock(id, now);
-            if self.write(id, &goodbye).is_err() {
-                self.links.remove(id);
-            }
-        }
-        while !self.links.is_empty() && clock::now() < now + CLOSING_NS {
-            for place in 0..self.reactor.wait(now + CLOSING_NS, clock::now())? {
-                if let Some(event) = self.reactor.event(place) {
-                    self.serve(event);
-                }
-            }
-        }
-        self.hand_in();
-        (0..self.producers.len()).for_each(|place| self.forsake(place, None));
-        for since in self.gone.values() {
-            let ms = now.saturating_sub(*since) / 1_000_000;
-            self.worker.record.count(count::GAP_MS, ms);
-        }
-        self.count();
-        anyhow::ensure!(
-            self.gone.is_empty(),
-            "{} connections were lost and not made again by the end: {}",
-            self.gone.len(),
-            self.why
-        );
-        Ok(())
     }
 }
