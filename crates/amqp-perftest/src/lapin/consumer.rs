@@ -48,7 +48,8 @@ struct Busy {
     redelivered: bool,
 }
 
-/// Lets a channel consume.
+/// Lets a channel consume. The broker is to answer: without that, lapin knows a consumer only once its frame is written, and
+/// throws away what comes to it before.
 pub(super) async fn consume(
     channel: &Channel,
     asked: basic::Consume,
@@ -57,7 +58,7 @@ pub(super) async fn consume(
         no_local: asked.no_local,
         no_ack: asked.no_ack,
         exclusive: asked.exclusive,
-        nowait: asked.nowait,
+        nowait: false,
     };
     channel
         .basic_consume(asked.queue, asked.consumer_tag, options, asked.arguments)
