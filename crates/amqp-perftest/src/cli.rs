@@ -42,7 +42,7 @@ struct Cli {
     common: Common,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 fine, 1 a message was lost or refused or the run failed, 2 the call or the plan is wrong, 3 the results are suspect, 4 a threshold was missed, 5 this machine's limits do not allow it.";
+const EXIT_CODES: &str = "Exit codes: 0 fine, 1 a message was lost or refused or the run failed, 2 the call or the plan is wrong, 3 the results are suspect (a message came twice or out of order, or was unfinished), 4 a threshold was missed, 5 this machine's limits do not allow it.";
 
 /// The whole program. Options that clap refuses end it with its message and exit code 2.
 #[must_use]

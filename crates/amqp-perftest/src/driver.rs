@@ -11,6 +11,7 @@ use harness::plan::{Invalid, Plan};
 use harness::recorder::Recorder;
 use measure::result::RunResult;
 use measure::tally::{Series, Tally};
+use measure::warning::Warning;
 
 use crate::churn::{self, Client};
 use crate::layout::{self, Layout};
@@ -20,7 +21,7 @@ use crate::session::{Broker, Session, SessionError};
 use crate::settings::{self, Churn, Engine, Settings};
 use crate::stamp::Stamp;
 use crate::topology::Left;
-use crate::{lapin, listener, report, series, stamp, topology, wire};
+use crate::{doubts, lapin, listener, report, series, stamp, topology, wire};
 
 /// How long a broker may take to put back what was not acknowledged.
 const RETURNING_NS: u64 = 1_000_000_000;
@@ -90,6 +91,10 @@ impl Driver for Perftest {
 
     fn summary(result: &RunResult) -> Option<String> {
         Some(report::block(result))
+    }
+
+    fn doubts(plan: &Plan<Settings>, total: &Tally) -> Vec<Warning> {
+        doubts::of(plan, total)
     }
 
     fn descriptors(plan: &Plan<Settings>) -> u64 {

@@ -11,6 +11,7 @@ mod churn;
 pub mod cli;
 mod conformance;
 mod counts;
+mod doubts;
 pub mod driver;
 mod lapin;
 mod layout;

@@ -188,6 +188,34 @@ fn what_a_broker_drops_doubles_or_swaps_is_found_and_named() {
     );
 }
 
+#[test]
+fn what_comes_twice_or_in_another_order_makes_the_result_suspect() {
+    let load = ["--pmessages", "500", "--prefetch", "50"];
+    let doubt = |script: Script, kind: &str, more: &[&str]| {
+        let (code, result) = run(script, &[&load, more].concat());
+        let warnings = result["warnings"].as_array().unwrap();
+        let found = warnings.iter().find(|warning| warning["kind"] == kind);
+        let severity = found.unwrap_or_else(|| panic!("{kind}: {code}"))["severity"].clone();
+        (code, severity)
+    };
+    let twice = Script {
+        duplicate: vec![20],
+        ..Script::default()
+    };
+    assert_eq!(doubt(twice, "Duplicated", &[]), (3, "suspect".into()));
+    let swapped = Script {
+        swap: vec![30],
+        ..Script::default()
+    };
+    let suspect = doubt(swapped.clone(), "OutOfOrder", &[]);
+    assert_eq!(suspect, (3, "suspect".into()));
+    let (_, severity) = doubt(swapped, "OutOfOrder", &["--nack", "0.1"]);
+    assert_eq!(
+        severity, "note",
+        "given back and in order are not both to be had"
+    );
+}
+
 /// Messages that have arrived are in the queue again when a consumer goes without having acknowledged them: there they
 /// must not stand for one that was dropped.
 #[test]

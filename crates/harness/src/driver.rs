@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use measure::result::RunResult;
 use measure::tally::{Series, Tally};
+use measure::warning::Warning;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -131,6 +132,11 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// What its users expect to read on stdout at the end, before the report that all drivers share.
     fn summary(_result: &RunResult) -> Option<String> {
         None
+    }
+
+    /// What speaks against the daemon or the figures beyond what is asked of every driver, from what was counted.
+    fn doubts(_plan: &Plan<Self::Config>, _total: &Tally) -> Vec<Warning> {
+        Vec::new()
     }
 
     /// Descriptors that the load itself keeps open at once: in the daemon, and in the processes of the driver together.

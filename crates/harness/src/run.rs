@@ -132,6 +132,7 @@ pub async fn run<D: Driver>(
         wall_s,
     ));
     warnings.extend(audit::<D>(&watch.ledger, &view.total));
+    warnings.extend(D::doubts(plan, &view.total));
     warnings.extend(
         watch
             .lost_rows

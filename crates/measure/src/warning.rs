@@ -30,6 +30,10 @@ pub enum Kind {
     NoisyHost,
     /// What the driver counted and what the daemon counted differ.
     CountsDisagree,
+    /// The daemon delivered some things twice that it should deliver once.
+    Duplicated,
+    /// The daemon delivered some things in another order than it should.
+    OutOfOrder,
     /// The run was interrupted.
     Interrupted,
     /// A file that lies beside the result lacks what could not be written.

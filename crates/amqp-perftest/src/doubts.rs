@@ -1,0 +1,123 @@
+//! What speaks against a broker that took and gave every message: it gave some twice, or in another order.
+
+use harness::plan::Plan;
+use measure::tally::Tally;
+use measure::warning::{Kind, Severity, Warning};
+
+use crate::outcome::count;
+use crate::settings::{self, Settings};
+
+/// The argument that makes a queue a priority queue (RabbitMQ, "Priority Queue Support").
+const PRIORITIES: &str = "x-max-priority";
+
+/// Doubts about a run with these counts. What the plan asks for, or a lost connection leads to, is worth a note.
+pub(crate) fn of(plan: &Plan<Settings>, total: &Tally) -> Vec<Warning> {
+    let lost_connections = total.counted(count::DISCONNECTS) > 0;
+    let gives_back = total.counted(count::GIVEN_BACK) > 0;
+    let copies = copies(plan);
+    let reorders = gives_back || plan.driver.queue_args.contains_key(PRIORITIES);
+    let found = [
+        doubt(
+            Kind::Duplicated,
+            total.counted(count::DUPLICATED),
+            "messages came again without being marked as redelivered",
+            &[
+                (copies, "several queues of the plan have a copy of each"),
+                (
+                    lost_connections,
+                    "connections were lost, after which a broker delivers at least once",
+                ),
+            ],
+            "a broker delivers again only what was not acknowledged, and marks it (basic.deliver, redelivered)",
+        ),
+        doubt(
+            Kind::OutOfOrder,
+            total.counted(count::OUT_OF_ORDER),
+            "messages came to a consumer after a later one of the same producer",
+            &[
+                (reorders, "the plan gives messages back, or a priority"),
+                (copies, "several queues of the plan have a copy of each"),
+                (
+                    lost_connections,
+                    "connections were lost, after which a broker delivers again",
+                ),
+            ],
+            "a queue keeps the order in which one channel publishes to it (AMQP 0-9-1, 4.7)",
+        ),
+    ];
+    found.into_iter().flatten().collect()
+}
+
+/// A doubt where there are such messages: a note where one of the excuses holds.
+fn doubt(
+    kind: Kind,
+    messages: u64,
+    what: &str,
+    excuses: &[(bool, &str)],
+    rule: &str,
+) -> Option<Warning> {
+    let excuse = excuses.iter().find(|(holds, _)| *holds);
+    (messages > 0).then(|| Warning {
+        kind,
+        severity: excuse.map_or(Severity::Suspect, |_| Severity::Note),
+        message: format!("{messages} {what}"),
+        hint: excuse.map_or(rule, |(_, excuse)| excuse).to_owned(),
+    })
+}
+
+/// Whether a message may be in several queues, or each consumer of a queue be given all of it.
+fn copies(plan: &Plan<Settings>) -> bool {
+    let settings = &plan.driver;
+    let queues = settings.queues().len() as u64;
+    let by_exchange = !settings.exchange.is_empty() && (settings.predeclared || queues > 1);
+    let is_stream = settings.queue_type.as_deref() == Some("stream");
+    by_exchange || (is_stream && settings::consumers(plan) > queues)
+}
+
+#[cfg(test)]
+mod tests {
+    use harness::plan::Timeline;
+
+    use super::*;
+    use crate::series;
+
+    fn severities(settings: Settings, counts: &[(&'static str, u64)]) -> Vec<Severity> {
+        let timeline = Timeline {
+            warmup: std::time::Duration::ZERO,
+            measure: std::time::Duration::from_secs(1),
+            drain: std::time::Duration::ZERO,
+        };
+        let plan = Plan::new("doubts", timeline, Vec::new(), settings);
+        let mut total = Tally::new(series::NAMES);
+        for (name, number) in counts {
+            total.count(name, *number);
+        }
+        let found = of(&plan, &total);
+        found.iter().map(|warning| warning.severity).collect()
+    }
+
+    #[test]
+    fn what_nothing_excuses_is_suspect_and_anything_else_a_note() {
+        let both = [(count::DUPLICATED, 2), (count::OUT_OF_ORDER, 1)];
+        let with = |more: (&'static str, u64)| [&both[..], &[more]].concat();
+        let (suspect, note) = (Severity::Suspect, Severity::Note);
+        let plain = Settings::default;
+        assert_eq!(severities(plain(), &[]), []);
+        assert_eq!(severities(plain(), &both), [suspect, suspect]);
+        let given_back = with((count::GIVEN_BACK, 1));
+        assert_eq!(severities(plain(), &given_back), [suspect, note]);
+        let cut = with((count::DISCONNECTS, 1));
+        assert_eq!(severities(plain(), &cut), [note, note]);
+        let fanned_out = Settings {
+            exchange: "everywhere".to_owned(),
+            queue_pattern: Some("q-%d".to_owned()),
+            queue_to: 3,
+            ..plain()
+        };
+        assert_eq!(severities(fanned_out, &both), [note, note]);
+        let mut prioritised = plain();
+        let most = toml::Value::Integer(5);
+        prioritised.queue_args.insert(PRIORITIES.to_owned(), most);
+        assert_eq!(severities(prioritised, &both), [suspect, note]);
+    }
+}
