@@ -19,6 +19,7 @@ use std::sync::{Mutex, MutexGuard};
 use harness::recorder::Recorder;
 
 use crate::outcome::{self, count};
+use crate::series::END_TO_END;
 use crate::stamp;
 
 /// Messages of a piece.
@@ -34,6 +35,8 @@ pub(crate) struct Arrival {
     pub(crate) stream: u32,
     pub(crate) consumer: u32,
     pub(crate) sequence: u64,
+    /// From the intended start, nanoseconds.
+    pub(crate) latency: u64,
     pub(crate) redelivered: bool,
 }
 
@@ -135,13 +138,17 @@ impl Ledger {
         self.published.fetch_add(messages, Ordering::Relaxed);
     }
 
-    /// Takes a worker's arrivals; those that count end an operation each, if it has not ended.
+    /// Takes a worker's arrivals; those that count end an operation each, if it has not ended, and have a latency then.
     pub(crate) fn take(&self, arrivals: &mut Vec<Arrival>, record: &Recorder) {
         if arrivals.is_empty() {
             return;
         }
         let found = self.books().take(arrivals);
-        arrivals.clear();
+        for arrival in arrivals.drain(..) {
+            if stamp::counts(arrival.stream) {
+                record.value(END_TO_END, arrival.latency);
+            }
+        }
         self.settled.fetch_add(found.fresh, Ordering::Relaxed);
         if self.alone {
             record.begin_many(found.fresh);
@@ -255,15 +262,17 @@ impl Books {
         &mut self.streams[place]
     }
 
-    fn take(&mut self, arrivals: &[Arrival]) -> Found {
+    /// Takes arrivals, and leaves those in the list that ended an operation.
+    fn take(&mut self, arrivals: &mut Vec<Arrival>) -> Found {
         let mut found = Found::default();
-        for arrival in arrivals {
+        arrivals.retain(|arrival| {
             if arrival.sequence / PIECE >= MOST_PIECES {
                 found.foreign += 1;
-                continue;
+                return false;
             }
             let in_order = self.in_order(arrival);
-            if self.stream(arrival.stream).settle(arrival.sequence) {
+            let fresh = self.stream(arrival.stream).settle(arrival.sequence);
+            if fresh {
                 found.fresh += 1;
                 found.fresh_counted += u64::from(stamp::counts(arrival.stream));
                 found.out_of_order += u64::from(!in_order && !arrival.redelivered);
@@ -276,7 +285,8 @@ impl Books {
                 found.duplicated += u64::from(!arrival.redelivered);
                 self.came_back += u64::from(arrival.redelivered);
             }
-        }
+            fresh
+        });
         found
     }
 
@@ -360,13 +370,14 @@ mod tests {
             stream: stamp::stream(0, true),
             consumer,
             sequence,
+            latency: 0,
             redelivered: false,
         }
     }
 
     fn books() -> (Books, impl FnMut(&mut Books, &[Arrival]) -> [u64; 4]) {
         let take = |books: &mut Books, arrivals: &[Arrival]| {
-            let found = books.take(arrivals);
+            let found = books.take(&mut arrivals.to_vec());
             [
                 found.fresh,
                 found.duplicated,
@@ -437,7 +448,7 @@ mod tests {
         ledger.published(10);
         assert!(!ledger.complete(1));
         ledger.producers_done([(1, 8), (0, 2)].into_iter());
-        ledger.books().take(&[arrival(0, 0), arrival(0, 1)]);
+        ledger.books().take(&mut vec![arrival(0, 0), arrival(0, 1)]);
         let missing = Missing {
             counted: 6,
             warmup: 2,

@@ -76,6 +76,8 @@ pub struct Script {
     pub cut: Vec<u64>,
     /// Messages upon which the connections of all consumers are closed at once.
     pub cut_consumers: Vec<u64>,
+    /// Messages that are marked as redelivered, though nobody was given them before.
+    pub mark: Vec<u64>,
     /// Messages upon which all queues are gone with what is in them, and their connection is closed at once.
     pub forget: Vec<u64>,
     /// Messages upon which all connections are told to publish nothing, for 100 ms.

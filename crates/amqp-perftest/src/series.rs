@@ -10,8 +10,8 @@ pub const NAMES: &[&str] = &["publish", "confirm", "end_to_end", "churn", "open"
 pub const PUBLISH: Series = Series(0);
 /// From the intended start to the broker's `basic.ack`.
 pub const CONFIRM: Series = Series(1);
-/// From the intended start to the moment that a consumer read the message. A message counts at its first arrival alone;
-/// one that the broker marks as redelivered does not.
+/// From the intended start to the moment that a consumer read the message. A message counts once, at its first
+/// arrival, even where the broker marks that as redelivered; one that had failed before does not.
 pub const END_TO_END: Series = Series(2);
 /// Churn: from the intended start to the answer to the second of the two requests, such as `queue.delete-ok`.
 pub const CHURN: Series = Series(3);

@@ -216,6 +216,22 @@ fn what_comes_twice_or_in_another_order_makes_the_result_suspect() {
     );
 }
 
+/// What a broker marks as redelivered at its first arrival has waited longest, behind a consumer that was lost.
+#[test]
+fn every_message_that_ends_well_has_one_latency() {
+    let script = Script {
+        mark: vec![5, 6, 7],
+        duplicate: vec![20, 21],
+        ..Script::default()
+    };
+    let (_, result) = run(script, &["--pmessages", "500", "--prefetch", "50"]);
+    counts(&result, &[("redelivered", 3), ("duplicated", 2)]);
+    assert_eq!(
+        (&result["operations"]["ok"], values(&result, "end_to_end")),
+        (&Value::from(500), 500)
+    );
+}
+
 /// Messages that have arrived are in the queue again when a consumer goes without having acknowledged them: there they
 /// must not stand for one that was dropped.
 #[test]

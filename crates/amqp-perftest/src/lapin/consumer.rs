@@ -18,7 +18,6 @@ use super::Desk;
 use super::link::End;
 use crate::ledger::Arrival;
 use crate::outcome::count;
-use crate::series::END_TO_END;
 use crate::stamp::{self, Stamp};
 
 /// Deliveries that are taken before others have their turn.
@@ -192,16 +191,13 @@ impl Consumer {
             stream: stamp.stream,
             consumer: self.number,
             sequence: stamp.sequence,
+            latency: now.saturating_sub(stamp.start),
             redelivered,
         });
         if stamp::counts(stamp.stream) {
             let mut counts = desk.counts.borrow_mut();
             counts.consumed += 1;
             counts.redelivered += u64::from(redelivered);
-            if !redelivered {
-                desk.record
-                    .value(END_TO_END, now.saturating_sub(stamp.start));
-            }
         }
     }
 

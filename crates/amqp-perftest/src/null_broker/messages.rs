@@ -80,6 +80,7 @@ impl Broker {
             says(&self.script.duplicate),
             says(&self.script.swap),
         );
+        let marks = says(&self.script.mark);
         let (refuses, cuts, blocks) = (
             says(&self.script.nack),
             says(&self.script.cut),
@@ -109,7 +110,7 @@ impl Broker {
                 let message = Message {
                     header: publish.header,
                     body: publish.body,
-                    redelivered: false,
+                    redelivered: marks,
                     due,
                 };
                 put(queue, message, drops, twice, swaps);

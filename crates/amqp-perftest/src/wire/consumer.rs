@@ -9,7 +9,6 @@ use harness::slots::Id;
 use super::Loop;
 use crate::ledger::Arrival;
 use crate::outcome::count;
-use crate::series::END_TO_END;
 use crate::session::encode;
 use crate::stamp::{self, Stamp};
 use crate::topology;
@@ -193,16 +192,12 @@ impl Loop<'_> {
             stream: stamp.stream,
             consumer: self.consumers[place].number,
             sequence: stamp.sequence,
+            latency: now.saturating_sub(stamp.start),
             redelivered,
         });
         if stamp::counts(stamp.stream) {
             self.counts.consumed += 1;
             self.counts.redelivered += u64::from(redelivered);
-            if !redelivered {
-                self.worker
-                    .record
-                    .value(END_TO_END, now.saturating_sub(stamp.start));
-            }
         }
     }
 
