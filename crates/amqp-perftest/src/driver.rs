@@ -1,6 +1,7 @@
 //! The driver: what is published and consumed, and the connections, made before the load begins.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
@@ -23,6 +24,9 @@ use crate::stamp::Stamp;
 use crate::topology::Left;
 use crate::{doubts, lapin, listener, report, series, stamp, topology, wire};
 
+/// How long a broker may take for each answer at the end: one that has closed all connections, and one that has not.
+const PATIENCE: Duration = Duration::from_secs(3);
+const IMPATIENCE: Duration = Duration::from_millis(500);
 /// How long a broker may take to put back what was not acknowledged.
 const RETURNING_NS: u64 = 1_000_000_000;
 
@@ -43,6 +47,8 @@ pub struct Perftest {
     dialer: OnceLock<lapin::Dialer>,
     /// The broker's process, where it is on this machine and can be seen.
     listener: OnceLock<Option<u32>>,
+    /// Whether a connection was not closed when the run ended: the broker may not answer any more.
+    silent: AtomicBool,
 }
 
 /// A connection with a channel for each of its clients.
@@ -115,6 +121,7 @@ impl Driver for Perftest {
             connections: Mutex::new(Vec::new()),
             dialer: OnceLock::new(),
             listener: OnceLock::new(),
+            silent: AtomicBool::new(false),
             plan: plan.clone(),
         })
     }
@@ -194,6 +201,19 @@ impl Perftest {
         matches!(self.plan.driver.churn, None | Some(Churn::Binding))
     }
 
+    /// A broker did not close a connection in time.
+    pub(crate) fn fell_silent(&self) {
+        self.silent.store(true, Ordering::Relaxed);
+    }
+
+    /// When what is open is given up: when the drain phase is over, which begins when all producers of so many workers
+    /// have nothing more to publish.
+    pub(crate) fn drained(&self, publishers: u64, phases: &Phases) -> u64 {
+        let drain = phases.drained - phases.end;
+        let published = self.ledger.published_all(publishers);
+        published.map_or(phases.drained, |at| phases.drained.min(at + drain))
+    }
+
     /// Whether a message ends when it arrives, and not before.
     pub(crate) fn ends_at_arrival(&self) -> bool {
         self.layout.consumers > 0
@@ -224,7 +244,12 @@ impl Perftest {
             return;
         }
         let mut queued = None;
-        if let Ok(mut session) = Session::open(&self.broker, settings.heartbeat) {
+        let patience = match self.silent.load(Ordering::Relaxed) {
+            true => IMPATIENCE,
+            false => PATIENCE,
+        };
+        let session = Session::open_within(&self.broker, settings.heartbeat, patience);
+        if let Ok(mut session) = session {
             let wanted = if accounts {
                 self.ledger.missing().counted + self.ledger.in_queues_again()
             } else {

@@ -188,14 +188,15 @@ impl<'a> Desk<'a> {
     /// When what is open is given up: the end of the drain phase, or earlier where that was asked.
     fn deadline(&self, now: u64) -> u64 {
         let mut phases = self.phases.get();
+        let drained = self.driver.drained(self.publishers, &self.worker.phases);
         match self.worker.stop.deadline() {
             Some(asked) => {
                 self.pacer.borrow_mut().stop_at(now);
                 phases.end = phases.end.min(now);
                 self.phases.set(phases);
-                asked.min(phases.drained)
+                asked.min(drained)
             }
-            None => phases.drained,
+            None => drained,
         }
     }
 

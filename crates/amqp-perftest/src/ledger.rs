@@ -16,6 +16,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
+use harness::clock;
 use harness::recorder::Recorder;
 
 use crate::outcome::{self, count};
@@ -50,8 +51,9 @@ pub(crate) struct Ledger {
     settled: AtomicU64,
     /// Messages that had arrived and went back to their queue.
     given_back: AtomicU64,
-    /// Workers whose producers have nothing more to do.
+    /// Workers whose producers have nothing more to do, and when the last of them said so.
     done: AtomicU64,
+    done_at: AtomicU64,
     /// Workers that have ended.
     left: AtomicU64,
     /// Whether the run has no producers: then what was published is not known, and an operation is a message consumed.
@@ -197,12 +199,19 @@ impl Ledger {
             books.stream(stream).published = published;
         }
         drop(books);
+        self.done_at.fetch_max(clock::now(), Ordering::Relaxed);
         self.done.fetch_add(1, Ordering::Release);
+    }
+
+    /// Since when the producers of so many workers have nothing more to do.
+    pub(crate) fn published_all(&self, workers: u64) -> Option<u64> {
+        let done = self.done.load(Ordering::Acquire) >= workers;
+        done.then(|| self.done_at.load(Ordering::Relaxed))
     }
 
     /// Whether the producers of so many workers have written all that they will and every message has come to an end.
     pub(crate) fn complete(&self, workers: u64) -> bool {
-        self.done.load(Ordering::Acquire) >= workers
+        self.published_all(workers).is_some()
             && self.settled.load(Ordering::Relaxed) >= self.published.load(Ordering::Relaxed)
     }
 

@@ -12,6 +12,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use harness::clock;
 use harness::driver::Stop;
@@ -29,6 +30,8 @@ use queues::Queues;
 const BUFFER: usize = 256 << 10;
 /// Octets that are written to a consumer before others are looked at.
 const BATCH: usize = 128 << 10;
+/// How often a broker that does nothing looks whether it is to end.
+const STALLED: Duration = Duration::from_millis(5);
 /// Token of the listener, which no connection has.
 const LISTENER: u64 = u64::MAX - 2;
 
@@ -78,12 +81,16 @@ pub struct Script {
     pub cut_consumers: Vec<u64>,
     /// Messages that are marked as redelivered, though nobody was given them before.
     pub mark: Vec<u64>,
+    /// Messages upon which it neither reads nor writes any more, as if it was stopped.
+    pub stall: Vec<u64>,
+    /// Whether it answers no `connection.close`.
+    pub keeps_open: bool,
     /// Messages upon which all queues are gone with what is in them, and their connection is closed at once.
     pub forget: Vec<u64>,
     /// Messages upon which all connections are told to publish nothing, for 100 ms.
     pub block: Vec<u64>,
     /// Messages that are held for so long, and all that follow with them.
-    pub hold: Vec<(u64, std::time::Duration)>,
+    pub hold: Vec<(u64, Duration)>,
 }
 
 /// A broker on a thread of its own, which ends when this is dropped.
@@ -198,6 +205,8 @@ struct Broker {
     buffer: Vec<u8>,
     /// Until when publishers are told to wait.
     blocked: Option<u64>,
+    /// Whether it does nothing more.
+    stalled: bool,
 }
 
 impl Broker {
@@ -226,6 +235,7 @@ impl Broker {
             queues,
             buffer: vec![0; BUFFER],
             blocked: None,
+            stalled: false,
         })
     }
 
@@ -257,6 +267,9 @@ impl Broker {
             }
             self.confirm();
             self.deliver(now);
+            while self.stalled && self.stop.deadline().is_none() {
+                std::thread::sleep(STALLED);
+            }
         }
         Ok(())
     }

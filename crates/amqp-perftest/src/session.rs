@@ -1,7 +1,7 @@
 //! A connection before and beside the load: made, negotiated, asked and answered, one method at a time.
 
 use std::io::{self, Read as _, Write as _};
-use std::net::{TcpStream, ToSocketAddrs as _};
+use std::net::{Shutdown, TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
 use amq_protocol::frame::AMQPFrame;
@@ -125,22 +125,34 @@ pub(crate) struct Session {
     pub(crate) channel_max: u16,
     /// Seconds between two heartbeats; 0 for none.
     pub(crate) heartbeat: u16,
+    /// How long the broker may take for one answer.
+    patience: Duration,
 }
 
 impl Session {
     /// Connects and negotiates. `heartbeat` in place of what URI and broker say, in seconds.
     pub(crate) fn open(broker: &Broker, heartbeat: Option<u16>) -> Result<Self, SessionError> {
+        Self::open_within(broker, heartbeat, PATIENCE)
+    }
+
+    /// The same, where the broker may take no longer than that for each answer.
+    pub(crate) fn open_within(
+        broker: &Broker,
+        heartbeat: Option<u16>,
+        patience: Duration,
+    ) -> Result<Self, SessionError> {
         let authority = &broker.uri.authority;
-        let stream = connect(&authority.host, authority.port)?;
+        let stream = connect(&authority.host, authority.port, patience)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
         let mut session = Self {
             stream,
             input: Vec::with_capacity(PREFETCH_ROOM),
             frame_max: FRAME_MAX,
             channel_max: 0,
             heartbeat: 0,
+            patience,
         };
         session.stream.write_all(b"AMQP\0\0\x09\x01")?;
         match session.receive(0)? {
@@ -240,7 +252,7 @@ impl Session {
 
     /// The next method on a channel.
     pub(crate) fn receive(&mut self, channel: u16) -> Result<AMQPClass, SessionError> {
-        let until = patience();
+        let until = self.by();
         loop {
             match self.frame_by(until)? {
                 AMQPFrame::Method(
@@ -263,7 +275,7 @@ impl Session {
 
     /// The next frame, whatever it is.
     pub(crate) fn frame(&mut self) -> Result<AMQPFrame, SessionError> {
-        self.frame_by(patience())
+        self.frame_by(self.by())
     }
 
     /// A broker that sends a little now and then must not hold us up for ever, so that each answer has an end, and not
@@ -287,30 +299,32 @@ impl Session {
         }
     }
 
-    /// Says goodbye, as far as the broker listens.
-    pub(crate) fn close(self) {
+    /// Until when the next answer may take.
+    fn by(&self) -> u64 {
+        clock::now() + self.patience.as_nanos() as u64
+    }
+
+    /// Says goodbye, as far as the broker listens, and waits for no answer: all that matters was answered.
+    pub(crate) fn close(mut self) {
         // It may be gone already, and then there is nobody to say goodbye to.
-        let _ = self.end();
+        let _ = self.send(0, goodbye());
+        let _ = self.stream.shutdown(Shutdown::Write);
     }
 
     /// Closes the connection and waits for the answer.
     pub(crate) fn end(mut self) -> Result<(), SessionError> {
-        let close = connection::Close {
-            reply_code: 200,
-            reply_text: "done".into(),
-            class_id: 0,
-            method_id: 0,
-        };
-        self.call(
-            0,
-            AMQPClass::Connection(connection::AMQPMethod::Close(close)),
-        )
-        .map(drop)
+        self.call(0, goodbye()).map(drop)
     }
 }
 
-fn patience() -> u64 {
-    clock::now() + PATIENCE.as_nanos() as u64
+/// `connection.close` of one who is done.
+pub(crate) fn goodbye() -> AMQPClass {
+    AMQPClass::Connection(connection::AMQPMethod::Close(connection::Close {
+        reply_code: 200,
+        reply_text: "done".into(),
+        class_id: 0,
+        method_id: 0,
+    }))
 }
 
 fn is_timeout(error: &io::Error) -> bool {
@@ -321,10 +335,10 @@ fn is_timeout(error: &io::Error) -> bool {
 }
 
 /// Tries all addresses of a name, each for as long as a broker may take.
-fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
+fn connect(host: &str, port: u16, patience: Duration) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in (host, port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, PATIENCE) {
+        match TcpStream::connect_timeout(&address, patience) {
             Ok(stream) => return Ok(stream),
             Err(error) => last = error,
         }
@@ -385,6 +399,7 @@ mod tests {
             frame_max: FRAME_MAX,
             channel_max: 0,
             heartbeat: 0,
+            patience: PATIENCE,
         }
     }
 

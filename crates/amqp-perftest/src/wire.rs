@@ -237,13 +237,14 @@ impl<'a> Loop<'a> {
 
     /// When what is open is given up: the end of the drain phase, or earlier where that was asked.
     fn deadline(&mut self, now: u64) -> u64 {
+        let drained = self.driver.drained(self.publishers, &self.worker.phases);
         match self.worker.stop.deadline() {
             Some(asked) => {
                 self.worker.pacer.stop_at(now);
                 self.worker.phases.end = self.worker.phases.end.min(now);
-                asked.min(self.worker.phases.drained)
+                asked.min(drained)
             }
-            None => self.worker.phases.drained,
+            None => drained,
         }
     }
 

@@ -232,7 +232,7 @@ pub(super) struct Load {
     /// Load before what is counted
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
     warmup: Duration,
-    /// How long consumers may take for what is left when all is published
+    /// How long confirms and consumers may take for what is left, from the moment that all is published
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     drain: Duration,
     /// Seed of everything drawn

@@ -236,7 +236,9 @@ impl<'a> Link<'a> {
             let _ = self.connection.close(200, "done".into()).await;
         };
         // One that does not answer is left.
-        let _ = tokio::time::timeout(CLOSING, close).await;
+        if tokio::time::timeout(CLOSING, close).await.is_err() {
+            self.desk.driver.fell_silent();
+        }
         for client in &self.clients {
             if let Client::Consumer(number) = client {
                 consumer_leaves(self.desk, *number);

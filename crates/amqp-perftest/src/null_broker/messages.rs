@@ -95,6 +95,7 @@ impl Broker {
         if cuts {
             return self.forget(id);
         }
+        self.stalled |= says(&self.script.stall);
         if says(&self.script.cut_consumers) {
             self.cut_consumers();
         }

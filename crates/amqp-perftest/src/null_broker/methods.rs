@@ -93,6 +93,7 @@ impl Broker {
             connection::AMQPMethod::Open(_) => {
                 connection::AMQPMethod::OpenOk(connection::OpenOk {})
             }
+            connection::AMQPMethod::Close(_) if self.script.keeps_open => return,
             connection::AMQPMethod::Close(_) => {
                 if let Some(peer) = self.peers.get_mut(id) {
                     peer.closing = true;

@@ -1,13 +1,12 @@
 //! The end of a worker: consumers are cancelled, what has arrived is acknowledged, connections are closed.
 
 use amq_protocol::frame::AMQPFrame;
-use amq_protocol::protocol::{AMQPClass, connection};
 use harness::clock;
 use harness::slots::Id;
 
 use super::Loop;
 use crate::outcome::count;
-use crate::session::encode;
+use crate::session::{self, encode};
 
 /// How long brokers may take to cancel consumers and to close connections.
 const CLOSING_NS: u64 = 2_000_000_000;
@@ -30,6 +29,9 @@ impl Loop<'_> {
         self.parting = true;
         self.say_goodbye(now);
         self.serve_while(now + CLOSING_NS, |this| !this.links.is_empty())?;
+        if !self.links.is_empty() {
+            self.driver.fell_silent();
+        }
         self.hand_in();
         (0..self.producers.len()).for_each(|place| self.forsake(place, None));
         for since in self.gone.values() {
@@ -59,13 +61,7 @@ impl Loop<'_> {
     }
 
     fn say_goodbye(&mut self, now: u64) {
-        let close = AMQPClass::Connection(connection::AMQPMethod::Close(connection::Close {
-            reply_code: 200,
-            reply_text: "done".into(),
-            class_id: 0,
-            method_id: 0,
-        }));
-        let goodbye = encode(&AMQPFrame::Method(0, close));
+        let goodbye = encode(&AMQPFrame::Method(0, session::goodbye()));
         let ids: Vec<Id> = self.links.iter().map(|(id, _)| id).collect();
         for id in ids {
             self.unblock(id, now);
