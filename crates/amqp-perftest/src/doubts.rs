@@ -44,6 +44,13 @@ pub(crate) fn of(plan: &Plan<Settings>, total: &Tally) -> Vec<Warning> {
             ],
             "a queue keeps the order in which one channel publishes to it (AMQP 0-9-1, 4.7)",
         ),
+        doubt(
+            Kind::CountsDisagree,
+            total.counted(count::PROTOCOL),
+            "answers were against the protocol: confirms that came twice or of nothing, returns after them, frames that can't be read",
+            &[],
+            "what it confirms is no longer known: see its log",
+        ),
     ];
     found.into_iter().flatten().collect()
 }

@@ -149,9 +149,11 @@ impl Driver for Perftest {
             return Ok(());
         }
         let mut connections = self.connections();
+        let mut beaten = clock::now();
         for number in 0..self.layout.connections() {
             let connection = self.connect(number).map_err(explain)?;
             connections.push(Some(connection));
+            beaten = beat(&mut connections, beaten);
         }
         Ok(())
     }
@@ -298,6 +300,28 @@ fn queued_soon(
         }
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// Has the connections that are made say that they are there, where the last time was half an interval ago: making all may
+/// take longer than a broker waits for the first. Returns when it was.
+fn beat(connections: &mut [Option<Connection>], beaten: u64) -> u64 {
+    let now = clock::now();
+    let mut sessions = connections
+        .iter_mut()
+        .flatten()
+        .map(|made| &mut made.session);
+    let due = |session: &Session| {
+        let half_ns = u64::from(session.heartbeat) * 500_000_000;
+        half_ns > 0 && now - beaten >= half_ns
+    };
+    if !sessions.next().is_some_and(|first| due(first)) {
+        return beaten;
+    }
+    for connection in connections.iter_mut().flatten() {
+        // One that is lost is found to be so when the load begins, and made again.
+        let _ = connection.session.beat();
+    }
+    now
 }
 
 /// Makes a connection with a channel for each of its clients.

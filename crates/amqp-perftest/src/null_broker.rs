@@ -85,6 +85,22 @@ pub struct Script {
     pub stall: Vec<u64>,
     /// Whether it answers no `connection.close`.
     pub keeps_open: bool,
+    /// Messages that are confirmed twice.
+    pub confirm_twice: Vec<u64>,
+    /// Messages with which some are confirmed that were never published.
+    pub confirm_beyond: Vec<u64>,
+    /// Messages from which on nothing is confirmed.
+    pub withhold: Vec<u64>,
+    /// Whether messages are returned after they were confirmed.
+    pub returns_late: bool,
+    /// Messages upon which their channel is closed, with 404.
+    pub close_channel: Vec<u64>,
+    /// Whether bodies come in one frame, however large.
+    pub large_frames: bool,
+    /// Seconds between two heartbeats: a connection that is silent for twice as long is closed.
+    pub heartbeat: u16,
+    /// How long it takes for each connection.
+    pub slow_open: Duration,
     /// Messages upon which all queues are gone with what is in them, and their connection is closed at once.
     pub forget: Vec<u64>,
     /// Messages upon which all connections are told to publish nothing, for 100 ms.
@@ -174,6 +190,8 @@ struct Peer {
     channels: HashMap<u16, Channel>,
     /// To be closed once all is written.
     closing: bool,
+    /// When something last came.
+    heard: u64,
 }
 
 /// A channel.
@@ -189,6 +207,10 @@ struct Channel {
     consumes: Option<(String, String, bool)>,
     delivered: u64,
     unacknowledged: std::collections::VecDeque<(u64, String, queues::Message)>,
+    /// What is said after the next confirm.
+    afterwards: Vec<u8>,
+    /// Closed: what comes on it is passed over.
+    closed: bool,
     /// A message of which the content has not come whole.
     publish: Option<frames::Publish>,
 }
@@ -207,6 +229,8 @@ struct Broker {
     blocked: Option<u64>,
     /// Whether it does nothing more.
     stalled: bool,
+    /// Whether it confirms nothing more.
+    withholds: bool,
 }
 
 impl Broker {
@@ -236,6 +260,7 @@ impl Broker {
             buffer: vec![0; BUFFER],
             blocked: None,
             stalled: false,
+            withholds: false,
         })
     }
 
@@ -243,6 +268,7 @@ impl Broker {
         while self.stop.deadline().is_none() {
             let now = clock::now();
             let until = self.queues.due().min(self.blocked.unwrap_or(u64::MAX));
+            let until = until.min(self.forget_silent(now));
             let busy = self.script.mode == Mode::Stream && self.can_stream();
             for place in 0..self.reactor.wait(if busy { now } else { until }, now)? {
                 let Some(event) = self.reactor.event(place) else {
@@ -274,6 +300,19 @@ impl Broker {
         Ok(())
     }
 
+    /// Closes connections that were silent for two intervals; returns when to look again.
+    fn forget_silent(&mut self, now: u64) -> u64 {
+        let patience = 2_000_000_000 * u64::from(self.script.heartbeat);
+        if patience == 0 {
+            return u64::MAX;
+        }
+        let silent =
+            |(id, peer): (Id, &Peer)| (now.saturating_sub(peer.heard) > patience).then_some(id);
+        let ids: Vec<Id> = self.peers.iter().filter_map(silent).collect();
+        ids.into_iter().for_each(|id| self.forget(id));
+        now + 100_000_000
+    }
+
     fn accept(&mut self) -> io::Result<()> {
         while let Ok((stream, _)) = self.listener.accept() {
             stream.set_nonblocking(true)?;
@@ -286,6 +325,7 @@ impl Broker {
                 greeted: false,
                 channels: HashMap::new(),
                 closing: false,
+                heard: clock::now(),
             });
             let peer = self.peers.get_mut(id).expect("inserted just now");
             self.reactor.watch(&peer.stream, id.token(0))?;
@@ -302,6 +342,7 @@ impl Broker {
         if buffer.len() < carried + BUFFER / 2 {
             buffer.resize(carried + BUFFER / 2, 0);
         }
+        peer.heard = clock::now();
         buffer[..carried].copy_from_slice(&peer.unread);
         peer.unread.clear();
         match (&peer.stream).read(&mut buffer[carried..]) {

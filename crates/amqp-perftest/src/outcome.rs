@@ -6,6 +6,8 @@ pub(crate) const NACKED: &str = "nacked";
 pub(crate) const RETURNED: &str = "returned";
 /// Its connection was lost before it was confirmed.
 pub(crate) const CONNECTION_LOST: &str = "connection_lost";
+/// The broker closed its channel before it was confirmed.
+pub(crate) const CHANNEL_CLOSED: &str = "channel_closed";
 /// It was not confirmed in time.
 pub(crate) const CONFIRM_TIMEOUT: &str = "confirm_timeout";
 /// Churn: the broker refused it, with a reply code.
@@ -18,12 +20,29 @@ pub(crate) const ERRORS: &[&str] = &[
     NACKED,
     RETURNED,
     CONNECTION_LOST,
+    CHANNEL_CLOSED,
     CONFIRM_TIMEOUT,
     LOST,
     REFUSED,
 ];
 /// Those that a fault of a plan leads to.
-pub(crate) const OF_A_FAULT: &[&str] = &[NACKED, CONNECTION_LOST, CONFIRM_TIMEOUT];
+pub(crate) const OF_A_FAULT: &[&str] = &[NACKED, CONNECTION_LOST, CHANNEL_CLOSED, CONFIRM_TIMEOUT];
+
+/// What a connection is counted as that can't be used any more, where messages that it did not confirm end as `kind`.
+pub(crate) fn end_of(kind: &str) -> &'static str {
+    match kind {
+        CHANNEL_CLOSED => count::CHANNELS_CLOSED,
+        _ => count::DISCONNECTS,
+    }
+}
+
+/// The same in words.
+pub(crate) fn remark(number: u64, kind: &str, why: &str) -> String {
+    match kind {
+        CHANNEL_CLOSED => format!("connection {number} is made anew: {why}"),
+        _ => format!("connection {number} was lost: {why}"),
+    }
+}
 
 /// What is counted besides. Messages of the warm-up are counted nowhere but in `warmup` and `lost`.
 pub mod count {
@@ -67,6 +86,11 @@ pub mod count {
     pub const RECONNECTS: &str = "reconnects";
     /// How long connections were gone, milliseconds, summed over them.
     pub const GAP_MS: &str = "gap_ms";
+    /// Channels that the broker closed, for which a connection was made anew.
+    pub const CHANNELS_CLOSED: &str = "channels_closed";
+    /// What the broker said against the protocol: a confirm that came twice or of a message that was never published, a
+    /// return after its confirm, a frame that can't be read or is larger than was negotiated.
+    pub const PROTOCOL: &str = "protocol";
     /// Consumers that the broker cancelled (`basic.cancel`).
     pub const CANCELLED: &str = "cancelled";
 }

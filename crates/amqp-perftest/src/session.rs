@@ -212,6 +212,11 @@ impl Session {
         )
     }
 
+    /// Says that we are there (AMQP 0-9-1, 4.2.7).
+    pub(crate) fn beat(&mut self) -> Result<(), SessionError> {
+        Ok(self.stream.write_all(&encode(&AMQPFrame::Heartbeat))?)
+    }
+
     /// Opens a channel.
     pub(crate) fn open_channel(&mut self, number: u16) -> Result<(), SessionError> {
         let open = AMQPClass::Channel(channel::AMQPMethod::Open(channel::Open {}));

@@ -172,7 +172,13 @@ impl<'a> Loop<'a> {
                 link::Role::Consumer(found.expect("it was enlisted"))
             }
         });
-        let link = Link::new(number, session.stream, places.collect(), heartbeat, read);
+        let link = Link::new(
+            number,
+            session.stream,
+            places.collect(),
+            (heartbeat, frame_max),
+            read,
+        );
         let roles = link.roles.clone();
         let id = self.links.insert(link);
         let link = self.links.get_mut(id).expect("inserted just now");

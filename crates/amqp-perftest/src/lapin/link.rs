@@ -6,7 +6,8 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use ::lapin::{Connection, Event};
+use ::lapin::protocol::AMQPErrorKind;
+use ::lapin::{Connection, ErrorKind, Event};
 use futures_util::{Stream, StreamExt as _};
 use harness::{clock, output};
 
@@ -29,7 +30,13 @@ pub(super) enum End {
 
 impl From<::lapin::Error> for End {
     fn from(error: ::lapin::Error) -> Self {
-        Self::Lost(outcome::CONNECTION_LOST, error.to_string())
+        let kind = match error.kind() {
+            ErrorKind::ProtocolError(error) if matches!(error.kind(), AMQPErrorKind::Soft(_)) => {
+                outcome::CHANNEL_CLOSED
+            }
+            _ => outcome::CONNECTION_LOST,
+        };
+        Self::Lost(kind, error.to_string())
     }
 }
 
@@ -84,10 +91,10 @@ pub(super) async fn serve(desk: &Desk<'_>, number: u64, first: Option<Opened>) {
 fn lose(desk: &Desk<'_>, number: u64, kind: &'static str, why: &str) {
     let now = clock::now();
     if desk.worker.phases.origin <= now && desk.gone.borrow().is_empty() {
-        output::remark(&format!("connection {number} was lost: {why}"));
+        output::remark(&outcome::remark(number, kind, why));
     }
     why.clone_into(&mut desk.why.borrow_mut());
-    desk.record.count(count::DISCONNECTS, 1);
+    desk.record.count(outcome::end_of(kind), 1);
     // What has arrived must not be taken for what was lost with its confirm.
     desk.hand_in();
     for client in desk.driver.layout.clients(number) {

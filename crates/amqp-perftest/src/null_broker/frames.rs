@@ -65,10 +65,19 @@ pub(super) fn frame(kind: u8, channel: u16, payload: &[u8], output: &mut Vec<u8>
     output.push(END);
 }
 
-/// Content header and body, in frames that any peer takes.
-pub(super) fn content(channel: u16, header: &[u8], body: &[u8], output: &mut Vec<u8>) {
+/// The largest payload that any peer takes.
+pub(super) const LARGEST: usize = 131_072 - HEAD - 1;
+
+/// Content header and body, in frames of at most so much payload.
+pub(super) fn content(
+    channel: u16,
+    header: &[u8],
+    body: &[u8],
+    largest: usize,
+    output: &mut Vec<u8>,
+) {
     frame(2, channel, header, output);
-    for piece in body.chunks(131_072 - HEAD - 1) {
+    for piece in body.chunks(largest) {
         frame(3, channel, piece, output);
     }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use amq_protocol::frame::AMQPFrame;
-use amq_protocol::protocol::{AMQPClass, basic};
+use amq_protocol::protocol::{AMQPClass, basic, channel};
 use harness::clock;
 use harness::slots::Id;
 
@@ -26,6 +26,9 @@ impl Broker {
         let Some(channel) = self.channel(id, number) else {
             return self.forget(id);
         };
+        if channel.closed {
+            return;
+        }
         channel.published += 1;
         if discards {
             taken.fetch_add(1, Ordering::Relaxed);
@@ -96,6 +99,18 @@ impl Broker {
             return self.forget(id);
         }
         self.stalled |= says(&self.script.stall);
+        self.withholds |= says(&self.script.withhold);
+        let (again, beyond) = (
+            says(&self.script.confirm_twice),
+            says(&self.script.confirm_beyond),
+        );
+        if let Some(channel) = self.channel(id, number).filter(|_| again || beyond) {
+            let tag = channel.published + 5 * u64::from(beyond);
+            frames::confirm(number, tag, true, &mut channel.afterwards);
+        }
+        if says(&self.script.close_channel) {
+            return self.close_channel(id, number, answer);
+        }
         if says(&self.script.cut_consumers) {
             self.cut_consumers();
         }
@@ -124,11 +139,33 @@ impl Broker {
                     routing_key: publish.routing_key.into(),
                 };
                 let back = AMQPClass::Basic(basic::AMQPMethod::Return(back));
-                answer.extend(encode(&AMQPFrame::Method(number, back)));
-                frames::content(number, &publish.header, &publish.body, answer);
+                let mut said = encode(&AMQPFrame::Method(number, back));
+                let (header, body) = (&publish.header, &publish.body);
+                frames::content(number, header, body, frames::LARGEST, &mut said);
+                match (self.script.returns_late, self.channel(id, number)) {
+                    (true, Some(channel)) => channel.afterwards.extend(said),
+                    _ => answer.extend(said),
+                }
             }
             None => {}
         }
+    }
+
+    fn close_channel(&mut self, id: Id, number: u16, answer: &mut Vec<u8>) {
+        if let Some(channel) = self.channel(id, number) {
+            channel.closed = true;
+            channel.confirms = false;
+        }
+        let close = channel::AMQPMethod::Close(channel::Close {
+            reply_code: 404,
+            reply_text: "NOT_FOUND - no exchange".into(),
+            class_id: 60,
+            method_id: 40,
+        });
+        answer.extend(encode(&AMQPFrame::Method(
+            number,
+            AMQPClass::Channel(close),
+        )));
     }
 
     fn cut_consumers(&mut self) {
@@ -156,6 +193,9 @@ impl Broker {
 
     /// Confirms all that was published since the last turn, with one answer for each channel.
     pub(super) fn confirm(&mut self) {
+        if self.withholds {
+            return;
+        }
         let mut answers = Vec::new();
         let ids: Vec<Id> = self.peers.iter().map(|(id, _)| id).collect();
         for id in ids {
@@ -169,6 +209,7 @@ impl Broker {
                 if channel.confirms && channel.confirmed < whole {
                     frames::confirm(*number, whole, true, &mut answers);
                     channel.confirmed = whole;
+                    answers.append(&mut channel.afterwards);
                 }
             }
             if !answers.is_empty() {
@@ -254,7 +295,11 @@ impl Broker {
                 channel.delivered += 1;
                 let tag = channel.delivered;
                 frames::deliver(*number, consumer, tag, message.redelivered, queue, output);
-                frames::content(*number, &message.header, &message.body, output);
+                let largest = match self.script.large_frames {
+                    true => usize::MAX,
+                    false => frames::LARGEST,
+                };
+                frames::content(*number, &message.header, &message.body, largest, output);
                 if !no_ack {
                     channel
                         .unacknowledged

@@ -85,12 +85,13 @@ impl Broker {
             connection::AMQPMethod::StartOk(_) => connection::AMQPMethod::Tune(connection::Tune {
                 channel_max: 2047,
                 frame_max: 131_072,
-                heartbeat: 0,
+                heartbeat: self.script.heartbeat,
             }),
             connection::AMQPMethod::Open(open) if open.virtual_host.as_str() != "/" => {
                 self.refuse_connection(id, 530, "NOT_ALLOWED - vhost not found")
             }
             connection::AMQPMethod::Open(_) => {
+                std::thread::sleep(self.script.slow_open);
                 connection::AMQPMethod::OpenOk(connection::OpenOk {})
             }
             connection::AMQPMethod::Close(_) if self.script.keeps_open => return,
@@ -218,7 +219,13 @@ impl Broker {
                     message_count: left,
                 });
                 answer.extend(encode(&AMQPFrame::Method(number, AMQPClass::Basic(ok))));
-                frames::content(number, &message.header, &message.body, answer);
+                frames::content(
+                    number,
+                    &message.header,
+                    &message.body,
+                    frames::LARGEST,
+                    answer,
+                );
                 if !get.no_ack {
                     let tag = channel.delivered;
                     channel.unacknowledged.push_back((tag, name, message));

@@ -6,9 +6,10 @@ use harness::clock;
 use harness::reactor;
 use harness::slots::Id;
 
-use super::link::Role;
+use super::link::{Lost, Role};
 use super::read::Event;
 use super::{BUFFER, Loop};
+use crate::outcome::count;
 
 impl Loop<'_> {
     pub(super) fn serve(&mut self, event: reactor::Event) {
@@ -36,7 +37,7 @@ impl Loop<'_> {
         link.unread.clear();
         let received = (&link.stream).read(&mut buffer[carried..]);
         let lost = match received {
-            Ok(0) => Some("the broker closed the connection".to_owned()),
+            Ok(0) => Some("the broker closed the connection".to_owned().into()),
             Ok(octets) => {
                 let now = clock::now();
                 link.heard = now;
@@ -49,16 +50,16 @@ impl Loop<'_> {
                 link.unread.extend_from_slice(&buffer[..carried]);
                 None
             }
-            Err(error) => Some(error.to_string()),
+            Err(error) => Some(Lost::from(error)),
         };
         self.buffer = buffer;
-        if let Some(why) = lost {
-            self.lose(id, &why);
+        if let Some(Lost { kind, why }) = lost {
+            self.lose_for(id, &why, kind);
         }
     }
 
     /// Serves every frame that is there, keeps the beginning of the next, and writes the acknowledgements at once.
-    fn take_apart(&mut self, id: Id, input: &[u8], now: u64) -> Result<(), String> {
+    fn take_apart(&mut self, id: Id, input: &[u8], now: u64) -> Result<(), Lost> {
         let Some(link) = self.links.get_mut(id) else {
             return Ok(());
         };
@@ -76,7 +77,7 @@ impl Loop<'_> {
                         break Err(why);
                     }
                 }
-                Err(malformed) => break Err(malformed.to_string()),
+                Err(malformed) => break Err(self.against_protocol(malformed.to_string())),
             }
         };
         if let Some(link) = self.links.get_mut(id) {
@@ -89,7 +90,13 @@ impl Loop<'_> {
             false => self.write(id, &answer),
         };
         self.output = answer;
-        served.and(written.map_err(|error| error.to_string()))
+        served.and(written.map_err(Lost::from))
+    }
+
+    /// What the broker said makes no sense, so that nothing that follows can be believed.
+    pub(super) fn against_protocol(&self, why: String) -> Lost {
+        self.worker.record.count(count::PROTOCOL, 1);
+        why.into()
     }
 
     fn happened(
@@ -99,7 +106,7 @@ impl Loop<'_> {
         event: Event<'_>,
         now: u64,
         answer: &mut Vec<u8>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Lost> {
         let role = |channel: u16| roles.get(usize::from(channel).wrapping_sub(1)).copied();
         match event {
             Event::Delivery {
@@ -119,7 +126,7 @@ impl Loop<'_> {
                 taken,
             } => {
                 if let Some(Role::Producer(place)) = role(channel) {
-                    self.confirmed(place, tag, multiple, taken, now);
+                    return self.confirmed(place, tag, multiple, taken, now);
                 }
             }
             Event::Returned { channel, stamp } => {

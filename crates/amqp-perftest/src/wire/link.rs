@@ -20,6 +20,28 @@ pub(super) enum Role {
     Consumer(usize),
 }
 
+/// Why a connection can't be used any more, and how messages end that it did not confirm.
+#[derive(Debug)]
+pub(super) struct Lost {
+    pub(super) kind: &'static str,
+    pub(super) why: String,
+}
+
+impl From<String> for Lost {
+    fn from(why: String) -> Self {
+        Self {
+            kind: outcome::CONNECTION_LOST,
+            why,
+        }
+    }
+}
+
+impl From<io::Error> for Lost {
+    fn from(error: io::Error) -> Self {
+        error.to_string().into()
+    }
+}
+
 /// A connection.
 #[derive(Debug)]
 pub(super) struct Link {
@@ -48,14 +70,14 @@ impl Link {
         number: u64,
         stream: TcpStream,
         roles: Vec<Role>,
-        heartbeat_s: u16,
+        (heartbeat_s, frame_max): (u16, u32),
         unread: Vec<u8>,
     ) -> Self {
         let now = clock::now();
         Self {
             number,
             stream,
-            reader: Reader::default(),
+            reader: Reader::new(frame_max),
             unread,
             unwritten: Vec::new(),
             written: 0,
@@ -144,7 +166,7 @@ impl Loop<'_> {
         (channel, frame): (u16, &[u8]),
         now: u64,
         answer: &mut Vec<u8>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Lost> {
         let Some((_, AMQPFrame::Method(_, method))) = whole_frame(frame)? else {
             return Ok(());
         };
@@ -152,7 +174,8 @@ impl Loop<'_> {
             AMQPClass::Connection(connection::AMQPMethod::Close(close)) => Err(format!(
                 "the broker closed it: {} {}",
                 close.reply_code, close.reply_text
-            )),
+            )
+            .into()),
             AMQPClass::Connection(connection::AMQPMethod::Blocked(_)) => {
                 self.worker.record.count(count::BLOCKED, 1);
                 if let Some(link) = self.links.get_mut(id) {
@@ -166,10 +189,13 @@ impl Loop<'_> {
                 Ok(())
             }
             // A channel can't be used after that; its connection is made anew, with all of its channels.
-            AMQPClass::Channel(channel::AMQPMethod::Close(close)) => Err(format!(
-                "the broker closed channel {channel}: {} {}",
-                close.reply_code, close.reply_text
-            )),
+            AMQPClass::Channel(channel::AMQPMethod::Close(close)) => Err(Lost {
+                kind: outcome::CHANNEL_CLOSED,
+                why: format!(
+                    "the broker closed channel {channel}: {} {}",
+                    close.reply_code, close.reply_text
+                ),
+            }),
             AMQPClass::Channel(channel::AMQPMethod::Flow(flow)) => {
                 let ok = channel::AMQPMethod::FlowOk(channel::FlowOk {
                     active: flow.active,
@@ -210,7 +236,7 @@ impl Loop<'_> {
         self.lose_for(id, why, outcome::CONNECTION_LOST);
     }
 
-    fn lose_for(&mut self, id: Id, why: &str, kind: &'static str) {
+    pub(super) fn lose_for(&mut self, id: Id, why: &str, kind: &'static str) {
         let now = clock::now();
         self.unblock(id, now);
         let Some(link) = self.links.remove(id) else {
@@ -226,11 +252,10 @@ impl Loop<'_> {
             return;
         }
         if self.worker.phases.origin <= now && self.gone.is_empty() {
-            let text = format!("connection {} was lost: {why}", link.number);
-            output::remark(&text);
+            output::remark(&outcome::remark(link.number, kind, why));
         }
         why.clone_into(&mut self.why);
-        self.worker.record.count(count::DISCONNECTS, 1);
+        self.worker.record.count(outcome::end_of(kind), 1);
         // What has arrived must not be taken for what was lost with its confirm.
         self.hand_in();
         for role in link.roles {

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use harness::clock;
 use harness::slots::Id;
 
+use super::link::Lost;
 use super::publish::{Message, Template};
 use super::{BATCH, Loop};
 use crate::outcome::{self, count};
@@ -185,14 +186,22 @@ impl Loop<'_> {
         multiple: bool,
         taken: bool,
         now: u64,
-    ) {
+    ) -> Result<(), Lost> {
         let producer = &self.producers[place];
-        let Some(last) = tag.checked_sub(producer.first_tag) else {
-            return;
+        let last = tag.checked_sub(producer.first_tag);
+        let Some(last) = last.map(|last| last as usize) else {
+            // It was confirmed before.
+            self.worker.record.count(count::PROTOCOL, 1);
+            return Ok(());
         };
-        let last = last as usize;
-        if last >= producer.unconfirmed.len() {
-            return;
+        let Some(message) = producer.unconfirmed.get(last) else {
+            let why = format!(
+                "the broker confirmed message {tag} of a channel, which was never published"
+            );
+            return Err(self.against_protocol(why));
+        };
+        if message.confirmed && !multiple {
+            self.worker.record.count(count::PROTOCOL, 1);
         }
         let first = if multiple { 0 } else { last };
         for at in first..=last {
@@ -208,6 +217,7 @@ impl Loop<'_> {
             producer.first_tag += 1;
         }
         self.make_ready(place);
+        Ok(())
     }
 
     fn confirm(&mut self, place: usize, at: usize, taken: bool, now: u64) {
@@ -263,15 +273,22 @@ impl Loop<'_> {
         if counts {
             self.worker.record.count(count::RETURNED, 1);
         }
-        let same =
-            |message: &&mut Unconfirmed| message.sequence == sequence && message.counts == counts;
+        let same = |message: &&mut Unconfirmed| {
+            message.sequence == sequence && message.counts == counts && !message.confirmed
+        };
         let unconfirmed = producer.unconfirmed.iter_mut().find(same);
+        let unconfirmed_no_more = unconfirmed.is_none();
         let confirms = self.driver.plan.driver.confirms.is_some();
-        let ended = unconfirmed.is_some_and(|message| std::mem::replace(&mut message.ended, true));
-        // Without confirms and consumers it ended when it was written.
-        if confirms || self.driver.ends_at_arrival() {
-            self.failed(stream, sequence, ended, outcome::RETURNED);
+        let ends_at_arrival = self.driver.ends_at_arrival();
+        let ended = match unconfirmed {
+            Some(message) => std::mem::replace(&mut message.ended, true),
+            // Where no consumer waits for it, it ended when it was confirmed or, without confirms, written.
+            None => !ends_at_arrival,
+        };
+        if confirms && unconfirmed_no_more {
+            self.worker.record.count(count::PROTOCOL, 1);
         }
+        self.failed(stream, sequence, ended, outcome::RETURNED);
     }
 
     /// A producer's connection is gone, or the run over: what is not confirmed will not be any more.

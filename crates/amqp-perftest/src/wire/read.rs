@@ -89,8 +89,10 @@ enum Kind {
 }
 
 /// Reads the frames of a connection, in pieces as they come.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Reader {
+    /// Largest payload.
+    largest: usize,
     /// By channel.
     partial: Vec<Partial>,
     /// Octets of a body's frame, with its end, that are still to come, and its channel.
@@ -98,7 +100,26 @@ pub struct Reader {
     skipped: u16,
 }
 
+impl Default for Reader {
+    /// A reader of a connection without a largest frame.
+    fn default() -> Self {
+        Self::new(0)
+    }
+}
+
 impl Reader {
+    /// A reader of frames of at most so many octets, 0 for no limit (`connection.tune`).
+    #[must_use]
+    pub fn new(frame_max: u32) -> Self {
+        let largest = (frame_max as usize).checked_sub(HEAD + 1);
+        Self {
+            largest: largest.unwrap_or(usize::MAX),
+            partial: Vec::new(),
+            skip: 0,
+            skipped: 0,
+        }
+    }
+
     /// Takes the next event from `input`, and how many octets it took. `None` where more octets are needed than those
     /// that are not yet taken; these, at most a frame without body, are to be presented again with more.
     ///
@@ -121,6 +142,9 @@ impl Reader {
             }
             let channel = u16::from_be_bytes([rest[1], rest[2]]);
             let size = word(&rest[3..]) as usize;
+            if size > self.largest {
+                return Err(LARGE);
+            }
             if rest[0] == BODY {
                 let Some(octets) = self.body(channel, size, &rest[HEAD..])? else {
                     return Ok((taken, None));
@@ -129,7 +153,7 @@ impl Reader {
                 continue;
             }
             if size > LARGEST {
-                return Err(Malformed("a frame larger than any that was negotiated"));
+                return Err(LARGE);
             }
             let whole = HEAD + size + 1;
             if rest.len() < whole {
@@ -266,6 +290,7 @@ impl Reader {
     }
 }
 
+const LARGE: Malformed = Malformed("it is larger than what was negotiated");
 const SHORT: Malformed = Malformed("a method without all of its arguments");
 
 fn finish<'a>(channel: u16, partial: &mut Partial) -> Event<'a> {
