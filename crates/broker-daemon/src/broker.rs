@@ -141,6 +141,7 @@ impl Broker {
                 connection.backlog = Vec::new();
             }
             connection.backlog.extend_from_slice(&input[consumed..]);
+            connection.weigh();
         }
         self.finish_turn();
         // Again, since consumers have had their turn meanwhile.
@@ -340,6 +341,11 @@ impl Broker {
             unacked: self.queues.iter().map(|(_, queue)| queue.unacked).sum(),
             memory: self.memory.get(),
             memory_limit: self.config.memory_limit,
+            backlog: self
+                .connections
+                .iter()
+                .map(|(_, connection)| connection.backlog.len())
+                .sum(),
             is_blocked: self.is_blocked,
             disk: self.log.as_ref().map_or(0, |log| log.usage().disk_bytes),
             is_disk_out: !self.log_takes,

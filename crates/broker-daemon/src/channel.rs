@@ -280,7 +280,7 @@ impl Consumer {
 mod tests {
     use super::*;
     use crate::arena::Arena;
-    use crate::message::Facts;
+    use crate::message::{Facts, Held};
     use crate::queue::NEVER;
 
     fn unacked(tags: &[u64]) -> Unacked {
@@ -295,7 +295,7 @@ mod tests {
                 &Rc::default(),
             ));
             let entry = Entry {
-                message,
+                message: Held::new(message),
                 position: *tag,
                 expires: NEVER,
                 redelivered: false,

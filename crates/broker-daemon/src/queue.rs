@@ -8,7 +8,7 @@ use amq_protocol::types::{AMQPValue, FieldTable};
 use crate::arena::Id;
 use crate::exchange::Name;
 use crate::failure::{Result, precondition_failed};
-use crate::message::Message;
+use crate::message::{Held, Message};
 
 pub(crate) type ConnectionId = Id;
 pub(crate) type ConsumerId = Id;
@@ -25,7 +25,7 @@ pub(crate) const NEVER: u64 = u64::MAX;
 /// A message in a queue.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    pub(crate) message: Rc<Message>,
+    pub(crate) message: Held,
     /// Its place: where it goes back to when it is requeued.
     pub(crate) position: u64,
     /// When it expires, in milliseconds of the broker's clock.
@@ -191,7 +191,7 @@ impl Queue {
         let position = rank | self.next_position;
         self.next_position += 1;
         Entry {
-            message,
+            message: Held::new(message),
             position,
             expires: ttl.map_or(NEVER, |ttl| now + ttl),
             redelivered: false,

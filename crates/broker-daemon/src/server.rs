@@ -33,7 +33,8 @@ const READ: usize = 256 * 1024;
 /// latency, since publishers that are ahead find room there.
 const RECEIVE_BUFFER: u32 = 256 * 1024;
 /// What one read of a publisher may bring whose messages pile up: so that the acknowledgements of the consumers come in
-/// between. With whole reads, 20 publishers and 20 consumers of 100 messages in advance each went at 5 to 1.
+/// between. With whole reads, 20 publishers and 20 consumers of 100 messages in advance each went at 5 to 1. Also what one
+/// read of anybody may bring while memory is short, since of a publisher all of it is kept.
 const READ_AHEAD: usize = 16 * 1024;
 /// How long such a publisher waits between its reads, for consumers that meanwhile take this many messages. They cannot
 /// keep up with one that is read again at once: each of their acknowledgements waits for a turn.
@@ -378,6 +379,7 @@ impl State {
 
     /// Reads once, after the beginning of a frame that was read before, and processes what there is.
     fn read(&mut self, id: ConnectionId, socket: &TcpStream) -> Read {
+        let is_short = self.broker.is_short();
         let Some(connection) = self.broker.connection(id) else {
             return Read::End;
         };
@@ -386,8 +388,8 @@ impl State {
         input[..begun].copy_from_slice(&connection.backlog);
         let ahead = connection.ahead;
         let room = match ahead {
-            Some(_) => READ_AHEAD,
-            None => input.len() - begun,
+            None if !is_short => input.len() - begun,
+            _ => READ_AHEAD,
         };
         let outcome = match socket.try_read(&mut input[begun..begun + room]) {
             Ok(0) => Read::End,

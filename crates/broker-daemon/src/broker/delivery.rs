@@ -126,7 +126,7 @@ impl Broker {
         };
         connection.is_dirty = false;
         if connection.is_stuck && !is_writable {
-            return;
+            return connection.weigh();
         }
         let Some(socket) = connection.socket.clone() else {
             return;
@@ -151,6 +151,7 @@ impl Broker {
             connection.phase = Phase::Closed;
             connection.output = Output::default();
         }
+        connection.weigh();
         let wants_less = was_held && !connection.is_held();
         if connection.is_stuck != was_stuck || wants_less || connection.phase == Phase::Closed {
             connection.wake.notify_one();

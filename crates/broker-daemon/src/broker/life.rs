@@ -18,7 +18,8 @@ const PATIENCE: u64 = 10_000;
 impl Broker {
     /// A client connected.
     pub(crate) fn connect(&mut self, socket: Option<Rc<TcpStream>>) -> (ConnectionId, Rc<Notify>) {
-        let connection = Connection::new(socket, self.config.frame_max as usize, self.now);
+        let frame_max = self.config.frame_max as usize;
+        let connection = Connection::new(socket, frame_max, self.now, &self.memory);
         let wake = Rc::clone(&connection.wake);
         self.counts.connections_opened += 1;
         (self.connections.insert(connection), wake)

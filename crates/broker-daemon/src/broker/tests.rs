@@ -5,6 +5,7 @@ mod definitions;
 mod delivering;
 mod disk;
 mod limits;
+mod memory;
 mod negotiating;
 
 use std::rc::Rc;
