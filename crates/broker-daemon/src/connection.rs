@@ -1,5 +1,6 @@
 //! A connection: how far its negotiation is, its channels, what it was sent and what it has still to be sent.
 
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 use amq_protocol::types::{AMQPValue, FieldTable};
@@ -137,6 +138,11 @@ impl Connection {
     /// Counts what it takes of the memory beside its messages: the beginning of a frame, and what its socket does not
     /// take. What it holds back because memory is short does not count, for that goes when there is memory again.
     pub(crate) fn weigh(&mut self) {
+    /// The client's address; `None` where it is gone already.
+    pub(crate) fn peer(&self) -> Option<SocketAddr> {
+        self.socket.as_ref()?.peer_addr().ok()
+    }
+
         let mut bytes = match self.is_blocked || self.backlog.is_empty() {
             true => 0,
             false => self.backlog.capacity(),
