@@ -70,7 +70,10 @@ impl Broker {
         for delivered in unsettled.into_iter().rev() {
             self.settle(id, number, delivered, Settlement::Requeued);
         }
-        for consumer in std::mem::take(&mut channel.consumers) {
+        // Nobody is told of its commits any more, and least of all a channel that takes the number.
+        self.committing
+            .retain(|(of, channel, _)| (*of, *channel) != (id, number));
+        for consumer in channel.consumer_ids() {
             self.remove_consumer(consumer);
         }
     }
