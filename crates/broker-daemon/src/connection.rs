@@ -138,14 +138,14 @@ impl Connection {
         }
     }
 
-    /// Counts what it takes of the memory beside its messages: the beginning of a frame, and what its socket does not
-    /// take. What it holds back because memory is short does not count, for that goes when there is memory again.
-    pub(crate) fn weigh(&mut self) {
     /// The client's address; `None` where it is gone already.
     pub(crate) fn peer(&self) -> Option<SocketAddr> {
         self.socket.as_ref()?.peer_addr().ok()
     }
 
+    /// Counts what it takes of the memory beside its messages: the beginning of a frame, and what its socket does not
+    /// take. What it holds back because memory is short does not count, for that goes when there is memory again.
+    pub(crate) fn weigh(&mut self) {
         let mut bytes = match self.is_blocked || self.backlog.is_empty() {
             true => 0,
             false => self.backlog.capacity(),
