@@ -16,6 +16,8 @@ pub(crate) struct Id {
 pub(crate) struct Arena<T> {
     slots: Slab<(u32, T)>,
     next: u32,
+    /// All serials were given out, so that one may be in use.
+    has_wrapped: bool,
 }
 
 impl<T> Arena<T> {
@@ -23,17 +25,25 @@ impl<T> Arena<T> {
         Self {
             slots: Slab::new(),
             next: 0,
+            has_wrapped: false,
         }
     }
 
     pub(crate) fn insert(&mut self, value: T) -> Id {
+        let in_use = |serial| self.slots.iter().any(|(_, (used, _))| *used == serial);
+        while self.has_wrapped && in_use(self.next) {
+            self.next = self.next.wrapping_add(1);
+        }
         let serial = self.next;
         self.insert_as(serial, value)
     }
 
     /// Inserts under a serial that was given out in an earlier life.
     pub(crate) fn insert_as(&mut self, serial: u32, value: T) -> Id {
-        self.next = self.next.max(serial.wrapping_add(1));
+        if serial >= self.next {
+            self.next = serial.wrapping_add(1);
+            self.has_wrapped |= self.next == 0;
+        }
         let slot = self.slots.insert((serial, value));
         let slot = u32::try_from(slot).expect("there are fewer than 2^32 of anything");
         Id { slot, serial }
@@ -81,6 +91,15 @@ fn id(slot: usize, serial: u32) -> Id {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_serial_in_use_is_not_given_out_again_after_the_last() {
+        let mut arena = Arena::new();
+        arena.insert_as(0, "recovered");
+        arena.insert_as(u32::MAX, "the last");
+        let serials = [arena.insert("a").serial, arena.insert("b").serial];
+        assert_eq!(serials, [1, 2]);
+    }
 
     #[test]
     fn a_place_that_is_taken_again_does_not_answer_to_the_old_id() {

@@ -6,6 +6,7 @@
 
 mod acks;
 mod basic;
+mod bindings;
 mod consumers;
 mod content;
 mod dead_letters;
@@ -19,6 +20,7 @@ mod methods;
 mod publish;
 mod queues;
 mod store;
+mod sweep;
 mod tx;
 
 use std::cmp::Reverse;
@@ -37,6 +39,7 @@ use crate::failure::{Result, channel_error, frame_error, unexpected_frame};
 use crate::frame::{BODY, Frame, FrameError, HEADER, HEARTBEAT, METHOD, split};
 use crate::log::Log;
 use crate::message::Meter;
+use crate::notes::Notes;
 use crate::queue::{ConnectionId, ConsumerId, Queue};
 use crate::vhost::Vhost;
 
@@ -44,6 +47,11 @@ use self::dead_letters::DeadLetter;
 
 /// What an idle connection may keep of its backlog's buffer.
 const KEPT: usize = 4 * 1024;
+
+/// Messages that are delivered in one turn, which takes some 10 ms; then others are read, and outputs written.
+const TURN: usize = 64 * 1024;
+/// What a dead letter takes of a turn: it is decoded and put together anew.
+const DEAD_LETTER: usize = 64;
 
 /// All state.
 #[derive(Debug)]
@@ -70,6 +78,7 @@ pub(crate) struct Broker {
     /// Connections that wait to publish.
     waiting: Vec<ConnectionId>,
     pub(crate) counts: Counts,
+    notes: Notes,
     /// Tells the server that there is something to write.
     pub(crate) wake: Rc<Notify>,
     /// Tells the server that something expires earlier than it knew.
@@ -112,6 +121,7 @@ impl Broker {
             is_blocked: false,
             waiting: Vec::new(),
             counts: Counts::default(),
+            notes: Notes::default(),
             wake: Rc::default(),
             timer_changed: Rc::default(),
             scratch: Vec::new(),
@@ -141,6 +151,7 @@ impl Broker {
                 connection.backlog = Vec::new();
             }
             connection.backlog.extend_from_slice(&input[consumed..]);
+            connection.weigh();
         }
         self.finish_turn();
         // Again, since consumers have had their turn meanwhile.
@@ -284,23 +295,32 @@ impl Broker {
         }
     }
 
-    /// Does what the processed frames led to: dead letters, deliveries, confirms.
+    /// Does what the processed frames led to: dead letters, deliveries, confirms. What would take too long is left for
+    /// another turn.
     pub(crate) fn finish_turn(&mut self) {
-        loop {
-            if let Some(dead) = self.dead.pop_front() {
+        let mut left = TURN;
+        while left > 0 {
+            let took = if let Some(dead) = self.dead.pop_front() {
                 self.dead_letter(dead);
+                DEAD_LETTER
             } else if let Some(queue) = self.active.pop_front() {
-                self.dispatch(queue);
+                1 + self.dispatch(queue)
             } else {
                 break;
-            }
+            };
+            left = left.saturating_sub(took);
         }
         self.watch_log();
         self.send_confirms();
         self.watch_memory();
-        if !self.dirty.is_empty() || self.has_records() {
+        if !self.dirty.is_empty() || self.has_records() || self.has_more() {
             self.wake.notify_one();
         }
+    }
+
+    /// Whether something was left for another turn.
+    pub(crate) fn has_more(&self) -> bool {
+        !self.dead.is_empty() || !self.active.is_empty()
     }
 
     /// Lists a connection as one that has something to write.
@@ -340,6 +360,11 @@ impl Broker {
             unacked: self.queues.iter().map(|(_, queue)| queue.unacked).sum(),
             memory: self.memory.get(),
             memory_limit: self.config.memory_limit,
+            backlog: self
+                .connections
+                .iter()
+                .map(|(_, connection)| connection.backlog.len())
+                .sum(),
             is_blocked: self.is_blocked,
             disk: self.log.as_ref().map_or(0, |log| log.usage().disk_bytes),
             is_disk_out: !self.log_takes,

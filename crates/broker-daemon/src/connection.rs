@@ -1,5 +1,6 @@
 //! A connection: how far its negotiation is, its channels, what it was sent and what it has still to be sent.
 
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 use amq_protocol::types::{AMQPValue, FieldTable};
@@ -8,6 +9,7 @@ use tokio::sync::Notify;
 
 use crate::channel::Channel;
 use crate::exchange::{Name, QueueId};
+use crate::message::{Meter, Share};
 use crate::output::Output;
 
 /// Bytes that wait for a client from which on it is delivered no more.
@@ -75,10 +77,13 @@ pub(crate) struct Connection {
     pub(crate) output: Output,
     /// What was read and not processed: the beginning of a frame, or all that came while it was held.
     pub(crate) backlog: Vec<u8>,
+    share: Share,
     /// Milliseconds of the broker's clock.
     pub(crate) since: u64,
     pub(crate) received: u64,
     pub(crate) sent: u64,
+    /// When it was first seen to have hung up while it was held.
+    pub(crate) hung_up: Option<u64>,
     /// Whether it is in the list of those that have something to write.
     pub(crate) is_dirty: bool,
     /// The socket took no more.
@@ -97,7 +102,12 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(socket: Option<Rc<TcpStream>>, frame_max: usize, now: u64) -> Self {
+    pub(crate) fn new(
+        socket: Option<Rc<TcpStream>>,
+        frame_max: usize,
+        now: u64,
+        memory: &Rc<Meter>,
+    ) -> Self {
         Self {
             phase: Phase::Header,
             socket,
@@ -112,9 +122,11 @@ impl Connection {
             exclusive: Vec::new(),
             output: Output::default(),
             backlog: Vec::new(),
+            share: Share::new(0, memory),
             since: now,
             received: now,
             sent: now,
+            hung_up: None,
             is_dirty: false,
             is_stuck: false,
             holds_frames: false,
@@ -124,6 +136,24 @@ impl Connection {
             ahead: None,
             was_passed_over: false,
         }
+    }
+
+    /// The client's address; `None` where it is gone already.
+    pub(crate) fn peer(&self) -> Option<SocketAddr> {
+        self.socket.as_ref()?.peer_addr().ok()
+    }
+
+    /// Counts what it takes of the memory beside its messages: the beginning of a frame, and what its socket does not
+    /// take. What it holds back because memory is short does not count, for that goes when there is memory again.
+    pub(crate) fn weigh(&mut self) {
+        let mut bytes = match self.is_blocked || self.backlog.is_empty() {
+            true => 0,
+            false => self.backlog.capacity(),
+        };
+        if self.is_stuck {
+            bytes += self.output.own_bytes();
+        }
+        self.share.set(bytes);
     }
 
     /// Whether it has to wait before more of it is processed: until memory is free, or until it takes its answers.

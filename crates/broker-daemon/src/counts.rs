@@ -49,6 +49,7 @@ pub(crate) struct Gauges {
     pub(crate) unacked: usize,
     pub(crate) memory: usize,
     pub(crate) memory_limit: usize,
+    pub(crate) backlog: usize,
     pub(crate) is_blocked: bool,
     /// Bytes of the log.
     pub(crate) disk: u64,
@@ -89,13 +90,18 @@ pub(crate) fn page(counts: &Counts, gauges: Gauges) -> String {
         ),
         (
             "broker_memory_bytes",
-            "Memory of messages, by their lengths and a fixed share for each.",
+            "Memory of messages, by their lengths and a fixed share for each, and of what clients do not read.",
             gauges.memory,
         ),
         (
             "broker_memory_limit_bytes",
             "From where on publishers have to wait.",
             gauges.memory_limit,
+        ),
+        (
+            "broker_backlog_bytes",
+            "What was read of clients and is not processed yet.",
+            gauges.backlog,
         ),
         (
             "broker_publishers_blocked",

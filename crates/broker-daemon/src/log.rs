@@ -115,6 +115,9 @@ pub struct Log {
     segment: Option<NewSegment>,
     /// The next batch begins a segment.
     turn_over: bool,
+    /// The bytes that the last segment began with. They are no reason to begin another: there may be more definitions
+    /// than a segment has room for.
+    head: u64,
     /// Queue and place of the last record, if that settles.
     settling: Option<(u32, usize)>,
     /// The ticket of what was handed over last.
@@ -161,6 +164,7 @@ impl Log {
             gathered: Vec::new(),
             segment: None,
             turn_over: true,
+            head: 0,
             settling: None,
             ticket: 0,
         };
@@ -273,7 +277,7 @@ impl Log {
         if batch.size > 0 {
             self.index.grow(batch.size);
             let (_, len) = self.index.last().expect("what is written is in a segment");
-            self.turn_over = len >= self.options.segment_bytes;
+            self.turn_over = len - self.head >= self.options.segment_bytes;
         }
         self.gathered = self.shared.hand_over(batch);
     }
@@ -355,6 +359,7 @@ impl Log {
         let first_id = self.index.next_id();
         let bytes = (SEGMENT_HEADER + snapshot.len()) as u64;
         self.index.push_segment(number, first_id, bytes, Vec::new());
+        self.head = bytes;
         self.segment = Some(NewSegment {
             number,
             first_id,

@@ -1,14 +1,18 @@
 //! A message: one buffer, shared by all that hold it, and what its properties say that a broker must know.
 
 use std::cell::Cell;
+use std::ops::Deref;
 use std::rc::Rc;
 
 use bytes::Bytes;
 
 use crate::failure::{Failure, frame_error, precondition_failed};
 
-/// What a message costs beside its bytes: the shared count, the allocation, an entry in a queue.
+/// What a message costs beside its bytes: the shared count, the allocations.
 const OVERHEAD: usize = 160;
+/// What it costs for each queue that it is in: an entry there, with room to grow, or among what a channel has not
+/// settled. A fanout of small messages to 1,000 queues is little else.
+const ENTRY: usize = 64;
 /// Class, weight and body size, which stand before the properties in a content header (AMQP 0-9-1, 2.3.5.2).
 pub(crate) const HEADER_FIXED: usize = 12;
 
@@ -34,6 +38,13 @@ impl Share {
         meter.0.set(meter.0.get() + bytes);
         let meter = Rc::clone(meter);
         Self { bytes, meter }
+    }
+
+    /// Counts so many bytes instead.
+    pub(crate) fn set(&mut self, bytes: usize) {
+        let others = self.meter.0.get().saturating_sub(self.bytes);
+        self.meter.0.set(others + bytes);
+        self.bytes = bytes;
     }
 }
 
@@ -140,6 +151,32 @@ impl Drop for Message {
     }
 }
 
+/// A message that one queue holds, ready or unacknowledged: that counts, beside the message, which all of them share.
+#[derive(Debug)]
+pub(crate) struct Held(Rc<Message>);
+
+impl Held {
+    pub(crate) fn new(message: Rc<Message>) -> Self {
+        message.meter.0.set(message.meter.0.get() + ENTRY);
+        Self(message)
+    }
+}
+
+impl Deref for Held {
+    type Target = Rc<Message>;
+
+    fn deref(&self) -> &Rc<Message> {
+        &self.0
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let meter = &self.0.meter.0;
+        meter.set(meter.get().saturating_sub(ENTRY));
+    }
+}
+
 /// Exchange and routing key of an address.
 pub(crate) fn split_address(address: &[u8]) -> (&[u8], &[u8]) {
     let (exchange, rest) = address[1..].split_at(usize::from(address[0]));
@@ -192,6 +229,19 @@ impl<'a> Properties<'a> {
         }
         // The two low bits would announce more flags; basic has none.
         (flags & 3 == 0 && rest.is_empty()).then_some(found)
+    }
+
+    /// The properties that these were scanned from, without the headers.
+    pub(crate) fn without_headers(&self, properties: &[u8]) -> Vec<u8> {
+        const HEADERS: u8 = 1 << 5;
+        let Some(headers) = self.headers else {
+            return properties.to_vec();
+        };
+        let start = headers.as_ptr() as usize - properties.as_ptr() as usize;
+        let mut rest = properties.to_vec();
+        rest.drain(start..start + headers.len());
+        rest[0] &= !HEADERS;
+        rest
     }
 
     /// # Errors

@@ -35,9 +35,12 @@ pub(crate) enum Definition {
 impl Definition {
     /// The key. Exchanges come before queues, and those before bindings.
     pub(crate) fn key(&self) -> String {
+        let is_exchange = matches!(self, Self::Exchange { .. });
         match self {
-            Self::Exchange { vhost, name, .. } => format!("1/{vhost}\0{name}"),
-            Self::Queue { vhost, name, .. } => format!("2/{vhost}\0{name}"),
+            Self::Exchange { vhost, name, .. } | Self::Queue { vhost, name, .. } => {
+                let kind = if is_exchange { 1 } else { 2 };
+                format!("{kind}/{}\0{}", escape(vhost), escape(name))
+            }
             Self::Binding {
                 vhost,
                 source,
@@ -46,10 +49,10 @@ impl Definition {
                 binding,
             } => {
                 let key = String::from_utf8_lossy(&binding.key);
-                format!(
-                    "3/{vhost}\0{source}\0{to_queue}\0{to}\0{key}\0{:?}",
-                    binding.arguments
-                )
+                let to_queue = to_queue.to_string();
+                let names: [&str; 5] = [vhost, source, &to_queue, to, &key];
+                let names = names.map(escape);
+                format!("3/{}\0{:?}", names.join("\0"), binding.arguments)
             }
         }
     }
@@ -151,6 +154,12 @@ impl Definition {
     }
 }
 
+/// A name as it stands in a key: NUL separates names, and may be in one too. A name without control characters is itself.
+fn escape(name: &str) -> String {
+    name.replace('\u{1}', "\u{1}\u{1}")
+        .replace('\0', "\u{1}\u{2}")
+}
+
 fn text(text: &str) -> AMQPValue {
     AMQPValue::LongString(text.into())
 }
@@ -158,6 +167,27 @@ fn text(text: &str) -> AMQPValue {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_with_nul_have_keys_of_their_own() {
+        let binding = |to: &str, key: &str| Definition::Binding {
+            vhost: "/".to_owned(),
+            source: "x".to_owned(),
+            to_queue: true,
+            to: to.to_owned(),
+            binding: Binding {
+                key: key.as_bytes().into(),
+                arguments: FieldTable::default(),
+            },
+        };
+        for other in [("a", "b\0c"), ("a\u{1}\u{2}b", "c")] {
+            assert_ne!(binding("a\0b", "c").key(), binding(other.0, other.1).key());
+        }
+        assert_eq!(
+            binding("a", "b").key(),
+            "3//\0x\0true\0a\0b\0FieldTable({})"
+        );
+    }
 
     #[test]
     fn what_is_encoded_is_decoded() {

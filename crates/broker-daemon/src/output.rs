@@ -59,6 +59,15 @@ impl Output {
         self.pending
     }
 
+    /// Bytes of memory that it takes, without those of messages.
+    pub(crate) fn own_bytes(&self) -> usize {
+        let own = self.chunks.iter().map(|chunk| match chunk {
+            Chunk::Own(bytes) => bytes.capacity(),
+            Chunk::Shared(..) => 0,
+        });
+        own.sum()
+    }
+
     fn compose(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         if !matches!(self.chunks.back(), Some(Chunk::Own(_))) {
             self.chunks.push_back(Chunk::Own(Vec::new()));

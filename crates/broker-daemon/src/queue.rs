@@ -1,6 +1,6 @@
 //! A queue: messages in order, and who takes them in turn.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use amq_protocol::types::{AMQPValue, FieldTable};
@@ -8,7 +8,7 @@ use amq_protocol::types::{AMQPValue, FieldTable};
 use crate::arena::Id;
 use crate::exchange::Name;
 use crate::failure::{Result, precondition_failed};
-use crate::message::Message;
+use crate::message::{Held, Message};
 
 pub(crate) type ConnectionId = Id;
 pub(crate) type ConsumerId = Id;
@@ -25,7 +25,7 @@ pub(crate) const NEVER: u64 = u64::MAX;
 /// A message in a queue.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    pub(crate) message: Rc<Message>,
+    pub(crate) message: Held,
     /// Its place: where it goes back to when it is requeued.
     pub(crate) position: u64,
     /// When it expires, in milliseconds of the broker's clock.
@@ -83,8 +83,8 @@ pub(crate) struct Queue {
     pub(crate) delivered: u64,
     /// Delivered and not acknowledged.
     pub(crate) unacked: usize,
-    pub(crate) consumers: Vec<ConsumerId>,
-    /// Those that may have room for more, in the order of their turns.
+    pub(crate) consumers: BTreeSet<ConsumerId>,
+    /// Those that may have room for more, in the order of their turns, and some that are gone.
     pub(crate) ring: VecDeque<ConsumerId>,
     pub(crate) has_exclusive_consumer: bool,
     /// The exchanges that it is bound to, with repetitions.
@@ -117,7 +117,7 @@ impl Queue {
             next_position: 0,
             delivered: 0,
             unacked: 0,
-            consumers: Vec::new(),
+            consumers: BTreeSet::new(),
             ring: VecDeque::new(),
             has_exclusive_consumer: false,
             sources: Vec::new(),
@@ -139,6 +139,15 @@ impl Queue {
     /// Whether it has consumers, and they do not keep up.
     pub(crate) fn is_lagging(&self) -> bool {
         self.ready_count > LAG && !self.consumers.is_empty()
+    }
+
+    /// Removes a consumer. Its place in the ring is skipped when its turn comes; but one that never comes is no reason to
+    /// keep many.
+    pub(crate) fn remove_consumer(&mut self, id: ConsumerId) {
+        self.consumers.remove(&id);
+        if self.ring.len() > 2 * self.consumers.len() + 16 {
+            self.ring.retain(|id| self.consumers.contains(id));
+        }
     }
 
     /// Whether its durable messages belong into the log.
@@ -191,7 +200,7 @@ impl Queue {
         let position = rank | self.next_position;
         self.next_position += 1;
         Entry {
-            message,
+            message: Held::new(message),
             position,
             expires: ttl.map_or(NEVER, |ttl| now + ttl),
             redelivered: false,

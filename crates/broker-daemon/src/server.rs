@@ -33,7 +33,8 @@ const READ: usize = 256 * 1024;
 /// latency, since publishers that are ahead find room there.
 const RECEIVE_BUFFER: u32 = 256 * 1024;
 /// What one read of a publisher may bring whose messages pile up: so that the acknowledgements of the consumers come in
-/// between. With whole reads, 20 publishers and 20 consumers of 100 messages in advance each went at 5 to 1.
+/// between. With whole reads, 20 publishers and 20 consumers of 100 messages in advance each went at 5 to 1. Also what one
+/// read of anybody may bring while memory is short, since of a publisher all of it is kept.
 const READ_AHEAD: usize = 16 * 1024;
 /// How long such a publisher waits between its reads, for consumers that meanwhile take this many messages. They cannot
 /// keep up with one that is read again at once: each of their acknowledgements waits for a turn.
@@ -43,6 +44,11 @@ const WORTH_PAUSING: u64 = 16;
 const UNDISTURBED: u32 = 256;
 /// Connections that may wait to be accepted; the kernel cuts it to `net.core.somaxconn`.
 const BACKLOG: u32 = 65_535;
+/// A peer that is silent for a minute is asked whether it is there, six times in another minute: finds those gone without
+/// a word that agreed on no heartbeat, or are not read at the time. The system itself would wait for two hours.
+const KEEPALIVE_IDLE: u32 = 60;
+const KEEPALIVE_INTERVAL: u32 = 10;
+const KEEPALIVE_COUNT: u32 = 6;
 /// How long a client may take to read why it was closed.
 const LINGER: Duration = Duration::from_secs(1);
 /// What accepting waits after an error, which is most likely a lack of descriptors.
@@ -210,8 +216,12 @@ fn listen(address: SocketAddr, backlog: u32) -> anyhow::Result<net::TcpListener>
         TcpSocket::new_v6()?
     };
     socket.set_reuseaddr(true)?;
-    // Clients' sockets inherit it.
+    // Clients' sockets inherit these.
     socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
+    setsockopt(&socket, sockopt::KeepAlive, &true)?;
+    setsockopt(&socket, sockopt::TcpKeepIdle, &KEEPALIVE_IDLE)?;
+    setsockopt(&socket, sockopt::TcpKeepInterval, &KEEPALIVE_INTERVAL)?;
+    setsockopt(&socket, sockopt::TcpKeepCount, &KEEPALIVE_COUNT)?;
     socket.bind(address)?;
     Ok(socket.listen(backlog)?.into_std()?)
 }
@@ -252,8 +262,6 @@ fn admit(
     }
     // What is written is gathered already.
     socket.set_nodelay(true).ok()?;
-    // Finds those dead that agreed on no heartbeat, or are not read at the time.
-    setsockopt(&socket, sockopt::KeepAlive, &true).ok()?;
     let socket = Rc::new(socket);
     let (id, wake) = broker.connect(Some(Rc::clone(&socket)));
     Some(serve(Rc::clone(state), id, socket, wake))
@@ -378,6 +386,7 @@ impl State {
 
     /// Reads once, after the beginning of a frame that was read before, and processes what there is.
     fn read(&mut self, id: ConnectionId, socket: &TcpStream) -> Read {
+        let is_short = self.broker.is_short();
         let Some(connection) = self.broker.connection(id) else {
             return Read::End;
         };
@@ -386,8 +395,8 @@ impl State {
         input[..begun].copy_from_slice(&connection.backlog);
         let ahead = connection.ahead;
         let room = match ahead {
-            Some(_) => READ_AHEAD,
-            None => input.len() - begun,
+            None if !is_short => input.len() - begun,
+            _ => READ_AHEAD,
         };
         let outcome = match socket.try_read(&mut input[begun..begun + room]) {
             Ok(0) => Read::End,
@@ -410,16 +419,10 @@ impl State {
         self.input = input;
         outcome
     }
-}
 
-/// Writes what connections have, after all that were readable in this turn of the runtime have been read: its turn
-/// comes behind theirs.
-async fn write(state: Shared) {
-    let wake = Rc::clone(&state.borrow().broker.wake);
-    loop {
-        wake.notified().await;
-        let mut borrowed = state.borrow_mut();
-        let broker = borrowed.turn();
+    /// Writes what connections have. Returns whether the broker has left something for another turn.
+    fn write_all(&mut self) -> bool {
+        let broker = self.turn();
         // First, so that the disk works while sockets are written.
         broker.flush_log();
         let mut dirty = broker.take_dirty();
@@ -428,6 +431,21 @@ async fn write(state: Shared) {
         }
         // Room in outputs may have let consumers go on.
         broker.finish_turn();
+        broker.has_more()
+    }
+}
+
+/// Writes what connections have, after all that were readable in this turn of the runtime have been read: its turn
+/// comes behind theirs.
+async fn write(state: Shared) {
+    let wake = Rc::clone(&state.borrow().broker.wake);
+    loop {
+        wake.notified().await;
+        let has_more = state.borrow_mut().write_all();
+        if has_more {
+            // Others have their turns in between.
+            yield_now().await;
+        }
     }
 }
 
@@ -459,7 +477,11 @@ async fn sweep(state: Shared) {
         };
         tokio::select! {
             _ = seconds.tick() => state.borrow_mut().turn().sweep(),
-            () = expiry => state.borrow_mut().turn().expire(),
+            () = expiry => {
+                state.borrow_mut().turn().expire();
+                // There may be more; others have their turns in between.
+                yield_now().await;
+            }
             () = changed.notified() => {}
         }
     }

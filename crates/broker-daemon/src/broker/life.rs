@@ -12,13 +12,11 @@ use crate::connection::{Connection, Phase};
 use crate::failure::{Failure, Result, channel_error, connection_forced, not_allowed};
 use crate::queue::{ConnectionId, ConsumerId};
 
-/// How long a client may take to negotiate, or to answer connection.close, in milliseconds.
-const PATIENCE: u64 = 10_000;
-
 impl Broker {
     /// A client connected.
     pub(crate) fn connect(&mut self, socket: Option<Rc<TcpStream>>) -> (ConnectionId, Rc<Notify>) {
-        let connection = Connection::new(socket, self.config.frame_max as usize, self.now);
+        let frame_max = self.config.frame_max as usize;
+        let connection = Connection::new(socket, frame_max, self.now, &self.memory);
         let wake = Rc::clone(&connection.wake);
         self.counts.connections_opened += 1;
         (self.connections.insert(connection), wake)
@@ -41,7 +39,7 @@ impl Broker {
     }
 
     /// Ends channels and exclusive queues.
-    fn let_go(&mut self, id: ConnectionId) {
+    pub(super) fn let_go(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
@@ -70,9 +68,12 @@ impl Broker {
         unsettled.sort_by_key(|delivered| delivered.tag);
         // From the last to the first, so that each goes before the one after it.
         for delivered in unsettled.into_iter().rev() {
-            self.settle(id, number, delivered, Settlement::Requeued);
+            self.settle(delivered, Settlement::Requeued);
         }
-        for consumer in std::mem::take(&mut channel.consumers) {
+        // Nobody is told of its commits any more, and least of all a channel that takes the number.
+        self.committing
+            .retain(|(of, channel, _)| (*of, *channel) != (id, number));
+        for consumer in channel.consumer_ids() {
             self.remove_consumer(consumer);
         }
     }
@@ -85,8 +86,7 @@ impl Broker {
         let Some(queue) = self.queues.get_mut(consumer.queue) else {
             return;
         };
-        queue.consumers.retain(|other| *other != id);
-        queue.ring.retain(|other| *other != id);
+        queue.remove_consumer(id);
         queue.has_exclusive_consumer &= !consumer.exclusive;
         queue.used = self.now;
         if queue.traits.auto_delete && queue.consumers.is_empty() {
@@ -228,48 +228,5 @@ impl Broker {
 
     pub(super) fn send_basic(&mut self, id: ConnectionId, channel: u16, method: basic::AMQPMethod) {
         self.send(id, channel, AMQPClass::Basic(method));
-    }
-
-    /// Once in a while: heartbeats, and those who are too slow to negotiate, to leave, or to be alive.
-    pub(crate) fn sweep(&mut self) {
-        let now = self.now;
-        for id in self.connections.ids() {
-            let Some(connection) = self.connections.get_mut(id) else {
-                continue;
-            };
-            let is_late = now.saturating_sub(connection.since) > PATIENCE;
-            if connection.phase != Phase::Running {
-                if is_late {
-                    self.abandon(id);
-                }
-                continue;
-            }
-            let interval = u64::from(connection.heartbeat) * 1000;
-            if interval == 0 {
-                continue;
-            }
-            // Who is not read because it has to wait cannot prove that it lives.
-            let is_read = !connection.is_held();
-            if is_read && now.saturating_sub(connection.received) > 2 * interval + 1000 {
-                self.abandon(id);
-            } else if now.saturating_sub(connection.sent) >= interval / 2
-                && connection.output.pending() == 0
-            {
-                connection.sent = now;
-                connection.output.heartbeat();
-                self.touch(id);
-            }
-        }
-        self.finish_turn();
-    }
-
-    /// Closes a connection at once, with what was not written.
-    fn abandon(&mut self, id: ConnectionId) {
-        self.let_go(id);
-        if let Some(connection) = self.connections.get_mut(id) {
-            connection.phase = Phase::Closed;
-            connection.output = crate::output::Output::default();
-            connection.wake.notify_one();
-        }
     }
 }

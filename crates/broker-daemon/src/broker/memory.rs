@@ -11,11 +11,16 @@ impl Broker {
     /// Whether a frame has to wait because it begins a message and memory is short. Then everything after it on its
     /// connection waits too.
     pub(super) fn must_wait(&mut self, id: ConnectionId, frame: Frame<'_>) -> bool {
-        if !(self.is_blocked || self.is_congested)
+        // Asked for each message and not each turn: a few small ones may go to thousands of queues.
+        let has_too_much = self.memory.get() > self.config.memory_limit;
+        if !(has_too_much || self.is_blocked || self.is_congested)
             || frame.kind != METHOD
             || !frame.payload.starts_with(&[0, 60, 0, 40])
         {
             return false;
+        }
+        if has_too_much {
+            self.watch_memory();
         }
         if let Some(connection) = self.connections.get_mut(id) {
             if connection.phase != Phase::Running {
@@ -32,6 +37,11 @@ impl Broker {
             self.tell_blocked(id);
         }
         true
+    }
+
+    /// Whether little is to be read at a time, since what cannot be processed is kept.
+    pub(crate) fn is_short(&self) -> bool {
+        self.is_blocked
     }
 
     /// connection.blocked, to a client that understands it.

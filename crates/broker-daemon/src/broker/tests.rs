@@ -4,7 +4,9 @@ mod any_bytes;
 mod definitions;
 mod delivering;
 mod disk;
+mod fairness;
 mod limits;
+mod memory;
 mod negotiating;
 
 use std::rc::Rc;

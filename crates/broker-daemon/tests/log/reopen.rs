@@ -128,3 +128,19 @@ fn opening_a_log_leaves_no_files_behind() {
         "{files} segments after 200 starts with one message"
     );
 }
+
+#[test]
+fn definitions_that_fill_a_segment_do_not_begin_one_with_each_turn() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut log = Modelled::new(dir.path());
+    for number in 0..200 {
+        log.put(&format!("queue/{number}"), &[0; 200]);
+    }
+    log.sync();
+    for _ in 0..20 {
+        log.publish(&[1], 100);
+        log.sync();
+    }
+    assert!(log.log.usage().segments <= 3, "{:?}", log.log.usage());
+    log.reopen(dir.path(), SMALL).close();
+}

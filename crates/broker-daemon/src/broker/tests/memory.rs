@@ -1,0 +1,62 @@
+//! What takes memory beside the bodies of messages.
+
+use super::*;
+
+#[test]
+fn a_fanout_takes_memory_in_each_queue_and_publishers_wait_before_it_is_too_much() {
+    let mut stand = Stand::with(Config {
+        memory_limit: 1_000_000,
+        ..Config::default()
+    });
+    let (id, other) = (stand.client(), stand.client());
+    for number in 0..1000 {
+        let queue = format!("q{number}");
+        stand.declare(id, &queue, &[]);
+        let bind = queue::Bind {
+            queue: queue.into(),
+            exchange: "amq.fanout".into(),
+            nowait: true,
+            ..queue::Bind::default()
+        };
+        stand.method(id, 1, AMQPClass::Queue(QueueMethod::Bind(bind)));
+    }
+    // A single read.
+    let message = publish_frames(("amq.fanout", ""), AMQPProperties::default(), b"m");
+    let message: Vec<u8> = message.iter().flat_map(encode).collect();
+    stand.broker.receive(id, &message.repeat(1000));
+    let published = stand.broker.counts.messages_published;
+    // 64 bytes in each of 1,000 queues.
+    assert!((10..20).contains(&published), "{published}");
+    assert!(stand.broker.connection(id).unwrap().is_held());
+    for number in 0..1000 {
+        let delete = queue::Delete {
+            queue: format!("q{number}").into(),
+            nowait: true,
+            ..queue::Delete::default()
+        };
+        stand.method(other, 1, AMQPClass::Queue(QueueMethod::Delete(delete)));
+    }
+    assert_eq!(stand.broker.memory.get(), 0);
+}
+
+#[test]
+fn what_a_client_does_not_read_takes_memory_and_so_does_the_beginning_of_a_frame() {
+    let mut stand = Stand::new();
+    let (publisher, sleeper) = (stand.client(), stand.client());
+    stand.declare(sleeper, "q", &[]);
+    stand.consume(sleeper, "q", "c", true);
+    for _ in 0..200 {
+        stand.publish(publisher, "q", &"x".repeat(1000));
+    }
+    // Its socket takes nothing.
+    let connection = stand.broker.connection(sleeper).unwrap();
+    connection.is_stuck = true;
+    connection.weigh();
+    assert!(stand.broker.memory.get() >= 200_000);
+    stand.broker.disconnect(sleeper);
+    assert_eq!(stand.broker.memory.get(), 0);
+    stand.broker.receive(publisher, &[1, 0, 1, 0, 0, 0x30, 0]);
+    assert!(stand.broker.memory.get() >= 7);
+    stand.broker.disconnect(publisher);
+    assert_eq!(stand.broker.memory.get(), 0);
+}
