@@ -35,5 +35,5 @@ mod vhost;
 
 pub use self::config::Config;
 pub use self::limits::raise_open_files;
-pub use self::options::{Options, name_variable};
+pub use self::options::Options;
 pub use self::server::Server;

@@ -4,26 +4,16 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use broker_daemon::{Config, Options, Server, name_variable, raise_open_files};
-use clap::Parser;
+use broker_daemon::{Config, Options, Server, raise_open_files};
+use daemon_kit::Signals;
 use tokio::runtime::Builder;
-use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 use tokio::time::Instant;
 
-/// The call was wrong, as opposed to 1: what was called went wrong.
-const WRONG_CALL: u8 = 2;
-
 fn main() -> ExitCode {
-    let options = match Options::try_parse() {
+    let options: Options = match daemon_kit::options() {
         Ok(options) => options,
-        Err(error) if error.use_stderr() => {
-            let _ = write!(io::stderr(), "{}", name_variable(&error));
-            return ExitCode::from(WRONG_CALL);
-        }
-        // --help and --version.
-        Err(error) => error.exit(),
+        Err(code) => return code,
     };
     match serve(options.config()) {
         Ok(()) => ExitCode::SUCCESS,
@@ -52,51 +42,9 @@ fn serve(config: Config) -> anyhow::Result<()> {
             complain(&format!("recovered {count} messages in {took:.1} ms"));
         }
         complain(&format!("listening on {}", server.address()?));
-        run(server, &mut signals).await
+        let ended = signals.run(|asked| server.run(asked)).await;
+        ended.unwrap_or(Ok(()))
     })
-}
-
-/// Runs until a signal asks for the end, and to the end, unless a second one is impatient.
-async fn run(server: Server, signals: &mut Signals) -> anyhow::Result<()> {
-    let (ask, asked) = oneshot::channel();
-    let mut ask = Some(ask);
-    let running = server.run(async {
-        // An error means that the sender is gone, and with it whoever could ask.
-        let _ = asked.await;
-    });
-    tokio::pin!(running);
-    loop {
-        tokio::select! {
-            ended = &mut running => return ended,
-            () = signals.next() => match ask.take() {
-                Some(ask) => drop(ask.send(())),
-                None => return Ok(()),
-            },
-        }
-    }
-}
-
-/// SIGTERM and SIGINT, which mean the same here.
-#[derive(Debug)]
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn new() -> anyhow::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate()).context("watching SIGTERM")?,
-            interrupt: signal(SignalKind::interrupt()).context("watching SIGINT")?,
-        })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
 }
 
 fn complain(message: &str) {

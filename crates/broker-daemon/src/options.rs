@@ -1,11 +1,10 @@
 //! The command line: flags, their `BROKER_*` variables, and what is wrong with them.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::error::{ContextKind, ContextValue};
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 
 use crate::config::Config;
 use crate::limits::memory;
@@ -134,33 +133,8 @@ fn default_memory_limit() -> usize {
     memory().map_or(usize::MAX, |memory| memory / 10 * 6)
 }
 
-/// Adds the name of the variable to clap's complaint: who set the variable did not type the option.
-#[must_use]
-pub fn name_variable(error: &clap::Error) -> String {
-    let complaint = error.render().to_string();
-    let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else {
-        return complaint;
-    };
-    let mut command = Options::command();
-    // Arguments cannot be written out before.
-    command.build();
-    let variable = command
-        .get_arguments()
-        .find(|known| known.to_string() == *argument)
-        .and_then(clap::Arg::get_env);
-    match variable {
-        Some(name) => format!("{complaint}\nIts variable is {}.\n", name.to_string_lossy()),
-        None => complaint,
-    }
-}
-
 fn parse_address(text: &str) -> Result<SocketAddr, String> {
-    let mut found = text
-        .to_socket_addrs()
-        .map_err(|error| format!("{error}; write host and port, for instance 127.0.0.1:5672"))?;
-    found
-        .next()
-        .ok_or_else(|| "this host has no address".to_owned())
+    daemon_kit::parse_address(text, "127.0.0.1:5672")
 }
 
 fn parse_user(text: &str) -> Result<(String, String), String> {
@@ -203,11 +177,14 @@ fn parse_size(text: &str) -> Result<usize, String> {
 
 #[cfg(test)]
 mod tests {
+    use daemon_kit::name_variable;
+
     use super::*;
 
     fn parse(arguments: &[&str]) -> Result<Config, String> {
         let all = ["broker-daemon"].iter().chain(arguments);
-        let options = Options::try_parse_from(all).map_err(|error| name_variable(&error))?;
+        let options =
+            Options::try_parse_from(all).map_err(|error| name_variable::<Options>(&error))?;
         Ok(options.config())
     }
 

@@ -9,6 +9,7 @@ use measure::suite::{Suite, Unreached};
 use measure::units;
 
 use crate::record::{Found, Record};
+use crate::search::TRIES;
 
 /// The suite of a folder: its results in the order of its runs, and what is missing.
 ///
@@ -61,19 +62,28 @@ fn asked_and_answered(record: &Record) -> Option<String> {
 
 /// What a search has found, as a sentence.
 pub(crate) fn answer(found: &Found) -> String {
-    let held = found.held.map_or_else(
-        || "no load held".to_owned(),
-        |held| format!("{} held", units::count(held)),
-    );
-    let missed = found.missed.map_or_else(
-        || ", the most that was asked for".to_owned(),
-        |missed| format!(", {} did not", units::count(missed)),
-    );
+    let held = match (found.held, &found.unjudged) {
+        (Some(held), _) => format!("{} held", units::count(held)),
+        (None, None) => "no load held".to_owned(),
+        (None, Some(_)) => "no load held for certain".to_owned(),
+    };
+    let missed = match (found.missed, &found.unjudged) {
+        (Some(missed), _) => format!(", {} did not", units::count(missed)),
+        (None, None) => ", the most that was asked for".to_owned(),
+        (None, Some(_)) => String::new(),
+    };
     let reason = found
         .reason
         .as_ref()
         .map_or(String::new(), |reason| format!(" ({reason})"));
-    format!("{}: {held}{missed}{reason}.", found.daemon)
+    let unjudged = found.unjudged.as_ref().map_or(String::new(), |unjudged| {
+        format!(
+            "; {} was not judged in {TRIES} runs, since the driver or the machine was the limit, not the daemon: {}, then search anew with --fresh",
+            units::count(unjudged.level),
+            unjudged.reason
+        )
+    });
+    format!("{}: {held}{missed}{reason}{unjudged}.", found.daemon)
 }
 
 /// Writes `report.md` and `report.html` into a folder; returns where.

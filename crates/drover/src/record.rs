@@ -77,8 +77,19 @@ pub(crate) struct Found {
     pub(crate) held: Option<u64>,
     /// The lowest load that was missed.
     pub(crate) missed: Option<u64>,
-    /// What was missed there, or what stopped the search.
+    /// What was missed there, or the limit of the machine that it met.
     pub(crate) reason: Option<String>,
+    /// What ended the search early.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) unjudged: Option<Unjudged>,
+}
+
+/// A load at which the driver or the machine was at fault each time: whether the daemon holds it is not known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Unjudged {
+    pub(crate) level: u64,
+    /// What was wrong, and what to do about it.
+    pub(crate) reason: String,
 }
 
 impl Record {

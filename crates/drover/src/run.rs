@@ -107,6 +107,8 @@ struct Runner<'a> {
     progress: &'a Progress,
     signals: &'a mut Signals,
     planned: BTreeMap<String, Duration>,
+    /// The exit codes of what a search has found.
+    answers: Vec<u8>,
     interrupted: bool,
 }
 
@@ -147,6 +149,7 @@ impl<'a> Runner<'a> {
             progress,
             signals,
             planned: BTreeMap::new(),
+            answers: Vec::new(),
             interrupted: false,
         })
     }
@@ -353,7 +356,7 @@ impl<'a> Runner<'a> {
 
     fn code(&self) -> u8 {
         let mut codes: Vec<u8> = match self.suite.resolved.capacity {
-            Some(_) => self.codes_of_search(),
+            Some(_) => self.answers.clone(),
             None => self.record.runs.iter().map(|run| run.exit).collect(),
         };
         let has = |why| self.record.unreached.iter().any(|missed| missed.why == why);

@@ -1,17 +1,34 @@
 //! The search for a capacity: which load to try next, as a function of what has been tried.
 //!
 //! The load is doubled until one is missed, the gap is bisected, and what was found is confirmed. When a confirmation is
-//! missed, the answer is unsure there: the search goes down by the width that was asked for, and confirms again.
+//! missed, the answer is unsure there: the search goes down by the width that was asked for, and confirms again. A load
+//! that could not be judged is tried again, and when that does not help either, it bounds the search: what held below it
+//! is confirmed, and that is the answer.
 
 use std::collections::BTreeMap;
 
 use harness::plan::Capacity;
 
-/// One run at one load, and whether everything that was asked of it held.
+/// How often a load may come out unjudged before the search is bounded by it. Whatever else ran on the machine may have
+/// ended by then; a driver that is too slow for the load stays so.
+pub(crate) const TRIES: u32 = 3;
+
+/// One run at one load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tried {
     pub(crate) level: u64,
-    pub(crate) held: bool,
+    pub(crate) came_out: CameOut,
+}
+
+/// What a run said about its load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CameOut {
+    /// The daemon did everything that was asked of it.
+    Held,
+    /// It did not.
+    Missed,
+    /// The driver or the machine was at fault: it may have held or not.
+    Unjudged,
 }
 
 /// What to do next.
@@ -23,93 +40,121 @@ pub(crate) enum Next {
     Found(Bracket),
 }
 
-/// The answer lies between the two.
+/// The answer lies between `held` and the lower of the two others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bracket {
-    /// The highest load that held and was confirmed; absent where not even a load of 1 did.
+    /// The highest load that held and was confirmed; absent where there is none.
     pub(crate) held: Option<u64>,
-    /// The lowest load that was missed; absent where the most that was asked for held.
+    /// The lowest load that was missed; absent where none was.
     pub(crate) missed: Option<u64>,
+    /// The load that could not be judged, where that ended the search.
+    pub(crate) unjudged: Option<u64>,
 }
 
 /// Decides from the history alone, so that a search which was cut short goes on where it was.
 pub(crate) fn next(search: &Capacity, history: &[Tried]) -> Next {
     let levels = Levels::of(history);
-    let Some(missed) = levels.lowest_missed() else {
+    let missed = levels.lowest_missed();
+    if let Some(unjudged) = levels.lowest_unjudged_below(missed) {
+        let held = levels.highest_held_below(unjudged);
+        return levels.confirm(search, held.unwrap_or(0), missed, Some(unjudged));
+    }
+    let Some(missed) = missed else {
         return levels.upwards(search);
     };
     let held = levels.highest_held_below(missed);
     if levels.is_unsure() {
         let step = (missed as f64 / (1.0 + search.within_pct / 100.0)) as u64;
         let lower = step.min(missed - 1).max(held.unwrap_or(0));
-        return levels.confirm(search, lower, Some(missed));
+        return levels.confirm(search, lower, Some(missed), None);
     }
     let low = held.unwrap_or(0);
     let gap = missed - low;
     let narrow = gap as f64 <= low as f64 * search.within_pct / 100.0;
     if gap <= 1 || narrow {
-        return levels.confirm(search, low, Some(missed));
+        return levels.confirm(search, low, Some(missed), None);
     }
     Next::Try(low + gap / 2)
 }
 
-/// How often each load held and was missed.
+/// How the runs of each load came out.
 #[derive(Debug, Default)]
 struct Levels {
-    runs: BTreeMap<u64, (u32, u32)>,
+    runs: BTreeMap<u64, Counts>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    held: u32,
+    missed: u32,
+    unjudged: u32,
 }
 
 impl Levels {
     fn of(history: &[Tried]) -> Self {
         let mut levels = Self::default();
         for tried in history {
-            let (held, missed) = levels.runs.entry(tried.level).or_default();
-            *if tried.held { held } else { missed } += 1;
+            let counts = levels.runs.entry(tried.level).or_default();
+            *match tried.came_out {
+                CameOut::Held => &mut counts.held,
+                CameOut::Missed => &mut counts.missed,
+                CameOut::Unjudged => &mut counts.unjudged,
+            } += 1;
         }
         levels
     }
 
     fn lowest_missed(&self) -> Option<u64> {
-        let missed = |(level, (_, missed)): (&u64, &(u32, u32))| (*missed > 0).then_some(*level);
+        let missed = |(level, counts): (&u64, &Counts)| (counts.missed > 0).then_some(*level);
         self.runs.iter().find_map(missed)
     }
 
+    /// The lowest load that is given up: further runs of it would come out unjudged too.
+    fn lowest_unjudged_below(&self, limit: Option<u64>) -> Option<u64> {
+        let given_up =
+            |(level, counts): (&u64, &Counts)| (counts.unjudged >= TRIES).then_some(*level);
+        let lowest = self.runs.iter().find_map(given_up)?;
+        limit.is_none_or(|limit| lowest < limit).then_some(lowest)
+    }
+
     fn highest_held_below(&self, limit: u64) -> Option<u64> {
-        self.runs
-            .range(..limit)
-            .next_back()
-            .map(|(level, _)| *level)
+        let held = |(level, counts): (&u64, &Counts)| (counts.held > 0).then_some(*level);
+        self.runs.range(..limit).rev().find_map(held)
     }
 
     /// Whether the same load held once and was missed once.
     fn is_unsure(&self) -> bool {
-        self.runs
-            .values()
-            .any(|(held, missed)| *held > 0 && *missed > 0)
+        let mut runs = self.runs.values();
+        runs.any(|counts| counts.held > 0 && counts.missed > 0)
     }
 
     /// Nothing was missed yet.
     fn upwards(&self, search: &Capacity) -> Next {
-        match self.runs.keys().next_back() {
+        match self.highest_held_below(u64::MAX) {
             None => Next::Try(search.from),
-            Some(&highest) if highest >= search.most => self.confirm(search, highest, None),
-            Some(&highest) => Next::Try(highest.saturating_mul(2).min(search.most)),
+            Some(highest) if highest >= search.most => self.confirm(search, highest, None, None),
+            Some(highest) => Next::Try(highest.saturating_mul(2).min(search.most)),
         }
     }
 
-    /// A load is the answer once it held in the run that found it and in those that confirm it.
-    fn confirm(&self, search: &Capacity, level: u64, missed: Option<u64>) -> Next {
-        let held = self.runs.get(&level).map_or(0, |(held, _)| *held);
-        if level == 0 {
-            Next::Found(Bracket { held: None, missed })
-        } else if held > search.confirm {
-            Next::Found(Bracket {
-                held: Some(level),
-                missed,
-            })
-        } else {
-            Next::Try(level)
+    /// A load is the answer once it held in the run that found it and in those that confirm it; a load of 0 stands for
+    /// none.
+    fn confirm(
+        &self,
+        search: &Capacity,
+        level: u64,
+        missed: Option<u64>,
+        unjudged: Option<u64>,
+    ) -> Next {
+        let held = self.runs.get(&level).map_or(0, |counts| counts.held);
+        if level > 0 && held <= search.confirm {
+            return Next::Try(level);
         }
+        Next::Found(Bracket {
+            held: (level > 0).then_some(level),
+            missed,
+            unjudged,
+        })
     }
 }
 
@@ -129,14 +174,23 @@ mod tests {
         }
     }
 
+    impl From<bool> for CameOut {
+        fn from(held: bool) -> Self {
+            if held { Self::Held } else { Self::Missed }
+        }
+    }
+
     /// Searches to the end; returns every load that was tried, and the answer.
-    fn play(search: &Capacity, mut holds: impl FnMut(u64) -> bool) -> (Vec<Tried>, Bracket) {
+    fn play<C: Into<CameOut>>(
+        search: &Capacity,
+        mut comes_out: impl FnMut(u64) -> C,
+    ) -> (Vec<Tried>, Bracket) {
         let mut history = Vec::new();
         loop {
             match next(search, &history) {
                 Next::Try(level) => history.push(Tried {
                     level,
-                    held: holds(level),
+                    came_out: comes_out(level).into(),
                 }),
                 Next::Found(bracket) => return (history, bracket),
             }
@@ -144,57 +198,43 @@ mod tests {
         }
     }
 
+    fn levels(history: &[Tried]) -> Vec<u64> {
+        history.iter().map(|tried| tried.level).collect()
+    }
+
+    fn between(held: Option<u64>, missed: Option<u64>) -> Bracket {
+        Bracket {
+            held,
+            missed,
+            unjudged: None,
+        }
+    }
+
     #[test]
     fn it_doubles_then_bisects_then_confirms() {
         let (history, bracket) = play(&search(5000, 100_000, 5.0, 2), |level| level <= 17_000);
-        let levels: Vec<u64> = history.iter().map(|tried| tried.level).collect();
         assert_eq!(
-            levels,
+            levels(&history),
             [
                 5000, 10_000, 20_000, 15_000, 17_500, 16_250, 16_875, 16_875, 16_875
             ]
         );
-        assert_eq!(
-            bracket,
-            Bracket {
-                held: Some(16_875),
-                missed: Some(17_500)
-            }
-        );
+        assert_eq!(bracket, between(Some(16_875), Some(17_500)));
     }
 
     #[test]
     fn the_most_that_was_asked_for_is_confirmed_too() {
         let (history, bracket) = play(&search(5, 12, 5.0, 1), |_| true);
-        let levels: Vec<u64> = history.iter().map(|tried| tried.level).collect();
-        assert_eq!(levels, [5, 10, 12, 12]);
-        assert_eq!(
-            bracket,
-            Bracket {
-                held: Some(12),
-                missed: None
-            }
-        );
+        assert_eq!(levels(&history), [5, 10, 12, 12]);
+        assert_eq!(bracket, between(Some(12), None));
     }
 
     #[test]
     fn a_first_load_that_is_too_much_is_halved() {
         let (_, bracket) = play(&search(1000, 2000, 10.0, 0), |level| level <= 100);
-        assert_eq!(
-            bracket,
-            Bracket {
-                held: Some(93),
-                missed: Some(101)
-            }
-        );
+        assert_eq!(bracket, between(Some(93), Some(101)));
         let (_, nothing) = play(&search(1000, 2000, 10.0, 0), |_| false);
-        assert_eq!(
-            nothing,
-            Bracket {
-                held: None,
-                missed: Some(1)
-            }
-        );
+        assert_eq!(nothing, between(None, Some(1)));
     }
 
     #[test]
@@ -206,13 +246,52 @@ mod tests {
         });
         let down: Vec<&Tried> = history.iter().filter(|tried| tried.level < 100).collect();
         assert_eq!((down.len(), down[0].level), (3, 95), "{history:?}");
-        assert_eq!(
-            bracket,
-            Bracket {
-                held: Some(95),
-                missed: Some(100)
+        assert_eq!(bracket, between(Some(95), Some(100)));
+    }
+
+    #[test]
+    fn a_load_that_was_not_judged_is_tried_again() {
+        let mut tries = BTreeMap::new();
+        let (history, bracket) = play(&search(100, 800, 10.0, 1), |level| {
+            let before = tries.entry(level).or_insert(0);
+            *before += 1;
+            match *before {
+                1..TRIES => CameOut::Unjudged,
+                _ => CameOut::from(level <= 330),
             }
-        );
+        });
+        let mut seen = levels(&history);
+        seen.dedup();
+        assert_eq!(seen, [100, 200, 400, 300, 350, 325]);
+        assert_eq!(bracket, between(Some(325), Some(350)));
+    }
+
+    #[test]
+    fn a_load_that_is_never_judged_bounds_the_search_and_what_held_below_it_is_confirmed() {
+        let too_much = |limit: u64| {
+            move |level| match level > limit {
+                true => CameOut::Unjudged,
+                false => CameOut::Held,
+            }
+        };
+        let search = search(100, 800, 10.0, 1);
+        let (history, bracket) = play(&search, too_much(300));
+        assert_eq!(levels(&history), [100, 200, 400, 400, 400, 200]);
+        let unjudged = |held, missed, level| Bracket {
+            unjudged: Some(level),
+            ..between(held, missed)
+        };
+        assert_eq!(bracket, unjudged(Some(200), None, 400));
+        let (history, bracket) = play(&search, too_much(0));
+        assert_eq!(levels(&history), [100; 3]);
+        assert_eq!(bracket, unjudged(None, None, 100));
+        // Within a bracket: what was missed above it stays an answer.
+        let (history, bracket) = play(&search, |level| match level {
+            301..400 => CameOut::Unjudged,
+            _ => CameOut::from(level < 400),
+        });
+        assert_eq!(levels(&history), [100, 200, 400, 300, 350, 350, 350, 300]);
+        assert_eq!(bracket, unjudged(Some(300), Some(400), 350));
     }
 
     proptest! {
@@ -238,16 +317,29 @@ mod tests {
         }
 
         #[test]
-        fn a_daemon_that_holds_by_chance_ends_the_search_too(
-            from in 1_u64..5_000, more in 0_u64..50_000, coins in prop::collection::vec(any::<bool>(), 1..64)
+        fn runs_that_come_out_by_chance_end_the_search_too(
+            from in 1_u64..5_000, more in 0_u64..50_000, throws in prop::collection::vec(0..5, 1..64)
         ) {
             let search = search(from, from + more, 5.0, 2);
-            let mut thrown = coins.iter().cycle();
-            let (history, bracket) = play(&search, |_| *thrown.next().unwrap());
+            let mut thrown = throws.iter().cycle();
+            let (history, bracket) = play(&search, |_| match thrown.next().unwrap() {
+                0 => CameOut::Unjudged,
+                1 | 2 => CameOut::Missed,
+                _ => CameOut::Held,
+            });
+            let count = |level: u64, came_out: CameOut| {
+                let of = history.iter().filter(|tried| **tried == Tried { level, came_out });
+                of.count() as u32
+            };
             if let Some(held) = bracket.held {
-                let at: Vec<&Tried> = history.iter().filter(|tried| tried.level == held).collect();
-                prop_assert!(at.len() == 3 && at.iter().all(|tried| tried.held), "{at:?}");
+                prop_assert_eq!((count(held, CameOut::Held), count(held, CameOut::Missed)), (3, 0));
+                prop_assert!(count(held, CameOut::Unjudged) < TRIES);
                 prop_assert!(bracket.missed.is_none_or(|missed| missed > held));
+                prop_assert!(bracket.unjudged.is_none_or(|unjudged| unjudged > held));
+            }
+            if let Some(unjudged) = bracket.unjudged {
+                prop_assert_eq!((count(unjudged, CameOut::Unjudged), count(unjudged, CameOut::Missed)), (TRIES, 0));
+                prop_assert!(bracket.missed.is_none_or(|missed| missed > unjudged));
             }
             for cut in 0..history.len() {
                 prop_assert_eq!(next(&search, &history[..cut]), Next::Try(history[cut].level));

@@ -103,7 +103,7 @@ pub struct Group {
     /// Rates to go through one after the other; replaces `rate` and `ramp`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<PlannedStage>,
-    /// Operations of each worker; absent: as many as fit.
+    /// Operations of each worker; absent: as many as fit. A group with a rate has no workers, and so none of these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ops: Option<u64>,
 }
@@ -318,6 +318,12 @@ impl Group {
             return Err(Invalid::new(
                 format!("{path}.workers"),
                 "a group with a rate starts operations at that rate: leave `workers` out",
+            ));
+        }
+        if open && self.ops.is_some() {
+            return Err(Invalid::new(
+                format!("{path}.ops"),
+                "are those of each worker, and a group with a rate has none: leave it out, and end the load by `timeline.measure`",
             ));
         }
         if self.workers > MOST_WORKERS {

@@ -285,6 +285,11 @@ fn the_kinds_keep_the_subject_apart_from_the_instrument() {
             .may_use()
             .contains(&Kind::of("mock-llm"))
     );
+    for instrument in ["measure", "harness", "fdpass-gen", "drover"] {
+        let allowed = Kind::of(instrument).may_use();
+        assert!(!allowed.contains(&Kind::DaemonKit), "{instrument}");
+    }
+    assert!(Kind::of("daemon-kit").may_use().is_empty());
     assert!(Kind::of("mock-llm").may_use().is_empty());
     assert!(Kind::of("measure").may_use().is_empty());
 }

@@ -2,21 +2,44 @@
 
 use crate::result::RunResult;
 use crate::units;
-use crate::warning::Verdict;
+use crate::warning::{Kind, Severity, Warning};
+
+/// What a run says about the load that was put on the daemon.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Judgement<'a> {
+    /// It met all its thresholds, and nothing is unfinished or missed.
+    Held,
+    /// It did not: why, each with what was measured, and a death of the daemon first.
+    NotHeld(Vec<String>),
+    /// The driver or the machine was at fault, so that the run says nothing about the daemon, one way or the other.
+    NotJudged(&'a Warning),
+}
 
 impl RunResult {
-    /// Whether the run held its load: it met all its thresholds, nothing is unfinished or missed, and it is not INVALID.
+    /// Whether the run held its load.
     ///
-    /// Failed operations are for thresholds to judge: what share of them is tolerable is the plan's to say. An INVALID
-    /// run proves nothing about the daemon, so it never counts as held.
+    /// Failed operations are for thresholds to judge: what share of them is tolerable is the plan's to say. What an
+    /// INVALID run measured is no judgement of the daemon: neither a threshold that it met nor one that it missed.
     #[must_use]
-    pub fn held(&self) -> bool {
-        self.shortfalls().is_empty()
+    pub fn judgement(&self) -> Judgement<'_> {
+        let invalid = || {
+            let warnings = self.warnings.iter();
+            warnings.filter(|warning| warning.severity == Severity::Invalid)
+        };
+        let died = invalid().find(|warning| warning.kind == Kind::DaemonDied);
+        if let Some(warning) = invalid().next().filter(|_| died.is_none()) {
+            return Judgement::NotJudged(warning);
+        }
+        let died = died.map(|warning| warning.message.clone());
+        let why: Vec<String> = died.into_iter().chain(self.shortfalls()).collect();
+        if why.is_empty() {
+            Judgement::Held
+        } else {
+            Judgement::NotHeld(why)
+        }
     }
 
-    /// Why the run did not hold its load, each with what was measured; empty if it did.
-    #[must_use]
-    pub fn shortfalls(&self) -> Vec<String> {
+    fn shortfalls(&self) -> Vec<String> {
         let thresholds = self.thresholds.iter().filter(|threshold| !threshold.met);
         let mut why: Vec<String> = thresholds
             .map(|threshold| {
@@ -31,13 +54,6 @@ impl RunResult {
             if count > 0 {
                 why.push(format!("{} {what}", units::count(count)));
             }
-        }
-        if self.verdict == Verdict::Invalid {
-            let reason = self.warnings.first().map(|warning| &*warning.message);
-            why.push(format!(
-                "INVALID: {}",
-                reason.unwrap_or("no reason is given")
-            ));
         }
         why
     }

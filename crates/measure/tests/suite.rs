@@ -8,10 +8,11 @@ mod result;
 mod suite;
 
 use insta::assert_snapshot;
+use measure::held::Judgement;
 use measure::report::suite::{html, markdown, terminal};
 use measure::report::{Error, FORMATS};
 use measure::suite::Suite;
-use measure::warning::{Verdict, Warning, verdict};
+use measure::warning::{Kind, Verdict, Warning, verdict};
 use suite::{FOUR, Shape};
 
 /// Two daemons, three levels, two runs; something goes wrong in every way that a report must show.
@@ -202,11 +203,11 @@ fn a_comparison_says_everything_in_markdown() {
 
     ## Capacity
 
-    The highest level that every run held, and the lowest that one did not: the capacity lies between. A run holds its level if it met every threshold, nothing is unfinished or was never begun, and it is not INVALID.
+    The highest level that every run held, and the lowest that one did not: the capacity lies between. A run holds its level if it met every threshold, and nothing is unfinished or was never begun. An INVALID run is not judged, unless its daemon died: it is the driver or the machine that failed.
 
     | daemon | held at | not held at | why not | remark |
     | --- | --- | --- | --- | --- |
-    | go-streaming | 1,000 | 10,000 | first_byte.p99 &lt;= 50ms (61.2ms); INVALID: a worker of the driver used 97 % of a core: it may be the bottleneck |  |
+    | go-streaming | 10,000 | – |  | no higher level was run; at 10,000, 1 of 2 runs not judged: a worker of the driver used 97 % of a core: it may be the bottleneck → use more threads or processes, or less load |
     | rust-streaming | 1,000 | – |  | no higher level was run |
 
     ## Level 100
@@ -553,14 +554,18 @@ fn a_capacity_is_a_bracket() {
 }
 
 #[test]
-fn a_run_that_is_invalid_or_left_something_undone_did_not_hold_its_level() {
+fn a_run_that_left_something_undone_or_lost_its_daemon_did_not_hold_its_level() {
     let held = suite::one("go-streaming", 1_000, 0, 10);
     let changed = |change: fn(&mut measure::result::RunResult)| {
         let mut run = held.clone();
         change(&mut run);
-        run.shortfalls()
+        match run.judgement() {
+            Judgement::Held => Vec::new(),
+            Judgement::NotHeld(why) => why,
+            Judgement::NotJudged(warning) => panic!("{warning:?}"),
+        }
     };
-    assert!(held.held());
+    assert_eq!(held.judgement(), Judgement::Held);
     // No threshold speaks of failures: so they are tolerated.
     assert_eq!(changed(suite::kill), Vec::<String>::new());
     assert_eq!(
@@ -571,27 +576,52 @@ fn a_run_that_is_invalid_or_left_something_undone_did_not_hold_its_level() {
         changed(|run| run.operations.missed = 1_000),
         ["1,000 were due and never begun"]
     );
-    assert_eq!(
-        changed(suite::invalidate),
-        ["INVALID: a worker of the driver used 97 % of a core: it may be the bottleneck"]
-    );
     assert_eq!(changed(suite::miss), ["first_byte.p99 <= 50ms (61.2ms)"]);
+    // That the driver was late too is no excuse for a daemon that died.
+    let died = changed(|run| {
+        run.warnings = vec![
+            Warning::generator_late(2_000_000, None).unwrap(),
+            Warning::daemon_died("SIGSEGV", "out of luck"),
+        ];
+        run.verdict = verdict(&run.warnings);
+        run.operations.unfinished = 3;
+    });
+    assert!(died[0].contains("(SIGSEGV)"), "{died:?}");
+    assert_eq!(died[1..], ["3 did not end"]);
+}
+
+#[test]
+fn a_run_that_the_driver_spoiled_is_not_judged_whatever_its_thresholds_say() {
     let mut suite = suite::of(&Shape {
         daemons: &FOUR[..1],
         levels: &[1_000, 2_000],
-        runs: 1,
+        runs: 2,
         seconds: 10,
     });
-    suite::invalidate(&mut suite.results[1]);
-    assert_eq!(
-        row(&markdown(&suite).unwrap(), "Capacity", &["go-streaming"])[1..],
-        [
-            "1,000",
-            "2,000",
-            "INVALID: a worker of the driver used 97 % of a core: it may be the bottleneck",
-            ""
-        ]
-    );
+    let capacity =
+        |suite: &Suite| row(&markdown(suite).unwrap(), "Capacity", &["go-streaming"])[1..].to_vec();
+    let reason = "a worker of the driver used 97 % of a core: it may be the bottleneck → use more threads or processes, or less load";
+    let spoil = |run: &mut measure::result::RunResult| {
+        suite::miss(run);
+        suite::invalidate(run);
+        assert!(
+            matches!(run.judgement(), Judgement::NotJudged(warning) if warning.kind == Kind::GeneratorCpuBound)
+        );
+    };
+    let at_2000: Vec<usize> = (0..4)
+        .filter(|place| suite.results[*place].level == "2000")
+        .collect();
+    spoil(&mut suite.results[at_2000[0]]);
+    let one = format!("no higher level was run; at 2,000, 1 of 2 runs not judged: {reason}");
+    assert_eq!(capacity(&suite), ["2,000", "–", "", &one]);
+    spoil(&mut suite.results[at_2000[1]]);
+    let both = format!("2,000 was not judged: {reason}");
+    assert_eq!(capacity(&suite), ["1,000", "–", "", &both]);
+    suite::miss(&mut suite.results[at_2000[1]]);
+    suite.results[at_2000[1]].warnings.clear();
+    let missed = "first_byte.p99 &lt;= 50ms (61.2ms)";
+    let one = format!("at 2,000, 1 of 2 runs not judged: {reason}");
+    assert_eq!(capacity(&suite), ["1,000", "2,000", missed, &one]);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
+use daemon_kit::pages;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -13,7 +14,6 @@ use tokio::time::timeout;
 use crate::activation::PassedSocket;
 use crate::answer::Answer;
 use crate::config::{Backend, Config};
-use crate::http;
 use crate::limits::{make_room, open_files};
 use crate::listener::Listener;
 use crate::log::Log;
@@ -129,7 +129,8 @@ impl Daemon {
         if let Some(listener) = self.pages {
             let listener =
                 TcpListener::from_std(listener).context("watching the metrics address")?;
-            pages.spawn(http::serve(listener, Arc::clone(&self.shared.metrics)));
+            let metrics = Arc::clone(&self.shared.metrics);
+            pages.spawn(pages::serve(listener, move || metrics.page()));
         }
         tokio::select! {
             () = shutdown => {}

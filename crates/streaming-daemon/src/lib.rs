@@ -7,7 +7,7 @@
 //! client ◄── head, event, event, …, [DONE], close ──────────────────────┤ heap by due time  (shard, stream)
 //!                                                                       │ write what is due (shard/writes)
 //! backend ◄── request, answer (openai) ◄── a task for each stream ◄──────┤ with a real backend (relay)
-//! scraper ◄── /metrics, /healthz (http) ◄── Metrics ◄───────────────────┘
+//! scraper ◄── /metrics, /healthz (daemon-kit) ◄── Metrics ◄───────────────────┘
 //! ```
 //!
 //! The wire contract is in `daemons/README.md`, the design with its costs in the module `shard`.
@@ -22,7 +22,6 @@ mod duration;
 mod failure;
 mod handoff;
 mod head;
-mod http;
 mod incoming;
 mod limits;
 mod listener;
@@ -44,5 +43,5 @@ pub use self::duration::parse_duration;
 pub use self::limits::raise_open_files;
 pub use self::metrics::{Metrics, Summary};
 pub use self::openai::{Base, Http, Key, OpenAiConfig};
-pub use self::options::{Options, name_variable};
+pub use self::options::Options;
 pub use self::peers::Peers;

@@ -4,16 +4,11 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::Parser;
+use daemon_kit::{Signals, WRONG_CALL};
 use streaming_daemon::{
-    Config, Daemon, Options, PassedSocket, Summary, name_variable, passed_socket, raise_open_files,
+    Config, Daemon, Options, PassedSocket, Summary, passed_socket, raise_open_files,
 };
 use tokio::runtime::Builder;
-use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::oneshot;
-
-/// The call was wrong, as opposed to 1: what was called went wrong.
-const WRONG_CALL: u8 = 2;
 
 fn main() -> ExitCode {
     // First of all: it takes descriptors by their numbers.
@@ -21,9 +16,13 @@ fn main() -> ExitCode {
         Ok(passed) => passed,
         Err(error) => return wrong_call(&error),
     };
-    let (options, config) = match parse() {
-        Ok(parsed) => parsed,
+    let options: Options = match daemon_kit::options() {
+        Ok(options) => options,
         Err(code) => return code,
+    };
+    let config = match options.config() {
+        Ok(config) => config,
+        Err(error) => return wrong_call(&error),
     };
     match serve(config, passed) {
         Ok(summary) if options.benchmark => print(summary),
@@ -33,19 +32,6 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-fn parse() -> Result<(Options, Config), ExitCode> {
-    let options = Options::try_parse().map_err(|error| match error.use_stderr() {
-        true => {
-            let _ = write!(io::stderr(), "{}", name_variable(&error));
-            ExitCode::from(WRONG_CALL)
-        }
-        // --help and --version.
-        false => error.exit(),
-    })?;
-    let config = options.config().map_err(|error| wrong_call(&error))?;
-    Ok((options, config))
 }
 
 fn serve(config: Config, passed: Option<PassedSocket>) -> anyhow::Result<Summary> {
@@ -66,7 +52,9 @@ fn serve(config: Config, passed: Option<PassedSocket>) -> anyhow::Result<Summary
                 "the limit of open files leaves room for {capacity} streams"
             ));
         }
-        run(daemon, &mut signals).await
+        let metrics = daemon.metrics();
+        let summary = signals.run(|asked| daemon.run(asked)).await;
+        summary.unwrap_or_else(|| Ok(metrics.summary()))
     })
 }
 
@@ -81,50 +69,6 @@ fn make(config: Config, passed: Option<PassedSocket>) -> anyhow::Result<Daemon> 
         path.display()
     ));
     Ok(daemon)
-}
-
-/// Runs until a signal asks for the end, and to the end, unless a second one is impatient.
-async fn run(daemon: Daemon, signals: &mut Signals) -> anyhow::Result<Summary> {
-    let metrics = daemon.metrics();
-    let (ask, asked) = oneshot::channel();
-    let mut ask = Some(ask);
-    let running = daemon.run(async {
-        // An error means that the sender is gone, and with it whoever could ask.
-        let _ = asked.await;
-    });
-    tokio::pin!(running);
-    loop {
-        tokio::select! {
-            summary = &mut running => return summary,
-            () = signals.next() => match ask.take() {
-                Some(ask) => drop(ask.send(())),
-                None => return Ok(metrics.summary()),
-            },
-        }
-    }
-}
-
-/// SIGTERM and SIGINT, which mean the same here.
-#[derive(Debug)]
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn new() -> anyhow::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate()).context("watching SIGTERM")?,
-            interrupt: signal(SignalKind::interrupt()).context("watching SIGINT")?,
-        })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
 }
 
 fn print(summary: Summary) -> ExitCode {

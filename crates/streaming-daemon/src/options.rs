@@ -1,13 +1,12 @@
 //! The command line: flags, their `DAEMON_*` variables, and what is wrong with them.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
-use clap::error::{ContextKind, ContextValue};
-use clap::{ArgAction, CommandFactory, Parser};
+use clap::{ArgAction, Parser};
 
 use crate::config::{Backend, Config, LONGEST_BACKLOG, SocketType, cores};
 use crate::duration::parse_duration;
@@ -249,26 +248,6 @@ impl Options {
     }
 }
 
-/// Adds the name of the variable to clap's complaint: who set the variable did not type the option.
-#[must_use]
-pub fn name_variable(error: &clap::Error) -> String {
-    let complaint = error.render().to_string();
-    let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else {
-        return complaint;
-    };
-    let mut command = Options::command();
-    // Arguments cannot be written out before.
-    command.build();
-    let variable = command
-        .get_arguments()
-        .find(|known| known.to_string() == *argument)
-        .and_then(clap::Arg::get_env);
-    match variable {
-        Some(name) => format!("{complaint}\nIts variable is {}.\n", name.to_string_lossy()),
-        None => complaint,
-    }
-}
-
 fn parse_mode(text: &str) -> Result<u32, String> {
     let digits = text.strip_prefix("0o").unwrap_or(text);
     match u32::from_str_radix(digits, 8) {
@@ -284,21 +263,20 @@ fn parse_id(text: &str) -> Result<u32, String> {
 }
 
 fn parse_address(text: &str) -> Result<SocketAddr, String> {
-    let mut found = text
-        .to_socket_addrs()
-        .map_err(|error| format!("{error}; write host and port, for instance 127.0.0.1:9090"))?;
-    found
-        .next()
-        .ok_or_else(|| "this host has no address".to_owned())
+    daemon_kit::parse_address(text, "127.0.0.1:9090")
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory as _;
+    use daemon_kit::name_variable;
+
     use super::*;
 
     fn parse(arguments: &[&str]) -> Result<Config, String> {
         let all = ["streaming-daemon"].iter().chain(arguments);
-        let options = Options::try_parse_from(all).map_err(|error| name_variable(&error))?;
+        let options =
+            Options::try_parse_from(all).map_err(|error| name_variable::<Options>(&error))?;
         options.config()
     }
 

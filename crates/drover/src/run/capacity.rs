@@ -2,21 +2,24 @@
 
 use harness::plan::{self, Capacity};
 use harness::store::{self, RESULT};
+use measure::held::Judgement;
 use measure::result::RunResult;
 use measure::units;
 
 use super::Runner;
 use crate::exit;
 use crate::matrix::Place;
-use crate::record::{Found, Why};
-use crate::search::{self, Bracket, Next, Tried};
+use crate::record::{Found, Unjudged, Why};
+use crate::search::{self, Bracket, CameOut, Next, Tried};
 
 /// The search on one daemon so far.
 #[derive(Debug, Default)]
 struct Story {
     tried: Vec<Tried>,
-    /// What was missed at which load.
-    missed: Vec<(u64, String)>,
+    /// Why what was tried did not hold, or was not judged.
+    reasons: Vec<(Tried, String)>,
+    /// What the drivers exited with where the load held.
+    codes: Vec<(u64, u8)>,
 }
 
 impl Runner<'_> {
@@ -34,6 +37,7 @@ impl Runner<'_> {
                     Next::Try(level) => level,
                     Next::Found(bracket) => {
                         self.record.found.push(story.found(daemon, bracket));
+                        self.answers.extend(story.codes_of(bracket));
                         break;
                     }
                 };
@@ -52,10 +56,10 @@ impl Runner<'_> {
                 }
                 match result {
                     Some((exit, result)) => {
-                        story.add(level, judge(exit, &result, plan.thresholds.len()));
+                        story.judge(level, exit, &result, plan.thresholds.len());
                     }
                     None => match self.limit(daemon, &place.level.name) {
-                        Some(limit) => story.add(level, Err(limit)),
+                        Some(limit) => story.add(level, CameOut::Missed, limit),
                         // It failed for a reason that is no answer: so there is none.
                         None => break,
                     },
@@ -79,7 +83,7 @@ impl Runner<'_> {
             };
             let path = self.folder.cell(&place).join(RESULT);
             if let (Ok(level), Ok(result)) = (run.level.parse(), store::read_result(&path)) {
-                story.add(level, judge(run.exit, &result, thresholds));
+                story.judge(level, run.exit, &result, thresholds);
             }
         }
         story
@@ -103,59 +107,71 @@ impl Runner<'_> {
         let line = missed.reason.lines().next().unwrap_or_default();
         (missed.why == Why::Limit).then(|| line.to_owned())
     }
-
-    /// A miss belongs to a search: what counts is the answer.
-    pub(super) fn codes_of_search(&self) -> Vec<u8> {
-        let of_answer = |found: &Found| {
-            let Some(held) = found.held else {
-                return vec![exit::MISSED];
-            };
-            let is_answer =
-                |level: &str, daemon: &str| daemon == found.daemon && level == held.to_string();
-            let runs = self.record.runs.iter();
-            runs.filter(|run| is_answer(&run.level, &run.daemon))
-                .map(|run| run.exit)
-                .collect()
-        };
-        self.record.found.iter().flat_map(of_answer).collect()
-    }
 }
 
 impl Story {
-    fn add(&mut self, level: u64, held: Result<(), String>) {
-        self.tried.push(Tried {
-            level,
-            held: held.is_ok(),
-        });
-        if let Err(reason) = held {
-            self.missed.push((level, reason));
-        }
+    /// Judges a run. A load held if nothing failed that its driver calls a failure, all thresholds were judged, and the
+    /// run held it ([`RunResult::judgement`]).
+    fn judge(&mut self, level: u64, exit: u8, result: &RunResult, thresholds: usize) {
+        let failed = result.operations.failed;
+        let (came_out, reason) = match result.judgement() {
+            Judgement::NotJudged(why) => {
+                (CameOut::Unjudged, format!("{} → {}", why.message, why.hint))
+            }
+            _ if exit == exit::FAILED && failed > 0 => {
+                (CameOut::Missed, format!("{} failed", units::count(failed)))
+            }
+            _ if result.thresholds.len() < thresholds => {
+                (CameOut::Missed, "not all thresholds were judged".to_owned())
+            }
+            Judgement::NotHeld(mut why) => (CameOut::Missed, why.swap_remove(0)),
+            Judgement::Held => {
+                self.codes.push((level, exit));
+                (CameOut::Held, String::new())
+            }
+        };
+        self.add(level, came_out, reason);
+    }
+
+    fn add(&mut self, level: u64, came_out: CameOut, reason: String) {
+        let tried = Tried { level, came_out };
+        self.tried.push(tried);
+        self.reasons.push((tried, reason));
     }
 
     fn found(&self, daemon: &str, bracket: Bracket) -> Found {
-        let at = |(level, _): &&(u64, String)| Some(*level) == bracket.missed;
+        let reason = |level: u64, came_out: CameOut| {
+            let mut reasons = self.reasons.iter();
+            let of = reasons.find(|(tried, _)| *tried == Tried { level, came_out });
+            of.map(|(_, reason)| reason.clone())
+        };
         Found {
             daemon: daemon.to_owned(),
             held: bracket.held,
             missed: bracket.missed,
-            reason: self
+            reason: bracket
                 .missed
-                .iter()
-                .find(at)
-                .map(|(_, reason)| reason.clone()),
+                .and_then(|level| reason(level, CameOut::Missed)),
+            unjudged: bracket.unjudged.map(|level| Unjudged {
+                level,
+                reason: reason(level, CameOut::Unjudged).unwrap_or_default(),
+            }),
         }
     }
-}
 
-/// Whether a load held: nothing failed that its driver calls a failure, all thresholds were judged, and the run held them
-/// ([`RunResult::shortfalls`]). What was not judged did not hold.
-fn judge(exit: u8, result: &RunResult, thresholds: usize) -> Result<(), String> {
-    let failed = result.operations.failed;
-    if exit == exit::FAILED && failed > 0 {
-        return Err(format!("{} failed", units::count(failed)));
+    /// What the answer exits with. A miss belongs to a search: what counts is that there is an answer, and the runs that
+    /// confirm it.
+    fn codes_of(&self, bracket: Bracket) -> Vec<u8> {
+        let unjudged = bracket.unjudged.map(|_| exit::SUSPECT);
+        let none_held = bracket.held.is_none() && bracket.missed.is_some();
+        let of_answer = self
+            .codes
+            .iter()
+            .filter(|(level, _)| Some(*level) == bracket.held);
+        unjudged
+            .into_iter()
+            .chain(none_held.then_some(exit::MISSED))
+            .chain(of_answer.map(|(_, code)| *code))
+            .collect()
     }
-    if result.thresholds.len() < thresholds {
-        return Err("not all thresholds were judged".to_owned());
-    }
-    result.shortfalls().into_iter().next().map_or(Ok(()), Err)
 }

@@ -113,3 +113,51 @@ fn a_limit_of_the_machine_bounds_the_search_and_failures_are_no_answer() {
     assert!(found[0]["held"].as_u64().unwrap() >= 550, "{found:?}");
     assert_eq!(project.log()[..2], OF_A[..2]);
 }
+
+#[test]
+fn a_run_that_the_driver_spoiled_is_made_again_and_is_no_miss() {
+    let project = project("'a/200' = 'late once', 'a/325' = 'late once'");
+    let output = project.run(&["--daemon", "a"]);
+    ends_with(&output, 0);
+    let again = [
+        "a/100/1", "a/200/1", "a/200/2", "a/400/1", "a/300/1", "a/350/1", "a/325/1", "a/325/2",
+        "a/325/3",
+    ];
+    assert_eq!(project.log(), again);
+    assert!(
+        shown(&output).contains("a: 325 held, 350 did not (first_byte.p99 <= 50ms (350 us))."),
+        "{}",
+        shown(&output)
+    );
+    let page = fs::read_to_string(project.suite("tiny/report.md")).unwrap();
+    let spoiled = "at 200, 1 of 2 runs not judged: it began late → give it cores";
+    assert!(page.contains(spoiled), "{page}");
+}
+
+#[test]
+fn where_the_driver_is_the_limit_the_search_ends_and_says_so() {
+    let project = project("'a/400' = 'late', 'b/100' = 'late'");
+    let output = project.run(&[]);
+    ends_with(&output, 3);
+    assert_eq!(
+        project.log(),
+        [
+            "a/100/1", "a/200/1", "a/400/1", "a/400/2", "a/400/3", "a/200/2", "b/100/1", "b/100/2",
+            "b/100/3"
+        ]
+    );
+    let found = &project.record()["found"];
+    assert_eq!(
+        (&found[0]["held"], &found[0]["unjudged"]["level"]),
+        (&200.into(), &400.into())
+    );
+    assert!(found[0]["missed"].is_null() && found[1]["held"].is_null());
+    let why = "was not judged in 3 runs, since the driver or the machine was the limit, not the daemon: it began late → give it cores, then search anew with --fresh.";
+    let page = fs::read_to_string(project.suite("tiny/report.md")).unwrap();
+    for text in [&shown(&output), &page] {
+        assert!(text.contains(&format!("a: 200 held; 400 {why}")), "{text}");
+        let nothing = format!("b: no load held for certain; 100 {why}");
+        assert!(text.contains(&nothing), "{text}");
+    }
+    assert!(page.contains("400 was not judged: it began late"), "{page}");
+}

@@ -89,10 +89,16 @@ if what == "allowed":
     result["errors"] = {"rejected": 3}
 if what == "suspect":
     result["verdict"], code = "SUSPECT", 3
+late = what == "late" or what == "late once" and into.name == "1"
 for threshold in plan.get("thresholds", []):
     met = workers <= plan["driver"]["capacity"][daemon]
     result["thresholds"].append({"text": threshold, "measured": f"{workers} us", "met": met})
     code = code or (0 if met else 4)
+if late:
+    for threshold in result["thresholds"]:
+        threshold["met"] = False
+    result["warnings"] = [{"kind": "GeneratorLate", "severity": "invalid", "message": "it began late", "hint": "give it cores"}]
+    result["verdict"], code = "INVALID", 4
 try:
     write()
 except OSError as error:

@@ -37,7 +37,7 @@ pub struct Level {
 }
 
 /// The search for the highest load at which the plan's thresholds are met: doubled until one is missed, then bisected,
-/// then confirmed.
+/// then confirmed. A load at which the driver or the machine is at fault is tried three times, and then bounds the search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Capacity {

@@ -15,6 +15,8 @@ pub(crate) enum Kind {
     Harness,
     /// `*-daemon`: a subject under test.
     Daemon,
+    /// `daemon-kit`: what daemons have in common, and nothing that measures them.
+    DaemonKit,
     /// `mock-*`: stands in for a service that a subject calls, in the tests of the subject.
     Mock,
     /// `*-sdk`, `*-store`: shared by a driver and a daemon because it is the subject's own client or storage.
@@ -28,6 +30,7 @@ impl Kind {
         match name {
             "measure" => Self::Measure,
             "harness" => Self::Harness,
+            "daemon-kit" => Self::DaemonKit,
             name if name.ends_with("-daemon") => Self::Daemon,
             name if name.starts_with("mock-") => Self::Mock,
             name if name.ends_with("-sdk") || name.ends_with("-store") => Self::Library,
@@ -38,10 +41,10 @@ impl Kind {
     /// The rules: what a crate of this kind may depend on in the workspace.
     pub(crate) fn may_use(self) -> &'static [Self] {
         match self {
-            Self::Measure | Self::Library | Self::Mock => &[],
+            Self::Measure | Self::Library | Self::Mock | Self::DaemonKit => &[],
             // The subject shares no code with the instrument but the histogram.
             Self::Harness => &[Self::Measure],
-            Self::Daemon => &[Self::Measure, Self::Library, Self::Mock],
+            Self::Daemon => &[Self::Measure, Self::Library, Self::Mock, Self::DaemonKit],
             Self::Driver => &[Self::Measure, Self::Harness, Self::Library],
         }
     }

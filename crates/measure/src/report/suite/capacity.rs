@@ -4,7 +4,9 @@ use super::cells::{Cell, Cells, level_name, size};
 use super::document::{Part, Section};
 use super::grid::{Grid, Head, Row};
 use super::show::{NONE, Text};
+use crate::held::Judgement;
 use crate::report::page;
+use crate::warning::Warning;
 
 /// A row for each daemon with thresholds at several levels; nothing where there is none.
 pub(super) fn of(cells: &Cells<'_>) -> Option<Section> {
@@ -12,7 +14,7 @@ pub(super) fn of(cells: &Cells<'_>) -> Option<Section> {
     let rows: Vec<Row> = (0..cells.daemons.len())
         .filter_map(|daemon| row(cells, daemon))
         .collect();
-    let note = "The highest level that every run held, and the lowest that one did not: the capacity lies between. A run holds its level if it met every threshold, nothing is unfinished or was never begun, and it is not INVALID.";
+    let note = "The highest level that every run held, and the lowest that one did not: the capacity lies between. A run holds its level if it met every threshold, and nothing is unfinished or was never begun. An INVALID run is not judged, unless its daemon died: it is the driver or the machine that failed.";
     (!rows.is_empty()).then(|| {
         let grid = Grid::of_rows("Capacity", head.map(Head::words).into(), rows);
         Section::new(
@@ -25,39 +27,78 @@ pub(super) fn of(cells: &Cells<'_>) -> Option<Section> {
 
 fn row(cells: &Cells<'_>, daemon: usize) -> Option<Row> {
     let with_thresholds = |cell: &Cell<'_>| cell.runs.iter().any(|run| !run.thresholds.is_empty());
-    let judged: Vec<Cell<'_>> = cells
+    let asked: Vec<Cell<'_>> = cells
         .of_daemon(daemon)
         .into_iter()
         .filter(|cell| size(cell.level).is_some() && with_thresholds(cell))
         .collect();
-    if judged.len() < 2 {
+    if asked.len() < 2 {
         return None;
     }
-    let held = |cell: &Cell<'_>| cell.runs.iter().all(|run| run.held());
-    let highest_held = judged.iter().rposition(held);
-    let lowest_not = judged.iter().position(|cell| !held(cell));
+    let highest_held = asked.iter().rposition(|cell| held(cell) == Some(true));
+    let lowest_not = asked.iter().position(|cell| held(cell) == Some(false));
     let name =
-        |place: Option<usize>| place.map_or(NONE.to_owned(), |place| judged[place].level_name());
+        |place: Option<usize>| place.map_or(NONE.to_owned(), |place| asked[place].level_name());
     let remark = match (highest_held, lowest_not) {
         (Some(held), Some(not)) if held > not => {
-            "a higher level was held where a lower one was not: repeat both".to_owned()
+            Some("a higher level was held where a lower one was not: repeat both".to_owned())
         }
-        (None, _) => "lower levels are needed".to_owned(),
-        (Some(held), None) => above(cells, daemon, judged[held].level),
-        _ => String::new(),
+        (None, Some(_)) => Some("lower levels are needed".to_owned()),
+        (Some(held), None) if held + 1 == asked.len() => {
+            Some(above(cells, daemon, asked[held].level))
+        }
+        _ => None,
     };
+    let remarks: Vec<String> = remark
+        .into_iter()
+        .chain(asked.iter().filter_map(not_judged))
+        .collect();
     let texts = [
         page::plain(cells.daemons[daemon]),
         name(highest_held),
         name(lowest_not),
-        lowest_not.map_or(String::new(), |place| why_not(&judged[place])),
-        remark,
+        lowest_not.map_or(String::new(), |place| why_not(&asked[place])),
+        remarks.join("; "),
     ];
     Some(Row {
         daemon: Some(daemon),
         texts: texts.map(Text::plain).into(),
         opens: false,
     })
+}
+
+/// Whether every run that was judged held the level; nothing where none was.
+fn held(cell: &Cell<'_>) -> Option<bool> {
+    let runs = cell.runs.iter();
+    let judged = runs.filter_map(|run| match run.judgement() {
+        Judgement::Held => Some(true),
+        Judgement::NotHeld(_) => Some(false),
+        Judgement::NotJudged(_) => None,
+    });
+    judged.reduce(|all, held| all && held)
+}
+
+/// The runs that say nothing about the daemon, and what to do about the first.
+fn not_judged(cell: &Cell<'_>) -> Option<String> {
+    let runs = cell.runs.iter();
+    let spoiled: Vec<&Warning> = runs
+        .filter_map(|run| match run.judgement() {
+            Judgement::NotJudged(warning) => Some(warning),
+            _ => None,
+        })
+        .collect();
+    let first = spoiled.first()?;
+    let which = match cell.runs.len() - spoiled.len() {
+        0 => format!("{} was not judged", cell.level_name()),
+        _ => format!(
+            "at {}, {} of {} runs not judged",
+            cell.level_name(),
+            spoiled.len(),
+            cell.runs.len()
+        ),
+    };
+    let (message, hint) = (page::plain(&first.message), page::plain(&first.hint));
+    Some(format!("{which}: {message} → {hint}"))
 }
 
 /// What is known of the levels above the highest that was run: the lowest that was not reached, and what stopped it.
@@ -77,9 +118,11 @@ fn above(cells: &Cells<'_>, daemon: usize, highest: &str) -> String {
 /// What was not held, run by run; what several runs say in the same words stands once.
 fn why_not(cell: &Cell<'_>) -> String {
     let mut why: Vec<String> = Vec::new();
-    for reason in cell.runs.iter().flat_map(|run| run.shortfalls()) {
-        if !why.contains(&reason) {
-            why.push(reason);
+    for run in &cell.runs {
+        if let Judgement::NotHeld(reasons) = run.judgement() {
+            let new = reasons.into_iter().filter(|reason| !why.contains(reason));
+            let new: Vec<String> = new.collect();
+            why.extend(new);
         }
     }
     page::plain(&why.join("; "))
