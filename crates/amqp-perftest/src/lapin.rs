@@ -14,6 +14,7 @@
 mod consumer;
 mod dial;
 mod link;
+mod polling;
 mod producer;
 
 use std::cell::{Cell, RefCell};
@@ -126,7 +127,10 @@ impl<'a> Desk<'a> {
             match client {
                 Client::Producer(number) => producers.push(number),
                 Client::Consumer(number) => {
-                    consumers.insert(number, RefCell::new(Consumer::new(number)));
+                    consumers.insert(
+                        number,
+                        RefCell::new(Consumer::new(number, &driver.plan.driver)),
+                    );
                 }
             }
         }
@@ -221,9 +225,9 @@ impl<'a> Desk<'a> {
         now
     }
 
-    /// Acknowledges what consumers have dealt with; returns when the next will be.
+    /// Acknowledges what consumers have dealt with, and has asked what is due; returns when the next will be.
     fn acknowledge_done(&self, now: u64) -> u64 {
-        if self.driver.plan.driver.consumer_latency.is_zero() {
+        if !self.driver.plan.driver.times_consumers() {
             return u64::MAX;
         }
         let mut consumers = self.consumers.values();

@@ -18,6 +18,7 @@ mod ledger;
 mod listener;
 pub mod null_broker;
 pub mod outcome;
+mod pace;
 mod report;
 pub mod series;
 mod session;

@@ -57,6 +57,8 @@ pub mod count {
     pub const CHURNED: &str = "churned";
     /// Messages that consumers gave back (`basic.nack`).
     pub const GIVEN_BACK: &str = "given_back";
+    /// Questions (`basic.get`) of the measured time that found no message.
+    pub const EMPTY_GETS: &str = "empty_gets";
     /// Times that the broker asked publishers to wait (`connection.blocked`).
     pub const BLOCKED: &str = "blocked";
     /// How long that was, milliseconds, summed over connections.

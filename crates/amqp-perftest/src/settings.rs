@@ -8,6 +8,7 @@ use harness::duration;
 use harness::plan::{Group, Plan};
 use serde::{Deserialize, Serialize};
 
+mod taking;
 mod validate;
 
 /// Name of the group that publishes.
@@ -95,6 +96,11 @@ pub struct Settings {
     /// How long a consumer deals with each delivery before it acknowledges it, one after the other.
     #[serde(with = "duration")]
     pub consumer_latency: Duration,
+    /// Whether consumers ask for each message (`basic.get`) in place of being given them (`basic.consume`).
+    pub polling: bool,
+    /// Least time between two questions of a consumer; 0: the next one follows the answer.
+    #[serde(with = "duration")]
+    pub polling_interval: Duration,
     /// Channels of each connection.
     pub channels: u16,
     /// Seconds between two heartbeats, 0 for none; absent: what the broker offers.
@@ -228,6 +234,8 @@ impl Default for Settings {
             nack_share: None,
             requeue: true,
             consumer_latency: Duration::ZERO,
+            polling: false,
+            polling_interval: Duration::ZERO,
             channels: 1,
             heartbeat: None,
             reconnect_after: Duration::from_secs(1),
@@ -280,6 +288,12 @@ impl Settings {
         }
     }
 
+    /// Whether consumers do something at a time of their own, and not only when something comes.
+    #[must_use]
+    pub fn times_consumers(&self) -> bool {
+        !self.consumer_latency.is_zero() || self.polling
+    }
+
     /// Whether a consumer refuses its delivery number `delivered`, redeliveries not counted, as one of the share that is
     /// refused: spread evenly.
     #[must_use]
@@ -326,6 +340,13 @@ impl Settings {
                 "acknowledging every {every}, prefetch {}",
                 settings.prefetch
             ),
+        };
+        let acks = match settings.polling {
+            true => {
+                let acks = acks.split(", prefetch").next().unwrap_or_default();
+                format!("which ask for each message (basic.get), {acks}")
+            }
+            false => acks,
         };
         let queues = settings.queues().len();
         let s = |number: u64| if number == 1 { "" } else { "s" };

@@ -218,6 +218,14 @@ pub(crate) fn consume(settings: &Settings, place: u64) -> basic::Consume {
     }
 }
 
+/// How consumer `place` asks for a message.
+pub(crate) fn get(settings: &Settings, place: u64) -> basic::Get {
+    basic::Get {
+        queue: settings.queue_of(place).as_str().into(),
+        no_ack: settings.auto_ack,
+    }
+}
+
 /// The properties of the messages.
 pub(crate) fn properties(settings: &Settings) -> AMQPProperties {
     let mut properties = AMQPProperties::default();

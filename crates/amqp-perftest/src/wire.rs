@@ -10,6 +10,7 @@
 mod consumer;
 mod incoming;
 mod link;
+mod polling;
 mod producer;
 mod publish;
 mod read;
@@ -79,6 +80,8 @@ struct Loop<'a> {
     all_producers: u64,
     /// Whether starts are due by a schedule.
     paced: bool,
+    /// Whether consumers have something to do at a time of their own.
+    timed: bool,
     /// Whether nothing is published any more.
     published: bool,
     /// Whether connections are being closed: one that ends is none that is lost.
@@ -107,6 +110,7 @@ impl<'a> Loop<'a> {
             publishers,
             all_producers: driver.layout.producers,
             paced: group.is_some_and(|group| group.workers == 0),
+            timed: driver.plan.driver.times_consumers(),
             published: false,
             closing: false,
             next_second: 0,
@@ -139,7 +143,10 @@ impl<'a> Loop<'a> {
                     }
                     self.producers[place] = Producer::new(number);
                 }
-                Client::Consumer(number) => self.consumers.push(Consumer::new(number)),
+                Client::Consumer(number) => {
+                    let settings = &self.driver.plan.driver;
+                    self.consumers.push(Consumer::new(number, settings));
+                }
             }
         }
     }

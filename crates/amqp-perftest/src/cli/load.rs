@@ -212,6 +212,13 @@ pub(super) struct Load {
     /// How long a consumer deals with each delivery before it acknowledges it, one after the other
     #[arg(long, value_name = "DURATION", default_value = "0s", env = "AMQP_PERFTEST_CONSUMER_LATENCY", value_parser = duration::parse)]
     consumer_latency: Duration,
+    /// Have consumers ask for each message (basic.get), one question at a time, in place of being given them; answers
+    /// without a message are counted as empty_gets
+    #[arg(long, env = "AMQP_PERFTEST_POLLING")]
+    polling: bool,
+    /// Least time between two questions of a consumer; 0 for the next right after the answer
+    #[arg(long, value_name = "DURATION", default_value = "0s", env = "AMQP_PERFTEST_POLLING_INTERVAL", value_parser = duration::parse)]
+    polling_interval: Duration,
     /// Channels of each connection: so many producers or consumers share it
     #[arg(
         long,
@@ -371,6 +378,8 @@ impl Load {
             nack_share: self.nack,
             requeue: self.requeue,
             consumer_latency: self.consumer_latency,
+            polling: self.polling,
+            polling_interval: self.polling_interval,
             channels: self.channels,
             heartbeat: self.heartbeat,
             reconnect_after: self.reconnect_after,

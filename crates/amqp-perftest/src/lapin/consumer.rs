@@ -16,9 +16,12 @@ use harness::clock;
 
 use super::Desk;
 use super::link::End;
+use super::polling::Polling;
 use crate::ledger::Arrival;
 use crate::outcome::count;
+use crate::pace::Pace;
 use crate::series::END_TO_END;
+use crate::settings::Settings;
 use crate::stamp::{self, Stamp};
 
 /// Deliveries that are taken before others have their turn.
@@ -27,16 +30,18 @@ const AT_ONCE: usize = 256;
 /// A consumer of this worker.
 #[derive(Debug)]
 pub(super) struct Consumer {
-    number: u32,
+    pub(super) number: u32,
     channel: Option<Rc<Channel>>,
     stream: Option<::lapin::Consumer>,
     /// Deliveries that are not acknowledged yet, though they could be.
     unacknowledged: u16,
     /// Deliveries so far that had not been delivered before.
     delivered: u64,
-    /// With a latency: deliveries that are being dealt with, one after the other, and when each is done.
+    /// Deliveries that are being dealt with, one after the other, and when each is done.
     busy: VecDeque<Busy>,
     waker: Option<Waker>,
+    pub(super) pace: Pace,
+    pub(super) polling: Polling,
 }
 
 /// A delivery that is acknowledged when it is `done`.
@@ -66,10 +71,16 @@ pub(super) async fn consume(
 /// Cancels a consumer and takes what was on its way to it.
 pub(super) async fn take_rest(desk: &Desk<'_>, number: u32) {
     let consumer = &desk.consumers[&number];
-    let (channel, stream) = {
+    let (channel, stream, question) = {
         let mut consumer = consumer.borrow_mut();
-        (consumer.channel.clone(), consumer.stream.take())
+        let question = consumer.polling.take();
+        (consumer.channel.clone(), consumer.stream.take(), question)
     };
+    if let Some(question) = question
+        && let Ok(Some(message)) = question.await
+    {
+        consumer.borrow_mut().delivered(desk, &message.delivery);
+    }
     let (Some(channel), Some(mut stream)) = (channel, stream) else {
         return;
     };
@@ -82,7 +93,7 @@ pub(super) async fn take_rest(desk: &Desk<'_>, number: u32) {
 }
 
 impl Consumer {
-    pub(super) fn new(number: u32) -> Self {
+    pub(super) fn new(number: u32, settings: &Settings) -> Self {
         Self {
             number,
             channel: None,
@@ -91,19 +102,22 @@ impl Consumer {
             delivered: 0,
             busy: VecDeque::new(),
             waker: None,
+            pace: Pace::of(settings),
+            polling: Polling::default(),
         }
     }
 
-    /// Takes a channel that consumes.
-    pub(super) fn join(&mut self, channel: Rc<Channel>, stream: ::lapin::Consumer) {
+    /// Takes a channel that consumes, or on which each message is asked for.
+    pub(super) fn join(&mut self, channel: Rc<Channel>, stream: Option<::lapin::Consumer>) {
         self.channel = Some(channel);
-        self.stream = Some(stream);
+        self.stream = stream;
     }
 
     /// Its connection is gone.
     pub(super) fn leave(&mut self) {
         self.channel = None;
         self.stream = None;
+        self.polling = Polling::default();
         self.busy.clear();
         self.unacknowledged = 0;
     }
@@ -125,6 +139,12 @@ impl Consumer {
 
     /// Takes what has come.
     pub(super) fn poll(&mut self, desk: &Desk<'_>, context: &mut Context<'_>) -> Result<(), End> {
+        if desk.driver.plan.driver.polling {
+            return match self.channel.clone() {
+                Some(channel) => self.poll_question(desk, &channel, context),
+                None => Ok(()),
+            };
+        }
         for _ in 0..AT_ONCE {
             let Some(stream) = &mut self.stream else {
                 return Ok(());
@@ -142,7 +162,7 @@ impl Consumer {
         Ok(())
     }
 
-    fn delivered(&mut self, desk: &Desk<'_>, delivery: &Delivery) {
+    pub(super) fn delivered(&mut self, desk: &Desk<'_>, delivery: &Delivery) {
         let now = clock::now();
         let (tag, redelivered) = (delivery.delivery_tag, delivery.redelivered);
         match Stamp::read(&delivery.data) {
@@ -152,16 +172,15 @@ impl Consumer {
             Some(_) if desk.driver.layout.producers == 0 => desk.counts.borrow_mut().warmup += 1,
             _ => desk.counts.borrow_mut().foreign += 1,
         }
-        let settings = &desk.driver.plan.driver;
-        if settings.auto_ack {
+        let done = self.pace.done(now);
+        if desk.driver.plan.driver.auto_ack {
             return;
         }
-        if settings.consumer_latency.is_zero() {
+        if done <= now && self.busy.is_empty() {
             return self.acknowledge(desk, tag, redelivered);
         }
-        let begins = self.busy.back().map_or(now, |last| last.done.max(now));
         self.busy.push_back(Busy {
-            done: begins + settings.consumer_latency.as_nanos() as u64,
+            done,
             tag,
             redelivered,
         });
@@ -217,7 +236,16 @@ impl Consumer {
         while let Some(done) = self.busy.pop_front_if(|busy| busy.done <= now) {
             self.acknowledge(desk, done.tag, done.redelivered);
         }
-        self.busy.front().map_or(u64::MAX, |busy| busy.done)
+        let next = self.busy.front().map_or(u64::MAX, |busy| busy.done);
+        if !desk.driver.plan.driver.polling || self.channel.is_none() {
+            return next;
+        }
+        if self.polling.due() <= now {
+            // Its connection asks.
+            self.wake();
+            return next;
+        }
+        next.min(self.polling.due())
     }
 }
 

@@ -157,8 +157,13 @@ impl<'a> Link<'a> {
                     .borrow_mut()
                     .join(desk, channel),
                 Client::Consumer(number) => {
-                    let consume = topology::consume(&desk.driver.plan.driver, u64::from(number));
-                    let stream = super::consumer::consume(&channel, consume).await?;
+                    let settings = &desk.driver.plan.driver;
+                    let stream = if settings.polling {
+                        None
+                    } else {
+                        let consume = topology::consume(settings, u64::from(number));
+                        Some(super::consumer::consume(&channel, consume).await?)
+                    };
                     desk.consumers[&number].borrow_mut().join(channel, stream);
                 }
             }

@@ -27,6 +27,7 @@ impl Settings {
         settings.validate_bodies()?;
         settings.validate_names()?;
         settings.validate_consuming(plan)?;
+        settings.validate_taking()?;
         let wrong = |field: &str, problem: &str| Err(Invalid::new(field, problem));
         if settings.confirms == Some(0) {
             return wrong(
@@ -136,6 +137,7 @@ impl Settings {
                 self.routing_key.is_some(),
             ),
             ("driver.auto_ack (--auto-ack)", self.auto_ack),
+            ("driver.polling (--polling)", self.polling),
             ("driver.nack_share (--nack)", self.nack_share.is_some()),
             (
                 "driver.consumer_latency (--consumer-latency)",
@@ -245,7 +247,8 @@ impl Settings {
                 problem.to_owned(),
             );
         }
-        if self.prefetch > 0 && every > self.prefetch && !self.auto_ack {
+        let limited = self.prefetch > 0 && !self.auto_ack && !self.polling;
+        if limited && every > self.prefetch {
             let problem = format!(
                 "{every} is above the prefetch of {}: the broker would wait for acknowledgements that never come; raise --prefetch or lower it",
                 self.prefetch

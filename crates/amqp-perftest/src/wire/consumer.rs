@@ -4,13 +4,17 @@ use std::collections::VecDeque;
 
 use amq_protocol::frame::AMQPFrame;
 use amq_protocol::protocol::{AMQPClass, basic};
+use harness::clock;
 use harness::slots::Id;
 
 use super::Loop;
+use super::polling::Question;
 use crate::ledger::Arrival;
 use crate::outcome::count;
+use crate::pace::Pace;
 use crate::series::END_TO_END;
 use crate::session::encode;
+use crate::settings::Settings;
 use crate::stamp::{self, Stamp};
 use crate::topology;
 
@@ -22,10 +26,13 @@ pub(super) struct Consumer {
     /// Deliveries that are not acknowledged yet, though they could be.
     unacknowledged: u16,
     link: Option<Id>,
-    /// With a latency: deliveries that are being dealt with, one after the other, and when each is done.
+    /// Deliveries that are being dealt with, one after the other, and when each is done.
     busy: VecDeque<Busy>,
     /// Deliveries so far that had not been delivered before.
     delivered: u64,
+    pub(super) pace: Pace,
+    /// With polling: what it asks with.
+    pub(super) question: Option<Question>,
 }
 
 /// A delivery that is acknowledged when it is `done`.
@@ -37,7 +44,7 @@ struct Busy {
 }
 
 impl Consumer {
-    pub(super) fn new(number: u32) -> Self {
+    pub(super) fn new(number: u32, settings: &Settings) -> Self {
         Self {
             number,
             channel: 0,
@@ -45,6 +52,8 @@ impl Consumer {
             busy: VecDeque::new(),
             unacknowledged: 0,
             delivered: 0,
+            pace: Pace::of(settings),
+            question: None,
         }
     }
 }
@@ -57,9 +66,14 @@ impl Loop<'_> {
         consumer.link = Some(id);
         consumer.busy.clear();
         consumer.unacknowledged = 0;
-        let consume = topology::consume(&self.driver.plan.driver, u64::from(consumer.number));
-        let consume = AMQPClass::Basic(basic::AMQPMethod::Consume(consume));
-        let frame = encode(&AMQPFrame::Method(channel, consume));
+        let settings = &self.driver.plan.driver;
+        let frame = if settings.polling {
+            self.first_question(place, channel, clock::now())
+        } else {
+            let consume = topology::consume(settings, u64::from(consumer.number));
+            let consume = AMQPClass::Basic(basic::AMQPMethod::Consume(consume));
+            encode(&AMQPFrame::Method(channel, consume))
+        };
         if let Err(error) = self.write(id, &frame) {
             self.lose(id, &error.to_string());
         }
@@ -83,24 +97,41 @@ impl Loop<'_> {
             _ => self.counts.foreign += 1,
         }
         let settings = &self.driver.plan.driver;
-        if settings.auto_ack {
-            return;
+        if self.timed {
+            return self.deal_with(place, tag, redelivered, now, answer);
         }
-        if settings.consumer_latency.is_zero() {
-            return self.acknowledge(place, tag, redelivered, answer);
+        if !settings.auto_ack {
+            self.acknowledge(place, tag, redelivered, answer);
         }
-        let busy = &mut self.consumers[place].busy;
-        let begins = busy.back().map_or(now, |last| last.done.max(now));
-        busy.push_back(Busy {
-            done: begins + settings.consumer_latency.as_nanos() as u64,
-            tag,
-            redelivered,
-        });
     }
 
-    /// Acknowledges what consumers have dealt with; returns when the next will be.
+    /// Acknowledges a delivery when it is dealt with, and asks for the next.
+    fn deal_with(
+        &mut self,
+        place: usize,
+        tag: u64,
+        redelivered: bool,
+        now: u64,
+        answer: &mut Vec<u8>,
+    ) {
+        let auto_ack = self.driver.plan.driver.auto_ack;
+        let consumer = &mut self.consumers[place];
+        let done = consumer.pace.done(now);
+        if !auto_ack && done <= now && consumer.busy.is_empty() {
+            self.acknowledge(place, tag, redelivered, answer);
+        } else if !auto_ack {
+            consumer.busy.push_back(Busy {
+                done,
+                tag,
+                redelivered,
+            });
+        }
+        self.answered(place, now, answer);
+    }
+
+    /// Acknowledges what consumers have dealt with, and asks what is due; returns when the next will be.
     pub(super) fn acknowledge_done(&mut self, now: u64) -> u64 {
-        if self.driver.plan.driver.consumer_latency.is_zero() {
+        if !self.timed {
             return u64::MAX;
         }
         let mut next = u64::MAX;
@@ -112,6 +143,7 @@ impl Loop<'_> {
             {
                 self.acknowledge(place, done.tag, done.redelivered, &mut answer);
             }
+            next = next.min(self.ask(place, now, &mut answer));
             let consumer = &self.consumers[place];
             next = next.min(consumer.busy.front().map_or(u64::MAX, |busy| busy.done));
             if let Some(id) = consumer.link.filter(|_| !answer.is_empty())

@@ -128,6 +128,11 @@ impl Loop<'_> {
                 }
             }
             Event::Method { channel, frame } => {
+                if let Some(Role::Consumer(place)) = role(channel)
+                    && self.consumer_method(place, frame, now, answer)
+                {
+                    return Ok(());
+                }
                 return self.method(id, channel, frame, now, answer);
             }
             Event::Heartbeat => {}
