@@ -13,6 +13,7 @@ use measure::result::RunResult;
 use measure::tally::{Series, Tally};
 
 use crate::churn::{self, Client};
+use crate::ending::Ending;
 use crate::layout::{self, Layout};
 use crate::ledger::Ledger;
 use crate::outcome::{self, count};
@@ -32,6 +33,7 @@ pub struct Perftest {
     pub(crate) broker: Broker,
     pub(crate) layout: Layout,
     pub(crate) ledger: Ledger,
+    pub(crate) ending: Ending,
     /// The number in the stamps of this run.
     pub(crate) run: u32,
     /// The bodies to send, stamps left blank.
@@ -105,6 +107,7 @@ impl Driver for Perftest {
             broker: Broker::parse(url)?,
             layout: Layout::of(plan),
             ledger: Ledger::new(settings::producers(plan) == 0),
+            ending: Ending::of(plan),
             run: clock::unix_ns() as u32,
             bodies: bodies(&plan.driver)?,
             connections: Mutex::new(Vec::new()),

@@ -12,6 +12,7 @@ pub mod cli;
 mod conformance;
 mod counts;
 pub mod driver;
+mod ending;
 mod lapin;
 mod layout;
 mod ledger;

@@ -8,8 +8,11 @@ use harness::duration;
 use harness::plan::{Group, Plan};
 use serde::{Deserialize, Serialize};
 
+mod ending;
 mod taking;
 mod validate;
+
+pub use ending::ExitWhen;
 
 /// Name of the group that publishes.
 pub const PRODUCERS: &str = "producers";
@@ -101,6 +104,15 @@ pub struct Settings {
     /// Least time between two questions of a consumer; 0: the next one follows the answer.
     #[serde(with = "duration")]
     pub polling_interval: Duration,
+    /// Messages of each consumer, of whatever run: when all have had theirs, the run ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cmessages: Option<u64>,
+    /// What of its consumers ends the run before its time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_when: Option<ExitWhen>,
+    /// How long nothing comes where it ends idle.
+    #[serde(with = "duration")]
+    pub exit_idle_after: Duration,
     /// Channels of each connection.
     pub channels: u16,
     /// Seconds between two heartbeats, 0 for none; absent: what the broker offers.
@@ -236,6 +248,9 @@ impl Default for Settings {
             consumer_latency: Duration::ZERO,
             polling: false,
             polling_interval: Duration::ZERO,
+            cmessages: None,
+            exit_when: None,
+            exit_idle_after: Duration::from_secs(1),
             channels: 1,
             heartbeat: None,
             reconnect_after: Duration::from_secs(1),
@@ -286,6 +301,13 @@ impl Settings {
             }
             None => self.queue.clone(),
         }
+    }
+
+    /// Whether the queues are of this type, said in either way.
+    #[must_use]
+    pub fn is_of_type(&self, kind: &str) -> bool {
+        let argument = || self.queue_args.get("x-queue-type")?.as_str();
+        self.queue_type.as_deref().or_else(argument) == Some(kind)
     }
 
     /// Whether consumers do something at a time of their own, and not only when something comes.
@@ -351,12 +373,13 @@ impl Settings {
         let queues = settings.queues().len();
         let s = |number: u64| if number == 1 { "" } else { "s" };
         format!(
-            "{producers} producer{}, {kind} messages of {} bytes{load}{confirms}; {consumers} consumer{} on {queues} {}, {acks}; for {}; {}.",
+            "{producers} producer{}, {kind} messages of {} bytes{load}{confirms}; {consumers} consumer{} on {queues} {}, {acks}; for {}{}; {}.",
             s(producers),
             settings.size,
             s(consumers),
             if queues == 1 { "queue" } else { "queues" },
             duration::format(plan.timeline.measure),
+            settings.end_sentence(),
             settings.engine.sentence(),
         )
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use amq_protocol::protocol::basic::AMQPProperties;
 use amq_protocol::protocol::{AMQPClass, basic, confirm, exchange, queue};
-use amq_protocol::types::{AMQPValue, FieldArray, FieldTable};
+use amq_protocol::types::{AMQPValue, FieldArray, FieldTable, ShortString};
 
 use crate::session::{Session, SessionError};
 use crate::settings::Settings;
@@ -97,6 +97,19 @@ pub(crate) fn declare_queue(
         .map(drop)
 }
 
+/// What asks for a queue that is there.
+pub(crate) fn passive(settings: &Settings, name: &str) -> queue::Declare {
+    queue::Declare {
+        queue: name.into(),
+        passive: true,
+        durable: settings.durable,
+        exclusive: false,
+        auto_delete: settings.auto_delete,
+        nowait: false,
+        arguments: arguments(settings),
+    }
+}
+
 /// How many messages lie in the queues; one that is gone holds none, unless it was to go with its last consumer: then
 /// nobody knows what it held, `None`. The channel is open, and stays so.
 pub(crate) fn queued(
@@ -105,15 +118,7 @@ pub(crate) fn queued(
 ) -> Result<Option<u64>, SessionError> {
     let (mut queued, mut is_known) = (0, true);
     for name in settings.queues() {
-        let declare = queue::Declare {
-            queue: name.as_str().into(),
-            passive: true,
-            durable: settings.durable,
-            exclusive: false,
-            auto_delete: settings.auto_delete,
-            nowait: false,
-            arguments: arguments(settings),
-        };
+        let declare = passive(settings, &name);
         let call = AMQPClass::Queue(queue::AMQPMethod::Declare(declare));
         match session.call(CHANNEL, call) {
             Ok(AMQPClass::Queue(queue::AMQPMethod::DeclareOk(declared))) => {
@@ -199,6 +204,11 @@ pub(crate) fn open_consumer(
     Ok(())
 }
 
+/// The tag of consumer `place`.
+pub(crate) fn tag(place: u64) -> ShortString {
+    format!("perftest-{place}").as_str().into()
+}
+
 /// What makes a consumer's channel consume. Nothing is answered: deliveries follow.
 pub(crate) fn consume(settings: &Settings, place: u64) -> basic::Consume {
     let mut arguments = FieldTable::default();
@@ -209,7 +219,7 @@ pub(crate) fn consume(settings: &Settings, place: u64) -> basic::Consume {
     }
     basic::Consume {
         queue: settings.queue_of(place).as_str().into(),
-        consumer_tag: format!("perftest-{place}").as_str().into(),
+        consumer_tag: tag(place),
         no_local: false,
         no_ack: settings.auto_ack,
         exclusive: false,

@@ -49,6 +49,10 @@ fn count(result: &Value, name: &str) -> u64 {
     result["counts"][name].as_u64().unwrap_or(0)
 }
 
+fn wall_s(result: &Value) -> f64 {
+    result["wall_s"].as_f64().unwrap()
+}
+
 /// What is refused before anything starts, with field and remedy.
 fn refused(arguments: &[&str], names: &[&str]) {
     let out = tempfile::tempdir().unwrap();
@@ -104,4 +108,116 @@ fn a_way_to_consume_that_cannot_be_is_refused() {
     );
     refused(&["--polling", "--stream-queue"], &["--polling", "stream"]);
     refused(&["--polling", "--churn", "queue"], &["--polling", "churn"]);
+}
+
+/// A null broker with so many messages of an earlier run in the queue `there`.
+fn backlog(messages: &str) -> NullBroker {
+    let script = Script {
+        queues: vec!["there".to_owned()],
+        ..Script::default()
+    };
+    let broker = NullBroker::start(script).unwrap();
+    let fill = ["--queue", "there", "--predeclared", "--consumers", "0"];
+    run_on(
+        &broker.uri(),
+        "wire",
+        &[&fill[..], &["--pmessages", messages, "--confirms"]].concat(),
+    );
+    broker
+}
+
+const DRAIN: [&str; 5] = ["--queue", "there", "--predeclared", "--producers", "0"];
+
+#[test]
+fn a_queue_is_drained_and_the_run_ends_when_it_is_empty() {
+    for engine in ENGINES {
+        for how in [
+            &["--prefetch", "50", "--multi-ack-every", "7"][..],
+            &["--auto-ack", "--consumers", "3"],
+            &["--polling"],
+            &["--consumer-latency", "1ms", "--prefetch", "5"],
+        ] {
+            let broker = backlog("500");
+            let drain = ["--exit-when", "empty", "--duration", "60s"];
+            let result = run_on(&broker.uri(), engine, &[&DRAIN, &drain[..], how].concat());
+            assert_eq!(count(&result, "consumed"), 500, "{engine} {how:?}");
+            assert!(
+                wall_s(&result) < 30.0,
+                "{engine} {how:?}: {}",
+                wall_s(&result)
+            );
+            // All was acknowledged: nothing went back.
+            let again = run_on(&broker.uri(), engine, &[&DRAIN, &drain[..]].concat());
+            assert_eq!(count(&again, "consumed"), 0, "{engine} {how:?}");
+        }
+    }
+}
+
+#[test]
+fn each_consumer_has_as_many_as_were_asked_for_and_the_rest_stays() {
+    for engine in ENGINES {
+        for how in [
+            &["--prefetch", "50", "--multi-ack-every", "7"][..],
+            &["--polling", "--auto-ack"],
+        ] {
+            let broker = backlog("500");
+            let some = [
+                "--cmessages",
+                "100",
+                "--consumers",
+                "2",
+                "--duration",
+                "60s",
+            ];
+            let result = run_on(&broker.uri(), engine, &[&DRAIN, &some[..], how].concat());
+            assert_eq!(count(&result, "consumed"), 200, "{engine} {how:?}");
+            assert!(wall_s(&result) < 30.0, "{engine} {how:?}");
+            let drain = ["--exit-when", "empty", "--duration", "60s"];
+            let rest = run_on(&broker.uri(), engine, &[&DRAIN, &drain[..]].concat());
+            assert_eq!(count(&rest, "consumed"), 300, "{engine} {how:?}");
+        }
+    }
+}
+
+#[test]
+fn producers_stop_when_all_consumers_have_had_theirs() {
+    for engine in ENGINES {
+        let load = ["--rate", "200", "--duration", "60s", "--drain", "20s"];
+        let result = run(engine, &[&load[..], &["--cmessages", "50"]].concat());
+        assert!(wall_s(&result) < 20.0, "{engine}: {}", wall_s(&result));
+        let (consumed, published) = (count(&result, "consumed"), count(&result, "published"));
+        assert!(consumed == 50 && published >= 50, "{engine}: {published}");
+        assert_eq!(count(&result, "lost"), 0, "{engine}");
+    }
+}
+
+#[test]
+fn a_run_ends_when_nothing_comes_any_more() {
+    for engine in ENGINES {
+        let broker = backlog("20");
+        let idle = ["--exit-when", "idle", "--exit-idle-after", "300ms"];
+        let arguments = [&DRAIN, &idle[..], &["--duration", "60s"]].concat();
+        let result = run_on(&broker.uri(), engine, &arguments);
+        assert_eq!(count(&result, "consumed"), 20);
+        let wall = wall_s(&result);
+        assert!((0.3..20.0).contains(&wall), "{engine}: {wall}");
+    }
+}
+
+#[test]
+fn an_end_that_cannot_come_is_refused() {
+    refused(&["--cmessages", "0"], &["--cmessages", "at least 1"]);
+    refused(
+        &["--cmessages", "5", "--consumers", "0"],
+        &["--cmessages", "there are none"],
+    );
+    refused(&["--exit-when", "empty"], &["--exit-when", "--producers 0"]);
+    refused(
+        &["--exit-when", "empty", "--producers", "0"],
+        &["--exit-when", "predeclared"],
+    );
+    refused(
+        &["--exit-idle-after", "2s"],
+        &["--exit-idle-after", "exit_when"],
+    );
 }

@@ -11,7 +11,7 @@ use harness::schedule::Arrival;
 
 use super::values::{parse_argument, parse_property, parse_rate, parse_size};
 use crate::settings::{
-    CONSUMERS, Churn, DEFAULT_WINDOW, Engine, PRODUCERS, Properties, Settings, SizeFor,
+    CONSUMERS, Churn, DEFAULT_WINDOW, Engine, ExitWhen, PRODUCERS, Properties, Settings, SizeFor,
 };
 
 /// Options that shape the load; in a plan each is a field. Names in brackets are PerfTest's.
@@ -219,6 +219,17 @@ pub(super) struct Load {
     /// Least time between two questions of a consumer; 0 for the next right after the answer
     #[arg(long, value_name = "DURATION", default_value = "0s", env = "AMQP_PERFTEST_POLLING_INTERVAL", value_parser = duration::parse)]
     polling_interval: Duration,
+    /// Messages of each consumer, after which it takes no more; when all have had theirs, the run ends. With --auto-ack
+    /// what is on its way by then is taken too
+    #[arg(long, value_name = "N", env = "AMQP_PERFTEST_CMESSAGES")]
+    cmessages: Option<u64>,
+    /// End before --duration is over: when the queues are empty (empty: to drain what is --predeclared, with --producers 0)
+    /// or when nothing was consumed for --exit-idle-after (idle)
+    #[arg(long, value_enum, value_name = "WHEN", env = "AMQP_PERFTEST_EXIT_WHEN")]
+    exit_when: Option<ExitWhen>,
+    /// How long nothing comes for --exit-when idle
+    #[arg(long, value_name = "DURATION", default_value = "1s", env = "AMQP_PERFTEST_EXIT_IDLE_AFTER", value_parser = duration::parse)]
+    exit_idle_after: Duration,
     /// Channels of each connection: so many producers or consumers share it
     #[arg(
         long,
@@ -380,6 +391,9 @@ impl Load {
             consumer_latency: self.consumer_latency,
             polling: self.polling,
             polling_interval: self.polling_interval,
+            cmessages: self.cmessages,
+            exit_when: self.exit_when,
+            exit_idle_after: self.exit_idle_after,
             channels: self.channels,
             heartbeat: self.heartbeat,
             reconnect_after: self.reconnect_after,

@@ -15,8 +15,10 @@ use futures_util::{Stream as _, StreamExt as _};
 use harness::clock;
 
 use super::Desk;
+use super::ending::Census;
 use super::link::End;
 use super::polling::Polling;
+use crate::ending::Quota;
 use crate::ledger::Arrival;
 use crate::outcome::count;
 use crate::pace::Pace;
@@ -28,25 +30,28 @@ use crate::stamp::{self, Stamp};
 const AT_ONCE: usize = 256;
 
 /// A consumer of this worker.
-#[derive(Debug)]
 pub(super) struct Consumer {
     pub(super) number: u32,
-    channel: Option<Rc<Channel>>,
-    stream: Option<::lapin::Consumer>,
+    pub(super) channel: Option<Rc<Channel>>,
+    pub(super) stream: Option<::lapin::Consumer>,
     /// Deliveries that are not acknowledged yet, though they could be.
-    unacknowledged: u16,
+    pub(super) unacknowledged: u16,
+    /// The last of them.
+    pub(super) last_tag: u64,
     /// Deliveries so far that had not been delivered before.
     delivered: u64,
     /// Deliveries that are being dealt with, one after the other, and when each is done.
-    busy: VecDeque<Busy>,
+    pub(super) busy: VecDeque<Busy>,
     waker: Option<Waker>,
     pub(super) pace: Pace,
     pub(super) polling: Polling,
+    pub(super) quota: Quota,
+    pub(super) census: Option<Census>,
 }
 
 /// A delivery that is acknowledged when it is `done`.
 #[derive(Debug, Clone, Copy)]
-struct Busy {
+pub(super) struct Busy {
     done: u64,
     tag: u64,
     redelivered: bool,
@@ -92,6 +97,16 @@ pub(super) async fn take_rest(desk: &Desk<'_>, number: u32) {
     }
 }
 
+impl std::fmt::Debug for Consumer {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Consumer")
+            .field("number", &self.number)
+            .field("busy", &self.busy)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Consumer {
     pub(super) fn new(number: u32, settings: &Settings) -> Self {
         Self {
@@ -104,6 +119,9 @@ impl Consumer {
             waker: None,
             pace: Pace::of(settings),
             polling: Polling::default(),
+            quota: Quota::of(settings),
+            census: None,
+            last_tag: 0,
         }
     }
 
@@ -118,6 +136,8 @@ impl Consumer {
         self.channel = None;
         self.stream = None;
         self.polling = Polling::default();
+        self.census = None;
+        self.quota.forget();
         self.busy.clear();
         self.unacknowledged = 0;
     }
@@ -147,15 +167,16 @@ impl Consumer {
         }
         for _ in 0..AT_ONCE {
             let Some(stream) = &mut self.stream else {
-                return Ok(());
+                return self.poll_census(desk, context);
             };
             match Pin::new(stream).poll_next(context) {
                 Poll::Ready(Some(delivery)) => self.delivered(desk, &delivery?),
                 Poll::Ready(None) => {
-                    desk.record.count(count::CANCELLED, 1);
+                    let cancelled = u64::from(!self.quota.is_full());
+                    desk.record.count(count::CANCELLED, cancelled);
                     self.stream = None;
                 }
-                Poll::Pending => return Ok(()),
+                Poll::Pending => return self.poll_census(desk, context),
             }
         }
         context.waker().wake_by_ref();
@@ -165,6 +186,9 @@ impl Consumer {
     pub(super) fn delivered(&mut self, desk: &Desk<'_>, delivery: &Delivery) {
         let now = clock::now();
         let (tag, redelivered) = (delivery.delivery_tag, delivery.redelivered);
+        if desk.driver.ending.is_open() && !self.is_wanted(desk, tag, now) {
+            return;
+        }
         match Stamp::read(&delivery.data) {
             Some(stamp) if desk.driver.is_ours(&stamp, &desk.phases.get(), now) => {
                 self.arrived(desk, &stamp, redelivered, now);
@@ -224,6 +248,7 @@ impl Consumer {
             }
         }
         self.unacknowledged += 1;
+        self.last_tag = tag;
         if self.unacknowledged >= settings.multi_ack_every {
             let multiple = self.unacknowledged > 1;
             hand_over(channel.basic_ack(tag, BasicAckOptions { multiple }));
@@ -250,6 +275,6 @@ impl Consumer {
 }
 
 /// Has lapin queue a frame without waiting until it is written. Where the connection is lost, its stream says so.
-fn hand_over(answer: impl Future<Output = ::lapin::Result<()>>) {
+pub(super) fn hand_over(answer: impl Future<Output = ::lapin::Result<()>>) {
     let _ = pin!(answer).poll(&mut Context::from_waker(Waker::noop()));
 }

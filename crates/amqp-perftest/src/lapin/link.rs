@@ -158,7 +158,8 @@ impl<'a> Link<'a> {
                     .join(desk, channel),
                 Client::Consumer(number) => {
                     let settings = &desk.driver.plan.driver;
-                    let stream = if settings.polling {
+                    let full = desk.consumers[&number].borrow().quota.is_full();
+                    let stream = if settings.polling || full {
                         None
                     } else {
                         let consume = topology::consume(settings, u64::from(number));

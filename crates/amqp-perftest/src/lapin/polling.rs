@@ -68,6 +68,9 @@ impl Consumer {
         context: &mut Context<'_>,
     ) -> Result<(), End> {
         for _ in 0..AT_ONCE {
+            if self.quota.is_full() {
+                return Ok(());
+            }
             let now = clock::now();
             if self.polling.question.is_none() {
                 if now < self.polling.due {
@@ -89,6 +92,9 @@ impl Consumer {
             match answer? {
                 Some(message) => self.delivered(desk, &message.delivery),
                 None => {
+                    if desk.driver.ending.asks() && self.busy.is_empty() {
+                        self.finish(desk);
+                    }
                     let counts = desk.phases.get().counts(clock::now());
                     desk.counts.borrow_mut().empty += u64::from(counts);
                 }

@@ -23,7 +23,7 @@ impl Settings {
                 "limits what is delivered unasked, and with `polling` each message is asked for: leave one of the two out",
             );
         }
-        if self.queue_type.as_deref() == Some("stream") {
+        if self.is_of_type("stream") {
             return wrong(
                 "driver.polling (--polling)",
                 "a stream can't be asked for single messages (basic.get): leave one of the two out",

@@ -28,6 +28,7 @@ impl Settings {
         settings.validate_names()?;
         settings.validate_consuming(plan)?;
         settings.validate_taking()?;
+        Self::validate_ending(plan)?;
         let wrong = |field: &str, problem: &str| Err(Invalid::new(field, problem));
         if settings.confirms == Some(0) {
             return wrong(

@@ -9,6 +9,7 @@ use harness::slots::Id;
 
 use super::Loop;
 use super::polling::Question;
+use crate::ending::Quota;
 use crate::ledger::Arrival;
 use crate::outcome::count;
 use crate::pace::Pace;
@@ -22,22 +23,25 @@ use crate::topology;
 #[derive(Debug)]
 pub(super) struct Consumer {
     pub(super) number: u32,
-    channel: u16,
+    pub(super) channel: u16,
     /// Deliveries that are not acknowledged yet, though they could be.
-    unacknowledged: u16,
-    link: Option<Id>,
+    pub(super) unacknowledged: u16,
+    /// The last of them.
+    pub(super) last_tag: u64,
+    pub(super) link: Option<Id>,
     /// Deliveries that are being dealt with, one after the other, and when each is done.
-    busy: VecDeque<Busy>,
+    pub(super) busy: VecDeque<Busy>,
     /// Deliveries so far that had not been delivered before.
     delivered: u64,
     pub(super) pace: Pace,
+    pub(super) quota: Quota,
     /// With polling: what it asks with.
     pub(super) question: Option<Question>,
 }
 
 /// A delivery that is acknowledged when it is `done`.
 #[derive(Debug, Clone, Copy)]
-struct Busy {
+pub(super) struct Busy {
     done: u64,
     tag: u64,
     redelivered: bool,
@@ -53,6 +57,8 @@ impl Consumer {
             unacknowledged: 0,
             delivered: 0,
             pace: Pace::of(settings),
+            quota: Quota::of(settings),
+            last_tag: 0,
             question: None,
         }
     }
@@ -66,6 +72,10 @@ impl Loop<'_> {
         consumer.link = Some(id);
         consumer.busy.clear();
         consumer.unacknowledged = 0;
+        consumer.quota.forget();
+        if consumer.quota.is_full() {
+            return;
+        }
         let settings = &self.driver.plan.driver;
         let frame = if settings.polling {
             self.first_question(place, channel, clock::now())
@@ -89,6 +99,9 @@ impl Loop<'_> {
         now: u64,
         answer: &mut Vec<u8>,
     ) {
+        if self.watches && !self.is_wanted(place, tag, now, answer) {
+            return;
+        }
         match stamp {
             Some(stamp) if self.driver.is_ours(&stamp, &self.worker.phases, now) => {
                 self.arrived(place, stamp, redelivered, now);
@@ -185,6 +198,7 @@ impl Loop<'_> {
             }
         }
         consumer.unacknowledged += 1;
+        consumer.last_tag = tag;
         if consumer.unacknowledged >= settings.multi_ack_every {
             answer.extend_from_slice(&ack(consumer.channel, tag, consumer.unacknowledged > 1));
             consumer.unacknowledged = 0;
@@ -193,12 +207,12 @@ impl Loop<'_> {
 }
 
 /// `basic.ack` (60, 80).
-fn ack(channel: u16, tag: u64, multiple: bool) -> [u8; 21] {
+pub(super) fn ack(channel: u16, tag: u64, multiple: bool) -> [u8; 21] {
     acknowledgement(80, channel, tag, u8::from(multiple))
 }
 
 /// `basic.nack` (60, 120) of one delivery.
-fn nack(channel: u16, tag: u64, requeue: bool) -> [u8; 21] {
+pub(super) fn nack(channel: u16, tag: u64, requeue: bool) -> [u8; 21] {
     acknowledgement(120, channel, tag, u8::from(requeue) << 1)
 }
 

@@ -8,7 +8,8 @@ use super::Loop;
 use crate::session::encode;
 use crate::topology;
 
-/// Class and method of `basic.get-empty`, behind type, channel and size of a frame.
+// Class and method, behind type, channel and size of a frame.
+const DECLARE_OK: [u8; 4] = [0, 50, 0, 11];
 const GET_EMPTY: [u8; 4] = [0, 60, 0, 72];
 
 /// What a consumer asks with, and when it does so next: never while it waits for an answer.
@@ -41,8 +42,16 @@ impl Loop<'_> {
         now: u64,
         answer: &mut Vec<u8>,
     ) -> bool {
-        if frame.get(7..11) != Some(&GET_EMPTY) {
-            return false;
+        match frame.get(7..11) {
+            Some(method) if method == GET_EMPTY => {}
+            Some(method) if method == DECLARE_OK => {
+                self.told_number(place, frame);
+                return true;
+            }
+            _ => return false,
+        }
+        if self.driver.ending.asks() && self.consumers[place].busy.is_empty() {
+            self.finish(place);
         }
         self.counts.empty += u64::from(self.worker.phases.counts(now));
         self.answered(place, now, answer);
@@ -52,7 +61,9 @@ impl Loop<'_> {
     /// A question was answered: the next is asked at once, or as soon as it may be.
     pub(super) fn answered(&mut self, place: usize, now: u64, answer: &mut Vec<u8>) {
         let consumer = &mut self.consumers[place];
-        if let Some(question) = &mut consumer.question {
+        if let Some(question) = &mut consumer.question
+            && !consumer.quota.is_full()
+        {
             question.due = consumer.pace.asks_again();
             self.ask(place, now, answer);
         }
