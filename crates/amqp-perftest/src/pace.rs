@@ -22,7 +22,9 @@ impl Pace {
         let latency = settings.consumer_latency.as_nanos() as u64;
         Self {
             latency,
-            gap: latency,
+            gap: settings
+                .consumer_rate
+                .map_or(latency, |rate| latency.max(gap(rate))),
             interval: settings.polling_interval.as_nanos() as u64,
             next: 0,
             asked: 0,
@@ -50,6 +52,11 @@ impl Pace {
     }
 }
 
+/// Nanoseconds between two of so many a second, rounded up: the rate is an upper bound.
+fn gap(rate: f64) -> u64 {
+    (1e9 / rate).ceil() as u64
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -64,6 +71,19 @@ mod tests {
         });
         let done = [100, 100, 105, 200].map(|now| pace.done(now));
         assert_eq!(done, [110, 120, 130, 210]);
+    }
+
+    #[test]
+    fn a_rate_is_an_upper_bound_whatever_the_latency() {
+        for (latency, last) in [(0, 99 * 334), (100, 99 * 334 + 100), (500, 100 * 500)] {
+            let mut pace = Pace::of(&Settings {
+                consumer_latency: Duration::from_nanos(latency),
+                consumer_rate: Some(3e6),
+                ..Settings::default()
+            });
+            let done: Vec<u64> = (0..100).map(|_| pace.done(0)).collect();
+            assert_eq!(done[99], last, "{latency}");
+        }
     }
 
     #[test]

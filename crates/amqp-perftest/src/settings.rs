@@ -9,6 +9,7 @@ use harness::plan::{Group, Plan};
 use serde::{Deserialize, Serialize};
 
 mod ending;
+mod starting;
 mod taking;
 mod validate;
 
@@ -35,6 +36,10 @@ pub struct Settings {
     /// Producers where their group has a rate; without one they are the group's `workers`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub producers: Option<u64>,
+    /// Producers begin each at a random time below this, drawn from the plan's seed, and keep their part of the rate from
+    /// then on.
+    #[serde(with = "duration")]
+    pub random_start_delay: Duration,
     /// Bytes of a body.
     pub size: u32,
     /// Sizes to go through in place of `size`, again and again.
@@ -99,6 +104,9 @@ pub struct Settings {
     /// How long a consumer deals with each delivery before it acknowledges it, one after the other.
     #[serde(with = "duration")]
     pub consumer_latency: Duration,
+    /// Messages per second that a consumer deals with at most: it holds acknowledgements back, or questions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub consumer_rate: Option<f64>,
     /// Whether consumers ask for each message (`basic.get`) in place of being given them (`basic.consume`).
     pub polling: bool,
     /// Least time between two questions of a consumer; 0: the next one follows the answer.
@@ -219,6 +227,7 @@ impl Default for Settings {
             engine: Engine::default(),
             churn: None,
             producers: None,
+            random_start_delay: Duration::ZERO,
             size: 1024,
             variable_size: Vec::new(),
             body: Vec::new(),
@@ -246,6 +255,7 @@ impl Default for Settings {
             nack_share: None,
             requeue: true,
             consumer_latency: Duration::ZERO,
+            consumer_rate: None,
             polling: false,
             polling_interval: Duration::ZERO,
             cmessages: None,
@@ -313,7 +323,7 @@ impl Settings {
     /// Whether consumers do something at a time of their own, and not only when something comes.
     #[must_use]
     pub fn times_consumers(&self) -> bool {
-        !self.consumer_latency.is_zero() || self.polling
+        !self.consumer_latency.is_zero() || self.polling || self.consumer_rate.is_some()
     }
 
     /// Whether a consumer refuses its delivery number `delivered`, redeliveries not counted, as one of the share that is

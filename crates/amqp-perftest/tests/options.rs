@@ -221,3 +221,73 @@ fn an_end_that_cannot_come_is_refused() {
         &["--exit-idle-after", "exit_when"],
     );
 }
+
+#[test]
+fn an_interval_is_that_of_each_producer() {
+    for engine in ENGINES {
+        let load = ["--producers", "5", "--publishing-interval", "100ms"];
+        let more = ["--duration", "2s", "--prefetch", "100"];
+        let result = run(engine, &[&load[..], &more].concat());
+        let operations = &result["operations"];
+        let of = |name: &str| operations[name].as_u64().unwrap();
+        assert_eq!(of("started") + of("missed"), 100, "{engine}: {operations}");
+    }
+}
+
+#[test]
+fn producers_that_begin_at_random_publish_as_many_as_were_asked_for() {
+    for engine in ENGINES {
+        for pace in [&["--publishing-interval", "20ms"][..], &[]] {
+            let load = ["--producers", "6", "--pmessages", "25", "--prefetch", "100"];
+            let delay = ["--producer-random-start-delay", "700ms", "--seed", "3"];
+            let result = run(engine, &[&load[..], pace, &delay].concat());
+            let operations = &result["operations"];
+            let of = |name: &str| operations[name].as_u64().unwrap();
+            assert_eq!(of("started") + of("missed"), 150, "{engine} {operations}");
+            // The last of six to begin is not among the first 300 of 700 ms, with this seed.
+            assert!(wall_s(&result) > 0.3, "{engine} {pace:?}");
+        }
+    }
+}
+
+#[test]
+fn a_consumer_takes_no_more_than_its_rate() {
+    for engine in ENGINES {
+        for how in [&["--prefetch", "5"][..], &["--polling", "--auto-ack"]] {
+            let load = ["--pmessages", "65", "--consumer-rate", "50"];
+            let result = run(engine, &[&load[..], how].concat());
+            assert_eq!(count(&result, "consumed"), 65, "{engine}");
+            // The last is given when all but the prefetch were dealt with, 20 ms apart.
+            assert!(
+                wall_s(&result) >= 1.18,
+                "{engine} {how:?} {}",
+                wall_s(&result)
+            );
+        }
+    }
+}
+
+#[test]
+fn a_pace_that_cannot_be_kept_is_refused() {
+    refused(
+        &["--publishing-interval", "0s"],
+        &["--publishing-interval", "leave it out"],
+    );
+    refused(
+        &["--publishing-interval", "1s", "--rate", "5"],
+        &["--publishing-interval", "--rate"],
+    );
+    refused(
+        &["--producer-random-start-delay", "1s", "--ramp-up", "1s"],
+        &["--producer-random-start-delay", "ramp"],
+    );
+    refused(
+        &["--producer-random-start-delay", "1s", "--producers", "0"],
+        &["--producer-random-start-delay", "there are none"],
+    );
+    refused(&["--consumer-rate", "0"], &["--consumer-rate", "above 0"]);
+    refused(
+        &["--consumer-rate", "5", "--auto-ack"],
+        &["--consumer-rate", "polling"],
+    );
+}

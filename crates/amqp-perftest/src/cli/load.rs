@@ -9,7 +9,7 @@ use harness::duration;
 use harness::plan::{Group, Plan, PlannedStage, Timeline};
 use harness::schedule::Arrival;
 
-use super::values::{parse_argument, parse_property, parse_rate, parse_size};
+use super::values::{parse_argument, parse_interval, parse_property, parse_rate, parse_size};
 use crate::settings::{
     CONSUMERS, Churn, DEFAULT_WINDOW, Engine, ExitWhen, PRODUCERS, Properties, Settings, SizeFor,
 };
@@ -59,6 +59,18 @@ pub(super) struct Load {
         allow_negative_numbers = true
     )]
     rate: f64,
+    /// Time between two messages of each producer: a --rate of the producers' number divided by it, paced in the same way
+    #[arg(
+        long,
+        value_name = "DURATION",
+        env = "AMQP_PERFTEST_PUBLISHING_INTERVAL",
+        value_parser = parse_interval,
+        conflicts_with_all = ["rate", "variable_rate"]
+    )]
+    publishing_interval: Option<Duration>,
+    /// Have each producer begin at a random time below this, drawn from --seed, and keep its pace from then on
+    #[arg(long, value_name = "DURATION", default_value = "0s", env = "AMQP_PERFTEST_PRODUCER_RANDOM_START_DELAY", value_parser = duration::parse)]
+    producer_random_start_delay: Duration,
     /// Messages per second of all producers together and for how long, again and again until --duration is over
     #[arg(
         long,
@@ -212,6 +224,15 @@ pub(super) struct Load {
     /// How long a consumer deals with each delivery before it acknowledges it, one after the other
     #[arg(long, value_name = "DURATION", default_value = "0s", env = "AMQP_PERFTEST_CONSUMER_LATENCY", value_parser = duration::parse)]
     consumer_latency: Duration,
+    /// Messages per second that each consumer deals with at most: it holds back its acknowledgements, so that --prefetch
+    /// lets no more come, or with --polling its questions
+    #[arg(
+        long,
+        value_name = "PER_SECOND",
+        env = "AMQP_PERFTEST_CONSUMER_RATE",
+        allow_negative_numbers = true
+    )]
+    consumer_rate: Option<f64>,
     /// Have consumers ask for each message (basic.get), one question at a time, in place of being given them; answers
     /// without a message are counted as empty_gets
     #[arg(long, env = "AMQP_PERFTEST_POLLING")]
@@ -272,12 +293,21 @@ impl Load {
         }
     }
 
+    /// Messages per second of all producers.
+    fn rate(&self) -> f64 {
+        let producers = self.producers as f64;
+        let interval = self.publishing_interval;
+        interval.map_or(self.rate, |interval| producers / interval.as_secs_f64())
+    }
+
     /// How long to measure: with a rate, until so many messages were due as are asked for.
     fn measures(&self) -> Duration {
-        let messages = self.pmessages.filter(|_| self.rate > 0.0);
+        let rate = self.rate();
+        let messages = self.pmessages.filter(|_| rate > 0.0);
         messages.map_or(self.duration, |each| {
             let all = each as f64 * self.producers as f64;
-            let lasts = Duration::try_from_secs_f64(all / self.rate).unwrap_or(Duration::MAX);
+            let lasts = Duration::try_from_secs_f64(all / rate).unwrap_or(Duration::MAX);
+            let lasts = lasts.saturating_add(self.producer_random_start_delay);
             self.duration.min(lasts)
         })
     }
@@ -293,7 +323,7 @@ impl Load {
             ops: None,
         };
         // Without a rate, or with one that makes no sense and is refused as such.
-        let producers = (self.producers > 0).then(|| match self.rate == 0.0 {
+        let producers = (self.producers > 0).then(|| match self.rate() == 0.0 {
             true if !self.variable_rate.is_empty() => Group {
                 stages: self.stages(),
                 ..group(PRODUCERS, 0)
@@ -304,8 +334,12 @@ impl Load {
                 ..group(PRODUCERS, self.producers)
             },
             false => Group {
-                rate: Some(self.rate),
+                rate: Some(self.rate()),
                 ramp: self.ramp_up,
+                // With a delay the time does not say how many they are.
+                ops: self
+                    .pmessages
+                    .filter(|_| !self.producer_random_start_delay.is_zero()),
                 ..group(PRODUCERS, 0)
             },
         });
@@ -353,7 +387,7 @@ impl Load {
     }
 
     fn settings(&self) -> Settings {
-        let paced = (self.rate != 0.0 || !self.variable_rate.is_empty()) && self.producers > 0;
+        let paced = (self.rate() != 0.0 || !self.variable_rate.is_empty()) && self.producers > 0;
         let queue_type = match (self.quorum_queue, self.stream_queue) {
             (true, _) => Some("quorum".to_owned()),
             (_, true) => Some("stream".to_owned()),
@@ -363,6 +397,7 @@ impl Load {
             engine: self.engine,
             churn: self.churn,
             producers: paced.then_some(self.producers),
+            random_start_delay: self.producer_random_start_delay,
             size: self.size,
             variable_size: self.variable_size.clone(),
             body: self.body.clone(),
@@ -389,6 +424,7 @@ impl Load {
             nack_share: self.nack,
             requeue: self.requeue,
             consumer_latency: self.consumer_latency,
+            consumer_rate: self.consumer_rate,
             polling: self.polling,
             polling_interval: self.polling_interval,
             cmessages: self.cmessages,

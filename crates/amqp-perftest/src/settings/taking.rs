@@ -8,6 +8,21 @@ impl Settings {
     /// Whether consumers ask, and how often.
     pub(super) fn validate_taking(&self) -> Result<(), Invalid> {
         let wrong = |field: &str, problem: &str| Err(Invalid::new(field, problem));
+        if let Some(rate) = self.consumer_rate {
+            const RATE: &str = "driver.consumer_rate (--consumer-rate)";
+            if !(rate.is_finite() && rate > 0.0) {
+                return wrong(
+                    RATE,
+                    "is not above 0: give messages per second, or leave it out for no bound",
+                );
+            }
+            if !self.polling && (self.auto_ack || self.prefetch == 0) {
+                return wrong(
+                    RATE,
+                    "holds acknowledgements back, and nothing waits for them with auto_ack or without a prefetch: leave these out, or ask for each message with polling",
+                );
+            }
+        }
         if !self.polling {
             return match self.polling_interval.is_zero() {
                 true => Ok(()),

@@ -20,6 +20,7 @@ impl Settings {
     /// The first field that can't be run, with the remedy.
     pub fn validate(plan: &Plan<Self>) -> Result<(), Invalid> {
         validate_groups(plan)?;
+        Self::validate_starting(plan)?;
         let settings = &plan.driver;
         if let Some(churn) = settings.churn {
             settings.validate_churn(churn, plan)?;
@@ -139,6 +140,14 @@ impl Settings {
             ),
             ("driver.auto_ack (--auto-ack)", self.auto_ack),
             ("driver.polling (--polling)", self.polling),
+            (
+                "driver.consumer_rate (--consumer-rate)",
+                self.consumer_rate.is_some(),
+            ),
+            (
+                "driver.random_start_delay (--producer-random-start-delay)",
+                !self.random_start_delay.is_zero(),
+            ),
             ("driver.nack_share (--nack)", self.nack_share.is_some()),
             (
                 "driver.consumer_latency (--consumer-latency)",
