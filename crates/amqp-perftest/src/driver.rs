@@ -294,8 +294,11 @@ pub(crate) fn connect(
             layout::Client::Producer(_) => {
                 topology::open_producer(&mut session, settings, channel)?
             }
-            layout::Client::Consumer(_) => {
-                topology::open_consumer(&mut session, settings, channel)?
+            layout::Client::Consumer(place) => {
+                topology::open_consumer(&mut session, settings, channel)?;
+                if settings.exclusive {
+                    topology::declare_own(&mut session, settings, *place)?;
+                }
             }
         }
     }

@@ -9,6 +9,7 @@ use harness::plan::{Group, Plan};
 use serde::{Deserialize, Serialize};
 
 mod ending;
+mod owning;
 mod starting;
 mod taking;
 mod validate;
@@ -79,6 +80,9 @@ pub struct Settings {
     pub durable: bool,
     /// Whether the queues go with their last consumer.
     pub auto_delete: bool,
+    /// Whether each queue belongs to the one connection that consumes from it, and goes with it; producers publish to it
+    /// from others.
+    pub exclusive: bool,
     /// Whether queues and exchange are there already: they are neither declared nor deleted.
     pub predeclared: bool,
     /// The exchange, empty for the default one.
@@ -104,6 +108,8 @@ pub struct Settings {
     /// How long a consumer deals with each delivery before it acknowledges it, one after the other.
     #[serde(with = "duration")]
     pub consumer_latency: Duration,
+    /// Arguments of the consumers, such as `x-priority`; `x-stream-offset` is `first` unless it is given.
+    pub consumer_args: BTreeMap<String, toml::Value>,
     /// Messages per second that a consumer deals with at most: it holds acknowledgements back, or questions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consumer_rate: Option<f64>,
@@ -244,6 +250,7 @@ impl Default for Settings {
             queue_args: BTreeMap::new(),
             durable: true,
             auto_delete: false,
+            exclusive: false,
             predeclared: false,
             exchange: String::new(),
             exchange_type: "direct".to_owned(),
@@ -255,6 +262,7 @@ impl Default for Settings {
             nack_share: None,
             requeue: true,
             consumer_latency: Duration::ZERO,
+            consumer_args: BTreeMap::new(),
             consumer_rate: None,
             polling: false,
             polling_interval: Duration::ZERO,

@@ -291,3 +291,40 @@ fn a_pace_that_cannot_be_kept_is_refused() {
         &["--consumer-rate", "polling"],
     );
 }
+
+#[test]
+fn what_a_queue_does_not_permit_is_refused() {
+    refused(
+        &["--exclusive", "--consumers", "2"],
+        &["--exclusive", "two connections", "--queue-pattern"],
+    );
+    refused(
+        &["--exclusive", "--consumers", "0"],
+        &["--exclusive", "at least as many consumers"],
+    );
+    refused(
+        &["--exclusive", "--predeclared"],
+        &["--exclusive", "predeclared"],
+    );
+    for quorum in [
+        &["--quorum-queue"][..],
+        &["--queue-args", "x-queue-type=quorum"],
+    ] {
+        refused(
+            &[&["--exclusive"][..], quorum].concat(),
+            &["--exclusive", "quorum"],
+        );
+        refused(
+            &[&["--global-qos"][..], quorum].concat(),
+            &["--global-qos", "quorum"],
+        );
+    }
+    refused(
+        &["--queue-args", "x-queue-type=stream", "--auto-ack"],
+        &["queue_type", "acknowledgements"],
+    );
+    refused(
+        &["--polling", "--consumer-args", "x-priority=5"],
+        &["--consumer-args", "polling"],
+    );
+}

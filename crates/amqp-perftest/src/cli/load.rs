@@ -170,6 +170,10 @@ pub(super) struct Load {
     /// Queues that go with their last consumer
     #[arg(long, env = "AMQP_PERFTEST_AUTO_DELETE")]
     auto_delete: bool,
+    /// Queues that belong each to the one connection that consumes from it, and go with it; producers publish to them from
+    /// others. What is left in them at the end nobody can count: it is unfinished, never lost
+    #[arg(long, env = "AMQP_PERFTEST_EXCLUSIVE")]
+    exclusive: bool,
     /// Queues and exchange are there already: declare and delete nothing
     #[arg(long, env = "AMQP_PERFTEST_PREDECLARED")]
     predeclared: bool,
@@ -224,6 +228,9 @@ pub(super) struct Load {
     /// How long a consumer deals with each delivery before it acknowledges it, one after the other
     #[arg(long, value_name = "DURATION", default_value = "0s", env = "AMQP_PERFTEST_CONSUMER_LATENCY", value_parser = duration::parse)]
     consumer_latency: Duration,
+    /// Arguments of the consumers, such as x-priority=5; from where to read a stream is x-stream-offset, first by default
+    #[arg(long, value_name = "KEY=VALUE[,…]", value_delimiter = ',', value_parser = parse_argument, env = "AMQP_PERFTEST_CONSUMER_ARGS")]
+    consumer_args: Vec<(String, toml::Value)>,
     /// Messages per second that each consumer deals with at most: it holds back its acknowledgements, so that --prefetch
     /// lets no more come, or with --polling its questions
     #[arg(
@@ -413,6 +420,7 @@ impl Load {
             queue_type,
             queue_args: self.queue_args.iter().cloned().collect::<BTreeMap<_, _>>(),
             auto_delete: self.auto_delete,
+            exclusive: self.exclusive,
             predeclared: self.predeclared,
             exchange: self.exchange.clone(),
             exchange_type: self.exchange_type.clone(),
@@ -424,6 +432,7 @@ impl Load {
             nack_share: self.nack,
             requeue: self.requeue,
             consumer_latency: self.consumer_latency,
+            consumer_args: self.consumer_args.iter().cloned().collect(),
             consumer_rate: self.consumer_rate,
             polling: self.polling,
             polling_interval: self.polling_interval,

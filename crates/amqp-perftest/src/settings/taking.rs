@@ -38,6 +38,12 @@ impl Settings {
                 "limits what is delivered unasked, and with `polling` each message is asked for: leave one of the two out",
             );
         }
+        if !self.consumer_args.is_empty() {
+            return wrong(
+                "driver.consumer_args (--consumer-args)",
+                "are those of basic.consume, and with `polling` nobody consumes: leave one of the two out",
+            );
+        }
         if self.is_of_type("stream") {
             return wrong(
                 "driver.polling (--polling)",

@@ -30,6 +30,7 @@ impl Settings {
         settings.validate_consuming(plan)?;
         settings.validate_taking()?;
         Self::validate_ending(plan)?;
+        Self::validate_owning(plan)?;
         let wrong = |field: &str, problem: &str| Err(Invalid::new(field, problem));
         if settings.confirms == Some(0) {
             return wrong(
@@ -139,6 +140,7 @@ impl Settings {
                 self.routing_key.is_some(),
             ),
             ("driver.auto_ack (--auto-ack)", self.auto_ack),
+            ("driver.exclusive (--exclusive)", self.exclusive),
             ("driver.polling (--polling)", self.polling),
             (
                 "driver.consumer_rate (--consumer-rate)",
@@ -275,7 +277,7 @@ impl Settings {
                     .to_owned(),
             );
         }
-        if self.queue_type.as_deref() == Some("stream") {
+        if self.is_of_type("stream") {
             let queues = u64::from(self.queue_to.saturating_sub(self.queue_from)) + 1;
             if self.auto_ack || self.prefetch == 0 || consumers(plan) > queues {
                 let problem = "a stream needs acknowledgements and a prefetch, and gives every message to every consumer: leave auto_ack out, and have one consumer for each queue";
