@@ -174,7 +174,12 @@ fn each_consumer_has_as_many_as_were_asked_for_and_the_rest_stays() {
             assert!(wall_s(&result) < 30.0, "{engine} {how:?}");
             let drain = ["--exit-when", "empty", "--duration", "60s"];
             let rest = run_on(&broker.uri(), engine, &[&DRAIN, &drain[..]].concat());
-            assert_eq!(count(&rest, "consumed"), 300, "{engine} {how:?}");
+            assert_eq!(
+                count(&rest, "consumed"),
+                300,
+                "{engine} {how:?} {}",
+                rest["counts"]
+            );
         }
     }
 }

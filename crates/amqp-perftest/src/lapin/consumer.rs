@@ -57,7 +57,8 @@ pub(super) struct Busy {
     redelivered: bool,
 }
 
-/// Lets a channel consume.
+/// Lets a channel consume, and waits for the answer: without one lapin knows its consumer only once the frame is written,
+/// and drops what comes before, which holds the queue up for ever.
 pub(super) async fn consume(
     channel: &Channel,
     asked: basic::Consume,
@@ -66,7 +67,7 @@ pub(super) async fn consume(
         no_local: asked.no_local,
         no_ack: asked.no_ack,
         exclusive: asked.exclusive,
-        nowait: asked.nowait,
+        nowait: false,
     };
     channel
         .basic_consume(asked.queue, asked.consumer_tag, options, asked.arguments)
