@@ -333,3 +333,41 @@ fn what_a_queue_does_not_permit_is_refused() {
         &["--consumer-args", "polling"],
     );
 }
+
+/// The plan of a call with these variables.
+fn plan(variables: &[(&str, &str)], arguments: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("amqp-perftest"));
+    let output = command
+        .envs(variables.iter().copied())
+        .arg("--print-plan")
+        .args(arguments)
+        .output()
+        .unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    let code = output.status.code();
+    (code, String::from_utf8_lossy(&said).into_owned())
+}
+
+#[test]
+fn what_is_not_typed_is_taken_from_the_environment() {
+    let variables = [
+        ("AMQP_PERFTEST_SEED", "77"),
+        ("AMQP_PERFTEST_WARMUP", "3s"),
+        ("AMQP_PERFTEST_POLLING", "1"),
+        ("AMQP_PERFTEST_PERSISTENT", "no"),
+        ("AMQP_PERFTEST_VARIABLE_SIZE", "100:5,200:6"),
+    ];
+    let (code, text) = plan(&variables, &["--seed", "78"]);
+    assert_eq!(code, Some(0), "{text}");
+    for piece in [
+        "seed = 78",
+        "warmup = \"3s\"",
+        "polling = true",
+        "persistent = false",
+        "size = 200",
+    ] {
+        assert!(text.contains(piece), "{piece}: {text}");
+    }
+    let (code, text) = plan(&[("AMQP_PERFTEST_QUIET", "perhaps")], &[]);
+    assert!(code == Some(2) && text.contains("--quiet"), "{text}");
+}

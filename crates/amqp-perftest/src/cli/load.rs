@@ -74,8 +74,9 @@ pub(super) struct Load {
     /// Messages per second of all producers together and for how long, again and again until --duration is over
     #[arg(
         long,
-        value_name = "RATE:SECONDS",
+        value_name = "RATE:SECONDS[,…]",
         value_parser = parse_rate,
+        value_delimiter = ',',
         conflicts_with_all = ["rate", "ramp_up", "pmessages"]
     )]
     variable_rate: Vec<PlannedStage>,
@@ -91,7 +92,7 @@ pub(super) struct Load {
     )]
     size: u32,
     /// Sizes to go through, again and again
-    #[arg(long, value_name = "BYTES:SECONDS", value_parser = parse_size)]
+    #[arg(long, value_name = "BYTES:SECONDS[,…]", value_delimiter = ',', value_parser = parse_size)]
     variable_size: Vec<SizeFor>,
     /// Files with bodies, sent one after the other, each behind a stamp
     #[arg(
