@@ -13,6 +13,8 @@ pub(crate) struct Counts {
     pub(crate) consumed: u64,
     pub(crate) redelivered: u64,
     pub(crate) foreign: u64,
+    /// Latencies below 0.
+    pub(crate) negative: u64,
     /// Questions that found no message.
     pub(crate) empty: u64,
     /// Operations that began, and those that ended as they should.
@@ -32,6 +34,7 @@ impl Counts {
             (count::REDELIVERED, counts.redelivered),
             (count::FOREIGN, counts.foreign),
             (count::EMPTY_GETS, counts.empty),
+            (count::NEGATIVE_LATENCY, counts.negative),
         ] {
             if number > 0 {
                 record.count(name, number);

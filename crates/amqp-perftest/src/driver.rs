@@ -34,6 +34,8 @@ pub struct Perftest {
     pub(crate) layout: Layout,
     pub(crate) ledger: Ledger,
     pub(crate) ending: Ending,
+    /// What is added to this machine's monotonic time in stamps: 0, or what makes it the wall clock's.
+    wall_ns: u64,
     /// The number in the stamps of this run.
     pub(crate) run: u32,
     /// The bodies to send, stamps left blank.
@@ -108,6 +110,10 @@ impl Driver for Perftest {
             layout: Layout::of(plan),
             ledger: Ledger::new(settings::producers(plan) == 0),
             ending: Ending::of(plan),
+            wall_ns: match plan.driver.wall_clock {
+                true => clock::unix_ns().saturating_sub(clock::now()),
+                false => 0,
+            },
             run: clock::unix_ns() as u32,
             bodies: bodies(&plan.driver)?,
             connections: Mutex::new(Vec::new()),
@@ -190,6 +196,16 @@ impl Perftest {
     /// Whether the run has queues that are there all the time.
     fn declares(&self) -> bool {
         matches!(self.plan.driver.churn, None | Some(Churn::Binding))
+    }
+
+    /// The start of a message as its stamp has it.
+    pub(crate) fn stamped(&self, start: u64) -> u64 {
+        start + self.wall_ns
+    }
+
+    /// How long a message took that arrives now; `None` where it was sent later than that, by the clock of its sender.
+    pub(crate) fn latency(&self, stamp: &Stamp, now: u64) -> Option<u64> {
+        (now + self.wall_ns).checked_sub(stamp.start)
     }
 
     /// Whether a message ends when it arrives, and not before.

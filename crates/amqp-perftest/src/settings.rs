@@ -127,6 +127,8 @@ pub struct Settings {
     /// How long nothing comes where it ends idle.
     #[serde(with = "duration")]
     pub exit_idle_after: Duration,
+    /// Whether stamps have the wall clock's time, so that another machine can consume.
+    pub wall_clock: bool,
     /// Channels of each connection.
     pub channels: u16,
     /// Seconds between two heartbeats, 0 for none; absent: what the broker offers.
@@ -269,6 +271,7 @@ impl Default for Settings {
             cmessages: None,
             exit_when: None,
             exit_idle_after: Duration::from_secs(1),
+            wall_clock: false,
             channels: 1,
             heartbeat: None,
             reconnect_after: Duration::from_secs(1),
@@ -391,7 +394,7 @@ impl Settings {
         let queues = settings.queues().len();
         let s = |number: u64| if number == 1 { "" } else { "s" };
         format!(
-            "{producers} producer{}, {kind} messages of {} bytes{load}{confirms}; {consumers} consumer{} on {queues} {}, {acks}; for {}{}; {}.",
+            "{producers} producer{}, {kind} messages of {} bytes{load}{confirms}; {consumers} consumer{} on {queues} {}, {acks}; for {}{}; {}{}.",
             s(producers),
             settings.size,
             s(consumers),
@@ -399,6 +402,11 @@ impl Settings {
             duration::format(plan.timeline.measure),
             settings.end_sentence(),
             settings.engine.sentence(),
+            if settings.wall_clock {
+                "; latencies by wall clocks"
+            } else {
+                ""
+            },
         )
     }
 }

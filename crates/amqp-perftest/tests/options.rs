@@ -371,3 +371,34 @@ fn what_is_not_typed_is_taken_from_the_environment() {
     let (code, text) = plan(&[("AMQP_PERFTEST_QUIET", "perhaps")], &[]);
     assert!(code == Some(2) && text.contains("--quiet"), "{text}");
 }
+
+#[test]
+fn stamps_of_the_wall_clock_are_read_by_it_and_a_negative_latency_is_counted() {
+    for engine in ENGINES {
+        for (consumer, measured, negative) in [(&["--wall-clock"][..], 20, 0), (&[], 0, 20)] {
+            let script = Script {
+                queues: vec!["there".to_owned()],
+                ..Script::default()
+            };
+            let broker = NullBroker::start(script).unwrap();
+            let fill = ["--queue", "there", "--predeclared", "--consumers", "0"];
+            let wall = ["--pmessages", "20", "--confirms", "--wall-clock"];
+            let sent = run_on(&broker.uri(), engine, &[&fill[..], &wall].concat());
+            let sentence = sent["plan_sentence"].as_str().unwrap();
+            assert!(sentence.contains("wall clocks"), "{sentence}");
+            let drain = [&DRAIN, &["--exit-when", "empty"][..], consumer].concat();
+            let result = run_on(&broker.uri(), engine, &drain);
+            assert_eq!(count(&result, "consumed"), 20, "{engine}");
+            // Without it, what was sent since 1970 lies ahead of the time since this machine began.
+            assert_eq!(count(&result, "negative_latency"), negative, "{engine}");
+            let series = result["series"].as_array().unwrap();
+            let latency = series.iter().find(|of| of["name"] == "end_to_end");
+            let values = latency.map_or(0, |of| of["count"].as_u64().unwrap());
+            assert_eq!(values, measured, "{engine} {consumer:?}");
+            if let Some(latency) = latency.filter(|_| measured > 0) {
+                let s = latency["max_ns"].as_f64().unwrap() / 1e9;
+                assert!(s < 60.0, "{engine}: {s}");
+            }
+        }
+    }
+}

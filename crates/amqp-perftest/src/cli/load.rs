@@ -259,6 +259,11 @@ pub(super) struct Load {
     /// How long nothing comes for --exit-when idle
     #[arg(long, value_name = "DURATION", default_value = "1s", env = "AMQP_PERFTEST_EXIT_IDLE_AFTER", value_parser = duration::parse)]
     exit_idle_after: Duration,
+    /// Stamp messages with the time of the wall clock, taken once when the run begins: for producers on one machine and
+    /// consumers on another, both with this. Without it the latencies of consumers on another machine are wrong; with it
+    /// they are as right as the two clocks agree, and those below 0 are counted as negative_latency
+    #[arg(long, env = "AMQP_PERFTEST_WALL_CLOCK")]
+    wall_clock: bool,
     /// Channels of each connection: so many producers or consumers share it
     #[arg(
         long,
@@ -440,6 +445,7 @@ impl Load {
             cmessages: self.cmessages,
             exit_when: self.exit_when,
             exit_idle_after: self.exit_idle_after,
+            wall_clock: self.wall_clock,
             channels: self.channels,
             heartbeat: self.heartbeat,
             reconnect_after: self.reconnect_after,

@@ -173,8 +173,9 @@ impl Consumer {
             match Pin::new(stream).poll_next(context) {
                 Poll::Ready(Some(delivery)) => self.delivered(desk, &delivery?),
                 Poll::Ready(None) => {
-                    let cancelled = u64::from(!self.quota.is_full());
-                    desk.record.count(count::CANCELLED, cancelled);
+                    if !self.quota.is_full() {
+                        desk.record.count(count::CANCELLED, 1);
+                    }
                     self.stream = None;
                 }
                 Poll::Pending => return self.poll_census(desk, context),
@@ -224,9 +225,12 @@ impl Consumer {
             let mut counts = desk.counts.borrow_mut();
             counts.consumed += 1;
             counts.redelivered += u64::from(redelivered);
-            if !redelivered {
-                desk.record
-                    .value(END_TO_END, now.saturating_sub(stamp.start));
+            if redelivered {
+                return;
+            }
+            match desk.driver.latency(stamp, now) {
+                Some(latency) => desk.record.value(END_TO_END, latency),
+                None => counts.negative += 1,
             }
         }
     }

@@ -142,6 +142,7 @@ impl Settings {
             ("driver.auto_ack (--auto-ack)", self.auto_ack),
             ("driver.exclusive (--exclusive)", self.exclusive),
             ("driver.polling (--polling)", self.polling),
+            ("driver.wall_clock (--wall-clock)", self.wall_clock),
             (
                 "driver.consumer_rate (--consumer-rate)",
                 self.consumer_rate.is_some(),

@@ -178,10 +178,12 @@ impl Loop<'_> {
         if stamp::counts(stamp.stream) {
             self.counts.consumed += 1;
             self.counts.redelivered += u64::from(redelivered);
-            if !redelivered {
-                self.worker
-                    .record
-                    .value(END_TO_END, now.saturating_sub(stamp.start));
+            if redelivered {
+                return;
+            }
+            match self.driver.latency(&stamp, now) {
+                Some(latency) => self.worker.record.value(END_TO_END, latency),
+                None => self.counts.negative += 1,
             }
         }
     }
