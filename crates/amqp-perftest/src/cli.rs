@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{FromArgMatches as _, Parser};
 use harness::cli::{self, Common, Failure, Job};
 use harness::driver::Target;
 use harness::plan;
@@ -14,6 +14,7 @@ use crate::settings::Settings;
 mod command;
 mod load;
 mod values;
+mod variables;
 
 pub(crate) use command::CheckArgs;
 use command::Command;
@@ -55,7 +56,8 @@ pub fn main() -> ExitCode {
 }
 
 fn typed() -> Cli {
-    Cli::parse_from(cli::words())
+    let mut matches = variables::command().get_matches_from(cli::words());
+    Cli::from_arg_matches_mut(&mut matches).unwrap_or_else(|error| error.exit())
 }
 
 fn job_of(cli: Cli) -> Result<Job<Settings>, Failure> {

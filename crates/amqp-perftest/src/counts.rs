@@ -13,6 +13,8 @@ pub(crate) struct Counts {
     pub(crate) consumed: u64,
     pub(crate) redelivered: u64,
     pub(crate) foreign: u64,
+    /// Questions that found no message.
+    pub(crate) empty: u64,
     /// Operations that began, and those that ended as they should.
     pub(crate) begun: u64,
     pub(crate) ok: u64,
@@ -29,6 +31,7 @@ impl Counts {
             (count::CONSUMED, counts.consumed),
             (count::REDELIVERED, counts.redelivered),
             (count::FOREIGN, counts.foreign),
+            (count::EMPTY_GETS, counts.empty),
         ] {
             if number > 0 {
                 record.count(name, number);

@@ -15,6 +15,7 @@ use measure::tally::{Series, Tally};
 use measure::warning::Warning;
 
 use crate::churn::{self, Client};
+use crate::ending::Ending;
 use crate::layout::{self, Layout};
 use crate::ledger::Ledger;
 use crate::outcome::{self, count};
@@ -37,6 +38,9 @@ pub struct Perftest {
     pub(crate) broker: Broker,
     pub(crate) layout: Layout,
     pub(crate) ledger: Ledger,
+    pub(crate) ending: Ending,
+    /// What is added to this machine's monotonic time in stamps: 0, or what makes it the wall clock's.
+    wall_ns: u64,
     /// The number in the stamps of this run.
     pub(crate) run: u32,
     /// The bodies to send, stamps left blank.
@@ -116,6 +120,11 @@ impl Driver for Perftest {
             broker: Broker::parse(url)?,
             layout: Layout::of(plan),
             ledger: Ledger::new(settings::producers(plan) == 0),
+            ending: Ending::of(plan),
+            wall_ns: match plan.driver.wall_clock {
+                true => clock::unix_ns().saturating_sub(clock::now()),
+                false => 0,
+            },
             run: clock::unix_ns() as u32,
             bodies: bodies(&plan.driver)?,
             connections: Mutex::new(Vec::new()),
@@ -214,6 +223,16 @@ impl Perftest {
         let drain = phases.drained - phases.end;
         let published = self.ledger.published_all(publishers);
         published.map_or(phases.drained, |at| phases.drained.min(at + drain))
+    }
+
+    /// The start of a message as its stamp has it.
+    pub(crate) fn stamped(&self, start: u64) -> u64 {
+        start + self.wall_ns
+    }
+
+    /// How long a message took that arrives now; `None` where it was sent later than that, by the clock of its sender.
+    pub(crate) fn latency(&self, stamp: &Stamp, now: u64) -> Option<u64> {
+        (now + self.wall_ns).checked_sub(stamp.start)
     }
 
     /// Whether a message ends when it arrives, and not before.
@@ -345,8 +364,11 @@ pub(crate) fn connect(
             layout::Client::Producer(_) => {
                 topology::open_producer(&mut session, settings, channel)?
             }
-            layout::Client::Consumer(_) => {
-                topology::open_consumer(&mut session, settings, channel)?
+            layout::Client::Consumer(place) => {
+                topology::open_consumer(&mut session, settings, channel)?;
+                if settings.exclusive {
+                    topology::declare_own(&mut session, settings, *place)?;
+                }
             }
         }
     }

@@ -13,7 +13,9 @@
 
 mod consumer;
 mod dial;
+mod ending;
 mod link;
+mod polling;
 mod producer;
 
 use std::cell::{Cell, RefCell};
@@ -53,6 +55,11 @@ const TURN_NS: u64 = 20_000_000;
 
 /// Serves a worker's share of producers and consumers until they have no more to do.
 pub(crate) async fn work(driver: &Perftest, worker: Worker) -> anyhow::Result<()> {
+    let mut clock = Clock::real()?;
+    if driver.layout.producers == 0 {
+        // Consumers alone take what comes: nothing must come before it counts.
+        clock.sleep_until(worker.phases.origin).await;
+    }
     let desk = Desk::new(driver, worker);
     let (index, of) = (desk.worker.share.index, desk.worker.share.of);
     let numbers = driver.layout.of_worker(index, of);
@@ -62,7 +69,6 @@ pub(crate) async fn work(driver: &Perftest, worker: Worker) -> anyhow::Result<()
             link::serve(&desk, number, opened)
         })
         .collect();
-    let mut clock = Clock::real()?;
     loop {
         let now = clock::now();
         let deadline = desk.deadline(now);
@@ -113,6 +119,10 @@ struct Desk<'a> {
     /// Whether something is due before the worker's loop meant to look.
     sooner: Cell<bool>,
     next_second: Cell<u64>,
+    /// When a consumer last had something to do, when it was last looked whether the run ends early, and whether it does.
+    last_delivery: Cell<u64>,
+    next_look: Cell<u64>,
+    ends_early: Cell<bool>,
 }
 
 impl<'a> Desk<'a> {
@@ -126,7 +136,10 @@ impl<'a> Desk<'a> {
             match client {
                 Client::Producer(number) => producers.push(number),
                 Client::Consumer(number) => {
-                    consumers.insert(number, RefCell::new(Consumer::new(number)));
+                    consumers.insert(
+                        number,
+                        RefCell::new(Consumer::new(number, &driver.plan.driver)),
+                    );
                 }
             }
         }
@@ -152,6 +165,9 @@ impl<'a> Desk<'a> {
             closing: Cell::new(false),
             sooner: Cell::new(false),
             next_second: Cell::new(0),
+            last_delivery: Cell::new(worker.phases.origin),
+            next_look: Cell::new(0),
+            ends_early: Cell::new(false),
             worker,
         }
     }
@@ -163,6 +179,7 @@ impl<'a> Desk<'a> {
     /// One turn of the worker's loop; returns when the next is due.
     fn turn(&self, now: u64) -> u64 {
         let next = self.start_due(now).min(self.acknowledge_done(now));
+        self.look_for_end(now);
         self.end_publishing(now);
         for producer in &self.producers {
             producer.borrow().take_returned(self);
@@ -175,7 +192,7 @@ impl<'a> Desk<'a> {
             self.wake_all();
         }
         self.next_second.set(self.record.tick(now));
-        let look = match self.published.get() {
+        let look = match self.published.get() || self.driver.ending.is_open() {
             true => LOOK_NS,
             false => match self.phases.get().end.saturating_sub(now) {
                 0 => LOOK_NS,
@@ -222,9 +239,9 @@ impl<'a> Desk<'a> {
         now
     }
 
-    /// Acknowledges what consumers have dealt with; returns when the next will be.
+    /// Acknowledges what consumers have dealt with, and has asked what is due; returns when the next will be.
     fn acknowledge_done(&self, now: u64) -> u64 {
-        if self.driver.plan.driver.consumer_latency.is_zero() {
+        if !self.driver.plan.driver.times_consumers() {
             return u64::MAX;
         }
         let mut consumers = self.consumers.values();
@@ -275,6 +292,7 @@ impl<'a> Desk<'a> {
             && producers.all(|producer| producer.borrow().is_settled())
             && (self.consumers.is_empty()
                 || self.driver.layout.producers == 0
+                || self.ends_early.get()
                 || self.driver.ledger.complete(self.publishers))
     }
 

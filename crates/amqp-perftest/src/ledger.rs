@@ -39,8 +39,8 @@ pub(crate) struct Arrival {
     pub(crate) stream: u32,
     pub(crate) consumer: u32,
     pub(crate) sequence: u64,
-    /// From the intended start, nanoseconds.
-    pub(crate) latency: u64,
+    /// From the intended start, nanoseconds; `None` where that lies later by the clock of the sender.
+    pub(crate) latency: Option<u64>,
     pub(crate) redelivered: bool,
 }
 
@@ -151,7 +151,10 @@ impl Ledger {
         let found = self.books().take(arrivals);
         for arrival in arrivals.drain(..) {
             if stamp::counts(arrival.stream) {
-                record.value(END_TO_END, arrival.latency);
+                match arrival.latency {
+                    Some(latency) => record.value(END_TO_END, latency),
+                    None => record.count(count::NEGATIVE_LATENCY, 1),
+                }
             }
         }
         self.settled.fetch_add(found.fresh, Ordering::Relaxed);
@@ -382,7 +385,7 @@ mod tests {
             stream: stamp::stream(0, true),
             consumer,
             sequence,
-            latency: 0,
+            latency: Some(0),
             redelivered: false,
         }
     }

@@ -76,6 +76,10 @@ pub mod count {
     pub const CHURNED: &str = "churned";
     /// Messages that consumers gave back (`basic.nack`).
     pub const GIVEN_BACK: &str = "given_back";
+    /// Messages that arrived before they were sent, by the clocks of two machines: their latency is measured nowhere.
+    pub const NEGATIVE_LATENCY: &str = "negative_latency";
+    /// Questions (`basic.get`) of the measured time that found no message.
+    pub const EMPTY_GETS: &str = "empty_gets";
     /// Times that the broker asked publishers to wait (`connection.blocked`).
     pub const BLOCKED: &str = "blocked";
     /// How long that was, milliseconds, summed over connections.

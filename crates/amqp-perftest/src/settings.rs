@@ -8,7 +8,13 @@ use harness::duration;
 use harness::plan::{Group, Plan};
 use serde::{Deserialize, Serialize};
 
+mod ending;
+mod owning;
+mod starting;
+mod taking;
 mod validate;
+
+pub use ending::ExitWhen;
 
 /// Name of the group that publishes.
 pub const PRODUCERS: &str = "producers";
@@ -31,6 +37,10 @@ pub struct Settings {
     /// Producers where their group has a rate; without one they are the group's `workers`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub producers: Option<u64>,
+    /// Producers begin each at a random time below this, drawn from the plan's seed, and keep their part of the rate from
+    /// then on.
+    #[serde(with = "duration")]
+    pub random_start_delay: Duration,
     /// Bytes of a body.
     pub size: u32,
     /// Sizes to go through in place of `size`, again and again.
@@ -70,6 +80,9 @@ pub struct Settings {
     pub durable: bool,
     /// Whether the queues go with their last consumer.
     pub auto_delete: bool,
+    /// Whether each queue belongs to the one connection that consumes from it, and goes with it; producers publish to it
+    /// from others.
+    pub exclusive: bool,
     /// Whether queues and exchange are there already: they are neither declared nor deleted.
     pub predeclared: bool,
     /// The exchange, empty for the default one.
@@ -95,6 +108,27 @@ pub struct Settings {
     /// How long a consumer deals with each delivery before it acknowledges it, one after the other.
     #[serde(with = "duration")]
     pub consumer_latency: Duration,
+    /// Arguments of the consumers, such as `x-priority`; `x-stream-offset` is `first` unless it is given.
+    pub consumer_args: BTreeMap<String, toml::Value>,
+    /// Messages per second that a consumer deals with at most: it holds acknowledgements back, or questions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub consumer_rate: Option<f64>,
+    /// Whether consumers ask for each message (`basic.get`) in place of being given them (`basic.consume`).
+    pub polling: bool,
+    /// Least time between two questions of a consumer; 0: the next one follows the answer.
+    #[serde(with = "duration")]
+    pub polling_interval: Duration,
+    /// Messages of each consumer, of whatever run: when all have had theirs, the run ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cmessages: Option<u64>,
+    /// What of its consumers ends the run before its time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_when: Option<ExitWhen>,
+    /// How long nothing comes where it ends idle.
+    #[serde(with = "duration")]
+    pub exit_idle_after: Duration,
+    /// Whether stamps have the wall clock's time, so that another machine can consume.
+    pub wall_clock: bool,
     /// Channels of each connection.
     pub channels: u16,
     /// Seconds between two heartbeats, 0 for none; absent: what the broker offers.
@@ -201,6 +235,7 @@ impl Default for Settings {
             engine: Engine::default(),
             churn: None,
             producers: None,
+            random_start_delay: Duration::ZERO,
             size: 1024,
             variable_size: Vec::new(),
             body: Vec::new(),
@@ -217,6 +252,7 @@ impl Default for Settings {
             queue_args: BTreeMap::new(),
             durable: true,
             auto_delete: false,
+            exclusive: false,
             predeclared: false,
             exchange: String::new(),
             exchange_type: "direct".to_owned(),
@@ -228,6 +264,14 @@ impl Default for Settings {
             nack_share: None,
             requeue: true,
             consumer_latency: Duration::ZERO,
+            consumer_args: BTreeMap::new(),
+            consumer_rate: None,
+            polling: false,
+            polling_interval: Duration::ZERO,
+            cmessages: None,
+            exit_when: None,
+            exit_idle_after: Duration::from_secs(1),
+            wall_clock: false,
             channels: 1,
             heartbeat: None,
             reconnect_after: Duration::from_secs(1),
@@ -280,6 +324,19 @@ impl Settings {
         }
     }
 
+    /// Whether the queues are of this type, said in either way.
+    #[must_use]
+    pub fn is_of_type(&self, kind: &str) -> bool {
+        let argument = || self.queue_args.get("x-queue-type")?.as_str();
+        self.queue_type.as_deref().or_else(argument) == Some(kind)
+    }
+
+    /// Whether consumers do something at a time of their own, and not only when something comes.
+    #[must_use]
+    pub fn times_consumers(&self) -> bool {
+        !self.consumer_latency.is_zero() || self.polling || self.consumer_rate.is_some()
+    }
+
     /// Whether a consumer refuses its delivery number `delivered`, redeliveries not counted, as one of the share that is
     /// refused: spread evenly.
     #[must_use]
@@ -327,16 +384,29 @@ impl Settings {
                 settings.prefetch
             ),
         };
+        let acks = match settings.polling {
+            true => {
+                let acks = acks.split(", prefetch").next().unwrap_or_default();
+                format!("which ask for each message (basic.get), {acks}")
+            }
+            false => acks,
+        };
         let queues = settings.queues().len();
         let s = |number: u64| if number == 1 { "" } else { "s" };
         format!(
-            "{producers} producer{}, {kind} messages of {} bytes{load}{confirms}; {consumers} consumer{} on {queues} {}, {acks}; for {}; {}.",
+            "{producers} producer{}, {kind} messages of {} bytes{load}{confirms}; {consumers} consumer{} on {queues} {}, {acks}; for {}{}; {}{}.",
             s(producers),
             settings.size,
             s(consumers),
             if queues == 1 { "queue" } else { "queues" },
             duration::format(plan.timeline.measure),
+            settings.end_sentence(),
             settings.engine.sentence(),
+            if settings.wall_clock {
+                "; latencies by wall clocks"
+            } else {
+                ""
+            },
         )
     }
 }

@@ -6,7 +6,7 @@
 //! | 4–7 | a number drawn for the run, so that what an earlier one left in a queue is told apart |
 //! | 8–11 | the stream: twice the number of the producer, plus 1 where the message counts (0 in the warm-up) |
 //! | 12–19 | the number of the message in its stream, from 0 without a gap |
-//! | 20–27 | the intended start, nanoseconds of CLOCK_MONOTONIC |
+//! | 20–27 | the intended start, nanoseconds of CLOCK_MONOTONIC; with `--wall-clock` since 1970 |
 //!
 //! All numbers are big-endian, as AMQP's are.
 
@@ -28,7 +28,7 @@ pub struct Stamp {
     pub stream: u32,
     /// The number of the message in its stream.
     pub sequence: u64,
-    /// The intended start, nanoseconds of CLOCK_MONOTONIC.
+    /// The intended start, nanoseconds of CLOCK_MONOTONIC, or since 1970.
     pub start: u64,
 }
 

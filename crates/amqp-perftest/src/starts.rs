@@ -1,9 +1,12 @@
 //! What a producer is to publish, from when each message is charged, and which body it has.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use harness::driver::Worker;
 use harness::pacer::{Pacer, Start};
+use harness::plan::Group;
+use harness::schedule::{Schedule, Share};
 
 use crate::driver::Perftest;
 use crate::settings::{PRODUCERS, Settings};
@@ -69,10 +72,28 @@ pub(crate) fn schedule(driver: &Perftest, worker: &Worker) -> Pacer {
     let of = driver.layout.publishers(worker.share.of);
     let mut groups = driver.plan.groups.iter();
     let place = groups.position(|group| group.name == PRODUCERS);
-    let share = harness::schedule::Share { index, of };
+    let share = Share { index, of };
     let mine = place.filter(|_| index < of);
-    let schedules = mine.map(|place| driver.plan.schedules(share).swap_remove(place));
+    let schedules = mine.map(|place| match driver.plan.driver.random_start_delay {
+        Duration::ZERO => driver.plan.schedules(share).swap_remove(place),
+        most => delayed(driver, &driver.plan.groups[place], most, share),
+    });
     Pacer::new(phases.origin, phases.end, schedules.into_iter().collect())
+}
+
+/// Producers that begin at random: each then keeps its part of the rate, or goes on by itself.
+fn delayed(driver: &Perftest, group: &Group, most: Duration, share: Share) -> Schedule {
+    let producers = driver.layout.producers;
+    let interval = |rate: f64| Duration::try_from_secs_f64(producers as f64 / rate);
+    // A rate so low that nothing more is due is none that ends.
+    let interval = group
+        .rate
+        .map(|rate| interval(rate).unwrap_or(Duration::MAX));
+    let schedule = Schedule::drawn(producers, most, interval, driver.plan.seed, share);
+    match group.ops {
+        Some(ops) => schedule.limited(ops),
+        None => schedule,
+    }
 }
 
 /// The place of the size that it is time for, where sizes change with time; `since` in nanoseconds of the run.

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 
 use amq_protocol::protocol::basic::AMQPProperties;
 use amq_protocol::protocol::{AMQPClass, basic, confirm, exchange, queue};
-use amq_protocol::types::{AMQPValue, FieldArray, FieldTable};
+use amq_protocol::types::{AMQPValue, FieldArray, FieldTable, ShortString};
 
 use crate::session::{Session, SessionError};
 use crate::settings::Settings;
 
 /// The channel of what is done once.
 pub(crate) const CHANNEL: u16 = 1;
+/// From where a consumer reads a stream.
+const OFFSET: &str = "x-stream-offset";
 
 /// What to do with messages that lie in a queue when it is declared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,10 +45,49 @@ pub(crate) fn declare(
             AMQPClass::Exchange(exchange::AMQPMethod::Declare(declare)),
         )?;
     }
+    if settings.exclusive {
+        // Theirs alone who consume: see `declare_own`.
+        return Ok(());
+    }
     settings
         .queues()
         .iter()
         .try_for_each(|name| declare_queue(session, settings, name, left))
+}
+
+/// Declares the exclusive queue of consumer `place` on its own connection, with which it goes. Consumers that share a
+/// connection may share a queue. The channel is open.
+pub(crate) fn declare_own(
+    session: &mut Session,
+    settings: &Settings,
+    place: u32,
+) -> Result<(), SessionError> {
+    let name = settings.queue_of(u64::from(place));
+    declare_queue(session, settings, &name, Left::Keep)
+}
+
+/// What declares a queue.
+pub(crate) fn declaration(settings: &Settings, name: &str) -> queue::Declare {
+    queue::Declare {
+        queue: name.into(),
+        passive: settings.predeclared,
+        durable: settings.durable,
+        exclusive: settings.exclusive,
+        auto_delete: settings.auto_delete,
+        nowait: false,
+        arguments: arguments(settings),
+    }
+}
+
+/// What binds a queue, where an exchange is named.
+pub(crate) fn binding(settings: &Settings, name: &str) -> Option<queue::Bind> {
+    (!settings.exchange.is_empty()).then(|| queue::Bind {
+        queue: name.into(),
+        exchange: settings.exchange.as_str().into(),
+        routing_key: settings.routing_key.as_deref().unwrap_or(name).into(),
+        nowait: false,
+        arguments: FieldTable::default(),
+    })
 }
 
 /// Declares a queue, and binds it where an exchange is named. The channel is open.
@@ -56,15 +97,7 @@ pub(crate) fn declare_queue(
     name: &str,
     left: Left,
 ) -> Result<(), SessionError> {
-    let declare = queue::Declare {
-        queue: name.into(),
-        passive: settings.predeclared,
-        durable: settings.durable,
-        exclusive: false,
-        auto_delete: settings.auto_delete,
-        nowait: false,
-        arguments: arguments(settings),
-    };
+    let declare = declaration(settings, name);
     let call = AMQPClass::Queue(queue::AMQPMethod::Declare(declare));
     let AMQPClass::Queue(queue::AMQPMethod::DeclareOk(declared)) = session.call(CHANNEL, call)?
     else {
@@ -82,19 +115,20 @@ pub(crate) fn declare_queue(
         };
         session.call(CHANNEL, AMQPClass::Queue(queue::AMQPMethod::Purge(purge)))?;
     }
-    if settings.exchange.is_empty() {
+    let Some(bind) = binding(settings, name) else {
         return Ok(());
-    }
-    let bind = queue::Bind {
-        queue: name.into(),
-        exchange: settings.exchange.as_str().into(),
-        routing_key: settings.routing_key.as_deref().unwrap_or(name).into(),
-        nowait: false,
-        arguments: FieldTable::default(),
     };
     session
         .call(CHANNEL, AMQPClass::Queue(queue::AMQPMethod::Bind(bind)))
         .map(drop)
+}
+
+/// What asks for a queue that is there.
+pub(crate) fn passive(settings: &Settings, name: &str) -> queue::Declare {
+    queue::Declare {
+        passive: true,
+        ..declaration(settings, name)
+    }
 }
 
 /// How many messages lie in the queues; one that is gone holds none, unless it was to go with its last consumer: then
@@ -103,17 +137,13 @@ pub(crate) fn queued(
     session: &mut Session,
     settings: &Settings,
 ) -> Result<Option<u64>, SessionError> {
+    if settings.exclusive {
+        // They went with their consumers' connections, and with them what they held.
+        return Ok(None);
+    }
     let (mut queued, mut is_known) = (0, true);
     for name in settings.queues() {
-        let declare = queue::Declare {
-            queue: name.as_str().into(),
-            passive: true,
-            durable: settings.durable,
-            exclusive: false,
-            auto_delete: settings.auto_delete,
-            nowait: false,
-            arguments: arguments(settings),
-        };
+        let declare = passive(settings, &name);
         let call = AMQPClass::Queue(queue::AMQPMethod::Declare(declare));
         match session.call(CHANNEL, call) {
             Ok(AMQPClass::Queue(queue::AMQPMethod::DeclareOk(declared))) => {
@@ -135,8 +165,10 @@ pub(crate) fn delete(session: &mut Session, settings: &Settings) -> Result<(), S
     if settings.predeclared {
         return Ok(());
     }
-    for name in settings.queues() {
-        delete_queue(session, &name)?;
+    // Exclusive ones have gone with their connections.
+    let queues = (!settings.exclusive).then(|| settings.queues());
+    for name in queues.iter().flatten() {
+        delete_queue(session, name)?;
     }
     if !settings.exchange.is_empty() {
         let delete = exchange::Delete {
@@ -199,17 +231,21 @@ pub(crate) fn open_consumer(
     Ok(())
 }
 
+/// The tag of consumer `place`.
+pub(crate) fn tag(place: u64) -> ShortString {
+    format!("perftest-{place}").as_str().into()
+}
+
 /// What makes a consumer's channel consume. Nothing is answered: deliveries follow.
 pub(crate) fn consume(settings: &Settings, place: u64) -> basic::Consume {
-    let mut arguments = FieldTable::default();
-    if settings.queue_type.as_deref() == Some("stream") {
+    let mut arguments = table(&settings.consumer_args);
+    if settings.is_of_type("stream") && !settings.consumer_args.contains_key(OFFSET) {
         // What was published before the consumer came belongs to the run too.
-        let first = AMQPValue::LongString("first".into());
-        arguments.insert("x-stream-offset".into(), first);
+        arguments.insert(OFFSET.into(), AMQPValue::LongString("first".into()));
     }
     basic::Consume {
         queue: settings.queue_of(place).as_str().into(),
-        consumer_tag: consumer_tag(place).as_str().into(),
+        consumer_tag: tag(place),
         no_local: false,
         no_ack: settings.auto_ack,
         exclusive: false,
@@ -218,9 +254,12 @@ pub(crate) fn consume(settings: &Settings, place: u64) -> basic::Consume {
     }
 }
 
-/// What a consumer is called on its channel.
-pub(crate) fn consumer_tag(place: u64) -> String {
-    format!("perftest-{place}")
+/// How consumer `place` asks for a message.
+pub(crate) fn get(settings: &Settings, place: u64) -> basic::Get {
+    basic::Get {
+        queue: settings.queue_of(place).as_str().into(),
+        no_ack: settings.auto_ack,
+    }
 }
 
 /// The properties of the messages.
@@ -281,5 +320,34 @@ fn value(from: &toml::Value) -> AMQPValue {
                 .map(|(name, value)| (name.clone(), value.clone()));
             AMQPValue::FieldTable(table(&values.collect()))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The offset that consumers of a queue with this argument read from, asked for so.
+    fn offset(kind: &str, asked: Option<toml::Value>) -> Option<AMQPValue> {
+        let argument = ("x-queue-type".to_owned(), kind.into());
+        let settings = Settings {
+            queue_args: [argument].into(),
+            consumer_args: asked
+                .map(|value| (OFFSET.to_owned(), value))
+                .into_iter()
+                .collect(),
+            ..Settings::default()
+        };
+        consume(&settings, 0).arguments.inner().get(OFFSET).cloned()
+    }
+
+    #[test]
+    fn a_stream_is_read_from_its_beginning_unless_another_place_is_named() {
+        let text = |text: &str| Some(AMQPValue::LongString(text.into()));
+        assert_eq!(offset("stream", None), text("first"));
+        assert_eq!(offset("stream", Some("next".into())), text("next"));
+        let number = Some(AMQPValue::LongLongInt(5));
+        assert_eq!(offset("stream", Some(5.into())), number);
+        assert_eq!(offset("quorum", None), None);
     }
 }

@@ -9,14 +9,17 @@
 
 mod closing;
 mod consumer;
+mod ending;
 mod incoming;
 mod link;
+mod polling;
 mod producer;
 mod publish;
 mod read;
 mod redial;
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use harness::clock;
 use harness::driver::Worker;
@@ -52,6 +55,11 @@ const LOOK_NS: u64 = 2_000_000;
 
 /// Serves a worker's share of producers and consumers until they have no more to do.
 pub(crate) fn work(driver: &Perftest, worker: Worker) -> anyhow::Result<()> {
+    if driver.layout.producers == 0 {
+        // Consumers alone take what comes: nothing must come before it counts.
+        let head_start = worker.phases.origin.saturating_sub(clock::now());
+        std::thread::sleep(Duration::from_nanos(head_start));
+    }
     Loop::new(driver, worker)?.run()
 }
 
@@ -80,6 +88,13 @@ struct Loop<'a> {
     all_producers: u64,
     /// Whether starts are due by a schedule.
     paced: bool,
+    /// Whether consumers have something to do at a time of their own.
+    timed: bool,
+    /// Whether the run may end early, and when it was last looked for that; when a consumer last had something to do.
+    watches: bool,
+    next_look: u64,
+    last_delivery: u64,
+    ends_early: bool,
     /// Whether nothing is published any more.
     published: bool,
     /// Whether connections are being closed: one that ends is none that is lost.
@@ -110,6 +125,11 @@ impl<'a> Loop<'a> {
             publishers,
             all_producers: driver.layout.producers,
             paced: group.is_some_and(|group| group.workers == 0),
+            timed: driver.plan.driver.times_consumers(),
+            watches: driver.ending.is_open(),
+            next_look: 0,
+            last_delivery: worker.phases.origin,
+            ends_early: false,
             published: false,
             closing: false,
             parting: false,
@@ -143,7 +163,10 @@ impl<'a> Loop<'a> {
                     }
                     self.producers[place] = Producer::new(number);
                 }
-                Client::Consumer(number) => self.consumers.push(Consumer::new(number)),
+                Client::Consumer(number) => {
+                    let settings = &self.driver.plan.driver;
+                    self.consumers.push(Consumer::new(number, settings));
+                }
             }
         }
     }
@@ -198,6 +221,7 @@ impl<'a> Loop<'a> {
             let deadline = self.deadline(now);
             let next_start = self.start_due(now).min(self.acknowledge_done(now));
             self.publish_ready();
+            self.look_for_end(now);
             self.end_publishing(now);
             if now >= self.next_hand_in || self.arrivals.len() >= KEPT {
                 self.hand_in();
@@ -227,7 +251,7 @@ impl<'a> Loop<'a> {
         if !self.ready.is_empty() {
             return now;
         }
-        let looks = self.published || !self.gone.is_empty();
+        let looks = self.published || self.watches || !self.gone.is_empty();
         let look = if looks { now + LOOK_NS } else { u64::MAX };
         let end = match self.published {
             true => u64::MAX,
@@ -334,6 +358,7 @@ impl<'a> Loop<'a> {
             && self.producers.iter().all(Producer::is_settled)
             && (self.consumers.is_empty()
                 || self.driver.layout.producers == 0
+                || self.ends_early
                 || self.driver.ledger.complete(self.publishers))
     }
 

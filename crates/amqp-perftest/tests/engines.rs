@@ -171,3 +171,28 @@ fn what_went_with_an_auto_delete_queue_is_not_called_lost() {
         );
     }
 }
+
+/// The queue is that of its consumer's connection, which no other may declare, ask or consume from.
+#[test]
+fn an_exclusive_queue_is_declared_by_whoever_consumes_from_it() {
+    let load = ["--exclusive", "--producers", "2", "--pmessages", "300"];
+    let pattern = ["--queue-pattern", "own-%d", "--queue-pattern-to", "2"];
+    for shape in [
+        &["--consumers", "1", "--confirms"][..],
+        &["--consumers", "2", "--channels", "2", "--prefetch", "20"],
+        &[
+            "--consumers",
+            "2",
+            pattern[0],
+            pattern[1],
+            pattern[2],
+            pattern[3],
+        ],
+        &["--exchange", "own-x", "--type", "fanout", "--auto-ack"],
+    ] {
+        let figures = same(&[&load[..], shape].concat());
+        for name in ["published", "consumed", "ok"] {
+            assert_eq!(figure(&figures, name), 600, "{name} of {shape:?}");
+        }
+    }
+}

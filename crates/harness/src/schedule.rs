@@ -1,6 +1,7 @@
 //! When operations are due: pure functions of a plan, as nanoseconds since the run's origin.
 
 mod curve;
+mod drawn;
 
 use std::fmt;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use rand::{RngExt, SeedableRng};
 use serde::{Deserialize, Serialize};
 
 use curve::Curve;
+use drawn::Drawn;
 
 /// When each operation of one share of the load is due, in order. Operation k is due at the same time in every
 /// share, so that n machines together replay exactly the schedule of one.
@@ -38,6 +40,8 @@ enum Rule {
     Constant(Curve),
     /// Operation k when the curve has made the sum of the first k + 1 draws due.
     Poisson(Box<Poisson>),
+    /// Each worker from a time of its own on.
+    Drawn(Drawn),
 }
 
 /// The operation that comes next.
@@ -152,6 +156,21 @@ impl Schedule {
         Self::new(rule, workers, share)
     }
 
+    /// Workers that begin each at a random time below `most`, drawn from `seed`, and then start an operation each
+    /// `interval`, without end, computed from its number so that nothing drifts; without an interval they go on by
+    /// themselves, as those of [`closed`](Self::closed) do.
+    #[must_use]
+    pub fn drawn(
+        workers: u64,
+        most: Duration,
+        interval: Option<Duration>,
+        seed: u64,
+        share: Share,
+    ) -> Self {
+        let drawn = Drawn::new(workers, most, interval, seed, share);
+        Self::new(Rule::Drawn(drawn), u64::MAX, share)
+    }
+
     fn new(rule: Rule, limit: u64, share: Share) -> Self {
         assert!(
             share.index < share.of,
@@ -167,7 +186,7 @@ impl Schedule {
         }
     }
 
-    /// At most `most` operations: of each worker in a closed loop, of all shares together otherwise.
+    /// At most `most` operations: of each worker where there are workers, of all shares together otherwise.
     #[must_use]
     pub fn limited(mut self, most: u64) -> Self {
         match &mut self.rule {
@@ -178,6 +197,7 @@ impl Schedule {
                     self.limit = 0;
                 }
             }
+            Rule::Drawn(drawn) => drawn.ops = most.min(drawn.ops),
             _ => self.limit = self.limit.min(most),
         }
         self
@@ -193,7 +213,7 @@ impl Schedule {
                 (*ops < u64::MAX).then(|| self.share.count(self.limit).saturating_mul(*ops))
             }
             Rule::Constant(curve) => Some(self.share.count(self.limit.min(curve.whole_counts()))),
-            Rule::Poisson(_) => None,
+            Rule::Poisson(_) | Rule::Drawn(_) => None,
         }
     }
 
@@ -209,16 +229,23 @@ impl Schedule {
     /// Whether workers go on by themselves once they have begun.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        matches!(self.rule, Rule::Closed { .. })
+        match &self.rule {
+            Rule::Closed { .. } => true,
+            Rule::Drawn(drawn) => drawn.is_closed(),
+            _ => false,
+        }
     }
 
     /// The operation after `index` of the same worker of a closed loop: worker j does j, j + workers, j + 2 workers…
     pub(crate) fn following(&self, index: u64) -> Option<u64> {
-        let Rule::Closed { workers, ops, .. } = self.rule else {
-            return None;
-        };
-        let following = index.checked_add(workers)?;
-        (following / workers < ops).then_some(following)
+        match &self.rule {
+            Rule::Closed { workers, ops, .. } => {
+                let following = index.checked_add(*workers)?;
+                (following / workers < *ops).then_some(following)
+            }
+            Rule::Drawn(drawn) => drawn.following(index),
+            _ => None,
+        }
     }
 }
 
@@ -237,6 +264,7 @@ impl Iterator for Schedule {
             } => proportion(*over_ns, index, *workers),
             Rule::Constant(curve) => curve.when(index as f64)?,
             Rule::Poisson(poisson) => poisson.when(index)?,
+            Rule::Drawn(drawn) => return drawn.next(),
         };
         self.next = index.saturating_add(self.share.of);
         Some(Due { at, index })

@@ -381,3 +381,62 @@ proptest! {
         prop_assert_eq!(merged(shares), own(process).collect::<Vec<_>>());
     }
 }
+
+#[test]
+fn workers_that_begin_at_random_keep_their_interval_without_drift() {
+    let (most, interval) = (seconds(5), Duration::from_nanos(333_333_333));
+    let drawn = |share| Schedule::drawn(7, most, Some(interval), 3, share);
+    let dues: Vec<Due> = drawn(Share::ALL).take(7_000).collect();
+    assert!(dues.is_sorted_by_key(|due| due.at));
+    let mut beginnings = Vec::new();
+    for worker in 0..7 {
+        let own: Vec<&Due> = dues.iter().filter(|due| due.index % 7 == worker).collect();
+        assert!(own[0].at < 5 * SECOND);
+        beginnings.push(own[0].at);
+        for (number, due) in own.iter().enumerate() {
+            assert_eq!(due.index, number as u64 * 7 + worker);
+            let due_at = own[0].at + number as u64 * 333_333_333;
+            assert!(due.at.abs_diff(due_at) <= 1, "{due:?} {due_at}");
+        }
+    }
+    beginnings.sort_unstable();
+    beginnings.dedup();
+    assert_eq!(beginnings.len(), 7, "each has its own");
+    assert!(beginnings[6] - beginnings[0] > SECOND, "{beginnings:?}");
+    // Two shares have what the whole has.
+    let mut both: Vec<Due> = (0..2)
+        .flat_map(|index| drawn(Share { index, of: 2 }).take(4_000))
+        .collect();
+    both.sort_unstable_by_key(|due| (due.at, due.index));
+    let mut whole = dues[..5_000].to_vec();
+    whole.sort_unstable_by_key(|due| (due.at, due.index));
+    let until = whole[4_000].at;
+    assert!(
+        both.iter()
+            .take_while(|due| due.at < until)
+            .eq(whole.iter().take_while(|due| due.at < until))
+    );
+}
+
+#[test]
+fn workers_that_begin_at_random_and_go_on_by_themselves_begin_once_each() {
+    let schedule = Schedule::drawn(100, seconds(2), None, 1, Share::ALL);
+    assert!(schedule.is_closed() && !schedule.is_burst());
+    let dues: Vec<Due> = schedule.collect();
+    assert!(dues.is_sorted_by_key(|due| due.at));
+    assert!(dues[0].at < SECOND && dues[99].at > SECOND && dues[99].at < 2 * SECOND);
+    let mut workers: Vec<u64> = dues.iter().map(|due| due.index).collect();
+    workers.sort_unstable();
+    assert!(workers.into_iter().eq(0..100));
+}
+
+#[test]
+fn a_worker_that_begins_late_does_as_many_operations_as_the_others() {
+    let interval = Some(Duration::from_millis(10));
+    let schedule = Schedule::drawn(5, seconds(1), interval, 9, Share::ALL).limited(20);
+    let mut each = [0; 5];
+    for due in schedule {
+        each[(due.index % 5) as usize] += 1;
+    }
+    assert_eq!(each, [20; 5]);
+}

@@ -9,9 +9,9 @@ use harness::duration;
 use harness::plan::{Group, Plan, PlannedStage, Timeline};
 use harness::schedule::Arrival;
 
-use super::values::{parse_argument, parse_property, parse_rate, parse_size};
+use super::values::{parse_argument, parse_interval, parse_property, parse_rate, parse_size};
 use crate::settings::{
-    CONSUMERS, Churn, DEFAULT_WINDOW, Engine, PRODUCERS, Properties, Settings, SizeFor,
+    CONSUMERS, Churn, DEFAULT_WINDOW, Engine, ExitWhen, PRODUCERS, Properties, Settings, SizeFor,
 };
 
 /// Options that shape the load; in a plan each is a field. Names in brackets are PerfTest's.
@@ -59,11 +59,24 @@ pub(super) struct Load {
         allow_negative_numbers = true
     )]
     rate: f64,
+    /// Time between two messages of each producer: a --rate of the producers' number divided by it, paced in the same way
+    #[arg(
+        long,
+        value_name = "DURATION",
+        env = "AMQP_PERFTEST_PUBLISHING_INTERVAL",
+        value_parser = parse_interval,
+        conflicts_with_all = ["rate", "variable_rate"]
+    )]
+    publishing_interval: Option<Duration>,
+    /// Have each producer begin at a random time below this, drawn from --seed, and keep its pace from then on
+    #[arg(long, value_name = "DURATION", default_value = "0s", env = "AMQP_PERFTEST_PRODUCER_RANDOM_START_DELAY", value_parser = duration::parse)]
+    producer_random_start_delay: Duration,
     /// Messages per second of all producers together and for how long, again and again until --duration is over
     #[arg(
         long,
-        value_name = "RATE:SECONDS",
+        value_name = "RATE:SECONDS[,…]",
         value_parser = parse_rate,
+        value_delimiter = ',',
         conflicts_with_all = ["rate", "ramp_up", "pmessages"]
     )]
     variable_rate: Vec<PlannedStage>,
@@ -79,7 +92,7 @@ pub(super) struct Load {
     )]
     size: u32,
     /// Sizes to go through, again and again
-    #[arg(long, value_name = "BYTES:SECONDS", value_parser = parse_size)]
+    #[arg(long, value_name = "BYTES:SECONDS[,…]", value_delimiter = ',', value_parser = parse_size)]
     variable_size: Vec<SizeFor>,
     /// Files with bodies, sent one after the other, each behind a stamp
     #[arg(
@@ -158,6 +171,10 @@ pub(super) struct Load {
     /// Queues that go with their last consumer
     #[arg(long, env = "AMQP_PERFTEST_AUTO_DELETE")]
     auto_delete: bool,
+    /// Queues that belong each to the one connection that consumes from it, and go with it; producers publish to them from
+    /// others. What is left in them at the end nobody can count: it is unfinished, never lost
+    #[arg(long, env = "AMQP_PERFTEST_EXCLUSIVE")]
+    exclusive: bool,
     /// Queues and exchange are there already: declare and delete nothing
     #[arg(long, env = "AMQP_PERFTEST_PREDECLARED")]
     predeclared: bool,
@@ -212,6 +229,41 @@ pub(super) struct Load {
     /// How long a consumer deals with each delivery before it acknowledges it, one after the other
     #[arg(long, value_name = "DURATION", default_value = "0s", env = "AMQP_PERFTEST_CONSUMER_LATENCY", value_parser = duration::parse)]
     consumer_latency: Duration,
+    /// Arguments of the consumers, such as x-priority=5; from where to read a stream is x-stream-offset, first by default
+    #[arg(long, value_name = "KEY=VALUE[,…]", value_delimiter = ',', value_parser = parse_argument, env = "AMQP_PERFTEST_CONSUMER_ARGS")]
+    consumer_args: Vec<(String, toml::Value)>,
+    /// Messages per second that each consumer deals with at most: it holds back its acknowledgements, so that --prefetch
+    /// lets no more come, or with --polling its questions
+    #[arg(
+        long,
+        value_name = "PER_SECOND",
+        env = "AMQP_PERFTEST_CONSUMER_RATE",
+        allow_negative_numbers = true
+    )]
+    consumer_rate: Option<f64>,
+    /// Have consumers ask for each message (basic.get), one question at a time, in place of being given them; answers
+    /// without a message are counted as empty_gets
+    #[arg(long, env = "AMQP_PERFTEST_POLLING")]
+    polling: bool,
+    /// Least time between two questions of a consumer; 0 for the next right after the answer
+    #[arg(long, value_name = "DURATION", default_value = "0s", env = "AMQP_PERFTEST_POLLING_INTERVAL", value_parser = duration::parse)]
+    polling_interval: Duration,
+    /// Messages of each consumer, after which it takes no more; when all have had theirs, the run ends. With --auto-ack
+    /// what is on its way by then is taken too
+    #[arg(long, value_name = "N", env = "AMQP_PERFTEST_CMESSAGES")]
+    cmessages: Option<u64>,
+    /// End before --duration is over: when the queues are empty (empty: to drain what is --predeclared, with --producers 0)
+    /// or when nothing was consumed for --exit-idle-after (idle)
+    #[arg(long, value_enum, value_name = "WHEN", env = "AMQP_PERFTEST_EXIT_WHEN")]
+    exit_when: Option<ExitWhen>,
+    /// How long nothing comes for --exit-when idle
+    #[arg(long, value_name = "DURATION", default_value = "1s", env = "AMQP_PERFTEST_EXIT_IDLE_AFTER", value_parser = duration::parse)]
+    exit_idle_after: Duration,
+    /// Stamp messages with the time of the wall clock, taken once when the run begins: for producers on one machine and
+    /// consumers on another, both with this. Without it the latencies of consumers on another machine are wrong; with it
+    /// they are as right as the two clocks agree, and those below 0 are counted as negative_latency
+    #[arg(long, env = "AMQP_PERFTEST_WALL_CLOCK")]
+    wall_clock: bool,
     /// Channels of each connection: so many producers or consumers share it
     #[arg(
         long,
@@ -254,12 +306,21 @@ impl Load {
         }
     }
 
+    /// Messages per second of all producers.
+    fn rate(&self) -> f64 {
+        let producers = self.producers as f64;
+        let interval = self.publishing_interval;
+        interval.map_or(self.rate, |interval| producers / interval.as_secs_f64())
+    }
+
     /// How long to measure: with a rate, until so many messages were due as are asked for.
     fn measures(&self) -> Duration {
-        let messages = self.pmessages.filter(|_| self.rate > 0.0);
+        let rate = self.rate();
+        let messages = self.pmessages.filter(|_| rate > 0.0);
         messages.map_or(self.duration, |each| {
             let all = each as f64 * self.producers as f64;
-            let lasts = Duration::try_from_secs_f64(all / self.rate).unwrap_or(Duration::MAX);
+            let lasts = Duration::try_from_secs_f64(all / rate).unwrap_or(Duration::MAX);
+            let lasts = lasts.saturating_add(self.producer_random_start_delay);
             self.duration.min(lasts)
         })
     }
@@ -275,7 +336,7 @@ impl Load {
             ops: None,
         };
         // Without a rate, or with one that makes no sense and is refused as such.
-        let producers = (self.producers > 0).then(|| match self.rate == 0.0 {
+        let producers = (self.producers > 0).then(|| match self.rate() == 0.0 {
             true if !self.variable_rate.is_empty() => Group {
                 stages: self.stages(),
                 ..group(PRODUCERS, 0)
@@ -286,8 +347,12 @@ impl Load {
                 ..group(PRODUCERS, self.producers)
             },
             false => Group {
-                rate: Some(self.rate),
+                rate: Some(self.rate()),
                 ramp: self.ramp_up,
+                // With a delay the time does not say how many they are.
+                ops: self
+                    .pmessages
+                    .filter(|_| !self.producer_random_start_delay.is_zero()),
                 ..group(PRODUCERS, 0)
             },
         });
@@ -335,7 +400,7 @@ impl Load {
     }
 
     fn settings(&self) -> Settings {
-        let paced = (self.rate != 0.0 || !self.variable_rate.is_empty()) && self.producers > 0;
+        let paced = (self.rate() != 0.0 || !self.variable_rate.is_empty()) && self.producers > 0;
         let queue_type = match (self.quorum_queue, self.stream_queue) {
             (true, _) => Some("quorum".to_owned()),
             (_, true) => Some("stream".to_owned()),
@@ -345,6 +410,7 @@ impl Load {
             engine: self.engine,
             churn: self.churn,
             producers: paced.then_some(self.producers),
+            random_start_delay: self.producer_random_start_delay,
             size: self.size,
             variable_size: self.variable_size.clone(),
             body: self.body.clone(),
@@ -360,6 +426,7 @@ impl Load {
             queue_type,
             queue_args: self.queue_args.iter().cloned().collect::<BTreeMap<_, _>>(),
             auto_delete: self.auto_delete,
+            exclusive: self.exclusive,
             predeclared: self.predeclared,
             exchange: self.exchange.clone(),
             exchange_type: self.exchange_type.clone(),
@@ -371,6 +438,14 @@ impl Load {
             nack_share: self.nack,
             requeue: self.requeue,
             consumer_latency: self.consumer_latency,
+            consumer_args: self.consumer_args.iter().cloned().collect(),
+            consumer_rate: self.consumer_rate,
+            polling: self.polling,
+            polling_interval: self.polling_interval,
+            cmessages: self.cmessages,
+            exit_when: self.exit_when,
+            exit_idle_after: self.exit_idle_after,
+            wall_clock: self.wall_clock,
             channels: self.channels,
             heartbeat: self.heartbeat,
             reconnect_after: self.reconnect_after,

@@ -2,9 +2,19 @@
 
 use std::time::Duration;
 
+use harness::duration;
 use harness::plan::PlannedStage;
 
 use crate::settings::SizeFor;
+
+/// A duration that is longer than 0.
+pub(super) fn parse_interval(text: &str) -> Result<Duration, String> {
+    let interval = duration::parse(text)?;
+    let problem = "no time lies between two messages: leave it out for as fast as they can";
+    (!interval.is_zero())
+        .then_some(interval)
+        .ok_or_else(|| problem.to_owned())
+}
 
 /// `RATE:SECONDS`.
 pub(super) fn parse_rate(text: &str) -> Result<PlannedStage, String> {

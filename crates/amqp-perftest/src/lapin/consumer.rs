@@ -15,40 +15,48 @@ use futures_util::{Stream as _, StreamExt as _};
 use harness::clock;
 
 use super::Desk;
+use super::ending::Census;
 use super::link::End;
+use super::polling::Polling;
+use crate::ending::Quota;
 use crate::ledger::Arrival;
 use crate::outcome::count;
+use crate::pace::Pace;
+use crate::settings::Settings;
 use crate::stamp::{self, Stamp};
 
 /// Deliveries that are taken before others have their turn.
 const AT_ONCE: usize = 256;
 
 /// A consumer of this worker.
-#[derive(Debug)]
 pub(super) struct Consumer {
-    number: u32,
-    channel: Option<Rc<Channel>>,
-    stream: Option<::lapin::Consumer>,
+    pub(super) number: u32,
+    pub(super) channel: Option<Rc<Channel>>,
+    pub(super) stream: Option<::lapin::Consumer>,
     /// Deliveries that are not acknowledged yet, though they could be, and the tag of the last of them.
-    unacknowledged: u16,
+    pub(super) unacknowledged: u16,
     last: u64,
     /// Deliveries so far that had not been delivered before.
     delivered: u64,
-    /// With a latency: deliveries that are being dealt with, one after the other, and when each is done.
-    busy: VecDeque<Busy>,
+    /// Deliveries that are being dealt with, one after the other, and when each is done.
+    pub(super) busy: VecDeque<Busy>,
     waker: Option<Waker>,
+    pub(super) pace: Pace,
+    pub(super) polling: Polling,
+    pub(super) quota: Quota,
+    pub(super) census: Option<Census>,
 }
 
 /// A delivery that is acknowledged when it is `done`.
 #[derive(Debug, Clone, Copy)]
-struct Busy {
+pub(super) struct Busy {
     done: u64,
     tag: u64,
     redelivered: bool,
 }
 
-/// Lets a channel consume. The broker is to answer: without that, lapin knows a consumer only once its frame is written, and
-/// throws away what comes to it before.
+/// Lets a channel consume, and waits for the answer: without one lapin knows its consumer only once the frame is written,
+/// and drops what comes before, which holds the queue up for ever.
 pub(super) async fn consume(
     channel: &Channel,
     asked: basic::Consume,
@@ -68,10 +76,16 @@ pub(super) async fn consume(
 /// queue would be given to another consumer, or be taken for a message that never arrived.
 pub(super) async fn take_rest(desk: &Desk<'_>, number: u32) {
     let consumer = &desk.consumers[&number];
-    let (channel, stream) = {
+    let (channel, stream, question) = {
         let mut consumer = consumer.borrow_mut();
-        (consumer.channel.clone(), consumer.stream.take())
+        let question = consumer.polling.take();
+        (consumer.channel.clone(), consumer.stream.take(), question)
     };
+    if let Some(question) = question
+        && let Ok(Some(message)) = question.await
+    {
+        consumer.borrow_mut().delivered(desk, &message.delivery);
+    }
     if let (Some(channel), Some(mut stream)) = (channel, stream) {
         let cancel = channel.basic_cancel(stream.tag(), BasicCancelOptions::default());
         // A channel that is gone cancels nothing, and its stream ends.
@@ -83,8 +97,18 @@ pub(super) async fn take_rest(desk: &Desk<'_>, number: u32) {
     consumer.borrow_mut().acknowledge_rest();
 }
 
+impl std::fmt::Debug for Consumer {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Consumer")
+            .field("number", &self.number)
+            .field("busy", &self.busy)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Consumer {
-    pub(super) fn new(number: u32) -> Self {
+    pub(super) fn new(number: u32, settings: &Settings) -> Self {
         Self {
             number,
             channel: None,
@@ -94,13 +118,17 @@ impl Consumer {
             delivered: 0,
             busy: VecDeque::new(),
             waker: None,
+            pace: Pace::of(settings),
+            polling: Polling::default(),
+            quota: Quota::of(settings),
+            census: None,
         }
     }
 
-    /// Takes a channel that consumes.
-    pub(super) fn join(&mut self, channel: Rc<Channel>, stream: ::lapin::Consumer) {
+    /// Takes a channel that consumes, or on which each message is asked for.
+    pub(super) fn join(&mut self, channel: Rc<Channel>, stream: Option<::lapin::Consumer>) {
         self.channel = Some(channel);
-        self.stream = Some(stream);
+        self.stream = stream;
     }
 
     /// Its connection is gone; how many deliveries go back to the queue with it, as far as is known: an acknowledgement
@@ -109,13 +137,16 @@ impl Consumer {
         let given_back = self.busy.len() as u64 + u64::from(self.unacknowledged);
         self.channel = None;
         self.stream = None;
+        self.polling = Polling::default();
+        self.census = None;
+        self.quota.forget();
         self.busy.clear();
         self.unacknowledged = 0;
         given_back
     }
 
     /// Acknowledges all that has arrived and was not acknowledged, dealt with or not.
-    fn acknowledge_rest(&mut self) {
+    pub(super) fn acknowledge_rest(&mut self) {
         let open = (self.unacknowledged > 0).then_some(self.last);
         let last = self.busy.back().map(|last| last.tag).or(open);
         if let (Some(tag), Some(channel)) = (last, &self.channel) {
@@ -142,26 +173,37 @@ impl Consumer {
 
     /// Takes what has come.
     pub(super) fn poll(&mut self, desk: &Desk<'_>, context: &mut Context<'_>) -> Result<(), End> {
+        if desk.driver.plan.driver.polling {
+            return match self.channel.clone() {
+                Some(channel) => self.poll_question(desk, &channel, context),
+                None => Ok(()),
+            };
+        }
         for _ in 0..AT_ONCE {
             let Some(stream) = &mut self.stream else {
-                return Ok(());
+                return self.poll_census(desk, context);
             };
             match Pin::new(stream).poll_next(context) {
                 Poll::Ready(Some(delivery)) => self.delivered(desk, &delivery?),
                 Poll::Ready(None) => {
-                    desk.record.count(count::CANCELLED, 1);
+                    if !self.quota.is_full() {
+                        desk.record.count(count::CANCELLED, 1);
+                    }
                     self.stream = None;
                 }
-                Poll::Pending => return Ok(()),
+                Poll::Pending => return self.poll_census(desk, context),
             }
         }
         context.waker().wake_by_ref();
         Ok(())
     }
 
-    fn delivered(&mut self, desk: &Desk<'_>, delivery: &Delivery) {
+    pub(super) fn delivered(&mut self, desk: &Desk<'_>, delivery: &Delivery) {
         let now = clock::now();
         let (tag, redelivered) = (delivery.delivery_tag, delivery.redelivered);
+        if desk.driver.ending.is_open() && !self.is_wanted(desk, tag, now) {
+            return;
+        }
         match Stamp::read(&delivery.data) {
             Some(stamp) if desk.driver.is_ours(&stamp, &desk.phases.get(), now) => {
                 self.arrived(desk, &stamp, redelivered, now);
@@ -169,16 +211,15 @@ impl Consumer {
             Some(_) if desk.driver.layout.producers == 0 => desk.counts.borrow_mut().warmup += 1,
             _ => desk.counts.borrow_mut().foreign += 1,
         }
-        let settings = &desk.driver.plan.driver;
-        if settings.auto_ack {
+        let done = self.pace.done(now);
+        if desk.driver.plan.driver.auto_ack {
             return;
         }
-        if settings.consumer_latency.is_zero() {
+        if done <= now && self.busy.is_empty() {
             return self.acknowledge(desk, tag, redelivered);
         }
-        let begins = self.busy.back().map_or(now, |last| last.done.max(now));
         self.busy.push_back(Busy {
-            done: begins + settings.consumer_latency.as_nanos() as u64,
+            done,
             tag,
             redelivered,
         });
@@ -191,7 +232,7 @@ impl Consumer {
             stream: stamp.stream,
             consumer: self.number,
             sequence: stamp.sequence,
-            latency: now.saturating_sub(stamp.start),
+            latency: desk.driver.latency(stamp, now),
             redelivered,
         });
         if stamp::counts(stamp.stream) {
@@ -234,11 +275,20 @@ impl Consumer {
         while let Some(done) = self.busy.pop_front_if(|busy| busy.done <= now) {
             self.acknowledge(desk, done.tag, done.redelivered);
         }
-        self.busy.front().map_or(u64::MAX, |busy| busy.done)
+        let next = self.busy.front().map_or(u64::MAX, |busy| busy.done);
+        if !desk.driver.plan.driver.polling || self.channel.is_none() {
+            return next;
+        }
+        if self.polling.due() <= now {
+            // Its connection asks.
+            self.wake();
+            return next;
+        }
+        next.min(self.polling.due())
     }
 }
 
 /// Has lapin queue a frame without waiting until it is written. Where the connection is lost, its stream says so.
-fn hand_over(answer: impl Future<Output = ::lapin::Result<()>>) {
+pub(super) fn hand_over(answer: impl Future<Output = ::lapin::Result<()>>) {
     let _ = pin!(answer).poll(&mut Context::from_waker(Waker::noop()));
 }

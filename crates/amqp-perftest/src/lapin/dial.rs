@@ -7,7 +7,9 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use ::lapin::options::{BasicQosOptions, ConfirmSelectOptions};
+use ::lapin::options::{
+    BasicQosOptions, ConfirmSelectOptions, QueueBindOptions, QueueDeclareOptions,
+};
 use ::lapin::uri::AMQPUri;
 use ::lapin::{Channel, Connection, ConnectionProperties, ErrorKind};
 use amq_protocol::frame::{AMQPContentHeader, AMQPFrame};
@@ -171,15 +173,49 @@ impl How {
                     .confirm_select(ConfirmSelectOptions::default())
                     .await
             }
-            Client::Consumer(_) if settings.prefetch > 0 && !settings.auto_ack => {
+            Client::Consumer(place) => {
+                if settings.exclusive {
+                    declare_own(settings, place, channel).await?;
+                }
+                if settings.prefetch == 0 || settings.auto_ack {
+                    return Ok(());
+                }
                 let global = settings.global_qos;
                 channel
                     .basic_qos(settings.prefetch, BasicQosOptions { global })
                     .await
             }
-            _ => Ok(()),
+            Client::Producer(_) => Ok(()),
         }
     }
+}
+
+/// Declares the exclusive queue of consumer `place` on its own connection.
+async fn declare_own(settings: &Settings, place: u32, channel: &Channel) -> ::lapin::Result<()> {
+    let name = settings.queue_of(u64::from(place));
+    let declare = topology::declaration(settings, &name);
+    let options = QueueDeclareOptions {
+        durable: declare.durable,
+        exclusive: declare.exclusive,
+        auto_delete: declare.auto_delete,
+        ..QueueDeclareOptions::default()
+    };
+    channel
+        .queue_declare(declare.queue, options, declare.arguments)
+        .await?;
+    let Some(bind) = topology::binding(settings, &name) else {
+        return Ok(());
+    };
+    let options = QueueBindOptions::default();
+    channel
+        .queue_bind(
+            bind.queue,
+            bind.exchange,
+            bind.routing_key,
+            options,
+            bind.arguments,
+        )
+        .await
 }
 
 /// The smallest frame size that takes bodies whole, and their content header.

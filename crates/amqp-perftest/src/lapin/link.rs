@@ -169,8 +169,14 @@ impl<'a> Link<'a> {
                     .borrow_mut()
                     .join(desk, channel),
                 Client::Consumer(number) => {
-                    let consume = topology::consume(&desk.driver.plan.driver, u64::from(number));
-                    let stream = super::consumer::consume(&channel, consume).await?;
+                    let settings = &desk.driver.plan.driver;
+                    let full = desk.consumers[&number].borrow().quota.is_full();
+                    let stream = if settings.polling || full {
+                        None
+                    } else {
+                        let consume = topology::consume(settings, u64::from(number));
+                        Some(super::consumer::consume(&channel, consume).await?)
+                    };
                     desk.consumers[&number].borrow_mut().join(channel, stream);
                 }
             }

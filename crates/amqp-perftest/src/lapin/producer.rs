@@ -257,7 +257,7 @@ impl Producer {
                 run: driver.run,
                 stream: stamp::stream(self.number, counts),
                 sequence,
-                start,
+                start: driver.stamped(start),
             };
             stamp.write(&mut body);
             octets += body.len();

@@ -20,6 +20,7 @@ impl Settings {
     /// The first field that can't be run, with the remedy.
     pub fn validate(plan: &Plan<Self>) -> Result<(), Invalid> {
         validate_groups(plan)?;
+        Self::validate_starting(plan)?;
         let settings = &plan.driver;
         if let Some(churn) = settings.churn {
             settings.validate_churn(churn, plan)?;
@@ -27,6 +28,9 @@ impl Settings {
         settings.validate_bodies()?;
         settings.validate_names()?;
         settings.validate_consuming(plan)?;
+        settings.validate_taking()?;
+        Self::validate_ending(plan)?;
+        Self::validate_owning(plan)?;
         let wrong = |field: &str, problem: &str| Err(Invalid::new(field, problem));
         if settings.confirms == Some(0) {
             return wrong(
@@ -136,6 +140,17 @@ impl Settings {
                 self.routing_key.is_some(),
             ),
             ("driver.auto_ack (--auto-ack)", self.auto_ack),
+            ("driver.exclusive (--exclusive)", self.exclusive),
+            ("driver.polling (--polling)", self.polling),
+            ("driver.wall_clock (--wall-clock)", self.wall_clock),
+            (
+                "driver.consumer_rate (--consumer-rate)",
+                self.consumer_rate.is_some(),
+            ),
+            (
+                "driver.random_start_delay (--producer-random-start-delay)",
+                !self.random_start_delay.is_zero(),
+            ),
             ("driver.nack_share (--nack)", self.nack_share.is_some()),
             (
                 "driver.consumer_latency (--consumer-latency)",
@@ -245,7 +260,8 @@ impl Settings {
                 problem.to_owned(),
             );
         }
-        if self.prefetch > 0 && every > self.prefetch && !self.auto_ack {
+        let limited = self.prefetch > 0 && !self.auto_ack && !self.polling;
+        if limited && every > self.prefetch {
             let problem = format!(
                 "{every} is above the prefetch of {}: the broker would wait for acknowledgements that never come; raise --prefetch or lower it",
                 self.prefetch
@@ -262,7 +278,7 @@ impl Settings {
                     .to_owned(),
             );
         }
-        if self.queue_type.as_deref() == Some("stream") {
+        if self.is_of_type("stream") {
             let queues = u64::from(self.queue_to.saturating_sub(self.queue_from)) + 1;
             if self.auto_ack || self.prefetch == 0 || consumers(plan) > queues {
                 let problem = "a stream needs acknowledgements and a prefetch, and gives every message to every consumer: leave auto_ack out, and have one consumer for each queue";

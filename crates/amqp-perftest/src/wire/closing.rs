@@ -25,7 +25,7 @@ impl Loop<'_> {
         self.serve_while(now + CANCELLING_NS, |this| {
             this.consumers.iter().any(|consumer| consumer.consumes)
         })?;
-        self.acknowledge_rest();
+        (0..self.consumers.len()).for_each(|place| self.acknowledge_rest(place));
         self.parting = true;
         self.say_goodbye(now);
         self.serve_while(now + CLOSING_NS, |this| !this.links.is_empty())?;

@@ -4,12 +4,17 @@ use std::collections::VecDeque;
 
 use amq_protocol::frame::AMQPFrame;
 use amq_protocol::protocol::{AMQPClass, basic};
+use harness::clock;
 use harness::slots::Id;
 
 use super::Loop;
+use super::polling::Question;
+use crate::ending::Quota;
 use crate::ledger::Arrival;
 use crate::outcome::count;
+use crate::pace::Pace;
 use crate::session::encode;
+use crate::settings::Settings;
 use crate::stamp::{self, Stamp};
 use crate::topology;
 
@@ -17,29 +22,33 @@ use crate::topology;
 #[derive(Debug)]
 pub(super) struct Consumer {
     pub(super) number: u32,
-    channel: u16,
+    pub(super) channel: u16,
     /// Deliveries that are not acknowledged yet, though they could be, and the tag of the last of them.
     unacknowledged: u16,
     last: u64,
-    link: Option<Id>,
-    /// Whether the broker may give it more.
+    pub(super) link: Option<Id>,
+    /// Whether the broker may give it more, unasked.
     pub(super) consumes: bool,
-    /// With a latency: deliveries that are being dealt with, one after the other, and when each is done.
-    busy: VecDeque<Busy>,
+    /// Deliveries that are being dealt with, one after the other, and when each is done.
+    pub(super) busy: VecDeque<Busy>,
     /// Deliveries so far that had not been delivered before.
     delivered: u64,
+    pub(super) pace: Pace,
+    pub(super) quota: Quota,
+    /// With polling: what it asks with.
+    pub(super) question: Option<Question>,
 }
 
 /// A delivery that is acknowledged when it is `done`.
 #[derive(Debug, Clone, Copy)]
-struct Busy {
+pub(super) struct Busy {
     done: u64,
     tag: u64,
     redelivered: bool,
 }
 
 impl Consumer {
-    pub(super) fn new(number: u32) -> Self {
+    pub(super) fn new(number: u32, settings: &Settings) -> Self {
         Self {
             number,
             channel: 0,
@@ -49,6 +58,9 @@ impl Consumer {
             unacknowledged: 0,
             last: 0,
             delivered: 0,
+            pace: Pace::of(settings),
+            quota: Quota::of(settings),
+            question: None,
         }
     }
 
@@ -82,10 +94,19 @@ impl Loop<'_> {
         let consumer = &mut self.consumers[place];
         consumer.channel = channel;
         consumer.link = Some(id);
-        consumer.consumes = true;
-        let consume = topology::consume(&self.driver.plan.driver, u64::from(consumer.number));
-        let consume = AMQPClass::Basic(basic::AMQPMethod::Consume(consume));
-        let frame = encode(&AMQPFrame::Method(channel, consume));
+        consumer.quota.forget();
+        if consumer.quota.is_full() {
+            return;
+        }
+        let settings = &self.driver.plan.driver;
+        let frame = if settings.polling {
+            self.first_question(place, channel, clock::now())
+        } else {
+            consumer.consumes = true;
+            let consume = topology::consume(settings, u64::from(consumer.number));
+            let consume = AMQPClass::Basic(basic::AMQPMethod::Consume(consume));
+            encode(&AMQPFrame::Method(channel, consume))
+        };
         if let Err(error) = self.write(id, &frame) {
             self.lose(id, &error.to_string());
         }
@@ -99,9 +120,7 @@ impl Loop<'_> {
                 continue;
             };
             let cancel = basic::AMQPMethod::Cancel(basic::Cancel {
-                consumer_tag: topology::consumer_tag(u64::from(consumer.number))
-                    .as_str()
-                    .into(),
+                consumer_tag: topology::tag(u64::from(consumer.number)),
                 nowait: false,
             });
             let frame = AMQPFrame::Method(consumer.channel, AMQPClass::Basic(cancel));
@@ -111,13 +130,10 @@ impl Loop<'_> {
         }
     }
 
-    /// Acknowledges what has arrived at all consumers.
-    pub(super) fn acknowledge_rest(&mut self) {
-        for place in 0..self.consumers.len() {
-            let consumer = &self.consumers[place];
-            let (Some(id), Some(ack)) = (consumer.link, consumer.rest()) else {
-                continue;
-            };
+    /// Acknowledges what has arrived at a consumer.
+    pub(super) fn acknowledge_rest(&mut self, place: usize) {
+        let consumer = &self.consumers[place];
+        if let (Some(id), Some(ack)) = (consumer.link, consumer.rest()) {
             match self.write(id, &ack) {
                 Ok(()) => self.consumers[place].acknowledged_all(),
                 Err(error) => self.lose(id, &error.to_string()),
@@ -135,9 +151,11 @@ impl Loop<'_> {
         now: u64,
         answer: &mut Vec<u8>,
     ) {
-        let settings = &self.driver.plan.driver;
-        if self.parting && !settings.auto_ack {
+        if self.parting && !self.driver.plan.driver.auto_ack {
             // It can't be acknowledged any more: it goes back to its queue, and has not arrived.
+            return;
+        }
+        if self.watches && !self.is_wanted(place, tag, now, answer) {
             return;
         }
         match stamp {
@@ -147,24 +165,42 @@ impl Loop<'_> {
             Some(_) if self.driver.layout.producers == 0 => self.counts.warmup += 1,
             _ => self.counts.foreign += 1,
         }
-        if settings.auto_ack {
-            return;
+        let settings = &self.driver.plan.driver;
+        if self.timed {
+            return self.deal_with(place, tag, redelivered, now, answer);
         }
-        if settings.consumer_latency.is_zero() {
-            return self.acknowledge(place, tag, redelivered, answer);
+        if !settings.auto_ack {
+            self.acknowledge(place, tag, redelivered, answer);
         }
-        let busy = &mut self.consumers[place].busy;
-        let begins = busy.back().map_or(now, |last| last.done.max(now));
-        busy.push_back(Busy {
-            done: begins + settings.consumer_latency.as_nanos() as u64,
-            tag,
-            redelivered,
-        });
     }
 
-    /// Acknowledges what consumers have dealt with; returns when the next will be.
+    /// Acknowledges a delivery when it is dealt with, and asks for the next.
+    fn deal_with(
+        &mut self,
+        place: usize,
+        tag: u64,
+        redelivered: bool,
+        now: u64,
+        answer: &mut Vec<u8>,
+    ) {
+        let auto_ack = self.driver.plan.driver.auto_ack;
+        let consumer = &mut self.consumers[place];
+        let done = consumer.pace.done(now);
+        if !auto_ack && done <= now && consumer.busy.is_empty() {
+            self.acknowledge(place, tag, redelivered, answer);
+        } else if !auto_ack {
+            consumer.busy.push_back(Busy {
+                done,
+                tag,
+                redelivered,
+            });
+        }
+        self.answered(place, now, answer);
+    }
+
+    /// Acknowledges what consumers have dealt with, and asks what is due; returns when the next will be.
     pub(super) fn acknowledge_done(&mut self, now: u64) -> u64 {
-        if self.driver.plan.driver.consumer_latency.is_zero() {
+        if !self.timed {
             return u64::MAX;
         }
         let mut next = u64::MAX;
@@ -176,6 +212,7 @@ impl Loop<'_> {
             {
                 self.acknowledge(place, done.tag, done.redelivered, &mut answer);
             }
+            next = next.min(self.ask(place, now, &mut answer));
             let consumer = &self.consumers[place];
             next = next.min(consumer.busy.front().map_or(u64::MAX, |busy| busy.done));
             if let Some(id) = consumer.link.filter(|_| !answer.is_empty())
@@ -192,7 +229,7 @@ impl Loop<'_> {
             stream: stamp.stream,
             consumer: self.consumers[place].number,
             sequence: stamp.sequence,
-            latency: now.saturating_sub(stamp.start),
+            latency: self.driver.latency(&stamp, now),
             redelivered,
         });
         if stamp::counts(stamp.stream) {
@@ -223,12 +260,12 @@ impl Loop<'_> {
 }
 
 /// `basic.ack` (60, 80).
-fn ack(channel: u16, tag: u64, multiple: bool) -> [u8; 21] {
+pub(super) fn ack(channel: u16, tag: u64, multiple: bool) -> [u8; 21] {
     acknowledgement(80, channel, tag, u8::from(multiple))
 }
 
 /// `basic.nack` (60, 120) of one delivery.
-fn nack(channel: u16, tag: u64, requeue: bool) -> [u8; 21] {
+pub(super) fn nack(channel: u16, tag: u64, requeue: bool) -> [u8; 21] {
     acknowledgement(120, channel, tag, u8::from(requeue) << 1)
 }
 

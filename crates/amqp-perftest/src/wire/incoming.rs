@@ -135,6 +135,11 @@ impl Loop<'_> {
                 }
             }
             Event::Method { channel, frame } => {
+                if let Some(Role::Consumer(place)) = role(channel)
+                    && self.consumer_method(place, frame, now, answer)
+                {
+                    return Ok(());
+                }
                 return self.method(id, roles, (channel, frame), now, answer);
             }
             Event::Heartbeat => {}

@@ -138,7 +138,7 @@ impl Loop<'_> {
                 run: driver.run,
                 stream: stamp::stream(producer.number, counts),
                 sequence,
-                start,
+                start: driver.stamped(start),
             };
             let in_turn = producer.written[0] + producer.written[1];
             let template = of_now.unwrap_or(in_turn as usize % producer.templates.len());

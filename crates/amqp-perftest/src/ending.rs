@@ -1,0 +1,206 @@
+//! The end of a run before its time: consumers have had what they were to have, found nothing more in their queues, or
+//! nothing comes any more.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use harness::plan::Plan;
+
+use crate::settings::{ExitWhen, Settings, consumers};
+
+/// How long after the last message the broker is asked whether there are more, and how often.
+const ASK_NS: u64 = 50_000_000;
+
+/// What the consumers of all workers have come to. Times are nanoseconds of CLOCK_MONOTONIC.
+#[derive(Debug)]
+pub(crate) struct Ending {
+    consumers: u64,
+    /// Messages that each is to have.
+    each: Option<u64>,
+    when: Option<ExitWhen>,
+    idle_ns: u64,
+    /// Consumers that have had theirs, or found nothing more.
+    done: AtomicU64,
+    /// When one last had something to do.
+    heard: AtomicU64,
+}
+
+/// What one consumer still waits for.
+#[derive(Debug)]
+pub(crate) struct Quota {
+    left: u64,
+    is_done: bool,
+    /// When a message last came, and when the broker was last asked how many there are.
+    heard: u64,
+    asked: u64,
+    waits: bool,
+}
+
+impl Ending {
+    pub(crate) fn of(plan: &Plan<Settings>) -> Self {
+        let settings = &plan.driver;
+        Self {
+            consumers: consumers(plan),
+            each: settings.cmessages,
+            when: settings.exit_when,
+            idle_ns: settings.exit_idle_after.as_nanos() as u64,
+            done: AtomicU64::new(0),
+            heard: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether anything but time and the producers' end ends the run.
+    pub(crate) fn is_open(&self) -> bool {
+        self.each.is_some() || self.when.is_some()
+    }
+
+    /// Whether consumers ask how many messages there are.
+    pub(crate) fn asks(&self) -> bool {
+        self.when == Some(ExitWhen::Empty)
+    }
+
+    /// A consumer had something to do.
+    pub(crate) fn heard(&self, at: u64) {
+        self.heard.fetch_max(at, Ordering::Relaxed);
+    }
+
+    /// Whether the end has come.
+    pub(crate) fn has_come(&self, now: u64) -> bool {
+        let idle = || now.saturating_sub(self.heard.load(Ordering::Relaxed)) >= self.idle_ns;
+        self.done.load(Ordering::Relaxed) == self.consumers
+            || (self.when == Some(ExitWhen::Idle) && idle())
+    }
+}
+
+impl Quota {
+    pub(crate) fn of(settings: &Settings) -> Self {
+        Self {
+            left: settings.cmessages.unwrap_or(u64::MAX),
+            is_done: false,
+            heard: 0,
+            asked: 0,
+            waits: false,
+        }
+    }
+
+    /// A message has come; whether it is one of those that the consumer was to have.
+    pub(crate) fn takes(&mut self, now: u64, ending: &Ending) -> bool {
+        if self.left == 0 {
+            return false;
+        }
+        self.left -= 1;
+        self.heard = now;
+        if std::mem::take(&mut self.is_done) {
+            ending.done.fetch_sub(1, Ordering::Relaxed);
+        }
+        true
+    }
+
+    /// Whether it has had all that it was to have.
+    pub(crate) fn is_full(&self) -> bool {
+        self.left == 0
+    }
+
+    /// It waits for nothing more, unless something comes.
+    pub(crate) fn finish(&mut self, ending: &Ending) {
+        if !std::mem::replace(&mut self.is_done, true) {
+            ending.done.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether to ask now how many messages there are.
+    pub(crate) fn asks(&mut self, now: u64) -> bool {
+        let asks = !self.is_done && !self.waits && now >= self.heard.max(self.asked) + ASK_NS;
+        if asks {
+            self.asked = now;
+            self.waits = true;
+        }
+        asks
+    }
+
+    /// There are so many; whether there is nothing more for this consumer.
+    pub(crate) fn is_told(&mut self, messages: u32) -> bool {
+        self.waits = false;
+        messages == 0 && self.heard <= self.asked
+    }
+
+    /// Nobody answers any more.
+    pub(crate) fn forget(&mut self) {
+        self.waits = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use harness::plan::{Group, Timeline};
+    use harness::schedule::Arrival;
+
+    use super::*;
+    use crate::settings::CONSUMERS;
+
+    fn ending(settings: Settings) -> Ending {
+        let timeline = Timeline {
+            warmup: Duration::ZERO,
+            measure: Duration::from_secs(1),
+            drain: Duration::ZERO,
+        };
+        let consumers = Group {
+            name: CONSUMERS.to_owned(),
+            workers: 2,
+            ramp: Duration::ZERO,
+            rate: None,
+            arrival: Arrival::Constant,
+            stages: Vec::new(),
+            ops: None,
+        };
+        Ending::of(&Plan::new("test", timeline, vec![consumers], settings))
+    }
+
+    #[test]
+    fn it_comes_when_all_have_had_theirs() {
+        let settings = Settings {
+            cmessages: Some(1),
+            ..Settings::default()
+        };
+        let mut quotas = [Quota::of(&settings), Quota::of(&settings)];
+        let ending = ending(settings);
+        for quota in &mut quotas {
+            assert!(!ending.has_come(0));
+            assert!(quota.takes(0, &ending) && quota.is_full());
+            assert!(!quota.takes(0, &ending), "it has had its one");
+            quota.finish(&ending);
+        }
+        assert!(ending.has_come(0));
+    }
+
+    #[test]
+    fn a_message_after_the_question_says_that_there_may_be_more() {
+        let settings = Settings {
+            exit_when: Some(ExitWhen::Empty),
+            ..Settings::default()
+        };
+        let mut quota = Quota::of(&settings);
+        let ending = ending(settings);
+        assert!(quota.asks(ASK_NS) && !quota.asks(3 * ASK_NS), "it waits");
+        quota.takes(ASK_NS + 1, &ending);
+        assert!(!quota.is_told(0));
+        assert!(!quota.asks(ASK_NS + 2) && quota.asks(2 * ASK_NS + 1));
+        assert!(!quota.is_told(3), "there are three");
+        assert!(quota.asks(3 * ASK_NS + 1) && quota.is_told(0));
+        quota.finish(&ending);
+        quota.takes(4 * ASK_NS, &ending);
+        assert_eq!(ending.done.load(Ordering::Relaxed), 0, "one came after all");
+    }
+
+    #[test]
+    fn idle_is_nothing_for_as_long_as_was_asked() {
+        let ending = ending(Settings {
+            exit_when: Some(ExitWhen::Idle),
+            exit_idle_after: Duration::from_nanos(10),
+            ..Settings::default()
+        });
+        ending.heard(100);
+        assert!(!ending.has_come(109) && ending.has_come(110));
+    }
+}
