@@ -353,8 +353,10 @@ impl Settings {
         let (producers, consumers) = (producers(plan), consumers(plan));
         let load = match group(plan, PRODUCERS) {
             Some(group) => match (group.rate, group.ops) {
-                (Some(rate), _) => {
-                    format!(" at {rate} messages per second in all ({})", group.arrival)
+                (Some(rate), ops) => {
+                    let number = ops.map_or_else(String::new, |ops| format!(", {ops} of them"));
+                    let arrival = group.arrival;
+                    format!(" at {rate} messages per second in all ({arrival}){number}")
                 }
                 (None, _) if !group.stages.is_empty() => " at a rate that changes".to_owned(),
                 (None, Some(ops)) => format!(", {ops} messages each"),

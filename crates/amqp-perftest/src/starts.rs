@@ -91,6 +91,8 @@ fn delayed(driver: &Perftest, group: &Group, most: Duration, share: Share) -> Sc
         .map(|rate| interval(rate).unwrap_or(Duration::MAX));
     let schedule = Schedule::drawn(producers, most, interval, driver.plan.seed, share);
     match group.ops {
+        // With a rate they are those of all.
+        Some(ops) if group.rate.is_some() => schedule.limited(ops / producers),
         Some(ops) => schedule.limited(ops),
         None => schedule,
     }

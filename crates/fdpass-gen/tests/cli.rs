@@ -246,8 +246,6 @@ fn a_plan_says_which_key_is_unknown_and_a_printed_plan_can_be_run() {
         &["--plan", path, "--set", "groups.7.rate=1"],
         &["groups.7.rate"],
     );
-    let counted = ["--plan", path, "--set", "groups.0.ops=5"];
-    refused_naming(&counted, &["groups[0].ops", "a rate", "timeline.measure"]);
 }
 
 /// The root of the project: its daemons are launched from there.

@@ -103,7 +103,7 @@ pub struct Group {
     /// Rates to go through one after the other; replaces `rate` and `ramp`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<PlannedStage>,
-    /// Operations of each worker; absent: as many as fit. A group with a rate has no workers, and so none of these.
+    /// Operations of each worker, or of the whole group where it has a rate; absent: as many as fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ops: Option<u64>,
 }
@@ -320,12 +320,6 @@ impl Group {
                 "a group with a rate starts operations at that rate: leave `workers` out",
             ));
         }
-        if open && self.ops.is_some() {
-            return Err(Invalid::new(
-                format!("{path}.ops"),
-                "are those of each worker, and a group with a rate has none: leave it out, and end the load by `timeline.measure`",
-            ));
-        }
         if self.workers > MOST_WORKERS {
             return Err(Invalid::new(
                 format!("{path}.workers"),
@@ -349,6 +343,10 @@ impl Group {
 
     fn schedule<D>(&self, plan: &Plan<D>, place: u64, share: Share) -> Schedule {
         let seed = plan.seed.wrapping_add(place);
+        let limited = |schedule: Schedule| match self.ops {
+            Some(ops) => schedule.limited(ops),
+            None => schedule,
+        };
         if let Some(rate) = self.rate {
             let plateau = plan.planned().saturating_sub(self.ramp);
             let stages = [
@@ -363,7 +361,7 @@ impl Group {
                     over: plateau,
                 },
             ];
-            return Schedule::rate(&stages, self.arrival, seed, share);
+            return limited(Schedule::rate(&stages, self.arrival, seed, share));
         }
         if !self.stages.is_empty() {
             let mut from = 0.0;
@@ -380,13 +378,12 @@ impl Group {
                     stage
                 })
                 .collect();
-            return Schedule::rate(&stages, self.arrival, seed, share);
+            return limited(Schedule::rate(&stages, self.arrival, seed, share));
         }
         match self.ops {
             // Used once each, workers are arrivals: their starts are due whatever the daemon does.
             Some(1) => Schedule::spread(self.workers, self.ramp, share),
-            Some(ops) => Schedule::closed(self.workers, self.ramp, share).limited(ops),
-            None => Schedule::closed(self.workers, self.ramp, share),
+            _ => limited(Schedule::closed(self.workers, self.ramp, share)),
         }
     }
 
@@ -395,13 +392,16 @@ impl Group {
             Duration::ZERO => " at once".to_owned(),
             ramp => format!(" {verb} {}", duration::format(ramp)),
         };
+        let in_all = self
+            .ops
+            .map_or_else(String::new, |ops| format!(", {ops} in all"));
         if let Some(rate) = self.rate {
             let risen = if self.ramp.is_zero() {
                 String::new()
             } else {
                 ramp("reached within")
             };
-            return format!("{rate} starts per second ({}){risen}", self.arrival);
+            return format!("{rate} starts per second ({}){risen}{in_all}", self.arrival);
         }
         if !self.stages.is_empty() {
             let stages: Vec<String> = self
@@ -415,7 +415,8 @@ impl Group {
                     )
                 })
                 .collect();
-            return format!("a rate going {} ({})", stages.join(", "), self.arrival);
+            let stages = stages.join(", ");
+            return format!("a rate going {stages} ({}){in_all}", self.arrival);
         }
         let each = match self.ops {
             Some(1) => ", once each".to_owned(),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use harness::plan::{Group, Plan, PlannedStage, Timeline};
 use harness::schedule::{Arrival, Due, Schedule, Share, Stage};
 use proptest::prelude::*;
 
@@ -304,6 +305,39 @@ fn a_limit_cuts_the_whole_and_each_share_with_it() {
             .total(),
         Some(5)
     );
+}
+
+#[test]
+fn the_ops_of_a_group_with_a_rate_are_those_of_the_whole_group() {
+    let timeline = Timeline {
+        warmup: Duration::ZERO,
+        measure: seconds(10),
+        drain: Duration::ZERO,
+    };
+    let group = |rate: Option<f64>, stages: Vec<PlannedStage>, arrival| Group {
+        name: "any".to_owned(),
+        workers: 0,
+        ramp: Duration::ZERO,
+        rate,
+        arrival,
+        stages,
+        ops: Some(7),
+    };
+    let stage = PlannedStage {
+        rate: 100.0,
+        over: seconds(10),
+    };
+    let groups = vec![
+        group(Some(100.0), Vec::new(), Arrival::Constant),
+        group(Some(100.0), Vec::new(), Arrival::Poisson),
+        group(None, vec![stage], Arrival::Constant),
+    ];
+    let plan = Plan::new("any", timeline, groups, ());
+    for share in [Share { index: 0, of: 2 }, Share { index: 1, of: 2 }] {
+        let starts = plan.schedules(share).into_iter().map(Iterator::count);
+        let expected = 4 - share.index as usize;
+        assert_eq!(starts.collect::<Vec<_>>(), [expected; 3]);
+    }
 }
 
 #[test]

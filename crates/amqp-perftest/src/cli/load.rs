@@ -352,7 +352,8 @@ impl Load {
                 // With a delay the time does not say how many they are.
                 ops: self
                     .pmessages
-                    .filter(|_| !self.producer_random_start_delay.is_zero()),
+                    .filter(|_| !self.producer_random_start_delay.is_zero())
+                    .map(|each| each.saturating_mul(self.producers)),
                 ..group(PRODUCERS, 0)
             },
         });
