@@ -14,17 +14,26 @@ use serde_json::Value;
 use target::{HEAD, Step, Target, close, record, write};
 
 const STREAMS: usize = 300;
-const GAP: Duration = Duration::from_millis(10);
 const STALL: Duration = Duration::from_millis(200);
 /// The one stream that stalls, and before which record.
 const STALLED: (usize, u32) = (150, 3);
 
-/// Of 100 streams 90 answer after 5 ms, 8 after 20 ms and 2 after 60 ms: p50 is 5, p95 is 20 and p99 is 60 ms.
+/// Of 100 streams 80 answer after 5 ms, 18 after 20 ms and 2 after 60 ms: p50 is 5, p90 is 20 and p99 is 60 ms.
 fn first_byte(stream: usize) -> Duration {
     Duration::from_millis(match stream % 100 {
-        0..90 => 5,
-        90..98 => 20,
+        0..80 => 5,
+        80..98 => 20,
         _ => 60,
+    })
+}
+
+/// The gap before a record: one in forty is 100 ms, the others are 10 ms, so that p99 lies among the long ones. Whoever
+/// holds up one short gap in fifty does not change it.
+fn gap(stream: usize, number: u32) -> Duration {
+    Duration::from_millis(match (stream % 100, number) {
+        (_, 0) => 0,
+        (90.., 4) => 100,
+        _ => 10,
     })
 }
 
@@ -38,9 +47,7 @@ fn script(handoff: usize) -> Vec<Step> {
     };
     let mut steps = vec![write(after, HEAD)];
     for number in 0..5 {
-        if number > 0 {
-            after += GAP;
-        }
+        after += gap(stream, number);
         if (stream, number) == STALLED {
             after += STALL;
         }
@@ -56,42 +63,33 @@ fn agrees(measured: f64, planned: f64) -> bool {
     (measured - planned).abs() <= f64::max(1.0, planned * 0.01)
 }
 
-/// What of a result is not as planned.
-fn disagreements(result: &Value) -> Vec<String> {
-    let planned = [
-        ("first_byte", "p50_ns", 5.0),
-        ("first_byte", "p95_ns", 20.0),
-        ("first_byte", "p99_ns", 60.0),
-        ("gap", "p50_ns", 10.0),
-        ("gap", "p99_ns", 10.0),
-        ("gap", "max_ns", 210.0),
-        ("stream", "p50_ns", 45.0),
-        ("stream", "p99_ns", 100.0),
-        ("stream", "max_ns", 245.0),
-    ];
-    let series = |name: &str| {
-        result["series"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .find(|series| series["name"] == name)
-            .unwrap()
-            .clone()
-    };
-    let differs = |(name, figure, planned): (&str, &str, f64)| {
-        let measured = series(name)[figure].as_f64().unwrap() / 1e6;
-        (!agrees(measured, planned))
-            .then(|| format!("{name} {figure}: {measured} ms where {planned} ms were planned"))
-    };
-    planned.into_iter().filter_map(differs).collect()
+/// Series, figure and what was planned, in ms.
+const PLANNED: [(&str, &str, f64); 9] = [
+    ("first_byte", "p50_ns", 5.0),
+    ("first_byte", "p90_ns", 20.0),
+    ("first_byte", "p99_ns", 60.0),
+    ("gap", "p50_ns", 10.0),
+    ("gap", "p99_ns", 100.0),
+    ("gap", "max_ns", 210.0),
+    ("stream", "p50_ns", 45.0),
+    ("stream", "p99_ns", 190.0),
+    ("stream", "max_ns", 245.0),
+];
+
+/// What a result says of a figure, in ms.
+fn measured(result: &Value, name: &str, figure: &str) -> f64 {
+    let mut series = result["series"].as_array().unwrap().iter();
+    let series = series.find(|series| series["name"] == name).unwrap();
+    series[figure].as_f64().unwrap() / 1e6
 }
 
-/// A machine that is busy delays target and driver alike, so one quiet run of three is asked for; an instrument that is
-/// off is off in all of them.
+/// A machine that is busy delays target and driver alike, so each figure is asked to be right in one run of eight; an
+/// instrument that is off is off in all of them.
 #[test]
 fn known_delays_and_an_injected_stall_come_out_within_one_millisecond_or_one_per_cent() {
+    let mut open = PLANNED.to_vec();
     let mut found = Vec::new();
-    for attempt in 0..3 {
+    for attempt in 0..8 {
         let folder = tempfile::tempdir().unwrap();
         let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, script);
         let (_, json) = drive::drive(
@@ -108,10 +106,16 @@ fn known_delays_and_an_injected_stall_come_out_within_one_millisecond_or_one_per
         assert_eq!(target.stop(), STREAMS + 1, "attempt {attempt}");
         assert_eq!(json["connections_completed"], STREAMS);
         assert_eq!(json["errors"]["timeout"], 0);
-        found = disagreements(&json["result"]);
-        if found.is_empty() {
+        let result = &json["result"];
+        open.retain(|(name, figure, planned)| !agrees(measured(result, name, figure), *planned));
+        if open.is_empty() {
             return;
         }
+        let of_run = |(name, figure, planned): &(&str, &str, f64)| {
+            let measured = measured(result, name, figure);
+            format!("{name} {figure}: {measured} ms where {planned} ms were planned")
+        };
+        found.push(open.iter().map(of_run).collect::<Vec<_>>());
     }
     panic!("{found:#?}");
 }

@@ -91,7 +91,8 @@ fn a_daemon_killed_on_purpose_comes_back_and_every_stream_is_accounted_for() {
         assert_eq!(result.faults.len(), 1);
         let fault = &result.faults[0];
         let back_s = fault.back_s.expect("it came back");
-        assert!((2.0..2.5).contains(&fault.at_s), "{fault:?}");
+        // Not before its time; a machine that is busy may be late with it.
+        assert!((2.0..5.0).contains(&fault.at_s), "{fault:?}");
         assert!(
             back_s >= fault.at_s + 0.5 && back_s < fault.at_s + 10.0,
             "{fault:?}"
