@@ -150,7 +150,7 @@ impl Ledger {
         }
         let found = self.books().take(arrivals);
         for arrival in arrivals.drain(..) {
-            if stamp::counts(arrival.stream) {
+            if self.alone || stamp::counts(arrival.stream) {
                 record.value(END_TO_END, arrival.latency);
             }
         }
@@ -291,7 +291,7 @@ impl Books {
             } else if !self.failed.is_empty()
                 && self.failed.remove(&(arrival.stream, arrival.sequence))
             {
-                found.late += 1;
+                found.late += u64::from(stamp::counts(arrival.stream));
             } else {
                 // The broker says itself that a redelivered message may have been there before.
                 found.duplicated += u64::from(!arrival.redelivered);

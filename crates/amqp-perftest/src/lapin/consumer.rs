@@ -18,7 +18,7 @@ use super::Desk;
 use super::link::End;
 use crate::ledger::Arrival;
 use crate::outcome::count;
-use crate::stamp::{self, Stamp};
+use crate::stamp::Stamp;
 
 /// Deliveries that are taken before others have their turn.
 const AT_ONCE: usize = 256;
@@ -43,8 +43,16 @@ pub(super) struct Consumer {
 #[derive(Debug, Clone, Copy)]
 struct Busy {
     done: u64,
+    delivered: Delivered,
+}
+
+/// What is to be acknowledged.
+#[derive(Debug, Clone, Copy)]
+struct Delivered {
     tag: u64,
     redelivered: bool,
+    /// Whether it is of the run, and not of its warm-up.
+    counts: bool,
 }
 
 /// Lets a channel consume. The broker is to answer: without that, lapin knows a consumer only once its frame is written, and
@@ -117,7 +125,7 @@ impl Consumer {
     /// Acknowledges all that has arrived and was not acknowledged, dealt with or not.
     fn acknowledge_rest(&mut self) {
         let open = (self.unacknowledged > 0).then_some(self.last);
-        let last = self.busy.back().map(|last| last.tag).or(open);
+        let last = self.busy.back().map(|last| last.delivered.tag).or(open);
         if let (Some(tag), Some(channel)) = (last, &self.channel) {
             hand_over(channel.basic_ack(tag, BasicAckOptions { multiple: true }));
             self.busy.clear();
@@ -162,25 +170,34 @@ impl Consumer {
     fn delivered(&mut self, desk: &Desk<'_>, delivery: &Delivery) {
         let now = clock::now();
         let (tag, redelivered) = (delivery.delivery_tag, delivery.redelivered);
+        let phases = desk.phases.get();
+        let mut counts = false;
         match Stamp::read(&delivery.data) {
-            Some(stamp) if desk.driver.is_ours(&stamp, &desk.phases.get(), now) => {
+            Some(stamp) if desk.driver.is_ours(&stamp, &phases, now) => {
+                counts = desk.driver.counts(stamp.stream);
                 self.arrived(desk, &stamp, redelivered, now);
             }
-            Some(_) if desk.driver.layout.producers == 0 => desk.counts.borrow_mut().warmup += 1,
+            Some(_) if desk.driver.is_of_warmup(&phases, now) => {
+                desk.counts.borrow_mut().warmup += 1;
+            }
             _ => desk.counts.borrow_mut().foreign += 1,
         }
+        let delivered = Delivered {
+            tag,
+            redelivered,
+            counts,
+        };
         let settings = &desk.driver.plan.driver;
         if settings.auto_ack {
             return;
         }
         if settings.consumer_latency.is_zero() {
-            return self.acknowledge(desk, tag, redelivered);
+            return self.acknowledge(desk, delivered);
         }
         let begins = self.busy.back().map_or(now, |last| last.done.max(now));
         self.busy.push_back(Busy {
             done: begins + settings.consumer_latency.as_nanos() as u64,
-            tag,
-            redelivered,
+            delivered,
         });
         // The worker's loop waits for it.
         desk.sooner.set(true);
@@ -194,14 +211,19 @@ impl Consumer {
             latency: now.saturating_sub(stamp.start),
             redelivered,
         });
-        if stamp::counts(stamp.stream) {
+        if desk.driver.counts(stamp.stream) {
             let mut counts = desk.counts.borrow_mut();
             counts.consumed += 1;
             counts.redelivered += u64::from(redelivered);
         }
     }
 
-    fn acknowledge(&mut self, desk: &Desk<'_>, tag: u64, redelivered: bool) {
+    fn acknowledge(&mut self, desk: &Desk<'_>, delivered: Delivered) {
+        let Delivered {
+            tag,
+            redelivered,
+            counts,
+        } = delivered;
         let Some(channel) = &self.channel else {
             return;
         };
@@ -217,7 +239,7 @@ impl Consumer {
                 hand_over(channel.basic_nack(tag, options));
                 let given_back = u64::from(settings.requeue);
                 desk.driver.ledger.given_back(given_back);
-                return desk.record.count(count::GIVEN_BACK, 1);
+                return desk.record.count(count::GIVEN_BACK, u64::from(counts));
             }
         }
         self.unacknowledged += 1;
@@ -232,7 +254,7 @@ impl Consumer {
     /// Acknowledges what it has dealt with; returns when the next will be.
     pub(super) fn acknowledge_done(&mut self, desk: &Desk<'_>, now: u64) -> u64 {
         while let Some(done) = self.busy.pop_front_if(|busy| busy.done <= now) {
-            self.acknowledge(desk, done.tag, done.redelivered);
+            self.acknowledge(desk, done.delivered);
         }
         self.busy.front().map_or(u64::MAX, |busy| busy.done)
     }

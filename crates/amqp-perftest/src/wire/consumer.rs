@@ -10,7 +10,7 @@ use super::Loop;
 use crate::ledger::Arrival;
 use crate::outcome::count;
 use crate::session::encode;
-use crate::stamp::{self, Stamp};
+use crate::stamp::Stamp;
 use crate::topology;
 
 /// A consumer of this worker.
@@ -34,8 +34,16 @@ pub(super) struct Consumer {
 #[derive(Debug, Clone, Copy)]
 struct Busy {
     done: u64,
+    delivery: Delivery,
+}
+
+/// What is to be acknowledged.
+#[derive(Debug, Clone, Copy)]
+struct Delivery {
     tag: u64,
     redelivered: bool,
+    /// Whether it is of the run, and not of its warm-up.
+    counts: bool,
 }
 
 impl Consumer {
@@ -71,7 +79,7 @@ impl Consumer {
     /// not go to another consumer, nor be taken for one that never arrived.
     fn rest(&self) -> Option<[u8; 21]> {
         let open = (self.unacknowledged > 0).then_some(self.last);
-        let last = self.busy.back().map(|last| last.tag).or(open);
+        let last = self.busy.back().map(|last| last.delivery.tag).or(open);
         last.map(|tag| ack(self.channel, tag, true))
     }
 }
@@ -140,25 +148,32 @@ impl Loop<'_> {
             // It can't be acknowledged any more: it goes back to its queue, and has not arrived.
             return;
         }
+        let phases = &self.worker.phases;
+        let mut counts = false;
         match stamp {
-            Some(stamp) if self.driver.is_ours(&stamp, &self.worker.phases, now) => {
+            Some(stamp) if self.driver.is_ours(&stamp, phases, now) => {
+                counts = self.driver.counts(stamp.stream);
                 self.arrived(place, stamp, redelivered, now);
             }
-            Some(_) if self.driver.layout.producers == 0 => self.counts.warmup += 1,
+            Some(_) if self.driver.is_of_warmup(phases, now) => self.counts.warmup += 1,
             _ => self.counts.foreign += 1,
         }
+        let delivery = Delivery {
+            tag,
+            redelivered,
+            counts,
+        };
         if settings.auto_ack {
             return;
         }
         if settings.consumer_latency.is_zero() {
-            return self.acknowledge(place, tag, redelivered, answer);
+            return self.acknowledge(place, delivery, answer);
         }
         let busy = &mut self.consumers[place].busy;
         let begins = busy.back().map_or(now, |last| last.done.max(now));
         busy.push_back(Busy {
             done: begins + settings.consumer_latency.as_nanos() as u64,
-            tag,
-            redelivered,
+            delivery,
         });
     }
 
@@ -174,7 +189,7 @@ impl Loop<'_> {
                 .busy
                 .pop_front_if(|busy| busy.done <= now)
             {
-                self.acknowledge(place, done.tag, done.redelivered, &mut answer);
+                self.acknowledge(place, done.delivery, &mut answer);
             }
             let consumer = &self.consumers[place];
             next = next.min(consumer.busy.front().map_or(u64::MAX, |busy| busy.done));
@@ -195,13 +210,18 @@ impl Loop<'_> {
             latency: now.saturating_sub(stamp.start),
             redelivered,
         });
-        if stamp::counts(stamp.stream) {
+        if self.driver.counts(stamp.stream) {
             self.counts.consumed += 1;
             self.counts.redelivered += u64::from(redelivered);
         }
     }
 
-    fn acknowledge(&mut self, place: usize, tag: u64, redelivered: bool, answer: &mut Vec<u8>) {
+    fn acknowledge(&mut self, place: usize, delivery: Delivery, answer: &mut Vec<u8>) {
+        let Delivery {
+            tag,
+            redelivered,
+            counts,
+        } = delivery;
         let settings = &self.driver.plan.driver;
         let consumer = &mut self.consumers[place];
         if !redelivered {
@@ -210,7 +230,10 @@ impl Loop<'_> {
             if refuses {
                 answer.extend_from_slice(&nack(consumer.channel, tag, settings.requeue));
                 self.driver.ledger.given_back(u64::from(settings.requeue));
-                return self.worker.record.count(count::GIVEN_BACK, 1);
+                return self
+                    .worker
+                    .record
+                    .count(count::GIVEN_BACK, u64::from(counts));
             }
         }
         consumer.unacknowledged += 1;
