@@ -745,6 +745,11 @@ fn a_message_lost_in_the_warm_up_is_seen() {
     let (code, result) = run(script, &[&load[..], &["--drain", "300ms"]].concat());
     counts(&result, &[("lost", 1), ("warmup", 100)]);
     assert_eq!((code, error(&result, "lost")), (3, 0));
+    let warnings = result["warnings"].to_string();
+    assert!(
+        warnings.contains("1 messages of the warm-up never arrived"),
+        "{warnings}"
+    );
     assert_eq!(result["operations"]["ok"], count(&result, "consumed"));
     assert_eq!(values(&result, "end_to_end"), count(&result, "consumed"));
 }
