@@ -583,6 +583,22 @@ fn a_broker_that_closes_no_connection_holds_no_run_up() {
     assert!(took_s < 8.0, "{took_s}");
 }
 
+/// A run ended 2 s later on RabbitMQ.
+#[test]
+fn a_connection_whose_end_is_answered_is_closed_at_once() {
+    let took_s = || {
+        let script = Script {
+            lingers: true,
+            ..Script::default()
+        };
+        let (code, result) = run(script, &["--pmessages", "100", "--prefetch", "10"]);
+        nothing_failed(code, &result);
+        result["wall_s"].as_f64().unwrap()
+    };
+    // On a busy machine one may take longer.
+    assert!((0..4).any(|_| took_s() < 1.9));
+}
+
 #[test]
 fn the_drain_phase_begins_when_all_is_published() {
     let script = Script {

@@ -53,6 +53,8 @@ pub struct Script {
     pub stall: Vec<u64>,
     /// Whether it answers no `connection.close`.
     pub keeps_open: bool,
+    /// Whether it leaves it to the client to close the socket after `connection.close-ok`, as RabbitMQ does.
+    pub lingers: bool,
     /// Messages that are confirmed twice.
     pub confirm_twice: Vec<u64>,
     /// Messages with which some are confirmed that were never published.
