@@ -4,7 +4,7 @@ use harness::plan::Plan;
 use measure::tally::Tally;
 use measure::warning::{Kind, Severity, Warning};
 
-use crate::outcome::count;
+use crate::outcome::{self, count};
 use crate::settings::{self, Settings};
 
 /// The argument that makes a queue a priority queue (RabbitMQ, "Priority Queue Support").
@@ -16,6 +16,8 @@ pub(crate) fn of(plan: &Plan<Settings>, total: &Tally) -> Vec<Warning> {
     let gives_back = total.counted(count::GIVEN_BACK) > 0;
     let copies = copies(plan);
     let reorders = gives_back || plan.driver.queue_args.contains_key(PRIORITIES);
+    let lost = total.errors.get(outcome::LOST).copied().unwrap_or(0);
+    let lost_of_warmup = total.counted(count::LOST) - lost;
     let found = [
         doubt(
             Kind::Duplicated,
@@ -43,6 +45,16 @@ pub(crate) fn of(plan: &Plan<Settings>, total: &Tally) -> Vec<Warning> {
                 ),
             ],
             "a queue keeps the order in which one channel publishes to it (AMQP 0-9-1, 4.7)",
+        ),
+        doubt(
+            Kind::CountsDisagree,
+            lost_of_warmup,
+            "messages of the warm-up never arrived and lie in no queue",
+            &[(
+                lost_connections,
+                "connections were lost: what was not confirmed then may never have come",
+            )],
+            "what is lost in the warm-up is no failed operation, and no less lost",
         ),
         doubt(
             Kind::CountsDisagree,

@@ -248,6 +248,17 @@ impl Perftest {
         }
     }
 
+    /// Whether a message that came counts: those of its producer's warm-up do not, unless the run has no producers.
+    pub(crate) fn counts(&self, stream: u32) -> bool {
+        self.layout.producers == 0 || stamp::counts(stream)
+    }
+
+    /// Where a message is counted that is not of the run: with the warm-up, where a run without producers does not measure
+    /// yet, or no more.
+    pub(crate) fn is_of_warmup(&self, phases: &Phases, now: u64) -> bool {
+        self.layout.producers == 0 && !phases.counts(now)
+    }
+
     /// A message that was published comes to another end than to arrive.
     pub(crate) fn fail(&self, stream: u32, sequence: u64, kind: &'static str, record: &Recorder) {
         if self.ends_at_arrival() {

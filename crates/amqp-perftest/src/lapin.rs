@@ -110,7 +110,7 @@ struct Desk<'a> {
     counts: RefCell<Counts>,
     /// Connections that were lost, by number, and when.
     gone: RefCell<HashMap<u64, u64>>,
-    /// Why the last of them was.
+    /// Why the last of them was, or why it could not be made again.
     why: RefCell<String>,
     publishers: u64,
     paced: bool,

@@ -23,13 +23,10 @@ use crate::outcome::{self, count};
 use crate::series::END_TO_END;
 use crate::stamp;
 
-/// Messages of a piece: 512 octets, which each stream keeps at least one of. 50,000 producers with 64 Ki of them took 400 MB
-/// and, with a warm-up, twice that.
-const PIECE: u64 = 1 << 12;
-/// Words of a piece.
-const WORDS: usize = PIECE as usize / 64;
-/// Pieces of a stream: 6.9e10 messages, a day at 800,000 a second. A greater number is nobody's.
-const MOST_PIECES: u64 = 1 << 24;
+mod stream;
+
+use stream::Stream;
+
 /// Arrivals that a worker keeps to itself.
 pub(crate) const KEPT: usize = 8192;
 
@@ -86,24 +83,6 @@ struct Order {
     last: usize,
 }
 
-#[derive(Debug, Default)]
-struct Stream {
-    pieces: Vec<Piece>,
-    published: u64,
-    settled: u64,
-}
-
-#[derive(Debug, Default)]
-enum Piece {
-    #[default]
-    Empty,
-    Some {
-        bits: Box<[u64; WORDS]>,
-        set: u16,
-    },
-    All,
-}
-
 /// What the last worker finds missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Missing {
@@ -150,7 +129,7 @@ impl Ledger {
         }
         let found = self.books().take(arrivals);
         for arrival in arrivals.drain(..) {
-            if stamp::counts(arrival.stream) {
+            if self.alone || stamp::counts(arrival.stream) {
                 match arrival.latency {
                     Some(latency) => record.value(END_TO_END, latency),
                     None => record.count(count::NEGATIVE_LATENCY, 1),
@@ -281,7 +260,7 @@ impl Books {
     fn take(&mut self, arrivals: &mut Vec<Arrival>) -> Found {
         let mut found = Found::default();
         arrivals.retain(|arrival| {
-            if arrival.sequence / PIECE >= MOST_PIECES {
+            if arrival.sequence >= stream::MOST {
                 found.foreign += 1;
                 return false;
             }
@@ -294,7 +273,7 @@ impl Books {
             } else if !self.failed.is_empty()
                 && self.failed.remove(&(arrival.stream, arrival.sequence))
             {
-                found.late += 1;
+                found.late += u64::from(stamp::counts(arrival.stream));
             } else {
                 // The broker says itself that a redelivered message may have been there before.
                 found.duplicated += u64::from(!arrival.redelivered);
@@ -339,45 +318,9 @@ impl Order {
     }
 }
 
-impl Stream {
-    /// Sets a message's bit; whether it was not set.
-    fn settle(&mut self, sequence: u64) -> bool {
-        let (piece, place) = ((sequence / PIECE) as usize, sequence % PIECE);
-        if piece >= self.pieces.len() {
-            self.pieces.resize_with(piece + 1, Piece::default);
-        }
-        let fresh = self.pieces[piece].set(place);
-        self.settled += u64::from(fresh);
-        fresh
-    }
-}
-
-impl Piece {
-    fn set(&mut self, place: u64) -> bool {
-        if matches!(self, Self::Empty) {
-            *self = Self::Some {
-                bits: Box::new([0; WORDS]),
-                set: 0,
-            };
-        }
-        let Self::Some { bits, set } = self else {
-            return false;
-        };
-        let (word, bit) = (&mut bits[(place / 64) as usize], 1 << (place % 64));
-        if *word & bit != 0 {
-            return false;
-        }
-        *word |= bit;
-        *set += 1;
-        if u64::from(*set) == PIECE {
-            *self = Self::All;
-        }
-        true
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::stream::PIECE;
     use super::*;
 
     fn arrival(consumer: u32, sequence: u64) -> Arrival {
@@ -408,7 +351,7 @@ mod tests {
         let (mut books, mut take) = books();
         let all: Vec<_> = (0..PIECE).map(|place| arrival(0, place)).collect();
         assert_eq!(take(&mut books, &all), [PIECE, 0, 0, 0]);
-        assert!(matches!(books.streams[1].pieces[0], Piece::All));
+        assert!(books.streams[1].keeps_nothing());
         assert_eq!(take(&mut books, &[arrival(1, 5)]), [0, 1, 0, 0]);
         let again = Arrival {
             redelivered: true,

@@ -9,7 +9,6 @@
 use std::collections::HashMap;
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -23,6 +22,9 @@ mod frames;
 mod messages;
 mod methods;
 mod queues;
+mod script;
+
+pub use script::{Mode, Script};
 
 use queues::Queues;
 
@@ -34,80 +36,6 @@ const BATCH: usize = 128 << 10;
 const STALLED: Duration = Duration::from_millis(5);
 /// Token of the listener, which no connection has.
 const LISTENER: u64 = u64::MAX - 2;
-
-/// What the broker does with messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Mode {
-    /// They go through queues.
-    #[default]
-    Queue,
-    /// They are forgotten.
-    Discard,
-    /// Consumers are given messages without end, of 1 KB.
-    Stream,
-}
-
-impl FromStr for Mode {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        match name {
-            "queue" => Ok(Self::Queue),
-            "discard" => Ok(Self::Discard),
-            "stream" => Ok(Self::Stream),
-            _ => Err("write queue, discard or stream".to_owned()),
-        }
-    }
-}
-
-/// What it does wrong, on purpose. Messages are counted from 0 over all connections.
-#[derive(Debug, Clone, Default)]
-pub struct Script {
-    /// What it does with messages.
-    pub mode: Mode,
-    /// Queues that are there from the beginning, not durable.
-    pub queues: Vec<String>,
-    /// Messages that never reach their queue, though they are confirmed.
-    pub drop: Vec<u64>,
-    /// Messages that reach it twice.
-    pub duplicate: Vec<u64>,
-    /// Messages that reach it before the one before them.
-    pub swap: Vec<u64>,
-    /// Messages that are refused.
-    pub nack: Vec<u64>,
-    /// Messages upon which their connection is closed at once.
-    pub cut: Vec<u64>,
-    /// Messages upon which the connections of all consumers are closed at once.
-    pub cut_consumers: Vec<u64>,
-    /// Messages that are marked as redelivered, though nobody was given them before.
-    pub mark: Vec<u64>,
-    /// Messages upon which it neither reads nor writes any more, as if it was stopped.
-    pub stall: Vec<u64>,
-    /// Whether it answers no `connection.close`.
-    pub keeps_open: bool,
-    /// Messages that are confirmed twice.
-    pub confirm_twice: Vec<u64>,
-    /// Messages with which some are confirmed that were never published.
-    pub confirm_beyond: Vec<u64>,
-    /// Messages from which on nothing is confirmed.
-    pub withhold: Vec<u64>,
-    /// Whether messages are returned after they were confirmed.
-    pub returns_late: bool,
-    /// Messages upon which their channel is closed, with 404.
-    pub close_channel: Vec<u64>,
-    /// Whether bodies come in one frame, however large.
-    pub large_frames: bool,
-    /// Seconds between two heartbeats: a connection that is silent for twice as long is closed.
-    pub heartbeat: u16,
-    /// How long it takes for each connection.
-    pub slow_open: Duration,
-    /// Messages upon which all queues are gone with what is in them, and their connection is closed at once.
-    pub forget: Vec<u64>,
-    /// Messages upon which all connections are told to publish nothing, for 100 ms.
-    pub block: Vec<u64>,
-    /// Messages that are held for so long, and all that follow with them.
-    pub hold: Vec<(u64, Duration)>,
-}
 
 /// A broker on a thread of its own, which ends when this is dropped.
 #[derive(Debug)]

@@ -44,7 +44,8 @@ pub(crate) fn remark(number: u64, kind: &str, why: &str) -> String {
     }
 }
 
-/// What is counted besides. Messages of the warm-up are counted nowhere but in `warmup` and `lost`.
+/// What is counted besides. Messages of the warm-up are consumed and acknowledged as all others, and are counted nowhere but
+/// in `warmup`, and where something is wrong with them: in `lost`, `duplicated`, `out_of_order` and `protocol`.
 pub mod count {
     /// Messages written.
     pub const PUBLISHED: &str = "published";
@@ -68,7 +69,8 @@ pub mod count {
     pub const ARRIVED_LATE: &str = "arrived_late";
     /// Messages of others.
     pub const FOREIGN: &str = "foreign";
-    /// Messages written in the warm-up; with churn, its operations.
+    /// Messages written in the warm-up; with churn, its operations; without producers, messages that came while the run did
+    /// not measure.
     pub const WARMUP: &str = "warmup";
     /// Messages whose connection was lost, or the run over, before they were confirmed, though they may have arrived.
     pub const UNCONFIRMED: &str = "unconfirmed";

@@ -72,7 +72,7 @@ struct Loop<'a> {
     links: Slots<Link>,
     /// Connections that were lost, by number, and when.
     gone: HashMap<u64, u64>,
-    /// Why the last of them was.
+    /// Why the last of them was, or why it could not be made again.
     why: String,
     redial: Option<Redial>,
     producers: Vec<Producer>,

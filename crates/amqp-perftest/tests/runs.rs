@@ -543,6 +543,11 @@ fn a_broker_that_goes_away_ends_the_run_in_time_with_a_result() {
     assert!(result["wall_s"].as_f64().unwrap() < 20.0);
     assert_eq!(count(&result, "disconnects"), 2);
     assert_eq!(error(&result, "lost"), 0, "nobody can say what it kept");
+    let why = result["warnings"].to_string();
+    assert!(
+        why.contains("not made again by the end: Connection refused"),
+        "{why}"
+    );
 }
 
 #[test]
@@ -576,6 +581,22 @@ fn a_broker_that_closes_no_connection_holds_no_run_up() {
     counts(&result, &[("consumed", 100), ("lost", 0)]);
     let took_s = (harness::clock::now() - began) as f64 / 1e9;
     assert!(took_s < 8.0, "{took_s}");
+}
+
+/// A run ended 2 s later on RabbitMQ.
+#[test]
+fn a_connection_whose_end_is_answered_is_closed_at_once() {
+    let took_s = || {
+        let script = Script {
+            lingers: true,
+            ..Script::default()
+        };
+        let (code, result) = run(script, &["--pmessages", "100", "--prefetch", "10"]);
+        nothing_failed(code, &result);
+        result["wall_s"].as_f64().unwrap()
+    };
+    // On a busy machine one may take longer.
+    assert!((0..4).any(|_| took_s() < 1.9));
 }
 
 #[test]
@@ -728,6 +749,53 @@ fn a_frame_larger_than_negotiated_is_an_error_with_its_reason() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("larger than what was negotiated"), "{said}");
     counts(&result(out.path()), &[("protocol", 1), ("disconnects", 1)]);
+}
+
+#[test]
+fn a_message_lost_in_the_warm_up_is_seen() {
+    let script = Script {
+        drop: vec![3],
+        ..Script::default()
+    };
+    let load = ["--rate", "200", "--warmup", "500ms", "--duration", "500ms"];
+    let (code, result) = run(script, &[&load[..], &["--drain", "300ms"]].concat());
+    counts(&result, &[("lost", 1), ("warmup", 100)]);
+    assert_eq!((code, error(&result, "lost")), (3, 0));
+    let warnings = result["warnings"].to_string();
+    assert!(
+        warnings.contains("1 messages of the warm-up never arrived"),
+        "{warnings}"
+    );
+    assert_eq!(result["operations"]["ok"], count(&result, "consumed"));
+    assert_eq!(values(&result, "end_to_end"), count(&result, "consumed"));
+}
+
+/// To those who consume alone it is nothing when a message was published.
+#[test]
+fn consumers_alone_count_what_another_run_published_in_its_warm_up() {
+    let script = Script {
+        queues: vec!["there".to_owned()],
+        ..Script::default()
+    };
+    let broker = NullBroker::start(script).unwrap();
+    let there = ["--queue", "there", "--predeclared"];
+    let publish = ["--consumers", "0", "--rate", "200", "--warmup", "300ms"];
+    // So slowly that most come while it measures.
+    let consume = ["--producers", "0", "--consumer-latency", "5ms"];
+    let runs = [&publish[..], &consume].map(|load| {
+        let out = tempfile::tempdir().unwrap();
+        let output = program(out.path(), &broker.uri())
+            .args([load, &there, &["--duration", "2s"]].concat())
+            .output()
+            .unwrap();
+        assert_ne!(output.status.code(), Some(2));
+        result(out.path())
+    });
+    assert!(count(&runs[0], "warmup") > 0);
+    let consumed = count(&runs[1], "consumed");
+    assert!(consumed > 0 && count(&runs[1], "foreign") == 0);
+    assert_eq!(runs[1]["operations"]["ok"], consumed);
+    assert_eq!(values(&runs[1], "end_to_end"), consumed);
 }
 
 /// What the program says of arguments that it refuses.

@@ -23,7 +23,7 @@ use crate::ledger::Arrival;
 use crate::outcome::count;
 use crate::pace::Pace;
 use crate::settings::Settings;
-use crate::stamp::{self, Stamp};
+use crate::stamp::Stamp;
 
 /// Deliveries that are taken before others have their turn.
 const AT_ONCE: usize = 256;
@@ -51,8 +51,16 @@ pub(super) struct Consumer {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Busy {
     done: u64,
+    delivered: Delivered,
+}
+
+/// What is to be acknowledged.
+#[derive(Debug, Clone, Copy)]
+struct Delivered {
     tag: u64,
     redelivered: bool,
+    /// Whether it is of the run, and not of its warm-up.
+    counts: bool,
 }
 
 /// Lets a channel consume, and waits for the answer: without one lapin knows its consumer only once the frame is written,
@@ -148,7 +156,7 @@ impl Consumer {
     /// Acknowledges all that has arrived and was not acknowledged, dealt with or not.
     pub(super) fn acknowledge_rest(&mut self) {
         let open = (self.unacknowledged > 0).then_some(self.last);
-        let last = self.busy.back().map(|last| last.tag).or(open);
+        let last = self.busy.back().map(|last| last.delivered.tag).or(open);
         if let (Some(tag), Some(channel)) = (last, &self.channel) {
             hand_over(channel.basic_ack(tag, BasicAckOptions { multiple: true }));
             self.busy.clear();
@@ -204,25 +212,31 @@ impl Consumer {
         if desk.driver.ending.is_open() && !self.is_wanted(desk, tag, now) {
             return;
         }
+        let phases = desk.phases.get();
+        let mut counts = false;
         match Stamp::read(&delivery.data) {
-            Some(stamp) if desk.driver.is_ours(&stamp, &desk.phases.get(), now) => {
+            Some(stamp) if desk.driver.is_ours(&stamp, &phases, now) => {
+                counts = desk.driver.counts(stamp.stream);
                 self.arrived(desk, &stamp, redelivered, now);
             }
-            Some(_) if desk.driver.layout.producers == 0 => desk.counts.borrow_mut().warmup += 1,
+            Some(_) if desk.driver.is_of_warmup(&phases, now) => {
+                desk.counts.borrow_mut().warmup += 1;
+            }
             _ => desk.counts.borrow_mut().foreign += 1,
         }
         let done = self.pace.done(now);
         if desk.driver.plan.driver.auto_ack {
             return;
         }
-        if done <= now && self.busy.is_empty() {
-            return self.acknowledge(desk, tag, redelivered);
-        }
-        self.busy.push_back(Busy {
-            done,
+        let delivered = Delivered {
             tag,
             redelivered,
-        });
+            counts,
+        };
+        if done <= now && self.busy.is_empty() {
+            return self.acknowledge(desk, delivered);
+        }
+        self.busy.push_back(Busy { done, delivered });
         // The worker's loop waits for it.
         desk.sooner.set(true);
     }
@@ -235,14 +249,19 @@ impl Consumer {
             latency: desk.driver.latency(stamp, now),
             redelivered,
         });
-        if stamp::counts(stamp.stream) {
+        if desk.driver.counts(stamp.stream) {
             let mut counts = desk.counts.borrow_mut();
             counts.consumed += 1;
             counts.redelivered += u64::from(redelivered);
         }
     }
 
-    fn acknowledge(&mut self, desk: &Desk<'_>, tag: u64, redelivered: bool) {
+    fn acknowledge(&mut self, desk: &Desk<'_>, delivered: Delivered) {
+        let Delivered {
+            tag,
+            redelivered,
+            counts,
+        } = delivered;
         let Some(channel) = &self.channel else {
             return;
         };
@@ -258,7 +277,7 @@ impl Consumer {
                 hand_over(channel.basic_nack(tag, options));
                 let given_back = u64::from(settings.requeue);
                 desk.driver.ledger.given_back(given_back);
-                return desk.record.count(count::GIVEN_BACK, 1);
+                return desk.record.count(count::GIVEN_BACK, u64::from(counts));
             }
         }
         self.unacknowledged += 1;
@@ -273,7 +292,7 @@ impl Consumer {
     /// Acknowledges what it has dealt with; returns when the next will be.
     pub(super) fn acknowledge_done(&mut self, desk: &Desk<'_>, now: u64) -> u64 {
         while let Some(done) = self.busy.pop_front_if(|busy| busy.done <= now) {
-            self.acknowledge(desk, done.tag, done.redelivered);
+            self.acknowledge(desk, done.delivered);
         }
         let next = self.busy.front().map_or(u64::MAX, |busy| busy.done);
         if !desk.driver.plan.driver.polling || self.channel.is_none() {

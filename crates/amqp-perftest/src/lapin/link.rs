@@ -118,7 +118,13 @@ fn consumer_leaves(desk: &Desk<'_>, number: u32) {
 async fn redial(desk: &Desk<'_>, number: u64) -> Option<Opened> {
     let after = desk.driver.plan.driver.reconnect_after;
     tokio::time::sleep(after.max(Duration::from_millis(1))).await;
-    desk.driver.dialer()?.again(number).await.ok()?.ok()
+    match desk.driver.dialer()?.again(number).await.ok()? {
+        Ok(made) => Some(made),
+        Err(error) => {
+            *desk.why.borrow_mut() = error.to_string();
+            None
+        }
+    }
 }
 
 /// What comes of an attempt, or nothing where the run is over before.

@@ -96,8 +96,9 @@ impl Broker {
             }
             connection::AMQPMethod::Close(_) if self.script.keeps_open => return,
             connection::AMQPMethod::Close(_) => {
+                let lingers = self.script.lingers;
                 if let Some(peer) = self.peers.get_mut(id) {
-                    peer.closing = true;
+                    peer.closing = !lingers;
                 }
                 connection::AMQPMethod::CloseOk(connection::CloseOk {})
             }

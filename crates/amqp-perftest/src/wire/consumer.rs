@@ -15,7 +15,7 @@ use crate::outcome::count;
 use crate::pace::Pace;
 use crate::session::encode;
 use crate::settings::Settings;
-use crate::stamp::{self, Stamp};
+use crate::stamp::Stamp;
 use crate::topology;
 
 /// A consumer of this worker.
@@ -43,8 +43,16 @@ pub(super) struct Consumer {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Busy {
     done: u64,
+    delivery: Delivery,
+}
+
+/// What is to be acknowledged.
+#[derive(Debug, Clone, Copy)]
+struct Delivery {
     tag: u64,
     redelivered: bool,
+    /// Whether it is of the run, and not of its warm-up.
+    counts: bool,
 }
 
 impl Consumer {
@@ -83,7 +91,7 @@ impl Consumer {
     /// not go to another consumer, nor be taken for one that never arrived.
     fn rest(&self) -> Option<[u8; 21]> {
         let open = (self.unacknowledged > 0).then_some(self.last);
-        let last = self.busy.back().map(|last| last.tag).or(open);
+        let last = self.busy.back().map(|last| last.delivery.tag).or(open);
         last.map(|tag| ack(self.channel, tag, true))
     }
 }
@@ -158,42 +166,38 @@ impl Loop<'_> {
         if self.watches && !self.is_wanted(place, tag, now, answer) {
             return;
         }
+        let phases = &self.worker.phases;
+        let mut counts = false;
         match stamp {
-            Some(stamp) if self.driver.is_ours(&stamp, &self.worker.phases, now) => {
+            Some(stamp) if self.driver.is_ours(&stamp, phases, now) => {
+                counts = self.driver.counts(stamp.stream);
                 self.arrived(place, stamp, redelivered, now);
             }
-            Some(_) if self.driver.layout.producers == 0 => self.counts.warmup += 1,
+            Some(_) if self.driver.is_of_warmup(phases, now) => self.counts.warmup += 1,
             _ => self.counts.foreign += 1,
         }
-        let settings = &self.driver.plan.driver;
+        let delivery = Delivery {
+            tag,
+            redelivered,
+            counts,
+        };
         if self.timed {
-            return self.deal_with(place, tag, redelivered, now, answer);
+            return self.deal_with(place, delivery, now, answer);
         }
-        if !settings.auto_ack {
-            self.acknowledge(place, tag, redelivered, answer);
+        if !self.driver.plan.driver.auto_ack {
+            self.acknowledge(place, delivery, answer);
         }
     }
 
     /// Acknowledges a delivery when it is dealt with, and asks for the next.
-    fn deal_with(
-        &mut self,
-        place: usize,
-        tag: u64,
-        redelivered: bool,
-        now: u64,
-        answer: &mut Vec<u8>,
-    ) {
+    fn deal_with(&mut self, place: usize, delivery: Delivery, now: u64, answer: &mut Vec<u8>) {
         let auto_ack = self.driver.plan.driver.auto_ack;
         let consumer = &mut self.consumers[place];
         let done = consumer.pace.done(now);
         if !auto_ack && done <= now && consumer.busy.is_empty() {
-            self.acknowledge(place, tag, redelivered, answer);
+            self.acknowledge(place, delivery, answer);
         } else if !auto_ack {
-            consumer.busy.push_back(Busy {
-                done,
-                tag,
-                redelivered,
-            });
+            consumer.busy.push_back(Busy { done, delivery });
         }
         self.answered(place, now, answer);
     }
@@ -210,7 +214,7 @@ impl Loop<'_> {
                 .busy
                 .pop_front_if(|busy| busy.done <= now)
             {
-                self.acknowledge(place, done.tag, done.redelivered, &mut answer);
+                self.acknowledge(place, done.delivery, &mut answer);
             }
             next = next.min(self.ask(place, now, &mut answer));
             let consumer = &self.consumers[place];
@@ -232,13 +236,18 @@ impl Loop<'_> {
             latency: self.driver.latency(&stamp, now),
             redelivered,
         });
-        if stamp::counts(stamp.stream) {
+        if self.driver.counts(stamp.stream) {
             self.counts.consumed += 1;
             self.counts.redelivered += u64::from(redelivered);
         }
     }
 
-    fn acknowledge(&mut self, place: usize, tag: u64, redelivered: bool, answer: &mut Vec<u8>) {
+    fn acknowledge(&mut self, place: usize, delivery: Delivery, answer: &mut Vec<u8>) {
+        let Delivery {
+            tag,
+            redelivered,
+            counts,
+        } = delivery;
         let settings = &self.driver.plan.driver;
         let consumer = &mut self.consumers[place];
         if !redelivered {
@@ -247,7 +256,10 @@ impl Loop<'_> {
             if refuses {
                 answer.extend_from_slice(&nack(consumer.channel, tag, settings.requeue));
                 self.driver.ledger.given_back(u64::from(settings.requeue));
-                return self.worker.record.count(count::GIVEN_BACK, 1);
+                return self
+                    .worker
+                    .record
+                    .count(count::GIVEN_BACK, u64::from(counts));
             }
         }
         consumer.unacknowledged += 1;

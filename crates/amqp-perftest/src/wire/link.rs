@@ -176,6 +176,10 @@ impl Loop<'_> {
                 close.reply_code, close.reply_text
             )
             .into()),
+            // Some brokers leave it to us to close the socket.
+            AMQPClass::Connection(connection::AMQPMethod::CloseOk(_)) => {
+                Err("it was closed as asked".to_owned().into())
+            }
             AMQPClass::Connection(connection::AMQPMethod::Blocked(_)) => {
                 self.worker.record.count(count::BLOCKED, 1);
                 if let Some(link) = self.links.get_mut(id) {
