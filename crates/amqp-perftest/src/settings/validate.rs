@@ -50,6 +50,12 @@ impl Settings {
                 "0 channels carry nothing: give at least 1",
             );
         }
+        if settings.tls_insecure && settings.tls_ca.is_some() {
+            return wrong(
+                "driver.tls_insecure (--tls-insecure)",
+                "takes any certificate, whoever signed it: leave it or tls_ca out",
+            );
+        }
         settings.validate_engine()?;
         if plan.instances != 1 {
             return wrong(
