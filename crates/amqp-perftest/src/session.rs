@@ -90,7 +90,7 @@ impl Broker {
             ));
         }
         if broker.tls.is_some() && settings.engine.chosen() == Engine::Lapin {
-            let problem = "TLS is spoken by the engine wire alone: leave --engine lapin out";
+            let problem = "TLS (--uri amqps://…) is spoken by the engine wire alone: leave --engine lapin out";
             return Err(Invalid::new("driver.engine (--engine)", problem));
         }
         Ok(broker)
