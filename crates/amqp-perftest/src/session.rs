@@ -11,7 +11,7 @@ use amq_protocol::uri::{AMQPScheme, AMQPUri};
 use harness::clock;
 use harness::plan::Invalid;
 
-use crate::settings::{Engine, Settings};
+use crate::settings::Settings;
 use crate::socket::Socket;
 use crate::tls::Tls;
 
@@ -88,10 +88,6 @@ impl Broker {
                 "driver.tls_ca (--tls-ca, --tls-insecure)",
                 problem,
             ));
-        }
-        if broker.tls.is_some() && settings.engine.chosen() == Engine::Lapin {
-            let problem = "TLS (--uri amqps://…) is spoken by the engine wire alone: leave --engine lapin out";
-            return Err(Invalid::new("driver.engine (--engine)", problem));
         }
         Ok(broker)
     }

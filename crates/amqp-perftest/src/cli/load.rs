@@ -263,7 +263,7 @@ pub(super) struct Load {
     /// machine trusts
     #[arg(long, value_name = "FILE", env = "AMQP_PERFTEST_TLS_CA")]
     tls_ca: Option<PathBuf>,
-    /// With amqps://, take any certificate
+    /// With amqps:// and the engine wire, take any certificate
     #[arg(long, env = "AMQP_PERFTEST_TLS_INSECURE")]
     tls_insecure: bool,
     /// Stamp messages with the time of the wall clock, taken once when the run begins: for producers on one machine and

@@ -83,6 +83,13 @@ impl Settings {
             );
             return Err(Invalid::new("driver.channels (--channels)", problem));
         }
+        if self.tls_insecure {
+            let problem = "lapin asks every certificate who signed it: name that (--tls-ca), or give --engine wire";
+            return Err(Invalid::new(
+                "driver.tls_insecure (--tls-insecure)",
+                problem,
+            ));
+        }
         if self.heartbeat == Some(0) {
             let problem = "lapin takes the broker's interval for 0: give seconds, or --engine wire";
             return Err(Invalid::new("driver.heartbeat (--heartbeat)", problem));
