@@ -117,7 +117,7 @@ impl Driver for Perftest {
             .next()
             .context("the daemon's manifest has no `url`")?;
         Ok(Self {
-            broker: Broker::parse(url)?,
+            broker: Broker::of_run(url, &plan.driver)?,
             layout: Layout::of(plan),
             ledger: Ledger::new(settings::producers(plan) == 0),
             ending: Ending::of(plan),
@@ -142,7 +142,7 @@ impl Driver for Perftest {
         let mut session =
             Session::open(&self.broker, self.plan.driver.heartbeat).map_err(explain)?;
         // Nobody else is asked who listens; whether it is seen or not is not the run's concern.
-        let _ = self.listener.set(listener::of(&session.stream));
+        let _ = self.listener.set(listener::of(session.stream.tcp()));
         if self.declares() {
             topology::declare(&mut session, &self.plan.driver, Left::Purge).map_err(explain)?;
         }

@@ -11,6 +11,10 @@ use amq_protocol::uri::{AMQPScheme, AMQPUri};
 use harness::clock;
 use harness::plan::Invalid;
 
+use crate::settings::Settings;
+use crate::socket::Socket;
+use crate::tls::Tls;
+
 mod frame;
 
 pub(crate) use frame::{encode, whole_frame};
@@ -29,6 +33,8 @@ pub(crate) struct Broker {
     pub(crate) uri: AMQPUri,
     /// As it was typed.
     pub(crate) text: String,
+    /// With `amqps`.
+    tls: Option<Tls>,
 }
 
 /// Why there is no connection, or no longer one.
@@ -66,16 +72,42 @@ impl Broker {
     /// # Errors
     /// What is wrong with it, and the remedy.
     pub(crate) fn parse(text: &str) -> Result<Self, Invalid> {
+        Self::read(text, None)
+    }
+
+    /// The same for a run with these settings, which may be `amqps`.
+    ///
+    /// # Errors
+    /// What is wrong with it or with how TLS is to be spoken, and the remedy.
+    pub(crate) fn of_run(text: &str, settings: &Settings) -> Result<Self, Invalid> {
+        let broker = Self::read(text, Some(settings))?;
+        let asked = settings.tls_insecure || settings.tls_ca.is_some();
+        if asked && broker.tls.is_none() {
+            let problem = format!("{text} is without TLS: write amqps://, or leave it out");
+            return Err(Invalid::new(
+                "driver.tls_ca (--tls-ca, --tls-insecure)",
+                problem,
+            ));
+        }
+        Ok(broker)
+    }
+
+    fn read(text: &str, settings: Option<&Settings>) -> Result<Self, Invalid> {
         let field = || format!("--uri {text}");
         let mut uri: AMQPUri = text.parse().map_err(|problem| {
             let problem =
                 format!("{problem}: write it as amqp://guest:guest@localhost:5672/, with %2f for a / in the vhost");
             Invalid::new(field(), problem)
         })?;
-        if uri.scheme == AMQPScheme::AMQPS {
-            let problem = "TLS is spoken by neither engine: use amqp://, or have a proxy such as stunnel speak it";
-            return Err(Invalid::new(field(), problem));
-        }
+        let is_tls = uri.scheme == AMQPScheme::AMQPS;
+        let tls = match settings {
+            Some(settings) if is_tls => Some(Tls::new(&uri.authority.host, settings)?),
+            None if is_tls => {
+                let problem = "TLS is spoken by runs alone, and not by this command: use amqp://";
+                return Err(Invalid::new(field(), problem));
+            }
+            _ => None,
+        };
         if uri.vhost.is_empty() {
             uri.vhost = "/".to_owned();
         }
@@ -85,6 +117,7 @@ impl Broker {
         Ok(Self {
             uri,
             text: text.to_owned(),
+            tls,
         })
     }
 
@@ -94,6 +127,12 @@ impl Broker {
             (SessionError::Io(io), _) if io.kind() == io::ErrorKind::ConnectionRefused => {
                 "nobody listens there: start the broker, or leave --uri out to have one launched"
             }
+            (SessionError::Io(io), _) if of_tls(io).is_some() => match of_tls(io) {
+                Some(rustls::Error::InvalidCertificate(_)) => {
+                    "name the file of whoever signed its certificate (--tls-ca), or take any (--tls-insecure)"
+                }
+                _ => "does it speak TLS there? Its port is often 5671; without TLS write amqp://",
+            },
             (SessionError::Io(io), _) if is_timeout(io) => {
                 "it does not answer: is it an AMQP broker, and not stuck?"
             }
@@ -117,7 +156,7 @@ impl Broker {
 /// A connection that waits for each answer.
 #[derive(Debug)]
 pub(crate) struct Session {
-    pub(crate) stream: TcpStream,
+    pub(crate) stream: Socket,
     /// What was read and not yet looked at.
     pub(crate) input: Vec<u8>,
     pub(crate) frame_max: u32,
@@ -147,7 +186,7 @@ impl Session {
         stream.set_read_timeout(Some(patience))?;
         stream.set_write_timeout(Some(patience))?;
         let mut session = Self {
-            stream,
+            stream: Socket::new(stream, broker.tls.as_ref())?,
             input: Vec::with_capacity(PREFETCH_ROOM),
             frame_max: FRAME_MAX,
             channel_max: 0,
@@ -313,7 +352,7 @@ impl Session {
     pub(crate) fn close(mut self) {
         // It may be gone already, and then there is nobody to say goodbye to.
         let _ = self.send(0, goodbye());
-        let _ = self.stream.shutdown(Shutdown::Write);
+        let _ = self.stream.tcp().shutdown(Shutdown::Write);
     }
 
     /// Closes the connection and waits for the answer.
@@ -330,6 +369,11 @@ pub(crate) fn goodbye() -> AMQPClass {
         class_id: 0,
         method_id: 0,
     }))
+}
+
+/// What TLS says, where it is that.
+fn of_tls(error: &io::Error) -> Option<&rustls::Error> {
+    error.get_ref()?.downcast_ref()
 }
 
 fn is_timeout(error: &io::Error) -> bool {
@@ -398,8 +442,9 @@ mod tests {
     use super::*;
 
     fn session(listener: &TcpListener) -> Session {
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         Session {
-            stream: TcpStream::connect(listener.local_addr().unwrap()).unwrap(),
+            stream: Socket::new(stream, None).unwrap(),
             input: Vec::new(),
             frame_max: FRAME_MAX,
             channel_max: 0,

@@ -127,6 +127,11 @@ pub struct Settings {
     /// How long nothing comes where it ends idle.
     #[serde(with = "duration")]
     pub exit_idle_after: Duration,
+    /// A file of certificates in PEM, by one of which a broker's must be signed; absent: those that this machine trusts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_ca: Option<PathBuf>,
+    /// Whether any certificate is taken.
+    pub tls_insecure: bool,
     /// Whether stamps have the wall clock's time, so that another machine can consume.
     pub wall_clock: bool,
     /// Channels of each connection.
@@ -271,6 +276,8 @@ impl Default for Settings {
             cmessages: None,
             exit_when: None,
             exit_idle_after: Duration::from_secs(1),
+            tls_ca: None,
+            tls_insecure: false,
             wall_clock: false,
             channels: 1,
             heartbeat: None,
@@ -396,7 +403,7 @@ impl Settings {
         let queues = settings.queues().len();
         let s = |number: u64| if number == 1 { "" } else { "s" };
         format!(
-            "{producers} producer{}, {kind} messages of {} bytes{load}{confirms}; {consumers} consumer{} on {queues} {}, {acks}; for {}{}; {}{}.",
+            "{producers} producer{}, {kind} messages of {} bytes{load}{confirms}; {consumers} consumer{} on {queues} {}, {acks}; for {}{}; {}{}{}.",
             s(producers),
             settings.size,
             s(consumers),
@@ -406,6 +413,11 @@ impl Settings {
             settings.engine.sentence(),
             if settings.wall_clock {
                 "; latencies by wall clocks"
+            } else {
+                ""
+            },
+            if settings.tls_insecure {
+                "; with TLS, whatever certificate is shown"
             } else {
                 ""
             },

@@ -184,7 +184,7 @@ impl<'a> Loop<'a> {
             clients,
         } = connection;
         let (frame_max, heartbeat, read) = (session.frame_max, session.heartbeat, session.input);
-        session.stream.set_nonblocking(true)?;
+        session.stream.tcp().set_nonblocking(true)?;
         let places = clients.iter().map(|client| match *client {
             Client::Producer(number) => link::Role::Producer(self.place_of(u64::from(number))),
             Client::Consumer(number) => {

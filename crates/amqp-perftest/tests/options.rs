@@ -91,8 +91,8 @@ fn questions_keep_their_interval_and_those_without_a_message_are_counted() {
         let result = run(engine, &[&load[..], &polling].concat());
         let (consumed, empty) = (count(&result, "consumed"), count(&result, "empty_gets"));
         assert_eq!(consumed, 20, "{engine}");
-        // One each 10 ms of the second that is measured, of which 20 found something.
-        assert!((10..=81).contains(&empty), "{engine}: {empty}");
+        // At most one each 10 ms of the second that is measured.
+        assert!((10..=101).contains(&empty), "{engine}: {empty}");
     }
 }
 

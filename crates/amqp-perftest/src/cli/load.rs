@@ -259,6 +259,13 @@ pub(super) struct Load {
     /// How long nothing comes for --exit-when idle
     #[arg(long, value_name = "DURATION", default_value = "1s", env = "AMQP_PERFTEST_EXIT_IDLE_AFTER", value_parser = duration::parse)]
     exit_idle_after: Duration,
+    /// With amqps://, a file in PEM with whoever must have signed the broker's certificate; by default those whom this
+    /// machine trusts
+    #[arg(long, value_name = "FILE", env = "AMQP_PERFTEST_TLS_CA")]
+    tls_ca: Option<PathBuf>,
+    /// With amqps:// and the engine wire, take any certificate
+    #[arg(long, env = "AMQP_PERFTEST_TLS_INSECURE")]
+    tls_insecure: bool,
     /// Stamp messages with the time of the wall clock, taken once when the run begins: for producers on one machine and
     /// consumers on another, both with this. Without it the latencies of consumers on another machine are wrong; with it
     /// they are as right as the two clocks agree, and those below 0 are counted as negative_latency
@@ -446,6 +453,8 @@ impl Load {
             cmessages: self.cmessages,
             exit_when: self.exit_when,
             exit_idle_after: self.exit_idle_after,
+            tls_ca: self.tls_ca.clone(),
+            tls_insecure: self.tls_insecure,
             wall_clock: self.wall_clock,
             channels: self.channels,
             heartbeat: self.heartbeat,

@@ -10,6 +10,7 @@ use std::time::Duration;
 use ::lapin::options::{
     BasicQosOptions, ConfirmSelectOptions, QueueBindOptions, QueueDeclareOptions,
 };
+use ::lapin::tcp::OwnedTLSConfig;
 use ::lapin::uri::AMQPUri;
 use ::lapin::{Channel, Connection, ConnectionProperties, ErrorKind};
 use amq_protocol::frame::{AMQPContentHeader, AMQPFrame};
@@ -62,6 +63,8 @@ struct How {
     uri: AMQPUri,
     settings: Settings,
     layout: Layout,
+    /// Who may sign a broker's certificate besides those whom this machine trusts.
+    tls: OwnedTLSConfig,
 }
 
 impl Dialer {
@@ -92,6 +95,7 @@ impl Dialer {
                 uri,
                 settings: settings.clone(),
                 layout,
+                tls: tls(settings)?,
             }),
             opened: Mutex::default(),
             _ends: ends,
@@ -152,7 +156,9 @@ impl How {
         let properties = ConnectionProperties::default()
             .with_client_property("product".into(), "amqp-perftest".into())
             .with_client_property("version".into(), env!("CARGO_PKG_VERSION").into());
-        let connection = Connection::connect_uri(self.uri.clone(), properties).await?;
+        let (uri, tls) = (self.uri.clone(), self.tls.clone());
+        let runtime = ::lapin::runtime::default_runtime()?;
+        let connection = Connection::connect_uri_with_config(uri, properties, tls, runtime).await?;
         let mut channels = Vec::new();
         for client in self.layout.clients(number) {
             let channel = connection.create_channel().await?;
@@ -188,6 +194,14 @@ impl How {
             Client::Producer(_) => Ok(()),
         }
     }
+}
+
+fn tls(settings: &Settings) -> io::Result<OwnedTLSConfig> {
+    let certificates = settings.tls_ca.as_ref().map(std::fs::read_to_string);
+    Ok(OwnedTLSConfig {
+        identity: None,
+        cert_chain: certificates.transpose()?,
+    })
 }
 
 /// Declares the exclusive queue of consumer `place` on its own connection.

@@ -50,6 +50,12 @@ impl Settings {
                 "0 channels carry nothing: give at least 1",
             );
         }
+        if settings.tls_insecure && settings.tls_ca.is_some() {
+            return wrong(
+                "driver.tls_insecure (--tls-insecure)",
+                "takes any certificate, whoever signed it: leave it or tls_ca out",
+            );
+        }
         settings.validate_engine()?;
         if plan.instances != 1 {
             return wrong(
@@ -76,6 +82,13 @@ impl Settings {
                 self.channels
             );
             return Err(Invalid::new("driver.channels (--channels)", problem));
+        }
+        if self.tls_insecure {
+            let problem = "lapin asks every certificate who signed it: name that (--tls-ca), or give --engine wire";
+            return Err(Invalid::new(
+                "driver.tls_insecure (--tls-insecure)",
+                problem,
+            ));
         }
         if self.heartbeat == Some(0) {
             let problem = "lapin takes the broker's interval for 0: give seconds, or --engine wire";

@@ -35,7 +35,7 @@ impl Loop<'_> {
         }
         buffer[..carried].copy_from_slice(&link.unread);
         link.unread.clear();
-        let received = (&link.stream).read(&mut buffer[carried..]);
+        let received = link.stream.read(&mut buffer[carried..]);
         let lost = match received {
             Ok(0) => Some("the broker closed the connection".to_owned().into()),
             Ok(octets) => {

@@ -1,7 +1,6 @@
 //! A connection in the loop: written without waiting, lost, and made again.
 
 use std::io::{self, Write as _};
-use std::net::TcpStream;
 
 use amq_protocol::frame::AMQPFrame;
 use amq_protocol::protocol::{AMQPClass, basic, channel, connection};
@@ -12,6 +11,7 @@ use super::read::Reader;
 use super::{Loop, Redial};
 use crate::outcome::{self, count};
 use crate::session::{encode, whole_frame};
+use crate::socket::Socket;
 
 /// Who uses a channel, by the place in the list of producers or consumers.
 #[derive(Debug, Clone, Copy)]
@@ -46,7 +46,7 @@ impl From<io::Error> for Lost {
 #[derive(Debug)]
 pub(super) struct Link {
     number: u64,
-    pub(super) stream: TcpStream,
+    pub(super) stream: Socket,
     pub(super) reader: Reader,
     /// The beginning of a frame.
     pub(super) unread: Vec<u8>,
@@ -68,7 +68,7 @@ impl Link {
     /// A connection that is negotiated, of which `unread` was read already.
     pub(super) fn new(
         number: u64,
-        stream: TcpStream,
+        stream: Socket,
         roles: Vec<Role>,
         (heartbeat_s, frame_max): (u16, u32),
         unread: Vec<u8>,
@@ -91,14 +91,14 @@ impl Link {
 
     /// Whether the kernel has not taken all that was written.
     pub(super) fn is_full(&self) -> bool {
-        !self.unwritten.is_empty()
+        !self.unwritten.is_empty() || self.stream.is_pending()
     }
 
     /// Writes what the kernel takes now; how much that is.
-    fn push(stream: &TcpStream, octets: &[u8]) -> io::Result<usize> {
+    fn push(stream: &mut Socket, octets: &[u8]) -> io::Result<usize> {
         let mut written = 0;
         while written < octets.len() {
-            match (&*stream).write(&octets[written..]) {
+            match stream.write(&octets[written..]) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(more) => written += more,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
@@ -120,9 +120,9 @@ impl Loop<'_> {
             link.unwritten.extend_from_slice(octets);
             return Ok(());
         }
-        let written = Link::push(&link.stream, octets)?;
+        let written = Link::push(&mut link.stream, octets)?;
         link.spoke = clock::now();
-        if written < octets.len() {
+        if written < octets.len() || link.stream.is_pending() {
             link.unwritten.extend_from_slice(&octets[written..]);
             self.reactor.rewatch(&link.stream, id.token(0), true)?;
         }
@@ -134,13 +134,17 @@ impl Loop<'_> {
         let Some(link) = self.links.get_mut(id) else {
             return;
         };
-        let pushed = Link::push(&link.stream, &link.unwritten[link.written..]);
+        // What TLS has taken goes first.
+        let pushed = match link.stream.push() {
+            Ok(()) => Link::push(&mut link.stream, &link.unwritten[link.written..]),
+            Err(error) => Err(error),
+        };
         link.spoke = clock::now();
         match pushed {
             Err(error) => return self.lose(id, &error.to_string()),
             Ok(octets) => link.written += octets,
         }
-        if link.written < link.unwritten.len() {
+        if link.written < link.unwritten.len() || link.stream.is_pending() {
             return;
         }
         link.unwritten.clear();
