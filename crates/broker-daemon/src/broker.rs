@@ -38,6 +38,7 @@ use crate::frame::{BODY, Frame, FrameError, HEADER, HEARTBEAT, METHOD, split};
 use crate::log::Log;
 use crate::message::Meter;
 use crate::queue::{ConnectionId, ConsumerId, Queue};
+use crate::notes::Notes;
 use crate::vhost::Vhost;
 
 use self::dead_letters::DeadLetter;
@@ -76,6 +77,7 @@ pub(crate) struct Broker {
     pub(crate) timer_changed: Rc<Notify>,
     scratch: Vec<Delivered>,
     /// The queue that a message of this turn went to, and whose consumers do not keep up.
+    notes: Notes,
     lagging: Option<QueueId>,
     log: Option<Log>,
     /// The ticket up to which everything is on disk.
@@ -118,6 +120,7 @@ impl Broker {
             lagging: None,
             log: None,
             synced: 0,
+            notes: Notes::default(),
             log_takes: true,
             log_failed: false,
             flushed: 0,

@@ -1,5 +1,6 @@
 //! A connection: how far its negotiation is, its channels, what it was sent and what it has still to be sent.
 
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 use amq_protocol::types::{AMQPValue, FieldTable};
@@ -132,6 +133,11 @@ impl Connection {
             ahead: None,
             was_passed_over: false,
         }
+    }
+
+    /// The client's address; `None` where it is gone already.
+    pub(crate) fn peer(&self) -> Option<SocketAddr> {
+        self.socket.as_ref()?.peer_addr().ok()
     }
 
     /// Counts what it takes of the memory beside its messages: the beginning of a frame, and what its socket does not

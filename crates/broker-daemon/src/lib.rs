@@ -25,6 +25,7 @@ mod limits;
 pub mod log;
 mod message;
 mod meta;
+mod notes;
 mod options;
 mod output;
 mod queue;

@@ -1,5 +1,7 @@
 //! From the protocol header to connection.open-ok (connection class, AMQP 0-9-1, 2.2.4).
 
+use std::net::{IpAddr, SocketAddr};
+
 use amq_protocol::protocol::{AMQPClass, connection};
 use amq_protocol::types::parsing::{parse_long_string, parse_short_string, parse_type};
 use amq_protocol::types::{AMQPType, AMQPValue, FieldTable};
@@ -12,8 +14,11 @@ use crate::failure::{
     unexpected_frame,
 };
 use crate::frame::{Frame, HEARTBEAT, METHOD};
+use crate::notes::quote;
 use crate::queue::ConnectionId;
 
+/// Who may log in from the broker's own machine alone.
+const LOCAL_USER: &str = "guest";
 const PROTOCOL_HEADER: &[u8; 8] = b"AMQP\x00\x00\x09\x01";
 /// The least that both sides must be able to take (AMQP 0-9-1, 4.2.3; RabbitMQ has 8192 since 4.0).
 const LEAST_FRAME: u32 = 4096;
@@ -116,15 +121,19 @@ impl Broker {
         };
         let login =
             login.ok_or_else(|| syntax_error(format_args!("malformed {mechanism} response")))?;
-        let known = self.config.users.iter();
-        let mut known = known.filter(|(name, password)| *name == login.0 && *password == login.1);
-        let Some((user, _)) = known.next() else {
+        let peer = connection.peer();
+        if let Err(reason) = check_login(&self.config.users, &login, peer) {
             self.counts.logins_refused += 1;
+            let (peer, user) = (show_peer(peer), quote(&login.0));
+            self.notes.say(
+                self.now,
+                format_args!("refused user {user}{peer}: {reason}"),
+            );
             return Err(access_refused(format_args!(
                 "Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
             )));
-        };
-        connection.user = user.as_str().into();
+        }
+        connection.user = login.0.into();
         connection.phase = Phase::Tune;
         let tune = connection::AMQPMethod::Tune(connection::Tune {
             channel_max: self.config.channel_max,
@@ -170,6 +179,12 @@ impl Broker {
     fn open(&mut self, id: ConnectionId, name: &str) -> Result {
         let Some(vhost) = self.vhosts.iter().position(|vhost| &*vhost.name == name) else {
             self.counts.vhosts_refused += 1;
+            if let Some(connection) = self.connections.get(id) {
+                let peer = show_peer(connection.peer());
+                let (user, vhost) = (quote(&connection.user), quote(name));
+                let line = format_args!("refused user {user}{peer}: there is no vhost {vhost}");
+                self.notes.say(self.now, line);
+            }
             return Err(not_allowed(format_args!("vhost {name} not found")));
         };
         if let Some(connection) = self.connections.get_mut(id) {
@@ -180,6 +195,31 @@ impl Broker {
         self.send(id, 0, AMQPClass::Connection(ok));
         Ok(())
     }
+}
+
+/// Whether somebody may log in, or why not.
+fn check_login(
+    users: &[(String, String)],
+    login: &(String, String),
+    peer: Option<SocketAddr>,
+) -> std::result::Result<(), &'static str> {
+    match users.iter().find(|(name, _)| *name == login.0) {
+        None => Err("there is no such user"),
+        Some(_) if !users.contains(login) => Err("the password is another"),
+        // Its password is known to everybody (as RabbitMQ's `loopback_users`).
+        Some(_) if login.0 == LOCAL_USER && peer.is_some_and(|peer| !is_loopback(peer.ip())) => {
+            Err("this user may log in from this machine alone; another one: --user or BROKER_USER")
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+fn is_loopback(address: IpAddr) -> bool {
+    address.to_canonical().is_loopback()
+}
+
+fn show_peer(peer: Option<SocketAddr>) -> String {
+    peer.map(|peer| format!(" at {peer}")).unwrap_or_default()
 }
 
 /// User and password of a PLAIN response (RFC 4616): authorisation, user and password with NUL between them.
@@ -239,4 +279,27 @@ fn server_properties() -> FieldTable {
     }
     properties.insert("capabilities".into(), AMQPValue::FieldTable(capabilities));
     properties
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guest_logs_in_from_this_machine_alone() {
+        let pair = |name: &str, password: &str| (name.to_owned(), password.to_owned());
+        let users = [pair("guest", "guest"), pair("app", "secret")];
+        let check = |name, password, peer: &str| {
+            let peer = SocketAddr::new(peer.parse().unwrap(), 1);
+            check_login(&users, &pair(name, password), Some(peer)).is_ok()
+        };
+        assert!(check("guest", "guest", "127.0.0.1"));
+        assert!(check("guest", "guest", "::1"));
+        assert!(check("guest", "guest", "::ffff:127.0.0.1"));
+        assert!(!check("guest", "guest", "10.0.0.7"));
+        assert!(!check("guest", "guest", "::ffff:10.0.0.7"));
+        assert!(check("app", "secret", "10.0.0.7"));
+        assert!(!check("app", "guest", "127.0.0.1"));
+        assert!(!check("nobody", "guest", "127.0.0.1"));
+    }
 }
