@@ -231,6 +231,19 @@ impl<'a> Properties<'a> {
         (flags & 3 == 0 && rest.is_empty()).then_some(found)
     }
 
+    /// The properties that these were scanned from, without the headers.
+    pub(crate) fn without_headers(&self, properties: &[u8]) -> Vec<u8> {
+        const HEADERS: u8 = 1 << 5;
+        let Some(headers) = self.headers else {
+            return properties.to_vec();
+        };
+        let start = headers.as_ptr() as usize - properties.as_ptr() as usize;
+        let mut rest = properties.to_vec();
+        rest.drain(start..start + headers.len());
+        rest[0] &= !HEADERS;
+        rest
+    }
+
     /// # Errors
     /// 406 for an `expiration` that is no number of milliseconds.
     pub(crate) fn facts(&self) -> Result<Facts, Failure> {

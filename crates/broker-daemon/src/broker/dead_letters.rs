@@ -101,7 +101,8 @@ impl Broker {
         }
     }
 
-    /// The message with its new address and its `x-death`. `None` where its properties cannot be read.
+    /// The message with its new address and its `x-death`. `None` where its properties cannot be read, even without
+    /// headers.
     fn dead_message(
         &self,
         queue: &Queue,
@@ -109,10 +110,7 @@ impl Broker {
         dead: &DeadLetter,
     ) -> Option<(Message, FieldArray)> {
         let old = &dead.message;
-        if is_too_deep(old.properties()) {
-            return None;
-        }
-        let (_, properties) = parse_properties(old.properties()).ok()?;
+        let properties = readable(old.properties())?;
         let mut headers = properties.headers().clone().unwrap_or_default();
         let deaths = add_death(&headers, queue, old, &properties, dead.reason);
         if !headers.contains_key("x-first-death-queue") {
@@ -155,6 +153,19 @@ impl Broker {
             deaths,
         ))
     }
+}
+
+/// The properties; without the headers, where those are nested too deeply to be decoded, or are no table.
+fn readable(properties: &[u8]) -> Option<AMQPProperties> {
+    if !is_too_deep(properties)
+        && let Ok((_, found)) = parse_properties(properties)
+    {
+        return Some(found);
+    }
+    let rest = Properties::scan(properties)
+        .ok()?
+        .without_headers(properties);
+    Some(parse_properties(&*rest).ok()?.1)
 }
 
 /// `x-death` with this death first: the one of the same queue and reason counts one more, or there is a new one.
