@@ -19,6 +19,7 @@ mod methods;
 mod publish;
 mod queues;
 mod store;
+mod sweep;
 mod tx;
 
 use std::cmp::Reverse;

@@ -82,6 +82,8 @@ pub(crate) struct Connection {
     pub(crate) since: u64,
     pub(crate) received: u64,
     pub(crate) sent: u64,
+    /// When it was first seen to have hung up while it was held.
+    pub(crate) hung_up: Option<u64>,
     /// Whether it is in the list of those that have something to write.
     pub(crate) is_dirty: bool,
     /// The socket took no more.
@@ -124,6 +126,7 @@ impl Connection {
             since: now,
             received: now,
             sent: now,
+            hung_up: None,
             is_dirty: false,
             is_stuck: false,
             holds_frames: false,

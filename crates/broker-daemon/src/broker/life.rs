@@ -12,9 +12,6 @@ use crate::connection::{Connection, Phase};
 use crate::failure::{Failure, Result, channel_error, connection_forced, not_allowed};
 use crate::queue::{ConnectionId, ConsumerId};
 
-/// How long a client may take to negotiate, or to answer connection.close, in milliseconds.
-const PATIENCE: u64 = 10_000;
-
 impl Broker {
     /// A client connected.
     pub(crate) fn connect(&mut self, socket: Option<Rc<TcpStream>>) -> (ConnectionId, Rc<Notify>) {
@@ -42,7 +39,7 @@ impl Broker {
     }
 
     /// Ends channels and exclusive queues.
-    fn let_go(&mut self, id: ConnectionId) {
+    pub(super) fn let_go(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
@@ -229,48 +226,5 @@ impl Broker {
 
     pub(super) fn send_basic(&mut self, id: ConnectionId, channel: u16, method: basic::AMQPMethod) {
         self.send(id, channel, AMQPClass::Basic(method));
-    }
-
-    /// Once in a while: heartbeats, and those who are too slow to negotiate, to leave, or to be alive.
-    pub(crate) fn sweep(&mut self) {
-        let now = self.now;
-        for id in self.connections.ids() {
-            let Some(connection) = self.connections.get_mut(id) else {
-                continue;
-            };
-            let is_late = now.saturating_sub(connection.since) > PATIENCE;
-            if connection.phase != Phase::Running {
-                if is_late {
-                    self.abandon(id);
-                }
-                continue;
-            }
-            let interval = u64::from(connection.heartbeat) * 1000;
-            if interval == 0 {
-                continue;
-            }
-            // Who is not read because it has to wait cannot prove that it lives.
-            let is_read = !connection.is_held();
-            if is_read && now.saturating_sub(connection.received) > 2 * interval + 1000 {
-                self.abandon(id);
-            } else if now.saturating_sub(connection.sent) >= interval / 2
-                && connection.output.pending() == 0
-            {
-                connection.sent = now;
-                connection.output.heartbeat();
-                self.touch(id);
-            }
-        }
-        self.finish_turn();
-    }
-
-    /// Closes a connection at once, with what was not written.
-    fn abandon(&mut self, id: ConnectionId) {
-        self.let_go(id);
-        if let Some(connection) = self.connections.get_mut(id) {
-            connection.phase = Phase::Closed;
-            connection.output = crate::output::Output::default();
-            connection.wake.notify_one();
-        }
     }
 }

@@ -1,0 +1,92 @@
+//! What time says of connections: heartbeats, and those who are too slow to negotiate, to leave, or to be alive.
+
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+
+use super::Broker;
+use crate::connection::Phase;
+use crate::queue::ConnectionId;
+
+/// How long a client may take to negotiate, or to answer connection.close, and how long one may have to wait that has
+/// hung up already, in milliseconds.
+const PATIENCE: u64 = 10_000;
+/// How long a client may take nothing of what waits for it, in milliseconds: as long as RabbitMQ gives a consumer to
+/// acknowledge (`consumer_timeout`). Its messages are somebody else's then.
+const STALLED: u64 = 30 * 60 * 1000;
+
+impl Broker {
+    /// Once in a while: heartbeats, and the end of those who are late.
+    pub(crate) fn sweep(&mut self) {
+        for id in self.connections.ids() {
+            if self.is_late(id) {
+                self.abandon(id);
+            } else {
+                self.beat(id);
+            }
+        }
+        self.finish_turn();
+    }
+
+    fn is_late(&mut self, id: ConnectionId) -> bool {
+        let now = self.now;
+        let Some(connection) = self.connections.get_mut(id) else {
+            return false;
+        };
+        if connection.phase != Phase::Running {
+            return now.saturating_sub(connection.since) > PATIENCE;
+        }
+        if connection.is_stuck && now.saturating_sub(connection.sent) > STALLED {
+            return true;
+        }
+        if connection.is_held() {
+            // It is not read, so nothing that it sends can prove that it lives. What it sent before it hung up is still
+            // processed, if its turn comes soon.
+            let has_hung_up = connection.socket.as_deref().is_some_and(has_hung_up);
+            if !has_hung_up {
+                connection.hung_up = None;
+                return false;
+            }
+            return now.saturating_sub(*connection.hung_up.get_or_insert(now)) > PATIENCE;
+        }
+        let interval = u64::from(connection.heartbeat) * 1000;
+        interval > 0 && now.saturating_sub(connection.received) > 2 * interval + 1000
+    }
+
+    /// Sends a heartbeat where nothing else was sent for long.
+    fn beat(&mut self, id: ConnectionId) {
+        let now = self.now;
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        let interval = u64::from(connection.heartbeat) * 1000;
+        if connection.phase == Phase::Running
+            && interval > 0
+            && connection.output.pending() == 0
+            && now.saturating_sub(connection.sent) >= interval / 2
+        {
+            connection.sent = now;
+            connection.output.heartbeat();
+            self.touch(id);
+        }
+    }
+
+    /// Closes a connection at once, with what was not written.
+    fn abandon(&mut self, id: ConnectionId) {
+        self.let_go(id);
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.phase = Phase::Closed;
+            connection.output = crate::output::Output::default();
+            connection.wake.notify_one();
+        }
+    }
+}
+
+/// Whether the client has closed its side, as far as the runtime has heard: behind what is still unread.
+fn has_hung_up(socket: &TcpStream) -> bool {
+    let ready = pin!(socket.ready(Interest::READABLE));
+    let polled = ready.poll(&mut Context::from_waker(Waker::noop()));
+    matches!(polled, Poll::Ready(Ok(ready)) if ready.is_read_closed())
+}
