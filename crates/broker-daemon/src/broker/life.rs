@@ -70,6 +70,9 @@ impl Broker {
         for delivered in unsettled.into_iter().rev() {
             self.settle(id, number, delivered, Settlement::Requeued);
         }
+        // Nobody is told of its commits any more, and least of all a channel that takes the number.
+        self.committing
+            .retain(|(of, channel, _)| (*of, *channel) != (id, number));
         for consumer in std::mem::take(&mut channel.consumers) {
             self.remove_consumer(consumer);
         }

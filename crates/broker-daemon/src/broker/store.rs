@@ -337,7 +337,7 @@ impl Broker {
             let is_due = *ticket <= synced;
             if is_due {
                 self.send_commit_ok(*id, *number);
-            } else if has_failed {
+            } else if has_failed && matches!(self.channel(*id, *number), Ok(Some(_))) {
                 let failure = precondition_failed("the disk failed: nothing can be stored");
                 self.fail(*id, *number, TX_COMMIT, &failure);
             }

@@ -140,3 +140,37 @@ fn a_deleted_queue_leaves_nothing_in_the_log_also_of_what_is_unacknowledged() {
     assert_eq!(stand.told(id), ["queue.delete-ok 1"]);
     assert_eq!(live(&stand), 0);
 }
+
+#[test]
+fn a_channel_that_takes_the_number_of_another_is_not_told_of_its_commit() {
+    let folder = tempfile::tempdir().unwrap();
+    let (wake, woken) = mpsc::channel();
+    let tell = move || wake.send(()).unwrap_or_default();
+    let (log, recovered) = Log::open(folder.path(), Options::default(), tell).unwrap();
+    let mut stand = Stand::new();
+    stand.broker.open_store(log, recovered).unwrap();
+    let id = stand.client();
+    stand.declare_durable(id, "q", &[]);
+    let in_tx = |method| AMQPClass::Tx(method);
+    stand.method(id, 1, in_tx(tx::AMQPMethod::Select(tx::Select {})));
+    stand.publish_persistent(id, "q");
+    stand.told(id);
+    stand.method(id, 1, in_tx(tx::AMQPMethod::Commit(tx::Commit {})));
+    assert_eq!(stand.told(id), [""; 0]);
+    let close = ChannelMethod::Close(channel::Close::default());
+    stand.method(id, 1, AMQPClass::Channel(close));
+    let open = ChannelMethod::Open(channel::Open {});
+    stand.method(id, 1, AMQPClass::Channel(open));
+    stand.told(id);
+    stand.broker.flush_log();
+    let is_synced = |broker: &Broker| {
+        let log = broker.log.as_ref().unwrap();
+        log.synced() == log.ticket()
+    };
+    while !is_synced(&stand.broker) {
+        woken.recv_timeout(Duration::from_secs(60)).unwrap();
+    }
+    stand.broker.finish_turn();
+    assert_eq!(stand.told(id), [""; 0]);
+    assert_eq!(stand.ready(id, "q"), "queue.declare-ok 1 0");
+}
