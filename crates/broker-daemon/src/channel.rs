@@ -1,6 +1,6 @@
 //! A channel: the message that is just coming in, what was delivered and not acknowledged, confirms, a transaction.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use crate::exchange::{Name, QueueId};
@@ -21,7 +21,10 @@ pub(crate) struct Channel {
     pub(crate) prefetch: u16,
     /// The limit of all of them together; 0 is none.
     pub(crate) global_prefetch: u16,
-    pub(crate) consumers: Vec<ConsumerId>,
+    /// By their tags.
+    pub(crate) consumers: BTreeMap<Box<str>, ConsumerId>,
+    /// One of them was passed over because of the common limit.
+    pub(crate) was_passed_over: bool,
     pub(crate) last_queue: Option<Name>,
     pub(crate) route: Route,
     /// Whether it waits for its confirms to be sent.
@@ -29,6 +32,13 @@ pub(crate) struct Channel {
 }
 
 impl Channel {
+    /// Its consumers, the oldest first.
+    pub(crate) fn consumer_ids(&self) -> Vec<ConsumerId> {
+        let mut ids: Vec<_> = self.consumers.values().copied().collect();
+        ids.sort_unstable_by_key(|id| id.serial);
+        ids
+    }
+
     /// What it was delivered and has not settled, or has only in a transaction.
     pub(crate) fn held(&self) -> impl Iterator<Item = &Delivered> {
         let in_tx = self.tx.iter().flat_map(|tx| &tx.settled);

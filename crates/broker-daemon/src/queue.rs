@@ -1,6 +1,6 @@
 //! A queue: messages in order, and who takes them in turn.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use amq_protocol::types::{AMQPValue, FieldTable};
@@ -83,8 +83,8 @@ pub(crate) struct Queue {
     pub(crate) delivered: u64,
     /// Delivered and not acknowledged.
     pub(crate) unacked: usize,
-    pub(crate) consumers: Vec<ConsumerId>,
-    /// Those that may have room for more, in the order of their turns.
+    pub(crate) consumers: BTreeSet<ConsumerId>,
+    /// Those that may have room for more, in the order of their turns, and some that are gone.
     pub(crate) ring: VecDeque<ConsumerId>,
     pub(crate) has_exclusive_consumer: bool,
     /// The exchanges that it is bound to, with repetitions.
@@ -117,7 +117,7 @@ impl Queue {
             next_position: 0,
             delivered: 0,
             unacked: 0,
-            consumers: Vec::new(),
+            consumers: BTreeSet::new(),
             ring: VecDeque::new(),
             has_exclusive_consumer: false,
             sources: Vec::new(),
@@ -139,6 +139,15 @@ impl Queue {
     /// Whether it has consumers, and they do not keep up.
     pub(crate) fn is_lagging(&self) -> bool {
         self.ready_count > LAG && !self.consumers.is_empty()
+    }
+
+    /// Removes a consumer. Its place in the ring is skipped when its turn comes; but one that never comes is no reason to
+    /// keep many.
+    pub(crate) fn remove_consumer(&mut self, id: ConsumerId) {
+        self.consumers.remove(&id);
+        if self.ring.len() > 2 * self.consumers.len() + 16 {
+            self.ring.retain(|id| self.consumers.contains(id));
+        }
     }
 
     /// Whether its durable messages belong into the log.

@@ -85,19 +85,13 @@ impl Broker {
             taken.reverse();
         }
         for delivered in taken.drain(..) {
-            self.settle(id, number, delivered, settlement);
+            self.settle(delivered, settlement);
         }
         self.wake_channel(id, number);
     }
 
     /// Settles a delivery that is no longer among the channel's.
-    pub(super) fn settle(
-        &mut self,
-        _id: ConnectionId,
-        _number: u16,
-        delivered: Delivered,
-        settlement: Settlement,
-    ) {
+    pub(super) fn settle(&mut self, delivered: Delivered, settlement: Settlement) {
         let Delivered {
             queue: queue_id,
             consumer,
@@ -136,7 +130,7 @@ impl Broker {
     }
 
     /// After deliveries were settled: consumers that the channel's common limit held back may go on.
-    fn wake_channel(&mut self, id: ConnectionId, number: u16) {
+    pub(super) fn wake_channel(&mut self, id: ConnectionId, number: u16) {
         let Some(channel) = self
             .connections
             .get_mut(id)
@@ -144,10 +138,10 @@ impl Broker {
         else {
             return;
         };
-        if channel.global_prefetch == 0 {
+        if !std::mem::take(&mut channel.was_passed_over) {
             return;
         }
-        let consumers = channel.consumers.clone();
+        let consumers = channel.consumer_ids();
         for consumer in consumers {
             self.wake_consumer(consumer);
         }
@@ -173,7 +167,7 @@ impl Broker {
         }
         taken.reverse();
         for delivered in taken.drain(..) {
-            self.settle(id, number, delivered, Settlement::Requeued);
+            self.settle(delivered, Settlement::Requeued);
         }
         self.scratch = taken;
         self.wake_channel(id, number);

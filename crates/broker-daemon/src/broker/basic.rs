@@ -26,7 +26,7 @@ impl Broker {
         };
         if qos.global {
             channel.global_prefetch = qos.prefetch_count;
-            let consumers = channel.consumers.clone();
+            let consumers = channel.consumer_ids();
             for consumer in consumers {
                 self.wake_consumer(consumer);
             }

@@ -56,8 +56,8 @@ impl Broker {
             unacked: 0,
             in_ring: true,
         });
-        channel.consumers.push(consumer);
-        queue.consumers.push(consumer);
+        channel.consumers.insert(tag.as_str().into(), consumer);
+        queue.consumers.insert(consumer);
         queue.ring.push_back(consumer);
         queue.has_exclusive_consumer = consume.exclusive;
         queue.used = self.now;
@@ -80,7 +80,7 @@ impl Broker {
     ) -> Result {
         if let Some(consumer) = self.consumer_named(id, number, cancel.consumer_tag.as_str()) {
             if let Some(channel) = self.channel(id, number)? {
-                channel.consumers.retain(|other| *other != consumer);
+                channel.consumers.remove(cancel.consumer_tag.as_str());
             }
             self.remove_consumer(consumer);
         }
@@ -95,12 +95,7 @@ impl Broker {
 
     fn consumer_named(&mut self, id: ConnectionId, number: u16, tag: &str) -> Option<ConsumerId> {
         let channel = self.connections.get_mut(id)?.channel(number)?;
-        let mut ids = channel.consumers.iter().copied();
-        ids.find(|id| {
-            self.consumers
-                .get(*id)
-                .is_some_and(|consumer| consumer.tag() == tag)
-        })
+        channel.consumers.get(tag).copied()
     }
 
     /// Gives a consumer its turns back, if it has room.

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::Broker;
 use super::dead_letters::Reason;
-use crate::channel::Delivered;
+use crate::channel::{Channel, Delivered};
 use crate::connection::{FULL, Phase};
 use crate::exchange::QueueId;
 use crate::output::{Delivery, Output};
@@ -67,6 +67,7 @@ impl Broker {
             };
             let limit = usize::from(channel.global_prefetch);
             if limit > 0 && !consumer.no_ack && channel.unacked.len() >= limit {
+                channel.was_passed_over = true;
                 continue;
             }
             let Some(entry) = queue.pop() else {
@@ -170,7 +171,7 @@ impl Broker {
         connection.was_passed_over = false;
         let consumers: Vec<_> = connection
             .channels()
-            .flat_map(|channel| channel.consumers.clone())
+            .flat_map(Channel::consumer_ids)
             .collect();
         for consumer in consumers {
             self.wake_consumer(consumer);

@@ -68,12 +68,12 @@ impl Broker {
         unsettled.sort_by_key(|delivered| delivered.tag);
         // From the last to the first, so that each goes before the one after it.
         for delivered in unsettled.into_iter().rev() {
-            self.settle(id, number, delivered, Settlement::Requeued);
+            self.settle(delivered, Settlement::Requeued);
         }
         // Nobody is told of its commits any more, and least of all a channel that takes the number.
         self.committing
             .retain(|(of, channel, _)| (*of, *channel) != (id, number));
-        for consumer in std::mem::take(&mut channel.consumers) {
+        for consumer in channel.consumer_ids() {
             self.remove_consumer(consumer);
         }
     }
@@ -86,8 +86,7 @@ impl Broker {
         let Some(queue) = self.queues.get_mut(consumer.queue) else {
             return;
         };
-        queue.consumers.retain(|other| *other != id);
-        queue.ring.retain(|other| *other != id);
+        queue.remove_consumer(id);
         queue.has_exclusive_consumer &= !consumer.exclusive;
         queue.used = self.now;
         if queue.traits.auto_delete && queue.consumers.is_empty() {

@@ -299,7 +299,7 @@ impl Broker {
             };
             let is_told = connection.capabilities.consumer_cancel_notify;
             if let Some(channel) = connection.channel(consumer.channel) {
-                channel.consumers.retain(|other| *other != consumer_id);
+                channel.consumers.remove(consumer.tag());
                 if is_told {
                     let cancel = basic::Cancel {
                         consumer_tag: consumer.tag().into(),

@@ -47,8 +47,9 @@ impl Broker {
         }
         settled.sort_by_key(|(delivered, _)| std::cmp::Reverse(delivered.tag));
         for (delivered, settlement) in settled {
-            self.settle(id, number, delivered, settlement);
+            self.settle(delivered, settlement);
         }
+        self.wake_channel(id, number);
         self.answer_commit(id, number);
         Ok(())
     }

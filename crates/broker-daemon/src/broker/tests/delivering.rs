@@ -217,3 +217,22 @@ fn what_rabbitmq_does_not_do_is_540() {
         assert_eq!(stand.told(id), ["connection.close 540"]);
     }
 }
+
+#[test]
+fn a_commit_makes_room_under_the_common_limit() {
+    let mut stand = Stand::new();
+    let id = stand.client();
+    stand.declare(id, "q", &[]);
+    for body in ["1", "2"] {
+        stand.publish(id, "q", body);
+    }
+    stand.method(id, 1, AMQPClass::Tx(tx::AMQPMethod::Select(tx::Select {})));
+    stand.basic(id, qos(1, true));
+    stand.told(id);
+    stand.consume(id, "q", "c", false);
+    assert_eq!(stand.told(id), ["consume-ok c", "c 1 1"]);
+    stand.basic(id, ack(1, false));
+    stand.method(id, 1, AMQPClass::Tx(tx::AMQPMethod::Commit(tx::Commit {})));
+    let told = stand.told(id);
+    assert!(told.contains(&"c 2 2".to_owned()), "{told:?}");
+}
