@@ -38,14 +38,19 @@ use crate::failure::{Result, channel_error, frame_error, unexpected_frame};
 use crate::frame::{BODY, Frame, FrameError, HEADER, HEARTBEAT, METHOD, split};
 use crate::log::Log;
 use crate::message::Meter;
-use crate::queue::{ConnectionId, ConsumerId, Queue};
 use crate::notes::Notes;
+use crate::queue::{ConnectionId, ConsumerId, Queue};
 use crate::vhost::Vhost;
 
 use self::dead_letters::DeadLetter;
 
 /// What an idle connection may keep of its backlog's buffer.
 const KEPT: usize = 4 * 1024;
+
+/// Messages that are delivered in one turn, which takes some 10 ms; then others are read, and outputs written.
+const TURN: usize = 64 * 1024;
+/// What a dead letter takes of a turn: it is decoded and put together anew.
+const DEAD_LETTER: usize = 16;
 
 /// All state.
 #[derive(Debug)]
@@ -72,13 +77,13 @@ pub(crate) struct Broker {
     /// Connections that wait to publish.
     waiting: Vec<ConnectionId>,
     pub(crate) counts: Counts,
+    notes: Notes,
     /// Tells the server that there is something to write.
     pub(crate) wake: Rc<Notify>,
     /// Tells the server that something expires earlier than it knew.
     pub(crate) timer_changed: Rc<Notify>,
     scratch: Vec<Delivered>,
     /// The queue that a message of this turn went to, and whose consumers do not keep up.
-    notes: Notes,
     lagging: Option<QueueId>,
     log: Option<Log>,
     /// The ticket up to which everything is on disk.
@@ -115,13 +120,13 @@ impl Broker {
             is_blocked: false,
             waiting: Vec::new(),
             counts: Counts::default(),
+            notes: Notes::default(),
             wake: Rc::default(),
             timer_changed: Rc::default(),
             scratch: Vec::new(),
             lagging: None,
             log: None,
             synced: 0,
-            notes: Notes::default(),
             log_takes: true,
             log_failed: false,
             flushed: 0,
@@ -289,23 +294,32 @@ impl Broker {
         }
     }
 
-    /// Does what the processed frames led to: dead letters, deliveries, confirms.
+    /// Does what the processed frames led to: dead letters, deliveries, confirms. What would take too long is left for
+    /// another turn.
     pub(crate) fn finish_turn(&mut self) {
-        loop {
-            if let Some(dead) = self.dead.pop_front() {
+        let mut left = TURN;
+        while left > 0 {
+            let took = if let Some(dead) = self.dead.pop_front() {
                 self.dead_letter(dead);
+                DEAD_LETTER
             } else if let Some(queue) = self.active.pop_front() {
-                self.dispatch(queue);
+                1 + self.dispatch(queue)
             } else {
                 break;
-            }
+            };
+            left = left.saturating_sub(took);
         }
         self.watch_log();
         self.send_confirms();
         self.watch_memory();
-        if !self.dirty.is_empty() || self.has_records() {
+        if !self.dirty.is_empty() || self.has_records() || self.has_more() {
             self.wake.notify_one();
         }
+    }
+
+    /// Whether something was left for another turn.
+    pub(crate) fn has_more(&self) -> bool {
+        !self.dead.is_empty() || !self.active.is_empty()
     }
 
     /// Lists a connection as one that has something to write.

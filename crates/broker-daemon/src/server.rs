@@ -437,6 +437,12 @@ async fn write(state: Shared) {
         }
         // Room in outputs may have let consumers go on.
         broker.finish_turn();
+        let has_more = broker.has_more();
+        drop(borrowed);
+        if has_more {
+            // Others have their turns in between.
+            yield_now().await;
+        }
     }
 }
 
@@ -468,7 +474,11 @@ async fn sweep(state: Shared) {
         };
         tokio::select! {
             _ = seconds.tick() => state.borrow_mut().turn().sweep(),
-            () = expiry => state.borrow_mut().turn().expire(),
+            () = expiry => {
+                state.borrow_mut().turn().expire();
+                // There may be more; others have their turns in between.
+                yield_now().await;
+            }
             () = changed.notified() => {}
         }
     }

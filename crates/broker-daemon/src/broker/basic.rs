@@ -42,6 +42,7 @@ impl Broker {
         let queue_id = self.queue_of(id, number, get.queue.as_str())?;
         // What expired, or has a consumer, is not there to be got.
         self.dispatch(queue_id);
+        self.expire_heads(queue_id, usize::MAX);
         let Some(queue) = self.queues.get_mut(queue_id) else {
             return Ok(());
         };

@@ -14,16 +14,18 @@ use crate::queue::ConnectionId;
 const TURN: usize = 4096;
 
 impl Broker {
-    /// Delivers what a queue has to consumers that have room, one each in turn.
-    pub(super) fn dispatch(&mut self, id: QueueId) {
+    /// Delivers what a queue has to consumers that have room, one each in turn. Returns how many messages left it.
+    pub(super) fn dispatch(&mut self, id: QueueId) -> usize {
         if let Some(queue) = self.queues.get_mut(id) {
             queue.is_active = false;
         }
-        for _ in 0..TURN {
+        for count in 0..TURN {
             let Some(queue) = self.queues.get_mut(id) else {
-                return;
+                return count;
             };
-            let Some(head) = queue.head() else { break };
+            let Some(head) = queue.head() else {
+                return count;
+            };
             if head.expires < self.now {
                 if let Some(entry) = queue.pop() {
                     self.bury(id, entry, Reason::Expired);
@@ -32,13 +34,15 @@ impl Broker {
             }
             if !self.deliver_one(id) {
                 // A time to live of 0 means: now to a consumer that waits, or never.
-                self.expire_heads(id);
-                return self.set_timer(id);
+                let expired = self.expire_heads(id, TURN);
+                // What was requeued may be too much beside what came meanwhile.
+                self.drop_heads(id);
+                self.set_timer(id);
+                return count + expired;
             }
         }
-        if self.queues.get(id).is_some_and(|queue| queue.len() > 0) {
-            self.activate(id);
-        }
+        self.activate(id);
+        TURN
     }
 
     /// Delivers a queue's first message to the next consumer that has room. Returns whether there is one.

@@ -192,7 +192,7 @@ impl Broker {
     }
 
     /// Drops messages from the head until the queue is within its limits (x-overflow: drop-head).
-    pub(super) fn drop_surplus(&mut self, id: QueueId) {
+    fn drop_surplus(&mut self, id: QueueId) {
         if self
             .queues
             .get(id)
@@ -200,8 +200,12 @@ impl Broker {
         {
             self.dispatch(id);
         }
+        self.drop_heads(id);
+    }
+
+    pub(super) fn drop_heads(&mut self, id: QueueId) {
         while let Some(queue) = self.queues.get_mut(id) {
-            if !queue.is_over() {
+            if queue.limits.overflow != Overflow::DropHead || !queue.is_over() {
                 return;
             }
             let Some(entry) = queue.pop() else { return };

@@ -4,6 +4,7 @@ mod any_bytes;
 mod definitions;
 mod delivering;
 mod disk;
+mod fairness;
 mod limits;
 mod memory;
 mod negotiating;

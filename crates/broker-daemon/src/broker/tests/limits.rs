@@ -258,3 +258,55 @@ fn who_has_to_wait_is_woken_to_answer_a_shutdown() {
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     assert!(woken.poll(&mut context).is_ready());
 }
+
+#[test]
+fn what_is_requeued_counts_for_the_longest_length() {
+    let mut stand = Stand::new();
+    let id = stand.client();
+    stand.declare(id, "q", &[("x-max-length", AMQPValue::LongInt(2))]);
+    for body in ["1", "2"] {
+        stand.publish(id, "q", body);
+        let get = basic::Get {
+            queue: "q".into(),
+            no_ack: false,
+        };
+        stand.basic(id, Basic::Get(get));
+    }
+    for body in ["3", "4"] {
+        stand.publish(id, "q", body);
+    }
+    stand.told(id);
+    let nack = basic::Nack {
+        delivery_tag: 0,
+        multiple: true,
+        requeue: true,
+    };
+    stand.basic(id, Basic::Nack(nack));
+    assert_eq!(stand.ready(id, "q"), "queue.declare-ok 2 0");
+    stand.consume(id, "q", "c", true);
+    assert_eq!(stand.told(id), ["consume-ok c", "c 3 3", "c 4 4"]);
+}
+
+#[test]
+fn a_dead_letter_goes_on_without_headers_that_are_too_deep() {
+    let mut stand = Stand::new();
+    let id = stand.client();
+    stand.declare(id, "dead", &[]);
+    let mut arguments = dead_to("dead").to_vec();
+    arguments.push(("x-max-length", AMQPValue::LongInt(0)));
+    stand.declare(id, "q", &arguments);
+    let mut headers = FieldTable::default();
+    for _ in 0..200 {
+        headers = table(&[("h", AMQPValue::FieldTable(headers))]);
+    }
+    let properties = AMQPProperties::default()
+        .with_headers(headers)
+        .with_correlation_id("kept".into());
+    stand.publish_as(id, ("", "q"), properties, b"m");
+    stand.told(id);
+    assert_eq!(stand.ready(id, "dead"), "queue.declare-ok 1 0");
+    assert_eq!(
+        deaths(&mut stand, id, "dead"),
+        [("q".to_owned(), "maxlen".to_owned(), 1)]
+    );
+}
