@@ -10,9 +10,10 @@ use super::Broker;
 use crate::connection::Phase;
 use crate::queue::ConnectionId;
 
-/// How long a client may take to negotiate, or to answer connection.close, and how long one may have to wait that has
-/// hung up already, in milliseconds.
+/// How long a client may take to negotiate, or to answer connection.close, in milliseconds.
 const PATIENCE: u64 = 10_000;
+/// How long one may have to wait that has hung up already, in milliseconds.
+const LAST_WORDS: u64 = 2_000;
 /// How long a client may take nothing of what waits for it, in milliseconds: as long as RabbitMQ gives a consumer to
 /// acknowledge (`consumer_timeout`). Its messages are somebody else's then.
 const STALLED: u64 = 30 * 60 * 1000;
@@ -49,7 +50,7 @@ impl Broker {
                 connection.hung_up = None;
                 return false;
             }
-            return now.saturating_sub(*connection.hung_up.get_or_insert(now)) > PATIENCE;
+            return now.saturating_sub(*connection.hung_up.get_or_insert(now)) > LAST_WORDS;
         }
         let interval = u64::from(connection.heartbeat) * 1000;
         interval > 0 && now.saturating_sub(connection.received) > 2 * interval + 1000

@@ -2,8 +2,10 @@
 #![expect(clippy::unwrap_used, reason = "a test panics where it fails")]
 
 mod applications;
+mod faults;
 mod floods;
 mod full;
 mod kills;
 mod process;
+mod raw;
 mod support;

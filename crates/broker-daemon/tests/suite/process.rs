@@ -1,8 +1,9 @@
 //! The command itself: options, signals, exit codes, and what a kill leaves.
 
-use std::io::{BufRead, BufReader};
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ const BINARY: &str = env!("CARGO_BIN_EXE_broker-daemon");
 /// The broker as a process of its own, killed with the test.
 pub(crate) struct Process {
     child: Child,
+    notes: BufReader<ChildStderr>,
     pub(crate) address: String,
 }
 
@@ -39,10 +41,32 @@ impl Process {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let notes = BufReader::new(child.stderr.take().unwrap());
+        let mut notes = BufReader::new(child.stderr.take().unwrap());
         let said = |line: String| Some(line.split_once("listening on ")?.1.to_owned());
-        let address = notes.lines().find_map(|line| said(line.unwrap())).unwrap();
-        Self { child, address }
+        let address = notes
+            .by_ref()
+            .lines()
+            .find_map(|line| said(line.unwrap()))
+            .unwrap();
+        Self {
+            child,
+            notes,
+            address,
+        }
+    }
+
+    /// The next line that it says.
+    pub(crate) fn next_note(&mut self) -> String {
+        let mut line = String::new();
+        self.notes.read_line(&mut line).unwrap();
+        line
+    }
+
+    /// The memory that it has.
+    pub(crate) fn rss_bytes(&self) -> usize {
+        let pages = fs::read_to_string(format!("/proc/{}/statm", self.child.id())).unwrap();
+        let resident = pages.split_whitespace().nth(1).unwrap();
+        resident.parse::<usize>().unwrap() * 4096
     }
 
     pub(crate) fn with_data(folder: &Path) -> Self {

@@ -1,0 +1,189 @@
+//! Clients that misbehave, beside one that does not.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+use amq_protocol::protocol::{AMQPClass, basic, connection};
+use nix::sys::signal::Signal;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use crate::process::Process;
+use crate::raw::{Raw, bind, consume, declare, declare_exchange, encode, greeting, publish};
+use crate::support::{PATIENCE, start};
+
+const MIB: usize = 1 << 20;
+
+/// What a client might have sent, and did not quite.
+fn nonsense(random: &mut StdRng) -> Vec<u8> {
+    if random.random_ratio(1, 4) {
+        let mut bytes = b"AMQP\x00\x00\x09\x01".to_vec();
+        bytes.extend((0..random.random_range(1..500)).map(|_| random.random::<u8>()));
+        return bytes;
+    }
+    let mut bytes = greeting("guest", "/");
+    let known = bytes.len();
+    for _ in 0..random.random_range(1..10) {
+        bytes.extend(match random.random_range(0..4) {
+            0 => encode(&[declare("fuzzed")]),
+            1 => encode(&[bind("fuzzed", "amq.topic")]),
+            2 => encode(&[consume("fuzzed")]),
+            _ => encode(&publish("", "fuzzed", &[7; 50])),
+        });
+    }
+    for _ in 0..random.random_range(1..6) {
+        let at = random.random_range(known..bytes.len());
+        bytes[at] = random.random();
+    }
+    bytes
+}
+
+#[test]
+fn mutated_frames_harm_nobody_and_leave_nothing() {
+    let broker = Process::start(&[]);
+    let mut other = Raw::connect(&broker.address);
+    let mut random = StdRng::seed_from_u64(7);
+    let mut before = 0;
+    for number in 0..3000 {
+        let mut client = TcpStream::connect(&broker.address).unwrap();
+        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        // It may be closed before all is sent, or be reset.
+        let _ = client.write_all(&nonsense(&mut random));
+        if number % 3 == 0 {
+            let _ = client.shutdown(Shutdown::Write);
+            let _ = client.read_to_end(&mut Vec::new());
+        }
+        if number % 100 == 0 {
+            other.declare("served");
+        }
+        if number == 1000 {
+            before = broker.rss_bytes();
+        }
+    }
+    other.declare("served");
+    let grown = broker.rss_bytes().saturating_sub(before);
+    assert!(grown < 16 * MIB, "{grown} more bytes after 2000 clients");
+    assert_eq!(broker.end(Signal::SIGTERM), Some(0));
+}
+
+#[test]
+fn a_fanout_to_many_queues_stays_within_the_memory_limit() {
+    let broker = Process::start(&["--memory-limit", "32MiB"]);
+    let mut client = Raw::connect(&broker.address);
+    client.send(&[declare_exchange("fan", "fanout")]);
+    for number in 0..500 {
+        let queue = format!("q{number}");
+        client.declare(&queue);
+        client.send(&[bind(&queue, "fan")]);
+    }
+    let before = broker.rss_bytes();
+    let mut sink = client.stream.try_clone().unwrap();
+    let batch = encode(&publish("fan", "", b"small")).repeat(1000);
+    // Until the broker reads no more, which is when it is closed here.
+    let publisher = thread::spawn(move || while sink.write_all(&batch).is_ok() {});
+    client.await_method(|method| {
+        matches!(
+            method,
+            AMQPClass::Connection(connection::AMQPMethod::Blocked(_))
+        )
+    });
+    let grown = broker.rss_bytes() - before;
+    assert!(grown < 96 * MIB, "{grown} more bytes");
+    client.stream.shutdown(Shutdown::Both).unwrap();
+    publisher.join().unwrap();
+}
+
+#[test]
+fn who_hangs_up_while_it_has_to_wait_gives_back_what_it_was_delivered() {
+    let broker = start(|config| config.memory_limit = MIB);
+    let (mut waiting, mut other) = (Raw::connect(&broker.address), Raw::connect(&broker.address));
+    other.declare("q");
+    other.declare("full");
+    waiting.send(&[consume("q")]);
+    other.send(&publish("", "q", b"m"));
+    waiting
+        .await_method(|method| matches!(method, AMQPClass::Basic(basic::AMQPMethod::Deliver(_))));
+    for _ in 0..20 {
+        other.send(&publish("", "full", &[0; 100_000]));
+    }
+    other.await_method(|method| {
+        matches!(
+            method,
+            AMQPClass::Connection(connection::AMQPMethod::Blocked(_))
+        )
+    });
+    waiting.send(&publish("", "full", b"m"));
+    waiting.await_method(|method| {
+        matches!(
+            method,
+            AMQPClass::Connection(connection::AMQPMethod::Blocked(_))
+        )
+    });
+    assert_eq!(broker.metric("broker_messages_unacked"), 1);
+    waiting.stream.shutdown(Shutdown::Write).unwrap();
+    let mut rest = Vec::new();
+    waiting.stream.read_to_end(&mut rest).unwrap();
+    while broker.metric("broker_messages_unacked") > 0 {
+        thread::yield_now();
+    }
+    assert_eq!(broker.metric("broker_connections"), 1);
+}
+
+#[test]
+fn who_is_gone_without_a_word_is_asked_after_a_minute() {
+    let broker = start(|_| {});
+    let client = Raw::connect(&broker.address);
+    let port = |address: &str| {
+        format!(
+            "{:04X}",
+            address.rsplit(':').next().unwrap().parse::<u16>().unwrap()
+        )
+    };
+    let ends = (
+        format!("0100007F:{}", port(&broker.address)),
+        format!(
+            "0100007F:{}",
+            port(&client.stream.local_addr().unwrap().to_string())
+        ),
+    );
+    // Timer 2 is keepalive; then when it is due, in hundredths of a second (proc_pid_net(5)).
+    let timer = || {
+        let table = fs::read_to_string("/proc/net/tcp").unwrap();
+        let fields = table
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let mut ours = fields.filter(|fields| fields[1] == ends.0 && fields[2] == ends.1);
+        let timer = ours.next().unwrap()[5].to_owned();
+        let (kind, due) = timer.split_once(':').unwrap();
+        (kind.to_owned(), u64::from_str_radix(due, 16).unwrap())
+    };
+    // While something is on its way another timer runs.
+    let due = loop {
+        match timer() {
+            (kind, due) if kind == "02" => break Duration::from_millis(due * 10),
+            _ => thread::yield_now(),
+        }
+    };
+    assert!(due <= Duration::from_secs(61), "{due:?}");
+}
+
+#[test]
+fn a_refused_login_is_said_with_user_vhost_and_reason() {
+    let mut broker = Process::start(&[]);
+    for (password, vhost, said) in [
+        ("wrong", "/", "refused user \"guest\" at 127.0.0.1:"),
+        ("guest", "no\nwhere", "there is no vhost \"no\\nwhere\""),
+    ] {
+        let mut client = TcpStream::connect(&broker.address).unwrap();
+        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        client.write_all(&greeting(password, vhost)).unwrap();
+        let _ = client.shutdown(Shutdown::Write);
+        let _ = client.read_to_end(&mut Vec::new());
+        let line = broker.next_note();
+        assert!(line.contains(said), "{line}");
+    }
+    assert_eq!(broker.end(Signal::SIGTERM), Some(0));
+}
