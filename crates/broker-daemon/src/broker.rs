@@ -50,7 +50,7 @@ const KEPT: usize = 4 * 1024;
 /// Messages that are delivered in one turn, which takes some 10 ms; then others are read, and outputs written.
 const TURN: usize = 64 * 1024;
 /// What a dead letter takes of a turn: it is decoded and put together anew.
-const DEAD_LETTER: usize = 16;
+const DEAD_LETTER: usize = 64;
 
 /// All state.
 #[derive(Debug)]

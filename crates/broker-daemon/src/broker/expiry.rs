@@ -10,7 +10,7 @@ use crate::exchange::QueueId;
 use crate::queue::{NEVER, Queue};
 
 /// Messages and queues that may expire in one turn: a million at once takes seconds, and others want theirs.
-const TURN: usize = 4096;
+const TURN: usize = 1024;
 /// Timers that are kept beside one for each queue: those of queues that are gone stay until they are due, which may be
 /// in weeks.
 const SPARE_TIMERS: usize = 1024;
