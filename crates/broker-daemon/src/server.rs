@@ -419,16 +419,10 @@ impl State {
         self.input = input;
         outcome
     }
-}
 
-/// Writes what connections have, after all that were readable in this turn of the runtime have been read: its turn
-/// comes behind theirs.
-async fn write(state: Shared) {
-    let wake = Rc::clone(&state.borrow().broker.wake);
-    loop {
-        wake.notified().await;
-        let mut borrowed = state.borrow_mut();
-        let broker = borrowed.turn();
+    /// Writes what connections have. Returns whether the broker has left something for another turn.
+    fn write_all(&mut self) -> bool {
+        let broker = self.turn();
         // First, so that the disk works while sockets are written.
         broker.flush_log();
         let mut dirty = broker.take_dirty();
@@ -437,8 +431,17 @@ async fn write(state: Shared) {
         }
         // Room in outputs may have let consumers go on.
         broker.finish_turn();
-        let has_more = broker.has_more();
-        drop(borrowed);
+        broker.has_more()
+    }
+}
+
+/// Writes what connections have, after all that were readable in this turn of the runtime have been read: its turn
+/// comes behind theirs.
+async fn write(state: Shared) {
+    let wake = Rc::clone(&state.borrow().broker.wake);
+    loop {
+        wake.notified().await;
+        let has_more = state.borrow_mut().write_all();
         if has_more {
             // Others have their turns in between.
             yield_now().await;
