@@ -6,6 +6,7 @@
 
 mod acks;
 mod basic;
+mod bindings;
 mod consumers;
 mod content;
 mod dead_letters;
