@@ -179,6 +179,7 @@ impl Broker {
         if source.is_empty() {
             return Err(default_exchange());
         }
+        self.finish_dead_letters();
         let index = self.vhost_of(id);
         let exchange = self.vhosts[index].exchanges.get_mut(source);
         if exchange.is_some_and(|exchange| exchange.unbind(to, binding)) {

@@ -77,6 +77,13 @@ impl Broker {
             .is_some_and(|queue| queue.limits.dead_letter_exchange.is_some())
     }
 
+    /// Publishes all dead letters now: before the queue that they come from goes, or the way on which they would.
+    pub(super) fn finish_dead_letters(&mut self) {
+        while let Some(dead) = self.dead.pop_front() {
+            self.dead_letter(dead);
+        }
+    }
+
     /// Publishes a dead letter, then lets it leave its queue.
     pub(super) fn dead_letter(&mut self, dead: DeadLetter) {
         if let Some(queue) = self.queues.get(dead.queue)

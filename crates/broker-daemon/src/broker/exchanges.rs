@@ -109,6 +109,7 @@ impl Broker {
 
     /// Removes an exchange, and with it the auto-delete ones that thereby lose their last binding, and so on.
     fn remove_exchange(&mut self, vhost: usize, name: &str) {
+        self.finish_dead_letters();
         // A list and no recursion: clients decide how long such a chain is.
         let mut going: Vec<Name> = vec![name.into()];
         while let Some(name) = going.pop() {

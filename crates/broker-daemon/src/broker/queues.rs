@@ -267,6 +267,7 @@ impl Broker {
 
     /// Removes a queue with its messages, bindings and consumers; those who understand it are told.
     pub(super) fn remove_queue(&mut self, id: QueueId) {
+        self.finish_dead_letters();
         self.drop_ready(id);
         let Some((vhost, sources)) = self
             .queues

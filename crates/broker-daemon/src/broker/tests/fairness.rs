@@ -144,3 +144,38 @@ fn who_takes_nothing_for_half_an_hour_is_let_go_and_who_takes_little_is_not() {
         Phase::Closed
     );
 }
+
+#[test]
+fn a_queue_that_goes_takes_none_of_its_dead_letters_with_it() {
+    let mut stand = Stand::new();
+    let id = stand.client();
+    stand.declare(id, "dead", &[]);
+    let arguments = [
+        ("x-dead-letter-exchange", text("")),
+        ("x-dead-letter-routing-key", text("dead")),
+    ];
+    stand.declare(id, "q", &arguments);
+    stand.consume(id, "q", "c", false);
+    let message = publish_frames(("", "q"), AMQPProperties::default(), b"m");
+    let message: Vec<u8> = message.iter().flat_map(encode).collect();
+    stand.broker.receive(id, &message.repeat(5000));
+    assert_eq!(stand.broker.counts.messages_delivered, 5000);
+    let nack = basic::Nack {
+        delivery_tag: 0,
+        multiple: true,
+        requeue: false,
+    };
+    let delete = queue::Delete {
+        queue: "q".into(),
+        nowait: true,
+        ..queue::Delete::default()
+    };
+    // In one read, and more than one turn makes.
+    let both = [
+        AMQPClass::Basic(Basic::Nack(nack)),
+        AMQPClass::Queue(QueueMethod::Delete(delete)),
+    ];
+    let both = both.map(|method| encode(&AMQPFrame::Method(1, method)));
+    stand.broker.receive(id, &both.concat());
+    assert_eq!(stand.ready(id, "dead"), "queue.declare-ok 5000 0");
+}
