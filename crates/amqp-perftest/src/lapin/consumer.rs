@@ -47,7 +47,8 @@ struct Busy {
     redelivered: bool,
 }
 
-/// Lets a channel consume.
+/// Lets a channel consume. The answer is waited for: what comes before lapin knows the consumer, it drops in silence, and
+/// without an answer it writes the request first.
 pub(super) async fn consume(
     channel: &Channel,
     asked: basic::Consume,
@@ -56,7 +57,7 @@ pub(super) async fn consume(
         no_local: asked.no_local,
         no_ack: asked.no_ack,
         exclusive: asked.exclusive,
-        nowait: asked.nowait,
+        nowait: false,
     };
     channel
         .basic_consume(asked.queue, asked.consumer_tag, options, asked.arguments)
