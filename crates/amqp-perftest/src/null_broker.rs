@@ -6,7 +6,7 @@
 //! prefetch, acknowledgements and confirms. `discard` takes messages and forgets them; `stream` gives every consumer
 //! messages without end. Both are for the ceiling.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::str::FromStr;
@@ -22,6 +22,7 @@ mod frames;
 mod messages;
 mod methods;
 mod queues;
+mod stream;
 
 use queues::Queues;
 
@@ -160,7 +161,7 @@ struct Peer {
     unwritten: Vec<u8>,
     written: usize,
     greeted: bool,
-    channels: HashMap<u16, Channel>,
+    channels: BTreeMap<u16, Channel>,
     /// To be closed once all is written.
     closing: bool,
 }
@@ -178,6 +179,8 @@ struct Channel {
     consumes: Option<(String, String, bool)>,
     delivered: u64,
     unacknowledged: std::collections::VecDeque<(u64, String, queues::Message)>,
+    /// What its consumer is given in the mode `stream`.
+    streamed: Option<stream::Streamed>,
     /// A message of which the content has not come whole.
     publish: Option<frames::Publish>,
 }
@@ -252,7 +255,10 @@ impl Broker {
                 self.tell_all(&frames::unblocked());
             }
             self.confirm();
-            self.deliver(now);
+            match self.script.mode {
+                Mode::Stream => self.stream(now),
+                _ => self.deliver(now),
+            }
         }
         Ok(())
     }
@@ -267,7 +273,7 @@ impl Broker {
                 unwritten: Vec::new(),
                 written: 0,
                 greeted: false,
-                channels: HashMap::new(),
+                channels: BTreeMap::new(),
                 closing: false,
             });
             let peer = self.peers.get_mut(id).expect("inserted just now");
@@ -327,7 +333,12 @@ impl Broker {
             return;
         };
         let was_full = !peer.unwritten.is_empty();
-        peer.unwritten.extend_from_slice(octets);
+        // What the kernel takes at once is not copied.
+        let taken = match was_full || octets.is_empty() {
+            true => 0,
+            false => (&peer.stream).write(octets).unwrap_or(0),
+        };
+        peer.unwritten.extend_from_slice(&octets[taken..]);
         while peer.written < peer.unwritten.len() {
             match (&peer.stream).write(&peer.unwritten[peer.written..]) {
                 Ok(octets) => peer.written += octets,

@@ -9,26 +9,24 @@ use harness::clock;
 use harness::slots::Id;
 
 use super::queues::{Message, Queue, Queues};
-use super::{BATCH, Broker, Channel, Mode, frames};
+use super::{Broker, Channel, Mode, frames};
 use crate::session::encode;
-use crate::stamp::{self, Stamp};
 
 /// How long publishers are told to wait.
 const BLOCKED: Duration = Duration::from_millis(100);
 /// Octets that a consumer of a queue is given before others are looked at.
 const SOME: usize = 8 << 10;
-/// Bodies that are made up.
-const MADE_UP: usize = 1024;
+
 impl Broker {
     pub(super) fn begin_publish(&mut self, id: Id, number: u16, payload: &[u8]) {
         let discards = self.script.mode == Mode::Discard;
-        let taken = std::sync::Arc::clone(&self.taken);
-        let Some(channel) = self.channel(id, number) else {
+        let peer = self.peers.get_mut(id);
+        let Some(channel) = peer.and_then(|peer| peer.channels.get_mut(&number)) else {
             return self.forget(id);
         };
         channel.published += 1;
         if discards {
-            taken.fetch_add(1, Ordering::Relaxed);
+            self.taken.fetch_add(1, Ordering::Relaxed);
         } else {
             channel.publish = frames::publish(payload);
         }
@@ -169,8 +167,11 @@ impl Broker {
         let Some(channel) = self.channel(id, number) else {
             return;
         };
-        let mut given_back = std::collections::VecDeque::new();
         let multiple = bits & 1 == 1;
+        if let Some(streamed) = &mut channel.streamed {
+            return streamed.settled(tag, multiple);
+        }
+        let mut given_back = std::collections::VecDeque::new();
         while let Some(place) = channel
             .unacknowledged
             .iter()
@@ -184,13 +185,6 @@ impl Broker {
         self.queues.give_back(given_back);
     }
 
-    /// Whether a consumer could be given more made-up messages.
-    pub(super) fn can_stream(&self) -> bool {
-        self.peers.iter().any(|(_, peer)| {
-            peer.unwritten.is_empty() && peer.channels.values().any(Channel::has_credit)
-        })
-    }
-
     /// Gives consumers what there is for them, a batch each.
     pub(super) fn deliver(&mut self, now: u64) {
         let ids: Vec<Id> = self.peers.iter().map(|(id, _)| id).collect();
@@ -201,20 +195,16 @@ impl Broker {
             gave = false;
             for id in &ids {
                 output.clear();
-                let most = match self.script.mode {
-                    Mode::Stream => BATCH,
-                    _ => SOME,
-                };
-                self.fill(*id, now, most, &mut output);
+                self.fill(*id, now, &mut output);
                 if !output.is_empty() {
-                    gave |= self.script.mode == Mode::Queue;
+                    gave = true;
                     self.write(*id, &output);
                 }
             }
         }
     }
 
-    fn fill(&mut self, id: Id, now: u64, most: usize, output: &mut Vec<u8>) {
+    fn fill(&mut self, id: Id, now: u64, output: &mut Vec<u8>) {
         let Some(peer) = self
             .peers
             .get_mut(id)
@@ -223,19 +213,14 @@ impl Broker {
             return;
         };
         for (number, channel) in &mut peer.channels {
-            while output.len() < most && channel.has_credit() {
+            while output.len() < SOME && channel.has_credit() {
                 let Some((queue, consumer, no_ack)) = &channel.consumes else {
                     break;
                 };
-                let message = match self.script.mode {
-                    Mode::Stream => Some(made_up(channel.delivered, now)),
-                    _ => self
-                        .queues
-                        .by_name
-                        .get_mut(queue)
-                        .and_then(|queue| next(queue, now)),
+                let queued = self.queues.by_name.get_mut(queue);
+                let Some(message) = queued.and_then(|queue| next(queue, now)) else {
+                    break;
                 };
-                let Some(message) = message else { break };
                 channel.delivered += 1;
                 let tag = channel.delivered;
                 frames::deliver(*number, consumer, tag, message.redelivered, queue, output);
@@ -275,25 +260,4 @@ fn put(queue: &mut Queue, message: Message, drops: bool, twice: bool, swaps: boo
 pub(super) fn next(queue: &mut Queue, now: u64) -> Option<Message> {
     queue.messages.front().filter(|front| front.due <= now)?;
     queue.messages.pop_front()
-}
-
-/// A message that nobody published, as if the first producer of run 0 had.
-fn made_up(sequence: u64, now: u64) -> Message {
-    let mut body = vec![b'x'; MADE_UP];
-    let stamp = Stamp {
-        run: 0,
-        stream: stamp::stream(0, true),
-        sequence,
-        start: now,
-    };
-    stamp.write(&mut body);
-    let mut header = vec![0, 60, 0, 0];
-    header.extend_from_slice(&(MADE_UP as u64).to_be_bytes());
-    header.extend_from_slice(&[0, 0]);
-    Message {
-        header,
-        body,
-        redelivered: false,
-        due: 0,
-    }
 }
