@@ -18,6 +18,7 @@ use harness::driver::Stop;
 use harness::reactor::Reactor;
 use harness::slots::{Id, Slots};
 
+mod delays;
 mod frames;
 mod messages;
 mod methods;
@@ -81,6 +82,13 @@ pub struct Script {
     pub block: Vec<u64>,
     /// Messages that are held for so long, and all that follow with them.
     pub hold: Vec<(u64, std::time::Duration)>,
+    /// How long each message is kept before it may be delivered, in turn, from the first one on again at the end. Those
+    /// of a queue stay in order.
+    pub deliver_after: Vec<std::time::Duration>,
+    /// How long its confirm is, in the same way. Those of a channel stay in order.
+    pub confirm_after: Vec<std::time::Duration>,
+    /// Messages upon which the whole broker does nothing for so long.
+    pub stall: Vec<(u64, std::time::Duration)>,
 }
 
 /// A broker on a thread of its own, which ends when this is dropped.
@@ -89,6 +97,7 @@ pub struct NullBroker {
     address: SocketAddr,
     stop: Arc<Stop>,
     taken: Arc<AtomicU64>,
+    stalled: Arc<AtomicU64>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -103,6 +112,7 @@ impl NullBroker {
         let stop = Arc::new(Stop::new()?);
         let taken = Arc::new(AtomicU64::new(0));
         let broker = Broker::new(listener, script, Arc::clone(&stop), Arc::clone(&taken))?;
+        let stalled = Arc::clone(&broker.stalled);
         let thread = std::thread::Builder::new()
             .name("null-broker".to_owned())
             // Its listener is gone with it: whoever talks to it sees the end.
@@ -111,6 +121,7 @@ impl NullBroker {
             address,
             stop,
             taken,
+            stalled,
             thread: Some(thread),
         })
     }
@@ -125,6 +136,12 @@ impl NullBroker {
     #[must_use]
     pub fn taken(&self) -> u64 {
         self.taken.load(Ordering::Relaxed)
+    }
+
+    /// How long after its intended start the message was that it last stalled upon, when it went on.
+    #[must_use]
+    pub fn stalled(&self) -> std::time::Duration {
+        std::time::Duration::from_nanos(self.stalled.load(Ordering::Relaxed))
     }
 }
 
@@ -174,6 +191,8 @@ struct Channel {
     published: u64,
     /// Those that were confirmed or refused.
     confirmed: u64,
+    /// Those whose confirms are delayed, and until when.
+    unconfirmed: std::collections::VecDeque<(u64, u64)>,
     prefetch: u64,
     /// Its consumers' queue, tag, and whether they acknowledge nothing.
     consumes: Option<(String, String, bool)>,
@@ -191,6 +210,7 @@ struct Broker {
     script: Script,
     stop: Arc<Stop>,
     taken: Arc<AtomicU64>,
+    stalled: Arc<AtomicU64>,
     reactor: Reactor,
     peers: Slots<Peer>,
     queues: Queues,
@@ -220,6 +240,7 @@ impl Broker {
             script,
             stop,
             taken,
+            stalled: Arc::default(),
             reactor,
             peers: Slots::with_capacity(0),
             queues,
@@ -232,6 +253,7 @@ impl Broker {
         while self.stop.deadline().is_none() {
             let now = clock::now();
             let until = self.queues.due().min(self.blocked.unwrap_or(u64::MAX));
+            let until = until.min(self.confirm_due());
             let busy = self.script.mode == Mode::Stream && self.can_stream();
             for place in 0..self.reactor.wait(if busy { now } else { until }, now)? {
                 let Some(event) = self.reactor.event(place) else {
@@ -254,7 +276,7 @@ impl Broker {
                 self.blocked = None;
                 self.tell_all(&frames::unblocked());
             }
-            self.confirm();
+            self.confirm(now);
             match self.script.mode {
                 Mode::Stream => self.stream(now),
                 _ => self.deliver(now),

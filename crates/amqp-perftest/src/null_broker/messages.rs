@@ -8,6 +8,7 @@ use amq_protocol::protocol::{AMQPClass, basic};
 use harness::clock;
 use harness::slots::Id;
 
+use super::delays::in_turn;
 use super::queues::{Message, Queue, Queues};
 use super::{Broker, Channel, Mode, frames};
 use crate::session::encode;
@@ -72,6 +73,8 @@ impl Broker {
         else {
             return;
         };
+        self.stall(place, &publish.body);
+        self.confirm_later(id, number, place);
         let says = |list: &[u64]| list.contains(&place);
         let (drops, twice, swaps) = (
             says(&self.script.drop),
@@ -84,7 +87,9 @@ impl Broker {
             says(&self.script.block),
         );
         let held = self.script.hold.iter().find(|(held, _)| *held == place);
-        let due = held.map_or(0, |(_, long)| clock::now() + long.as_nanos() as u64);
+        let held = held.map(|(_, long)| *long);
+        let late = held.or_else(|| in_turn(&self.script.deliver_after, place));
+        let due = late.map_or(0, |long| clock::now() + long.as_nanos() as u64);
         if says(&self.script.forget) {
             self.queues = Queues::default();
             return self.forget(id);
@@ -138,7 +143,8 @@ impl Broker {
     }
 
     /// Confirms all that was published since the last turn, with one answer for each channel.
-    pub(super) fn confirm(&mut self) {
+    pub(super) fn confirm(&mut self, now: u64) {
+        let delayed = !self.script.confirm_after.is_empty();
         let mut answers = Vec::new();
         let ids: Vec<Id> = self.peers.iter().map(|(id, _)| id).collect();
         for id in ids {
@@ -148,7 +154,10 @@ impl Broker {
             answers.clear();
             for (number, channel) in &mut peer.channels {
                 // One of which not all has come is not yet taken.
-                let whole = channel.published - u64::from(channel.publish.is_some());
+                let whole = match delayed {
+                    true => channel.confirmable(now),
+                    false => channel.published - u64::from(channel.publish.is_some()),
+                };
                 if channel.confirms && channel.confirmed < whole {
                     frames::confirm(*number, whole, true, &mut answers);
                     channel.confirmed = whole;
