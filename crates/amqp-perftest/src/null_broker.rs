@@ -6,7 +6,7 @@
 //! prefetch, acknowledgements and confirms. `discard` takes messages and forgets them; `stream` gives every consumer
 //! messages without end. Both are for the ceiling.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -18,11 +18,13 @@ use harness::driver::Stop;
 use harness::reactor::Reactor;
 use harness::slots::{Id, Slots};
 
+mod delays;
 mod frames;
 mod messages;
 mod methods;
 mod queues;
 mod script;
+mod stream;
 
 pub use script::{Mode, Script};
 
@@ -33,7 +35,7 @@ const BUFFER: usize = 256 << 10;
 /// Octets that are written to a consumer before others are looked at.
 const BATCH: usize = 128 << 10;
 /// How often a broker that does nothing looks whether it is to end.
-const STALLED: Duration = Duration::from_millis(5);
+const HALTED: Duration = Duration::from_millis(5);
 /// Token of the listener, which no connection has.
 const LISTENER: u64 = u64::MAX - 2;
 
@@ -43,6 +45,7 @@ pub struct NullBroker {
     address: SocketAddr,
     stop: Arc<Stop>,
     taken: Arc<AtomicU64>,
+    stalled: Arc<AtomicU64>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -57,6 +60,7 @@ impl NullBroker {
         let stop = Arc::new(Stop::new()?);
         let taken = Arc::new(AtomicU64::new(0));
         let broker = Broker::new(listener, script, Arc::clone(&stop), Arc::clone(&taken))?;
+        let stalled = Arc::clone(&broker.stalled);
         let thread = std::thread::Builder::new()
             .name("null-broker".to_owned())
             // Its listener is gone with it: whoever talks to it sees the end.
@@ -65,6 +69,7 @@ impl NullBroker {
             address,
             stop,
             taken,
+            stalled,
             thread: Some(thread),
         })
     }
@@ -79,6 +84,12 @@ impl NullBroker {
     #[must_use]
     pub fn taken(&self) -> u64 {
         self.taken.load(Ordering::Relaxed)
+    }
+
+    /// How long after its intended start the message was that it last stalled upon, when it went on.
+    #[must_use]
+    pub fn stalled(&self) -> std::time::Duration {
+        std::time::Duration::from_nanos(self.stalled.load(Ordering::Relaxed))
     }
 }
 
@@ -115,7 +126,7 @@ struct Peer {
     unwritten: Vec<u8>,
     written: usize,
     greeted: bool,
-    channels: HashMap<u16, Channel>,
+    channels: BTreeMap<u16, Channel>,
     /// To be closed once all is written.
     closing: bool,
     /// When something last came.
@@ -130,6 +141,8 @@ struct Channel {
     published: u64,
     /// Those that were confirmed or refused.
     confirmed: u64,
+    /// Those whose confirms are delayed, and until when.
+    unconfirmed: std::collections::VecDeque<(u64, u64)>,
     prefetch: u64,
     /// Its consumers' queue, tag, and whether they acknowledge nothing.
     consumes: Option<(String, String, bool)>,
@@ -139,6 +152,8 @@ struct Channel {
     afterwards: Vec<u8>,
     /// Closed: what comes on it is passed over.
     closed: bool,
+    /// What its consumer is given in the mode `stream`.
+    streamed: Option<stream::Streamed>,
     /// A message of which the content has not come whole.
     publish: Option<frames::Publish>,
 }
@@ -149,6 +164,7 @@ struct Broker {
     script: Script,
     stop: Arc<Stop>,
     taken: Arc<AtomicU64>,
+    stalled: Arc<AtomicU64>,
     reactor: Reactor,
     peers: Slots<Peer>,
     queues: Queues,
@@ -156,7 +172,7 @@ struct Broker {
     /// Until when publishers are told to wait.
     blocked: Option<u64>,
     /// Whether it does nothing more.
-    stalled: bool,
+    halted: bool,
     /// Whether it confirms nothing more.
     withholds: bool,
 }
@@ -182,12 +198,13 @@ impl Broker {
             script,
             stop,
             taken,
+            stalled: Arc::default(),
             reactor,
             peers: Slots::with_capacity(0),
             queues,
             buffer: vec![0; BUFFER],
             blocked: None,
-            stalled: false,
+            halted: false,
             withholds: false,
         })
     }
@@ -196,7 +213,7 @@ impl Broker {
         while self.stop.deadline().is_none() {
             let now = clock::now();
             let until = self.queues.due().min(self.blocked.unwrap_or(u64::MAX));
-            let until = until.min(self.forget_silent(now));
+            let until = until.min(self.forget_silent(now)).min(self.confirm_due());
             let busy = self.script.mode == Mode::Stream && self.can_stream();
             for place in 0..self.reactor.wait(if busy { now } else { until }, now)? {
                 let Some(event) = self.reactor.event(place) else {
@@ -219,10 +236,13 @@ impl Broker {
                 self.blocked = None;
                 self.tell_all(&frames::unblocked());
             }
-            self.confirm();
-            self.deliver(now);
-            while self.stalled && self.stop.deadline().is_none() {
-                std::thread::sleep(STALLED);
+            self.confirm(now);
+            match self.script.mode {
+                Mode::Stream => self.stream(now),
+                _ => self.deliver(now),
+            }
+            while self.halted && self.stop.deadline().is_none() {
+                std::thread::sleep(HALTED);
             }
         }
         Ok(())
@@ -251,7 +271,7 @@ impl Broker {
                 unwritten: Vec::new(),
                 written: 0,
                 greeted: false,
-                channels: HashMap::new(),
+                channels: BTreeMap::new(),
                 closing: false,
                 heard: clock::now(),
             });
@@ -313,7 +333,12 @@ impl Broker {
             return;
         };
         let was_full = !peer.unwritten.is_empty();
-        peer.unwritten.extend_from_slice(octets);
+        // What the kernel takes at once is not copied.
+        let taken = match was_full || octets.is_empty() {
+            true => 0,
+            false => (&peer.stream).write(octets).unwrap_or(0),
+        };
+        peer.unwritten.extend_from_slice(&octets[taken..]);
         while peer.written < peer.unwritten.len() {
             match (&peer.stream).write(&peer.unwritten[peer.written..]) {
                 Ok(octets) => peer.written += octets,

@@ -553,7 +553,7 @@ fn a_broker_that_goes_away_ends_the_run_in_time_with_a_result() {
 #[test]
 fn a_broker_that_does_nothing_more_holds_no_run_up() {
     let script = Script {
-        stall: vec![300],
+        halt: vec![300],
         ..Script::default()
     };
     let load = ["--rate", "500", "--duration", "1s", "--drain", "500ms"];
@@ -676,7 +676,7 @@ fn connections_that_are_made_say_that_they_are_there() {
 #[test]
 fn a_broker_that_sends_no_heartbeat_is_gone() {
     let script = Script {
-        stall: vec![200],
+        halt: vec![200],
         ..Script::default()
     };
     let load = ["--rate", "400", "--duration", "6s", "--drain", "300ms"];

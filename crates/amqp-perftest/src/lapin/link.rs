@@ -55,8 +55,9 @@ pub(super) async fn serve(desk: &Desk<'_>, number: u64, first: Option<Opened>) {
     let mut opened = first;
     loop {
         let end = match opened.take() {
-            Some(opened) => match Link::join(desk, opened).await {
-                Ok(mut link) => {
+            Some(opened) => match until_closing(desk, number, Link::join(desk, opened)).await {
+                None => return,
+                Some(Ok(mut link)) => {
                     let end = poll_fn(|context| link.poll(context)).await;
                     link.unblock();
                     if matches!(end, End::Over) {
@@ -64,7 +65,7 @@ pub(super) async fn serve(desk: &Desk<'_>, number: u64, first: Option<Opened>) {
                     }
                     end
                 }
-                Err(end) => end,
+                Some(Err(end)) => end,
             },
             None => End::Lost(outcome::CONNECTION_LOST, "it was never made".to_owned()),
         };

@@ -8,22 +8,21 @@ use amq_protocol::protocol::{AMQPClass, basic, channel};
 use harness::clock;
 use harness::slots::Id;
 
+use super::delays::in_turn;
 use super::queues::{Message, Queue, Queues};
-use super::{BATCH, Broker, Channel, Mode, Peer, frames};
+use super::{Broker, Channel, Mode, Peer, frames};
 use crate::session::encode;
-use crate::stamp::{self, Stamp};
 
 /// How long publishers are told to wait.
 const BLOCKED: Duration = Duration::from_millis(100);
 /// Octets that a consumer of a queue is given before others are looked at.
 const SOME: usize = 8 << 10;
-/// Bodies that are made up.
-const MADE_UP: usize = 1024;
+
 impl Broker {
     pub(super) fn begin_publish(&mut self, id: Id, number: u16, payload: &[u8]) {
         let discards = self.script.mode == Mode::Discard;
-        let taken = std::sync::Arc::clone(&self.taken);
-        let Some(channel) = self.channel(id, number) else {
+        let peer = self.peers.get_mut(id);
+        let Some(channel) = peer.and_then(|peer| peer.channels.get_mut(&number)) else {
             return self.forget(id);
         };
         if channel.closed {
@@ -31,7 +30,7 @@ impl Broker {
         }
         channel.published += 1;
         if discards {
-            taken.fetch_add(1, Ordering::Relaxed);
+            self.taken.fetch_add(1, Ordering::Relaxed);
         } else {
             channel.publish = frames::publish(payload);
         }
@@ -77,6 +76,8 @@ impl Broker {
         else {
             return;
         };
+        self.stall(place, &publish.body);
+        self.confirm_later(id, number, place);
         let says = |list: &[u64]| list.contains(&place);
         let (drops, twice, swaps) = (
             says(&self.script.drop),
@@ -90,7 +91,9 @@ impl Broker {
             says(&self.script.block),
         );
         let held = self.script.hold.iter().find(|(held, _)| *held == place);
-        let due = held.map_or(0, |(_, long)| clock::now() + long.as_nanos() as u64);
+        let held = held.map(|(_, long)| *long);
+        let late = held.or_else(|| in_turn(&self.script.deliver_after, place));
+        let due = late.map_or(0, |long| clock::now() + long.as_nanos() as u64);
         if says(&self.script.forget) {
             self.queues = Queues::default();
             return self.forget(id);
@@ -98,7 +101,7 @@ impl Broker {
         if cuts {
             return self.forget(id);
         }
-        self.stalled |= says(&self.script.stall);
+        self.halted |= says(&self.script.halt);
         self.withholds |= says(&self.script.withhold);
         let (again, beyond) = (
             says(&self.script.confirm_twice),
@@ -192,10 +195,11 @@ impl Broker {
     }
 
     /// Confirms all that was published since the last turn, with one answer for each channel.
-    pub(super) fn confirm(&mut self) {
+    pub(super) fn confirm(&mut self, now: u64) {
         if self.withholds {
             return;
         }
+        let delayed = !self.script.confirm_after.is_empty();
         let mut answers = Vec::new();
         let ids: Vec<Id> = self.peers.iter().map(|(id, _)| id).collect();
         for id in ids {
@@ -205,7 +209,10 @@ impl Broker {
             answers.clear();
             for (number, channel) in &mut peer.channels {
                 // One of which not all has come is not yet taken.
-                let whole = channel.published - u64::from(channel.publish.is_some());
+                let whole = match delayed {
+                    true => channel.confirmable(now),
+                    false => channel.published - u64::from(channel.publish.is_some()),
+                };
                 if channel.confirms && channel.confirmed < whole {
                     frames::confirm(*number, whole, true, &mut answers);
                     channel.confirmed = whole;
@@ -225,8 +232,11 @@ impl Broker {
         let Some(channel) = self.channel(id, number) else {
             return;
         };
-        let mut given_back = std::collections::VecDeque::new();
         let multiple = bits & 1 == 1;
+        if let Some(streamed) = &mut channel.streamed {
+            return streamed.settled(tag, multiple);
+        }
+        let mut given_back = std::collections::VecDeque::new();
         while let Some(place) = channel
             .unacknowledged
             .iter()
@@ -240,13 +250,6 @@ impl Broker {
         self.queues.give_back(given_back);
     }
 
-    /// Whether a consumer could be given more made-up messages.
-    pub(super) fn can_stream(&self) -> bool {
-        self.peers.iter().any(|(_, peer)| {
-            peer.unwritten.is_empty() && peer.channels.values().any(Channel::has_credit)
-        })
-    }
-
     /// Gives consumers what there is for them, a batch each.
     pub(super) fn deliver(&mut self, now: u64) {
         let ids: Vec<Id> = self.peers.iter().map(|(id, _)| id).collect();
@@ -257,20 +260,16 @@ impl Broker {
             gave = false;
             for id in &ids {
                 output.clear();
-                let most = match self.script.mode {
-                    Mode::Stream => BATCH,
-                    _ => SOME,
-                };
-                self.fill(*id, now, most, &mut output);
+                self.fill(*id, now, &mut output);
                 if !output.is_empty() {
-                    gave |= self.script.mode == Mode::Queue;
+                    gave = true;
                     self.write(*id, &output);
                 }
             }
         }
     }
 
-    fn fill(&mut self, id: Id, now: u64, most: usize, output: &mut Vec<u8>) {
+    fn fill(&mut self, id: Id, now: u64, output: &mut Vec<u8>) {
         let Some(peer) = self
             .peers
             .get_mut(id)
@@ -279,19 +278,14 @@ impl Broker {
             return;
         };
         for (number, channel) in &mut peer.channels {
-            while output.len() < most && channel.has_credit() {
+            while output.len() < SOME && channel.has_credit() {
                 let Some((queue, consumer, no_ack)) = &channel.consumes else {
                     break;
                 };
-                let message = match self.script.mode {
-                    Mode::Stream => Some(made_up(channel.delivered, now)),
-                    _ => self
-                        .queues
-                        .by_name
-                        .get_mut(queue)
-                        .and_then(|queue| next(queue, now)),
+                let queued = self.queues.by_name.get_mut(queue);
+                let Some(message) = queued.and_then(|queue| next(queue, now)) else {
+                    break;
                 };
-                let Some(message) = message else { break };
                 channel.delivered += 1;
                 let tag = channel.delivered;
                 frames::deliver(*number, consumer, tag, message.redelivered, queue, output);
@@ -335,25 +329,4 @@ fn put(queue: &mut Queue, message: Message, drops: bool, twice: bool, swaps: boo
 pub(super) fn next(queue: &mut Queue, now: u64) -> Option<Message> {
     queue.messages.front().filter(|front| front.due <= now)?;
     queue.messages.pop_front()
-}
-
-/// A message that nobody published, as if the first producer of run 0 had.
-fn made_up(sequence: u64, now: u64) -> Message {
-    let mut body = vec![b'x'; MADE_UP];
-    let stamp = Stamp {
-        run: 0,
-        stream: stamp::stream(0, true),
-        sequence,
-        start: now,
-    };
-    stamp.write(&mut body);
-    let mut header = vec![0, 60, 0, 0];
-    header.extend_from_slice(&(MADE_UP as u64).to_be_bytes());
-    header.extend_from_slice(&[0, 0]);
-    Message {
-        header,
-        body,
-        redelivered: false,
-        due: 0,
-    }
 }

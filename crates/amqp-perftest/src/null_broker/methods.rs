@@ -7,13 +7,14 @@ use harness::slots::Id;
 
 use super::messages::next;
 use super::queues::Queue;
-use super::{Broker, Channel, frames};
+use super::{Broker, Channel, Mode, frames};
 use crate::session::{encode, whole_frame};
 
 impl Broker {
     pub(super) fn frame(&mut self, id: Id, frame: &[u8], answer: &mut Vec<u8>) {
         let payload = frames::payload(frame);
         match (frame[0], payload) {
+            (2 | 3, _) if self.script.mode == Mode::Discard => {}
             (1, [0, 60, 0, 40, ..]) => self.begin_publish(id, frames::channel(frame), payload),
             (1, [0, 60, 0, 80 | 120, ..]) => self.acknowledged(id, frames::channel(frame), payload),
             (2, _) => self.header(id, frames::channel(frame), payload, answer),

@@ -50,7 +50,7 @@ pub struct Script {
     /// Messages that are marked as redelivered, though nobody was given them before.
     pub mark: Vec<u64>,
     /// Messages upon which it neither reads nor writes any more, as if it was stopped.
-    pub stall: Vec<u64>,
+    pub halt: Vec<u64>,
     /// Whether it answers no `connection.close`.
     pub keeps_open: bool,
     /// Whether it leaves it to the client to close the socket after `connection.close-ok`, as RabbitMQ does.
@@ -77,4 +77,11 @@ pub struct Script {
     pub block: Vec<u64>,
     /// Messages that are held for so long, and all that follow with them.
     pub hold: Vec<(u64, Duration)>,
+    /// How long each message is kept before it may be delivered, in turn, from the first one on again at the end. Those
+    /// of a queue stay in order.
+    pub deliver_after: Vec<Duration>,
+    /// How long its confirm is, in the same way. Those of a channel stay in order.
+    pub confirm_after: Vec<Duration>,
+    /// Messages upon which the whole broker does nothing for so long.
+    pub stall: Vec<(u64, Duration)>,
 }

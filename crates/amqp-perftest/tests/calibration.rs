@@ -1,0 +1,200 @@
+//! The instrument against a broker whose delays are known: percentiles by arithmetic, and one stall.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use amqp_perftest::null_broker::{NullBroker, Script};
+use harness::clock;
+use serde_json::Value;
+
+/// Ten producers with a queue and a consumer each, so that none is held up by the one before it.
+const LOAD: [&str; 10] = [
+    "--producers",
+    "10",
+    "--consumers",
+    "10",
+    "--queue-pattern",
+    "q-%d",
+    "--queue-pattern-from",
+    "1",
+    "--queue-pattern-to",
+    "10",
+];
+
+/// A run that was planned, and what is to come of it.
+struct Case {
+    script: Script,
+    arguments: &'static [&'static str],
+    messages: u64,
+    /// Threads that wake one another before a message ends: of a round trip the broker, the sockets' thread, lapin's and
+    /// the driver's.
+    wakes: f64,
+    /// By series and figure, in ms.
+    planned: &'static [(&'static str, &'static str, f64)],
+}
+
+/// A hundred delays in turn: so many of each, in ms.
+fn in_turn(delays: [(usize, u64); 3]) -> Vec<Duration> {
+    let each = delays.map(|(of, ms)| vec![Duration::from_millis(ms); of]);
+    each.concat()
+}
+
+/// Three hundred messages, 250 ms apart on each queue: of each hundred 83 are confirmed after 20 ms, 15 after 80 and 2
+/// after 200; as many are delivered after 30, 100 and 220 ms. So p50, p90 and p99 lie in the middle of their kind, where a
+/// few that the machine makes late move nothing.
+fn delayed() -> Case {
+    Case {
+        script: Script {
+            confirm_after: in_turn([(83, 20), (15, 80), (2, 200)]),
+            deliver_after: in_turn([(83, 30), (15, 100), (2, 220)]),
+            ..Script::default()
+        },
+        arguments: &["--rate", "40", "--duration", "7500ms", "--confirm", "10"],
+        messages: 300,
+        wakes: 4.0,
+        planned: &[
+            ("confirm", "p50_ns", 20.0),
+            ("confirm", "p90_ns", 80.0),
+            ("confirm", "p99_ns", 200.0),
+            ("end_to_end", "p50_ns", 30.0),
+            ("end_to_end", "p90_ns", 100.0),
+            ("end_to_end", "p99_ns", 220.0),
+        ],
+    }
+}
+
+/// At 100/s the broker does nothing for 1 s upon one message. A hundred are due within it, 10 ms apart: they read
+/// 1000, 990, … 10 ms, though the window lets only forty out. The 305 others read next to nothing, so that of 405 the
+/// 365th is the 60th of those hundred.
+fn stalled() -> Case {
+    Case {
+        script: Script {
+            stall: vec![(100, STALL)],
+            ..Script::default()
+        },
+        arguments: &["--rate", "100", "--duration", "4050ms", "--confirm", "4"],
+        messages: 405,
+        // What the window kept back has a round trip more.
+        wakes: 8.0,
+        planned: &[
+            ("confirm", "p90_ns", 600.0),
+            ("confirm", "p95_ns", 800.0),
+            ("confirm", "p99_ns", 960.0),
+            ("confirm", "max_ns", 1000.0),
+            ("end_to_end", "p90_ns", 600.0),
+            ("end_to_end", "p95_ns", 800.0),
+            ("end_to_end", "p99_ns", 960.0),
+            ("end_to_end", "max_ns", 1000.0),
+        ],
+    }
+}
+
+const STALL: Duration = Duration::from_secs(1);
+
+/// Runs the program on a broker with this script; its result, and by how many ms the broker stalled for longer than
+/// planned.
+fn run(engine: &str, script: Script, arguments: &[&str]) -> (Value, f64) {
+    let out = tempfile::tempdir().unwrap();
+    let broker = NullBroker::start(script).unwrap();
+    let output = Command::new(assert_cmd::cargo::cargo_bin!("amqp-perftest"))
+        .args(["--uri", &broker.uri(), "--engine", engine, "--quiet"])
+        .arg("--into")
+        .arg(out.path().join("run"))
+        .args(LOAD)
+        .args(arguments)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let text = std::fs::read_to_string(out.path().join("run/result.json"))
+        .unwrap_or_else(|error| panic!("{error}: {said}"));
+    let longer = broker.stalled().saturating_sub(STALL).as_secs_f64() * 1e3;
+    (serde_json::from_str(&text).unwrap(), longer)
+}
+
+/// One at a time: they would be late on each other's account.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// How late this machine wakes a thread while `body` runs, ms at the 99th percentile; and what `body` returns.
+fn lateness<T>(body: impl FnOnce() -> T) -> (f64, T) {
+    const ASLEEP: Duration = Duration::from_millis(1);
+    let over = AtomicBool::new(false);
+    let watch = || {
+        let mut late = Vec::new();
+        while !over.load(Ordering::Relaxed) {
+            let begins = clock::now();
+            std::thread::sleep(ASLEEP);
+            late.push(clock::now() - begins - ASLEEP.as_nanos() as u64);
+        }
+        late.sort_unstable();
+        late.get(late.len() * 99 / 100).copied().unwrap_or(0)
+    };
+    std::thread::scope(|scope| {
+        let watching = scope.spawn(watch);
+        let of_body = body();
+        over.store(true, Ordering::Relaxed);
+        (watching.join().unwrap() as f64 / 1e6, of_body)
+    })
+}
+
+/// What of a result is not as planned, within 1 ms or 1 %, or what the threads that woke one another were `late`.
+fn disagreements(result: &Value, longer: f64, late: f64, case: &Case) -> Vec<String> {
+    let series = result["series"].as_array().unwrap();
+    let differs = |(name, figure, planned): &(&str, &str, f64)| {
+        let found = series.iter().find(|series| series["name"] == *name);
+        let measured = found.unwrap()[figure].as_f64().unwrap() / 1e6;
+        let planned = planned + longer;
+        let allowed = f64::max(1.0, planned * 0.01).max(case.wakes * late);
+        ((measured - planned).abs() > allowed).then(|| {
+            format!("{name} {figure}: {measured} ms, planned {planned} ms within {allowed} ms")
+        })
+    };
+    case.planned.iter().filter_map(differs).collect()
+}
+
+/// A machine that is busy delays broker and driver alike, so one quiet run of three is asked for; an instrument that is
+/// off is off in all of them.
+fn calibrates(engine: &str, case: fn() -> Case) {
+    let _alone = ALONE
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut found = Vec::new();
+    for attempt in 0..3 {
+        let case = case();
+        let (late, (result, longer)) =
+            lateness(|| run(engine, case.script.clone(), case.arguments));
+        let counts = &result["counts"];
+        for name in ["published", "confirmed", "consumed"] {
+            let as_planned = counts[name] == case.messages;
+            assert!(as_planned, "{name}, attempt {attempt}: {counts}");
+        }
+        found = disagreements(&result, longer, late, &case);
+        if found.is_empty() {
+            return;
+        }
+    }
+    panic!("{engine}: {found:#?}");
+}
+
+#[test]
+fn known_delays_of_confirms_and_deliveries_come_out_with_frames_by_hand() {
+    calibrates("wire", delayed);
+}
+
+#[test]
+fn known_delays_of_confirms_and_deliveries_come_out_with_lapin() {
+    calibrates("lapin", delayed);
+}
+
+#[test]
+fn a_stall_is_charged_to_every_message_that_was_due_in_it_with_frames_by_hand() {
+    calibrates("wire", stalled);
+}
+
+#[test]
+fn a_stall_is_charged_to_every_message_that_was_due_in_it_with_lapin() {
+    calibrates("lapin", stalled);
+}
