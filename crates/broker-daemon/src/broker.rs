@@ -75,6 +75,8 @@ pub(crate) struct Broker {
     /// Tells the server that something expires earlier than it knew.
     pub(crate) timer_changed: Rc<Notify>,
     scratch: Vec<Delivered>,
+    /// Buffers for outputs, empty: making them anew for each burst costs more than filling them.
+    spares: Vec<Vec<u8>>,
     /// The queue that a message of this turn went to, and whose consumers do not keep up.
     lagging: Option<QueueId>,
     log: Option<Log>,
@@ -115,6 +117,7 @@ impl Broker {
             wake: Rc::default(),
             timer_changed: Rc::default(),
             scratch: Vec::new(),
+            spares: Vec::new(),
             lagging: None,
             log: None,
             synced: 0,

@@ -150,11 +150,7 @@ fn assemble(
     incoming.stage = Stage::Method;
     // From here on the message counts.
     incoming.share = None;
-    let mut data = std::mem::take(&mut incoming.data);
-    // What grew while it came may have twice the room that it needs.
-    if data.capacity() > data.len() + data.len() / 8 + 64 {
-        data.shrink_to_fit();
-    }
+    let data = std::mem::take(&mut incoming.data);
     let (address, head) = (incoming.address.len(), incoming.head);
     let properties = Properties::scan(&data[address + HEADER_FIXED..head])?;
     if let Some(claimed) = properties.user_id

@@ -12,6 +12,8 @@ use crate::queue::ConnectionId;
 
 /// A queue is dispatched in turns of so many messages, so that a long one does not hold up the rest.
 const TURN: usize = 4096;
+/// Buffers of outputs that are kept for others.
+const SPARES: usize = 64;
 
 impl Broker {
     /// Delivers what a queue has to consumers that have room, one each in turn.
@@ -97,6 +99,11 @@ impl Broker {
                     entry,
                 });
             }
+            if connection.output.pending() == 0
+                && let Some(buffer) = self.spares.pop()
+            {
+                connection.output.reuse(buffer);
+            }
             connection
                 .output
                 .deliver(delivery, &consumer.tag, frame_max);
@@ -140,6 +147,11 @@ impl Broker {
             [one] => socket.try_write(one),
             many => socket.try_write_vectored(many),
         });
+        if let Some(buffer) = connection.output.spare()
+            && self.spares.len() < SPARES
+        {
+            self.spares.push(buffer);
+        }
         let count = before - connection.output.pending();
         self.counts.bytes_sent += count as u64;
         if count > 0 {
