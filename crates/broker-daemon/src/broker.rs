@@ -10,6 +10,7 @@ mod consumers;
 mod content;
 mod dead_letters;
 mod delivery;
+mod direct;
 mod exchanges;
 mod expiry;
 mod handshake;
@@ -41,6 +42,7 @@ use crate::queue::{ConnectionId, ConsumerId, Queue};
 use crate::vhost::Vhost;
 
 use self::dead_letters::DeadLetter;
+pub use self::direct::{Client, Direct};
 
 /// What an idle connection may keep of its backlog's buffer.
 const KEPT: usize = 4 * 1024;

@@ -1,5 +1,6 @@
 //! From queues to consumers, and from outputs to sockets.
 
+use std::io::{self, IoSlice};
 use std::rc::Rc;
 
 use super::Broker;
@@ -138,15 +139,28 @@ impl Broker {
         let Some(socket) = connection.socket.clone() else {
             return;
         };
+        self.write_output(id, |slices| match slices {
+            [one] => socket.try_write(one),
+            many => socket.try_write_vectored(many),
+        });
+        self.wake_passed_over(id);
+    }
+
+    /// Writes what a connection has by `write`, until that would block.
+    pub(super) fn write_output(
+        &mut self,
+        id: ConnectionId,
+        write: impl FnMut(&[IoSlice<'_>]) -> io::Result<usize>,
+    ) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
         let (before, was_held, was_stuck) = (
             connection.output.pending(),
             connection.is_held(),
             connection.is_stuck,
         );
-        let written = connection.output.write_to(|slices| match slices {
-            [one] => socket.try_write(one),
-            many => socket.try_write_vectored(many),
-        });
+        let written = connection.output.write_to(write);
         if let Some(buffer) = connection.output.spare()
             && self.spares.len() < SPARES
         {
@@ -167,7 +181,6 @@ impl Broker {
         if connection.is_stuck != was_stuck || wants_less || connection.phase == Phase::Closed {
             connection.wake.notify_one();
         }
-        self.wake_passed_over(id);
     }
 
     /// Consumers that were passed over because the output was full have their turns again when half of it is written.
