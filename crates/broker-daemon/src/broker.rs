@@ -11,6 +11,7 @@ mod consumers;
 mod content;
 mod dead_letters;
 mod delivery;
+mod direct;
 mod exchanges;
 mod expiry;
 mod handshake;
@@ -44,6 +45,7 @@ use crate::queue::{ConnectionId, ConsumerId, Queue};
 use crate::vhost::Vhost;
 
 use self::dead_letters::DeadLetter;
+pub use self::direct::{Client, Direct};
 
 /// What an idle connection may keep of its backlog's buffer.
 const KEPT: usize = 4 * 1024;
@@ -84,6 +86,8 @@ pub(crate) struct Broker {
     /// Tells the server that something expires earlier than it knew.
     pub(crate) timer_changed: Rc<Notify>,
     scratch: Vec<Delivered>,
+    /// Buffers for outputs, empty: making them anew for each burst costs more than filling them.
+    spares: Vec<Vec<u8>>,
     /// The queue that a message of this turn went to, and whose consumers do not keep up.
     lagging: Option<QueueId>,
     log: Option<Log>,
@@ -125,6 +129,7 @@ impl Broker {
             wake: Rc::default(),
             timer_changed: Rc::default(),
             scratch: Vec::new(),
+            spares: Vec::new(),
             lagging: None,
             log: None,
             synced: 0,

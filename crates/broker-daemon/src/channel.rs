@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use crate::exchange::{Name, QueueId};
-use crate::message::{Message, Share};
+use crate::failure::Result;
+use crate::message::{Facts, Message, Share};
 use crate::queue::{ConnectionId, ConsumerId, Entry};
 
 /// A channel of a connection.
@@ -64,12 +65,16 @@ pub(crate) enum Stage {
 pub(crate) struct Incoming {
     pub(crate) stage: Stage,
     pub(crate) address: Vec<u8>,
+    /// Whether the channel's route is one for this address.
+    pub(crate) has_route: bool,
     pub(crate) mandatory: bool,
     pub(crate) immediate: bool,
     /// Address, header, and what there is of the body.
     pub(crate) data: Vec<u8>,
     /// Where the body begins.
     pub(crate) head: usize,
+    /// What its properties say, or what is wrong with them.
+    pub(crate) facts: Option<Result<Facts>>,
     pub(crate) missing: usize,
     /// What it takes of the memory, if it has come in part.
     pub(crate) share: Option<Share>,

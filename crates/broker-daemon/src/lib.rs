@@ -33,6 +33,7 @@ mod server;
 mod topic;
 mod vhost;
 
+pub use self::broker::{Client, Direct};
 pub use self::config::Config;
 pub use self::limits::raise_open_files;
 pub use self::options::Options;

@@ -30,7 +30,7 @@ pub use self::error::Error;
 use self::folder::{Folder, io_error};
 use self::format::{BATCH_HEADER, SEGMENT_HEADER};
 use self::index::{Entry, Holders, Index};
-pub use self::stored::{Recovered, Stored};
+pub use self::stored::{Parts, Recovered, Stored};
 use self::writer::{Batch, NewSegment, Shared, Writer};
 
 /// The longest body that [`Log::publish`] takes, in bytes.

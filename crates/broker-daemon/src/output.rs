@@ -14,8 +14,10 @@ use crate::message::{Message, push_short};
 const SHARED_FROM: usize = 8 * 1024;
 /// Slices per write.
 const SLICES: usize = 64;
-/// What an idle connection may keep of its buffer.
+/// What an idle connection may keep of its buffer: there may be 100,000.
 const KEPT: usize = 4 * 1024;
+/// A larger buffer than this is not worth keeping for anybody.
+const SPARED: usize = 256 * 1024;
 /// Written bytes at the head of a buffer from which on they are cut off, if they are most of it: a client that reads
 /// steadily and never everything would let the buffer grow for ever.
 const CUT: usize = 64 * 1024;
@@ -225,7 +227,6 @@ impl Output {
                 Err(error) => return Err(error),
             }
         }
-        self.rest();
         Ok(true)
     }
 
@@ -261,13 +262,24 @@ impl Output {
         }
     }
 
-    /// Gives back the buffer of a burst, for there may be 100,000 connections.
-    fn rest(&mut self) {
-        let is_large =
-            |chunk: &Chunk| matches!(chunk, Chunk::Own(bytes) if bytes.capacity() > KEPT);
-        if self.chunks.front().is_some_and(is_large) {
-            self.chunks.clear();
+    /// Gives its buffer away, if everything is written and the buffer is that of a burst. It is returned if somebody
+    /// else may use it.
+    pub(crate) fn spare(&mut self) -> Option<Vec<u8>> {
+        if self.pending > 0 {
+            return None;
         }
+        let is_large =
+            |chunk: &mut Chunk| matches!(chunk, Chunk::Own(bytes) if bytes.capacity() > KEPT);
+        match self.chunks.pop_front_if(is_large)? {
+            Chunk::Own(bytes) if bytes.capacity() <= SPARED => Some(bytes),
+            Chunk::Own(_) | Chunk::Shared(..) => None,
+        }
+    }
+
+    /// Takes a buffer that another one had to spare. It has to be empty, and so has the output.
+    pub(crate) fn reuse(&mut self, buffer: Vec<u8>) {
+        self.chunks.clear();
+        self.chunks.push_back(Chunk::Own(buffer));
     }
 }
 

@@ -193,7 +193,8 @@ impl Queue {
     }
 
     fn entry(&mut self, message: Rc<Message>, now: u64, is_stored: bool) -> Entry {
-        let ttl = [self.limits.message_ttl, message.facts().expiration];
+        let own = message.facts().expiration.map(u64::from);
+        let ttl = [self.limits.message_ttl, own];
         let ttl = ttl.into_iter().flatten().min();
         let priority = message.facts().priority.min(self.limits.max_priority);
         let rank = u64::from(self.limits.max_priority - priority) << RANK_SHIFT;

@@ -11,7 +11,7 @@ use crate::failure::{
     Result, frame_error, not_implemented, precondition_failed, resource_error, unexpected_frame,
 };
 use crate::frame::Frame;
-use crate::message::{HEADER_FIXED, Message, Properties, Share};
+use crate::message::{Facts, HEADER_FIXED, Message, Properties, Share};
 use crate::queue::ConnectionId;
 
 /// The largest body, as RabbitMQ's `max_message_size`.
@@ -25,7 +25,9 @@ impl Broker {
         let Some(channel) = self.channel(id, frame.channel)? else {
             return Ok(());
         };
-        let incoming = &mut channel.incoming;
+        let Channel {
+            incoming, route, ..
+        } = channel;
         if incoming.stage != Stage::Method {
             return Err(unexpected_frame(
                 "expected content header or body, got method",
@@ -36,6 +38,7 @@ impl Broker {
             .ok_or_else(|| frame_error("the arguments of basic.publish cannot be read"))?;
         incoming.address.clear();
         incoming.address.extend_from_slice(address);
+        incoming.has_route = route.address == address;
         incoming.mandatory = bits & 1 != 0;
         incoming.immediate = bits & 2 != 0;
         incoming.stage = Stage::Header;
@@ -44,6 +47,10 @@ impl Broker {
 
     /// A content header.
     pub(super) fn content_header(&mut self, id: ConnectionId, frame: Frame<'_>) -> Result {
+        let Some(connection) = self.connections.get(id) else {
+            return Ok(());
+        };
+        let user = Rc::clone(&connection.user);
         let Some(channel) = self.channel(id, frame.channel)? else {
             return Ok(());
         };
@@ -53,7 +60,7 @@ impl Broker {
                 "got a content header where none was expected",
             ));
         }
-        let Some((fixed, _)) = frame.payload.split_first_chunk::<HEADER_FIXED>() else {
+        let Some((fixed, properties)) = frame.payload.split_first_chunk::<HEADER_FIXED>() else {
             return Err(frame_error("a content header that is too short"));
         };
         let [c0, c1, _, _, size @ ..] = *fixed;
@@ -67,6 +74,8 @@ impl Broker {
             )));
         }
         incoming.missing = usize::try_from(size).expect("it is at most 128 MiB");
+        // Read here and not in the copy: that is new memory, and reading it would wait until it has come to the cache.
+        incoming.facts = Some(read_facts(properties, &user));
         incoming.head = incoming.address.len() + frame.payload.len();
         let mut data = Vec::with_capacity(incoming.head + incoming.missing.min(TRUSTED));
         data.extend_from_slice(&incoming.address);
@@ -127,11 +136,10 @@ impl Broker {
             return Ok(());
         };
         connection.is_publisher = true;
-        let user = Rc::clone(&connection.user);
         let Some(channel) = connection.channel(number) else {
             return Ok(());
         };
-        let (message, mandatory, immediate) = assemble(channel, &user, &memory)?;
+        let (message, mandatory, immediate) = assemble(channel, &memory)?;
         self.counts.messages_published += 1;
         if immediate {
             return Err(not_implemented("immediate=true"));
@@ -140,23 +148,9 @@ impl Broker {
     }
 }
 
-/// Takes the message that is whole now, with mandatory and immediate.
-fn assemble(
-    channel: &mut Channel,
-    user: &str,
-    memory: &Rc<crate::message::Meter>,
-) -> Result<(Message, bool, bool)> {
-    let incoming = &mut channel.incoming;
-    incoming.stage = Stage::Method;
-    // From here on the message counts.
-    incoming.share = None;
-    let mut data = std::mem::take(&mut incoming.data);
-    // What grew while it came may have twice the room that it needs.
-    if data.capacity() > data.len() + data.len() / 8 + 64 {
-        data.shrink_to_fit();
-    }
-    let (address, head) = (incoming.address.len(), incoming.head);
-    let properties = Properties::scan(&data[address + HEADER_FIXED..head])?;
+/// What properties say of a message that this user publishes.
+fn read_facts(properties: &[u8], user: &str) -> Result<Facts> {
+    let properties = Properties::scan(properties)?;
     if let Some(claimed) = properties.user_id
         && claimed != user.as_bytes()
     {
@@ -165,7 +159,24 @@ fn assemble(
             "user_id property set to '{claimed}' but authenticated user was '{user}'"
         )));
     }
-    let facts = properties.facts()?;
+    properties.facts()
+}
+
+/// Takes the message that is whole now, with mandatory and immediate.
+fn assemble(
+    channel: &mut Channel,
+    memory: &Rc<crate::message::Meter>,
+) -> Result<(Message, bool, bool)> {
+    let incoming = &mut channel.incoming;
+    incoming.stage = Stage::Method;
+    // From here on the message counts.
+    incoming.share = None;
+    let data = std::mem::take(&mut incoming.data);
+    let (address, head) = (incoming.address.len(), incoming.head);
+    let facts = incoming
+        .facts
+        .take()
+        .unwrap_or_else(|| Ok(Facts::default()))?;
     let message = Message::new(data, address, head, facts, memory);
     Ok((message, incoming.mandatory, incoming.immediate))
 }

@@ -1,5 +1,6 @@
 //! From queues to consumers, and from outputs to sockets.
 
+use std::io::{self, IoSlice};
 use std::rc::Rc;
 
 use super::Broker;
@@ -12,6 +13,8 @@ use crate::queue::ConnectionId;
 
 /// A queue is dispatched in turns of so many messages, so that a long one does not hold up the rest.
 const TURN: usize = 4096;
+/// Buffers of outputs that are kept for others.
+const SPARES: usize = 64;
 
 impl Broker {
     /// Delivers what a queue has to consumers that have room, one each in turn. Returns how many messages left it.
@@ -102,6 +105,11 @@ impl Broker {
                     entry,
                 });
             }
+            if connection.output.pending() == 0
+                && let Some(buffer) = self.spares.pop()
+            {
+                connection.output.reuse(buffer);
+            }
             connection
                 .output
                 .deliver(delivery, &consumer.tag, frame_max);
@@ -136,15 +144,33 @@ impl Broker {
         let Some(socket) = connection.socket.clone() else {
             return;
         };
+        self.write_output(id, |slices| match slices {
+            [one] => socket.try_write(one),
+            many => socket.try_write_vectored(many),
+        });
+        self.wake_passed_over(id);
+    }
+
+    /// Writes what a connection has by `write`, until that would block.
+    pub(super) fn write_output(
+        &mut self,
+        id: ConnectionId,
+        write: impl FnMut(&[IoSlice<'_>]) -> io::Result<usize>,
+    ) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
         let (before, was_held, was_stuck) = (
             connection.output.pending(),
             connection.is_held(),
             connection.is_stuck,
         );
-        let written = connection.output.write_to(|slices| match slices {
-            [one] => socket.try_write(one),
-            many => socket.try_write_vectored(many),
-        });
+        let written = connection.output.write_to(write);
+        if let Some(buffer) = connection.output.spare()
+            && self.spares.len() < SPARES
+        {
+            self.spares.push(buffer);
+        }
         let count = before - connection.output.pending();
         self.counts.bytes_sent += count as u64;
         if count > 0 {
@@ -161,7 +187,6 @@ impl Broker {
         if connection.is_stuck != was_stuck || wants_less || connection.phase == Phase::Closed {
             connection.wake.notify_one();
         }
-        self.wake_passed_over(id);
     }
 
     /// Consumers that were passed over because the output was full have their turns again when half of it is written.

@@ -25,7 +25,13 @@ impl Broker {
         message: &Rc<Message>,
         mandatory: bool,
     ) -> Result {
-        self.find_route(id, number, message)?;
+        let topology = self.topology;
+        let Some(channel) = self.channel(id, number)? else {
+            return Ok(());
+        };
+        if !channel.incoming.has_route || channel.route.topology != topology {
+            self.find_route(id, number, message)?;
+        }
         let Some(channel) = self.channel(id, number)? else {
             return Ok(());
         };

@@ -12,8 +12,8 @@ use super::Broker;
 use crate::channel::Channel;
 use crate::exchange::{Binding, Destination, Exchange, QueueId, Traits};
 use crate::failure::{Result, precondition_failed};
-use crate::log::{self, Log, Recovered, State, Stored};
-use crate::message::{HEADER_FIXED, Message, Properties, push_short};
+use crate::log::{self, Log, Parts, Recovered, State, Stored};
+use crate::message::{HEADER_FIXED, Message, Properties};
 use crate::meta::Definition;
 use crate::queue::{ConnectionId, Entry, Limits, Queue};
 use crate::vhost::Vhost;
@@ -51,15 +51,15 @@ impl Broker {
             .collect();
         let unix = unix_ms();
         for stored in recovered.messages {
-            // What no queue claims would never leave the disk, and come up in the next queue of that number.
-            for serial in stored
-                .queues
-                .iter()
-                .filter(|serial| !queues.contains_key(serial))
-            {
-                log.settle(*serial, stored.id);
+            let mut holding = Vec::new();
+            for serial in stored.queues() {
+                match queues.get(serial) {
+                    Some(queue) => holding.push(*queue),
+                    // It would never leave the disk, and come up in the next queue of that number.
+                    None => log.settle(*serial, stored.id),
+                }
             }
-            self.restore_message(&stored, unix, |serial| queues.get(&serial).copied());
+            self.restore_message(stored, unix, &holding);
         }
         self.log = Some(log);
         for id in queues.into_values() {
@@ -123,29 +123,21 @@ impl Broker {
         })
     }
 
-    fn restore_message(
-        &mut self,
-        stored: &Stored,
-        unix: u64,
-        queue: impl Fn(u32) -> Option<QueueId>,
-    ) {
-        let properties = stored.properties();
-        let addresses = 2 + stored.exchange().len() + stored.routing_key().len();
-        let mut data = Vec::with_capacity(addresses + properties.len());
-        push_short(&mut data, stored.exchange());
-        push_short(&mut data, stored.routing_key());
-        let address = data.len();
-        data.extend_from_slice(&properties);
-        let head = data.len();
+    fn restore_message(&mut self, stored: Stored, unix: u64, queues: &[QueueId]) {
         // They were understood when they came.
-        let facts = Properties::scan(&properties[HEADER_FIXED..])
+        let facts = Properties::scan(&stored.properties()[HEADER_FIXED..])
             .and_then(|properties| properties.facts())
             .unwrap_or_default();
-        let message = Message::new(data, address, head, facts, &self.memory);
-        let message = Rc::new(message.with_stored(stored.body(), stored.id));
-        let age = unix.saturating_sub(stored.published_ms);
-        for id in stored.queues.iter().filter_map(|serial| queue(*serial)) {
-            if let Some(queue) = self.queues.get_mut(id) {
+        let (id, age) = (stored.id, unix.saturating_sub(stored.published_ms));
+        let Parts {
+            data,
+            address,
+            head,
+        } = stored.into_parts();
+        let message = Rc::new(Message::new(data, address, head, facts, &self.memory));
+        message.log_id.set(id);
+        for id in queues {
+            if let Some(queue) = self.queues.get_mut(*id) {
                 queue.push_restored(Rc::clone(&message), self.now, age);
             }
         }

@@ -261,8 +261,9 @@ impl Index {
     }
 
     /// Who holds a message.
-    pub(super) fn holders(&mut self, id: u64) -> &[u32] {
-        self.entry(id).map_or(&[], |entry| entry.holders.as_slice())
+    pub(super) fn holders(&mut self, id: u64) -> &Holders {
+        self.entry(id)
+            .map_or(&Holders::None, |entry| &entry.holders)
     }
 
     fn entry(&mut self, id: u64) -> Option<&mut Entry> {

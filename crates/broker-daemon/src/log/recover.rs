@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
+use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
@@ -173,22 +174,26 @@ impl Replay {
         }
     }
 
+    /// Settles a message in those of the queues that hold it which were cleared after it. Returns who is left.
+    fn after_clearing(&mut self, id: u64, holders: Holders) -> Holders {
+        let was_cleared = |queue: &u32| self.cleared.get(queue).is_some_and(|up_to| id <= *up_to);
+        if self.cleared.is_empty() || !holders.as_slice().iter().any(was_cleared) {
+            return holders;
+        }
+        for queue in holders.as_slice().iter().filter(|queue| was_cleared(queue)) {
+            self.index.settle(*queue, id);
+        }
+        self.index.holders(id).clone()
+    }
+
     fn end(mut self, cut_bytes: u64) -> Recovery {
+        let published = mem::take(&mut self.published).into_iter().flatten();
+        let moved = mem::take(&mut self.moved).into_values();
         let mut messages: Vec<Stored> = Vec::new();
-        let moved = self.moved.into_values();
-        for mut stored in self.published.into_iter().flatten().chain(moved) {
-            stored.queues = self.index.holders(stored.id).to_vec();
-            stored.queues.retain(|queue| {
-                let cleared = self
-                    .cleared
-                    .get(queue)
-                    .is_some_and(|up_to| stored.id <= *up_to);
-                if cleared {
-                    self.index.settle(*queue, stored.id);
-                }
-                !cleared
-            });
-            if !stored.queues.is_empty() {
+        for mut stored in published.chain(moved) {
+            let holders = self.index.holders(stored.id).clone();
+            stored.holders = self.after_clearing(stored.id, holders);
+            if !stored.queues().is_empty() {
                 messages.push(stored);
             }
         }

@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-use bytes::Bytes;
 use memchr::memmem;
 
 use super::error::Error;
@@ -17,8 +16,8 @@ use super::index::{Entry, Holders};
 use super::recover::Source;
 use super::stored::Stored;
 
-/// What is read at once, unless a batch is longer. A message keeps so much alive, so it isn't a whole segment.
-const CHUNK: usize = 1 << 20;
+/// What is read at once, unless a batch is longer: it is still in the cache when the messages are copied out of it.
+const CHUNK: usize = 256 << 10;
 
 /// What a segment says, in two parts: the messages that were published in it, and everything else.
 pub(super) struct Scan {
@@ -34,8 +33,8 @@ pub(super) struct Scan {
 /// A record that changes what was.
 pub(super) enum Change {
     Moved { stored: Stored, entry: Entry },
-    Held { id: u64, queues: Bytes },
-    Settle { queue: u32, ids: Bytes },
+    Held { id: u64, queues: Box<[u8]> },
+    Settle { queue: u32, ids: Box<[u8]> },
     Clear { queue: u32, up_to: u64 },
     Put { key: String, value: Vec<u8> },
     Delete { key: String },
@@ -104,20 +103,21 @@ impl Scan {
     /// Reads batches to the end of the file. `len` is where the last sound one ends.
     fn batches(&mut self, file: &mut File, source: &Source) -> Result<(), Stop> {
         file.seek(SeekFrom::Start(self.len)).map_err(Stop::Io)?;
-        let mut chunk = Bytes::new();
+        let mut chunk = Vec::new();
         let mut want = CHUNK;
         // `len + chunk.len()` bytes of the file have been read.
         while self.len < source.len {
             let unread = source.len - self.len - chunk.len() as u64;
-            let mut buffer = Vec::with_capacity(want.max(CHUNK));
-            buffer.extend_from_slice(&chunk);
-            let room = (buffer.capacity() - buffer.len()) as u64;
+            chunk.reserve_exact(want.max(CHUNK).saturating_sub(chunk.len()));
+            let room = (chunk.capacity() - chunk.len()) as u64;
             let read = file
                 .take(room.min(unread))
-                .read_to_end(&mut buffer)
+                .read_to_end(&mut chunk)
                 .map_err(Stop::Io)?;
-            chunk = Bytes::from(buffer);
-            want = self.chunk(&mut chunk, source)?;
+            let before = self.len;
+            want = self.chunk(&chunk, source)?;
+            let done = usize::try_from(self.len - before).expect("it was in memory");
+            chunk.drain(..done);
             if want > 0 && read == 0 {
                 return Err(Stop::Unsound(self.len, "a batch is cut short"));
             }
@@ -125,8 +125,8 @@ impl Scan {
         Ok(())
     }
 
-    /// Takes whole batches off a chunk. Returns how many bytes a chunk must have for the next one.
-    fn chunk(&mut self, chunk: &mut Bytes, source: &Source) -> Result<usize, Stop> {
+    /// Takes in the whole batches of a chunk. Returns how many bytes a chunk must have for the next one.
+    fn chunk(&mut self, mut chunk: &[u8], source: &Source) -> Result<usize, Stop> {
         loop {
             let Some((head, rest)) = chunk.split_at_checked(BATCH_HEADER) else {
                 return Ok(if chunk.is_empty() { 0 } else { BATCH_HEADER });
@@ -144,17 +144,16 @@ impl Scan {
             if !header.matches(records) {
                 return Err(unsound("a batch fails its checksum"));
             }
-            let batch = chunk.split_to(size).slice(BATCH_HEADER..);
-            self.batch(&batch, source.header.first_id)
+            self.batch(records, source.header.first_id)
                 .ok_or(Stop::Unsound(self.len, "a record makes no sense"))?;
+            chunk = &chunk[size..];
             self.len += size as u64;
         }
     }
 
     /// Takes in the records of a sound batch.
-    fn batch(&mut self, batch: &Bytes, first_id: u64) -> Option<()> {
+    fn batch(&mut self, batch: &[u8], first_id: u64) -> Option<()> {
         for (at, content) in Records::of(batch) {
-            let part = |slice: &[u8]| batch.slice_ref(slice);
             let change = match Record::decode(content)? {
                 Record::Publish(publish) => {
                     let offset = self.len + (BATCH_HEADER + at) as u64;
@@ -163,7 +162,7 @@ impl Scan {
                         len: u32::try_from(RECORD_HEADER + content.len()).ok()?,
                         holders: Holders::read(publish.queues),
                     };
-                    let stored = Stored::new(&publish, part(content));
+                    let stored = Stored::new(&publish, content);
                     if publish.id >= first_id {
                         if publish.id - first_id != self.entries.len() as u64 {
                             return None;
@@ -176,11 +175,11 @@ impl Scan {
                 }
                 Record::Held { id, queues } => Change::Held {
                     id,
-                    queues: part(queues),
+                    queues: queues.into(),
                 },
                 Record::Settle { queue, ids } => Change::Settle {
                     queue,
-                    ids: part(ids),
+                    ids: ids.into(),
                 },
                 Record::Clear { queue, up_to } => Change::Clear { queue, up_to },
                 Record::Put { key, value } => Change::Put {

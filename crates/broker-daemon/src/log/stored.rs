@@ -1,8 +1,7 @@
 //! What recovery hands over: the meta and the messages.
 
-use bytes::Bytes;
-
 use super::format::Publish;
+use super::index::Holders;
 
 /// What a folder held when it was opened.
 #[derive(Debug)]
@@ -22,50 +21,83 @@ pub struct Stored {
     pub id: u64,
     /// When it was published, in milliseconds since 1970.
     pub published_ms: u64,
-    /// The queues that hold it: those that it was published to and not settled in. Never empty.
-    pub queues: Vec<u32>,
-    /// Its record, a slice of the buffer that it was read into.
-    content: Bytes,
-    /// Where exchange, routing key, properties and body begin; each ends where the next begins.
-    begins: [u32; 4],
+    pub(super) holders: Holders,
+    parts: Parts,
+}
+
+/// The parts of a message, one behind the other in memory of its own: what it was read with is not kept for it.
+#[derive(Debug)]
+pub struct Parts {
+    /// Exchange and routing key, each behind its length as a short string of AMQP; the payload of the content header;
+    /// the body.
+    pub data: Box<[u8]>,
+    /// Where the payload of the content header begins.
+    pub address: usize,
+    /// Where the body begins.
+    pub head: usize,
 }
 
 impl Stored {
     /// From a record and its content.
-    pub(super) fn new(publish: &Publish<'_>, content: Bytes) -> Self {
-        let mut end = content.len();
-        let mut begins = [0; 4];
-        for (begin, len) in begins.iter_mut().zip(publish.lengths).rev() {
-            end -= len;
-            *begin = u32::try_from(end).expect("a record has less than 4 GiB");
+    pub(super) fn new(publish: &Publish<'_>, content: &[u8]) -> Self {
+        let [exchange, routing_key, properties, body] = publish.lengths;
+        let address = 1 + exchange + 1 + routing_key;
+        let head = address + properties;
+        let parts = &content[content.len() - (head - 2 + body)..];
+        let (exchange, parts) = parts.split_at(exchange);
+        let (routing_key, rest) = parts.split_at(routing_key);
+        let mut data = Vec::with_capacity(head + body);
+        for name in [exchange, routing_key] {
+            data.push(u8::try_from(name.len()).expect("its length was read from one byte"));
+            data.extend_from_slice(name);
         }
+        data.extend_from_slice(rest);
         Self {
             id: publish.id,
             published_ms: publish.published_ms,
-            queues: Vec::new(),
-            content,
-            begins,
+            holders: Holders::of(&[]),
+            parts: Parts {
+                data: data.into_boxed_slice(),
+                address,
+                head,
+            },
         }
+    }
+
+    /// The queues that hold it: those that it was published to and not settled in. Never empty.
+    pub fn queues(&self) -> &[u32] {
+        self.holders.as_slice()
+    }
+
+    fn names(&self) -> (&[u8], &[u8]) {
+        let names = &self.parts.data[1..self.parts.address];
+        let (exchange, rest) = names.split_at(usize::from(self.parts.data[0]));
+        (exchange, &rest[1..])
     }
 
     /// The exchange that it was published to.
     pub fn exchange(&self) -> &[u8] {
-        &self.content[self.begins[0] as usize..self.begins[1] as usize]
+        self.names().0
     }
 
     /// The routing key that it was published with.
     pub fn routing_key(&self) -> &[u8] {
-        &self.content[self.begins[1] as usize..self.begins[2] as usize]
+        self.names().1
     }
 
-    /// The payload of its content header: a slice of the buffer that was read, about 1 MiB, which it keeps alive.
-    pub fn properties(&self) -> Bytes {
-        self.content
-            .slice(self.begins[2] as usize..self.begins[3] as usize)
+    /// The payload of its content header.
+    pub fn properties(&self) -> &[u8] {
+        &self.parts.data[self.parts.address..self.parts.head]
     }
 
-    /// Its body: a slice, as of the properties.
-    pub fn body(&self) -> Bytes {
-        self.content.slice(self.begins[3] as usize..)
+    /// Its body.
+    pub fn body(&self) -> &[u8] {
+        &self.parts.data[self.parts.head..]
+    }
+
+    /// All of it, to keep.
+    #[must_use]
+    pub fn into_parts(self) -> Parts {
+        self.parts
     }
 }

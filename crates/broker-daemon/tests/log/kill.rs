@@ -29,7 +29,7 @@ const OPTIONS: Options = Options {
 fn pairs(recovered: &Recovered) -> BTreeSet<(u32, u64)> {
     let pairs = recovered.messages.iter();
     pairs
-        .flat_map(|stored| stored.queues.iter().map(|queue| (*queue, stored.id)))
+        .flat_map(|stored| stored.queues().iter().map(|queue| (*queue, stored.id)))
         .collect()
 }
 

@@ -45,8 +45,8 @@ impl Model {
             assert_eq!(stored.routing_key(), b"key");
             assert_eq!(stored.properties(), stored.id.to_be_bytes().as_slice());
             assert_eq!(stored.published_ms, stored.id * 7);
-            let queues: BTreeSet<u32> = stored.queues.iter().copied().collect();
-            assert_eq!(queues.len(), stored.queues.len(), "a queue twice");
+            let queues: BTreeSet<u32> = stored.queues().iter().copied().collect();
+            assert_eq!(queues.len(), stored.queues().len(), "a queue twice");
             model.messages.insert(stored.id, (found.len(), queues));
         }
         model.meta = recovered.meta.iter().cloned().collect();
