@@ -30,9 +30,11 @@ struct Case {
     script: Script,
     arguments: &'static [&'static str],
     messages: u64,
-    /// Threads that wake one another before a message ends: of a round trip the broker, the sockets' thread, lapin's and
-    /// the driver's.
+    /// Threads that are woken before a message ends: the driver when it is due, the broker when it comes and when its delay
+    /// is over, the driver again. With lapin a thread more each time.
     wakes: f64,
+    /// By which share of what was planned a figure may be off.
+    share: f64,
     /// By series and figure, in ms.
     planned: &'static [(&'static str, &'static str, f64)],
 }
@@ -56,6 +58,7 @@ fn delayed() -> Case {
         arguments: &["--rate", "40", "--duration", "7500ms", "--confirm", "10"],
         messages: 300,
         wakes: 4.0,
+        share: 0.01,
         planned: &[
             ("confirm", "p50_ns", 20.0),
             ("confirm", "p90_ns", 80.0),
@@ -80,6 +83,8 @@ fn stalled() -> Case {
         messages: 405,
         // What the window kept back has a round trip more.
         wakes: 8.0,
+        // The hundred are worked off one after the other, which takes this program, not optimised, some 5 ms.
+        share: 0.02,
         planned: &[
             ("confirm", "p90_ns", 600.0),
             ("confirm", "p95_ns", 800.0),
@@ -140,14 +145,14 @@ fn lateness<T>(body: impl FnOnce() -> T) -> (f64, T) {
     })
 }
 
-/// What of a result is not as planned, within 1 ms or 1 %, or what the threads that woke one another were `late`.
+/// What of a result is not as planned, within 1 ms or a share of it, or what the threads that woke one another were `late`.
 fn disagreements(result: &Value, longer: f64, late: f64, case: &Case) -> Vec<String> {
     let series = result["series"].as_array().unwrap();
     let differs = |(name, figure, planned): &(&str, &str, f64)| {
         let found = series.iter().find(|series| series["name"] == *name);
         let measured = found.unwrap()[figure].as_f64().unwrap() / 1e6;
         let planned = planned + longer;
-        let allowed = f64::max(1.0, planned * 0.01).max(case.wakes * late);
+        let allowed = f64::max(1.0, planned * case.share).max(case.wakes * late);
         ((measured - planned).abs() > allowed).then(|| {
             format!("{name} {figure}: {measured} ms, planned {planned} ms within {allowed} ms")
         })
@@ -163,7 +168,10 @@ fn calibrates(engine: &str, case: fn() -> Case) {
         .unwrap_or_else(|poisoned| poisoned.into_inner());
     let mut found = Vec::new();
     for attempt in 0..3 {
-        let case = case();
+        let mut case = case();
+        if engine == "lapin" {
+            case.wakes *= 2.0;
+        }
         let (late, (result, longer)) =
             lateness(|| run(engine, case.script.clone(), case.arguments));
         let counts = &result["counts"];
