@@ -53,6 +53,8 @@ pub struct Perftest {
     listener: OnceLock<Option<u32>>,
     /// Whether a connection was not closed when the run ended: the broker may not answer any more.
     silent: AtomicBool,
+    /// Whether the kernel had not taken all that was published by then.
+    unsent: AtomicBool,
 }
 
 /// A connection with a channel for each of its clients.
@@ -131,6 +133,7 @@ impl Driver for Perftest {
             dialer: OnceLock::new(),
             listener: OnceLock::new(),
             silent: AtomicBool::new(false),
+            unsent: AtomicBool::new(false),
             plan: plan.clone(),
         })
     }
@@ -212,9 +215,10 @@ impl Perftest {
         matches!(self.plan.driver.churn, None | Some(Churn::Binding))
     }
 
-    /// A broker did not close a connection in time.
-    pub(crate) fn fell_silent(&self) {
+    /// A broker did not close a connection in time, nor perhaps read all that was `unsent`.
+    pub(crate) fn fell_silent(&self, unsent: bool) {
         self.silent.store(true, Ordering::Relaxed);
+        self.unsent.fetch_or(unsent, Ordering::Relaxed);
     }
 
     /// When what is open is given up: when the drain phase is over, which begins when all producers of so many workers
@@ -296,12 +300,18 @@ impl Perftest {
             session.close();
         }
         if accounts {
-            if queued.is_none() {
-                harness::output::remark(
-                    "the queues could not be asked: what has not arrived is unfinished, not lost",
-                );
+            let unsent = self.unsent.load(Ordering::Relaxed);
+            let why = match queued {
+                None => Some("the queues could not be asked"),
+                Some(_) if unsent => Some("the broker did not read all that was published"),
+                Some(_) => None,
+            };
+            if let Some(why) = why {
+                harness::output::remark(&format!(
+                    "{why}: what has not arrived is unfinished, not lost"
+                ));
             }
-            self.ledger.close(queued, record);
+            self.ledger.close(queued.filter(|_| !unsent), record);
         }
         if settings.churn.is_some() {
             return;

@@ -356,6 +356,8 @@ impl<'a> Loop<'a> {
     fn over(&self) -> bool {
         self.published
             && self.producers.iter().all(Producer::is_settled)
+            // Whoever leaves now takes along what the kernel has not taken.
+            && !self.links.iter().any(|(_, link)| link.is_full())
             && (self.consumers.is_empty()
                 || self.driver.layout.producers == 0
                 || self.ends_early

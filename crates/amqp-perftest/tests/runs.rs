@@ -570,6 +570,19 @@ fn a_broker_that_does_nothing_more_holds_no_run_up() {
 }
 
 #[test]
+fn what_a_slow_broker_has_not_read_when_all_is_published_is_not_left_behind() {
+    let script = Script {
+        stall: vec![(1000, Duration::from_secs(4))],
+        ..Script::default()
+    };
+    // A thread that has only producers has nothing else to wait for.
+    let load = ["--threads", "2", "--duration", "1s", "--drain", "20s"];
+    let (code, result) = run(script, &[&load[..], &["--prefetch", "1000"]].concat());
+    assert_eq!((code, error(&result, "lost")), (0, 0), "{result:#}");
+    assert_eq!(count(&result, "consumed"), count(&result, "published"));
+}
+
+#[test]
 fn a_broker_that_closes_no_connection_holds_no_run_up() {
     let script = Script {
         keeps_open: true,

@@ -257,7 +257,8 @@ impl<'a> Link<'a> {
         };
         // One that does not answer is left.
         if tokio::time::timeout(CLOSING, close).await.is_err() {
-            self.desk.driver.fell_silent();
+            // What it took of the last messages is not known.
+            self.desk.driver.fell_silent(true);
         }
         for client in &self.clients {
             if let Client::Consumer(number) = client {

@@ -30,7 +30,8 @@ impl Loop<'_> {
         self.say_goodbye(now);
         self.serve_while(now + CLOSING_NS, |this| !this.links.is_empty())?;
         if !self.links.is_empty() {
-            self.driver.fell_silent();
+            let unsent = self.links.iter().any(|(_, link)| link.is_full());
+            self.driver.fell_silent(unsent);
         }
         self.hand_in();
         (0..self.producers.len()).for_each(|place| self.forsake(place, None));
