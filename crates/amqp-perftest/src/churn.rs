@@ -191,7 +191,7 @@ impl Crew {
         let taken = Arc::new(Mutex::new(taken));
         let mut free = 0;
         for number in (share.index..driver.layout.producers).step_by(share.of as usize) {
-            let client = Client::new(&driver.broker, &driver.plan.driver, of, number);
+            let client = Client::new(driver.nodes.of(number, 0), &driver.plan.driver, of, number);
             let (taken, says) = (Arc::clone(&taken), says.clone());
             std::thread::Builder::new()
                 .name(format!("client-{number}"))

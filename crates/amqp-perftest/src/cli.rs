@@ -34,9 +34,10 @@ const EMBEDDED: &str = "broker-daemon";
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Address of a broker that runs already; alone, amqp://guest:guest@localhost:5672/
-    #[arg(long, value_name = "URI", env = "AMQP_PERFTEST_URI", num_args = 0..=1, default_missing_value = LOCAL, conflicts_with = "daemon")]
-    uri: Option<String>,
+    /// Address of a broker that runs already; alone, amqp://guest:guest@localhost:5672/. Those of several nodes of one
+    /// broker have their connections in turn, and one that is lost is tried at the next node
+    #[arg(long, alias = "uris", value_name = "URI[,URI…]", env = "AMQP_PERFTEST_URI", num_args = 0..=1, default_missing_value = LOCAL, value_delimiter = ',', conflicts_with = "daemon")]
+    uri: Vec<String>,
     #[command(flatten)]
     load: Load,
     #[command(flatten)]
@@ -76,7 +77,7 @@ fn job_of(cli: Cli) -> Result<Job<Settings>, Failure> {
     if let Some(daemon) = &common.daemon {
         plan.daemon = Some(daemon.clone());
     }
-    let target = uri.map(Target::url);
+    let target = (!uri.is_empty()).then(|| Target::of_urls(uri));
     match target {
         Some(_) => plan.daemon = None,
         None => {

@@ -18,6 +18,7 @@ use crate::churn::{self, Client};
 use crate::ending::Ending;
 use crate::layout::{self, Layout};
 use crate::ledger::Ledger;
+use crate::nodes::Nodes;
 use crate::outcome::{self, count};
 use crate::session::{Broker, Session, SessionError};
 use crate::settings::{self, Churn, Engine, Settings};
@@ -35,7 +36,7 @@ const RETURNING_NS: u64 = 1_000_000_000;
 #[derive(Debug)]
 pub struct Perftest {
     pub(crate) plan: Plan<Settings>,
-    pub(crate) broker: Broker,
+    pub(crate) nodes: Nodes,
     pub(crate) layout: Layout,
     pub(crate) ledger: Ledger,
     pub(crate) ending: Ending,
@@ -114,12 +115,10 @@ impl Driver for Perftest {
     }
 
     fn setup(plan: &Plan<Settings>, target: &Target) -> anyhow::Result<Self> {
-        let url = target
-            .urls()
-            .next()
+        let nodes = Nodes::of_run(target.urls(), &plan.driver)?
             .context("the daemon's manifest has no `url`")?;
         Ok(Self {
-            broker: Broker::of_run(url, &plan.driver)?,
+            nodes,
             layout: Layout::of(plan),
             ledger: Ledger::new(settings::producers(plan) == 0),
             ending: Ending::of(plan),
@@ -141,9 +140,12 @@ impl Driver for Perftest {
     /// Declares what the run needs and makes all of its connections: a broker that takes milliseconds for each must
     /// not take them from the load. That the answers are right is seen of every message of the run itself.
     fn check(&self) -> anyhow::Result<()> {
-        let explain = |error: SessionError| self.broker.explain(&error);
-        let mut session =
-            Session::open(&self.broker, self.plan.driver.heartbeat).map_err(explain)?;
+        let heartbeat = self.plan.driver.heartbeat;
+        let explain = |error: SessionError| self.nodes.of(0, 0).explain(&error);
+        let mut session = self
+            .nodes
+            .first(|node| Session::open(node, heartbeat))
+            .map_err(|(node, error)| node.explain(&error))?;
         // Nobody else is asked who listens; whether it is seen or not is not the run's concern.
         let _ = self.listener.set(listener::of(session.stream.tcp()));
         if self.declares() {
@@ -151,19 +153,21 @@ impl Driver for Perftest {
         }
         session.close();
         if let Some(churn) = self.plan.driver.churn {
-            let mut client = Client::new(&self.broker, &self.plan.driver, churn, 0);
+            let mut client = Client::new(self.nodes.of(0, 0), &self.plan.driver, churn, 0);
             return client.once().map(drop).map_err(explain).map_err(Into::into);
         }
         if self.plan.driver.engine.chosen() == Engine::Lapin {
             let (settings, layout) = (&self.plan.driver, self.layout);
-            let dialer = lapin::Dialer::start(&self.broker, settings, layout, &self.bodies);
+            let dialer = lapin::Dialer::start(&self.nodes, settings, layout, &self.bodies);
             let _ = self.dialer.set(dialer.map_err(explain)?);
             return Ok(());
         }
         let mut connections = self.connections();
         let mut beaten = clock::now();
         for number in 0..self.layout.connections() {
-            let connection = self.connect(number).map_err(explain)?;
+            let node = self.nodes.of(number, 0);
+            let connection = connect(node, &self.plan.driver, self.layout, number)
+                .map_err(|error| node.explain(&error))?;
             connections.push(Some(connection));
             beaten = beat(&mut connections, beaten);
         }
@@ -204,10 +208,6 @@ impl Perftest {
     /// What makes connections of the engine `lapin`, where it is used.
     pub(crate) fn dialer(&self) -> Option<&lapin::Dialer> {
         self.dialer.get()
-    }
-
-    fn connect(&self, number: u64) -> Result<Connection, SessionError> {
-        connect(&self.broker, &self.plan.driver, self.layout, number)
     }
 
     /// Whether the run has queues that are there all the time.
@@ -284,7 +284,8 @@ impl Perftest {
             true => IMPATIENCE,
             false => PATIENCE,
         };
-        let session = Session::open_within(&self.broker, settings.heartbeat, patience);
+        let open = |node: &Broker| Session::open_within(node, settings.heartbeat, patience);
+        let session = self.nodes.first(open);
         if let Ok(mut session) = session {
             let wanted = if accounts {
                 self.ledger.missing().counted + self.ledger.in_queues_again()
@@ -402,7 +403,10 @@ pub(crate) fn connect(
 
 /// The bodies of a run: one for each file or size.
 fn bodies(settings: &Settings) -> Result<Vec<Vec<u8>>, Invalid> {
-    let filled = |size: u32| vec![b'x'; size as usize];
+    let filled = |size: u32| match settings.json_body {
+        true => json(size as usize),
+        false => vec![b'x'; size as usize],
+    };
     if !settings.body.is_empty() {
         let files = settings.body.iter();
         return files.map(|path| body_of(path)).collect();
@@ -414,10 +418,50 @@ fn bodies(settings: &Settings) -> Result<Vec<Vec<u8>>, Invalid> {
     Ok(sizes.map(|of| filled(of.size)).collect())
 }
 
+/// A body of JSON: room for the stamp, then an object of fields, and spaces up to the size.
+fn json(size: usize) -> Vec<u8> {
+    let mut body = vec![0; stamp::BYTES];
+    for number in 0.. {
+        let field = format!(
+            "{}\"field-{number}\":\"value {number}\"",
+            if number == 0 { "{" } else { "," }
+        );
+        // One more for the end of the object.
+        if body.len() + field.len() >= size {
+            break;
+        }
+        body.extend(field.into_bytes());
+    }
+    if body.len() > stamp::BYTES {
+        body.push(b'}');
+    }
+    body.resize(size, b' ');
+    body
+}
+
 fn body_of(path: &Path) -> Result<Vec<u8>, Invalid> {
     let content = std::fs::read(path).map_err(|error| {
         let field = format!("driver.body (--body {})", path.display());
         Invalid::new(field, format!("{error}: name a file that can be read"))
     })?;
     Ok([vec![0; stamp::BYTES], content].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_follows_the_stamp_and_fills_the_size() {
+        for size in [28, 29, 60, 100, 1024, 1025] {
+            let body = json(size);
+            assert_eq!(body.len(), size);
+            let text = std::str::from_utf8(&body[stamp::BYTES..]).unwrap().trim();
+            let value: serde_json::Value = match text {
+                "" => continue,
+                text => serde_json::from_str(text).unwrap(),
+            };
+            assert!(value.as_object().is_some_and(|fields| !fields.is_empty()));
+        }
+    }
 }

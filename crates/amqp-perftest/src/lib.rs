@@ -18,6 +18,7 @@ mod lapin;
 mod layout;
 mod ledger;
 mod listener;
+mod nodes;
 pub mod null_broker;
 pub mod outcome;
 mod pace;

@@ -49,6 +49,8 @@ pub struct Settings {
     /// Files with bodies, one after the other; each is sent behind a stamp.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub body: Vec<PathBuf>,
+    /// Whether bodies are JSON behind their stamp, in place of one letter again and again.
+    pub json_body: bool,
     /// Delivery mode 2.
     pub persistent: bool,
     /// Whether the broker returns what no queue takes.
@@ -244,6 +246,7 @@ impl Default for Settings {
             size: 1024,
             variable_size: Vec::new(),
             body: Vec::new(),
+            json_body: false,
             persistent: false,
             mandatory: false,
             confirms: None,

@@ -3,21 +3,26 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use amqp_perftest::null_broker::{NullBroker, Script};
 use serde_json::Value;
 
 const ENGINES: [&str; 2] = ["wire", "lapin"];
 
-fn output(engine: &str, uri: &str, into: &Path, arguments: &[&str]) -> Output {
+fn command(engine: &str, uri: &str, into: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("amqp-perftest"));
     command
         .args(["--engine", engine, "--uri", uri, "--quiet", "--into"])
         .arg(into.join("run"))
         .args(arguments)
-        .output()
-        .unwrap()
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+fn output(engine: &str, uri: &str, into: &Path, arguments: &[&str]) -> Output {
+    command(engine, uri, into, arguments).output().unwrap()
 }
 
 /// Runs the program on a broker; its result, every operation accounted for.
@@ -401,4 +406,92 @@ fn stamps_of_the_wall_clock_are_read_by_it_and_a_negative_latency_is_counted() {
             }
         }
     }
+}
+
+#[test]
+fn connections_are_spread_over_the_nodes_and_go_to_the_next_when_one_is_gone() {
+    for engine in ENGINES {
+        let shared = || Script {
+            queues: vec!["perftest".to_owned()],
+            ..Script::default()
+        };
+        let nodes = [shared(), shared()].map(|script| NullBroker::start(script).unwrap());
+        let uris = nodes.each_ref().map(NullBroker::uri).join(",");
+        let clients = ["--producers", "2", "--consumers", "2", "--predeclared"];
+        let result = run_on(
+            &uris,
+            engine,
+            &[&clients[..], &["--pmessages", "50"]].concat(),
+        );
+        assert_eq!(count(&result, "consumed"), 100, "{engine}");
+        assert_eq!(
+            nodes.each_ref().map(NullBroker::taken),
+            [50, 50],
+            "{engine}"
+        );
+    }
+}
+
+#[test]
+fn a_connection_whose_node_is_gone_goes_to_the_next() {
+    for engine in ENGINES {
+        let shared = Script {
+            queues: vec!["perftest".to_owned()],
+            ..Script::default()
+        };
+        let gone = NullBroker::start(shared.clone()).unwrap();
+        let next = NullBroker::start(shared).unwrap();
+        let uris = [gone.uri(), next.uri()].join(",");
+        let out = tempfile::tempdir().unwrap();
+        let load = ["--consumers", "0", "--predeclared", "--confirms"];
+        let again = [
+            "--rate",
+            "100",
+            "--duration",
+            "2s",
+            "--reconnect-after",
+            "10ms",
+        ];
+        let mut running = command(engine, &uris, out.path(), &[&load[..], &again].concat())
+            .spawn()
+            .unwrap();
+        while gone.taken() < 10 {
+            assert!(running.try_wait().unwrap().is_none(), "{engine}");
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        drop(gone);
+        running.wait().unwrap();
+        let text = std::fs::read_to_string(out.path().join("run/result.json")).unwrap();
+        let result: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(count(&result, "reconnects"), 1, "{engine}");
+        assert!(next.taken() > 0, "{engine}");
+    }
+}
+
+#[test]
+fn flags_and_bodies_of_perftest_are_those_of_the_plan() {
+    let typed = Command::new(assert_cmd::cargo::cargo_bin!("amqp-perftest"))
+        .args([
+            "--flag",
+            "persistent,mandatory",
+            "--json-body",
+            "--print-plan",
+        ])
+        .output()
+        .unwrap();
+    let plan = String::from_utf8(typed.stdout).unwrap();
+    for line in ["persistent = true", "mandatory = true", "json_body = true"] {
+        assert!(plan.contains(line), "{line}: {plan}");
+    }
+    for engine in ENGINES {
+        let result = run(
+            engine,
+            &["--json-body", "--size", "200", "--pmessages", "20"],
+        );
+        assert_eq!(count(&result, "consumed"), 20, "{engine}");
+    }
+    refused(
+        &["--json-body", "--body", "Cargo.toml"],
+        &["driver.body", "json_body"],
+    );
 }

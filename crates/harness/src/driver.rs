@@ -55,11 +55,11 @@ impl Target {
         }
     }
 
-    /// One daemon with a URL.
+    /// Daemons with a URL each.
     #[must_use]
-    pub fn url(url: String) -> Self {
+    pub fn of_urls(urls: Vec<String>) -> Self {
         Self {
-            addresses: vec![Address::Url(url)],
+            addresses: urls.into_iter().map(Address::Url).collect(),
         }
     }
 

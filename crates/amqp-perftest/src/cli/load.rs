@@ -9,7 +9,7 @@ use harness::duration;
 use harness::plan::{Group, Plan, PlannedStage, Timeline};
 use harness::schedule::Arrival;
 
-use super::values::{parse_argument, parse_interval, parse_property, parse_rate, parse_size};
+use super::values::{Flag, parse_argument, parse_interval, parse_property, parse_rate, parse_size};
 use crate::settings::{
     CONSUMERS, Churn, DEFAULT_WINDOW, Engine, ExitWhen, PRODUCERS, Properties, Settings, SizeFor,
 };
@@ -102,6 +102,18 @@ pub(super) struct Load {
         env = "AMQP_PERFTEST_BODY"
     )]
     body: Vec<PathBuf>,
+    /// Bodies of JSON behind their stamp, of --size
+    #[arg(long, env = "AMQP_PERFTEST_JSON_BODY")]
+    json_body: bool,
+    /// What PerfTest calls flags: --persistent and --mandatory
+    #[arg(
+        long,
+        value_enum,
+        value_name = "FLAG[,FLAG]",
+        value_delimiter = ',',
+        env = "AMQP_PERFTEST_FLAG"
+    )]
+    flag: Vec<Flag>,
     /// Persistent messages (delivery mode 2)
     #[arg(long, env = "AMQP_PERFTEST_PERSISTENT")]
     persistent: bool,
@@ -422,9 +434,10 @@ impl Load {
             size: self.size,
             variable_size: self.variable_size.clone(),
             body: self.body.clone(),
-            persistent: self.persistent,
+            json_body: self.json_body,
+            persistent: self.persistent || self.flag.contains(&Flag::Persistent),
             properties: self.properties(),
-            mandatory: self.mandatory,
+            mandatory: self.mandatory || self.flag.contains(&Flag::Mandatory),
             confirms: self.confirm.or(self.confirms.then_some(DEFAULT_WINDOW)),
             confirm_timeout: self.confirm_timeout,
             queue: self.queue.clone(),

@@ -7,6 +7,13 @@ use harness::plan::PlannedStage;
 
 use crate::settings::SizeFor;
 
+/// What PerfTest takes as `--flag`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Flag {
+    Persistent,
+    Mandatory,
+}
+
 /// A duration that is longer than 0.
 pub(super) fn parse_interval(text: &str) -> Result<Duration, String> {
     let interval = duration::parse(text)?;

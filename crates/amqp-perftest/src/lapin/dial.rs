@@ -4,6 +4,7 @@
 //! its own: it wakes the threads of lapin, and nothing else runs on it.
 
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::layout::{Client, Layout};
+use crate::nodes::Nodes;
 use crate::session::{self, Broker, Session, SessionError, encode};
 use crate::settings::Settings;
 use crate::topology::{self, Left};
@@ -58,9 +60,10 @@ pub(crate) struct Dialer {
 
 #[derive(Debug)]
 struct How {
-    /// For what is declared, which goes over a session of its own.
-    broker: Broker,
-    uri: AMQPUri,
+    nodes: Nodes,
+    /// Connections that could not be made again.
+    failed: AtomicU64,
+    frame_max: u32,
     settings: Settings,
     layout: Layout,
     /// Who may sign a broker's certificate besides those whom this machine trusts.
@@ -70,7 +73,7 @@ struct How {
 impl Dialer {
     /// Makes all connections of a run with these bodies.
     pub(crate) fn start(
-        broker: &Broker,
+        nodes: &Nodes,
         settings: &Settings,
         layout: Layout,
         bodies: &[Vec<u8>],
@@ -82,17 +85,12 @@ impl Dialer {
             .name("lapin-sockets".to_owned())
             // An error says that the sender is gone: the end that is waited for.
             .spawn(move || runtime.block_on(ended).err())?;
-        let mut uri = broker.uri.clone();
-        let query = &mut uri.query;
-        // 0 would stand for no limit, and lapin would allocate 64 times that.
-        let asked = query.frame_max.filter(|octets| *octets > 0);
-        query.frame_max = asked.or_else(|| Some(frame_max(settings, bodies)));
-        query.heartbeat = settings.heartbeat.or(query.heartbeat);
         let dialer = Self {
             runtime: handle,
             how: Arc::new(How {
-                broker: broker.clone(),
-                uri,
+                nodes: nodes.clone(),
+                failed: AtomicU64::new(0),
+                frame_max: frame_max(settings, bodies),
                 settings: settings.clone(),
                 layout,
                 tls: tls(settings)?,
@@ -128,17 +126,36 @@ impl Dialer {
     pub(crate) fn again(&self, number: u64) -> JoinHandle<Result<Opened, SessionError>> {
         let (how, declares) = (Arc::clone(&self.how), Arc::clone(&self.how));
         self.runtime.spawn(async move {
-            tokio::task::spawn_blocking(move || declares.declare())
-                .await
-                .map_err(|_| ended_early())??;
-            how.open(number).await
+            let declared = tokio::task::spawn_blocking(move || declares.declare(number));
+            let opened = match declared.await.map_err(|_| ended_early()) {
+                Ok(Ok(())) => how.open(number).await,
+                Ok(Err(error)) | Err(error) => Err(error),
+            };
+            let failed = u64::from(opened.is_err());
+            how.failed.fetch_add(failed, Ordering::Relaxed);
+            opened
         })
     }
 }
 
 impl How {
-    fn declare(&self) -> Result<(), SessionError> {
-        let mut session = Session::open(&self.broker, self.settings.heartbeat)?;
+    fn node(&self, number: u64) -> &Broker {
+        self.nodes.of(number, self.failed.load(Ordering::Relaxed))
+    }
+
+    fn uri(&self, number: u64) -> AMQPUri {
+        let mut uri = self.node(number).uri.clone();
+        let query = &mut uri.query;
+        // 0 would stand for no limit, and lapin would allocate 64 times that.
+        let asked = query.frame_max.filter(|octets| *octets > 0);
+        query.frame_max = asked.or(Some(self.frame_max));
+        query.heartbeat = self.settings.heartbeat.or(query.heartbeat);
+        uri
+    }
+
+    /// Over a session of its own.
+    fn declare(&self, number: u64) -> Result<(), SessionError> {
+        let mut session = Session::open(self.node(number), self.settings.heartbeat)?;
         topology::declare(&mut session, &self.settings, Left::Keep)?;
         session.close();
         Ok(())
@@ -156,7 +173,7 @@ impl How {
         let properties = ConnectionProperties::default()
             .with_client_property("product".into(), "amqp-perftest".into())
             .with_client_property("version".into(), env!("CARGO_PKG_VERSION").into());
-        let (uri, tls) = (self.uri.clone(), self.tls.clone());
+        let (uri, tls) = (self.uri(number), self.tls.clone());
         let runtime = ::lapin::runtime::default_runtime()?;
         let connection = Connection::connect_uri_with_config(uri, properties, tls, runtime).await?;
         let mut channels = Vec::new();

@@ -118,8 +118,9 @@ impl Settings {
                 "a size that lasts 0 s is never sent: write it as BYTES:SECONDS",
             ));
         }
-        if !self.body.is_empty() && !self.variable_size.is_empty() {
-            let problem = "replaces `variable_size`: give one of the two";
+        let others = !self.variable_size.is_empty() || self.json_body;
+        if !self.body.is_empty() && others {
+            let problem = "replaces `variable_size` and `json_body`: give one of them";
             return Err(Invalid::new("driver.body (--body)", problem));
         }
         Ok(())

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::driver::{Connection, Perftest, connect};
 use crate::layout::Layout;
+use crate::nodes::Nodes;
 use crate::session::{Broker, Session, SessionError};
 use crate::settings::Settings;
 use crate::topology::{self, Left};
@@ -23,9 +24,9 @@ impl Redial {
     pub(super) fn start(driver: &Perftest) -> Self {
         let (asked, asks) = channel();
         let (makes, made) = channel();
-        let (broker, layout) = (driver.broker.clone(), driver.layout);
+        let (nodes, layout) = (driver.nodes.clone(), driver.layout);
         let settings = driver.plan.driver.clone();
-        std::thread::spawn(move || serve(&broker, &settings, layout, &asks, &makes));
+        std::thread::spawn(move || serve(&nodes, &settings, layout, &asks, &makes));
         Self { asked, made }
     }
 
@@ -42,13 +43,14 @@ impl Redial {
 }
 
 fn serve(
-    broker: &Broker,
+    nodes: &Nodes,
     settings: &Settings,
     layout: Layout,
     asks: &Receiver<u64>,
     makes: &Sender<Made>,
 ) {
     let mut wanted: Vec<u64> = Vec::new();
+    let mut failed = 0;
     loop {
         if wanted.is_empty() {
             match asks.recv() {
@@ -58,10 +60,12 @@ fn serve(
         }
         std::thread::sleep(settings.reconnect_after.max(Duration::from_millis(1)));
         wanted.extend(asks.try_iter());
-        if let Err(error) = make(broker, settings, layout, &mut wanted, makes)
-            && makes.send(Err(error)).is_err()
-        {
-            return;
+        let node = |number| nodes.of(number, failed);
+        if let Err(error) = make(node, settings, layout, &mut wanted, makes) {
+            failed += 1;
+            if makes.send(Err(error)).is_err() {
+                return;
+            }
         }
         match asks.try_recv() {
             Ok(number) => wanted.push(number),
@@ -73,18 +77,21 @@ fn serve(
 
 /// Makes the connections that are wanted, until one can't be. A broker that has started again may have kept neither
 /// queues nor exchange: they are declared first.
-fn make(
-    broker: &Broker,
+fn make<'a>(
+    node: impl Fn(u64) -> &'a Broker,
     settings: &Settings,
     layout: Layout,
     wanted: &mut Vec<u64>,
     makes: &Sender<Made>,
 ) -> Result<(), SessionError> {
-    let mut session = Session::open(broker, settings.heartbeat)?;
+    let Some(&first) = wanted.last() else {
+        return Ok(());
+    };
+    let mut session = Session::open(node(first), settings.heartbeat)?;
     topology::declare(&mut session, settings, Left::Keep)?;
     session.close();
     while let Some(&number) = wanted.last() {
-        let connection = connect(broker, settings, layout, number)?;
+        let connection = connect(node(number), settings, layout, number)?;
         wanted.pop();
         if makes.send(Ok(connection)).is_err() {
             break;
