@@ -4,15 +4,11 @@
 
 use std::fs;
 use std::process::Command;
-use std::sync::RwLock;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::support::{Project, Started, ends_with, interrupt, is_gone, said, shown, until};
-
-/// The machine's lock is one: a test that asks who has it runs alone.
-static MACHINE: RwLock<()> = RwLock::new(());
 
 const ONE: &str = "[suite]\ndaemons = ['a', 'b']\nlevels = [{ name = '5', set = {} }, { name = '10', set = {} }]\n";
 
@@ -135,9 +131,8 @@ fn a_suite_that_is_killed_takes_its_driver_along_and_goes_on_later() {
 
 #[test]
 fn a_second_suite_is_refused_with_the_pid_of_the_first() {
-    let _alone = MACHINE.write();
     let project = hanging("hang");
-    let (child, _) = project.hang(&["--force"]);
+    let (child, _) = project.hang(&[]);
     let refused = project
         .drover(&["run", "configs/fake/tiny.toml", "--level", "5"])
         .output()

@@ -195,14 +195,18 @@ impl Project {
         self.drover(&arguments).output().unwrap()
     }
 
-    /// Starts the plan and waits until a run of it hangs.
+    /// Starts the plan and waits until a run of it hangs. Without `--force` it is started again until it has the machine,
+    /// of which suites of other tests may have the lock.
     pub(crate) fn hang(&self, more: &[&str]) -> (Started, Pid) {
         self.file("hang", "");
         let arguments = [&["run", "configs/fake/tiny.toml"], more].concat();
         let mut command = self.drover(&arguments);
-        let child = Started::of(&mut command);
+        let mut child = Started::of(&mut command);
         let mut pid = None;
         until("a run that hangs", || {
+            if !more.contains(&"--force") && is_gone(child.pid) {
+                child = Started::of(&mut command);
+            }
             let text = fs::read_to_string(self.path("hanging")).unwrap_or_default();
             pid = text.parse().ok().map(Pid::from_raw);
             pid.is_some()
