@@ -409,7 +409,7 @@ fn stamps_of_the_wall_clock_are_read_by_it_and_a_negative_latency_is_counted() {
 }
 
 #[test]
-fn connections_are_spread_over_the_nodes_and_go_to_the_next_when_one_is_gone() {
+fn connections_are_spread_over_the_nodes() {
     for engine in ENGINES {
         let shared = || Script {
             queues: vec!["perftest".to_owned()],
@@ -494,4 +494,29 @@ fn flags_and_bodies_of_perftest_are_those_of_the_plan() {
         &["--json-body", "--body", "Cargo.toml"],
         &["driver.body", "json_body"],
     );
+}
+
+#[test]
+fn what_has_arrived_does_not_go_back_when_a_run_ends() {
+    for engine in ENGINES {
+        let broker = NullBroker::start(Script {
+            queues: vec!["perftest".to_owned()],
+            ..Script::default()
+        })
+        .unwrap();
+        // The last three are not acknowledged with others.
+        let some = [
+            "--predeclared",
+            "--prefetch",
+            "50",
+            "--multi-ack-every",
+            "7",
+        ];
+        let some = [&some[..], &["--pmessages", "500"]].concat();
+        let first = run_on(&broker.uri(), engine, &some);
+        assert_eq!(count(&first, "consumed"), 500, "{engine}");
+        let rest = ["--predeclared", "--producers", "0", "--duration", "300ms"];
+        let second = run_on(&broker.uri(), engine, &rest);
+        assert_eq!(count(&second, "consumed"), 0, "{engine}");
+    }
 }
