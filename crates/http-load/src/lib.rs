@@ -1,0 +1,3 @@
+//! Throughput, staged latency and concurrent connections over HTTP.
+
+pub mod answer;
