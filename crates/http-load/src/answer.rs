@@ -68,8 +68,8 @@ pub enum Fault {
     /// A line of the head that is no header field (§5).
     #[error("the answer's head holds a line that is no header field")]
     Header,
-    /// A head of more than 64 KiB.
-    #[error("the answer's head is longer than 64 KiB")]
+    /// A head of more than 64 KiB or 100 fields.
+    #[error("the answer's head is longer than 64 KiB or 100 header fields")]
     HeadTooLarge,
     /// `Content-Length` is no number, is given twice with different numbers, or stands beside `Transfer-Encoding` (§6.3).
     #[error("Content-Length is no number, contradicts itself, or stands beside Transfer-Encoding")]
@@ -77,8 +77,8 @@ pub enum Fault {
     /// A chunk whose size is no number, is too large or is not what came; or chunk extensions of 16 KiB (§7.1).
     #[error("a chunk of the answer has a bad size line or does not end where its size says")]
     Chunk,
-    /// A trailer that is no header field, or trailers of 16 KiB (§7.1.2).
-    #[error("the answer's trailers hold a line that is no header field, or 16 KiB")]
+    /// A trailer that is no header field, or trailers of 64 KiB (§7.1.2).
+    #[error("the answer's trailers hold a line that is no header field, or 64 KiB")]
     Trailer,
     /// A transfer coding that was not asked for (§6.1).
     #[error("Transfer-Encoding is not `chunked`, or comes with HTTP/1.0")]

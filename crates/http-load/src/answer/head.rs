@@ -9,8 +9,8 @@ use super::{Asked, Facts, Fault, Sink};
 /// Longest head taken, with the empty lines before it.
 pub(super) const LIMIT: usize = 64 * 1024;
 
-/// Header fields that fit onto the stack.
-const SLOTS: usize = 64;
+/// Most fields taken: what hyper takes unless it is told otherwise, so that both engines give up at the same one.
+const FIELDS: usize = 100;
 
 /// What stands at the beginning of some bytes.
 pub(super) enum Parsed {
@@ -38,62 +38,38 @@ pub(super) enum Body {
 #[inline]
 pub(super) fn parse(asked: Asked, bytes: &[u8], sink: &mut impl Sink) -> Result<Parsed, Fault> {
     let bytes = &bytes[..bytes.len().min(LIMIT)];
-    let mut slots = [const { MaybeUninit::uninit() }; SLOTS];
-    match parse_into(&mut slots, asked, bytes, sink) {
-        Err(Error::TooManyHeaders) => parse_many(asked, bytes, sink),
-        parsed => parsed.unwrap_or_else(|error| Err(fault(error))),
-    }
-}
-
-/// As [`parse`], with a slot for each line.
-#[cold]
-fn parse_many(asked: Asked, bytes: &[u8], sink: &mut impl Sink) -> Result<Parsed, Fault> {
-    let lines = bytes.iter().filter(|byte| **byte == b'\n').count();
-    let mut slots = vec![MaybeUninit::uninit(); lines];
-    parse_into(&mut slots, asked, bytes, sink).unwrap_or_else(|error| Err(fault(error)))
-}
-
-/// The outer error is the grammar's, the inner one that of what the fields say.
-#[inline]
-fn parse_into<'b>(
-    slots: &mut [MaybeUninit<Header<'b>>],
-    asked: Asked,
-    bytes: &'b [u8],
-    sink: &mut impl Sink,
-) -> Result<Result<Parsed, Fault>, Error> {
+    let mut slots = [const { MaybeUninit::uninit() }; FIELDS];
     let mut config = ParserConfig::default();
     config.allow_obsolete_multiline_headers_in_responses(true);
     let mut response = Response::new(&mut []);
-    let Status::Complete(length) =
-        config.parse_response_with_uninit_headers(&mut response, bytes, slots)?
-    else {
-        let whole = bytes.len() < LIMIT;
-        return Ok(if whole {
-            Ok(Parsed::Cut)
-        } else {
-            Err(Fault::HeadTooLarge)
-        });
+    let parsed = config.parse_response_with_uninit_headers(&mut response, bytes, &mut slots);
+    let length = match parsed.map_err(fault)? {
+        Status::Complete(length) => length,
+        Status::Partial if bytes.len() < LIMIT => return Ok(Parsed::Cut),
+        Status::Partial => return Err(Fault::HeadTooLarge),
     };
-    let status = response.code.ok_or(Error::Status)?;
-    let is_1_1 = response.version == Some(1);
-    Ok(match status {
+    let status = response.code.expect("a complete head has a status");
+    match status {
         0..=99 => Err(Fault::StatusLine),
         101 => Err(Fault::Upgrade),
         100..=199 => Ok(Parsed::Interim { length }),
-        _ => understand(asked, status, is_1_1, response.headers).map(|(facts, body)| {
+        _ => {
+            let is_1_1 = response.version == Some(1);
+            let (facts, body) = understand(asked, status, is_1_1, response.headers)?;
             sink.head(status, response.headers);
-            Parsed::Final {
+            Ok(Parsed::Final {
                 length,
                 facts,
                 body,
-            }
-        }),
-    })
+            })
+        }
+    }
 }
 
 fn fault(error: Error) -> Fault {
     match error {
         Error::Version | Error::Status => Fault::StatusLine,
+        Error::TooManyHeaders => Fault::HeadTooLarge,
         _ => Fault::Header,
     }
 }
