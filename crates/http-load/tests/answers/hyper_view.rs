@@ -27,7 +27,7 @@ pub(crate) fn hyper_view(asked: Asked, bytes: &[u8], seen: &Seen) -> Result<Cont
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()
-        .unwrap();
+        .expect("a runtime can be made");
     let stays_open = seen.result.is_ok() && !seen.ended;
     let bytes = if stays_open {
         &bytes[..seen.used]
@@ -47,7 +47,7 @@ async fn exchange(asked: Asked, bytes: &[u8], stays_open: bool) -> Result<Conten
         .max_header_size(64 * 1024)
         .handshake(TokioIo::new(ours))
         .await
-        .unwrap();
+        .expect("hyper sends nothing before the request");
     let client = async {
         tokio::select! {
             // The sender is told of what ends the connection.
@@ -83,7 +83,7 @@ async fn ask(asked: Asked, mut sender: SendRequest<Empty<Bytes>>) -> Result<Cont
         .method(method)
         .uri("/")
         .body(Empty::new())
-        .unwrap();
+        .expect("the request is well-formed");
     let response = sender
         .send_request(request)
         .await
