@@ -11,6 +11,16 @@
 //!   reason phrase may be missing together with its space (§4). A space before the colon is a fault (§5.1).
 //! - In chunks and trailers only CRLF ends a line, and nothing is folded.
 //! - Fields that frame a body are not looked at where none may come: `HEAD`, 204, 304.
+//!
+//! hyper reads the same (`tests/answers.rs`) if it is built with `allow_obsolete_multiline_headers_in_responses(true)` and
+//! `max_header_size(64 KiB)`, and if what it lets pass is looked at afterwards: 101, both framings together, codings but
+//! `chunked`. What then still differs is rare, and an error to both but for the last:
+//!
+//! | answer | here | hyper |
+//! | --- | --- | --- |
+//! | `Content-Length` of 2^64 − 1 or − 2 | `early_close` | `protocol_head_too_large`: it means something else by them |
+//! | LF alone after the last chunk | `protocol_trailer` | `early_close`: it waits for CR |
+//! | more than 100 trailers | fine | `protocol_trailer` |
 
 mod chunks;
 mod fault;

@@ -9,6 +9,9 @@ mod hyper_view;
 #[path = "answers/read.rs"]
 mod read;
 
+use std::collections::BTreeSet;
+
+use http_load::answer::{Asked, KINDS, Reader};
 use proptest::prelude::*;
 
 use crate::cases::cases;
@@ -35,14 +38,24 @@ fn the_table_holds_byte_by_byte() {
 }
 
 #[test]
+fn the_table_leads_to_every_kind_of_fault_and_to_no_other() {
+    let seen: BTreeSet<&str> = cases()
+        .iter()
+        .filter_map(|case| case.expected.as_ref().err())
+        .map(|fault| fault.kind())
+        .collect();
+    assert_eq!(seen, KINDS.iter().copied().collect());
+}
+
+#[test]
 fn answers_in_one_buffer_are_told_apart() {
     let first = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello".as_slice();
     let second =
         b"HTTP/1.1 404 No\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n".as_slice();
     let third = b"HTTP/1.1 204 No Content\r\n\r\n".as_slice();
     let together = [first, second, third].concat();
-    let mut reader = http_load::answer::Reader::new();
-    let asked = http_load::answer::Asked { head: false };
+    let mut reader = Reader::new();
+    let asked = Asked { head: false };
     let mut rest = together.as_slice();
     for (status, length) in [(200, first.len()), (404, second.len()), (204, third.len())] {
         assert!(reader.is_untouched());
@@ -112,7 +125,7 @@ proptest! {
     ) {
         let start = ["", "HTTP/1.1 200\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", "HTTP/1.0 200 OK\r\nContent-Length:"][start];
         let bytes = [start.as_bytes(), &bytes].concat();
-        let asked = http_load::answer::Asked { head };
+        let asked = Asked { head };
         let whole = read(asked, &[&bytes]);
         prop_assert!(whole.used <= bytes.len());
         prop_assert_eq!(read(asked, &cut(&bytes, &at)), whole);
