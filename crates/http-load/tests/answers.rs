@@ -11,7 +11,7 @@ mod read;
 
 use std::collections::BTreeSet;
 
-use http_load::answer::{Asked, KINDS, Reader};
+use http_load::answer::{Asked, Fault, KINDS, Reader};
 use proptest::prelude::*;
 
 use crate::cases::cases;
@@ -83,6 +83,16 @@ fn hyper_counts_the_table_as_we_do_but_where_it_says_so() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_head_without_end_is_given_up_while_it_comes() {
+    let mut reader = Reader::new();
+    let fault = std::iter::once(b"HTTP/1.1 200 Very ".as_slice())
+        .chain(std::iter::repeat(b"very ".as_slice()))
+        .take(70_000)
+        .find_map(|piece| reader.take(Asked { head: false }, piece, &mut ()).err());
+    assert_eq!(fault, Some(Fault::HeadTooLarge));
 }
 
 proptest! {

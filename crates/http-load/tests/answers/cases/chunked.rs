@@ -84,6 +84,11 @@ pub(super) fn chunks() -> Vec<Case> {
             Fault::Chunk,
         ),
         fault(
+            "CR alone after the last size",
+            chunked("0\rx\r\n\r\n"),
+            Fault::Chunk,
+        ),
+        fault(
             "CR alone after a size",
             chunked("5\rhello\r\n0\r\n\r\n"),
             Fault::Chunk,
@@ -144,6 +149,17 @@ pub(super) fn trailers() -> Vec<Case> {
         ),
         fault("LF for CRLF", trailer("a: b\nc: d\r\n"), Fault::Trailer),
         fault("LF at the end", chunked("0\r\n\n"), Fault::Trailer).hyper("early_close", held),
+        fault("DEL", trailer("a: \x7f\r\n"), Fault::Trailer),
+        kept(
+            "many, after a long extension",
+            chunked(&format!(
+                "0;{}\r\na: {}\r\n\r\n",
+                "x".repeat(16_000),
+                "x".repeat(60_000)
+            )),
+            200,
+            "",
+        ),
         fault("no line end", chunked("0\r\n\rx"), Fault::Trailer),
         fault("CR alone", trailer("a: b\rc\r\n"), Fault::Trailer),
         fault(
