@@ -89,7 +89,8 @@ impl Scripted {
         self.address
     }
 
-    /// What was counted so far.
+    /// What was counted so far. A client that was answered finds its request counted, but `sent` may lag behind what it
+    /// has got.
     pub(crate) fn counts(&self) -> Counts {
         let count = |count: &AtomicU64| count.load(Ordering::SeqCst);
         Counts {

@@ -42,6 +42,7 @@ pub(super) fn chunks() -> Vec<Case> {
         kept("a long extension", extension(16 * 1024 - 1), 200, "hello"),
         fault("a longer one", extension(16 * 1024), Fault::Chunk),
         fault("no size", chunked("\r\nhello\r\n0\r\n\r\n"), Fault::Chunk),
+        fault("a space for a size", chunked(" \r\n\r\n"), Fault::Chunk),
         fault(
             "a space first",
             chunked(" 5\r\nhello\r\n0\r\n\r\n"),
