@@ -125,7 +125,7 @@ pub async fn run<D: Driver>(
     warnings.extend(doubts::<D>(
         &view,
         &operations,
-        D::response(plan),
+        plan,
         &load,
         &machine,
         steal_pct,

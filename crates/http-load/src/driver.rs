@@ -12,7 +12,7 @@ use measure::tally::Series;
 use crate::outcome;
 use crate::preflight::{self, Sample};
 use crate::requests::Requests;
-use crate::settings::{self, Settings};
+use crate::settings::{self, Pacing, Settings};
 use crate::target::Server;
 use crate::{series, source, wire};
 
@@ -67,6 +67,10 @@ impl Driver for HttpLoad {
 
     fn response(_: &Plan<Settings>) -> Series {
         series::RESPONSE
+    }
+
+    fn spins(plan: &Plan<Settings>) -> bool {
+        plan.driver.pacing == Pacing::Spin
     }
 
     fn descriptors(plan: &Plan<Settings>) -> u64 {

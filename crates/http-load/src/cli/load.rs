@@ -8,7 +8,7 @@ use harness::duration;
 use harness::plan::{Group, Plan, Timeline};
 use harness::schedule::Arrival;
 
-use crate::settings::{Engine, Settings};
+use crate::settings::{Engine, Pacing, Settings};
 
 /// Connections that are opened a second where they are held and nothing else is asked for.
 const CONNECT_RATE: f64 = 20_000.0;
@@ -87,6 +87,10 @@ pub(super) struct Load {
     /// Statuses that are as they should be [default: all below 400]
     #[arg(long, value_name = "STATUS[,STATUS…]", value_delimiter = ',')]
     expect_status: Vec<u16>,
+    /// How to wait for the next start of --rate: a timer for each, one for all of half a millisecond, or none and a core
+    /// for it
+    #[arg(long, value_enum, default_value = "precise")]
+    pacing: Pacing,
     /// Measure each phase of a request: blocked, connecting, sending, waiting, receiving
     #[arg(long)]
     phases: bool,
@@ -139,6 +143,7 @@ impl Load {
             timeout: self.timeout,
             connect_timeout: self.connect_timeout,
             expect_status: self.expect_status.clone(),
+            pacing: self.pacing,
             phases: self.phases,
         };
         Plan {
