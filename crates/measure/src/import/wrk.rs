@@ -7,8 +7,9 @@ use serde_json::json;
 
 use super::{Run, SeriesSummary, nanoseconds, whole};
 
-const WRK: &str = "service time of all answers, failed ones too, not from the intended start";
+const WRK: &str = "service time of all answers, failed ones too, with values that wrk adds, not from the intended start";
 const WRK2: &str = "from the intended start as wrk2 has it; its timers tick in milliseconds";
+/// `stats_correct` in its source. Seen here: one answer in 664 that took 1 s made a p90 of 594 ms.
 const CORRECTED: &str = "wrk corrects its latencies for coordinated omission by the mean interval: it adds values for requests \
     that it never sent, so its percentiles are of more values than there were answers";
 const CALIBRATED: &str = "wrk2 records no latency while it calibrates, which is its first 10 s";
