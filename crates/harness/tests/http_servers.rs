@@ -10,6 +10,7 @@ mod client;
 
 use std::net::TcpStream;
 use std::path::Path;
+use std::process::{Command, Output};
 
 use anyhow::{Context as _, ensure};
 use harness::daemon::{Daemon, DaemonError, Prepared, StopReport, Stopped};
@@ -76,6 +77,60 @@ fn every_http_server_refuses_a_number_of_workers_that_is_none() {
         }
         Ok(())
     });
+}
+
+#[test]
+fn every_further_url_speaks_the_version_of_http_that_its_name_says() {
+    if let Err(error) = Command::new("curl").arg("--version").output() {
+        assert!(!everything_is_required(), "curl: {error}");
+        eprintln!("the further URLs are passed over: there is no curl: {error}");
+        return;
+    }
+    of_each_server(|launcher, prepared| {
+        let daemon = launcher.start(prepared, &[])?;
+        for (name, url) in &daemon.endpoint().urls {
+            let expected: &[(&str, &str)] = match name.as_str() {
+                "https" => &[("--http2", "2"), ("--http1.1", "1.1")],
+                "h2c" => &[("--http2-prior-knowledge", "2")],
+                _ => anyhow::bail!("`urls.{name}`: known are https and h2c"),
+            };
+            for (flag, version) in expected {
+                for (path, size) in FILES {
+                    let answer = curl(flag, &format!("{url}{path}"))?;
+                    let whole = format!("HTTP/{version} 200, {size} bytes");
+                    ensure!(answer == whole, "{name}, {flag}, {path}: {answer}");
+                }
+            }
+        }
+        Ok(())
+    });
+}
+
+/// Fetches a URL, whoever signed its certificate; what came, in a few words.
+fn curl(flag: &str, url: &str) -> anyhow::Result<String> {
+    let summary = "HTTP/%{http_version} %{http_code}, %{size_download} bytes";
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = Command::new("curl")
+        .args([
+            "-sSk",
+            "--noproxy",
+            "*",
+            "--max-time",
+            "60",
+            "-o",
+            "/dev/null",
+        ])
+        .args(["-w", summary, flag, url])
+        .output()?;
+    ensure!(
+        status.success(),
+        "{url}: {}",
+        String::from_utf8_lossy(&stderr).trim()
+    );
+    Ok(String::from_utf8(stdout)?)
 }
 
 fn the_files_are_there(address: &str) -> anyhow::Result<()> {
