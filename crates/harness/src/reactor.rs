@@ -86,6 +86,16 @@ impl Reactor {
         )?)
     }
 
+    /// Watches a socket that is connecting: what [`watch`](Self::watch) does, and for room to write, which it has once it
+    /// is connected.
+    ///
+    /// # Errors
+    /// As those of [`watch`](Self::watch).
+    pub fn watch_opening(&self, descriptor: impl AsFd, token: u64) -> io::Result<()> {
+        let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLOUT;
+        Ok(self.epoll.add(descriptor, EpollEvent::new(flags, token))?)
+    }
+
     /// Changes what a watched descriptor is watched for: for room to write too, or no longer. Level-triggered, so that
     /// a writer asks for room when the kernel takes no more, and takes that back when it has nothing left to write.
     ///
