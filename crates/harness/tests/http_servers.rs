@@ -43,7 +43,7 @@ fn every_http_server_serves_the_three_files_over_connections_that_stay_open() {
 #[test]
 fn every_http_server_ends_when_it_is_asked_to_even_with_clients_and_leaves_nothing() {
     of_each_server(|launcher, prepared| {
-        let mut daemon = launcher.start(prepared, &[("HTTP_WORKERS", "2")])?;
+        let mut daemon = launcher.start(prepared, &workers("2"))?;
         let address = address(&daemon)?;
         let mut idle = Connection::open(&address)?;
         idle.get("/1kb.txt")?;
@@ -67,12 +67,13 @@ fn every_http_server_ends_when_it_is_asked_to_even_with_clients_and_leaves_nothi
 #[test]
 fn every_http_server_refuses_a_number_of_workers_that_is_none() {
     of_each_server(|launcher, prepared| {
-        let error = match launcher.start(prepared, &[("HTTP_WORKERS", "many")]) {
+        let error = match launcher.start(prepared, &workers("many")) {
             Err(error @ DaemonError::ExitedEarly { .. }) => error.to_string(),
             Err(error) => return Err(error.into()),
             Ok(_) => anyhow::bail!("it started"),
         };
-        for part in ["HTTP_WORKERS=many", "exited with status 2"] {
+        let error = error.to_lowercase();
+        for part in ["workers", "many", "exited with status 2"] {
             ensure!(error.contains(part), "{part:?} is not in: {error}");
         }
         Ok(())
@@ -189,6 +190,11 @@ fn a_missing_file_is_404(address: &str) -> anyhow::Result<()> {
     let answer = Connection::open(address)?.get("/missing.txt")?;
     ensure!(answer.status == 404, "/missing.txt: {answer:?}");
     Ok(())
+}
+
+/// Says how many workers a server shall have: in the variable of `http-daemon`, and in that of all others.
+fn workers(number: &str) -> [(&str, &str); 2] {
+    [("HTTP_DAEMON_WORKERS", number), ("HTTP_WORKERS", number)]
 }
 
 /// Does the same to every server, and fails with all that went wrong.
