@@ -1,3 +1,3 @@
 module drover/daemons/go-http
 
-go 1.26.0
+go 1.24.0
