@@ -10,10 +10,12 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::config::Config;
 use crate::counts::Shared;
+use crate::files;
 use crate::limits::room;
 use crate::listener::Sockets;
 use crate::process::{Children, Process, parent_asks};
 use crate::sink::Limits;
+use crate::tls;
 
 /// Serves until SIGTERM or SIGINT, and until what is in flight is done then; a second signal ends that. To be called
 /// while the process has one thread, for it may make processes of itself.
@@ -23,6 +25,14 @@ use crate::sink::Limits;
 pub fn run(config: Config) -> anyhow::Result<()> {
     let room = room()?;
     warn_of_room(&config, room);
+    if config.sink_body.is_none() {
+        files::prepare(&config.root)?;
+    }
+    let certificate = config.certificate.as_ref();
+    let tls = config
+        .https_port
+        .map(|_| tls::acceptor(certificate, config.bind))
+        .transpose()?;
     let sockets = Sockets::bind(&config)?;
     let shared = Shared::new(config.processes * config.workers)?;
     let config = Arc::new(config);
@@ -37,15 +47,20 @@ pub fn run(config: Config) -> anyhow::Result<()> {
                 max: config.max_connections,
                 room,
             },
+            tls: tls.clone(),
         })
         .collect();
-    for place in &sockets.places {
-        tell(&format!("listening on {place}"));
-    }
+    let places = sockets.places;
+    let tell_places = || {
+        places
+            .iter()
+            .for_each(|place| tell(&format!("listening on {place}")));
+    };
     let page = move || shared.page();
     if let [_] = processes[..]
         && let Some(process) = processes.pop()
     {
+        tell_places();
         return control(sockets.pages, page, |asked| process.serve(asked));
     }
     let mut children = Children::default();
@@ -62,6 +77,7 @@ pub fn run(config: Config) -> anyhow::Result<()> {
         })?;
     }
     drop(processes);
+    tell_places();
     control(sockets.pages, page, |asked| children.watch(asked))
 }
 
@@ -117,7 +133,7 @@ fn runtime() -> anyhow::Result<Runtime> {
 
 fn warn_of_room(config: &Config, room: u64) {
     let all = room.saturating_mul(config.processes as u64);
-    if all < config.max_connections {
+    if all < config.max_connections && config.max_connections != u64::MAX {
         let processes = config.max_connections.div_ceil(room);
         let max = config.max_connections;
         tell(&format!(

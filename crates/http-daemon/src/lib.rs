@@ -11,15 +11,23 @@
 //!   client ◄──► sink: the same sockets in one epoll loop, without hyper (sink) ◄──────────────┘
 //! ```
 
+mod body;
 mod config;
+mod connection;
+mod conversation;
 mod counts;
 mod daemon;
+mod faults;
+mod files;
 mod limits;
 mod listener;
 mod options;
 mod process;
+mod service;
 mod sink;
 mod stop;
+mod tls;
+mod worker;
 
 pub use self::config::{Certificate, Config};
 pub use self::daemon::run;

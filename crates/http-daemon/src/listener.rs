@@ -36,6 +36,7 @@ pub(crate) struct Sockets {
     pub(crate) workers: Vec<Listeners>,
     pub(crate) pages: Option<TcpListener>,
     /// Dropped, it removes the file.
+    #[expect(dead_code, reason = "it is kept for its end")]
     pub(crate) file: Option<SocketFile>,
     /// What is listened on, for people.
     pub(crate) places: Vec<String>,

@@ -17,7 +17,11 @@ fn main() -> ExitCode {
     };
     tracing_subscriber::fmt()
         .with_writer(io::stderr)
-        .with_max_level(tracing::Level::from(config.level))
+        // Of this daemon; what its libraries have to say is for their makers.
+        .with_env_filter(format!(
+            "http_daemon={}",
+            tracing::Level::from(config.level)
+        ))
         .init();
     match http_daemon::run(config) {
         Ok(()) => ExitCode::SUCCESS,

@@ -113,7 +113,8 @@ struct ServerSettings {
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Performance {
-    /// Connections that may be open at once, in all processes; more are answered with 503 [default: 100000]
+    /// Connections that may be open at once, in all processes; more are answered with 503
+    /// [default: as many as the limit of open files leaves room for]
     #[arg(long, env = "HTTP_DAEMON_MAX_CONNECTIONS", value_name = "NUMBER")]
     max_connections: Option<NonZeroU64>,
 
@@ -315,7 +316,9 @@ impl Settings {
             tcp_keepalive: server.tcp_keepalive.unwrap_or(true),
             backlog: server.backlog.map_or(65_535, NonZeroU32::get),
             sink_body: sink.then(|| server.sink_body.unwrap_or(1024) as usize),
-            max_connections: performance.max_connections.map_or(100_000, NonZeroU64::get),
+            max_connections: performance
+                .max_connections
+                .map_or(u64::MAX, NonZeroU64::get),
             connection_timeout: seconds(performance.connection_timeout, 30),
             keep_alive_timeout: seconds(performance.keep_alive_timeout, 60),
             shutdown_grace: Duration::from_secs(performance.shutdown_grace.unwrap_or(10).into()),

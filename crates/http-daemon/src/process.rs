@@ -11,6 +11,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork, getpid, getppid};
 use tokio::signal::unix::{SignalKind, signal as watch};
 use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
 
 use crate::config::Config;
 use crate::counts::Shared;
@@ -18,9 +19,9 @@ use crate::limits::make_room;
 use crate::listener::Listeners;
 use crate::sink::{self, Limits};
 use crate::stop::Stop;
+use crate::worker::{self, Parts};
 
 /// What one process needs to serve.
-#[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) config: Arc<Config>,
     /// Which of the processes it is.
@@ -29,6 +30,7 @@ pub(crate) struct Process {
     pub(crate) listeners: Vec<Listeners>,
     pub(crate) shared: Shared,
     pub(crate) limits: Limits,
+    pub(crate) tls: Option<TlsAcceptor>,
 }
 
 impl Process {
@@ -41,10 +43,17 @@ impl Process {
         let count = self.listeners.len();
         for (index, listeners) in self.listeners.into_iter().enumerate() {
             let counts = self.shared.worker(self.index, count, index);
-            let (config, limits, stop) = (Arc::clone(&self.config), self.limits, stop.clone());
-            workers.spawn_blocking(move || match config.sink_body {
-                Some(body) => sink::run(listeners, body, counts, limits, &stop),
-                None => bail!("no files yet"),
+            let (config, stop) = (Arc::clone(&self.config), stop.clone());
+            let parts = Parts {
+                config,
+                counts,
+                shared: self.shared,
+                limits: self.limits,
+                tls: self.tls.clone(),
+            };
+            workers.spawn_blocking(move || match parts.config.sink_body {
+                Some(body) => sink::run(listeners, body, counts, parts.limits, &stop),
+                None => worker::run(parts, listeners, &stop),
             });
         }
         tokio::select! {
