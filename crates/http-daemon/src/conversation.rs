@@ -56,7 +56,7 @@ pub(crate) async fn converse(
 ) -> Ended {
     // Before its first byte a connection has no buffers, whatever it is going to speak.
     let is_http2 = match &worker.tls {
-        // In a box, so that plain connections don't pay for its size.
+        // In boxes, so that a connection which says nothing does not pay for their sizes.
         Some(tls) if secure => return Box::pin(converse_secretly(worker, connection, tls)).await,
         _ => {
             connection
@@ -68,7 +68,7 @@ pub(crate) async fn converse(
     match is_http2 {
         Err(order) => order.into(),
         Ok(true) => Box::pin(multiplexed(worker, connection, wire)).await,
-        Ok(false) => one_by_one(worker, connection, wire, true).await,
+        Ok(false) => Box::pin(one_by_one(worker, connection, wire, true)).await,
     }
 }
 
@@ -119,10 +119,10 @@ async fn one_by_one(
     is_plain: bool,
 ) -> Ended {
     let service = Service::new(worker, connection, is_plain);
+    // Without `pipeline_flush`: with it, an answer to a broken head (400, 431) stays unsent (hyper 1.12).
     let speaking = http1::Builder::new()
         .max_buf_size(worker.config.request_buffer)
         .header_read_timeout(None)
-        .pipeline_flush(true)
         .serve_connection(TokioIo::new(stream), service);
     obey(worker, connection, speaking).await
 }

@@ -21,6 +21,8 @@ pub(crate) const LONG: Duration = Duration::from_secs(30);
 pub(crate) struct Daemon {
     child: Child,
     lines: Receiver<String>,
+    /// What it said before it listened.
+    first: Vec<String>,
     pub(crate) dir: TempDir,
     pub(crate) http: SocketAddr,
     pub(crate) https: Option<SocketAddr>,
@@ -52,6 +54,7 @@ impl Daemon {
                 .try_for_each(|text| line.send(text))
         });
         let mut places = BTreeMap::new();
+        let mut first = Vec::new();
         while !places.contains_key("metrics") {
             let text = lines.recv_timeout(LONG).expect("it says where it listens");
             if let Some(place) = text.strip_prefix("http-daemon: listening on ") {
@@ -63,9 +66,12 @@ impl Daemon {
                         rest.parse().unwrap(),
                     ),
                 };
+            } else {
+                first.push(text);
             }
         }
         Self {
+            first,
             child,
             lines,
             dir,
@@ -138,7 +144,12 @@ impl Daemon {
 
     /// What it has said besides where it listens, up to the end. To be asked after the end.
     pub(crate) fn said(&self) -> String {
-        self.lines.iter().collect::<Vec<_>>().join("\n")
+        self.first
+            .iter()
+            .cloned()
+            .chain(self.lines.iter())
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 }
 
