@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use measure::machine::Machine;
 use measure::result::{
-    DaemonInfo, Operations, RunResult, SCHEMA, Second, SecondSeries, SeriesResult, Usage,
+    DaemonInfo, Facts, Operations, RunResult, SCHEMA, Second, SecondSeries, SeriesResult, Usage,
 };
 use measure::tally::Distribution;
 use measure::usage::UsageSummary;
@@ -51,6 +51,7 @@ pub(crate) fn full() -> RunResult {
         resources: Vec::new(),
         thresholds: Vec::new(),
         faults: Vec::new(),
+        facts: Facts::default(),
     }
 }
 
@@ -92,6 +93,7 @@ fn second(second: u64, started: u64, ok: u64, errors: &[(&str, u64)]) -> Second 
         second,
         active: [4, 0, 2][second as usize],
         active_peak: [40, 84, 20][second as usize],
+        active_mean: None,
         counts: named(&[
             ("bytes", ok * 1_226),
             ("events", ok * 18),
