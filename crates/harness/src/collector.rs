@@ -261,6 +261,24 @@ mod tests {
     }
 
     #[test]
+    fn what_an_ended_worker_left_open_is_open_in_every_second_that_follows() {
+        let mut collector = Collector::new(2, NAMES);
+        let of = |lane, second, active, active_ns, ended| Interval {
+            active,
+            active_ns,
+            ..interval(lane, second, ended)
+        };
+        collector.add(of(0, 0, 10, 10_000_000_000, true));
+        collector.add(of(1, 0, -4, -2_000_000_000, false));
+        collector.add(of(1, 1, -10, -8_000_000_000, true));
+        let mut means = Vec::new();
+        while let Some(row) = collector.row() {
+            means.push(row.result().active_mean);
+        }
+        assert_eq!(means, [Some(8.0), Some(2.0)]);
+    }
+
+    #[test]
     fn a_worker_that_skipped_a_second_holds_up_no_row() {
         let mut collector = Collector::new(2, NAMES);
         collector.add(interval(0, 0, false));

@@ -255,3 +255,37 @@ pub(crate) fn resident(names: &'static [&'static str]) -> Tally {
     tally.clear();
     tally
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// What is open is integrated from one turn of the loop to the next.
+    #[test]
+    fn what_is_open_is_integrated_over_time_and_belongs_to_the_second_in_which_it_was_open() {
+        let (send, mut sent) = tokio::sync::mpsc::unbounded_channel();
+        let (_give, take) = std::sync::mpsc::channel();
+        let record = Recorder::new(0, 0, &["one"], send, take);
+        record.tick(100 * MS);
+        record.begin();
+        record.tick(500 * MS);
+        record.begin_many(2);
+        // The loop comes by late: what was open until the second ended is of that second.
+        record.tick(1_250 * MS);
+        record.ok_many(2);
+        record.tick(1_500 * MS);
+        record.finish(Ok(()));
+        let mut rows = Vec::new();
+        while let Ok(interval) = sent.try_recv() {
+            rows.push((
+                interval.second,
+                interval.active_ns / MS as i64,
+                interval.active,
+            ));
+        }
+        // One for 0.4 s, three for 0.5 s; three for 0.25 s, and one that is left open for 0.75 s.
+        assert_eq!(rows, [(0, 1_900, 3), (1, 1_500, 1)]);
+    }
+}

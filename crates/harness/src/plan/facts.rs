@@ -127,8 +127,8 @@ mod tests {
             ..group(5, 0)
         };
         assert_eq!(facts(&[group(100, 0), paced.clone()]).users, None);
-        assert_eq!(facts(&[limited.clone()]).users, None);
-        assert_eq!(facts(&[limited]).load_s, None);
+        let limited = facts(&[limited]);
+        assert_eq!((limited.users, limited.load_s), (None, None));
         assert_eq!(facts(&[paced]).load_s, Some(10.0));
     }
 

@@ -88,7 +88,13 @@ pub(super) fn users(result: &RunResult) -> Option<Row> {
     let busy = times.sum_s / measured_s;
     // An operation counts if it starts within: at the beginning one of the warm-up may go on, the last one goes on behind.
     let edge = users * times.longest_s / measured_s;
-    let least = users * (1.0 - IDLE_SHARE) - edge - untimed(result, times.timed) as f64;
+    // Of few users many may be in a long operation of the warm-up, of which no series tells.
+    let unseen = match phase(result, "warmup").is_some_and(|warmup| warmup > 0.0) {
+        true => 1.0 + users.sqrt(),
+        false => 0.0,
+    };
+    let missing = edge + unseen + untimed(result, times.timed) as f64;
+    let least = users * (1.0 - IDLE_SHARE) - missing;
     let most = users * (1.0 + SHORT_SHARE) + edge + 1.0;
     Some(Row::new(
         "busy users, mean (rate × time)",

@@ -19,7 +19,9 @@ pub(super) fn of(result: &RunResult) -> Vec<Block> {
         return Vec::new();
     }
     let table = Table {
-        head: ["compared", "expected", "found", ""].map(str::to_owned).into(),
+        head: ["compared", "expected", "found", ""]
+            .map(str::to_owned)
+            .into(),
         rows,
         ..Table::default()
     };
