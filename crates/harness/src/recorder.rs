@@ -82,8 +82,9 @@ struct Row {
     active: i64,
     active_peak: i64,
     active_ns: i64,
-    /// Up to when `active_ns` counts.
+    /// Up to when `active_ns` counts, and what was open then: what begins and ends in a turn does so as the turn is over.
     active_mark: u64,
+    open: i64,
     cpu_mark: u64,
     intervals: UnboundedSender<Interval>,
     clean: Receiver<Tally>,
@@ -110,6 +111,7 @@ impl Recorder {
             active_peak: 0,
             active_ns: 0,
             active_mark: origin,
+            open: 0,
             cpu_mark: clock::thread_cpu_ns(),
             intervals,
             clean,
@@ -196,6 +198,7 @@ impl Recorder {
             row.second = running;
         }
         row.integrate(now);
+        row.open = row.active;
         row.origin + (row.second + 1) * SECOND_NS
     }
 
@@ -222,7 +225,7 @@ pub const MISSED: &str = "missed";
 impl Row {
     /// Adds what was open since it was last asked, up to `until`.
     fn integrate(&mut self, until: u64) {
-        self.active_ns += self.active * until.saturating_sub(self.active_mark) as i64;
+        self.active_ns += self.open * until.saturating_sub(self.active_mark) as i64;
         self.active_mark = self.active_mark.max(until);
     }
 
@@ -268,10 +271,10 @@ mod tests {
         let (send, mut sent) = tokio::sync::mpsc::unbounded_channel();
         let (_give, take) = std::sync::mpsc::channel();
         let record = Recorder::new(0, 0, &["one"], send, take);
-        record.tick(100 * MS);
         record.begin();
-        record.tick(500 * MS);
+        record.tick(100 * MS);
         record.begin_many(2);
+        record.tick(500 * MS);
         // The loop comes by late: what was open until the second ended is of that second.
         record.tick(1_250 * MS);
         record.ok_many(2);
@@ -285,7 +288,7 @@ mod tests {
                 interval.active,
             ));
         }
-        // One for 0.4 s, three for 0.5 s; three for 0.25 s, and one that is left open for 0.75 s.
-        assert_eq!(rows, [(0, 1_900, 3), (1, 1_500, 1)]);
+        // One for 0.4 s, three for 0.5 s; three for 0.5 s, and one that is left open for the rest.
+        assert_eq!(rows, [(0, 1_900, 3), (1, 2_000, 1)]);
     }
 }
