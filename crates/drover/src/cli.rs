@@ -202,7 +202,8 @@ impl Report {
             return print(&format!("{markdown}\n{html}"));
         };
         let text = pages::render(&suite, &format).map_err(Failure::Call)?;
-        print(&text)
+        output::print_report(&format, &text).map_err(|error| Failure::Run(error.into()))?;
+        Ok(exit::FINE)
     }
 }
 

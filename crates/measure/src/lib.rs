@@ -3,6 +3,7 @@
 //! Pure numbers: no clock, no sockets, no async, no file system. What a run *did* comes in as [`tally::Tally`]s;
 //! what is *known* about it is a [`result::RunResult`]; every report is a function of results.
 
+pub mod audit;
 pub mod held;
 pub mod import;
 pub mod imported;

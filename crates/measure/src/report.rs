@@ -6,6 +6,7 @@ use std::str::FromStr;
 use crate::result::RunResult;
 use crate::tally::DecodeError;
 
+mod audit;
 mod cost;
 pub mod csv;
 mod demands;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use crate::audit::Facts;
 use crate::imported::Imported;
 use crate::machine::Machine;
 pub use crate::slopes::Slopes;
@@ -78,6 +79,9 @@ pub struct RunResult {
     /// What another tool reported, where it made the run; absent in the results of this project's drivers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<Imported>,
+    /// What the audit holds the figures against.
+    #[serde(default)]
+    pub facts: Facts,
 }
 
 /// One look at what daemon and driver cost.
@@ -264,6 +268,10 @@ pub struct Second {
     pub active: u64,
     /// Most operations open at once during it.
     pub active_peak: u64,
+    /// Operations open on average during it: the integral over time of what was open, in operation-seconds, so that of a
+    /// run's last second, which is not whole, it is the part that passed. Absent where nobody integrated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active_mean: Option<f64>,
     /// What was counted in it, by name.
     pub counts: BTreeMap<String, u64>,
     /// Operations that failed in it, by kind.

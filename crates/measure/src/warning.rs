@@ -30,6 +30,8 @@ pub enum Kind {
     NoisyHost,
     /// What the driver counted and what the daemon counted differ.
     CountsDisagree,
+    /// Figures of the result contradict each other or what was planned: a row of the audit.
+    Audit,
     /// The daemon delivered some things twice that it should deliver once.
     Duplicated,
     /// The daemon delivered some things in another order than it should.
@@ -106,7 +108,7 @@ pub fn verdict(warnings: &[Warning]) -> Verdict {
 /// Lateness that invalidates a run whatever its latencies are, in nanoseconds.
 const LAG_LIMIT_NS: u64 = 1_000_000;
 /// CPU use of one worker, in percent of a core, above which the driver may be the bottleneck.
-const WORKER_CPU_LIMIT_PCT: f64 = 85.0;
+pub(crate) const WORKER_CPU_LIMIT_PCT: f64 = 85.0;
 /// Stolen CPU time above which a run is invalid, in percent.
 const STEAL_LIMIT_PCT: f64 = 2.0;
 /// Load average before the start above which a host is called noisy.
@@ -276,6 +278,12 @@ impl Warning {
             message,
             "does another client use the daemon? else one of the two is wrong",
         )
+    }
+
+    /// Two figures that should agree and don't, with what that may mean.
+    #[must_use]
+    pub(crate) fn audit(message: String, hint: &str) -> Self {
+        Self::new(Kind::Audit, Severity::Suspect, message, hint)
     }
 
     /// Rows of `resources.csv` could not be written.

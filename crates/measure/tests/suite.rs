@@ -290,6 +290,14 @@ fn a_comparison_says_everything_in_markdown() {
     | --- | --- | --- | --- |
     | go-streaming | first_byte.p99 &lt;= 50ms | missed in 1 of 2 runs | 61.2ms, 1.20ms |
 
+    ## Audit
+
+    Figures of a run that must fit each other, in the runs that have both of them.
+
+    | compared | runs |  |
+    | --- | ---: | --- |
+    | operations ok + failed + unfinished | 8 | adds up |
+
     ## Not reached
 
     | daemon | level | reason |

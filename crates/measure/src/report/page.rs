@@ -1,6 +1,6 @@
 //! What a report for people says about one run, before it is written in a format.
 
-use super::{Error, cost, demands, picture};
+use super::{Error, audit, cost, demands, picture};
 use crate::imported::SeriesSummary;
 use crate::machine::Machine;
 use crate::result::RunResult;
@@ -58,6 +58,7 @@ pub(super) fn of(result: &RunResult) -> Result<Vec<Block>, Error> {
     blocks.extend(cost::of(result));
     blocks.extend(slopes(result));
     blocks.extend(demands::of(result));
+    blocks.extend(audit::of(result));
     if !result.warnings.is_empty() {
         blocks.extend([
             Block::Heading("warnings".to_owned()),

@@ -4,6 +4,7 @@ use super::page::{Block, Table};
 use super::{Error, markdown as markdown_page, terminal as terminal_page};
 use crate::suite::Suite;
 
+mod audit;
 mod capacity;
 mod cells;
 mod charts;

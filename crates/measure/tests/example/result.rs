@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use measure::machine::Machine;
 use measure::result::{
-    DaemonInfo, Operations, RunResult, SCHEMA, Second, SecondSeries, SeriesResult, Usage,
+    DaemonInfo, Facts, Operations, RunResult, SCHEMA, Second, SecondSeries, SeriesResult, Usage,
 };
 use measure::tally::Distribution;
 use measure::usage::UsageSummary;
@@ -53,6 +53,7 @@ pub(crate) fn full() -> RunResult {
         faults: Vec::new(),
         answer: None,
         imported: None,
+        facts: Facts::default(),
     }
 }
 
@@ -94,6 +95,7 @@ fn second(second: u64, started: u64, ok: u64, errors: &[(&str, u64)]) -> Second 
         second,
         active: [4, 0, 2][second as usize],
         active_peak: [40, 84, 20][second as usize],
+        active_mean: None,
         counts: named(&[
             ("bytes", ok * 1_226),
             ("events", ok * 18),
