@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use measure::machine::Machine;
 use measure::result::{RunResult, SCHEMA, SeriesResult, owned};
+use measure::system::System;
 use measure::warning::{Warning, verdict};
 
 mod faults;
@@ -133,6 +134,10 @@ pub async fn run<D: Driver>(
     ));
     warnings.extend(audit::<D>(&watch.ledger, &view.total));
     warnings.extend(D::doubts(plan, &view.total));
+    // Unix sockets have queues of their own, which the watch asks for.
+    if site.target.sockets().is_empty() {
+        warnings.extend(watch.system().iter().flat_map(System::doubts));
+    }
     warnings.extend(
         watch
             .lost_rows

@@ -5,12 +5,14 @@
 
 pub mod held;
 pub mod machine;
+pub mod ratio;
 pub mod report;
 pub mod result;
 pub mod slope;
 mod slopes;
 pub mod spread;
 pub mod suite;
+pub mod system;
 pub mod tally;
 pub mod threshold;
 pub mod units;

@@ -13,7 +13,7 @@ fn a_report_is_rebuilt_from_the_files_as_it_was() {
     let project = Project::new(ONE);
     ends_with(&project.run(&[]), 0);
     let suite = project.suite("tiny");
-    let pages = ["report.md", "report.html"].map(|name| suite.join(name));
+    let pages = ["report.md", "summary.md", "report.html"].map(|name| suite.join(name));
     let before = pages.clone().map(|page| fs::read_to_string(page).unwrap());
     assert!(before.iter().all(|page| page.len() > 500));
     pages.iter().for_each(|page| fs::remove_file(page).unwrap());
@@ -27,7 +27,7 @@ fn a_report_is_rebuilt_from_the_files_as_it_was() {
         before
     );
 
-    for name in ["terminal", "markdown", "html", "csv", "json"] {
+    for name in ["terminal", "markdown", "summary", "html", "csv", "json"] {
         let output = project
             .drover(&["report", suite.to_str().unwrap(), "--format", name])
             .output()

@@ -1,6 +1,6 @@
 //! What a report for people says about one run, before it is written in a format.
 
-use super::{Error, cost, demands, picture};
+use super::{Error, cost, demands, kernel, picture};
 use crate::machine::Machine;
 use crate::result::{RunResult, SeriesResult};
 use crate::units;
@@ -55,6 +55,7 @@ pub(super) fn of(result: &RunResult) -> Result<Vec<Block>, Error> {
     blocks.extend(clamped(result));
     blocks.extend(pictures(result)?);
     blocks.extend(cost::of(result));
+    blocks.extend(kernel::of(result));
     blocks.extend(slopes(result));
     blocks.extend(demands::of(result));
     if !result.warnings.is_empty() {
@@ -263,7 +264,7 @@ pub(super) fn success(result: &RunResult) -> String {
 
 fn counts<'a>(counts: impl IntoIterator<Item = (&'a String, &'a u64)>) -> String {
     let one = |(name, count): (&String, &u64)| {
-        let shown = if name.ends_with("bytes") {
+        let shown = if name.ends_with("bytes") || name.starts_with("bytes_") {
             units::bytes(*count)
         } else {
             units::count(*count)

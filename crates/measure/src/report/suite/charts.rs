@@ -32,6 +32,7 @@ fn of_level(cells: &Cells<'_>, level: &str) -> Result<Vec<Chart>, Error> {
     for series in cells.main_series() {
         charts.extend(over_time::latency(cells, &at, &id, series));
     }
+    charts.extend(over_time::rates(cells, &at, &id));
     charts.extend(over_time::resources(cells, &at, &id));
     Ok(charts)
 }

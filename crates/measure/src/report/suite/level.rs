@@ -56,8 +56,12 @@ fn plans(at: &[Cell<'_>]) -> Vec<(&'static str, String)> {
 
 type Quantile = (&'static str, fn(&SeriesResult) -> f64);
 
-const QUANTILES: [Quantile; 6] = [
+const QUANTILES: [Quantile; 7] = [
     ("p50", |series| series.p50_ns as f64),
+    // What is not finite is left out of a spread.
+    ("p75", |series| {
+        series.p75_ns.map_or(f64::NAN, |ns| ns as f64)
+    }),
     ("p90", |series| series.p90_ns as f64),
     ("p95", |series| series.p95_ns as f64),
     ("p99", |series| series.p99_ns as f64),

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use super::{Cell, Cells, Chart, Drawn, Kind, Mark, Scale, axis, chart, heights, several, show};
 use super::{page, series_name};
+use crate::report::suite::throughput;
 use crate::report::svg::Point;
-use crate::result::{Cost, Resources, RunResult, SecondSeries};
+use crate::result::{Cost, Resources, RunResult, Second, SecondSeries};
 use crate::spread::Spread;
 use crate::units;
 
@@ -37,6 +38,45 @@ pub(super) fn latency(cells: &Cells<'_>, at: &[Cell<'_>], id: &str, series: &str
     )
 }
 
+/// What went through in each whole second: one chart for each flow.
+pub(super) fn rates(cells: &Cells<'_>, at: &[Cell<'_>], id: &str) -> Vec<Chart> {
+    let of_flow = |name: &'static str| {
+        let mut drawing = Drawing::new(cells, at);
+        drawing.add(Kind::Line, "", show::whole, "/s", &|run| {
+            let whole = |row: &&Second| (row.second + 1) as f64 <= run.wall_s;
+            let rows = run.seconds.iter().filter(whole);
+            rows.map(|row| {
+                let counted = row.counts.get(name).copied().unwrap_or(0);
+                (row.second as i64, counted as f64)
+            })
+            .collect()
+        });
+        let scale = Scale::linear(heights(&drawing.drawn.marks), label);
+        let per_second = format!("{name}/s");
+        let title = format!("{name}: each second");
+        drawing.finish(format!("{id}-rate-{name}"), title, "", (&per_second, scale))
+    };
+    let flows = throughput::flows(cells).into_iter();
+    flows.filter_map(of_flow).collect()
+}
+
+/// Connections that the driver held; nothing for one that counts none.
+fn held(cells: &Cells<'_>, at: &[Cell<'_>], id: &str) -> Option<Chart> {
+    let mut drawing = Drawing::new(cells, at);
+    drawing.add(Kind::Line, "", show::whole, "", &|run| {
+        let rows = run.held().into_iter();
+        rows.map(|(second, open)| (second as i64, open as f64))
+            .collect()
+    });
+    let scale = Scale::linear(heights(&drawing.drawn.marks), label);
+    drawing.finish(
+        format!("{id}-held"),
+        "Connections held".to_owned(),
+        "As the driver counted them, at the end of each second.",
+        ("connections", scale),
+    )
+}
+
 /// Memory, CPU, open connections and the accept queue.
 pub(super) fn resources(cells: &Cells<'_>, at: &[Cell<'_>], id: &str) -> Vec<Chart> {
     let cost = |of: fn(&Cost) -> f64| {
@@ -62,6 +102,7 @@ pub(super) fn resources(cells: &Cells<'_>, at: &[Cell<'_>], id: &str) -> Vec<Cha
             &cost(|cost| cost.cpu_pct),
         ),
         active(cells, at, id),
+        held(cells, at, id),
         one(
             "backlog",
             "Accept backlog",
