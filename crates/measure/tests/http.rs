@@ -66,8 +66,8 @@ fn a_comparison_of_http_servers_says_what_wrk_k6_and_ps_would() {
 
     | daemon | level | started | completed | failed | success % | peak, driver | opened | held | lost | accept backlog peak |
     | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
-    | nginx | 100 | 576,150 (520,950–635,950) \[520,147, 633,993\] | 576,150 (520,950–635,950) \[520,147, 633,993\] | 0 | 100 | 100 | 101 | 100 | 1 | 6 |
-    | http-daemon | 100 | 694,140 (622,380–760,380) \[624,716, 759,148\] | 694,140 (622,380–760,380) \[624,716, 759,148\] | 0 | 100 | 100 | 101 | 100 | 1 | 6 |
+    | nginx | 100 | 576,150 (520,950–635,950) \[520,147, 633,993\] | 576,150 (520,950–635,950) \[520,147, 633,993\] | 0 | 100 | 100 | 101 | 100 | 1 | – |
+    | http-daemon | 100 | 694,140 (622,380–760,380) \[624,716, 759,148\] | 694,140 (622,380–760,380) \[624,716, 759,148\] | 0 | 100 | 100 | 101 | 100 | 1 | – |
 
     ### What TCP dropped and sent again, of the whole machine
 
@@ -94,9 +94,9 @@ fn a_comparison_of_http_servers_says_what_wrk_k6_and_ps_would() {
 
     ### Memory of the driver and of the kernel
 
-    kernel: how much less memory was available at the worst than before the load, without the growth of daemon and driver; what else the machine did meanwhile is part of it. kernel objects: the growth of the slab in use (sockets, files, inodes) and of TCP's queues, which leaves page tables out. Both ends of every connection are on this machine.
+    driver: its peak, and what it grew by; kernel: how much less memory was available at the worst than before the load, without the growth of daemon and driver; what else the machine did meanwhile is part of it. objects: the growth of the slab in use (sockets, files, inodes) and of TCP's queues, which leaves page tables out. each: for each of the most connections held. Both ends of every connection are on this machine.
 
-    | daemon | level | driver peak MiB | driver KiB per connection | kernel MiB | kernel KiB per connection | kernel objects MiB | kernel objects KiB per connection |
+    | daemon | level | driver MiB | driver KiB each | kernel MiB | kernel KiB each | objects MiB | objects KiB each |
     | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
     | nginx | 100 | 8.81 | 0.250 | 0.781 | 8.00 | 0.684 | 7.00 |
     | http-daemon | 100 | 8.81 | 0.250 | 0.781 | 8.00 | 0.684 | 7.00 |
@@ -165,7 +165,8 @@ fn pages_of_http_have_pictures_of_rates_responses_and_connections() {
     let page = html(&suite).unwrap();
     for id in [
         "rate-answers",
-        "held",
+        "active",
+        "requests",
         "percentiles-response",
         "percentiles-service",
         "time-response",

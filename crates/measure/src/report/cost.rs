@@ -87,7 +87,7 @@ pub(super) fn kib(kib: u64) -> u64 {
 
 fn growth_per_active(usage: &UsageSummary, result: &RunResult) -> String {
     growth_bytes(usage)
-        .checked_div(result.operations.peak_active)
+        .checked_div(result.most_held().unwrap_or(result.operations.peak_active))
         .map_or(page::NONE.to_owned(), units::bytes)
 }
 

@@ -28,7 +28,7 @@ pub(super) fn of(result: &RunResult) -> Option<Block> {
             "{}: growth of the slab in use and of TCP's queues",
             with_each(system.objects_kb())
         );
-        facts.push(("its objects", objects));
+        facts.push(("objects", objects));
     }
     let tcp = system.tcp;
     let counters = [
@@ -41,12 +41,12 @@ pub(super) fn of(result: &RunResult) -> Option<Block> {
     ];
     let counted = counters.into_iter().filter(|(count, _)| *count > 0);
     let counted: Vec<String> = counted
-        .map(|(count, what)| format!("{} {what}", units::count(count)))
+        .map(|(count, what)| format!("{what} {}", units::count(count)))
         .collect();
     if !counted.is_empty() {
         facts.push((
             "tcp",
-            format!("{}, of the whole machine", counted.join(", ")),
+            format!("{}; of the whole machine", counted.join(", ")),
         ));
     }
     (!facts.is_empty()).then_some(Block::Facts(facts))

@@ -16,7 +16,7 @@ mod percentiles;
 /// The charts that stand at a place; those that would be empty are left out.
 pub(super) fn at(cells: &Cells<'_>, place: &Pictures) -> Result<Vec<Chart>, Error> {
     Ok(match place {
-        Pictures::Levels => by_level::draw(cells).into_iter().collect(),
+        Pictures::Levels => by_level::draw(cells),
         Pictures::Memory => memory::draw(cells).into_iter().collect(),
         Pictures::Level(level) => of_level(cells, level)?,
     })

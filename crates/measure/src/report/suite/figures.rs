@@ -107,13 +107,13 @@ pub(super) fn kib_per_connection<'a>() -> Figure<'a> {
 }
 
 pub(super) fn driver_rss_peak<'a>() -> Figure<'a> {
-    Figure::new("driver peak MiB", show::significant, |run| {
+    Figure::new("driver MiB", show::significant, |run| {
         driver(run).map(|usage| mib(usage.rss_peak_kb))
     })
 }
 
 pub(super) fn driver_kib_per_connection<'a>() -> Figure<'a> {
-    Figure::new("driver KiB per connection", show::significant, |run| {
+    Figure::new("driver KiB each", show::significant, |run| {
         Some(growth_kb(driver(run)?) / connections(run)?)
     })
 }
@@ -126,24 +126,22 @@ pub(super) fn kernel<'a>() -> Figure<'a> {
 }
 
 pub(super) fn kernel_kib_per_connection<'a>() -> Figure<'a> {
-    Figure::new("kernel KiB per connection", show::significant, |run| {
+    Figure::new("kernel KiB each", show::significant, |run| {
         Some(run.kernel_kb()? as f64 / connections(run)?)
     })
 }
 
 /// What the kernel's objects and TCP's queues took.
 pub(super) fn objects<'a>() -> Figure<'a> {
-    Figure::new("kernel objects MiB", show::significant, |run| {
+    Figure::new("objects MiB", show::significant, |run| {
         run.usage.system.map(|system| mib(system.objects_kb()))
     })
 }
 
 pub(super) fn objects_kib_per_connection<'a>() -> Figure<'a> {
-    Figure::new(
-        "kernel objects KiB per connection",
-        show::significant,
-        |run| Some(run.usage.system?.objects_kb() as f64 / connections(run)?),
-    )
+    Figure::new("objects KiB each", show::significant, |run| {
+        Some(run.usage.system?.objects_kb() as f64 / connections(run)?)
+    })
 }
 
 /// Connections as a driver counts them that holds them.

@@ -66,7 +66,7 @@ pub(super) fn rate(name: &'static str) -> Figure<'static> {
     })
 }
 
-fn per_second(run: &RunResult, name: &str) -> Option<f64> {
+pub(super) fn per_second(run: &RunResult, name: &str) -> Option<f64> {
     // What came from elsewhere may have no seconds.
     let whole = || (run.seconds.is_empty()).then(|| run.count(name) as f64 / run.wall_s);
     run.per_second(name)

@@ -60,23 +60,6 @@ pub(super) fn rates(cells: &Cells<'_>, at: &[Cell<'_>], id: &str) -> Vec<Chart> 
     flows.filter_map(of_flow).collect()
 }
 
-/// Connections that the driver held; nothing for one that counts none.
-fn held(cells: &Cells<'_>, at: &[Cell<'_>], id: &str) -> Option<Chart> {
-    let mut drawing = Drawing::new(cells, at);
-    drawing.add(Kind::Line, "", show::whole, "", &|run| {
-        let rows = run.held().into_iter();
-        rows.map(|(second, open)| (second as i64, open as f64))
-            .collect()
-    });
-    let scale = Scale::linear(heights(&drawing.drawn.marks), label);
-    drawing.finish(
-        format!("{id}-held"),
-        "Connections held".to_owned(),
-        "As the driver counted them, at the end of each second.",
-        ("connections", scale),
-    )
-}
-
 /// Memory, CPU, open connections and the accept queue.
 pub(super) fn resources(cells: &Cells<'_>, at: &[Cell<'_>], id: &str) -> Vec<Chart> {
     let cost = |of: fn(&Cost) -> f64| {
@@ -102,7 +85,7 @@ pub(super) fn resources(cells: &Cells<'_>, at: &[Cell<'_>], id: &str) -> Vec<Cha
             &cost(|cost| cost.cpu_pct),
         ),
         active(cells, at, id),
-        held(cells, at, id),
+        requests(cells, at, id),
         one(
             "backlog",
             "Accept backlog",
@@ -113,23 +96,60 @@ pub(super) fn resources(cells: &Cells<'_>, at: &[Cell<'_>], id: &str) -> Vec<Cha
     charts.into_iter().flatten().collect()
 }
 
+/// Connections: of a driver that counts those it holds these, else its operations, each of which has one.
 fn active(cells: &Cells<'_>, at: &[Cell<'_>], id: &str) -> Option<Chart> {
+    let runs = || at.iter().flat_map(|cell| &cell.runs);
+    let told = runs().any(|run| run.resources.iter().any(|look| look.active.is_some()));
     let mut drawing = Drawing::new(cells, at);
-    drawing.add(Kind::Dashed, "driver", show::whole, "", &|run| {
-        let rows = run.seconds.iter();
-        rows.map(|row| (row.second as i64, row.active as f64))
+    let kind = if told { Kind::Dashed } else { Kind::Line };
+    drawing.add(kind, "driver", show::whole, "", &|run| {
+        let held = run.held();
+        if held.is_empty() {
+            return operations(run);
+        }
+        let rows = held.into_iter();
+        rows.map(|(second, open)| (second as i64, open as f64))
             .collect()
     });
     drawing.add(Kind::Line, "daemon", show::whole, "", &|run| {
         looks(run, |look| look.active)
     });
     let scale = Scale::linear(heights(&drawing.drawn.marks), label);
+    let reading = if told {
+        "Solid: as the daemon saw it; dashed: the driver."
+    } else {
+        "As the driver saw it, at the end of each second."
+    };
     drawing.finish(
         format!("{id}-active"),
         "Open connections".to_owned(),
-        "Solid: as the daemon saw it; dashed: the driver.",
+        reading,
         ("connections", scale),
     )
+}
+
+/// Requests that wait for their answers, of a driver that holds connections whether or not it asks something.
+fn requests(cells: &Cells<'_>, at: &[Cell<'_>], id: &str) -> Option<Chart> {
+    let mut drawing = Drawing::new(cells, at);
+    drawing.add(Kind::Line, "", show::whole, "", &|run| {
+        if run.held().is_empty() {
+            return Vec::new();
+        }
+        operations(run)
+    });
+    let scale = Scale::linear(heights(&drawing.drawn.marks), label);
+    drawing.finish(
+        format!("{id}-requests"),
+        "Open requests".to_owned(),
+        "At the end of each second.",
+        ("requests", scale),
+    )
+}
+
+fn operations(run: &RunResult) -> Vec<(i64, f64)> {
+    let rows = run.seconds.iter();
+    rows.map(|row| (row.second as i64, row.active as f64))
+        .collect()
 }
 
 /// One figure of each look, by whole seconds; of several looks in one second the last.
