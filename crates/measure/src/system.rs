@@ -14,7 +14,7 @@ pub struct SystemLook {
     pub available_kb: u64,
     /// `Slab`: what the kernel's caches of objects take, KiB.
     pub slab_kb: u64,
-    /// `SUnreclaim`: the part of it that is in use, KiB.
+    /// `SUnreclaim`: the part of it that no pressure frees; the inodes of sockets are in the other part, KiB.
     pub slab_unreclaimable_kb: u64,
     /// `TCP: … mem` of `/proc/net/sockstat`, in KiB: pages that TCP's queues hold.
     pub tcp_kb: u64,
@@ -105,13 +105,13 @@ impl System {
     }
 
     /// What the kernel's own objects took more than before the load, KiB: sockets, files, inodes and their like (the
-    /// part of the slab that is in use) and the pages of TCP's queues. It is a second account beside
-    /// [`RunResult::kernel_kb`], which other programs on the machine disturb less, and lacks page tables.
+    /// slab) and the pages of TCP's queues, without page tables. A second account beside [`RunResult::kernel_kb`]: inodes
+    /// and directory entries of open sockets are counted as reclaimable, so that `MemAvailable` has them as free although
+    /// they are not. Files that others open meanwhile are part of it. With 9,000 idle pairs of sockets over loopback
+    /// (Linux 6.18) the slab grew by 7.1 and 8.7 KiB a pair, its unreclaimable part by 5.3 and 5.3.
     #[must_use]
     pub fn objects_kb(&self) -> u64 {
-        let slab = self
-            .slab_unreclaimable_peak_kb
-            .saturating_sub(self.slab_unreclaimable_baseline_kb);
+        let slab = self.slab_peak_kb.saturating_sub(self.slab_baseline_kb);
         slab + self.tcp_peak_kb.saturating_sub(self.tcp_baseline_kb)
     }
 

@@ -94,7 +94,7 @@ fn a_comparison_of_http_servers_says_what_wrk_k6_and_ps_would() {
 
     ### Memory of the driver and of the kernel
 
-    driver: its peak, and what it grew by; kernel: how much less memory was available at the worst than before the load, without the growth of daemon and driver; what else the machine did meanwhile is part of it. objects: the growth of the slab in use (sockets, files, inodes) and of TCP's queues, which leaves page tables out. each: for each of the most connections held. Both ends of every connection are on this machine.
+    driver: its peak, and what it grew by; kernel: how much less memory was available at the worst than before the load, without the growth of daemon and driver; what else the machine did meanwhile is part of it. objects: the growth of the slab (sockets, files, inodes, some of which count as available) and of TCP's queues, which leaves page tables out. each: for each of the most connections held. Both ends of every connection are on this machine.
 
     | daemon | level | driver MiB | driver KiB each | kernel MiB | kernel KiB each | objects MiB | objects KiB each |
     | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |

@@ -25,7 +25,7 @@ pub(super) fn of(result: &RunResult) -> Option<Block> {
     }
     if system.objects_kb() > 0 {
         let objects = format!(
-            "{}: growth of the slab in use and of TCP's queues",
+            "{}: growth of the slab and of TCP's queues",
             with_each(system.objects_kb())
         );
         facts.push(("objects", objects));

@@ -108,8 +108,8 @@ pub(crate) fn one(daemon: &str, level: u64, run: u64) -> RunResult {
         available_baseline_kb: 20_000_000,
         // 8 KiB of the kernel for each connection, both ends.
         available_min_kb: 20_000_000 - growth - 8 * level,
-        slab_unreclaimable_baseline_kb: 100_000,
-        slab_unreclaimable_peak_kb: 100_000 + 7 * level,
+        slab_baseline_kb: 100_000,
+        slab_peak_kb: 100_000 + 7 * level,
         tcp: TcpCounters {
             retransmits: 3,
             timeouts: 1,
