@@ -7,7 +7,6 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use measure::machine::Machine;
 use measure::result::{RunResult, SCHEMA, SeriesResult, owned};
-use measure::system::System;
 use measure::warning::{Warning, verdict};
 
 mod faults;
@@ -18,7 +17,7 @@ mod site;
 mod watch;
 
 use faults::Faults;
-use judge::{audit, doubts, measured_s, operations};
+use judge::{audit, doubts, measured_s, operations, slowest_ns};
 use load::{Load, View};
 use site::Site;
 use watch::Watch;
@@ -135,8 +134,10 @@ pub async fn run<D: Driver>(
     warnings.extend(audit::<D>(&watch.ledger, &view.total));
     warnings.extend(D::doubts(plan, &view.total));
     // Unix sockets have queues of their own, which the watch asks for.
-    if site.target.sockets().is_empty() {
-        warnings.extend(watch.system().iter().flat_map(System::doubts));
+    if site.target.sockets().is_empty()
+        && let Some(system) = watch.system()
+    {
+        warnings.extend(system.doubts(slowest_ns(&view.total)));
     }
     warnings.extend(
         watch

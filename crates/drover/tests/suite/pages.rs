@@ -84,6 +84,34 @@ fn pages_of_several_folders_are_written_into_none_of_them() {
 }
 
 #[test]
+fn a_summary_holds_a_suite_against_an_earlier_one() {
+    let project = Project::new(ONE);
+    ends_with(&project.run(&[]), 0);
+    let suite = project.suite("tiny");
+    let folder = suite.to_str().unwrap();
+    let written = fs::read_to_string(suite.join("summary.md")).unwrap();
+    assert!(written.contains("drover run configs/"), "{written}");
+    let report = |args: &[&str]| {
+        let args = [&["report", folder], args].concat();
+        project.drover(&args).output().unwrap()
+    };
+    let against = report(&["--format", "summary", "--base", folder]);
+    ends_with(&against, 0);
+    let said_of = shown(&against);
+    assert!(
+        said_of.contains("the same daemon in the earlier tiny"),
+        "{said_of}"
+    );
+    for wrong in [
+        report(&["--format", "html", "--base", folder]),
+        report(&["--base", folder]),
+    ] {
+        ends_with(&wrong, 2);
+        assert!(said(&wrong).contains("--format"), "{}", said(&wrong));
+    }
+}
+
+#[test]
 fn plain_results_make_a_report_too() {
     let project = Project::new(ONE);
     ends_with(&project.run(&[]), 0);

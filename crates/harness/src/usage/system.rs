@@ -123,7 +123,13 @@ fn number(word: Option<&str>) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd as _;
+
     use super::*;
+    use nix::sys::socket::{
+        AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, bind, connect, getsockname, listen,
+        socket,
+    };
     use proptest::prelude::*;
 
     const SNMP: &[u8] = b"Ip: Forwarding\nIp: 1\nTcp: RtoAlgorithm MaxConn RetransSegs EstabResets\nTcp: 1 -1 42 7\nUdp: InDatagrams\nUdp: 3\n";
@@ -154,6 +160,31 @@ mod tests {
         drop(client);
         let after = machine.look().unwrap();
         assert!(after.tcp.resets > before.tcp.resets, "{after:?}");
+    }
+
+    #[test]
+    fn a_connection_that_finds_the_accept_queue_full_is_counted() {
+        let mut machine = Machine::open().unwrap();
+        let before = machine.look().unwrap().tcp;
+        let new = || {
+            let kind = SockType::Stream;
+            socket(AddressFamily::Inet, kind, SockFlag::SOCK_NONBLOCK, None).unwrap()
+        };
+        let server = new();
+        bind(server.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, 0)).unwrap();
+        listen(&server, Backlog::new(1).unwrap()).unwrap();
+        let address: SockaddrIn = getsockname(server.as_raw_fd()).unwrap();
+        // Over loopback the handshake is over, or dropped, within the call; nobody accepts.
+        let clients: Vec<_> = (0..8).map(|_| new()).collect();
+        for client in &clients {
+            let _ = connect(client.as_raw_fd(), &address);
+        }
+        let after = machine.look().unwrap().tcp;
+        assert!(
+            after.listen_overflows > before.listen_overflows
+                && after.listen_drops > before.listen_drops,
+            "{before:?} {after:?}"
+        );
     }
 
     proptest! {
