@@ -193,10 +193,15 @@ impl RunResult {
         taken.checked_sub(growth(&self.usage.daemon)? + growth(&self.usage.driver)?)
     }
 
-    /// Connections open at the end of each second, as the driver counted them: all that it `opened` until then less
-    /// those that it `closed` and those that were `lost`. Empty for a driver that counts no `opened`.
+    /// Connections open at the end of each second, as the driver counted them: what its workers told as `held`, once a
+    /// second each, where they do, else all that was `opened` until then less what was `closed` and `lost`. Empty for a
+    /// driver that counts neither.
     #[must_use]
     pub fn held(&self) -> Vec<(u64, u64)> {
+        if self.count("held") > 0 {
+            let told = |row: &crate::result::Second| Some((row.second, *row.counts.get("held")?));
+            return self.seconds.iter().filter_map(told).collect();
+        }
         if self.count("opened") == 0 {
             return Vec::new();
         }
@@ -207,6 +212,13 @@ impl RunResult {
             (row.second, open)
         };
         self.seconds.iter().map(row).collect()
+    }
+
+    /// Operations that ended, well or not, and those of the warm-up that a driver counts apart (`warmup`): what the CPU
+    /// time of a whole run was spent on.
+    #[must_use]
+    pub fn finished(&self) -> u64 {
+        self.operations.ok + self.operations.failed + self.count("warmup")
     }
 
     /// Most connections open at the end of a second, as the driver counted them.

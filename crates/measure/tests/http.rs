@@ -12,6 +12,7 @@ mod suite;
 use std::sync::LazyLock;
 
 use insta::assert_snapshot;
+use measure::report::FORMATS;
 use measure::report::suite::{html, markdown, summary, terminal};
 use measure::result::RunResult;
 use measure::suite::{Suite, Unreached};
@@ -155,6 +156,17 @@ fn connections_held_are_those_opened_less_those_that_ended() {
     assert_eq!(run.most_held(), Some(100));
     // 50 KiB of daemon and 25 of driver are taken off.
     assert_eq!(run.kernel_kb(), Some(800));
+    // Workers that tell what they hold are believed; a second in which nobody did is not 0.
+    let mut told = run.clone();
+    told.counts.insert("held".to_owned(), 180);
+    told.seconds[3].counts.insert("held".to_owned(), 90);
+    told.seconds[4].counts.insert("held".to_owned(), 90);
+    assert_eq!(told.held(), [(3, 90), (4, 90)]);
+    told.counts.insert("warmup".to_owned(), 7);
+    assert_eq!(told.finished(), told.operations.ok + 7);
+    let page = FORMATS[0].render(&[told]).unwrap();
+    assert!(page.contains("held      90 connections"), "{page}");
+    assert!(!page.contains("held 180"), "{page}");
     let streaming = suite::one("go-streaming", 100, 0, 10);
     assert!(streaming.held().is_empty() && streaming.kernel_kb().is_none());
 }

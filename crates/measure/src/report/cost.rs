@@ -93,7 +93,7 @@ fn growth_per_active(usage: &UsageSummary, result: &RunResult) -> String {
 
 /// CPU time for each operation that ended, well or not.
 pub(super) fn cpu_per_finished(usage: &UsageSummary, result: &RunResult) -> String {
-    let finished = result.operations.ok + result.operations.failed;
+    let finished = result.finished();
     if finished == 0 {
         return page::NONE.to_owned();
     }

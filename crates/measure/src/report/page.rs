@@ -9,8 +9,8 @@ use crate::warning::{Severity, Warning};
 /// Stands where there is no figure.
 pub(super) const NONE: &str = "–";
 
-/// Counts that `operations` shows already.
-const SHOWN: [&str; 4] = ["started", "ok", "unfinished", "missed"];
+/// Counts that `operations` shows already, and one that is no sum but told anew each second.
+const SHOWN: [&str; 5] = ["started", "ok", "unfinished", "missed", "held"];
 
 /// A part of a report.
 #[derive(Debug)]
@@ -244,6 +244,10 @@ fn operations(result: &RunResult) -> Vec<Block> {
     if !others.is_empty() {
         facts.push(("counted", counts(others)));
     }
+    facts.extend(result.most_held().map(|held| {
+        let held = format!("{} connections at the most", units::count(held));
+        ("held", held)
+    }));
     let mut blocks = vec![Block::Table(Table {
         head,
         rows: vec![row],

@@ -253,6 +253,6 @@ fn growth_kb(usage: &UsageSummary) -> f64 {
 }
 
 fn cpu_us_per_finished(usage: &UsageSummary, run: &RunResult) -> Option<f64> {
-    let finished = run.operations.ok + run.operations.failed;
+    let finished = run.finished();
     (finished > 0).then(|| (usage.user_s + usage.system_s) * 1e6 / finished as f64)
 }
