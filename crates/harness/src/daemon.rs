@@ -1,5 +1,6 @@
 //! The subject of a run as a process: built, started, known to be ready, watched, and gone afterwards.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -66,16 +67,24 @@ pub struct Endpoint {
     pub port: Option<u16>,
     /// The URL of its manifest.
     pub url: Option<String>,
+    /// Further URLs of its manifest, by name.
+    pub urls: BTreeMap<String, String>,
     /// The URL of its Prometheus page.
     pub metrics: Option<String>,
 }
 
 impl Endpoint {
-    /// What a driver connects to: the URL of the manifest where it has one, or else the Unix socket.
+    /// What a driver connects to: the URL of that name, or without a name the URL of the manifest where it has one, or
+    /// else the Unix socket.
     #[must_use]
-    pub fn address(&self) -> Option<Address> {
-        let socket = || self.socket.clone().map(Address::Socket);
-        self.url.clone().map(Address::Url).or_else(socket)
+    pub fn address(&self, name: Option<&str>) -> Option<Address> {
+        match name {
+            Some(name) => self.urls.get(name).cloned().map(Address::Url),
+            None => {
+                let socket = || self.socket.clone().map(Address::Socket);
+                self.url.clone().map(Address::Url).or_else(socket)
+            }
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use measure::result::RunResult;
+use measure::result::{Answer, RunResult};
 use measure::tally::{Series, Tally};
 use measure::warning::Warning;
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -153,6 +153,11 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// # Errors
     /// What was wrong with the answer.
     fn check(&self) -> anyhow::Result<()>;
+
+    /// What the check was answered, where answers of several daemons can be held against each other.
+    fn answer(&self) -> Option<Answer> {
+        None
+    }
 
     /// The process of a daemon that was not launched for the run, learned by the check, so that its cost can be sampled.
     fn daemon_pid(&self) -> Option<u32> {

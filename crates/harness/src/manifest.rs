@@ -47,6 +47,9 @@ pub struct Manifest {
     pub ready: Ready,
     /// The URL that drivers connect to; absent: its Unix socket.
     pub url: Option<String>,
+    /// Further URLs, by the name that a plan gives as its `endpoint`.
+    #[serde(default)]
+    pub urls: BTreeMap<String, String>,
     /// The address of its Prometheus page.
     pub metrics: Option<String>,
     /// How it is stopped.
@@ -227,8 +230,10 @@ impl Manifest {
         let env = self.env.values().map(|value| ("env", value.as_str()));
         let metrics = self.metrics.iter().map(|url| ("metrics", url.as_str()));
         let url = self.url.iter().map(|url| ("url", url.as_str()));
+        let urls = self.urls.values().map(|url| ("urls", url.as_str()));
         run.chain(env)
             .chain(url)
+            .chain(urls)
             .chain(metrics)
             .chain([self.ready.probe.key_and_text()])
     }
@@ -331,6 +336,19 @@ mod tests {
         assert_eq!(manifest.ready.timeout, Duration::from_secs(10));
         assert_eq!(manifest.ready.probe, Probe::Unix("{socket}".to_owned()));
         assert_eq!((manifest.ports(), manifest.has_socket()), (3, true));
+    }
+
+    #[test]
+    fn further_urls_have_names_and_placeholders_of_their_own() {
+        let manifest = parse(&format!(
+            "{MINIMAL}urls = {{ tls = 'https://127.0.0.1:{{port5}}' }}"
+        ));
+        assert_eq!(manifest.unwrap().ports(), 5);
+        let problem = problem("urls = { tls = '{prt}' }");
+        assert!(
+            problem.contains("`urls`: unknown placeholder {prt}"),
+            "{problem}"
+        );
     }
 
     #[test]

@@ -26,6 +26,9 @@ pub struct Plan<D> {
     /// The daemon to launch, by the name of its manifest; absent where the driver's settings name a running one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub daemon: Option<String>,
+    /// Which of the daemon's URLs is driven, by its name in the manifest's `[urls]`; absent: its `url` or its socket.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
     /// Daemons that are started side by side and share the load, each with a socket of its own.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub instances: u64,
@@ -154,6 +157,7 @@ impl<D> Plan<D> {
         Self {
             name: name.to_owned(),
             daemon: None,
+            endpoint: None,
             instances: 1,
             daemon_env: BTreeMap::new(),
             timeline,

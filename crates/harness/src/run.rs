@@ -179,6 +179,7 @@ pub async fn run<D: Driver>(
         resources,
         thresholds: Vec::new(),
         faults: faults.done,
+        answer: driver.answer(),
     };
     let measured_s = measured_s(plan.timeline, wall_s);
     result.thresholds = thresholds

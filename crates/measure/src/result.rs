@@ -72,6 +72,9 @@ pub struct RunResult {
     /// What was done to the daemon on purpose.
     #[serde(default)]
     pub faults: Vec<FaultResult>,
+    /// What the check before the run was answered, where the driver keeps it.
+    #[serde(default)]
+    pub answer: Option<Answer>,
 }
 
 /// One look at what daemon and driver cost.
@@ -122,6 +125,17 @@ pub struct FaultResult {
     pub at_s: f64,
     /// Seconds from the first start until the daemon took connections again; absent where it did not.
     pub back_s: Option<f64>,
+}
+
+/// What the check before the run was answered: daemons that are compared must answer alike.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Answer {
+    /// Status of the protocol.
+    pub status: u64,
+    /// Bytes of content.
+    pub length: u64,
+    /// SHA-256 of the content, in hexadecimal digits.
+    pub sha256: String,
 }
 
 /// What became of the operations of a run.

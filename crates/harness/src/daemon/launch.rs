@@ -202,6 +202,11 @@ impl Run<'_> {
             socket: manifest.has_socket().then(|| self.socket.clone()),
             port: self.ports.first().copied(),
             url: manifest.url.as_ref().map(|url| self.expand(url)),
+            urls: manifest
+                .urls
+                .iter()
+                .map(|(name, url)| (name.clone(), self.expand(url)))
+                .collect(),
             metrics: manifest.metrics.as_ref().map(|url| self.expand(url)),
         }
     }

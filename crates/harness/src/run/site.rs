@@ -3,13 +3,12 @@
 use std::future::{Future as _, poll_fn};
 use std::task::Poll;
 
-use anyhow::Context as _;
 use measure::result::DaemonInfo;
 use tokio::task::JoinSet;
 
 use super::Subject;
 use super::pages::Source;
-use crate::daemon::{Daemon, Options as LaunchOptions, Prepared};
+use crate::daemon::{Daemon, Endpoint, Options as LaunchOptions, Prepared};
 use crate::driver::Target;
 use crate::plan::{Invalid, Plan};
 use crate::progress::Progress;
@@ -93,10 +92,11 @@ impl Site {
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect();
         let daemon = prepared.start(&env, &LaunchOptions::default()).await?;
-        let address = daemon.endpoint().address();
-        self.target.addresses.push(address.with_context(|| {
-            format!("daemons/{name}/daemon.toml: has neither a `url` nor a {{socket}} to drive")
-        })?);
+        let endpoint = plan.endpoint.as_deref();
+        let address = daemon.endpoint().address(endpoint);
+        self.target
+            .addresses
+            .push(address.ok_or_else(|| no_address(daemon.endpoint(), name, endpoint))?);
         self.instances.push(Instance {
             daemon,
             state: State::Up,
@@ -194,6 +194,21 @@ impl Site {
         }
         while stopping.join_next().await.is_some() {}
     }
+}
+
+/// What is said of a daemon that has no address to drive.
+fn no_address(daemon: &Endpoint, name: &str, endpoint: Option<&str>) -> anyhow::Error {
+    let manifest = format!("daemons/{name}/daemon.toml");
+    let Some(endpoint) = endpoint else {
+        return anyhow::anyhow!("{manifest}: has neither a `url` nor a {{socket}} to drive");
+    };
+    let known: Vec<&str> = daemon.urls.keys().map(String::as_str).collect();
+    let remedy = match known.as_slice() {
+        [] => "leave it out".to_owned(),
+        known => format!("take one of {}, or leave it out", known.join(", ")),
+    };
+    let problem = format!("`{endpoint}` is no URL in the [urls] of {manifest}: {remedy}");
+    Invalid::new("endpoint", problem).into()
 }
 
 /// What needs a daemon of our own, and may not be asked of somebody else's.

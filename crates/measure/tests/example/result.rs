@@ -51,6 +51,7 @@ pub(crate) fn full() -> RunResult {
         resources: Vec::new(),
         thresholds: Vec::new(),
         faults: Vec::new(),
+        answer: None,
     }
 }
 

@@ -1,0 +1,145 @@
+//! `http-load check`: what servers that are to be compared answer, held against each other.
+
+use anyhow::{Context as _, ensure};
+use harness::cli::{Failure, of_the_daemon};
+use harness::daemon::{DaemonError, Prepared};
+use harness::driver::Driver as _;
+use harness::launcher::{self, Launcher, remark};
+use harness::output;
+
+use crate::cli::CheckArgs;
+use crate::driver::HttpLoad;
+use crate::preflight::{self, Sample};
+use crate::requests::Requests;
+use crate::settings::Settings;
+use crate::target::Server;
+
+/// The files that every daemon of the project has, with their lengths.
+const FILES: [(&str, u64); 3] = [
+    ("/1kb.txt", 1_024),
+    ("/10kb.txt", 10_240),
+    ("/100kb.txt", 102_400),
+];
+/// What no server has.
+const MISSING: &str = "/no-such-file.txt";
+
+/// Checks what was typed; whether every server answered as it must and all alike.
+///
+/// # Errors
+/// A call that is wrong, or something that has nothing to do with a server.
+pub(crate) fn run(typed: &CheckArgs) -> Result<bool, Failure> {
+    if !typed.urls.is_empty() {
+        return check_running(&typed.urls);
+    }
+    let root = launcher::root()?;
+    let asked_for = !typed.daemon.is_empty() || launcher::everything_is_required();
+    let launcher = Launcher::new().map_err(Failure::Run)?;
+    let mut all_right = true;
+    let mut first = None;
+    for name in launcher::named_or_all(&root, &typed.daemon, HttpLoad::PROTOCOL)? {
+        let prepared = match launcher::prepare(&root, &name, HttpLoad::PROTOCOL, typed.quiet) {
+            Ok(prepared) => prepared,
+            Err(error @ DaemonError::ToolMissing { .. }) if !asked_for => {
+                remark(typed.quiet, &format!("{name}: passed over: {error}"));
+                continue;
+            }
+            Err(error) => return Err(of_the_daemon(error)),
+        };
+        let found = check_launched(&launcher, &prepared);
+        all_right &= say(&name, found, &mut first).map_err(Failure::Run)?;
+    }
+    Ok(all_right)
+}
+
+/// Servers that run: each is asked once, for what its URL names.
+fn check_running(urls: &[String]) -> Result<bool, Failure> {
+    let settings = Settings::default();
+    let mut all_right = true;
+    let mut first = None;
+    for url in urls {
+        let server = Server::parse(url)?;
+        let path = settings.path_at(&server).to_owned();
+        let found = ask(&server, "GET", &path).and_then(|sample| {
+            sample.check(&settings)?;
+            Ok(vec![sample])
+        });
+        all_right &= say(url, found, &mut first).map_err(Failure::Run)?;
+    }
+    Ok(all_right)
+}
+
+fn check_launched(launcher: &Launcher, prepared: &Prepared) -> anyhow::Result<Vec<Sample>> {
+    let daemon = launcher.start(prepared, &[])?;
+    let url = daemon.endpoint().url.as_deref();
+    let found = url
+        .context("its manifest has no `url`")
+        .and_then(|url| check(&Server::parse(url)?));
+    launcher.stop(daemon);
+    found
+}
+
+/// Asks for all that a daemon must have, and for what it must not.
+fn check(server: &Server) -> anyhow::Result<Vec<Sample>> {
+    let mut samples = Vec::new();
+    for (path, length) in FILES {
+        let sample = ask(server, "GET", path)?;
+        ensure!(
+            (sample.status, sample.length) == (200, length),
+            "{path} is answered with {} and {} bytes: 200 and {length} were due",
+            sample.status,
+            sample.length
+        );
+        let head = ask(server, "HEAD", path)?;
+        ensure!(
+            (head.status, head.length) == (200, 0),
+            "HEAD {path} is answered with {} and {} bytes of content",
+            head.status,
+            head.length
+        );
+        samples.push(sample);
+    }
+    let missing = ask(server, "GET", MISSING)?;
+    ensure!(
+        missing.status == 404,
+        "{MISSING} is answered with {}: 404 was due",
+        missing.status
+    );
+    Ok(samples)
+}
+
+fn ask(server: &Server, method: &str, path: &str) -> anyhow::Result<Sample> {
+    let settings = Settings {
+        method: method.to_owned(),
+        path: Some(path.to_owned()),
+        ..Settings::default()
+    };
+    let requests = Requests::new(&settings, server)?;
+    preflight::fetch(&settings, server, &requests).with_context(|| format!("{method} {path}"))
+}
+
+/// One line for a server; whether it answered as it must, and as the first one did.
+fn say(
+    name: &str,
+    found: anyhow::Result<Vec<Sample>>,
+    first: &mut Option<Vec<Sample>>,
+) -> anyhow::Result<bool> {
+    let alike = found.and_then(|samples| {
+        let first = first.get_or_insert_with(|| samples.clone());
+        for (one, other) in first.iter().zip(&samples) {
+            one.compare(other)?;
+        }
+        Ok(samples)
+    });
+    let right = alike.is_ok();
+    let line = match alike {
+        Ok(samples) => {
+            let shown =
+                |sample: &Sample| format!("{} bytes {}", sample.length, &sample.sha256[..12]);
+            let shown: Vec<String> = samples.iter().map(shown).collect();
+            format!("{name}: right, {}", shown.join(", "))
+        }
+        Err(error) => format!("{name}: WRONG: {error:#}"),
+    };
+    output::print(&line)?;
+    Ok(right)
+}

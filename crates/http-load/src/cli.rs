@@ -1,0 +1,144 @@
+//! What is typed: the options of wrk and oha, and ours.
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, FromArgMatches as _, Parser};
+use harness::cli::{self, Common, Failure, Job};
+use harness::driver::Target;
+use harness::plan;
+use measure::result::RunResult;
+
+use crate::driver::HttpLoad;
+use crate::settings::Settings;
+
+mod command;
+mod load;
+
+pub(crate) use command::CheckArgs;
+use command::Command;
+use load::Load;
+
+/// The daemon that is launched when none is named.
+const EMBEDDED: &str = "http-daemon";
+
+/// Put load on an HTTP server: as fast as it answers, at a rate, or over as many connections as can be held.
+///
+/// Without a URL a server is built, launched on a fresh port, and stopped at the end.
+#[derive(Debug, Parser)]
+#[command(name = "http-load", version, after_help = EXIT_CODES)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// What to ask for: http://host:port/path, https://…, or unix:/path/of.socket:/path. Several servers have the
+    /// connections in turn
+    #[arg(value_name = "URL", conflicts_with = "daemon")]
+    urls: Vec<String>,
+    #[command(flatten)]
+    load: Load,
+    #[command(flatten)]
+    common: Common,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 fine, 1 a request or the run failed, 2 the call or the plan is wrong, 3 the results are suspect, 4 a threshold was missed, 5 this machine's limits do not allow it.";
+
+/// The whole program. Options that clap refuses end it with its message and exit code 2.
+#[must_use]
+pub fn main() -> ExitCode {
+    let command = cli::is_command::<Command>().then(|| typed().command);
+    match command.flatten() {
+        Some(command) => command.run(),
+        None => cli::main::<HttpLoad>(|| job_of(typed()), json),
+    }
+}
+
+/// The command line. Threads are `-t`, as wrk has them: the option is every driver's, the letter is not.
+fn command() -> clap::Command {
+    Cli::command().mut_arg("threads", |threads| threads.short('t'))
+}
+
+/// Words are taken as they are: `-c100`, as wrk's users write it, is no option with one dash.
+fn typed() -> Cli {
+    let mut matches = command().get_matches();
+    Cli::from_arg_matches_mut(&mut matches).unwrap_or_else(|error| error.exit())
+}
+
+fn job_of(cli: Cli) -> Result<Job<Settings>, Failure> {
+    let Cli {
+        urls,
+        load,
+        common,
+        command: _,
+    } = cli;
+    let mut plan = match &common.plan {
+        Some(path) => plan::load(path, &common.set)?,
+        None => load.plan(),
+    };
+    if let Some(daemon) = &common.daemon {
+        plan.daemon = Some(daemon.clone());
+    }
+    let target = (!urls.is_empty()).then(|| Target::of_urls(urls));
+    match target {
+        Some(_) => plan.daemon = None,
+        None => {
+            plan.daemon.get_or_insert_with(|| EMBEDDED.to_owned());
+        }
+    }
+    Ok(Job {
+        plan,
+        target,
+        common,
+    })
+}
+
+/// `--output`: the results themselves.
+fn json(results: &[RunResult]) -> serde_json::Value {
+    serde_json::json!({ "results": results })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use harness::plan::Plan;
+
+    use super::*;
+
+    fn plan(words: &str) -> Plan<Settings> {
+        let words = std::iter::once("http-load").chain(words.split_whitespace());
+        let mut matches = command().try_get_matches_from(words).unwrap();
+        let plan = job_of(Cli::from_arg_matches_mut(&mut matches).unwrap())
+            .unwrap()
+            .plan;
+        plan.validate().unwrap();
+        Settings::validate(&plan).unwrap();
+        plan
+    }
+
+    #[test]
+    fn wrk_s_call_is_taken_as_it_is_typed() {
+        let plan = plan("-t16 -c1000 -d60s --latency http://localhost:8080");
+        assert_eq!((plan.groups[0].workers, plan.groups[0].rate), (1000, None));
+        assert_eq!(plan.timeline.measure, Duration::from_secs(60));
+        assert_eq!(plan.daemon, None);
+    }
+
+    #[test]
+    fn a_rate_is_an_open_loop_over_the_connections() {
+        let plan = plan("-c 50 --rate 2000");
+        assert_eq!(
+            (plan.groups[0].workers, plan.groups[0].rate),
+            (0, Some(2000.0))
+        );
+        assert_eq!(plan.driver.connections, 50);
+        assert_eq!(plan.daemon.as_deref(), Some(EMBEDDED));
+    }
+
+    #[test]
+    fn held_connections_are_opened_in_the_warm_up_and_asked_once_a_minute() {
+        let plan = plan("--hold -c 60000 --connect-rate 20000");
+        assert_eq!(plan.groups[0].rate, Some(1000.0));
+        assert_eq!(plan.timeline.warmup, Duration::from_secs(5));
+        assert_eq!(plan.driver.source_addresses, ["auto"]);
+    }
+}

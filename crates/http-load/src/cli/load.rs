@@ -1,0 +1,159 @@
+//! Options that shape the load, and the plan that they make.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use harness::duration;
+use harness::plan::{Group, Plan, Timeline};
+use harness::schedule::Arrival;
+
+use crate::settings::{Engine, Settings};
+
+/// Connections that are opened a second where they are held and nothing else is asked for.
+const CONNECT_RATE: f64 = 20_000.0;
+/// What the last connections may take beyond their schedule.
+const SETTLING: Duration = Duration::from_secs(2);
+/// Held connections are asked once in this time where no rate is given.
+const ROUND_S: f64 = 60.0;
+
+/// Options that shape the load; in a plan each is a field.
+#[derive(Debug, Args)]
+#[group(multiple = true, conflicts_with = "plan")]
+pub(super) struct Load {
+    /// Connections: each one a user who asks again as soon as he is answered, or with --rate or --hold those that
+    /// requests go over
+    #[arg(long, short, value_name = "N", default_value_t = 100)]
+    connections: u64,
+    /// How long to measure
+    #[arg(long, short, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
+    duration: Duration,
+    /// Load before that, which is not counted [default: 1s; with --hold as long as connecting takes]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    warmup: Option<Duration>,
+    /// Requests per second, whatever the server does (open loop): latency counts from when a request was due
+    #[arg(long, short = 'R', value_name = "PER_SECOND")]
+    rate: Option<f64>,
+    /// How the starts of --rate are spread
+    #[arg(long, value_enum, default_value = "constant")]
+    arrival: Arrival,
+    /// Hold the connections: open them all first, at --connect-rate, then ask over one after the other, at --rate or
+    /// each once a minute
+    #[arg(long)]
+    hold: bool,
+    /// Connections opened per second, with --rate or --hold [default with --hold: 20000]
+    #[arg(long, value_name = "PER_SECOND")]
+    connect_rate: Option<f64>,
+    /// Addresses of this machine to connect from: auto takes as many of 127.0.0.0/8 as the connections need [default
+    /// with --hold: auto]
+    #[arg(long, value_name = "auto|ADDR[,ADDR…]", value_delimiter = ',')]
+    source_addresses: Vec<String>,
+    /// Print the distribution of latencies: it is always printed; taken because wrk has it
+    #[arg(long)]
+    latency: bool,
+    /// Read all answers that are there before the next requests are sent: more throughput, each request a little later
+    #[arg(long)]
+    batch: bool,
+    /// Requests on a connection before the first is answered (HTTP/1.1 pipelining)
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pipeline: u32,
+    /// A new connection for each request
+    #[arg(long, alias = "disable-keepalive")]
+    no_keep_alive: bool,
+    /// What speaks to the server
+    #[arg(long, value_enum, default_value = "auto")]
+    engine: Engine,
+    /// Method
+    #[arg(long, short, value_name = "METHOD", default_value = "GET")]
+    method: String,
+    /// Path to ask for, in place of the URL's: {id} in it is the number of the request, {id:N} its remainder by N
+    #[arg(long, value_name = "PATH")]
+    path: Option<String>,
+    /// A field of the head, such as "Accept: text/plain"; may be given again
+    #[arg(long, short = 'H', value_name = "FIELD")]
+    header: Vec<String>,
+    /// Content to send; several take turns, and {id} is put in as in the path
+    #[arg(long, short = 'b', value_name = "TEXT")]
+    body: Vec<String>,
+    /// File of content to send; several take turns, after those of --body
+    #[arg(long, value_name = "FILE")]
+    body_file: Vec<PathBuf>,
+    /// Time for a request and its answer
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
+    timeout: Duration,
+    /// Time for a connection to be made
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
+    connect_timeout: Duration,
+    /// Statuses that are as they should be [default: all below 400]
+    #[arg(long, value_name = "STATUS[,STATUS…]", value_delimiter = ',')]
+    expect_status: Vec<u16>,
+    /// Measure each phase of a request: blocked, connecting, sending, waiting, receiving
+    #[arg(long)]
+    phases: bool,
+    /// Seed of everything drawn
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+}
+
+impl Load {
+    /// The plan that is asked for, not yet validated.
+    pub(super) fn plan(&self) -> Plan<Settings> {
+        let rate = match (self.rate, self.hold) {
+            (None, true) => Some((self.connections as f64 / ROUND_S).max(1.0)),
+            (rate, _) => rate,
+        };
+        let connect_rate = match (self.connect_rate, self.hold) {
+            (None, true) => Some(CONNECT_RATE),
+            (rate, _) => rate,
+        };
+        let group = Group {
+            name: if self.hold { "held" } else { "requests" }.to_owned(),
+            workers: if rate.is_none() { self.connections } else { 0 },
+            ramp: Duration::ZERO,
+            rate,
+            arrival: self.arrival,
+            stages: Vec::new(),
+            ops: None,
+        };
+        let timeline = Timeline {
+            warmup: self.warmup.unwrap_or_else(|| self.opening(connect_rate)),
+            measure: self.duration,
+            drain: self.timeout + Duration::from_secs(1),
+        };
+        let driver = Settings {
+            engine: self.engine,
+            method: self.method.clone(),
+            path: self.path.clone(),
+            headers: self.header.clone(),
+            body: self.body.clone(),
+            body_files: self.body_file.clone(),
+            keep_alive: !self.no_keep_alive,
+            pipeline: self.pipeline,
+            batch: self.batch,
+            connections: self.connections,
+            connect_rate,
+            source_addresses: match self.hold && self.source_addresses.is_empty() {
+                true => vec!["auto".to_owned()],
+                false => self.source_addresses.clone(),
+            },
+            timeout: self.timeout,
+            connect_timeout: self.connect_timeout,
+            expect_status: self.expect_status.clone(),
+            phases: self.phases,
+        };
+        Plan {
+            seed: self.seed,
+            ..Plan::new("command-line", timeline, vec![group], driver)
+        }
+    }
+
+    /// The time before the measurement: a second, or as long as connecting takes.
+    fn opening(&self, connect_rate: Option<f64>) -> Duration {
+        match (self.hold, connect_rate) {
+            (true, Some(rate)) if rate > 0.0 => {
+                Duration::from_secs_f64((self.connections as f64 / rate).ceil()) + SETTLING
+            }
+            _ => Duration::from_secs(1),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The driver: what is asked of which servers, made ready before the load begins.
+
+use std::net::IpAddr;
+use std::sync::OnceLock;
+
+use anyhow::Context as _;
+use harness::driver::{Address, Driver, Target, Worker};
+use harness::plan::{Invalid, Plan};
+use measure::result::Answer;
+use measure::tally::Series;
+
+use crate::outcome;
+use crate::preflight::{self, Sample};
+use crate::requests::Requests;
+use crate::settings::{self, Settings};
+use crate::target::Server;
+use crate::{series, source, wire};
+
+/// Requests to one server or several. All that is here is shared by the workers and the same for any engine.
+#[derive(Debug)]
+pub struct HttpLoad {
+    pub(crate) settings: Settings,
+    /// Whether the clients of each group go on by themselves.
+    pub(crate) closed: Vec<bool>,
+    /// Connections of the groups with a rate.
+    pub(crate) pool: u64,
+    pub(crate) servers: Vec<Server>,
+    /// The requests to each server.
+    pub(crate) requests: Vec<Requests>,
+    pub(crate) sources: Vec<IpAddr>,
+    /// How long every content is, once the first was seen; where all requests are alike.
+    expected: Option<OnceLock<u64>>,
+    answer: OnceLock<Answer>,
+}
+
+impl HttpLoad {
+    /// Whether a content of this length is as long as the others. The first one is asked by nobody.
+    pub(crate) fn is_as_long_as_others(&self, length: u64) -> bool {
+        let expected = self.expected.as_ref();
+        expected.is_none_or(|expected| *expected.get_or_init(|| length) == length)
+    }
+
+    /// Whether all answers should be of one length.
+    pub(crate) fn is_head(&self) -> bool {
+        self.settings.method == "HEAD"
+    }
+}
+
+impl Driver for HttpLoad {
+    const NAME: &'static str = "http-load";
+    const PROTOCOL: &'static str = "http";
+    const SERIES: &'static [&'static str] = series::NAMES;
+    const AUDIT: &'static [(&'static str, &'static str)] = &[];
+    const ACTIVE_METRIC: &'static str = "http_connections_open";
+    const ERRORS: &'static [&'static str] = outcome::ALL;
+    const ASKED_FOR: &'static [&'static str] = &[];
+    const OF_A_FAULT: &'static [&'static str] = outcome::OF_A_FAULT;
+    type Config = Settings;
+
+    fn validate(plan: &Plan<Settings>) -> Result<(), Invalid> {
+        Settings::validate(plan)
+    }
+
+    fn sentence(plan: &Plan<Settings>) -> String {
+        Settings::sentence(plan)
+    }
+
+    fn response(_: &Plan<Settings>) -> Series {
+        series::RESPONSE
+    }
+
+    fn descriptors(plan: &Plan<Settings>) -> u64 {
+        Settings::connections_of(plan)
+    }
+
+    fn setup(plan: &Plan<Settings>, target: &Target) -> anyhow::Result<Self> {
+        let settings = plan.driver.clone();
+        let servers: Vec<Server> = target
+            .addresses
+            .iter()
+            .map(server)
+            .collect::<Result<_, _>>()?;
+        let requests = servers
+            .iter()
+            .map(|server| Requests::new(&settings, server));
+        let requests: Vec<Requests> = requests.collect::<Result<_, _>>()?;
+        let alike = requests.iter().all(Requests::are_alike);
+        let closed = |group: &harness::plan::Group| group.rate.is_none() && group.stages.is_empty();
+        Ok(Self {
+            sources: source::addresses(&settings, Settings::connections_of(plan), &servers)?,
+            closed: plan.groups.iter().map(closed).collect(),
+            pool: if settings::open_loop(plan) {
+                settings.connections
+            } else {
+                0
+            },
+            servers,
+            requests,
+            expected: alike.then(OnceLock::new),
+            answer: OnceLock::new(),
+            settings,
+        })
+    }
+
+    /// Asks every server once: the status must be as expected, and all must answer alike.
+    fn check(&self) -> anyhow::Result<()> {
+        let mut first: Option<Sample> = None;
+        for (server, requests) in self.servers.iter().zip(&self.requests) {
+            let sample = preflight::fetch(&self.settings, server, requests)
+                .with_context(|| format!("{} of {}", self.settings.path_at(server), server.peer))?;
+            sample.check(&self.settings)?;
+            match &first {
+                None => first = Some(sample),
+                Some(first) => first.compare(&sample)?,
+            }
+        }
+        if let Some(sample) = first {
+            let _ = self.is_as_long_as_others(sample.length);
+            let _ = self.answer.set(sample.into());
+        }
+        Ok(())
+    }
+
+    fn answer(&self) -> Option<Answer> {
+        self.answer.get().cloned()
+    }
+
+    async fn work(&self, worker: Worker) -> anyhow::Result<()> {
+        wire::work(self, worker)
+    }
+}
+
+fn server(address: &Address) -> Result<Server, Invalid> {
+    match address {
+        Address::Url(url) => Server::parse(url),
+        Address::Socket(path) => Server::parse(&format!("unix:{}", path.display())),
+    }
+}

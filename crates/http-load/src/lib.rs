@@ -1,0 +1,17 @@
+//! The HTTP driver: three jobs (throughput, latency, connections held) over one loop.
+
+pub mod answer;
+mod check;
+pub mod cli;
+mod driver;
+mod outcome;
+mod preflight;
+mod requests;
+mod series;
+mod settings;
+mod source;
+mod target;
+mod wire;
+
+pub use driver::HttpLoad;
+pub use settings::Settings;

@@ -1,0 +1,99 @@
+//! What becomes of a request, by the names that are counted. Outcomes are disjoint: each request has one.
+
+use nix::errno::Errno;
+
+/// Counts beside the outcomes.
+pub(crate) mod count {
+    /// Requests that began in the warm-up and count nowhere else.
+    pub(crate) const WARMUP: &str = "warmup";
+    /// Answers that came whole, whatever they said.
+    pub(crate) const ANSWERS: &str = "answers";
+    /// Bytes received, heads included.
+    pub(crate) const BYTES: &str = "bytes";
+    /// Bytes of content received.
+    pub(crate) const BODY_BYTES: &str = "body_bytes";
+    /// Bytes sent, heads included.
+    pub(crate) const BYTES_SENT: &str = "bytes_sent";
+    /// Connections opened.
+    pub(crate) const OPENED: &str = "opened";
+    /// Connections that the server ended while they were held open for later requests.
+    pub(crate) const LOST: &str = "lost";
+    /// Attempts to connect for no particular request that failed.
+    pub(crate) const UNCONNECTED: &str = "unconnected";
+    /// Connections held, told once a second by each worker.
+    pub(crate) const HELD: &str = "held";
+    /// Bytes that came after an answer was complete, and belong to none.
+    pub(crate) const EXCESS: &str = "excess_bytes";
+}
+
+/// Nobody listens.
+pub(crate) const REFUSED: &str = "refused";
+/// No connection in time.
+pub(crate) const CONNECT_TIMEOUT: &str = "connect_timeout";
+/// No connection, for another reason.
+pub(crate) const CONNECT: &str = "connect";
+/// This process may open no more descriptors.
+pub(crate) const DESCRIPTORS: &str = "descriptors";
+/// There is no port left to connect from.
+pub(crate) const PORTS: &str = "ports";
+/// No whole answer in time.
+pub(crate) const TIMEOUT: &str = "timeout";
+/// The connection was reset.
+pub(crate) const RESET: &str = "reset";
+/// The connection was closed before the answer was whole.
+pub(crate) const EARLY_CLOSE: &str = "early_close";
+/// The status is none of those that were expected.
+pub(crate) const STATUS: &str = "status";
+/// The content is not as long as that of the other answers.
+pub(crate) const LENGTH: &str = "length";
+
+/// All outcomes but that all is well.
+pub(crate) const ALL: &[&str] = &[
+    REFUSED,
+    CONNECT_TIMEOUT,
+    CONNECT,
+    DESCRIPTORS,
+    PORTS,
+    TIMEOUT,
+    RESET,
+    EARLY_CLOSE,
+    STATUS,
+    LENGTH,
+    "protocol_status_line",
+    "protocol_header",
+    "protocol_head_too_large",
+    "protocol_length",
+    "protocol_chunk",
+    "protocol_trailer",
+    "protocol_coding",
+    "protocol_upgrade",
+];
+/// Those that a daemon's end or stand-still leads to.
+pub(crate) const OF_A_FAULT: &[&str] = &[
+    REFUSED,
+    CONNECT_TIMEOUT,
+    CONNECT,
+    TIMEOUT,
+    RESET,
+    EARLY_CLOSE,
+];
+
+/// The outcome of a connection that could not be made.
+pub(crate) fn connect_error(errno: Errno) -> &'static str {
+    match errno {
+        Errno::ECONNREFUSED | Errno::ENOENT => REFUSED,
+        Errno::ETIMEDOUT => CONNECT_TIMEOUT,
+        Errno::EMFILE | Errno::ENFILE => DESCRIPTORS,
+        Errno::EADDRNOTAVAIL | Errno::EADDRINUSE => PORTS,
+        Errno::ECONNRESET => RESET,
+        _ => CONNECT,
+    }
+}
+
+/// The outcome of a connection that broke.
+pub(crate) fn broken(errno: Errno) -> &'static str {
+    match errno {
+        Errno::ETIMEDOUT => TIMEOUT,
+        _ => RESET,
+    }
+}

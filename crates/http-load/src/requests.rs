@@ -1,0 +1,302 @@
+//! The requests of a run, built before it begins: in the loop a request is a slice, or a few pieces with a number between.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use harness::plan::Invalid;
+
+use crate::settings::Settings;
+use crate::target::Server;
+
+/// Where the number of the request is put in: `{id}`, or `{id:N}` for its remainder by N.
+const ID: &str = "{id";
+
+/// The requests to one server, in rotation.
+#[derive(Debug, Clone)]
+pub(crate) struct Requests {
+    all: Vec<Request>,
+}
+
+/// One of them.
+#[derive(Debug, Clone)]
+struct Request {
+    /// Everything up to the content, without its length.
+    head: Text,
+    /// Nothing where the method has no content.
+    body: Option<Text>,
+    /// The whole, where no number is put in.
+    whole: Option<Box<[u8]>>,
+}
+
+/// Bytes with numbers between them.
+#[derive(Debug, Clone)]
+struct Text(Vec<Part>);
+
+#[derive(Debug, Clone)]
+enum Part {
+    Bytes(Box<[u8]>),
+    /// The number of the request, or its remainder.
+    Id(u64),
+}
+
+impl Requests {
+    /// Those that the settings ask for, to one server.
+    ///
+    /// # Errors
+    /// A header or an id that is none, a file that can't be read.
+    pub(crate) fn new(settings: &Settings, server: &Server) -> Result<Self, Invalid> {
+        let head = head(settings, server)?;
+        let bodies = bodies(settings)?;
+        let one = |body: Option<Vec<u8>>| -> Result<Request, Invalid> {
+            let head = Text::parse("driver.path or driver.headers", &head)?;
+            let body = body
+                .map(|body| Text::parse("driver.body", &body))
+                .transpose()?;
+            Ok(Request::new(head, body))
+        };
+        let all = match bodies.is_empty() {
+            true => vec![one(None)?],
+            false => bodies
+                .into_iter()
+                .map(|body| one(Some(body)))
+                .collect::<Result<_, _>>()?,
+        };
+        Ok(Self { all })
+    }
+
+    /// The bytes of the request of this number: in `room` where they are made for it.
+    pub(crate) fn of<'a>(&'a self, number: u64, room: &'a mut Vec<u8>) -> &'a [u8] {
+        let request = &self.all[(number % self.all.len() as u64) as usize];
+        match &request.whole {
+            Some(whole) => whole,
+            None => {
+                room.clear();
+                request.render(number, room);
+                room
+            }
+        }
+    }
+
+    /// Whether all requests are the same, so that all answers should be.
+    pub(crate) fn are_alike(&self) -> bool {
+        self.all.len() == 1 && self.all[0].whole.is_some()
+    }
+}
+
+impl Request {
+    fn new(head: Text, body: Option<Text>) -> Self {
+        let mut request = Self {
+            head,
+            body,
+            whole: None,
+        };
+        if request.head.is_fixed() && request.body.as_ref().is_none_or(Text::is_fixed) {
+            let mut whole = Vec::new();
+            request.render(0, &mut whole);
+            request.whole = Some(whole.into());
+        }
+        request
+    }
+
+    fn render(&self, number: u64, out: &mut Vec<u8>) {
+        self.head.render(number, out);
+        let Some(body) = &self.body else {
+            out.extend_from_slice(b"\r\n");
+            return;
+        };
+        let _ = write!(out, "Content-Length: {}\r\n\r\n", body.length(number));
+        body.render(number, out);
+    }
+}
+
+impl Text {
+    fn parse(field: &str, bytes: &[u8]) -> Result<Self, Invalid> {
+        let mut parts = Vec::new();
+        let mut rest = bytes;
+        while let Some(place) = find(rest, ID.as_bytes()) {
+            let (before, after) = rest.split_at(place);
+            let Some((id, after)) = id(&after[ID.len()..]) else {
+                // Braces of JSON.
+                let (before, after) = rest.split_at(place + ID.len());
+                parts.push(Part::Bytes(before.into()));
+                rest = after;
+                continue;
+            };
+            if id == 0 {
+                return Err(Invalid::new(field, "{id:0}: there is no remainder by 0"));
+            }
+            parts.push(Part::Bytes(before.into()));
+            parts.push(Part::Id(id));
+            rest = after;
+        }
+        parts.push(Part::Bytes(rest.into()));
+        Ok(Self(parts))
+    }
+
+    fn is_fixed(&self) -> bool {
+        self.0.iter().all(|part| matches!(part, Part::Bytes(_)))
+    }
+
+    fn length(&self, number: u64) -> usize {
+        let length = |part: &Part| match part {
+            Part::Bytes(bytes) => bytes.len(),
+            Part::Id(modulus) => (number % modulus).checked_ilog10().unwrap_or(0) as usize + 1,
+        };
+        self.0.iter().map(length).sum()
+    }
+
+    fn render(&self, number: u64, out: &mut Vec<u8>) {
+        for part in &self.0 {
+            match part {
+                Part::Bytes(bytes) => out.extend_from_slice(bytes),
+                Part::Id(modulus) => {
+                    let _ = write!(out, "{}", number % modulus);
+                }
+            }
+        }
+    }
+}
+
+/// The rest of `{id}` or `{id:N}`: its modulus, and what follows.
+fn id(rest: &[u8]) -> Option<(u64, &[u8])> {
+    if let Some(after) = rest.strip_prefix(b"}") {
+        return Some((u64::MAX, after));
+    }
+    let digits = rest.strip_prefix(b":")?;
+    let end = digits.iter().position(|byte| *byte == b'}')?;
+    let modulus = std::str::from_utf8(&digits[..end]).ok()?.parse().ok()?;
+    Some((modulus, &digits[end + 1..]))
+}
+
+fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
+    bytes.windows(what.len()).position(|window| window == what)
+}
+
+/// The request line and the fields, without the length of the content and the empty line.
+fn head(settings: &Settings, server: &Server) -> Result<Vec<u8>, Invalid> {
+    let path = settings.path_at(server);
+    if !path.starts_with('/') || path.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
+        let problem = format!("`{path}` is no path: it begins with / and has no spaces");
+        return Err(Invalid::new("driver.path (--path)", problem));
+    }
+    let mut head = format!("{} {path} HTTP/1.1\r\n", settings.method).into_bytes();
+    let own = |name: &str| {
+        let mut fields = settings.headers.iter();
+        fields.any(|field| field_name(field).eq_ignore_ascii_case(name))
+    };
+    if !own("host") {
+        let _ = write!(head, "Host: {}\r\n", server.authority);
+    }
+    if !settings.keep_alive && !own("connection") {
+        head.extend_from_slice(b"Connection: close\r\n");
+    }
+    for field in &settings.headers {
+        check_field(field)?;
+        let _ = write!(head, "{field}\r\n");
+    }
+    Ok(head)
+}
+
+fn field_name(field: &str) -> &str {
+    field.split(':').next().unwrap_or_default().trim()
+}
+
+/// RFC 9110 §5: `name: value`, on one line.
+fn check_field(field: &str) -> Result<(), Invalid> {
+    let wrong = |problem: &str| {
+        let problem = format!("{problem}: write it as \"Name: value\"");
+        Err(Invalid::new(
+            format!("driver.headers (--header {field:?})"),
+            problem,
+        ))
+    };
+    let Some((name, value)) = field.split_once(':') else {
+        return wrong("has no colon");
+    };
+    if name.parse::<http::HeaderName>().is_err() {
+        return wrong("the name before the colon is none");
+    }
+    if value.parse::<http::HeaderValue>().is_err() {
+        return wrong("the value has bytes that none may have");
+    }
+    if matches!(
+        name.to_ascii_lowercase().as_str(),
+        "content-length" | "transfer-encoding"
+    ) {
+        return wrong("the length of the content is said by what is sent");
+    }
+    Ok(())
+}
+
+/// What is sent, in rotation; empty where the requests have no content.
+fn bodies(settings: &Settings) -> Result<Vec<Vec<u8>>, Invalid> {
+    let mut bodies: Vec<Vec<u8>> = settings
+        .body
+        .iter()
+        .map(|body| body.clone().into_bytes())
+        .collect();
+    for path in &settings.body_files {
+        bodies.push(read(path)?);
+    }
+    Ok(bodies)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Invalid> {
+    std::fs::read(path).map_err(|error| {
+        let field = format!("driver.body_files (--body-file {})", path.display());
+        Invalid::new(field, format!("{error}: name a file that can be read"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(settings: &Settings, number: u64) -> String {
+        let server = Server::parse("http://127.0.0.1:80/x").unwrap();
+        let requests = Requests::new(settings, &server).unwrap();
+        let mut room = Vec::new();
+        String::from_utf8(requests.of(number, &mut room).to_vec()).unwrap()
+    }
+
+    #[test]
+    fn a_request_is_its_line_its_host_and_an_empty_line() {
+        assert_eq!(
+            made(&Settings::default(), 0),
+            "GET /x HTTP/1.1\r\nHost: 127.0.0.1:80\r\n\r\n"
+        );
+    }
+
+    #[test]
+    fn bodies_go_round_and_numbers_are_put_in() {
+        let settings = Settings {
+            method: "POST".to_owned(),
+            path: Some("/items/{id:10}".to_owned()),
+            body: vec![r#"{"id":{id}}"#.to_owned(), "plain".to_owned()],
+            ..Settings::default()
+        };
+        let first = made(&settings, 112);
+        assert!(first.starts_with("POST /items/2 HTTP/1.1\r\n"), "{first}");
+        assert!(
+            first.ends_with("Content-Length: 10\r\n\r\n{\"id\":112}"),
+            "{first}"
+        );
+        assert!(made(&settings, 113).ends_with("Content-Length: 5\r\n\r\nplain"));
+    }
+
+    #[test]
+    fn a_field_that_is_none_says_how_to_write_one() {
+        let server = Server::parse("http://127.0.0.1:80/").unwrap();
+        for field in ["nocolon", "bad name: x", "x: a\nb", "Content-Length: 5"] {
+            let settings = Settings {
+                headers: vec![field.to_owned()],
+                ..Settings::default()
+            };
+            let error = Requests::new(&settings, &server).unwrap_err().to_string();
+            assert!(
+                error.contains("--header") && error.contains("Name: value"),
+                "{error}"
+            );
+        }
+    }
+}

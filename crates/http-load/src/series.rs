@@ -1,0 +1,33 @@
+//! What is measured.
+
+use measure::tally::Series;
+
+/// The series, in the order of reports.
+pub(crate) const NAMES: &[&str] = &[
+    "response",
+    "service",
+    "blocked",
+    "connecting",
+    "tls",
+    "sending",
+    "waiting",
+    "receiving",
+];
+
+/// From the intended start to the last byte of the answer: what a user waits.
+pub(crate) const RESPONSE: Series = Series(0);
+/// From the first byte sent to the last byte of the answer.
+pub(crate) const SERVICE: Series = Series(1);
+/// From the intended start until a connection was free for it.
+pub(crate) const BLOCKED: Series = Series(2);
+/// The TCP handshake, for each connection that was opened.
+pub(crate) const CONNECTING: Series = Series(3);
+/// The TLS handshake, for each connection that was opened.
+#[expect(dead_code, reason = "for the engine that speaks TLS")]
+pub(crate) const TLS: Series = Series(4);
+/// Handing the request to the kernel.
+pub(crate) const SENDING: Series = Series(5);
+/// From the end of sending to the first byte of the answer.
+pub(crate) const WAITING: Series = Series(6);
+/// From the first byte of the answer to its last.
+pub(crate) const RECEIVING: Series = Series(7);

@@ -1,0 +1,232 @@
+//! The driver's own settings: the `[driver]` table of a plan.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use harness::duration;
+use harness::plan::{Invalid, Plan};
+use serde::{Deserialize, Serialize};
+
+use crate::target::Server;
+
+/// What is asked for where neither plan nor URL names a path: the smallest of the files that every daemon has.
+pub(crate) const DEFAULT_PATH: &str = "/1kb.txt";
+/// Most requests that wait for their answers on one connection.
+const MOST_PIPELINED: u32 = 1_000;
+/// Most connections of a run.
+const MOST_CONNECTIONS: u64 = 10_000_000;
+
+/// The driver's own settings.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// What speaks to the server.
+    pub engine: Engine,
+    /// The method.
+    pub method: String,
+    /// The path to ask for; absent: that of the URL, or that of the file of 1 KB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Fields of the head beside `Host`, as `Name: value`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub headers: Vec<String>,
+    /// Contents to send, in rotation.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub body: Vec<String>,
+    /// Files of contents to send, in rotation after `body`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub body_files: Vec<PathBuf>,
+    /// Whether a connection serves one request after the other.
+    pub keep_alive: bool,
+    /// Requests on one connection before the first answer (RFC 9112 §9.3.2).
+    pub pipeline: u32,
+    /// Whether answers that are there are all read before the next requests are sent: more throughput, later requests.
+    pub batch: bool,
+    /// Connections of the groups with a rate, opened before they are needed.
+    pub connections: u64,
+    /// Most connections opened a second, of those; absent: as fast as they can be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connect_rate: Option<f64>,
+    /// Addresses of this machine to connect from: `auto` for as many of 127.0.0.0/8 as the connections need, or
+    /// addresses. Absent: the kernel chooses, and has some 28,000 ports for one server.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub source_addresses: Vec<String>,
+    /// Time for a request and its answer, and for what waits for a connection.
+    #[serde(with = "duration")]
+    pub timeout: Duration,
+    /// Time for a connection to be there.
+    #[serde(with = "duration")]
+    pub connect_timeout: Duration,
+    /// Statuses that are no failure; empty: all below 400.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub expect_status: Vec<u16>,
+    /// Whether each phase of a request is measured: costs some hundred nanoseconds a request.
+    pub phases: bool,
+}
+
+/// What speaks to the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Engine {
+    /// The cheapest that can do what is asked for.
+    #[default]
+    Auto,
+    /// An own readiness loop that speaks HTTP/1.1.
+    Wire,
+    /// The library hyper: HTTP/1.1 and HTTP/2, with and without TLS.
+    Hyper,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            engine: Engine::default(),
+            method: "GET".to_owned(),
+            path: None,
+            headers: Vec::new(),
+            body: Vec::new(),
+            body_files: Vec::new(),
+            keep_alive: true,
+            pipeline: 1,
+            batch: false,
+            connections: 100,
+            connect_rate: None,
+            source_addresses: Vec::new(),
+            timeout: Duration::from_secs(30),
+            connect_timeout: Duration::from_secs(10),
+            expect_status: Vec::new(),
+            phases: false,
+        }
+    }
+}
+
+impl Settings {
+    /// The path to ask a server for.
+    pub(crate) fn path_at<'a>(&'a self, server: &'a Server) -> &'a str {
+        let named = self.path.as_deref().or(server.path.as_deref());
+        named.unwrap_or(DEFAULT_PATH)
+    }
+
+    /// Whether a status is as it should be.
+    #[must_use]
+    pub fn expects(&self, status: u16) -> bool {
+        match self.expect_status.is_empty() {
+            true => status < 400,
+            false => self.expect_status.contains(&status),
+        }
+    }
+
+    /// Checks the settings and the shape of the load.
+    ///
+    /// # Errors
+    /// The first field that can't be run, with the remedy.
+    pub fn validate(plan: &Plan<Self>) -> Result<(), Invalid> {
+        let settings = &plan.driver;
+        if http::Method::from_bytes(settings.method.as_bytes()).is_err()
+            || settings.method == "CONNECT"
+        {
+            let problem = format!(
+                "`{}` is no method that can be sent: GET, say",
+                settings.method
+            );
+            return Err(Invalid::new("driver.method (--method)", problem));
+        }
+        if !(1..=MOST_PIPELINED).contains(&settings.pipeline) {
+            let problem = format!(
+                "{} is not between 1 and {MOST_PIPELINED}",
+                settings.pipeline
+            );
+            return Err(Invalid::new("driver.pipeline (--pipeline)", problem));
+        }
+        if settings.pipeline > 1 && !settings.keep_alive {
+            let problem = "needs connections that are kept: leave out --no-keep-alive";
+            return Err(Invalid::new("driver.pipeline (--pipeline)", problem));
+        }
+        if !(1..=MOST_CONNECTIONS).contains(&settings.connections) {
+            let problem = format!("{} is not between 1 and 10,000,000", settings.connections);
+            return Err(Invalid::new("driver.connections (--connections)", problem));
+        }
+        if settings
+            .connect_rate
+            .is_some_and(|rate| !rate.is_finite() || rate < 1.0)
+        {
+            let problem =
+                "is below 1 a second: raise it, or leave it out to connect as fast as can be";
+            return Err(Invalid::new(
+                "driver.connect_rate (--connect-rate)",
+                problem,
+            ));
+        }
+        for (field, time) in [
+            ("timeout", settings.timeout),
+            ("connect_timeout", settings.connect_timeout),
+        ] {
+            if time.is_zero() {
+                return Err(Invalid::new(
+                    format!("driver.{field}"),
+                    "0 is no time: give one such as 30s",
+                ));
+            }
+        }
+        if let Some(status) = settings
+            .expect_status
+            .iter()
+            .find(|status| !(100..600).contains(*status))
+        {
+            let problem = format!("{status} is no status: one is between 100 and 599");
+            return Err(Invalid::new(
+                "driver.expect_status (--expect-status)",
+                problem,
+            ));
+        }
+        Ok(())
+    }
+
+    /// The plan as a sentence.
+    #[must_use]
+    pub fn sentence(plan: &Plan<Self>) -> String {
+        let settings = &plan.driver;
+        let target = plan.daemon.as_deref().unwrap_or("the given URL");
+        let path = settings
+            .path
+            .as_deref()
+            .map(|path| format!(" {path}"))
+            .unwrap_or_default();
+        let pool = match open_loop(plan) {
+            true => format!(" over {} connections", settings.connections),
+            false => String::new(),
+        };
+        format!(
+            "{}{path} at {target}: {}{pool} for {}{}",
+            settings.method,
+            plan.load_sentence(),
+            duration::format(plan.timeline.measure),
+            match plan.timeline.warmup.is_zero() {
+                true => String::new(),
+                false => format!(
+                    " after {} of warm-up",
+                    duration::format(plan.timeline.warmup)
+                ),
+            }
+        )
+    }
+
+    /// Connections of a whole run.
+    #[must_use]
+    pub fn connections_of(plan: &Plan<Self>) -> u64 {
+        let users: u64 = plan.groups.iter().map(|group| group.workers).sum();
+        let pool = if open_loop(plan) {
+            plan.driver.connections
+        } else {
+            0
+        };
+        users + pool
+    }
+}
+
+/// Whether requests start at a rate, whatever the server does.
+pub(crate) fn open_loop(plan: &Plan<Settings>) -> bool {
+    plan.groups
+        .iter()
+        .any(|group| group.rate.is_some() || !group.stages.is_empty())
+}

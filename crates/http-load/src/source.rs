@@ -1,0 +1,168 @@
+//! Where connections come from. A port of one address reaches one port of a server once: what is beyond the 64,512 that an
+//! address has needs another address, and 127.0.0.0/8 has them.
+//!
+//! Left to choose a port itself, the kernel looks for one that is free, and beyond half of its range for ever longer.
+//! Bound to an address and a port with `SO_REUSEADDR` it takes the one that it is told.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use harness::plan::Invalid;
+use harness::schedule::Share;
+
+use crate::settings::Settings;
+use crate::target::Server;
+
+/// The first port that no privilege is needed for.
+const FIRST_PORT: u64 = 1_024;
+/// Ports of an address from there on.
+const PORTS: u64 = 65_536 - FIRST_PORT;
+/// Connections that `auto` plans for each address: half of its ports, so that one that is lost has another port to come
+/// from while its own is in TIME_WAIT.
+const PLANNED: u64 = PORTS / 2;
+/// The addresses that `auto` takes: away from 127.0.0.1, where others listen.
+const AUTO: [u8; 2] = [127, 64];
+const FIELD: &str = "driver.source_addresses (--source-addresses)";
+
+/// The addresses that the connections of a run come from; none where the kernel chooses.
+///
+/// # Errors
+/// An address that is none or not of this machine, or `auto` for a server that is elsewhere.
+pub(crate) fn addresses(
+    settings: &Settings,
+    connections: u64,
+    servers: &[Server],
+) -> Result<Vec<IpAddr>, Invalid> {
+    let auto = settings.source_addresses.iter().any(|word| word == "auto");
+    if !auto {
+        return settings
+            .source_addresses
+            .iter()
+            .map(|text| own(text))
+            .collect();
+    }
+    if settings.source_addresses.len() > 1 {
+        return Err(Invalid::new(
+            FIELD,
+            "auto stands alone: give it, or addresses",
+        ));
+    }
+    if !servers.iter().all(Server::is_loopback) {
+        let problem = "auto takes addresses of 127.0.0.0/8, which reach this machine alone: name addresses of this machine";
+        return Err(Invalid::new(FIELD, problem));
+    }
+    let [first, second] = AUTO;
+    let address = |place: u64| {
+        // 127.64.0.1, 127.64.0.2, … leaving out .0 and .255.
+        let (third, fourth) = (place / 254, place % 254 + 1);
+        IpAddr::V4(Ipv4Addr::new(first, second, third as u8, fourth as u8))
+    };
+    Ok((0..connections.div_ceil(PLANNED).max(1))
+        .map(address)
+        .collect())
+}
+
+/// An address that this machine has.
+fn own(text: &str) -> Result<IpAddr, Invalid> {
+    let wrong = |problem: String| Invalid::new(format!("{FIELD} {text}"), problem);
+    let address: IpAddr = text
+        .parse()
+        .map_err(|_| wrong("is no address: write auto, or addresses of this machine".to_owned()))?;
+    std::net::UdpSocket::bind(SocketAddr::new(address, 0))
+        .map(|_| address)
+        .map_err(|error| {
+            wrong(format!(
+                "{error}: name an address of this machine (ip address)"
+            ))
+        })
+}
+
+/// The addresses and ports of one worker: those of the whole whose place, modulo the workers, is its own.
+#[derive(Debug)]
+pub(crate) struct Sources {
+    addresses: Vec<IpAddr>,
+    share: Share,
+    next: u64,
+}
+
+impl Sources {
+    /// Those of a share.
+    pub(crate) fn new(addresses: Vec<IpAddr>, share: Share) -> Self {
+        Self {
+            addresses,
+            share,
+            next: 0,
+        }
+    }
+
+    /// The next one, round and round; `None` where the kernel chooses.
+    pub(crate) fn next(&mut self) -> Option<SocketAddr> {
+        let all = self.addresses.len() as u64 * PORTS;
+        let place = (self.next * self.share.of + self.share.index).checked_rem(all)?;
+        self.next += 1;
+        let address = self.addresses[(place / PORTS) as usize];
+        let port = FIRST_PORT + place % PORTS;
+        Some(SocketAddr::new(address, port as u16))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn auto(connections: u64) -> Result<Vec<IpAddr>, Invalid> {
+        let settings = Settings {
+            source_addresses: vec!["auto".to_owned()],
+            ..Settings::default()
+        };
+        addresses(
+            &settings,
+            connections,
+            &[Server::parse("http://127.0.0.1:80/").unwrap()],
+        )
+    }
+
+    #[test]
+    fn a_million_connections_have_as_many_places_and_as_many_in_reserve() {
+        let addresses = auto(1_000_000).unwrap();
+        assert!(addresses.len() as u64 * PORTS >= 2_000_000);
+        assert_eq!(
+            addresses.iter().collect::<BTreeSet<_>>().len(),
+            addresses.len()
+        );
+        let shares = (0..7).map(|index| Share { index, of: 7 });
+        let mut seen = BTreeSet::new();
+        for share in shares {
+            let mut sources = Sources::new(addresses.clone(), share);
+            for _ in 0..20_000 {
+                let source = sources.next().unwrap();
+                assert!(source.port() >= 1_024);
+                assert!(seen.insert(source), "{source} twice");
+            }
+        }
+    }
+
+    #[test]
+    fn auto_is_for_this_machine_and_an_address_must_be_its_own() {
+        let elsewhere = Server::parse("http://192.0.2.1/").unwrap();
+        let settings = |word: &str| Settings {
+            source_addresses: vec![word.to_owned()],
+            ..Settings::default()
+        };
+        for (word, part) in [
+            ("auto", "127.0.0.0/8"),
+            ("x", "is no address"),
+            ("192.0.2.1", "address of this machine"),
+        ] {
+            let error =
+                addresses(&settings(word), 1, std::slice::from_ref(&elsewhere)).unwrap_err();
+            assert!(error.to_string().contains(part), "{error}");
+        }
+        assert!(
+            addresses(&Settings::default(), 1, &[elsewhere])
+                .unwrap()
+                .is_empty()
+        );
+    }
+}

@@ -1,0 +1,155 @@
+//! Where requests go: what a URL says.
+
+use std::fmt;
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::path::PathBuf;
+
+use harness::plan::Invalid;
+use http::Uri;
+
+/// A server as a URL names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Server {
+    /// Where to connect.
+    pub(crate) peer: Peer,
+    /// Whether TLS is spoken.
+    pub(crate) tls: bool,
+    /// Its name: what a certificate is for.
+    pub(crate) host: String,
+    /// What the `Host` field says (RFC 9110 §7.2).
+    pub(crate) authority: String,
+    /// The path and query of the URL, if it has any beyond `/`.
+    pub(crate) path: Option<String>,
+}
+
+/// What a connection is made to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// A TCP address.
+    Tcp(SocketAddr),
+    /// The path of a Unix socket.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(formatter),
+            Self::Unix(path) => path.display().fmt(formatter),
+        }
+    }
+}
+
+/// What every message about a URL ends with.
+const REMEDY: &str = "write http://host:port/path, https://… or unix:/path/of.socket:/path";
+
+impl Server {
+    /// Reads `http://`, `https://` and `unix:` URLs. Of a host with several addresses the first is taken, the same by all.
+    ///
+    /// # Errors
+    /// A URL that is none, of another scheme, or of a host that can't be resolved.
+    pub(crate) fn parse(url: &str) -> Result<Self, Invalid> {
+        let wrong =
+            |problem: &str| Invalid::new(format!("URL {url}"), format!("{problem}: {REMEDY}"));
+        if let Some(rest) = url.strip_prefix("unix:") {
+            return Self::unix(rest).ok_or_else(|| wrong("names no socket"));
+        }
+        let uri: Uri = url.parse().map_err(|error| wrong(&format!("{error}")))?;
+        let tls = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
+            Some(other) => return Err(wrong(&format!("`{other}` is not spoken here"))),
+            None => return Err(wrong("has no scheme")),
+        };
+        let authority = uri.authority().ok_or_else(|| wrong("names no host"))?;
+        if authority.as_str().contains('@') {
+            return Err(wrong("has a user: give an Authorization with --header"));
+        }
+        // An IPv6 address stands in brackets in a URL alone.
+        let host = authority.host().trim_matches(['[', ']']).to_owned();
+        let port = authority.port_u16().unwrap_or(if tls { 443 } else { 80 });
+        let address = (host.as_str(), port)
+            .to_socket_addrs()
+            .map_err(|error| wrong(&format!("{host} can't be resolved ({error})")))?
+            .next()
+            .ok_or_else(|| wrong(&format!("{host} has no address")))?;
+        let path = uri.path_and_query().map(|path| path.as_str().to_owned());
+        Ok(Self {
+            peer: Peer::Tcp(address),
+            tls,
+            host,
+            authority: authority.to_string(),
+            path: path.filter(|path| path != "/"),
+        })
+    }
+
+    /// `/path/of.socket`, or with a path to ask for `/path/of.socket:/path`.
+    fn unix(rest: &str) -> Option<Self> {
+        let (socket, path) = match rest.split_once(":/") {
+            Some((socket, path)) => (socket, Some(format!("/{path}"))),
+            None => (rest, None),
+        };
+        (!socket.is_empty()).then(|| Self {
+            peer: Peer::Unix(socket.into()),
+            tls: false,
+            host: "localhost".to_owned(),
+            authority: "localhost".to_owned(),
+            path,
+        })
+    }
+
+    /// Whether it is on this machine, where source addresses may be chosen freely.
+    pub(crate) fn is_loopback(&self) -> bool {
+        match &self.peer {
+            Peer::Tcp(address) => address.ip().is_loopback(),
+            Peer::Unix(_) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_says_where_and_what() {
+        let server = Server::parse("http://127.0.0.1:8080/a/b?c=d").unwrap();
+        assert_eq!(server.peer, Peer::Tcp("127.0.0.1:8080".parse().unwrap()));
+        assert_eq!(
+            (
+                server.tls,
+                server.authority.as_str(),
+                server.path.as_deref()
+            ),
+            (false, "127.0.0.1:8080", Some("/a/b?c=d"))
+        );
+        let server = Server::parse("https://[::1]/").unwrap();
+        assert_eq!(server.peer, Peer::Tcp("[::1]:443".parse().unwrap()));
+        assert_eq!(
+            (server.tls, server.host.as_str(), server.path),
+            (true, "::1", None)
+        );
+        let server = Server::parse("unix:/run/x.sock:/y").unwrap();
+        assert_eq!(server.peer, Peer::Unix("/run/x.sock".into()));
+        assert_eq!(server.path.as_deref(), Some("/y"));
+    }
+
+    #[test]
+    fn a_url_that_is_none_says_what_to_write() {
+        for url in [
+            "",
+            "127.0.0.1:80",
+            "ftp://x/",
+            "http:///x",
+            "unix:",
+            "http://u:p@127.0.0.1/",
+            "http://no.such.host.invalid/",
+        ] {
+            let error = Server::parse(url).unwrap_err().to_string();
+            assert!(
+                error.contains("URL") && error.contains("http://host:port/path"),
+                "{url}: {error}"
+            );
+        }
+    }
+}

@@ -1,0 +1,617 @@
+//! The engine `wire`: HTTP/1.1 in one readiness loop for each worker.
+//!
+//! Cost of a request on a connection that is kept, sketched: one `send`, one `recv` and a share of an `epoll_wait`, which
+//! are nine tenths of it; 150 ns to read the answer, 30 ns for the clock, 10 ns for each value recorded. A connection is an
+//! entry of some 130 bytes; one buffer is shared by all.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::os::fd::AsRawFd as _;
+
+use harness::clock;
+use harness::driver::Worker;
+use harness::lanes::count_missed;
+use harness::pacer::{Start, Tick};
+use harness::reactor::{Event, Reactor};
+use harness::slots::{Id, Slots};
+use nix::errno::Errno;
+use nix::sys::socket::{MsgFlags, recv, send};
+
+use crate::answer::{Answer, Asked, Fault};
+use crate::driver::HttpLoad;
+use crate::outcome::{self, count};
+use crate::series::{BLOCKED, CONNECTING, RECEIVING, RESPONSE, SENDING, SERVICE, WAITING};
+use crate::source::Sources;
+
+mod connection;
+mod dial;
+mod pause;
+mod turn;
+
+use connection::{Connection, Operation, State};
+use pause::Pause;
+use turn::Turn;
+
+/// The shared read buffer: more than a server sends at once, mostly.
+const BUFFER: usize = 64 * 1024;
+/// Operations that are started before events are looked at again.
+const STARTS_AT_ONCE: usize = 64;
+/// A client that could not connect rests before its next request, so that a dead server is not hammered.
+const REST_NS: u64 = 10_000_000;
+/// Longest time between two looks at what took too long.
+const SWEEP_NS: u64 = 1_000_000_000;
+
+/// Does one worker's share of the load.
+pub(crate) fn work(driver: &HttpLoad, worker: Worker) -> anyhow::Result<()> {
+    Loop::new(driver, worker)?.run()
+}
+
+/// A client of a closed loop that rests: when it goes on, and after which operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Rest {
+    until: u64,
+    group: u16,
+    index: u64,
+    place: u32,
+}
+
+/// One worker's connections and what is asked over them.
+#[derive(Debug)]
+struct Loop<'a> {
+    driver: &'a HttpLoad,
+    worker: Worker,
+    reactor: Reactor,
+    connections: Slots<Connection>,
+    sources: Sources,
+    buffer: Box<[u8]>,
+    /// Where requests are made that hold a number.
+    room: Vec<u8>,
+    turn: Turn,
+    /// Connections of the pool that have nothing to do, the one that rested longest first. Some have ended since.
+    idle: VecDeque<Id>,
+    /// Operations of an open loop that no connection was free for.
+    waiting: VecDeque<Operation>,
+    resting: BinaryHeap<Reverse<Rest>>,
+    /// What is sent when all that came is read (`batch`).
+    outbox: Vec<Id>,
+    pause: Pause,
+    pool: dial::Pool,
+    /// Operations that have begun and not ended, those of the warm-up too.
+    open: u64,
+    /// Connections that are made, and those that are being made.
+    established: u64,
+    connecting: u64,
+    next_sweep: u64,
+    next_second: u64,
+    sweep_ns: u64,
+}
+
+impl<'a> Loop<'a> {
+    fn new(driver: &'a HttpLoad, worker: Worker) -> anyhow::Result<Self> {
+        let shortest = driver.settings.timeout.min(driver.settings.connect_timeout);
+        Ok(Self {
+            reactor: Reactor::new(Some(worker.stop.waker()))?,
+            connections: Slots::with_capacity(0),
+            sources: Sources::new(driver.sources.clone(), worker.share),
+            buffer: vec![0; BUFFER].into(),
+            room: Vec::new(),
+            turn: Turn::default(),
+            idle: VecDeque::new(),
+            waiting: VecDeque::new(),
+            resting: BinaryHeap::new(),
+            outbox: Vec::new(),
+            pause: Pause::new(driver.settings.batch),
+            pool: dial::Pool::new(driver, worker.share, worker.phases.origin),
+            open: 0,
+            established: 0,
+            connecting: 0,
+            next_sweep: 0,
+            next_second: 0,
+            sweep_ns: (shortest.as_nanos() as u64 / 8).clamp(1_000_000, SWEEP_NS),
+            driver,
+            worker,
+        })
+    }
+
+    fn run(mut self) -> anyhow::Result<()> {
+        loop {
+            let now = clock::now();
+            let deadline = self.deadline(now);
+            let next_connect = self.fill_pool(now);
+            let next_start = self.start_due(now);
+            let next_rested = self.resume_rested(now);
+            self.empty_outbox();
+            self.sweep(now);
+            self.account(now);
+            if self.over(now) || now >= deadline {
+                break;
+            }
+            let until = [
+                next_connect,
+                next_start,
+                next_rested,
+                self.next_sweep,
+                self.next_second,
+                deadline,
+            ];
+            let until = until.into_iter().min().unwrap_or(now);
+            self.pause.take(until, now);
+            let ready = self.reactor.wait(until, now)?;
+            self.pause.learn(ready as u64, self.open);
+            for place in 0..ready {
+                if let Some(event) = self.reactor.event(place) {
+                    self.serve(event);
+                }
+            }
+        }
+        self.give_up();
+        Ok(())
+    }
+
+    /// When what is open is given up: the end of the drain phase, or earlier where that was asked.
+    fn deadline(&mut self, now: u64) -> u64 {
+        match self.worker.stop.deadline() {
+            Some(asked) => {
+                self.worker.pacer.stop_at(now);
+                asked.min(self.worker.phases.drained)
+            }
+            None => self.worker.phases.drained,
+        }
+    }
+
+    fn over(&self, now: u64) -> bool {
+        self.open == 0 && self.resting.is_empty() && self.worker.pacer.over(now)
+    }
+
+    /// Hands over what was counted, and every second that is over.
+    fn account(&mut self, now: u64) {
+        self.turn.hand_over(&self.worker.record);
+        if now >= self.next_second {
+            self.worker.record.count(count::HELD, self.established);
+            self.next_second = self.worker.record.tick(now);
+        }
+    }
+
+    /// Starts what is due; returns when the next start is.
+    fn start_due(&mut self, now: u64) -> u64 {
+        for _ in 0..STARTS_AT_ONCE {
+            match self.worker.pacer.poll(now) {
+                Tick::Ready(start) => self.begin(start, now),
+                Tick::Wait(due) => return due,
+                Tick::Over => return u64::MAX,
+            }
+        }
+        now
+    }
+
+    /// A client of a closed loop makes its connection, an operation of an open loop takes one that is free.
+    fn begin(&mut self, start: Start, now: u64) {
+        let operation = self.operation(start);
+        if let Some(late) = start.lag.filter(|_| operation.counted) {
+            self.worker.record.lag(late);
+        }
+        if self.driver.closed[usize::from(start.group)] {
+            let place =
+                self.worker.share.index + start.index / self.worker.share.of * self.worker.share.of;
+            self.connect(Some(operation), place as u32, now);
+        } else {
+            self.assign(operation, now);
+        }
+    }
+
+    fn operation(&mut self, start: Start) -> Operation {
+        let counted = self.worker.phases.counts(start.at);
+        self.open += 1;
+        self.turn.begin(counted);
+        Operation {
+            at: start.at,
+            sent: 0,
+            index: start.index,
+            group: start.group,
+            counted,
+        }
+    }
+
+    /// Gives an operation of an open loop to the connection that rested longest, so that all are used.
+    fn assign(&mut self, operation: Operation, now: u64) {
+        while let Some(id) = self.idle.pop_front() {
+            let Some(connection) = self
+                .connections
+                .get_mut(id)
+                .filter(|connection| connection.state == State::Idle)
+            else {
+                continue;
+            };
+            connection.take(operation);
+            return self.send(id);
+        }
+        if !self.driver.settings.keep_alive
+            && self.pool.has_room(self.established + self.connecting)
+        {
+            let place = self.pool.next_place();
+            return self.connect(Some(operation), place, now);
+        }
+        self.waiting.push_back(operation);
+    }
+
+    fn resume_rested(&mut self, now: u64) -> u64 {
+        while let Some(Reverse(rest)) = self.resting.peek().copied() {
+            if rest.until > now {
+                return rest.until;
+            }
+            self.resting.pop();
+            let previous = start_of(rest.group, rest.index);
+            if let Some(start) = self.worker.pacer.again(previous, now) {
+                let operation = self.operation(start);
+                self.connect(Some(operation), rest.place, now);
+            }
+        }
+        u64::MAX
+    }
+
+    fn serve(&mut self, event: Event) {
+        let (id, _) = Id::from_token(event.token);
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        if connection.state == State::Connecting {
+            self.connected(id);
+        } else if event.writable && connection.unsent() {
+            self.send(id);
+        }
+        if event.readable || event.closing || event.failed {
+            self.read(id, event.closing || event.failed);
+        }
+    }
+
+    /// Sends what a connection has to send, or has it wait until all that came is read.
+    fn ask(&mut self, id: Id) {
+        match self.driver.settings.batch {
+            true => self.outbox.push(id),
+            false => self.send(id),
+        }
+    }
+
+    fn empty_outbox(&mut self) {
+        let mut outbox = std::mem::take(&mut self.outbox);
+        outbox.drain(..).for_each(|id| self.send(id));
+        self.outbox = outbox;
+    }
+
+    /// Hands requests to the kernel until all are or it takes no more.
+    fn send(&mut self, id: Id) {
+        let phases = self.driver.settings.phases;
+        loop {
+            let Some(connection) = self.connections.get_mut(id) else {
+                return;
+            };
+            let requests =
+                &self.driver.requests[connection.place as usize % self.driver.requests.len()];
+            let offset = connection.offset as usize;
+            let Some(operation) = connection.next_unsent() else {
+                return;
+            };
+            let bytes = requests.of(operation.index, &mut self.room);
+            let before = clock::now();
+            if offset == 0 {
+                operation.sent = before;
+            }
+            let (at, counted) = (operation.at, operation.counted);
+            let sent = send(
+                connection.socket.as_raw_fd(),
+                &bytes[offset..],
+                MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL,
+            );
+            match sent {
+                Ok(length) => {
+                    if counted {
+                        self.turn.bytes_sent += length as u64;
+                    }
+                    let whole = connection.has_sent(length, bytes.len());
+                    if phases && whole {
+                        connection.written = clock::now();
+                        if counted {
+                            self.worker
+                                .record
+                                .value(BLOCKED, before.saturating_sub(at).max(1));
+                            self.worker
+                                .record
+                                .value(SENDING, connection.written - before);
+                        }
+                    }
+                    // Not whole: the kernel tells when it has room again.
+                    if !whole || !connection.unsent() {
+                        return;
+                    }
+                }
+                Err(Errno::EAGAIN) => return,
+                Err(Errno::EINTR) => {}
+                // The server may have answered before it closed: what it said is read first.
+                Err(errno) => return self.read_last(id, errno),
+            }
+        }
+    }
+
+    /// The connection broke while it was written to.
+    fn read_last(&mut self, id: Id, errno: Errno) {
+        self.read(id, true);
+        self.end(id, outcome::broken(errno));
+    }
+
+    /// Reads once, or to the end where the server has closed.
+    fn read(&mut self, id: Id, closing: bool) {
+        loop {
+            let Some(connection) = self.connections.get_mut(id) else {
+                return;
+            };
+            let received = recv(
+                connection.socket.as_raw_fd(),
+                &mut self.buffer,
+                MsgFlags::MSG_DONTWAIT,
+            );
+            match received {
+                Ok(0) => return self.at_end(id),
+                Ok(length) => {
+                    self.received(id, length);
+                    // A short read took all that there was, but for what a side that closes may still have.
+                    if length < BUFFER && !closing {
+                        return;
+                    }
+                }
+                Err(Errno::EAGAIN) => return,
+                Err(Errno::EINTR) => {}
+                Err(errno) => return self.end(id, outcome::broken(errno)),
+            }
+        }
+    }
+
+    /// Takes what came: the rest of an answer, several, or a piece of one.
+    fn received(&mut self, id: Id, length: usize) {
+        let now = clock::now();
+        let asked = Asked {
+            head: self.driver.is_head(),
+        };
+        let mut taken = 0;
+        while taken < length {
+            let Some(connection) = self.connections.get_mut(id) else {
+                return;
+            };
+            let Some(operation) = connection.first() else {
+                self.worker
+                    .record
+                    .count(count::EXCESS, (length - taken) as u64);
+                return self.end(id, outcome::EARLY_CLOSE);
+            };
+            if taken == 0 && operation.counted {
+                self.turn.bytes += length as u64;
+            }
+            if connection.first_byte == 0 {
+                connection.first_byte = now;
+            }
+            match connection
+                .reader
+                .take(asked, &self.buffer[taken..length], &mut ())
+            {
+                Ok(progress) => {
+                    taken += progress.used;
+                    match progress.done {
+                        Some(answer) => self.answered(id, answer, now),
+                        None => return,
+                    }
+                }
+                Err(fault) => return self.end(id, fault.kind()),
+            }
+        }
+    }
+
+    /// The server has closed its side.
+    fn at_end(&mut self, id: Id) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        if connection.first().is_none() {
+            return self.end(id, outcome::EARLY_CLOSE);
+        }
+        match connection.reader.end() {
+            Ok(answer) => {
+                self.answered(id, answer, clock::now());
+                // What was pipelined after it is not answered any more.
+                self.end(id, outcome::EARLY_CLOSE);
+            }
+            Err(Fault::Early { .. }) => self.end(id, outcome::EARLY_CLOSE),
+            Err(fault) => self.end(id, fault.kind()),
+        }
+    }
+
+    /// An answer is whole.
+    fn answered(&mut self, id: Id, answer: Answer, now: u64) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        let (first_byte, written) = (connection.first_byte, connection.written);
+        let Some(operation) = connection.answered() else {
+            return;
+        };
+        self.open -= 1;
+        let kind = if !self.driver.settings.expects(answer.status) {
+            Some(outcome::STATUS)
+        } else if !self.driver.is_as_long_as_others(answer.body) {
+            Some(outcome::LENGTH)
+        } else {
+            None
+        };
+        if operation.counted {
+            self.turn.answer(answer.body);
+            match kind {
+                Some(kind) => self.worker.record.error(kind),
+                None => {
+                    self.turn.ok += 1;
+                    self.worker.record.value(RESPONSE, now - operation.at);
+                    self.worker.record.value(SERVICE, now - operation.sent);
+                    if self.driver.settings.phases {
+                        self.worker
+                            .record
+                            .value(WAITING, first_byte.saturating_sub(written).max(1));
+                        self.worker
+                            .record
+                            .value(RECEIVING, (now - first_byte).max(1));
+                    }
+                }
+            }
+        }
+        if answer.keep_alive && self.driver.settings.keep_alive {
+            self.go_on(id, operation, now);
+        } else {
+            self.end(id, outcome::EARLY_CLOSE);
+        }
+    }
+
+    /// The next request over a connection that has answered one.
+    fn go_on(&mut self, id: Id, operation: Operation, now: u64) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        let next = match self.driver.closed[usize::from(operation.group)] {
+            true => {
+                let last = connection.last;
+                let start = self
+                    .worker
+                    .pacer
+                    .again(start_of(operation.group, last), now);
+                start.map(|start| self.operation(start))
+            }
+            false => self.waiting.pop_front(),
+        };
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        match next {
+            Some(operation) => {
+                connection.take(operation);
+                self.ask(id);
+            }
+            None if connection.first().is_none() => {
+                connection.state = State::Idle;
+                if !self.driver.closed[usize::from(operation.group)] {
+                    self.idle.push_back(id);
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// Closes a connection. What it was asked and has not answered fails as `kind`; its client goes on with another.
+    fn end(&mut self, id: Id, kind: &'static str) {
+        let Some(mut connection) = self.connections.remove(id) else {
+            return;
+        };
+        let (group, last, place) = (connection.group, connection.last, connection.place);
+        let (state, was_pool) = (connection.state, connection.pool);
+        match state {
+            State::Connecting => self.connecting -= 1,
+            State::Idle | State::Busy => self.established -= 1,
+        }
+        let mut failed = 0;
+        while let Some(operation) = connection.answered() {
+            failed += 1;
+            self.fail(operation, kind);
+        }
+        drop(connection);
+        let now = clock::now();
+        if was_pool {
+            self.pool_lost(state, failed > 0, now);
+        } else if failed > 0 {
+            self.rest(group, last, place, now + REST_NS);
+        } else {
+            // It has just answered: the next request is due at once, on a new connection.
+            self.rest(group, last, place, now);
+        }
+    }
+
+    fn rest(&mut self, group: u16, index: u64, place: u32, until: u64) {
+        if until < self.worker.phases.end {
+            self.resting.push(Reverse(Rest {
+                until,
+                group,
+                index,
+                place,
+            }));
+        }
+    }
+
+    fn fail(&mut self, operation: Operation, kind: &'static str) {
+        self.open -= 1;
+        if operation.counted {
+            self.worker.record.error(kind);
+        }
+    }
+
+    /// Ends what took too long. A look at every connection costs a few nanoseconds, so that none needs a timer.
+    fn sweep(&mut self, now: u64) {
+        if now < self.next_sweep {
+            return;
+        }
+        self.next_sweep = now + self.sweep_ns;
+        let settings = &self.driver.settings;
+        let (whole, connect) = (
+            settings.timeout.as_nanos() as u64,
+            settings.connect_timeout.as_nanos() as u64,
+        );
+        let passed = |(id, connection): (Id, &Connection)| match connection.state {
+            State::Connecting => (now.saturating_sub(connection.written) > connect)
+                .then_some((id, outcome::CONNECT_TIMEOUT)),
+            State::Busy => (now.saturating_sub(connection.oldest_sent()) > whole)
+                .then_some((id, outcome::TIMEOUT)),
+            State::Idle => None,
+        };
+        let late: Vec<(Id, &'static str)> = self.connections.iter().filter_map(passed).collect();
+        late.into_iter().for_each(|(id, kind)| self.end(id, kind));
+        while let Some(operation) = self.waiting.front().copied() {
+            if now.saturating_sub(operation.at) <= whole {
+                break;
+            }
+            self.waiting.pop_front();
+            self.fail(operation, outcome::TIMEOUT);
+        }
+    }
+
+    /// Counts what is still open when the time is over.
+    fn give_up(&mut self) {
+        let mut open = self
+            .waiting
+            .iter()
+            .filter(|operation| operation.counted)
+            .count();
+        let ids: Vec<Id> = self.connections.iter().map(|(id, _)| id).collect();
+        for id in ids {
+            let Some(mut connection) = self.connections.remove(id) else {
+                continue;
+            };
+            while let Some(operation) = connection.answered() {
+                open += usize::from(operation.counted);
+            }
+        }
+        self.turn.hand_over(&self.worker.record);
+        self.worker.record.unfinished_many(open as u64);
+        count_missed(&mut self.worker.pacer, &self.worker.record);
+    }
+
+    /// A connection is there: `began` is when it was begun.
+    fn opened(&mut self, began: u64, now: u64) {
+        self.connecting -= 1;
+        self.established += 1;
+        self.worker.record.count(count::OPENED, 1);
+        self.worker.record.value(CONNECTING, now - began);
+    }
+}
+
+/// What a pacer needs to know of a client's last operation.
+fn start_of(group: u16, index: u64) -> Start {
+    Start {
+        at: 0,
+        due: 0,
+        lag: None,
+        index,
+        group,
+    }
+}

@@ -1,0 +1,142 @@
+//! One connection, and what it was asked.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+
+use crate::answer::Reader;
+
+/// A request: from when it counts, and which it is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Operation {
+    /// Response time counts from here.
+    pub(super) at: u64,
+    /// When its first byte was sent; 0 before.
+    pub(super) sent: u64,
+    /// Its number in the schedule of the whole.
+    pub(super) index: u64,
+    pub(super) group: u16,
+    /// Whether it started inside `measure`.
+    pub(super) counted: bool,
+}
+
+/// What a connection is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    Connecting,
+    Idle,
+    Busy,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) socket: OwnedFd,
+    /// Its place among all, which says which server it is to.
+    pub(super) place: u32,
+    /// The bytes of the first unsent request that are sent.
+    pub(super) offset: u32,
+    /// Requests in a row, from the first on, that are sent whole.
+    whole: u32,
+    pub(super) group: u16,
+    pub(super) state: State,
+    /// Whether it belongs to the pool of the open loops, or to one client of a closed loop.
+    pub(super) pool: bool,
+    /// What it is to answer next.
+    first: Option<Operation>,
+    /// The last operation that was begun on it.
+    pub(super) last: u64,
+    /// When connecting began; then, where phases are measured, when the last request was sent whole.
+    pub(super) written: u64,
+    /// When the first byte of the answer came; 0 before.
+    pub(super) first_byte: u64,
+    pub(super) reader: Reader,
+    #[expect(
+        clippy::box_collection,
+        reason = "of a million connections few are pipelined"
+    )]
+    more: Option<Box<VecDeque<Operation>>>,
+}
+
+impl Connection {
+    /// One that is being made since `now`.
+    pub(super) fn new(
+        socket: OwnedFd,
+        place: u32,
+        operation: Option<Operation>,
+        pool: bool,
+        now: u64,
+    ) -> Self {
+        Self {
+            socket,
+            place,
+            offset: 0,
+            whole: 0,
+            group: operation.map_or(0, |operation| operation.group),
+            state: State::Connecting,
+            pool,
+            first: operation,
+            last: operation.map_or(0, |operation| operation.index),
+            written: now,
+            first_byte: 0,
+            reader: Reader::new(),
+            more: None,
+        }
+    }
+
+    /// Has it ask one thing more.
+    pub(super) fn take(&mut self, operation: Operation) {
+        self.state = State::Busy;
+        self.last = operation.index;
+        match self.first {
+            None => self.first = Some(operation),
+            Some(_) => self.more.get_or_insert_default().push_back(operation),
+        }
+    }
+
+    /// What it is to answer next.
+    pub(super) fn first(&self) -> Option<&Operation> {
+        self.first.as_ref()
+    }
+
+    /// The first operation that is not sent whole.
+    pub(super) fn next_unsent(&mut self) -> Option<&mut Operation> {
+        match self.whole {
+            0 => self.first.as_mut(),
+            place => self.more.as_mut()?.get_mut(place as usize - 1),
+        }
+    }
+
+    /// Whether there is one.
+    pub(super) fn unsent(&self) -> bool {
+        let more = self.more.as_ref().map_or(0, |more| more.len());
+        (self.whole as usize) < usize::from(self.first.is_some()) + more
+    }
+
+    /// So many bytes were sent of a request that has `of`; whether it is sent whole.
+    pub(super) fn has_sent(&mut self, length: usize, of: usize) -> bool {
+        let sent = self.offset as usize + length;
+        let whole = sent >= of;
+        self.offset = if whole { 0 } else { sent as u32 };
+        self.whole += u32::from(whole);
+        whole
+    }
+
+    /// When what it is to answer next was sent, or connecting began.
+    pub(super) fn oldest_sent(&self) -> u64 {
+        let sent = self.first.map_or(0, |operation| operation.sent);
+        if sent == 0 { self.written } else { sent }
+    }
+
+    /// Takes out what was answered.
+    pub(super) fn answered(&mut self) -> Option<Operation> {
+        let answered = self.first.take()?;
+        self.first = self.more.as_mut().and_then(|more| more.pop_front());
+        self.first_byte = 0;
+        match self.whole.checked_sub(1) {
+            Some(whole) => self.whole = whole,
+            // Answered before it was sent whole: what is left of it is not sent any more.
+            None => self.offset = 0,
+        }
+        Some(answered)
+    }
+}
