@@ -18,7 +18,7 @@ mod site;
 mod watch;
 
 use faults::Faults;
-use judge::{compared, disagreements, doubts, measured_s, operations};
+use judge::{compared, disagreements, doubts, measured_s, operations, slowest_ns};
 use load::{Load, View};
 use site::Site;
 use watch::Watch;
@@ -135,6 +135,12 @@ pub async fn run<D: Driver>(
     let compared = compared::<D>(&watch.ledger, &view.total);
     warnings.extend(disagreements(&compared));
     warnings.extend(D::doubts(plan, &view.total));
+    // Unix sockets have queues of their own, which the watch asks for.
+    if site.target.sockets().is_empty()
+        && let Some(system) = watch.system()
+    {
+        warnings.extend(system.doubts(slowest_ns(&view.total)));
+    }
     warnings.extend(
         watch
             .lost_rows

@@ -13,6 +13,7 @@ mod demands;
 pub mod hlog;
 pub mod html;
 pub mod json;
+mod kernel;
 pub mod markdown;
 mod overview;
 mod page;

@@ -9,6 +9,7 @@ pub use crate::audit::Facts;
 use crate::imported::Imported;
 use crate::machine::Machine;
 pub use crate::slopes::Slopes;
+use crate::system::System;
 use crate::tally::{Counts, DecodeError, Distribution};
 use crate::usage::UsageSummary;
 use crate::warning::{Verdict, Warning};
@@ -198,6 +199,9 @@ pub struct Usage {
     pub daemon: Option<UsageSummary>,
     /// The driver's process tree, without the daemon.
     pub driver: Option<UsageSummary>,
+    /// The machine that both run on; absent where nobody looked.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub system: Option<System>,
 }
 
 /// One series over the whole run. Times are in nanoseconds.
@@ -213,6 +217,9 @@ pub struct SeriesResult {
     pub mean_ns: f64,
     /// Median.
     pub p50_ns: u64,
+    /// 75th percentile; absent in older results.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub p75_ns: Option<u64>,
     /// 90th percentile.
     pub p90_ns: u64,
     /// 95th percentile.
@@ -240,6 +247,7 @@ impl SeriesResult {
             min_ns: at(0.0)?,
             mean_ns: values.histogram().mean(),
             p50_ns: at(0.5)?,
+            p75_ns: at(0.75),
             p90_ns: at(0.9)?,
             p95_ns: at(0.95)?,
             p99_ns: at(0.99)?,

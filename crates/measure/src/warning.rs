@@ -36,6 +36,10 @@ pub enum Kind {
     Duplicated,
     /// The daemon delivered some things in another order than it should.
     OutOfOrder,
+    /// The kernel dropped connections that a listener was slow to accept.
+    ListenOverflow,
+    /// TCP sent again what was not acknowledged in time.
+    Retransmits,
     /// The run was interrupted.
     Interrupted,
     /// A file that lies beside the result lacks what could not be written.

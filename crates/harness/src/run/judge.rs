@@ -85,6 +85,14 @@ pub(super) fn disagreements(compared: &[Compared]) -> impl Iterator<Item = Warni
     differing.map(|of| Warning::counts_disagree(&of.name, of.driver, of.daemon))
 }
 
+/// The longest time of any series, nanoseconds.
+pub(super) fn slowest_ns(total: &Tally) -> u64 {
+    let longest = total
+        .series()
+        .filter_map(|(_, values)| values.quantile(1.0));
+    longest.max().unwrap_or(0)
+}
+
 /// How long operations were started that count, seconds: less than planned where the run ended earlier.
 pub(super) fn measured_s(timeline: Timeline, wall_s: f64) -> f64 {
     let ran = (wall_s - timeline.warmup.as_secs_f64()).max(0.0);

@@ -98,7 +98,7 @@ fn rendered(table: &Table) -> String {
 }
 
 /// Text without what Markdown or HTML would take for markup.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {

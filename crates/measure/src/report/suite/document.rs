@@ -34,7 +34,7 @@ pub(super) enum Part {
 pub(super) enum Pictures {
     /// Memory against connections.
     Memory,
-    /// The headline figure by level.
+    /// The headline figure and what went through, by level.
     Levels,
     /// All of one level.
     Level(String),
