@@ -2,8 +2,11 @@
 
 pub mod answer;
 mod check;
+mod checks;
 pub mod cli;
 mod driver;
+mod judge;
+mod k6;
 mod outcome;
 mod preflight;
 mod requests;

@@ -87,6 +87,11 @@ pub(super) struct Load {
     /// Statuses that are as they should be [default: all below 400]
     #[arg(long, value_name = "STATUS[,STATUS…]", value_delimiter = ',')]
     expect_status: Vec<u16>,
+    /// Ask something about each answer and count it, as k6's check() does; may be given again: status==200, "status in
+    /// 200,204", body.length==1024, 'body contains "text"', header.content-type==text/plain, "header.etag exists",
+    /// json.a.b==1, duration<500ms. A check that fails fails no request: see --threshold "checks: rate>0.99"
+    #[arg(long, value_name = "TEXT")]
+    check: Vec<String>,
     /// Measure each phase of a request: blocked, connecting, sending, waiting, receiving
     #[arg(long)]
     phases: bool,
@@ -139,6 +144,7 @@ impl Load {
             timeout: self.timeout,
             connect_timeout: self.connect_timeout,
             expect_status: self.expect_status.clone(),
+            checks: self.check.clone(),
             phases: self.phases,
         };
         Plan {
