@@ -27,9 +27,11 @@ use crate::source::Sources;
 
 mod connection;
 mod dial;
+mod pause;
 mod turn;
 
 use connection::{Connection, Operation, State};
+use pause::Pause;
 use turn::Turn;
 
 /// The shared read buffer: more than a server sends at once, mostly.
@@ -75,6 +77,7 @@ struct Loop<'a> {
     resting: BinaryHeap<Reverse<Rest>>,
     /// What is sent when all that came is read (`batch`).
     outbox: Vec<Id>,
+    pause: Pause,
     pool: dial::Pool,
     /// Operations that have begun and not ended, those of the warm-up too.
     open: u64,
@@ -101,6 +104,7 @@ impl<'a> Loop<'a> {
             waiting: VecDeque::new(),
             resting: BinaryHeap::new(),
             outbox: Vec::new(),
+            pause: Pause::new(driver.settings.batch),
             pool: dial::Pool::new(driver, worker.share, worker.phases.origin),
             open: 0,
             established: 0,
@@ -135,7 +139,10 @@ impl<'a> Loop<'a> {
                 deadline,
             ];
             let until = until.into_iter().min().unwrap_or(now);
-            for place in 0..self.reactor.wait(until, now)? {
+            self.pause.take(until, now);
+            let ready = self.reactor.wait(until, now)?;
+            self.pause.learn(ready as u64, self.open);
+            for place in 0..ready {
                 if let Some(event) = self.reactor.event(place) {
                     self.serve(event);
                 }
@@ -259,9 +266,8 @@ impl<'a> Loop<'a> {
             return;
         };
         if connection.state == State::Connecting {
-            return self.connected(id);
-        }
-        if event.writable && connection.unsent() {
+            self.connected(id);
+        } else if event.writable && connection.unsent() {
             self.send(id);
         }
         if event.readable || event.closing || event.failed {
@@ -324,36 +330,16 @@ impl<'a> Loop<'a> {
                                 .value(SENDING, connection.written - before);
                         }
                     }
-                    if !whole {
-                        return self.wait_for_room(id, true);
-                    }
-                    if !connection.unsent() {
-                        return self.wait_for_room(id, false);
+                    // Not whole: the kernel tells when it has room again.
+                    if !whole || !connection.unsent() {
+                        return;
                     }
                 }
-                Err(Errno::EAGAIN) => return self.wait_for_room(id, true),
+                Err(Errno::EAGAIN) => return,
                 Err(Errno::EINTR) => {}
                 // The server may have answered before it closed: what it said is read first.
                 Err(errno) => return self.read_last(id, errno),
             }
-        }
-    }
-
-    /// Watches for room to write while there is something left, and no longer.
-    fn wait_for_room(&mut self, id: Id, wanted: bool) {
-        let Some(connection) = self.connections.get_mut(id) else {
-            return;
-        };
-        if connection.writing == wanted {
-            return;
-        }
-        connection.writing = wanted;
-        if self
-            .reactor
-            .rewatch(&connection.socket, id.token(0), wanted)
-            .is_err()
-        {
-            self.end(id, outcome::CONNECT);
         }
     }
 

@@ -42,8 +42,6 @@ pub(super) struct Connection {
     pub(super) state: State,
     /// Whether it belongs to the pool of the open loops, or to one client of a closed loop.
     pub(super) pool: bool,
-    /// Whether it is watched for room to write.
-    pub(super) writing: bool,
     /// What it is to answer next.
     first: Option<Operation>,
     /// The last operation that was begun on it.
@@ -79,7 +77,6 @@ impl Connection {
             group: operation.map_or(0, |operation| operation.group),
             state: State::Connecting,
             pool,
-            writing: true,
             first: operation,
             last: operation.map_or(0, |operation| operation.index),
             written: now,

@@ -119,7 +119,7 @@ impl Loop<'_> {
         };
         if self
             .reactor
-            .watch_opening(&connection.socket, id.token(0))
+            .watch_edges(&connection.socket, id.token(0))
             .is_err()
         {
             self.end(id, outcome::CONNECT);
@@ -221,7 +221,6 @@ impl Loop<'_> {
         let pool = connection.pool;
         connection.state = State::Idle;
         self.opened(began, now);
-        self.wait_for_room(id, false);
         self.first_operation(id, pool);
     }
 
