@@ -9,6 +9,8 @@ use crate::answer::Sink;
 use crate::judge::Complete;
 
 mod parse;
+#[cfg(test)]
+mod tests;
 
 /// The count of a check's passes begins like this, and goes on with its text.
 pub(crate) const PASSED: &str = "check passed: ";

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use anyhow::Context as _;
 use harness::driver::{Address, Driver, Target, Worker};
 use harness::plan::{Group, Invalid, Plan};
-use measure::result::Answer;
+use measure::result::{Answer, RunResult};
 use measure::tally::Series;
 
 use crate::checks::Checks;
@@ -15,7 +15,7 @@ use crate::requests::Requests;
 use crate::settings::{self, Settings};
 use crate::target::Server;
 use crate::{k6, outcome};
-use crate::{series, source, wire};
+use crate::{series, source, summary, wire};
 
 /// Requests to one server or several. All that is here is shared by the workers and the same for any engine.
 #[derive(Debug)]
@@ -80,6 +80,10 @@ impl Driver for HttpLoad {
 
     fn response(_: &Plan<Settings>) -> Series {
         series::RESPONSE
+    }
+
+    fn summary(result: &RunResult) -> Option<String> {
+        summary::of(result)
     }
 
     fn descriptors(plan: &Plan<Settings>) -> u64 {

@@ -13,6 +13,7 @@ mod requests;
 mod series;
 mod settings;
 mod source;
+mod summary;
 mod target;
 mod wire;
 
