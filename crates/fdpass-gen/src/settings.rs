@@ -205,9 +205,8 @@ impl Settings {
                 "excludes slow_reader and abort_after: give one of them",
             ));
         }
-        let closed = plan.groups.iter().position(|group| {
-            group.rate.is_none() && group.stages.is_empty() && group.ops != Some(1)
-        });
+        let mut groups = plan.groups.iter();
+        let closed = groups.position(|group| group.is_closed() && group.ops != Some(1));
         if let Some(place) = closed {
             let problem = "a stream's client is used once: set `ops = 1`, or give the group a `rate` to replace streams that end";
             return Err(Invalid::new(format!("groups[{place}].ops"), problem));

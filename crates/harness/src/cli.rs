@@ -199,6 +199,7 @@ async fn carry_out<D: Driver>(
     } = job;
     plan.instances = common.instances.unwrap_or(plan.instances);
     plan.thresholds.extend(common.threshold.iter().cloned());
+    D::spell_out(&mut plan)?;
     plan.validate()?;
     plan.thresholds(D::SERIES, D::ERRORS)?;
     D::validate(&plan)?;

@@ -119,6 +119,15 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// The first field that can't be run, with the remedy.
     fn validate(plan: &Plan<Self::Config>) -> Result<(), Invalid>;
 
+    /// Takes what its users write in another way than plans have it, such as the thresholds of another tool; before
+    /// anything is validated.
+    ///
+    /// # Errors
+    /// The first field that can't be taken, with the remedy.
+    fn spell_out(_plan: &mut Plan<Self::Config>) -> Result<(), Invalid> {
+        Ok(())
+    }
+
     /// The plan as a sentence.
     fn sentence(plan: &Plan<Self::Config>) -> String;
 

@@ -150,16 +150,12 @@ impl Pacer {
     }
 
     /// The operation of a closed-loop worker that follows its `previous` one, at once. `None` if it has done all of
-    /// its own, if it is over, or if `previous` was not of a closed loop.
+    /// its own, if its stages have it leave by now, if it is over, or if `previous` was not of a closed loop.
     pub fn again(&mut self, previous: Start, now: u64) -> Option<Start> {
         if now >= self.end {
             return None;
         }
-        let index = self
-            .sources
-            .get(usize::from(previous.group))?
-            .schedule
-            .following(previous.index)?;
+        let index = self.following(previous, now)?;
         Some(self.count(Start {
             at: now,
             due: now,
@@ -211,7 +207,7 @@ impl Pacer {
     pub fn over(&self, now: u64) -> bool {
         let closed = self
             .previous
-            .is_some_and(|previous| self.following(previous).is_some());
+            .is_some_and(|previous| self.following(previous, now).is_some());
         now >= self.end || (!closed && self.head.is_none_or(|head| head.due >= self.end))
     }
 
@@ -267,11 +263,10 @@ impl Pacer {
         start
     }
 
-    fn following(&self, previous: Start) -> Option<u64> {
-        self.sources
-            .get(usize::from(previous.group))?
-            .schedule
-            .following(previous.index)
+    fn following(&self, previous: Start, now: u64) -> Option<u64> {
+        let source = self.sources.get(usize::from(previous.group))?;
+        let at = now.saturating_sub(source.origin);
+        source.schedule.following(previous.index, at)
     }
 
     fn advance(&mut self, head: Head) {

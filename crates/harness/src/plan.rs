@@ -10,9 +10,11 @@ use serde::{Deserialize, Serialize};
 
 mod facts;
 mod fault;
+mod stages;
 mod suite;
 
 pub use fault::{Fault, Signal};
+pub use stages::{Goal, PlannedStage};
 pub use suite::{Capacity, Level, Suite};
 
 use crate::duration;
@@ -78,8 +80,8 @@ pub struct Timeline {
     /// Load that is put on and not counted.
     #[serde(default, with = "duration")]
     pub warmup: Duration,
-    /// Load that is counted.
-    #[serde(with = "duration")]
+    /// Load that is counted; where it is absent and the groups have stages, the rest of those.
+    #[serde(default, with = "duration")]
     pub measure: Duration,
     /// How long what is open may take to finish.
     #[serde(with = "duration")]
@@ -104,23 +106,12 @@ pub struct Group {
     /// How open-loop starts are spread.
     #[serde(default)]
     pub arrival: Arrival,
-    /// Rates to go through one after the other; replaces `rate` and `ramp`.
+    /// Rates or numbers of users to go through one after the other; replaces `rate`, or `workers`, and `ramp`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<PlannedStage>,
     /// Operations of each worker, or of the whole group where it has a rate; absent: as many as fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ops: Option<u64>,
-}
-
-/// A stage of a group: the rate goes from that of the stage before (0 at first) to `rate` within `over`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PlannedStage {
-    /// Operations per second at its end.
-    pub rate: f64,
-    /// How long it takes.
-    #[serde(with = "duration")]
-    pub over: Duration,
 }
 
 /// Why a plan can't be run: which field, what is wrong and what to write instead.
@@ -208,6 +199,7 @@ impl<D> Plan<D> {
             .iter()
             .enumerate()
             .try_for_each(|(place, group)| group.validate(&format!("groups[{place}]")))?;
+        self.stages_fit()?;
         if !(1..=MOST_INSTANCES).contains(&self.instances) {
             let problem = format!("{} is not between 1 and {MOST_INSTANCES}", self.instances);
             return Err(Invalid::new("instances (--instances)", problem));
@@ -291,9 +283,10 @@ impl Group {
         let rates = self
             .rate
             .iter()
-            .chain(self.stages.iter().map(|stage| &stage.rate));
+            .copied()
+            .chain(self.stages.iter().filter_map(PlannedStage::rate));
         for rate in rates {
-            if !rate.is_finite() || *rate < 0.0 || *rate > HIGHEST_RATE {
+            if !(0.0..=HIGHEST_RATE).contains(&rate) {
                 return Err(Invalid::new(
                     format!("{path}.rate"),
                     format!("{rate} is not between 0 and 10,000,000 per second"),
@@ -312,7 +305,10 @@ impl Group {
                 "replaces `rate`: give one of the two",
             ));
         }
-        let open = self.rate.is_some() || !self.stages.is_empty();
+        if !self.stages.is_empty() {
+            return self.validate_stages(path);
+        }
+        let open = self.rate.is_some();
         if !open && self.workers == 0 {
             return Err(Invalid::new(
                 format!("{path}.workers"),
@@ -369,21 +365,7 @@ impl Group {
             return limited(Schedule::rate(&stages, self.arrival, seed, share));
         }
         if !self.stages.is_empty() {
-            let mut from = 0.0;
-            let stages: Vec<Stage> = self
-                .stages
-                .iter()
-                .map(|stage| {
-                    let stage = Stage {
-                        from,
-                        to: stage.rate,
-                        over: stage.over,
-                    };
-                    from = stage.to;
-                    stage
-                })
-                .collect();
-            return limited(Schedule::rate(&stages, self.arrival, seed, share));
+            return limited(self.staged(seed, share));
         }
         match self.ops {
             // Used once each, workers are arrivals: their starts are due whatever the daemon does.
@@ -409,19 +391,7 @@ impl Group {
             return format!("{rate} starts per second ({}){risen}{in_all}", self.arrival);
         }
         if !self.stages.is_empty() {
-            let stages: Vec<String> = self
-                .stages
-                .iter()
-                .map(|stage| {
-                    format!(
-                        "to {}/s within {}",
-                        stage.rate,
-                        duration::format(stage.over)
-                    )
-                })
-                .collect();
-            let stages = stages.join(", ");
-            return format!("a rate going {stages} ({}){in_all}", self.arrival);
+            return format!("{}{in_all}", self.stages_sentence());
         }
         let each = match self.ops {
             Some(1) => ", once each".to_owned(),
@@ -478,7 +448,7 @@ pub fn load<D: DeserializeOwned>(path: &Path, settings: &[String]) -> Result<Pla
         path: shown.clone(),
         problem,
     })?;
-    let plan: Plan<D> = if settings.is_empty() {
+    let mut plan: Plan<D> = if settings.is_empty() {
         toml::from_str(&text).map_err(|error| malformed(error.to_string()))?
     } else {
         let mut table: toml::Table =
@@ -491,6 +461,7 @@ pub fn load<D: DeserializeOwned>(path: &Path, settings: &[String]) -> Result<Pla
             malformed(format!("with --set {settings}: {}", error.message()))
         })?
     };
+    plan.measure_the_stages();
     plan.validate()?;
     Ok(plan)
 }

@@ -2,6 +2,7 @@
 
 mod curve;
 mod drawn;
+mod users;
 
 use std::fmt;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use curve::Curve;
 use drawn::Drawn;
+use users::Users;
 
 /// When each operation of one share of the load is due, in order. Operation k is due at the same time in every
 /// share, so that n machines together replay exactly the schedule of one.
@@ -42,6 +44,8 @@ enum Rule {
     Poisson(Box<Poisson>),
     /// Each worker from a time of its own on.
     Drawn(Drawn),
+    /// As many users as the curve has at the time.
+    Users(Users),
 }
 
 /// The operation that comes next.
@@ -113,6 +117,15 @@ pub struct Stage {
     pub over: Duration,
 }
 
+/// A piece of a curve of users: their number goes evenly from that of the stage before, 0 at first, to `users`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UserStage {
+    /// Users at its end.
+    pub users: u64,
+    /// How long it takes; all at once if it is 0.
+    pub over: Duration,
+}
+
 impl Schedule {
     /// A fixed number of operations, number k due at `over * k / ops`; all at once if `over` is 0.
     #[must_use]
@@ -171,6 +184,16 @@ impl Schedule {
         Self::new(Rule::Drawn(drawn), u64::MAX, share)
     }
 
+    /// A closed loop whose number of users follows `stages`: user j begins when it reaches j + 1, goes on by himself as
+    /// the workers of [`closed`](Self::closed) do, and leaves when it falls below that or when the stages are over. When
+    /// it rises again he begins again. Share k of n has the users k, k + n, k + 2 n…
+    ///
+    /// What is listed are the beginnings. Indices are unique over the run and leave gaps; `index % most users` is the user.
+    #[must_use]
+    pub fn users(stages: &[UserStage], share: Share) -> Self {
+        Self::new(Rule::Users(Users::new(stages, share)), u64::MAX, share)
+    }
+
     fn new(rule: Rule, limit: u64, share: Share) -> Self {
         assert!(
             share.index < share.of,
@@ -186,7 +209,8 @@ impl Schedule {
         }
     }
 
-    /// At most `most` operations: of each worker where there are workers, of all shares together otherwise.
+    /// At most `most` operations: of each worker where there are workers (each time that he begins, where he does so
+    /// again), of all shares together otherwise.
     #[must_use]
     pub fn limited(mut self, most: u64) -> Self {
         match &mut self.rule {
@@ -198,6 +222,7 @@ impl Schedule {
                 }
             }
             Rule::Drawn(drawn) => drawn.ops = most.min(drawn.ops),
+            Rule::Users(users) => users.ops = most.min(users.ops),
             _ => self.limit = self.limit.min(most),
         }
         self
@@ -213,7 +238,7 @@ impl Schedule {
                 (*ops < u64::MAX).then(|| self.share.count(self.limit).saturating_mul(*ops))
             }
             Rule::Constant(curve) => Some(self.share.count(self.limit.min(curve.whole_counts()))),
-            Rule::Poisson(_) | Rule::Drawn(_) => None,
+            Rule::Poisson(_) | Rule::Drawn(_) | Rule::Users(_) => None,
         }
     }
 
@@ -230,20 +255,22 @@ impl Schedule {
     #[must_use]
     pub fn is_closed(&self) -> bool {
         match &self.rule {
-            Rule::Closed { .. } => true,
+            Rule::Closed { .. } | Rule::Users(_) => true,
             Rule::Drawn(drawn) => drawn.is_closed(),
             _ => false,
         }
     }
 
     /// The operation after `index` of the same worker of a closed loop: worker j does j, j + workers, j + 2 workers…
-    pub(crate) fn following(&self, index: u64) -> Option<u64> {
+    /// `at` is the time, in nanoseconds since the run's origin.
+    pub(crate) fn following(&self, index: u64, at: u64) -> Option<u64> {
         match &self.rule {
             Rule::Closed { workers, ops, .. } => {
                 let following = index.checked_add(*workers)?;
                 (following / workers < *ops).then_some(following)
             }
             Rule::Drawn(drawn) => drawn.following(index),
+            Rule::Users(users) => users.following(index, at),
             _ => None,
         }
     }
@@ -265,6 +292,7 @@ impl Iterator for Schedule {
             Rule::Constant(curve) => curve.when(index as f64)?,
             Rule::Poisson(poisson) => poisson.when(index)?,
             Rule::Drawn(drawn) => return drawn.next(),
+            Rule::Users(users) => return users.next(),
         };
         self.next = index.saturating_add(self.share.of);
         Some(Due { at, index })

@@ -323,10 +323,7 @@ fn the_ops_of_a_group_with_a_rate_are_those_of_the_whole_group() {
         stages,
         ops: Some(7),
     };
-    let stage = PlannedStage {
-        rate: 100.0,
-        over: seconds(10),
-    };
+    let stage = PlannedStage::to_rate(100.0, seconds(10));
     let groups = vec![
         group(Some(100.0), Vec::new(), Arrival::Constant),
         group(Some(100.0), Vec::new(), Arrival::Poisson),

@@ -13,6 +13,7 @@ use crate::settings::Settings;
 
 mod command;
 mod load;
+mod stages;
 
 pub(crate) use command::CheckArgs;
 use command::Command;
@@ -132,6 +133,45 @@ mod tests {
         );
         assert_eq!(plan.driver.connections, 50);
         assert_eq!(plan.daemon.as_deref(), Some(EMBEDDED));
+    }
+
+    #[test]
+    fn k6_s_call_is_taken_as_it_is_typed() {
+        let typed =
+            plan("-s 30s:100,1m:1000,2m:5000 --stage 1m:1000 -s 30s:0 http://localhost:8080");
+        let group = &typed.groups[0];
+        assert_eq!((group.most_workers(), group.is_closed()), (5000, true));
+        assert_eq!(typed.timeline.measure, Duration::from_secs(300));
+        assert_eq!(typed.timeline.warmup, Duration::ZERO);
+        assert!(typed.driver.phases);
+        assert_eq!(plan("-u 10 -d 30s").groups[0].workers, 10);
+        assert_eq!(plan("--vus 10 -d 30s").groups[0].workers, 10);
+    }
+
+    #[test]
+    fn stages_of_a_rate_go_over_the_connections() {
+        let typed = plan("--rate-stage 10s:500,5s:500 -c 20 --warmup 5s");
+        assert_eq!(typed.groups[0].stages.len(), 2);
+        assert!(!typed.groups[0].is_closed());
+        assert_eq!(typed.driver.connections, 20);
+        assert_eq!(typed.timeline.measure, Duration::from_secs(10));
+    }
+
+    #[test]
+    fn stages_that_are_none_are_refused() {
+        for words in [
+            "-s 30:100",
+            "-s 30s",
+            "-s 30s:1.5",
+            "--rate-stage 1s:fast",
+            "-s 1s:1 -d 3s",
+            "-s 1s:1 --rate 5",
+            "-s 1s:1 --rate-stage 1s:1",
+        ] {
+            let words = std::iter::once("http-load").chain(words.split_whitespace());
+            let error = command().try_get_matches_from(words).unwrap_err();
+            assert_eq!(error.exit_code(), 2);
+        }
     }
 
     #[test]

@@ -5,16 +5,17 @@ use std::sync::OnceLock;
 
 use anyhow::Context as _;
 use harness::driver::{Address, Driver, Target, Worker};
-use harness::plan::{Invalid, Plan};
-use measure::result::Answer;
+use harness::plan::{Group, Invalid, Plan};
+use measure::result::{Answer, RunResult};
 use measure::tally::Series;
 
-use crate::outcome;
+use crate::checks::Checks;
 use crate::preflight::{self, Sample};
 use crate::requests::Requests;
 use crate::settings::{self, Pacing, Settings};
 use crate::target::Server;
-use crate::{series, source, wire};
+use crate::{k6, outcome};
+use crate::{series, source, summary, wire};
 
 /// Requests to one server or several. All that is here is shared by the workers and the same for any engine.
 #[derive(Debug)]
@@ -28,6 +29,7 @@ pub struct HttpLoad {
     /// The requests to each server.
     pub(crate) requests: Vec<Requests>,
     pub(crate) sources: Vec<IpAddr>,
+    pub(crate) checks: Checks,
     /// How long every content is, once the first was seen; where all requests are alike.
     expected: Option<OnceLock<u64>>,
     answer: OnceLock<Answer>,
@@ -61,6 +63,17 @@ impl Driver for HttpLoad {
         Settings::validate(plan)
     }
 
+    /// k6's spelling of thresholds; what they are about is measured.
+    fn spell_out(plan: &mut Plan<Settings>) -> Result<(), Invalid> {
+        for (place, text) in plan.thresholds.iter_mut().enumerate() {
+            let wrong =
+                |problem| Invalid::new(format!("thresholds[{place}] (--threshold)"), problem);
+            *text = k6::threshold(text).map_err(wrong)?;
+            plan.driver.phases |= k6::is_of_a_phase(text);
+        }
+        Ok(())
+    }
+
     fn sentence(plan: &Plan<Settings>) -> String {
         Settings::sentence(plan)
     }
@@ -71,6 +84,10 @@ impl Driver for HttpLoad {
 
     fn spins(plan: &Plan<Settings>) -> bool {
         plan.driver.pacing == Pacing::Spin
+    }
+
+    fn summary(result: &RunResult) -> Option<String> {
+        summary::of(result)
     }
 
     fn descriptors(plan: &Plan<Settings>) -> u64 {
@@ -89,15 +106,15 @@ impl Driver for HttpLoad {
             .map(|server| Requests::new(&settings, server));
         let requests: Vec<Requests> = requests.collect::<Result<_, _>>()?;
         let alike = requests.iter().all(Requests::are_alike);
-        let closed = |group: &harness::plan::Group| group.rate.is_none() && group.stages.is_empty();
         Ok(Self {
             sources: source::addresses(&settings, Settings::connections_of(plan), &servers)?,
-            closed: plan.groups.iter().map(closed).collect(),
+            closed: plan.groups.iter().map(Group::is_closed).collect(),
             pool: if settings::open_loop(plan) {
                 settings.connections
             } else {
                 0
             },
+            checks: Checks::parse(&settings.checks)?,
             servers,
             requests,
             expected: alike.then(OnceLock::new),

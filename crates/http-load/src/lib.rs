@@ -2,14 +2,18 @@
 
 pub mod answer;
 mod check;
+mod checks;
 pub mod cli;
 mod driver;
+mod judge;
+mod k6;
 mod outcome;
 mod preflight;
 mod requests;
 mod series;
 mod settings;
 mod source;
+mod summary;
 mod target;
 mod wire;
 

@@ -22,6 +22,12 @@ pub(crate) mod count {
     pub(crate) const UNCONNECTED: &str = "unconnected";
     /// Connections held, told once a second by each worker.
     pub(crate) const HELD: &str = "held";
+    /// Checks that passed, of all answers that count. What `measure::threshold` makes its figures of.
+    pub(crate) const CHECKS_PASSED: &str = "checks_passed";
+    /// Checks that failed.
+    pub(crate) const CHECKS_FAILED: &str = "checks_failed";
+    /// Answers that were as they should be but for a check.
+    pub(crate) const FAILED_A_CHECK: &str = "failed_a_check";
     /// Bytes that came after an answer was complete, and belong to none.
     pub(crate) const EXCESS: &str = "excess_bytes";
 }

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use harness::duration;
-use harness::plan::{Invalid, Plan};
+use harness::plan::{Group, Invalid, Plan};
 use serde::{Deserialize, Serialize};
 
+use crate::checks::Checks;
 use crate::target::Server;
 
 /// What is asked for where neither plan nor URL names a path: the smallest of the files that every daemon has.
@@ -64,6 +65,9 @@ pub struct Settings {
     pub expect_status: Vec<u16>,
     /// How the driver waits for the next start of an open loop.
     pub pacing: Pacing,
+    /// What is asked about each answer, such as `status==200` or `duration<500ms`: counted, and no failure.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<String>,
     /// Whether each phase of a request is measured: costs some hundred nanoseconds a request.
     pub phases: bool,
 }
@@ -124,6 +128,7 @@ impl Default for Settings {
             connect_timeout: Duration::from_secs(10),
             expect_status: Vec::new(),
             pacing: Pacing::default(),
+            checks: Vec::new(),
             phases: false,
         }
     }
@@ -208,7 +213,7 @@ impl Settings {
                 problem,
             ));
         }
-        Ok(())
+        Checks::parse(&settings.checks).map(|_| ())
     }
 
     /// The plan as a sentence.
@@ -243,7 +248,7 @@ impl Settings {
     /// Connections of a whole run.
     #[must_use]
     pub fn connections_of(plan: &Plan<Self>) -> u64 {
-        let users: u64 = plan.groups.iter().map(|group| group.workers).sum();
+        let users: u64 = plan.groups.iter().map(Group::most_workers).sum();
         let pool = if open_loop(plan) {
             plan.driver.connections
         } else {
@@ -255,9 +260,7 @@ impl Settings {
 
 /// Whether requests start at a rate, whatever the server does.
 pub(crate) fn open_loop(plan: &Plan<Settings>) -> bool {
-    plan.groups
-        .iter()
-        .any(|group| group.rate.is_some() || !group.stages.is_empty())
+    !plan.groups.iter().all(Group::is_closed)
 }
 
 #[cfg(test)]

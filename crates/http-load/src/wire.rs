@@ -18,7 +18,9 @@ use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv, send};
 
 use crate::answer::{Answer, Asked, Fault};
+use crate::checks::Keeper;
 use crate::driver::HttpLoad;
+use crate::judge::{Complete, Judge};
 use crate::outcome::{self, count};
 use crate::series::{BLOCKED, CONNECTING, RECEIVING, RESPONSE, SENDING, SERVICE, WAITING};
 use crate::source::Sources;
@@ -67,6 +69,7 @@ struct Loop<'a> {
     /// Where requests are made that hold a number.
     room: Vec<u8>,
     turn: Turn,
+    judge: Option<Judge<'a>>,
     /// Connections of the pool that have nothing to do, the one that rested longest first. Some have ended since.
     idle: VecDeque<Id>,
     /// Operations of an open loop that no connection was free for.
@@ -96,6 +99,7 @@ impl<'a> Loop<'a> {
             buffer: vec![0; BUFFER].into(),
             room: Vec::new(),
             turn: Turn::default(),
+            judge: Judge::new(&driver.checks),
             idle: VecDeque::new(),
             waiting: VecDeque::new(),
             resting: BinaryHeap::new(),
@@ -165,10 +169,17 @@ impl<'a> Loop<'a> {
 
     /// Hands over what was counted, and every second that is over.
     fn account(&mut self, now: u64) {
-        self.turn.hand_over(&self.worker.record);
+        self.hand_over();
         if now >= self.next_second {
             self.worker.record.count(count::HELD, self.established);
             self.next_second = self.worker.record.tick(now);
+        }
+    }
+
+    fn hand_over(&mut self) {
+        self.turn.hand_over(&self.worker.record);
+        if let Some(judge) = &mut self.judge {
+            judge.hand_over(&self.worker.record);
         }
     }
 
@@ -388,10 +399,15 @@ impl<'a> Loop<'a> {
             if connection.first_byte == 0 {
                 connection.first_byte = now;
             }
-            match connection
-                .reader
-                .take(asked, &self.buffer[taken..length], &mut ())
-            {
+            let bytes = &self.buffer[taken..length];
+            let checks = &self.driver.checks;
+            let progress = match connection.seen.as_deref_mut() {
+                None => connection.reader.take(asked, bytes, &mut ()),
+                Some(seen) => connection
+                    .reader
+                    .take(asked, bytes, &mut Keeper { checks, seen }),
+            };
+            match progress {
                 Ok(progress) => {
                     taken += progress.used;
                     match progress.done {
@@ -433,15 +449,18 @@ impl<'a> Loop<'a> {
             return;
         };
         self.open -= 1;
-        let kind = if !self.driver.settings.expects(answer.status) {
-            Some(outcome::STATUS)
-        } else if !self.driver.is_as_long_as_others(answer.body) {
-            Some(outcome::LENGTH)
-        } else {
-            None
-        };
+        let kind = self.driver.outcome(answer.status, answer.body);
         if operation.counted {
             self.turn.answer(answer.body);
+            if let Some(judge) = &mut self.judge {
+                let complete = Complete {
+                    status: answer.status,
+                    length: answer.body,
+                    service_ns: now - operation.sent,
+                    seen: connection.seen.as_deref(),
+                };
+                judge.judge(complete, kind.is_none());
+            }
             match kind {
                 Some(kind) => self.worker.record.error(kind),
                 None => {
@@ -490,13 +509,16 @@ impl<'a> Loop<'a> {
                 connection.take(operation);
                 self.ask(id);
             }
-            None if connection.first().is_none() => {
-                connection.state = State::Idle;
-                if !self.driver.closed[usize::from(operation.group)] {
-                    self.idle.push_back(id);
-                }
+            None if connection.first().is_some() => {}
+            // A user who leaves takes his connection with him.
+            None if self.driver.closed[usize::from(operation.group)] => {
+                self.connections.remove(id);
+                self.established -= 1;
             }
-            None => {}
+            None => {
+                connection.state = State::Idle;
+                self.idle.push_back(id);
+            }
         }
     }
 
@@ -591,7 +613,7 @@ impl<'a> Loop<'a> {
                 open += usize::from(operation.counted);
             }
         }
-        self.turn.hand_over(&self.worker.record);
+        self.hand_over();
         self.worker.record.unfinished_many(open as u64);
         count_missed(&mut self.worker.pacer, &self.worker.record);
     }

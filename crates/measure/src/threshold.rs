@@ -104,7 +104,7 @@ const STATISTICS: [(&str, Statistic); 10] = [
 
 type Read = fn(&RunResult, f64) -> Option<f64>;
 
-const NUMBERS: [(&str, Unit, Read); 25] = [
+const NUMBERS: [(&str, Unit, Read); 27] = [
     ("started", Unit::Count, |result, _| {
         Some(result.operations.started as f64)
     }),
@@ -116,6 +116,15 @@ const NUMBERS: [(&str, Unit, Read); 25] = [
     }),
     ("errors.rate", Unit::Percent, |result, _| {
         share(result.operations.failed, result.operations.started)
+    }),
+    // Of drivers that ask something about each answer, by the counts that they keep of it.
+    ("checks", Unit::Percent, |result, _| {
+        let passed = result.count("checks_passed");
+        share(passed, passed + result.count("checks_failed"))
+    }),
+    ("checks.errors", Unit::Percent, |result, _| {
+        let failed = result.operations.failed + result.count("failed_a_check");
+        share(failed, result.operations.started)
     }),
     ("success", Unit::Percent, |result, _| {
         share(result.operations.ok, result.operations.started)
@@ -273,12 +282,12 @@ impl Threshold {
 }
 
 /// Whether the threshold of a text speaks of operations that failed like this: then it, and not the mere fact, judges them.
-/// `errors.KIND` judges that kind, `errors`, `errors.rate` and `success` judge all.
+/// `errors.KIND` judges that kind, `errors`, `errors.rate`, `checks.errors` and `success` judge all.
 #[must_use]
 pub fn judges(text: &str, kind: &str) -> bool {
     let name = text.split(['<', '>', '=', '!']).next().unwrap_or_default();
     match name.trim() {
-        "errors" | "errors.rate" | "success" => true,
+        "errors" | "errors.rate" | "checks.errors" | "success" => true,
         name => name.strip_prefix("errors.") == Some(kind),
     }
 }

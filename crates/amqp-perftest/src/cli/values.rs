@@ -28,13 +28,12 @@ pub(super) fn parse_rate(text: &str) -> Result<PlannedStage, String> {
     let parts = text.split_once(':').and_then(|(rate, seconds)| {
         let over = Duration::try_from_secs_f64(seconds.parse().ok()?).ok()?;
         let rate: f64 = rate.parse().ok()?;
-        Some(PlannedStage { rate, over })
+        let right = rate >= 0.0 && rate.is_finite() && !over.is_zero();
+        right.then(|| PlannedStage::to_rate(rate, over))
     });
-    parts
-        .filter(|stage| stage.rate >= 0.0 && stage.rate.is_finite() && !stage.over.is_zero())
-        .ok_or_else(|| {
-            "write it as RATE:SECONDS, such as 1000:30, with more than 0 seconds".to_owned()
-        })
+    parts.ok_or_else(|| {
+        "write it as RATE:SECONDS, such as 1000:30, with more than 0 seconds".to_owned()
+    })
 }
 
 /// A property or a header; what brokers could not take is refused here.

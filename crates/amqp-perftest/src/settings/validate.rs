@@ -328,6 +328,10 @@ fn validate_groups(plan: &Plan<Settings>) -> Result<(), Invalid> {
             let problem = "consumers take what comes, at no rate: give `workers` alone";
             return wrong("rate", problem.to_owned());
         }
+        if group.stages.iter().any(|stage| stage.users().is_some()) {
+            let problem = "producers and consumers stay as many as they are: give stages of a `rate`, or `workers`";
+            return wrong("stages", problem.to_owned());
+        }
         if group.workers > MOST {
             return wrong(
                 "workers",

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use harness::manifest::Manifest;
-use harness::plan::{self, Plan};
+use harness::plan::{self, Group, Plan};
 
 /// Descriptors that a process has open beside those of its load.
 const OWN_DESCRIPTORS: u64 = 100;
@@ -64,7 +64,7 @@ impl Needs {
     }
 
     fn add(&mut self, plan: &Plan<toml::Table>) {
-        let streams: u64 = plan.groups.iter().map(|group| group.workers).sum();
+        let streams: u64 = plan.groups.iter().map(Group::most_workers).sum();
         let at_once = plan.groups.iter().filter(|group| group.ramp.is_zero());
         self.streams = self.streams.max(streams);
         self.share = self.share.max(streams.div_ceil(plan.instances.max(1)));

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use clap::Args;
 use harness::duration;
-use harness::plan::{Group, Plan, Timeline};
+use harness::plan::{Group, Plan, PlannedStage, Timeline};
 use harness::schedule::Arrival;
 
+use super::stages;
 use crate::settings::{Engine, Pacing, Settings};
 
 /// Connections that are opened a second where they are held and nothing else is asked for.
@@ -21,17 +22,36 @@ const ROUND_S: f64 = 60.0;
 #[derive(Debug, Args)]
 #[group(multiple = true, conflicts_with = "plan")]
 pub(super) struct Load {
-    /// Connections: each one a user who asks again as soon as he is answered, or with --rate or --hold those that
-    /// requests go over
-    #[arg(long, short, value_name = "N", default_value_t = 100)]
+    /// Connections: each one a user who asks again as soon as he is answered (k6's constant-vus, -u N), or with --rate,
+    /// --rate-stage or --hold those that requests go over
+    #[arg(
+        long,
+        short,
+        visible_alias = "vus",
+        visible_short_alias = 'u',
+        value_name = "N",
+        default_value_t = 100
+    )]
     connections: u64,
+    /// Users who come and go (k6's ramping-vus): their number goes evenly to that of each stage within its time, from 0
+    /// at first, and each has a connection; may be given again
+    #[arg(long, short, value_name = "DURATION:USERS[,…]", value_delimiter = ',', value_parser = stages::parse_users)]
+    #[arg(conflicts_with_all = ["rate_stage", "duration", "rate", "hold", "connections"])]
+    stage: Vec<PlannedStage>,
+    /// A rate of requests that goes evenly to that of each stage within its time (k6's ramping-arrival-rate), over the
+    /// --connections; may be given again
+    #[arg(long, value_name = "DURATION:PER_SECOND[,…]", value_delimiter = ',', value_parser = stages::parse_rate)]
+    #[arg(conflicts_with_all = ["duration", "rate", "hold"])]
+    rate_stage: Vec<PlannedStage>,
     /// How long to measure
     #[arg(long, short, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     duration: Duration,
-    /// Load before that, which is not counted [default: 1s; with --hold as long as connecting takes]
+    /// Load before that, which is not counted; with stages their beginning [default: 1s; with stages 0; with --hold as
+    /// long as connecting takes]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     warmup: Option<Duration>,
-    /// Requests per second, whatever the server does (open loop): latency counts from when a request was due
+    /// Requests per second, whatever the server does (open loop; k6's constant-arrival-rate): latency counts from when a
+    /// request was due
     #[arg(long, short = 'R', value_name = "PER_SECOND")]
     rate: Option<f64>,
     /// How the starts of --rate are spread
@@ -91,7 +111,13 @@ pub(super) struct Load {
     /// for it
     #[arg(long, value_enum, default_value = "precise")]
     pacing: Pacing,
-    /// Measure each phase of a request: blocked, connecting, sending, waiting, receiving
+    /// Ask something about each answer and count it, as k6's check() does; may be given again: status==200, "status in
+    /// 200,204", body.length==1024, 'body contains "text"', header.content-type==text/plain, "header.etag exists",
+    /// json.a.b==1, duration<500ms. A check that fails fails no request: see --threshold "checks: rate>0.99"
+    #[arg(long, value_name = "TEXT")]
+    check: Vec<String>,
+    /// Measure each phase of a request: blocked, connecting, sending, waiting, receiving. With stages always, and where
+    /// a threshold is about one
     #[arg(long)]
     phases: bool,
     /// Seed of everything drawn
@@ -110,18 +136,26 @@ impl Load {
             (None, true) => Some(CONNECT_RATE),
             (rate, _) => rate,
         };
+        let stages = [self.stage.as_slice(), &self.rate_stage].concat();
+        let staged = !stages.is_empty();
         let group = Group {
             name: if self.hold { "held" } else { "requests" }.to_owned(),
-            workers: if rate.is_none() { self.connections } else { 0 },
+            workers: match rate.is_some() || staged {
+                true => 0,
+                false => self.connections,
+            },
             ramp: Duration::ZERO,
             rate,
             arrival: self.arrival,
-            stages: Vec::new(),
+            stages,
             ops: None,
         };
         let timeline = Timeline {
             warmup: self.warmup.unwrap_or_else(|| self.opening(connect_rate)),
-            measure: self.duration,
+            measure: match staged {
+                true => Duration::ZERO,
+                false => self.duration,
+            },
             drain: self.timeout + Duration::from_secs(1),
         };
         let driver = Settings {
@@ -144,12 +178,15 @@ impl Load {
             connect_timeout: self.connect_timeout,
             expect_status: self.expect_status.clone(),
             pacing: self.pacing,
-            phases: self.phases,
+            checks: self.check.clone(),
+            phases: self.phases || staged,
         };
-        Plan {
+        let mut plan = Plan {
             seed: self.seed,
             ..Plan::new("command-line", timeline, vec![group], driver)
-        }
+        };
+        plan.measure_the_stages();
+        plan
     }
 
     /// The time before the measurement: a second, or as long as connecting takes.
@@ -158,7 +195,8 @@ impl Load {
             (true, Some(rate)) if rate > 0.0 => {
                 Duration::from_secs_f64((self.connections as f64 / rate).ceil()) + SETTLING
             }
-            _ => Duration::from_secs(1),
+            _ if self.stage.is_empty() && self.rate_stage.is_empty() => Duration::from_secs(1),
+            _ => Duration::ZERO,
         }
     }
 }

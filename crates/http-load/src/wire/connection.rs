@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 
 use crate::answer::Reader;
+use crate::checks::Seen;
 
 /// A request: from when it counts, and which it is.
 #[derive(Debug, Clone, Copy)]
@@ -50,6 +51,8 @@ pub(super) struct Connection {
     /// When the first byte of the answer came; 0 before.
     pub(super) first_byte: u64,
     pub(super) reader: Reader,
+    /// What the checks need to see of an answer, where they do.
+    pub(super) seen: Option<Box<Seen>>,
     #[expect(
         clippy::box_collection,
         reason = "of a million connections few are pipelined"
@@ -79,6 +82,7 @@ impl Connection {
             written: now,
             first_byte: 0,
             reader: Reader::new(),
+            seen: None,
             more: None,
         }
     }

@@ -104,7 +104,8 @@ impl Loop<'_> {
         self.connecting += 1;
         match self.dial(&server.peer) {
             Ok(socket) => {
-                let connection = Connection::new(socket, place, operation, pool, now);
+                let mut connection = Connection::new(socket, place, operation, pool, now);
+                connection.seen = self.driver.checks.seen();
                 let id = self.connections.insert(connection);
                 self.watch(id);
             }

@@ -1,0 +1,129 @@
+//! Reads a check as it is typed.
+
+use harness::duration;
+use serde_json::Value;
+
+use super::{Check, Operator};
+
+/// What can be written, for a message.
+const FORMS: &str = "write status==200, status in 200,204, body.length==1024, body contains \"text\", header.content-type==text/plain, header.etag exists, json.a.b==1, json.a.0 exists or duration<500ms";
+/// Longer ones first: `<=` begins with `<`.
+const OPERATORS: [(&str, Operator); 7] = [
+    ("===", Operator::Is),
+    ("==", Operator::Is),
+    ("!=", Operator::IsNot),
+    ("<=", Operator::AtMost),
+    (">=", Operator::AtLeast),
+    ("<", Operator::Below),
+    (">", Operator::Above),
+];
+
+/// What stands after the subject.
+enum Test<'a> {
+    Compare(Operator, &'a str),
+    In(&'a str),
+    Contains(&'a str),
+    Exists,
+}
+
+/// Reads one; or says what is wrong and what can be written.
+pub(super) fn parse(text: &str) -> Result<Check, String> {
+    let (subject, test) = split(text.trim()).ok_or_else(|| format!("is no check: {FORMS}"))?;
+    if let Some(name) = subject.strip_prefix("header.") {
+        return header(name, &test);
+    }
+    if let Some(path) = subject.strip_prefix("json.") {
+        return json(path, &test);
+    }
+    match (subject, test) {
+        ("status", Test::Compare(operator, bound)) => Ok(Check::Status(operator, status(bound)?)),
+        ("status", Test::In(list)) => {
+            let list = list.split(',').map(|one| status(one.trim()));
+            list.collect::<Result<_, _>>().map(Check::StatusIn)
+        }
+        ("body.length", Test::Compare(operator, bound)) => bound
+            .parse()
+            .map(|length| Check::Length(operator, length))
+            .map_err(|_| format!("`{bound}` is no number of bytes: write one such as 1024")),
+        ("duration", Test::Compare(operator, bound)) => duration::parse(bound)
+            .map(|time| Check::Service(operator, time.as_nanos() as u64))
+            .map_err(|error| format!("`{bound}`: {error}")),
+        ("body", Test::Contains(text)) => match unquoted(text) {
+            "" => Err(
+                "contains nothing that could be looked for: write body contains \"text\""
+                    .to_owned(),
+            ),
+            text => Ok(Check::Contains(text.as_bytes().to_vec())),
+        },
+        ("status" | "body" | "body.length" | "duration", _) => {
+            Err(format!("`{subject}` can't be asked that: {FORMS}"))
+        }
+        _ => Err(format!(
+            "there is nothing called `{subject}` in an answer: {FORMS}"
+        )),
+    }
+}
+
+/// The subject, which has no space in it, and what is asked of it.
+fn split(text: &str) -> Option<(&str, Test<'_>)> {
+    let end = text.find([' ', '=', '!', '<', '>'])?;
+    let (subject, rest) = (&text[..end], text[end..].trim_start());
+    for (sign, operator) in OPERATORS {
+        if let Some(bound) = rest.strip_prefix(sign) {
+            return Some((subject, Test::Compare(operator, bound.trim())));
+        }
+    }
+    let test = match rest.split_once(' ').unwrap_or((rest, "")) {
+        ("in", list) => Test::In(list.trim()),
+        ("contains", text) => Test::Contains(text.trim()),
+        ("exists", "") => Test::Exists,
+        _ => return None,
+    };
+    Some((subject, test))
+}
+
+fn header(name: &str, test: &Test<'_>) -> Result<Check, String> {
+    let name = name.parse::<http::HeaderName>();
+    let name = name.map_err(|_| format!("names no header field: {FORMS}"))?;
+    let name = name.as_str().to_owned();
+    match test {
+        Test::Exists => Ok(Check::Header(name, None)),
+        Test::Compare(operator, bound) => {
+            let bound = (*operator, unquoted(bound).to_owned());
+            Ok(Check::Header(name, Some(bound)))
+        }
+        _ => Err(format!("a header field is compared or exists: {FORMS}")),
+    }
+}
+
+fn json(path: &str, test: &Test<'_>) -> Result<Check, String> {
+    let path: Vec<String> = path.split('.').map(str::to_owned).collect();
+    if path.iter().any(String::is_empty) {
+        return Err(format!("a key between two dots is empty: {FORMS}"));
+    }
+    match test {
+        Test::Exists => Ok(Check::Json(path, None)),
+        Test::Compare(operator, bound) => {
+            // A word that is no JSON is meant as text.
+            let value = serde_json::from_str(bound);
+            let value = value.unwrap_or_else(|_| Value::String((*bound).to_owned()));
+            Ok(Check::Json(path, Some((*operator, value))))
+        }
+        _ => Err(format!("a JSON value is compared or exists: {FORMS}")),
+    }
+}
+
+fn status(text: &str) -> Result<u64, String> {
+    let status = text
+        .parse()
+        .ok()
+        .filter(|status| (100..600).contains(status));
+    status.ok_or_else(|| format!("`{text}` is no status: one is between 100 and 599"))
+}
+
+fn unquoted(text: &str) -> &str {
+    let inner = text
+        .strip_prefix('"')
+        .and_then(|text| text.strip_suffix('"'));
+    inner.unwrap_or(text)
+}

@@ -1,0 +1,126 @@
+//! What passes and what does not, and what is no check at all.
+
+use super::*;
+
+const JSON: &[u8] = br#"{"a":{"b":1,"c":"text","d":[true,null]},"n":2.5}"#;
+
+fn passes(text: &str, status: u16, fields: &[(&str, &str)], body: &[u8]) -> bool {
+    let checks = Checks::parse(&[text.to_owned()]).unwrap();
+    let mut seen = checks.seen();
+    if let Some(seen) = &mut seen {
+        // What was kept of the answer before is gone.
+        let mut keeper = Keeper {
+            checks: &checks,
+            seen,
+        };
+        keeper.field("etag", b"old");
+        keeper.piece(b"old old old");
+        let headers: Vec<httparse::Header<'_>> = fields
+            .iter()
+            .map(|(name, value)| httparse::Header {
+                name,
+                value: value.as_bytes(),
+            })
+            .collect();
+        keeper.head(status, &headers);
+        body.chunks(5).for_each(|piece| keeper.body(piece));
+    }
+    let answer = Complete {
+        status,
+        length: body.len() as u64,
+        service_ns: 2_000_000,
+        seen: seen.as_deref(),
+    };
+    let mut found = Vec::new();
+    checks.hold(answer, |place, passed| found.push((place, passed)));
+    assert_eq!(found.len(), 1);
+    found[0].1
+}
+
+#[test]
+fn every_form_passes_and_fails() {
+    let fields = [
+        ("Content-Type", "text/plain"),
+        ("X-One", "1"),
+        ("x-one", "2"),
+    ];
+    for (text, expected) in [
+        ("status==200", true),
+        ("status == 201", false),
+        ("status!=200", false),
+        ("status<400", true),
+        ("status in 200,204", true),
+        ("status in 201, 204", false),
+        ("body.length==48", true),
+        ("body.length>48", false),
+        ("duration<3ms", true),
+        ("duration<2ms", false),
+        ("duration<=2ms", true),
+        ("header.content-type==text/plain", true),
+        ("header.Content-Type == \"text/plain\"", true),
+        ("header.content-type==text/html", false),
+        ("header.content-type!=text/html", true),
+        ("header.x-one==1", true),
+        ("header.etag exists", false),
+        ("header.x-one exists", true),
+        ("header.etag==a", false),
+        ("body contains \"a\":{\"b\"", true),
+        ("body contains text", true),
+        ("body contains \"texts\"", false),
+        ("json.a.b==1", true),
+        ("json.a.b==1.0", true),
+        ("json.a.b>1", false),
+        ("json.n>=2.5", true),
+        ("json.a.c==text", true),
+        ("json.a.c==\"text\"", true),
+        ("json.a.c==1", false),
+        ("json.a.d.0==true", true),
+        ("json.a.d.1 exists", true),
+        ("json.a.d.2 exists", false),
+        ("json.a.x==1", false),
+        ("json.a.x!=1", true),
+    ] {
+        assert_eq!(passes(text, 200, &fields, JSON), expected, "{text}");
+    }
+    assert!(!passes("json.a exists", 200, &[], b"no json"));
+    assert!(!passes("json.a!=1", 200, &[], b"no json"));
+}
+
+#[test]
+fn only_what_is_asked_for_is_kept() {
+    let kept = |text: &str| Checks::parse(&[text.to_owned()]).unwrap().seen().is_some();
+    assert!(!kept("status==200") && !kept("duration<1s") && !kept("body.length==1"));
+    assert!(kept("header.etag exists") && kept("body contains a") && kept("json.a exists"));
+}
+
+#[test]
+fn what_is_no_check_says_what_one_is() {
+    for (text, part) in [
+        ("", "status==200"),
+        ("status", "status==200"),
+        ("status==abc", "between 100 and 599"),
+        ("status in 200,999", "`999`"),
+        ("staus==200", "`staus`"),
+        ("body==1", "body contains"),
+        ("body.length==1KB", "such as 1024"),
+        ("body contains", "\"text\""),
+        ("duration<500", "such as"),
+        ("header.a b==1", "is no check"),
+        ("header.ä==1", "names no header field"),
+        ("header.a contains b", "compared or exists"),
+        ("json.==1", "is empty"),
+        ("json.a in 1,2", "compared or exists"),
+    ] {
+        let error = Checks::parse(&[text.to_owned()]).unwrap_err().to_string();
+        assert!(
+            error.contains(part) && error.contains("--check"),
+            "{text}: {error}"
+        );
+    }
+    let twice = ["status==200".to_owned(), "status==200".to_owned()];
+    let error = Checks::parse(&twice).unwrap_err().to_string();
+    assert!(
+        error.contains("driver.checks[1]") && error.contains("twice"),
+        "{error}"
+    );
+}

@@ -1,0 +1,149 @@
+//! The block that a user of k6 knows.
+
+use std::fmt::Write as _;
+
+use harness::plan::Group;
+use measure::result::SeriesResult;
+use measure::tally::Distribution;
+
+use super::{Run, size, time};
+use crate::checks;
+use crate::outcome::count;
+use crate::settings::open_loop;
+
+/// Where the values begin.
+const COLUMN: usize = 32;
+
+/// k6's names of our series, in the order of its lines.
+const TRENDS: [(&str, &str); 8] = [
+    ("http_req_blocked", "blocked"),
+    ("http_req_connecting", "connecting"),
+    ("http_req_duration", "service"),
+    ("http_req_receiving", "receiving"),
+    ("http_req_sending", "sending"),
+    ("http_req_tls_handshaking", "tls"),
+    ("http_req_waiting", "waiting"),
+    ("iteration_duration", "response"),
+];
+
+/// Lines of what was measured, in the order of their names. Times are those of answers as they should be; of a request
+/// over a connection that was there, no connecting is counted.
+pub(super) fn block(run: &Run<'_>) -> String {
+    let mut text = checks(run);
+    for (name, value) in lines(run) {
+        let _ = writeln!(text, "     {name:.<COLUMN$}: {value}");
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+/// One line for each check, and one more for one that failed.
+fn checks(run: &Run<'_>) -> String {
+    let mut text = String::new();
+    for check in &run.plan.driver.checks {
+        let of = |begin: &str| run.result.count(&format!("{begin}{check}"));
+        let (passed, failed) = (of(checks::PASSED), of(checks::FAILED));
+        let mark = if failed == 0 && passed > 0 {
+            '✓'
+        } else {
+            '✗'
+        };
+        let _ = writeln!(text, "     {mark} {check}");
+        if failed > 0 {
+            let share = percent(passed, passed + failed);
+            let _ = writeln!(text, "      ↳  {share} — ✓ {passed} / ✗ {failed}");
+        }
+    }
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    text
+}
+
+fn lines(run: &Run<'_>) -> Vec<(&'static str, String)> {
+    let result = run.result;
+    let (ok, failed) = (result.operations.ok, result.operations.failed);
+    let mut lines = Vec::new();
+    if !run.plan.driver.checks.is_empty() {
+        let (passed, not) = (
+            result.count(count::CHECKS_PASSED),
+            result.count(count::CHECKS_FAILED),
+        );
+        lines.push(("checks", rate(passed, not)));
+        let wrong = failed + result.count(count::FAILED_A_CHECK);
+        lines.push(("errors", rate(wrong, (ok + failed).saturating_sub(wrong))));
+    }
+    lines.push(("data_received", data(run, count::BYTES)));
+    lines.push(("data_sent", data(run, count::BYTES_SENT)));
+    let missed = result.operations.missed;
+    if missed > 0 {
+        lines.push(("dropped_iterations", counter(run, missed)));
+    }
+    let trends = TRENDS
+        .iter()
+        .filter_map(|(name, series)| Some((*name, trend(result.series(series)?)?)));
+    lines.extend(trends);
+    lines.push(("http_req_failed", rate(failed, ok)));
+    lines.push(("http_reqs", counter(run, ok + failed)));
+    lines.push(("iterations", counter(run, ok + failed)));
+    if let Some((last, least, most)) = users(run) {
+        lines.push(("vus", format!("{last:<12} min={least:<10} max={most}")));
+    }
+    let planned = match open_loop(&run.plan) {
+        true => run.plan.driver.connections,
+        false => run.plan.groups.iter().map(Group::most_workers).sum(),
+    };
+    lines.push(("vus_max", planned.to_string()));
+    lines.sort_by_key(|(name, _)| *name);
+    lines
+}
+
+/// Connections that were there at the end of each second of the measurement: the last, the fewest, the most.
+fn users(run: &Run<'_>) -> Option<(u64, u64, u64)> {
+    let begin = run.plan.timeline.warmup.as_secs_f64();
+    let end = begin + run.measured_s;
+    let measured = run.result.seconds.iter().filter(|row| {
+        let at = (row.second + 1) as f64;
+        at > begin && at <= end
+    });
+    let held: Vec<u64> = measured
+        .filter_map(|row| row.counts.get(count::HELD).copied())
+        .collect();
+    Some((*held.last()?, *held.iter().min()?, *held.iter().max()?))
+}
+
+/// A share in percent, with what it is made of.
+fn rate(yes: u64, no: u64) -> String {
+    format!("{} ✓ {yes:<12} ✗ {no}", percent(yes, yes + no))
+}
+
+fn percent(part: u64, whole: u64) -> String {
+    match whole {
+        0 => "0.00%".to_owned(),
+        _ => format!("{:.2}%", 100.0 * part as f64 / whole as f64),
+    }
+}
+
+fn counter(run: &Run<'_>, number: u64) -> String {
+    format!("{number:<12} {:.2}/s", run.per_second(number))
+}
+
+fn data(run: &Run<'_>, name: &str) -> String {
+    let bytes = run.result.count(name);
+    let whole = size(bytes as f64, 1000.0, " ");
+    format!("{whole:<12} {}/s", size(run.per_second(bytes), 1000.0, " "))
+}
+
+fn trend(series: &SeriesResult) -> Option<String> {
+    let values: Distribution = series.distribution().ok()?;
+    let at = |quantile| Some(time(values.quantile(quantile)? as f64));
+    Some(format!(
+        "avg={:<9} min={:<9} med={:<9} max={:<9} p(90)={:<9} p(95)={}",
+        time(series.mean_ns),
+        at(0.0)?,
+        at(0.5)?,
+        at(1.0)?,
+        at(0.9)?,
+        at(0.95)?
+    ))
+}

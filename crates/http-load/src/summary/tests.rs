@@ -1,0 +1,182 @@
+//! Both blocks, of results made by hand whose figures are known.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use harness::plan::{Group, Plan, PlannedStage, Timeline};
+use harness::schedule::Arrival;
+use measure::machine::Machine;
+use measure::result::{DaemonInfo, Operations, RunResult, SCHEMA, Second, SeriesResult, Usage};
+use measure::tally::Distribution;
+use measure::warning::Verdict;
+
+use crate::settings::Settings;
+
+fn group(workers: u64, stages: Vec<PlannedStage>) -> Group {
+    Group {
+        name: "requests".to_owned(),
+        workers,
+        ramp: Duration::ZERO,
+        rate: None,
+        arrival: Arrival::Constant,
+        stages,
+        ops: None,
+    }
+}
+
+fn plan(group: Group) -> Plan<Settings> {
+    let timeline = Timeline {
+        warmup: Duration::from_secs(1),
+        measure: Duration::from_secs(4),
+        drain: Duration::from_secs(31),
+    };
+    Plan::new("command-line", timeline, vec![group], Settings::default())
+}
+
+fn named(counts: &[(&str, u64)]) -> BTreeMap<String, u64> {
+    let owned = |(name, count): &(&str, u64)| ((*name).to_owned(), *count);
+    counts.iter().map(owned).collect()
+}
+
+/// 1,000 values: 1, 2 … 1,000 times `unit` nanoseconds. Percentiles are those of the histogram: within 0.1 %.
+fn series(name: &str, unit: u64) -> SeriesResult {
+    let mut values = Distribution::default();
+    (1..=1000).for_each(|place| values.record(place * unit));
+    SeriesResult::of(name, &values).unwrap()
+}
+
+fn result(plan: &Plan<Settings>, errors: &[(&str, u64)]) -> RunResult {
+    let failed = errors.iter().map(|(_, count)| count).sum();
+    let held = |(second, held): (usize, &u64)| Second {
+        second: second as u64,
+        counts: named(&[("held", *held)]),
+        ..Second::default()
+    };
+    RunResult {
+        schema: SCHEMA,
+        run_id: "a".to_owned(),
+        driver: "http-load".to_owned(),
+        started_at: "2026-01-31T12:00:00Z".to_owned(),
+        wall_s: 5.2,
+        plan: serde_json::to_value(plan).unwrap(),
+        plan_sentence: String::new(),
+        level: "100".to_owned(),
+        daemon: DaemonInfo {
+            target: "http://127.0.0.1:8080".to_owned(),
+            ..DaemonInfo::default()
+        },
+        machine: Machine::default(),
+        processes: 1,
+        threads: 2,
+        verdict: Verdict::Valid,
+        warnings: Vec::new(),
+        operations: Operations {
+            started: 1000 + failed,
+            ok: 1000,
+            failed,
+            ..Operations::default()
+        },
+        counts: named(&[
+            ("answers", 1010),
+            ("bytes", 5_000_000),
+            ("bytes_sent", 60_000),
+            ("checks_passed", 1990),
+            ("checks_failed", 10),
+            ("failed_a_check", 8),
+            ("check passed: status==200", 1000),
+            ("check passed: duration<500ms", 990),
+            ("check failed: duration<500ms", 10),
+        ]),
+        errors: named(errors),
+        series: vec![
+            series("response", 1_000),
+            series("service", 900),
+            series("waiting", 850),
+        ],
+        lag: None,
+        // The first second is warm-up, the last one drain.
+        seconds: [7, 20, 100, 60, 2, 0]
+            .iter()
+            .enumerate()
+            .map(held)
+            .collect(),
+        usage: Usage::default(),
+        resources: Vec::new(),
+        thresholds: Vec::new(),
+        faults: Vec::new(),
+        answer: None,
+    }
+}
+
+#[test]
+fn a_closed_loop_without_stages_ends_with_the_block_of_wrk() {
+    let errors = [
+        ("status", 10),
+        ("refused", 2),
+        ("reset", 3),
+        ("early_close", 1),
+        ("timeout", 4),
+    ];
+    let text = super::of(&result(&plan(group(100, Vec::new())), &errors)).unwrap();
+    let expected = "\
+Running 4s test @ http://127.0.0.1:8080
+  2 threads and 100 connections
+  Latency Distribution
+     50%  500.22µs
+     75%  750.08µs
+     90%   900.1µs
+     99%  990.21µs
+  1010 requests in 4.00s, 4.77MB read
+  Socket errors: connect 2, read 4, timeout 4
+  Non-2xx or 3xx responses: 10
+Requests/sec:     252.50
+Transfer/sec:     1.19MB";
+    assert_eq!(text, expected);
+    let quiet = super::of(&result(&plan(group(100, Vec::new())), &[])).unwrap();
+    assert!(
+        !quiet.contains("errors") && !quiet.contains("Non-2xx"),
+        "{quiet}"
+    );
+}
+
+#[test]
+fn stages_and_checks_end_with_the_block_of_k6() {
+    let stages = vec![
+        PlannedStage::to_users(100, Duration::from_secs(3)),
+        PlannedStage::to_users(0, Duration::from_secs(2)),
+    ];
+    let mut plan = plan(group(0, stages));
+    plan.driver.checks = ["status==200", "duration<500ms"].map(str::to_owned).into();
+    let text = super::of(&result(&plan, &[("reset", 10)])).unwrap();
+    let expected = "     ✓ status==200
+     ✗ duration<500ms
+      ↳  99.00% — ✓ 990 / ✗ 10
+
+     checks..........................: 99.50% ✓ 1990         ✗ 10
+     data_received...................: 5.00 MB      1.25 MB/s
+     data_sent.......................: 60.00 kB     15.00 kB/s
+     errors..........................: 1.78% ✓ 18           ✗ 992
+     http_req_duration...............: avg=450.45µs  min=900ns     med=450.05µs  max=900.1µs   p(90)=810.5µs   p(95)=855.04µs
+     http_req_failed.................: 0.99% ✓ 10           ✗ 1000
+     http_req_waiting................: avg=425.43µs  min=850ns     med=425.21µs  max=850.43µs  p(90)=765.44µs  p(95)=807.93µs
+     http_reqs.......................: 1010         252.50/s
+     iteration_duration..............: avg=500.5µs   min=1µs       med=500.22µs  max=1ms       p(90)=900.1µs   p(95)=950.27µs
+     iterations......................: 1010         252.50/s
+     vus.............................: 2            min=2          max=100
+     vus_max.........................: 100";
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn a_threshold_alone_asks_for_the_block_of_k6_and_says_what_was_missed() {
+    let mut plan = plan(group(100, Vec::new()));
+    plan.thresholds = vec!["service.p95 < 5ms".to_owned()];
+    let mut result = result(&plan, &[]);
+    result.operations.missed = 40;
+    let text = super::of(&result).unwrap();
+    assert!(
+        text.contains("dropped_iterations..............: 40           10.00/s"),
+        "{text}"
+    );
+    assert!(!text.contains("checks"), "{text}");
+}

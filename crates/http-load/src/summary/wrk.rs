@@ -1,0 +1,87 @@
+//! The block that a user of wrk knows.
+
+use std::fmt::Write as _;
+
+use harness::duration;
+
+use super::{Run, size, time};
+use crate::outcome;
+use crate::settings::open_loop;
+
+/// Quantiles that wrk's `--latency` shows.
+const QUANTILES: [(&str, f64); 4] = [("50%", 0.5), ("75%", 0.75), ("90%", 0.9), ("99%", 0.99)];
+/// Failures of connections that were not there.
+const CONNECT: [&str; 5] = [
+    outcome::REFUSED,
+    outcome::CONNECT_TIMEOUT,
+    outcome::CONNECT,
+    outcome::DESCRIPTORS,
+    outcome::PORTS,
+];
+
+/// `requests` are those that were answered, whatever the answer said; the latency is the response time, from the intended
+/// start where there is a rate.
+pub(super) fn block(run: &Run<'_>) -> String {
+    let result = run.result;
+    let connections = match open_loop(&run.plan) {
+        true => run.plan.driver.connections,
+        false => run.plan.groups.iter().map(|group| group.workers).sum(),
+    };
+    let mut text = format!(
+        "Running {} test @ {}\n  {} threads and {connections} connections\n",
+        duration::format(run.plan.timeline.measure),
+        result.daemon.target,
+        result.threads
+    );
+    let latency = result
+        .series("response")
+        .and_then(|of| of.distribution().ok());
+    if let Some(latency) = latency {
+        text.push_str("  Latency Distribution\n");
+        for (name, quantile) in QUANTILES {
+            let value = latency.quantile(quantile).unwrap_or(0);
+            let _ = writeln!(text, "  {name:>6} {:>9}", time(value as f64));
+        }
+    }
+    let (answers, bytes) = (result.count("answers"), result.count("bytes"));
+    let _ = writeln!(
+        text,
+        "  {answers} requests in {:.2}s, {} read",
+        run.measured_s,
+        size(bytes as f64, 1024.0, "")
+    );
+    failures(run, &mut text);
+    let _ = writeln!(text, "Requests/sec: {:>10.2}", run.per_second(answers));
+    let transferred = size(run.per_second(bytes), 1024.0, "");
+    let _ = write!(text, "Transfer/sec: {transferred:>10}");
+    text
+}
+
+/// Lines that are there only where something failed.
+fn failures(run: &Run<'_>, text: &mut String) {
+    let connect = run.failed(&CONNECT);
+    let (status, length) = (
+        run.failed(&[outcome::STATUS]),
+        run.failed(&[outcome::LENGTH]),
+    );
+    let timeout = run.failed(&[outcome::TIMEOUT]);
+    let all: u64 = run.result.errors.values().sum();
+    // The rest came while something was written or read: resets, early ends, answers that are none.
+    let read = all - connect - status - length - timeout;
+    if connect + read + timeout > 0 {
+        let _ = writeln!(
+            text,
+            "  Socket errors: connect {connect}, read {read}, timeout {timeout}"
+        );
+    }
+    if status > 0 {
+        let what = match run.plan.driver.expect_status.is_empty() {
+            true => "Non-2xx or 3xx responses",
+            false => "Responses of a status that was not expected",
+        };
+        let _ = writeln!(text, "  {what}: {status}");
+    }
+    if length > 0 {
+        let _ = writeln!(text, "  Responses of another length: {length}");
+    }
+}

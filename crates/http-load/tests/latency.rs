@@ -1,0 +1,257 @@
+//! The program as k6's users call it: stages of users, thresholds, checks, and what it exits with.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+#[path = "support/scripted.rs"]
+mod scripted;
+
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::scripted::{Scripted, Step};
+
+const PLAN: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../configs/http/latency.toml"
+);
+
+fn answer(head: &str, body: &str) -> Vec<u8> {
+    let length = body.len();
+    format!("HTTP/1.1 200 OK\r\n{head}Content-Length: {length}\r\n\r\n{body}").into_bytes()
+}
+
+/// Answers every request alike.
+fn server() -> Scripted {
+    Scripted::start(vec![
+        Step::Expect,
+        Step::Send(answer("", "hello")),
+        Step::Again,
+    ])
+}
+
+fn program(arguments: &[&str]) -> Command {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("http-load"));
+    command.arg("--quiet").args(arguments);
+    command
+}
+
+/// A run that was carried out.
+struct Ran {
+    code: i32,
+    shown: String,
+    result: Value,
+}
+
+impl Ran {
+    fn number(&self, pointer: &str) -> u64 {
+        self.result
+            .pointer(pointer)
+            .and_then(Value::as_u64)
+            .unwrap_or(0)
+    }
+
+    fn count(&self, name: &str) -> u64 {
+        self.result["counts"][name].as_u64().unwrap_or(0)
+    }
+
+    /// Whether each of the thresholds was met, in their order.
+    fn met(&self) -> Vec<bool> {
+        let thresholds = self.result["thresholds"].as_array().unwrap();
+        thresholds
+            .iter()
+            .map(|threshold| threshold["met"] == true)
+            .collect()
+    }
+}
+
+fn run(server: &Scripted, arguments: &[&str]) -> Ran {
+    let out = tempfile::tempdir().unwrap();
+    let output = program(arguments)
+        .arg(format!("http://{}/x", server.address()))
+        .arg("--into")
+        .arg(out.path().join("run"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let text = std::fs::read_to_string(out.path().join("run/result.json"));
+    let text = text.unwrap_or_else(|error| panic!("{arguments:?}: {error}: {said}"));
+    let ran = Ran {
+        code: output.status.code().unwrap(),
+        shown: String::from_utf8(output.stdout).unwrap(),
+        result: serde_json::from_str(&text).unwrap(),
+    };
+    let of = |name: &str| ran.number(&format!("/operations/{name}"));
+    assert_eq!(of("started"), of("ok") + of("failed") + of("unfinished"));
+    ran
+}
+
+fn refused(arguments: &[&str], parts: &[&str]) {
+    let Output { status, stderr, .. } = program(arguments).output().unwrap();
+    let said = String::from_utf8(stderr).unwrap();
+    assert_eq!(status.code(), Some(2), "{arguments:?}: {said}");
+    assert!(
+        parts.iter().all(|part| said.contains(part)),
+        "{arguments:?}: {said}"
+    );
+}
+
+#[test]
+fn thresholds_of_k6_are_met_or_missed_and_the_exit_code_says_so() {
+    let server = server();
+    let load = ["-c", "2", "-d", "1s", "--warmup", "0s"];
+    let met = [
+        "http_req_duration: p(95)<20000",
+        "http_req_duration{expected_response:true}: med<20000",
+        "http_req_waiting: max<20000",
+        "http_req_failed: rate<0.01",
+        "http_reqs: count>2",
+        "iterations: rate>0.5",
+    ];
+    let with = |thresholds: &[&'static str]| -> Vec<&str> {
+        let thresholds = thresholds.iter().flat_map(|text| ["--threshold", *text]);
+        load.into_iter().chain(thresholds).collect()
+    };
+    let ran = run(&server, &with(&met));
+    assert_eq!(ran.met(), [true; 6], "{}", ran.result["thresholds"]);
+    // On a machine with other work the figures may be in doubt: nothing was missed all the same.
+    assert!([0, 3].contains(&ran.code), "{}: {}", ran.code, ran.shown);
+    assert!(
+        ran.shown.contains("http_req_waiting") && ran.shown.contains("http_reqs"),
+        "{}",
+        ran.shown
+    );
+
+    let ran = run(
+        &server,
+        &with(&["http_req_duration: p(95)<0.000001", "http_reqs: count>2"]),
+    );
+    assert_eq!((ran.code, ran.met()), (4, vec![false, true]));
+}
+
+#[test]
+fn what_cannot_be_run_is_refused_before_anything_is_asked() {
+    let server = server();
+    let url = format!("http://{}/x", server.address());
+    let known = ["http_req_size", "http_req_duration", "dropped_iterations"];
+    refused(&[&url, "--threshold", "http_req_size: p(95)<5"], &known);
+    refused(
+        &[&url, "--threshold", "http_req_duration: p95<5"],
+        &["--threshold", "p(95)"],
+    );
+    refused(
+        &[&url, "--check", "staus==200"],
+        &["driver.checks[0]", "`staus`", "status==200"],
+    );
+    refused(&[&url, "-s", "30:100"], &["--stage", "30s:100"]);
+    refused(
+        &["--plan", PLAN, "--set", "timeline.measure=10s"],
+        &["groups[0].stages", "5m", "10s"],
+    );
+    refused(
+        &["--plan", PLAN, "--set", "groups.0.stages.1.rate=5.0"],
+        &["stages", "`rate`", "`users`"],
+    );
+    assert_eq!(server.finish().connections, 0);
+}
+
+#[test]
+fn the_plan_of_the_methodology_is_one() {
+    let output = program(&["--plan", PLAN, "--print-plan"]).output().unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let plan: toml::Table = printed.parse().unwrap();
+    assert_eq!(plan["timeline"]["measure"].as_str(), Some("5m"));
+    let thresholds = plan["thresholds"].as_array().unwrap();
+    assert_eq!(thresholds[1].as_str(), Some("service.p95 < 5ms"));
+    assert_eq!(thresholds[3].as_str(), Some("checks.errors < 10%"));
+}
+
+#[test]
+fn users_come_and_go_with_the_stages_and_take_their_connections_with_them() {
+    // Answers take a moment, so that ten users are no burden to a busy machine.
+    let server = Scripted::start(vec![
+        Step::Expect,
+        Step::SendSlowly(answer("", "hello"), 30, Duration::from_millis(10)),
+        Step::Again,
+    ]);
+    let ran = run(&server, &["-s", "1s:10,2s:10", "--stage", "1s:0"]);
+    let held = |row: usize| ran.number(&format!("/seconds/{row}/counts/held"));
+    // At the end of each second: the last of ten is about to come, ten, ten, and nobody but who waits for his last answer.
+    assert!((8..=10).contains(&held(0)), "{}", held(0));
+    assert_eq!((held(1), ran.number("/operations/failed")), (10, 0));
+    assert!(held(3) <= 2, "{}", held(3));
+    assert!(
+        ran.number("/operations/peak_active") <= 10 + 2,
+        "of two workers, each its own peak"
+    );
+    let vus = ran
+        .shown
+        .lines()
+        .find(|line| line.trim_start().starts_with("vus."))
+        .unwrap();
+    assert!(vus.contains("max=10"), "{vus}");
+    // Each user has one connection, and the check before the run another.
+    assert_eq!(server.finish().connections, 10 + 1);
+}
+
+#[test]
+fn checks_are_counted_and_fail_no_request() {
+    // Every other answer is not what was asked for; the fields and the content come in pieces.
+    let server = Scripted::start(vec![
+        Step::Expect,
+        Step::Send(answer("X-Kind: one\r\n", "{\"ok\":true,\"name\":\"a\"}")),
+        Step::Expect,
+        Step::SendSlowly(
+            answer("X-Some: one\r\n", "{\"ok\":null,\"name\":\"b\"}"),
+            20,
+            Duration::from_millis(1),
+        ),
+        Step::Again,
+    ]);
+    let load = ["-c", "1", "-d", "1s", "--warmup", "0s"];
+    let checks = [
+        "status==200",
+        "json.ok==true",
+        "header.x-kind exists",
+        "body contains \"name\"",
+        "duration<60s",
+    ];
+    let words = checks.iter().flat_map(|text| ["--check", *text]);
+    let words: Vec<&str> = load.into_iter().chain(words).collect();
+
+    let ran = run(&server, &words);
+    let ok = ran.number("/operations/ok");
+    assert!(ok >= 2, "{ok}");
+    assert!([0, 3].contains(&ran.code), "{}: {}", ran.code, ran.shown);
+    let of = |check: &str| {
+        let count = |begin: &str| ran.count(&format!("{begin}{check}"));
+        (count("check passed: "), count("check failed: "))
+    };
+    let (odd, even) = (ok.div_ceil(2), ok / 2);
+    for (check, expected) in [
+        ("status==200", (ok, 0)),
+        ("json.ok==true", (odd, even)),
+        ("header.x-kind exists", (odd, even)),
+        ("body contains \"name\"", (ok, 0)),
+        ("duration<60s", (ok, 0)),
+    ] {
+        assert_eq!(of(check), expected, "{check}");
+    }
+    assert_eq!(ran.count("checks_passed"), 3 * ok + 2 * odd);
+    assert_eq!(ran.count("checks_failed"), 2 * even);
+    assert_eq!(ran.count("failed_a_check"), even);
+    assert!(ran.shown.contains("✗ json.ok==true"), "{}", ran.shown);
+
+    let missed = [
+        "--threshold",
+        "checks: rate>0.9",
+        "--threshold",
+        "errors: rate<0.1",
+        "--threshold",
+        "errors: rate<0.6",
+    ];
+    let words: Vec<&str> = words.into_iter().chain(missed).collect();
+    let ran = run(&server, &words);
+    assert_eq!((ran.code, ran.met()), (4, vec![false, false, true]));
+}
