@@ -447,7 +447,7 @@ fn an_imported_run_stands_beside_one_of_our_own_and_is_told_apart() {
         question: None,
         results: vec![own, read("wrk-good.txt")],
         unreached: Vec::new(),
-        command: String::new(),
+        command: None,
     };
     let markdown = suite::markdown(&both).unwrap();
     for part in [

@@ -32,7 +32,10 @@ impl<D> Plan<D> {
         let to = from + self.timeline.measure.as_secs_f64();
         let of = |group: &Group| {
             let goes_on = group.is_closed() && group.ops.is_none();
-            goes_on.then(|| group.workers as f64 * group.begun(from, to))
+            goes_on.then(|| match group.stages.is_empty() {
+                true => group.workers as f64 * group.begun(from, to),
+                false => group.staged_users(from, to),
+            })
         };
         self.groups.iter().map(of).sum()
     }
@@ -52,10 +55,6 @@ impl<D> Plan<D> {
 }
 
 impl Group {
-    fn is_closed(&self) -> bool {
-        self.rate.is_none() && self.stages.is_empty()
-    }
-
     /// The share of its workers that has begun, on average from `from` to `to` (seconds).
     fn begun(&self, from: f64, to: f64) -> f64 {
         let ramp = self.ramp.as_secs_f64();
@@ -65,6 +64,23 @@ impl Group {
             false => at - ramp / 2.0,
         };
         (up_to(to) - up_to(from)) / (to - from)
+    }
+
+    /// The users of its stages, on average from `from` to `to` (seconds).
+    fn staged_users(&self, from: f64, to: f64) -> f64 {
+        let (mut begin, mut before, mut sum) = (0.0, 0.0, 0.0);
+        for stage in &self.stages {
+            let (over, after) = (stage.over.as_secs_f64(), stage.users().unwrap_or(0) as f64);
+            let end = begin + over;
+            let (first, last) = (f64::max(begin, from), f64::min(end, to));
+            if first < last {
+                // A line: its mean is that of its middle.
+                let middle = ((first + last) / 2.0 - begin) / over;
+                sum += (before + (after - before) * middle) * (last - first);
+            }
+            (begin, before) = (end, after);
+        }
+        sum / (to - from)
     }
 }
 
@@ -116,6 +132,20 @@ mod tests {
     }
 
     #[test]
+    fn users_of_stages_are_the_mean_of_their_curve() {
+        let staged = Group {
+            stages: vec![
+                PlannedStage::to_users(100, s(4)),
+                PlannedStage::to_users(0, s(6)),
+            ],
+            ..group(0, 0)
+        };
+        // From 2 s on: 50 to 100 within 2 s, then 100 to 0 within 6.
+        let users = facts(&[staged]).users.unwrap();
+        assert!((users - (150.0 + 300.0) / 8.0).abs() < 1e-9, "{users}");
+    }
+
+    #[test]
     fn a_rate_or_an_end_of_their_own_leaves_no_number_of_users() {
         let paced = Group {
             workers: 0,
@@ -135,10 +165,7 @@ mod tests {
     #[test]
     fn stages_that_end_before_end_the_load() {
         let staged = |over: u64| Group {
-            stages: vec![PlannedStage {
-                rate: 5.0,
-                over: s(over),
-            }],
+            stages: vec![PlannedStage::to_rate(5.0, s(over))],
             ..group(0, 0)
         };
         assert_eq!(facts(&[staged(4), staged(6)]).load_s, Some(6.0));

@@ -105,6 +105,8 @@ fn result(plan: &Plan<Settings>, errors: &[(&str, u64)]) -> RunResult {
         thresholds: Vec::new(),
         faults: Vec::new(),
         answer: None,
+        imported: None,
+        facts: measure::audit::Facts::default(),
     }
 }
 
