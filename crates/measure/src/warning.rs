@@ -40,6 +40,8 @@ pub enum Kind {
     ListenOverflow,
     /// TCP sent again what was not acknowledged in time.
     Retransmits,
+    /// Daemons that are compared answer differently.
+    AnswersDiffer,
     /// The run was interrupted.
     Interrupted,
     /// A file that lies beside the result lacks what could not be written.
@@ -299,6 +301,17 @@ impl Warning {
             Severity::Note,
             message,
             "the result itself has them all, under `resources`",
+        )
+    }
+
+    /// Daemons that are compared were asked the same before their runs and answered differently.
+    #[must_use]
+    pub fn answers_differ(one: &str, other: &str) -> Self {
+        Self::new(
+            Kind::AnswersDiffer,
+            Severity::Suspect,
+            format!("the answers differ: {one}, but {other}"),
+            "let all serve the same, or the comparison is one of what they serve",
         )
     }
 

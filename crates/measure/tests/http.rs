@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 use insta::assert_snapshot;
 use measure::report::FORMATS;
 use measure::report::suite::{html, markdown, summary, terminal};
-use measure::result::RunResult;
+use measure::result::{Answer, RunResult};
 use measure::suite::{Suite, Unreached};
 use measure::warning::{Warning, verdict};
 use proptest::prelude::*;
@@ -142,6 +142,15 @@ fn a_comparison_of_http_servers_says_what_wrk_k6_and_ps_would() {
     | http-daemon | receiving | 2,000 | 0.0348 (0.0318–0.0388) \[0.0316, 0.0385\] | 0.0458 (0.0418–0.0511) \[0.0416, 0.0507\] | 0.0602 (0.0550–0.0672) \[0.0548, 0.0667\] | 0.0726 (0.0662–0.0810) \[0.0660, 0.0803\] | 0.109 (0.0996–0.122) \[0.0992, 0.121\] | 0.185 (0.169–0.206) \[0.168, 0.205\] | 0.277 (0.253–0.309) \[0.252, 0.306\] |
     | nginx | lag | 1,000 | 0.0111 | 0.0171 | 0.0212 | 0.0226 | 0.0237 | 0.0240 | 0.0240 |
     | http-daemon | lag | 1,000 | 0.0111 | 0.0171 | 0.0212 | 0.0226 | 0.0237 | 0.0240 | 0.0240 |
+
+    ## Audit
+
+    Figures of a run that must fit each other, in the runs that have both of them.
+
+    | compared | runs |  |
+    | --- | ---: | --- |
+    | bytes per answer, body | 10 | adds up |
+    | operations ok + failed + unfinished | 10 | adds up |
     "#);
 }
 
@@ -355,4 +364,27 @@ proptest! {
         let all: u64 = opened.iter().sum();
         prop_assert!(run.held().iter().all(|(_, open)| *open <= all));
     }
+}
+
+#[test]
+fn servers_that_answer_differently_are_told_apart_before_their_figures_are_compared() {
+    let answer = |sha256: &str| {
+        Some(Answer {
+            status: 200,
+            length: 1024,
+            sha256: sha256.to_owned(),
+        })
+    };
+    let mut suite = http::of(&THREE[..2], &[100], 2);
+    for run in &mut suite.results {
+        run.answer = answer("5f70bf18a086");
+    }
+    assert!(!markdown(&suite).unwrap().contains("the answers differ"));
+    suite.results[1].answer = answer("0000000000");
+    let text = markdown(&suite).unwrap();
+    assert!(text.contains("the answers differ: nginx"), "{text}");
+    assert!(
+        text.contains("200 with 1,024 bytes (SHA-256 00000000…)"),
+        "{text}"
+    );
 }
