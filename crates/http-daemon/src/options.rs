@@ -285,12 +285,6 @@ impl Settings {
                 bytes are too few; it takes {LEAST_BUFFER} at least"
             ));
         }
-        if sink && server.https_port.is_some() {
-            return Err(
-                "--sink (sink, HTTP_DAEMON_SINK): the sink speaks no TLS; leave out --https-port"
-                    .to_owned(),
-            );
-        }
         let certificate = match (server.tls_cert, server.tls_key) {
             (Some(chain), Some(key)) => Some(Certificate { chain, key }),
             (None, None) => None,
@@ -307,7 +301,8 @@ impl Settings {
                 .map_or_else(|| cores(processes), NonZeroUsize::get),
             bind: server.bind.unwrap_or(Ipv4Addr::LOCALHOST.into()),
             http_port: server.http_port.unwrap_or(8080),
-            https_port: server.https_port,
+            // The sink speaks no TLS: a manifest that names a port for it serves both modes.
+            https_port: server.https_port.filter(|_| !sink),
             metrics_port: server.metrics_port,
             unix: server.unix,
             certificate,

@@ -65,10 +65,6 @@ fn a_wrong_file_is_answered_with_the_key_and_2() {
             "[performance]\nrequest_buffer_size = 1024",
             ["request_buffer_size", "8192"],
         ),
-        (
-            "[server]\nsink = true\nhttps_port = 0",
-            ["sink", "https-port"],
-        ),
         ("[server]\ntls_cert = 'a.pem'", ["tls_key", "both"]),
     ] {
         fs::write(&file, text).unwrap();
