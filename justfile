@@ -53,6 +53,14 @@ run-amqp *args:
 bench-amqp *args:
     cargo run --release --quiet -p drover -- run configs/amqp/*.toml "$@"
 
+# Run the HTTP driver on the embedded server, or on any: `just run-http -c 1000 -d 30s http://127.0.0.1:8080/`
+run-http *args:
+    cargo run --release -p http-load -- "$@"
+
+# Compare the HTTP servers: every plan of configs/http/
+bench-http *args:
+    cargo run --release --quiet -p drover -- run configs/http/*.toml "$@"
+
 # Run every plan of configs/ that is a suite, full.toml among them: all daemons, all levels, the search for the capacity
 bench-all *args:
     #!/usr/bin/env bash

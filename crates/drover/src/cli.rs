@@ -6,9 +6,10 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use harness::cli::Failure;
 use harness::output;
+use measure::import::Tool;
 
 use crate::resolve::Changes;
-use crate::{check, doctor, exit, list, pages, report, run};
+use crate::{check, doctor, exit, import, list, pages, report, run};
 
 /// Run drivers over daemons, levels and repetitions, and compare what came out.
 #[derive(Debug, Parser)]
@@ -31,6 +32,12 @@ enum Command {
     Report(Report),
     /// The report on stdout: report --format terminal
     Analyze(Analyze),
+    /// Make results of the output of wrk, wrk2, k6 or oha, so that they stand in a report beside our own
+    ///
+    /// Read are what wrk prints (best with --latency), the JSON of k6 run --summary-export (or what its handleSummary is
+    /// given), and that of oha --output-format json. A figure that the tool did not report stays absent: there are no
+    /// histograms, and the verdict is never VALID. Prints where each result is; the output itself lies beside it.
+    Import(Import),
     /// Let each driver check that the daemons of its protocol answer as they must
     Check {
         /// Daemons; all when none is named
@@ -72,6 +79,42 @@ struct Analyze {
 }
 
 #[derive(Debug, Args)]
+struct Import {
+    /// Outputs, one run each; several of one name and level are repetitions of each other
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// What was driven; the tool stands behind it in brackets [default: the name of the file]
+    #[arg(long = "as", value_name = "NAME")]
+    name: Option<String>,
+    /// How much load: the level that it stands at in a report [default: connections or users, where the file says so]
+    #[arg(long, value_name = "NAME")]
+    level: Option<String>,
+    /// Whose output it is: wrk, k6, oha or auto
+    #[arg(long, value_name = "NAME", default_value = "auto", value_parser = tool)]
+    format: Format,
+    /// Folder of results
+    #[arg(long, value_name = "DIR", default_value = "bench-results")]
+    out: PathBuf,
+    /// Exactly this folder, for one file
+    #[arg(long, value_name = "DIR", conflicts_with = "out")]
+    into: Option<PathBuf>,
+}
+
+/// A tool, or none where the file tells.
+#[derive(Debug, Clone, Copy)]
+struct Format(Option<Tool>);
+
+fn tool(name: &str) -> Result<Format, String> {
+    match name {
+        "auto" => Ok(Format(None)),
+        name => name
+            .parse()
+            .map(|tool| Format(Some(tool)))
+            .map_err(|problem| format!("{problem} or auto")),
+    }
+}
+
+#[derive(Debug, Args)]
 struct Run {
     /// Plans with a [suite], such as configs/fdpass/quick.toml
     #[arg(required = true, value_name = "PLAN")]
@@ -110,6 +153,7 @@ pub fn main() -> ExitCode {
             format: Some("terminal".to_owned()),
         }
         .carry_out(),
+        Command::Import(typed) => typed.carry_out(),
         Command::Check { names } => check::check(&names),
         Command::List { out } => list::list(&out)
             .map_err(Failure::Call)
@@ -159,6 +203,26 @@ impl Report {
         };
         let text = pages::render(&suite, &format).map_err(Failure::Call)?;
         print(&text)
+    }
+}
+
+impl Import {
+    fn carry_out(self) -> Result<u8, Failure> {
+        let options = import::Options {
+            files: self.files,
+            name: self.name,
+            level: self.level,
+            format: self.format.0,
+            place: match self.into {
+                Some(folder) => import::Place::Into(folder),
+                None => import::Place::Out(self.out),
+            },
+        };
+        for imported in import::read(&options).map_err(Failure::Call)? {
+            let path = import::write(&imported, &options.place).map_err(Failure::Call)?;
+            print(&format!("{}\n", path.display()))?;
+        }
+        Ok(exit::FINE)
     }
 }
 

@@ -13,6 +13,7 @@ mod doctor;
 mod estimate;
 mod exit;
 mod folder;
+mod import;
 mod list;
 mod matrix;
 mod pages;

@@ -148,6 +148,11 @@ pub trait Driver: Sized + Send + Sync + 'static {
         Vec::new()
     }
 
+    /// Whether its workers take a whole core each on purpose, so that this says nothing of how busy they are.
+    fn spins(_plan: &Plan<Self::Config>) -> bool {
+        false
+    }
+
     /// Descriptors that the load itself keeps open at once: in the daemon, and in the processes of the driver together.
     fn descriptors(plan: &Plan<Self::Config>) -> u64;
 

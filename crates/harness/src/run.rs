@@ -125,7 +125,7 @@ pub async fn run<D: Driver>(
     warnings.extend(doubts::<D>(
         &view,
         &operations,
-        D::response(plan),
+        plan,
         &load,
         &machine,
         steal_pct,
@@ -174,6 +174,7 @@ pub async fn run<D: Driver>(
         thresholds: Vec::new(),
         faults: faults.done,
         answer: driver.answer(),
+        imported: None,
     };
     let measured_s = measured_s(plan.timeline, wall_s);
     result.thresholds = thresholds

@@ -12,7 +12,7 @@ use measure::tally::Series;
 use crate::checks::Checks;
 use crate::preflight::{self, Sample};
 use crate::requests::Requests;
-use crate::settings::{self, Settings};
+use crate::settings::{self, Pacing, Settings};
 use crate::target::Server;
 use crate::{k6, outcome};
 use crate::{series, source, summary, wire};
@@ -80,6 +80,10 @@ impl Driver for HttpLoad {
 
     fn response(_: &Plan<Settings>) -> Series {
         series::RESPONSE
+    }
+
+    fn spins(plan: &Plan<Settings>) -> bool {
+        plan.driver.pacing == Pacing::Spin
     }
 
     fn summary(result: &RunResult) -> Option<String> {

@@ -14,6 +14,8 @@ use crate::target::Server;
 pub(crate) const DEFAULT_PATH: &str = "/1kb.txt";
 /// Most requests that wait for their answers on one connection.
 const MOST_PIPELINED: u32 = 1_000;
+/// Starts that share a timer with [`Pacing::Quantum`] are due within so many nanoseconds.
+const QUANTUM_NS: u64 = 500_000;
 /// Most connections of a run.
 const MOST_CONNECTIONS: u64 = 10_000_000;
 
@@ -61,6 +63,8 @@ pub struct Settings {
     /// Statuses that are no failure; empty: all below 400.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub expect_status: Vec<u16>,
+    /// How the driver waits for the next start of an open loop.
+    pub pacing: Pacing,
     /// What is asked about each answer, such as `status==200` or `duration<500ms`: counted, and no failure.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<String>,
@@ -81,6 +85,30 @@ pub enum Engine {
     Hyper,
 }
 
+/// How the driver waits for the next start of an open loop. How late it was is measured in each (`lag`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Pacing {
+    /// A timer for each start: late by tens of microseconds.
+    #[default]
+    Precise,
+    /// A timer for all starts of half a millisecond: late by as much, and cheaper at high rates.
+    Quantum,
+    /// No timer: the driver looks again and again, and takes a whole core for it.
+    Spin,
+}
+
+impl Pacing {
+    /// When to look for a start that is due then: at the latest, in nanoseconds of any clock.
+    pub(crate) fn look_at(self, due: u64) -> u64 {
+        match self {
+            Self::Precise => due,
+            Self::Quantum => due.div_ceil(QUANTUM_NS).saturating_mul(QUANTUM_NS),
+            Self::Spin => 0,
+        }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -99,6 +127,7 @@ impl Default for Settings {
             timeout: Duration::from_secs(30),
             connect_timeout: Duration::from_secs(10),
             expect_status: Vec::new(),
+            pacing: Pacing::default(),
             checks: Vec::new(),
             phases: false,
         }
@@ -232,4 +261,26 @@ impl Settings {
 /// Whether requests start at a rate, whatever the server does.
 pub(crate) fn open_loop(plan: &Plan<Settings>) -> bool {
     !plan.groups.iter().all(Group::is_closed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn starts_of_a_quantum_share_a_look_that_is_never_early() {
+        for due in [0, 1, QUANTUM_NS - 1, QUANTUM_NS, QUANTUM_NS + 1, u64::MAX] {
+            let look = Pacing::Quantum.look_at(due);
+            assert!(look >= due, "{due}");
+            assert!(look - due < QUANTUM_NS, "{due}");
+        }
+        assert_eq!(
+            Pacing::Quantum.look_at(1),
+            Pacing::Quantum.look_at(QUANTUM_NS)
+        );
+        assert_eq!(
+            (Pacing::Precise.look_at(7), Pacing::Spin.look_at(7)),
+            (7, 0)
+        );
+    }
 }

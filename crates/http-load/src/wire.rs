@@ -188,7 +188,7 @@ impl<'a> Loop<'a> {
         for _ in 0..STARTS_AT_ONCE {
             match self.worker.pacer.poll(now) {
                 Tick::Ready(start) => self.begin(start, now),
-                Tick::Wait(due) => return due,
+                Tick::Wait(due) => return self.driver.settings.pacing.look_at(due),
                 Tick::Over => return u64::MAX,
             }
         }

@@ -4,6 +4,8 @@
 //! what is *known* about it is a [`result::RunResult`]; every report is a function of results.
 
 pub mod held;
+pub mod import;
+pub mod imported;
 pub mod machine;
 pub mod report;
 pub mod result;

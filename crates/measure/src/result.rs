@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::imported::Imported;
 use crate::machine::Machine;
 pub use crate::slopes::Slopes;
 use crate::tally::{Counts, DecodeError, Distribution};
@@ -74,6 +75,9 @@ pub struct RunResult {
     /// What the check before the run was answered, where the driver keeps it.
     #[serde(default)]
     pub answer: Option<Answer>,
+    /// What another tool reported, where it made the run; absent in the results of this project's drivers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported: Option<Imported>,
 }
 
 /// One look at what daemon and driver cost.
@@ -327,8 +331,14 @@ impl RunResult {
 
     /// So many a second of what is counted, in the whole seconds in which operations were started that count: what came
     /// in while the run drained is no part of it. `None` where the plan does not say when that was, or no second was whole.
+    ///
+    /// Of an imported run over all of it: its seconds are not known.
     #[must_use]
     pub fn per_second(&self, name: &str) -> Option<f64> {
+        if self.imported.is_some() {
+            let counted = *self.counts.get(name)? as f64;
+            return (self.wall_s > 0.0).then(|| counted / self.wall_s);
+        }
         let planned = |phase: &str| {
             let text = self.plan["timeline"][phase].as_str()?;
             Some(humantime::parse_duration(text).ok()?.as_secs_f64())

@@ -38,6 +38,8 @@ pub enum Kind {
     Interrupted,
     /// A file that lies beside the result lacks what could not be written.
     RowsLost,
+    /// Another tool made the run: what is known of it is what that tool reported.
+    Imported,
 }
 
 /// How much a warning takes from a result.
@@ -298,5 +300,34 @@ impl Warning {
             message,
             "the result holds what was measured until then",
         )
+    }
+
+    /// Another tool made the run. Nothing that this project checks in its own runs is known of it, so its figures are
+    /// never VALID.
+    #[must_use]
+    pub fn imported(tool: &str, times: &str) -> Self {
+        let message = format!(
+            "imported from {tool}, figures as it reported them; its times are {times}; unknown are the machine, warm-up (counted if there was none apart), the tool's own load and lateness, and what the daemon cost"
+        );
+        Self::new(
+            Kind::Imported,
+            Severity::Suspect,
+            message,
+            "to compare with certainty, drive the same daemon with a driver of this project on the same machine",
+        )
+    }
+
+    /// What is known to mislead in the report of the tool that made the run; in one note, so that none hides another.
+    #[must_use]
+    pub fn misleading(tool: &str, told: &[String]) -> Option<Self> {
+        (!told.is_empty()).then(|| {
+            let message = format!("how to read {tool}: {}", told.join("; "));
+            Self::new(
+                Kind::Imported,
+                Severity::Note,
+                message,
+                "what the tool printed lies beside the result",
+            )
+        })
     }
 }

@@ -3,6 +3,7 @@
 mod calls;
 mod capacity;
 mod endings;
+mod import;
 mod pages;
 mod runs;
 mod streaming;

@@ -2,13 +2,13 @@
 
 use measure::machine::Machine;
 use measure::result::Operations;
-use measure::tally::{Series, Tally};
+use measure::tally::Tally;
 use measure::warning::Warning;
 
 use super::load::{Load, View};
 use super::pages::Ledger;
 use crate::driver::Driver;
-use crate::plan::Timeline;
+use crate::plan::{Plan, Timeline};
 use crate::recorder::{MISSED, OK, STARTED, UNFINISHED};
 
 pub(super) fn operations(view: &View) -> Operations {
@@ -32,17 +32,21 @@ pub(super) fn operations(view: &View) -> Operations {
 pub(super) fn doubts<D: Driver>(
     view: &View,
     operations: &Operations,
-    response: Series,
+    plan: &Plan<D::Config>,
     load: &Load,
     machine: &Machine,
     steal_pct: Option<f64>,
     wall_s: f64,
 ) -> Vec<Warning> {
     let lag_p99 = view.total.lag.quantile(0.99).unwrap_or(0);
+    let response = D::response(plan);
     let responses = view.total.of(response);
     let mut found = vec![
         Warning::generator_late(lag_p99, responses.quantile(0.99)),
-        Warning::generator_cpu_bound(load.collector.busiest_pct((wall_s * 1e9) as u64)),
+        Warning::generator_cpu_bound(match D::spins(plan) {
+            true => 0.0,
+            false => load.collector.busiest_pct((wall_s * 1e9) as u64),
+        }),
         Warning::unfinished(operations.unfinished),
         Warning::missed(operations.missed),
         Warning::few_samples(D::SERIES[response.0], responses.len()),

@@ -9,7 +9,7 @@ use harness::plan::{Group, Plan, PlannedStage, Timeline};
 use harness::schedule::Arrival;
 
 use super::stages;
-use crate::settings::{Engine, Settings};
+use crate::settings::{Engine, Pacing, Settings};
 
 /// Connections that are opened a second where they are held and nothing else is asked for.
 const CONNECT_RATE: f64 = 20_000.0;
@@ -107,6 +107,10 @@ pub(super) struct Load {
     /// Statuses that are as they should be [default: all below 400]
     #[arg(long, value_name = "STATUS[,STATUS…]", value_delimiter = ',')]
     expect_status: Vec<u16>,
+    /// How to wait for the next start of --rate: a timer for each, one for all of half a millisecond, or none and a core
+    /// for it
+    #[arg(long, value_enum, default_value = "precise")]
+    pacing: Pacing,
     /// Ask something about each answer and count it, as k6's check() does; may be given again: status==200, "status in
     /// 200,204", body.length==1024, 'body contains "text"', header.content-type==text/plain, "header.etag exists",
     /// json.a.b==1, duration<500ms. A check that fails fails no request: see --threshold "checks: rate>0.99"
@@ -173,6 +177,7 @@ impl Load {
             timeout: self.timeout,
             connect_timeout: self.connect_timeout,
             expect_status: self.expect_status.clone(),
+            pacing: self.pacing,
             checks: self.check.clone(),
             phases: self.phases || staged,
         };

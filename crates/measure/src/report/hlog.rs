@@ -37,6 +37,10 @@ pub fn render(results: &[RunResult]) -> Result<String, Error> {
 type Writer<'a> = IntervalLogWriter<'a, 'a, Vec<u8>, V2DeflateSerializer>;
 
 fn write_run(log: &mut Vec<u8>, result: &RunResult, prefix: &str) -> Result<(), Error> {
+    if result.imported.is_some() {
+        // It has no histograms, and may have no time at which it began.
+        return Ok(());
+    }
     let started = started(result)?;
     let mut serializer = V2DeflateSerializer::new();
     let mut writer = IntervalLogWriterBuilder::new()

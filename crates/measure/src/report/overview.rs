@@ -38,7 +38,9 @@ fn outcomes(results: &[RunResult]) -> Table {
             result.verdict.to_string(),
             units::count(result.operations.started),
             page::success(result),
-            units::count(result.operations.peak_active),
+            result
+                .if_known(result.operations.peak_active)
+                .map_or(page::NONE.to_owned(), units::count),
             daemon.map_or(page::NONE.to_owned(), |usage| {
                 units::bytes(cost::kib(usage.rss_peak_kb))
             }),
@@ -57,15 +59,14 @@ fn outcomes(results: &[RunResult]) -> Table {
 /// One column per series that any of the results has.
 fn p99(results: &[RunResult]) -> Table {
     let mut names: Vec<&str> = Vec::new();
-    for series in results.iter().flat_map(|result| &result.series) {
-        if !names.contains(&series.name.as_str()) {
-            names.push(&series.name);
+    for name in results.iter().flat_map(RunResult::series_names) {
+        if !names.contains(&name) {
+            names.push(name);
         }
     }
     let cell = |result: &RunResult, name: &str| {
-        result.series(name).map_or(page::NONE.to_owned(), |series| {
-            units::duration(series.p99_ns)
-        })
+        let p99 = result.summary(name).and_then(|series| series.p99_ns);
+        p99.map_or(page::NONE.to_owned(), units::duration)
     };
     let row = |result: &RunResult| {
         [page::plain(&result.daemon.name)]

@@ -1,8 +1,9 @@
 //! What a report for people says about one run, before it is written in a format.
 
 use super::{Error, cost, demands, picture};
+use crate::imported::SeriesSummary;
 use crate::machine::Machine;
-use crate::result::{RunResult, SeriesResult};
+use crate::result::RunResult;
 use crate::units;
 use crate::warning::{Severity, Warning};
 
@@ -109,7 +110,10 @@ fn run(result: &RunResult) -> Vec<(&'static str, String)> {
         ("plan", plain(&result.plan_sentence)),
         (
             "daemon",
-            plain(&format!("{}, at {}", joined(daemon), result.daemon.target)),
+            plain(&match result.daemon.target.as_str() {
+                "" => joined(daemon),
+                target => format!("{}, at {target}", joined(daemon)),
+            }),
         ),
         ("machine", plain(&machine_line(result))),
         ("driver", driver(result)),
@@ -117,7 +121,7 @@ fn run(result: &RunResult) -> Vec<(&'static str, String)> {
             "run",
             format!(
                 "{}, {} from the first start to the end, {}",
-                plain(&result.started_at),
+                started(result),
                 seconds(result.wall_s),
                 plain(&result.run_id)
             ),
@@ -125,7 +129,15 @@ fn run(result: &RunResult) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The driver, its processes, threads and build.
+/// When the load began, as far as that is known.
+pub(super) fn started(result: &RunResult) -> String {
+    match result.started_at.as_str() {
+        "" => "at a time that is not known".to_owned(),
+        time => plain(time),
+    }
+}
+
+/// The driver, its processes, threads and build; of another tool what it reported.
 pub(super) fn driver(result: &RunResult) -> String {
     let machine = &result.machine;
     let plural = |count: u64, one: &str, several: &str| {
@@ -135,6 +147,17 @@ pub(super) fn driver(result: &RunResult) -> String {
             if count == 1 { one } else { several }
         )
     };
+    if result.imported.is_some() {
+        let name = format!("{} {}", result.driver, machine.version);
+        let threads = plural(result.threads, "thread", "threads");
+        let threads = (result.threads > 0).then_some(threads);
+        let facts = [
+            Some(name.trim().to_owned()),
+            threads,
+            Some("imported".to_owned()),
+        ];
+        return plain(&joined(facts.iter().map(Option::as_ref)));
+    }
     let driver = [
         format!("{} {}", result.driver, machine.version),
         plural(result.processes, "process", "processes"),
@@ -164,6 +187,9 @@ fn machine_line(result: &RunResult) -> String {
 
 /// The machine as it is whatever runs on it.
 pub(super) fn machine(machine: &Machine) -> String {
+    if machine.hostname.is_empty() && machine.kernel.is_empty() {
+        return "not known".to_owned();
+    }
     let cpus = match &machine.cpu_model {
         Some(model) => format!("{} × {model}", machine.cpus),
         None => format!("{} CPUs", machine.cpus),
@@ -208,17 +234,17 @@ fn operations(result: &RunResult) -> Vec<Block> {
         "success",
     ];
     let figures = [
-        operations.started,
-        operations.ok,
-        operations.failed,
-        operations.unfinished,
-        operations.missed,
-        operations.peak_active,
+        Some(operations.started),
+        Some(operations.ok),
+        Some(operations.failed),
+        result.if_known(operations.unfinished),
+        result.if_known(operations.missed),
+        result.if_known(operations.peak_active),
     ];
     let mut head: Vec<String> = head.map(str::to_owned).into();
     let mut row: Vec<String> = ["operations".to_owned()]
         .into_iter()
-        .chain(figures.map(units::count))
+        .chain(figures.map(|figure| figure.map_or(NONE.to_owned(), units::count)))
         .chain([success(result)])
         .collect();
     if let Some(peak) = result.peak_of_daemon() {
@@ -277,16 +303,23 @@ fn latency(result: &RunResult) -> Block {
     let head = ["series", "count", "p50", "p90", "p99", "p99.9", "max"]
         .map(str::to_owned)
         .into();
-    let rows = result.series.iter().map(latency_row).collect();
+    let rows = result
+        .summaries()
+        .map(|series| latency_row(&series))
+        .collect();
     Block::Table(Table {
         head,
         rows,
-        apart: result.lag.iter().map(latency_row).collect(),
+        apart: result
+            .lag
+            .iter()
+            .map(|lag| latency_row(&lag.into()))
+            .collect(),
         ..Table::default()
     })
 }
 
-fn latency_row(series: &SeriesResult) -> Vec<String> {
+fn latency_row(series: &SeriesSummary) -> Vec<String> {
     let times = [
         series.p50_ns,
         series.p90_ns,
@@ -294,9 +327,10 @@ fn latency_row(series: &SeriesResult) -> Vec<String> {
         series.p999_ns,
         series.max_ns,
     ];
-    [plain(&series.name), units::count(series.count)]
+    let count = series.count.map_or(NONE.to_owned(), units::count);
+    [plain(&series.name), count]
         .into_iter()
-        .chain(times.map(units::duration))
+        .chain(times.map(|time| time.map_or(NONE.to_owned(), units::duration)))
         .collect()
 }
 

@@ -52,6 +52,7 @@ pub(crate) fn full() -> RunResult {
         thresholds: Vec::new(),
         faults: Vec::new(),
         answer: None,
+        imported: None,
     }
 }
 

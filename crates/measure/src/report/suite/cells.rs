@@ -131,16 +131,24 @@ impl<'a> Cells<'a> {
 
     /// Every series that some run has, in the driver's order.
     pub(super) fn series(&self) -> Vec<&'a str> {
-        let names = self.suite.results.iter().flat_map(|result| &result.series);
-        distinct(names.map(|series| series.name.as_str()))
+        let results = self.suite.results.iter();
+        distinct(results.flat_map(RunResult::series_names))
     }
 
     /// The series that stands for all where only one is shown: the time to first byte, or of a message to its consumer,
     /// where there is one.
     pub(super) fn headline(&self) -> Option<&'a str> {
         let main = self.main_series();
-        main.iter()
-            .find(|name| ["first_byte", "end_to_end"].contains(*name))
+        let results = &self.suite.results;
+        // What was imported may lack the one that stands for all: then one that all have.
+        let imported = results.iter().any(|run| run.imported.is_some());
+        let of_all = |name: &&&str| results.iter().all(|run| run.summary(name).is_some());
+        let shared = main.iter().find(|name| imported && of_all(name));
+        shared
+            .or_else(|| {
+                main.iter()
+                    .find(|name| ["first_byte", "end_to_end"].contains(*name))
+            })
             .or_else(|| main.first())
             .copied()
     }

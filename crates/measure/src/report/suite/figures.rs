@@ -26,13 +26,13 @@ pub(super) fn failed<'a>() -> Figure<'a> {
 
 pub(super) fn unfinished<'a>() -> Figure<'a> {
     Figure::new("unfinished", show::whole, |run| {
-        Some(run.operations.unfinished as f64)
+        known(run, run.operations.unfinished)
     })
 }
 
 pub(super) fn missed<'a>() -> Figure<'a> {
     Figure::new("missed", show::whole, |run| {
-        Some(run.operations.missed as f64)
+        known(run, run.operations.missed)
     })
 }
 
@@ -42,7 +42,7 @@ pub(super) fn success<'a>() -> Figure<'a> {
 
 pub(super) fn driver_peak<'a>() -> Figure<'a> {
     Figure::new("peak, driver", show::whole, |run| {
-        Some(run.operations.peak_active as f64)
+        known(run, run.operations.peak_active)
     })
 }
 
@@ -68,7 +68,7 @@ pub(super) fn p50(series: &str) -> Figure<'_> {
     Figure::new(
         format!("{} p50", series_name(series)),
         show::ms,
-        move |run| run.series(series).map(|series| series.p50_ns as f64),
+        move |run| Some(run.summary(series)?.p50_ns? as f64),
     )
 }
 
@@ -77,7 +77,7 @@ pub(super) fn p99(series: &str) -> Figure<'_> {
     Figure::new(
         format!("{} p99", series_name(series)),
         show::ms,
-        move |run| run.series(series).map(|series| series.p99_ns as f64),
+        move |run| Some(run.summary(series)?.p99_ns? as f64),
     )
 }
 
@@ -176,6 +176,10 @@ pub(super) fn connections(run: &RunResult) -> Option<f64> {
 /// Peak memory of the daemon, KiB.
 pub(super) fn peak_kb(run: &RunResult) -> Option<f64> {
     daemon(run).map(|usage| usage.rss_peak_kb as f64)
+}
+
+fn known(run: &RunResult, count: u64) -> Option<f64> {
+    run.if_known(count).map(|count| count as f64)
 }
 
 fn daemon(run: &RunResult) -> Option<&UsageSummary> {

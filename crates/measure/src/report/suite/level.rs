@@ -8,8 +8,9 @@ use super::figures;
 use super::grid::{Grid, Head, Row};
 use super::show::{self, NONE, Text};
 use super::soak;
+use crate::imported::SeriesSummary;
 use crate::report::page;
-use crate::result::{RunResult, SeriesResult};
+use crate::result::RunResult;
 use crate::spread::Spread;
 use crate::units;
 
@@ -54,15 +55,15 @@ fn plans(at: &[Cell<'_>]) -> Vec<(&'static str, String)> {
     plans.into_iter().map(|plan| ("plan", plan)).collect()
 }
 
-type Quantile = (&'static str, fn(&SeriesResult) -> f64);
+type Quantile = (&'static str, fn(&SeriesSummary) -> Option<u64>);
 
 const QUANTILES: [Quantile; 6] = [
-    ("p50", |series| series.p50_ns as f64),
-    ("p90", |series| series.p90_ns as f64),
-    ("p95", |series| series.p95_ns as f64),
-    ("p99", |series| series.p99_ns as f64),
-    ("p99.9", |series| series.p999_ns as f64),
-    ("max", |series| series.max_ns as f64),
+    ("p50", |series| series.p50_ns),
+    ("p90", |series| series.p90_ns),
+    ("p95", |series| series.p95_ns),
+    ("p99", |series| series.p99_ns),
+    ("p99.9", |series| series.p999_ns),
+    ("max", |series| series.max_ns),
 ];
 
 /// The driver's own lateness, which stands behind its series.
@@ -127,17 +128,18 @@ fn distribution_rows<'a>(
 
 /// The count and the quantiles of a series; nothing where no run has it.
 fn distribution(runs: &[&RunResult], series: &str) -> Option<Vec<Text>> {
-    let found: Vec<&SeriesResult> = runs
+    let found: Vec<SeriesSummary> = runs
         .iter()
         .filter_map(|run| match series {
-            LAG => run.lag.as_ref(),
-            series => run.series(series),
+            LAG => run.lag.as_ref().map(SeriesSummary::from),
+            series => run.summary(series),
         })
         .collect();
-    let of = |part: &dyn Fn(&SeriesResult) -> f64, show| {
-        Text::of(Spread::of(found.iter().map(|series| part(series))), show)
+    let of = |part: &dyn Fn(&SeriesSummary) -> Option<u64>, show| {
+        let known = found.iter().filter_map(part);
+        Text::of(Spread::of(known.map(|figure| figure as f64)), show)
     };
-    let count = of(&|series| series.count as f64, show::whole);
+    let count = of(&|series| series.count, show::whole);
     let parts = QUANTILES.map(|(_, part)| of(&part, show::ms));
     (!found.is_empty()).then(|| [count].into_iter().chain(parts).collect())
 }

@@ -75,6 +75,7 @@ fn facts(cells: &Cells<'_>) -> Vec<(&'static str, String)> {
     }
     facts.extend(machines.into_iter().map(|machine| ("machine", machine)));
     facts.extend(mixed(cells));
+    facts.extend(imported(results).map(|imported| ("imported", imported)));
     facts.extend(noise(results).map(|noise| ("noise", noise)));
     facts.extend(
         distinct(results, page::driver)
@@ -94,16 +95,40 @@ fn verdict_counts(results: &[RunResult]) -> String {
 
 /// From the first to the last start. Times in RFC 3339 and UTC sort as text.
 fn dates(results: &[RunResult]) -> String {
-    let starts = || results.iter().map(|result| page::plain(&result.started_at));
+    let known = |result: &&RunResult| !result.started_at.is_empty();
+    let starts = || results.iter().filter(known).map(page::started);
     let (first, last) = (
         starts().min().unwrap_or_default(),
         starts().max().unwrap_or_default(),
     );
-    if first == last {
+    if first.is_empty() {
+        "not known".to_owned()
+    } else if first == last {
         first
     } else {
         format!("{first} to {last}")
     }
+}
+
+/// That figures of several drivers stand beside each other, where some were imported.
+fn imported(results: &[RunResult]) -> Option<String> {
+    let foreign = results.iter().filter(|result| result.imported.is_some());
+    let tools = distinct(foreign, |result| page::plain(&result.driver));
+    let drivers = distinct(results, |result| page::plain(&result.driver));
+    (!tools.is_empty()).then(|| {
+        let beside = if drivers.len() > 1 {
+            format!(
+                "; what {} report of one daemon differs with what each calls a start and an answer, and with its own cost",
+                drivers.join(", ")
+            )
+        } else {
+            String::new()
+        };
+        format!(
+            "figures as {} reported them, without histograms; on which machine is not known{beside}",
+            tools.join(", ")
+        )
+    })
 }
 
 /// How busy the machine was with something else.
@@ -121,9 +146,12 @@ fn noise(results: &[RunResult]) -> Option<String> {
     (!facts.is_empty()).then(|| facts.join(", "))
 }
 
-fn distinct(results: &[RunResult], of: fn(&RunResult) -> String) -> Vec<String> {
+fn distinct<'a>(
+    results: impl IntoIterator<Item = &'a RunResult>,
+    of: fn(&RunResult) -> String,
+) -> Vec<String> {
     let mut distinct = Vec::new();
-    for text in results.iter().map(of) {
+    for text in results.into_iter().map(of) {
         if !distinct.contains(&text) {
             distinct.push(text);
         }

@@ -73,7 +73,7 @@ fn p99s(cell: &Cell<'_>, series: &str) -> Vec<(f64, String)> {
         grave => format!(", {grave}"),
     };
     let found = cell.runs.iter().filter_map(|run| {
-        let ns = run.series(series)?.p99_ns as f64;
+        let ns = run.summary(series)?.p99_ns? as f64;
         Some((ns, doubt(run.verdict)))
     });
     found.collect()

@@ -1,0 +1,131 @@
+//! `drover import`: the output of other load generators as results that stand in a report.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, ensure};
+use harness::host;
+use harness::store::{self, Folder};
+use measure::import::{Subject, Tool, import};
+use measure::result::RunResult;
+
+/// The folder of a day that imported results lie in.
+const PLAN: &str = "imported";
+/// What the output itself is kept as, beside the result: it may say more than the result has room for.
+const ORIGINAL: &str = "original";
+/// No output of these tools is larger; the samples that `k6 --out json` writes are.
+const MOST_BYTES: u64 = 16 << 20;
+
+/// What was typed.
+#[derive(Debug)]
+pub(crate) struct Options {
+    pub(crate) files: Vec<PathBuf>,
+    pub(crate) name: Option<String>,
+    pub(crate) level: Option<String>,
+    pub(crate) format: Option<Tool>,
+    pub(crate) place: Place,
+}
+
+/// Where results go.
+#[derive(Debug)]
+pub(crate) enum Place {
+    /// The next free numbers below this folder.
+    Out(PathBuf),
+    /// Exactly this folder.
+    Into(PathBuf),
+}
+
+/// An output and the result that it is.
+#[derive(Debug)]
+pub(crate) struct Imported {
+    text: String,
+    pub(crate) result: RunResult,
+    name: String,
+}
+
+/// Reads all files before anything is written.
+///
+/// # Errors
+/// A file that is not whole output of a tool, or a call that can't be right.
+pub(crate) fn read(options: &Options) -> anyhow::Result<Vec<Imported>> {
+    if let Place::Into(folder) = &options.place {
+        ensure!(
+            options.files.len() == 1,
+            "--into {}: holds one result, but {} files are named: name one, or import them with --out",
+            folder.display(),
+            options.files.len()
+        );
+    }
+    for (flag, name) in [("--as", &options.name), ("--level", &options.level)] {
+        let is_one = |name: &String| {
+            !matches!(name.as_str(), "" | "." | "..") && !name.contains(['/', '\0'])
+        };
+        ensure!(
+            name.as_ref().is_none_or(is_one),
+            "{flag} {:?}: it names a folder of results: take a name without slashes",
+            name.as_deref().unwrap_or_default()
+        );
+    }
+    let one = |file: &PathBuf| one(file, options);
+    options.files.iter().map(one).collect()
+}
+
+fn one(file: &Path, options: &Options) -> anyhow::Result<Imported> {
+    let shown = file.display();
+    let text = text(file)?;
+    let stem = file.file_stem().unwrap_or(file.as_os_str());
+    let name = options.name.clone();
+    let name = name.unwrap_or_else(|| stem.to_string_lossy().into_owned());
+    let subject = Subject {
+        name: name.clone(),
+        level: options.level.clone(),
+    };
+    // A file may be named as anything: what is wrong with it follows its name.
+    let result = import(&text, options.format, &subject).with_context(|| shown.to_string())?;
+    Ok(Imported { text, result, name })
+}
+
+fn text(file: &Path) -> anyhow::Result<String> {
+    let reading = || format!("reading {}", file.display());
+    let mut bytes = Vec::new();
+    File::open(file)
+        .and_then(|open| open.take(MOST_BYTES + 1).read_to_end(&mut bytes))
+        .with_context(reading)?;
+    ensure!(
+        bytes.len() as u64 <= MOST_BYTES,
+        "{}: is larger than {} MiB: expected the summary of a run, not its samples",
+        file.display(),
+        MOST_BYTES >> 20
+    );
+    String::from_utf8(bytes).ok().with_context(|| {
+        format!(
+            "{}: is no text: expected what wrk prints, or JSON of k6 or oha",
+            file.display()
+        )
+    })
+}
+
+/// Writes a result, and the output that it was read from beside it; returns where the result is.
+///
+/// # Errors
+/// A folder that can't be written.
+pub(crate) fn write(imported: &Imported, place: &Place) -> anyhow::Result<PathBuf> {
+    let Imported { text, result, name } = imported;
+    let folder = match place {
+        Place::Into(path) => Folder::at(path)?,
+        Place::Out(out) => {
+            let daemon = format!("{name}-{}", result.driver);
+            let host = host::machine().hostname;
+            Folder::reserve(out, &host, PLAN, &daemon, &result.level)?
+        }
+    };
+    let extension = if text.trim_start().starts_with('{') {
+        "json"
+    } else {
+        "txt"
+    };
+    let original = folder.path().join(ORIGINAL).with_extension(extension);
+    store::write_whole(&original, text.as_bytes())?;
+    folder.write_result(result)
+}

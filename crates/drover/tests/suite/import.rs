@@ -1,0 +1,205 @@
+//! Outputs of other load generators, imported by the program.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::support::{Project, ends_with, json, said, shown};
+
+fn sample(file: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../measure/tests/data/import");
+    fs::canonicalize(folder.join(file)).unwrap()
+}
+
+fn project() -> Project {
+    Project::new("[driver]\n[suite]\ndaemons = ['a', 'b']\n")
+}
+
+/// Where the results are.
+fn import(project: &Project, arguments: &[&str]) -> Vec<PathBuf> {
+    let arguments = [&["import"], arguments].concat();
+    let output = project.drover(&arguments).output().unwrap();
+    ends_with(&output, 0);
+    let paths = shown(&output);
+    paths.lines().map(|path| project.path(path)).collect()
+}
+
+fn refused(project: &Project, arguments: &[&str], parts: &[&str]) {
+    let arguments = [&["import"], arguments].concat();
+    let output = project.drover(&arguments).output().unwrap();
+    ends_with(&output, 2);
+    let said = said(&output);
+    for part in parts {
+        assert!(said.contains(part), "{part:?} is not in: {said}");
+    }
+    assert!(!said.contains("panicked"), "{said}");
+    assert!(
+        !project.path("bench-results").exists(),
+        "nothing is written"
+    );
+}
+
+#[test]
+fn outputs_of_all_tools_become_results_with_the_outputs_beside_them() {
+    let project = project();
+    let files = ["wrk-good.txt", "k6-good.json", "oha-good.json"].map(sample);
+    let files = files.each_ref().map(|file| file.to_str().unwrap());
+    let results = import(
+        &project,
+        &[&files[..], &["--as", "nginx", "--level", "20"]].concat(),
+    );
+    for ((result, file), tool) in results.iter().zip(files).zip(["wrk", "k6", "oha"]) {
+        assert!(
+            result.ends_with(format!("imported/nginx-{tool}/20/1/result.json")),
+            "{result:?}"
+        );
+        let read = json(result);
+        assert_eq!(
+            (&read["driver"], &read["level"]),
+            (&tool.into(), &"20".into())
+        );
+        assert_eq!(read["daemon"]["name"], format!("nginx ({tool})"));
+        assert_eq!(read["verdict"], "SUSPECT");
+        assert!(read["imported"]["series"][0].get("p50_ns").is_some());
+        let extension = Path::new(file).extension().unwrap();
+        let original = result.with_file_name("original").with_extension(extension);
+        assert_eq!(fs::read(original).unwrap(), fs::read(file).unwrap());
+    }
+    // wrk reported no 95th percentile and no histogram: there is none.
+    let wrk = json(&results[0]);
+    assert!(wrk["imported"]["series"][0].get("p95_ns").is_none());
+    assert_eq!(wrk["series"], serde_json::json!([]));
+}
+
+#[test]
+fn outputs_of_one_name_are_repetitions_and_the_name_is_that_of_the_file_unless_it_is_given() {
+    let project = project();
+    let file = sample("wrk-good.txt");
+    let file = file.to_str().unwrap();
+    let results = import(&project, &[file, file, "--as", "nginx"]);
+    assert!(
+        results[0].ends_with("nginx-wrk/20/1/result.json"),
+        "{results:?}"
+    );
+    assert!(
+        results[1].ends_with("nginx-wrk/20/2/result.json"),
+        "{results:?}"
+    );
+    let [result] = &import(&project, &[file, "--into", "here"])[..] else {
+        panic!("one file is one result");
+    };
+    assert_eq!(json(result)["daemon"]["name"], "wrk-good (wrk)");
+    assert_eq!(*result, project.path("here/result.json"));
+    let again = project
+        .drover(&["import", file, "--into", "here"])
+        .output()
+        .unwrap();
+    ends_with(&again, 2);
+    assert!(said(&again).contains("already"), "{}", said(&again));
+}
+
+#[test]
+fn an_imported_result_stands_beside_one_of_our_own_in_a_report() {
+    let project = project();
+    ends_with(&project.run(&[]), 0);
+    let own = project.suite("tiny/a/5/1/result.json");
+    fs::create_dir_all(project.path("both/own")).unwrap();
+    fs::copy(own, project.path("both/own/result.json")).unwrap();
+    let file = sample("oha-404.json");
+    let arguments = [
+        file.to_str().unwrap(),
+        "--as",
+        "nginx",
+        "--level",
+        "5",
+        "--into",
+        "both/nginx",
+    ];
+    import(&project, &arguments);
+    let output = project.drover(&["analyze", "both"]).output().unwrap();
+    ends_with(&output, 0);
+    let text = shown(&output);
+    for part in [
+        "SUSPECT: both, 2 runs of 2 daemons at 1 level",
+        "nginx (oha)",
+        "without histograms",
+        "figures of different machines can't be compared",
+        "oha calls the run 100.00 % successful",
+    ] {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(part), "{part:?} is not in: {text}");
+    }
+    ends_with(&project.drover(&["report", "both"]).output().unwrap(), 0);
+    for page in ["report.md", "report.html"] {
+        let page = fs::read_to_string(project.path("both").join(page)).unwrap();
+        assert!(page.contains("nginx (oha)"), "{page}");
+    }
+    for format in ["csv", "hlog", "json"] {
+        let arguments = ["report", "both", "--format", format];
+        ends_with(&project.drover(&arguments).output().unwrap(), 0);
+    }
+}
+
+#[test]
+fn what_cannot_be_imported_is_named_with_what_was_expected() {
+    let project = project();
+    let good = sample("wrk-good.txt");
+    let good = good.to_str().unwrap();
+    let text = fs::read_to_string(good).unwrap();
+    project.file("foreign.txt", "Requests per second: 3 [#/sec] (mean)\n");
+    project.file("cut.txt", &text[..text.len() / 2]);
+    project.file(
+        "cut.json",
+        &fs::read_to_string(sample("oha-good.json")).unwrap()[..500],
+    );
+    fs::write(project.path("binary"), [0xff, 0xfe, 0]).unwrap();
+    refused(&project, &["nonesuch.txt"], &["nonesuch.txt"]);
+    refused(&project, &["."], &["reading ."]);
+    refused(
+        &project,
+        &["foreign.txt"],
+        &["foreign.txt", "wrk, k6 and oha", "--summary-export"],
+    );
+    // All are read before any is written.
+    refused(&project, &[good, "cut.txt"], &["cut.txt", "wrk", "cut off"]);
+    refused(&project, &["cut.json"], &["cut.json", "oha", "cut off"]);
+    refused(&project, &["binary"], &["binary", "no text"]);
+    refused(&project, &["/dev/zero"], &["/dev/zero", "16 MiB"]);
+    refused(
+        &project,
+        &[good, "--format", "k6"],
+        &["wrk-good.txt", "k6", "expected JSON"],
+    );
+    refused(
+        &project,
+        &[good, "--format", "ab"],
+        &["--format", "wrk, k6, oha or auto"],
+    );
+    refused(
+        &project,
+        &[good, good, "--into", "x"],
+        &["--into x", "--out"],
+    );
+    refused(
+        &project,
+        &[good, "--as", "../x"],
+        &["--as", "without slashes"],
+    );
+    refused(
+        &project,
+        &[good, "--level", ""],
+        &["--level", "without slashes"],
+    );
+    refused(
+        &project,
+        &[good, "--out", "x", "--into", "y"],
+        &["--out", "--into"],
+    );
+    refused(
+        &project,
+        &[good, "--out", "/proc/nowhere"],
+        &["--out /proc/nowhere"],
+    );
+    refused(&project, &[], &["FILE"]);
+}

@@ -1,0 +1,241 @@
+//! Every server of daemons/ that serves `http`: whether it keeps what daemons/README.md says of such a server.
+//!
+//! Asked by a client of its own, in plain HTTP/1.1, so that no driver's mistake can hide a server's. A server whose
+//! program is missing is named and passed over; with `DROVER_REQUIRE_ALL=1` it fails.
+#![allow(clippy::unwrap_used, reason = "a failed assumption fails the test")]
+#![allow(clippy::print_stderr, reason = "says what is passed over")]
+
+#[path = "http_servers/client.rs"]
+mod client;
+
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use anyhow::{Context as _, ensure};
+use harness::daemon::{Daemon, DaemonError, Prepared, StopReport, Stopped};
+use harness::launcher::{Launcher, everything_is_required};
+use harness::manifest;
+
+use client::{Answer, Connection};
+
+/// The files that all of them serve, with their sizes in bytes.
+const FILES: [(&str, usize); 3] = [
+    ("/1kb.txt", 1_024),
+    ("/10kb.txt", 10_240),
+    ("/100kb.txt", 102_400),
+];
+/// Beyond the limit of requests per connection that a server may have by default: 100 (Apache) and 1,000 (nginx).
+const MANY: usize = 1_100;
+
+#[test]
+fn every_http_server_serves_the_three_files_over_connections_that_stay_open() {
+    of_each_server(|launcher, prepared| {
+        let daemon = launcher.start(prepared, &[])?;
+        let address = address(&daemon)?;
+        the_files_are_there(&address)?;
+        a_connection_stays_open(&address)?;
+        a_close_is_honoured(&address)?;
+        a_missing_file_is_404(&address)
+    });
+}
+
+#[test]
+fn every_http_server_ends_when_it_is_asked_to_even_with_clients_and_leaves_nothing() {
+    of_each_server(|launcher, prepared| {
+        let mut daemon = launcher.start(prepared, &workers("2"))?;
+        let address = address(&daemon)?;
+        let mut idle = Connection::open(&address)?;
+        idle.get("/1kb.txt")?;
+        let StopReport {
+            how, status, left, ..
+        } = launcher.wait(daemon.stop());
+        ensure!(
+            (how, left) == (Stopped::Terminated, 0) && status == "exited with status 0",
+            "{how:?}, {status}, {left} left; the end of its log:\n{}",
+            daemon.last_lines(10)
+        );
+        // A process that left the group would still listen.
+        ensure!(
+            TcpStream::connect(&address).is_err(),
+            "somebody still listens on {address}"
+        );
+        Ok(())
+    });
+}
+
+#[test]
+fn every_http_server_refuses_a_number_of_workers_that_is_none() {
+    of_each_server(|launcher, prepared| {
+        let error = match launcher.start(prepared, &workers("many")) {
+            Err(error @ DaemonError::ExitedEarly { .. }) => error.to_string(),
+            Err(error) => return Err(error.into()),
+            Ok(_) => anyhow::bail!("it started"),
+        };
+        let error = error.to_lowercase();
+        for part in ["workers", "many", "exited with status 2"] {
+            ensure!(error.contains(part), "{part:?} is not in: {error}");
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn every_further_url_speaks_the_version_of_http_that_its_name_says() {
+    if let Err(error) = Command::new("curl").arg("--version").output() {
+        assert!(!everything_is_required(), "curl: {error}");
+        eprintln!("the further URLs are passed over: there is no curl: {error}");
+        return;
+    }
+    of_each_server(|launcher, prepared| {
+        let daemon = launcher.start(prepared, &[])?;
+        for (name, url) in &daemon.endpoint().urls {
+            let expected: &[(&str, &str)] = match name.as_str() {
+                "https" => &[("--http2", "2"), ("--http1.1", "1.1")],
+                "h2c" => &[("--http2-prior-knowledge", "2")],
+                _ => anyhow::bail!("`urls.{name}`: known are https and h2c"),
+            };
+            for (flag, version) in expected {
+                for (path, size) in FILES {
+                    let answer = curl(flag, &format!("{url}{path}"))?;
+                    let whole = format!("HTTP/{version} 200, {size} bytes");
+                    ensure!(answer == whole, "{name}, {flag}, {path}: {answer}");
+                }
+            }
+        }
+        Ok(())
+    });
+}
+
+/// Fetches a URL, whoever signed its certificate; what came, in a few words.
+fn curl(flag: &str, url: &str) -> anyhow::Result<String> {
+    let summary = "HTTP/%{http_version} %{http_code}, %{size_download} bytes";
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = Command::new("curl")
+        .args([
+            "-sSk",
+            "--noproxy",
+            "*",
+            "--max-time",
+            "60",
+            "-o",
+            "/dev/null",
+        ])
+        .args(["-w", summary, flag, url])
+        .output()?;
+    ensure!(
+        status.success(),
+        "{url}: {}",
+        String::from_utf8_lossy(&stderr).trim()
+    );
+    Ok(String::from_utf8(stdout)?)
+}
+
+fn the_files_are_there(address: &str) -> anyhow::Result<()> {
+    let mut connection = Connection::open(address)?;
+    for (path, size) in FILES {
+        let Answer {
+            status,
+            headers,
+            body,
+        } = connection.get(path)?;
+        let header = |name: &str| headers.get(name).map(String::as_str);
+        ensure!(status == 200, "{path}: status {status}");
+        ensure!(body.len() == size, "{path} has {} bytes", body.len());
+        ensure!(
+            body.iter().all(|byte| *byte == 0),
+            "{path} is not all zeros"
+        );
+        ensure!(
+            header("content-type").is_some_and(|kind| kind.starts_with("text/plain")),
+            "{path}: {headers:?}"
+        );
+        ensure!(header("content-encoding").is_none(), "{path}: {headers:?}");
+    }
+    Ok(())
+}
+
+fn a_connection_stays_open(address: &str) -> anyhow::Result<()> {
+    let mut connection = Connection::open(address)?;
+    for done in 0..MANY {
+        let answer = connection
+            .get("/1kb.txt")
+            .with_context(|| format!("after {done} requests on one connection"))?;
+        ensure!(
+            (answer.status, answer.body.len()) == (200, 1_024),
+            "after {done} requests: {answer:?}"
+        );
+    }
+    Ok(())
+}
+
+fn a_close_is_honoured(address: &str) -> anyhow::Result<()> {
+    let mut connection = Connection::open(address)?;
+    let answer = connection.get_and_close("/10kb.txt")?;
+    ensure!(
+        (answer.status, answer.body.len()) == (200, 10_240),
+        "{answer:?}"
+    );
+    ensure!(
+        connection.is_at_its_end()?,
+        "Connection: close was not honoured"
+    );
+    Ok(())
+}
+
+fn a_missing_file_is_404(address: &str) -> anyhow::Result<()> {
+    let answer = Connection::open(address)?.get("/missing.txt")?;
+    ensure!(answer.status == 404, "/missing.txt: {answer:?}");
+    Ok(())
+}
+
+/// Says how many workers a server shall have: in the variable of `http-daemon`, and in that of all others.
+fn workers(number: &str) -> [(&str, &str); 2] {
+    [("HTTP_DAEMON_WORKERS", number), ("HTTP_WORKERS", number)]
+}
+
+/// Does the same to every server, and fails with all that went wrong.
+fn of_each_server(check: impl Fn(&Launcher, &Prepared) -> anyhow::Result<()>) {
+    let root = manifest::find_root().unwrap();
+    let launcher = Launcher::new().unwrap();
+    let (mut asked, mut failures) = (0, Vec::new());
+    for name in servers(&root) {
+        match Daemon::prepare(&root, &name, "http", &mut |_| {}) {
+            Ok(prepared) => {
+                asked += 1;
+                if let Err(error) = check(&launcher, &prepared) {
+                    failures.push(format!("{name}: {error:#}"));
+                }
+            }
+            Err(DaemonError::ToolMissing { tool, .. }) if !everything_is_required() => {
+                eprintln!("{name} is passed over: it needs {tool}");
+            }
+            Err(error) => failures.push(error.to_string()),
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    assert!(
+        asked > 0 || !everything_is_required(),
+        "there is no HTTP server"
+    );
+}
+
+fn servers(root: &Path) -> Vec<String> {
+    let serves = |manifest: &manifest::Manifest| manifest.serves.iter().any(|it| it == "http");
+    let all = manifest::list(root).unwrap().into_iter();
+    all.filter(|(_, manifest)| serves(manifest))
+        .map(|(name, _)| name)
+        .collect()
+}
+
+/// The host and port of its URL.
+fn address(daemon: &Daemon) -> anyhow::Result<String> {
+    let url = daemon.endpoint().url.as_deref().context("has no `url`")?;
+    let address = url
+        .strip_prefix("http://")
+        .context("its `url` is not http")?;
+    Ok(address.to_owned())
+}

@@ -1,0 +1,137 @@
+//! Bodies of answers.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use hyper::body::{Body as HttpBody, Bytes, Frame, SizeHint};
+use tokio::time::{Instant, Sleep, sleep};
+
+use crate::connection::Busy;
+use crate::files::{Content, Pieces};
+
+/// The body of an answer. While it lives, the connection is not idle.
+#[derive(Debug)]
+pub(crate) struct Body {
+    source: Source,
+    _busy: Busy,
+}
+
+#[derive(Debug)]
+enum Source {
+    Whole(Bytes),
+    File(Pieces),
+    /// The same piece again and again, so many times.
+    Repeated {
+        piece: Bytes,
+        left: u32,
+        pace: Option<Pace>,
+        chunked: bool,
+    },
+}
+
+#[derive(Debug)]
+struct Pace {
+    delay: Duration,
+    sleep: Pin<Box<Sleep>>,
+}
+
+impl Body {
+    pub(crate) fn whole(bytes: impl Into<Bytes>, busy: Busy) -> Self {
+        Self {
+            source: Source::Whole(bytes.into()),
+            _busy: busy,
+        }
+    }
+
+    pub(crate) fn content(content: Content, busy: Busy) -> Self {
+        let source = match content {
+            Content::Whole(bytes) => Source::Whole(bytes),
+            Content::Pieces(pieces) => Source::File(pieces),
+        };
+        Self {
+            source,
+            _busy: busy,
+        }
+    }
+
+    /// A body of unknown length, which HTTP/1.1 sends in chunks.
+    pub(crate) fn chunked(piece: Bytes, times: u32, busy: Busy) -> Self {
+        Self {
+            source: Source::Repeated {
+                piece,
+                left: times,
+                pace: None,
+                chunked: true,
+            },
+            _busy: busy,
+        }
+    }
+
+    /// A body of known length, with a delay before each of its pieces.
+    pub(crate) fn paced(piece: Bytes, times: u32, delay: Duration, busy: Busy) -> Self {
+        let pace = Some(Pace {
+            delay,
+            sleep: Box::pin(sleep(delay)),
+        });
+        Self {
+            source: Source::Repeated {
+                piece,
+                left: times,
+                pace,
+                chunked: false,
+            },
+            _busy: busy,
+        }
+    }
+}
+
+impl HttpBody for Body {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let bytes = match &mut self.source {
+            Source::Whole(bytes) => Ok(std::mem::take(bytes)),
+            Source::File(pieces) => pieces.next(),
+            Source::Repeated { left: 0, .. } => return Poll::Ready(None),
+            Source::Repeated {
+                piece, left, pace, ..
+            } => {
+                if let Some(pace) = pace {
+                    ready!(pace.sleep.as_mut().poll(cx));
+                    pace.sleep.as_mut().reset(Instant::now() + pace.delay);
+                }
+                *left -= 1;
+                Ok(piece.clone())
+            }
+        };
+        Poll::Ready(match bytes {
+            Ok(bytes) if bytes.is_empty() => None,
+            other => Some(other.map(Frame::data)),
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.source {
+            Source::Whole(bytes) => bytes.is_empty(),
+            Source::File(pieces) => pieces.left() == 0,
+            Source::Repeated { left, .. } => *left == 0,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.source {
+            Source::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Source::File(pieces) => SizeHint::with_exact(pieces.left()),
+            Source::Repeated { chunked: true, .. } => SizeHint::new(),
+            Source::Repeated { piece, left, .. } => {
+                SizeHint::with_exact(piece.len() as u64 * u64::from(*left))
+            }
+        }
+    }
+}

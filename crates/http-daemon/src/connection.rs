@@ -1,0 +1,317 @@
+//! One connection: its socket, what it is doing, and what it is ordered to do.
+//!
+//! There is no timer for each request. The worker looks at all connections a few times a second ([`Connection::judge`])
+//! and orders those to end that have taken too long.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use nix::sys::socket::{MsgFlags, recv};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+
+use crate::counts::Counts;
+use crate::worker::Clock;
+
+/// What a connection is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Nothing of a request has come.
+    Idle,
+    /// A part of a request head has come, or of a TLS handshake.
+    Head,
+    /// So many requests are being answered.
+    Busy(u32),
+}
+
+/// What a connection is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Go on.
+    None,
+    /// Finish what is in flight, then end.
+    Drain,
+    /// End: the client took too long for its request.
+    TimedOut,
+    /// End: nothing was said for too long, or what was said was not read.
+    Expired,
+    /// End at once.
+    Close,
+}
+
+/// How long what may take, in ticks of the worker's clock.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    pub(crate) head: u32,
+    pub(crate) idle: u32,
+}
+
+#[derive(Debug)]
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// A connection, as its task, its requests and its worker see it.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    stream: RefCell<Stream>,
+    phase: Cell<Phase>,
+    /// When that began, or when the client took a write last.
+    since: Cell<u32>,
+    /// A write waits for the client.
+    blocked: Cell<bool>,
+    /// Has several requests at once (HTTP/2), so that bytes between them are no request head.
+    multiplexed: Cell<bool>,
+    order: Cell<Order>,
+    task: RefCell<Option<Waker>>,
+    clock: Clock,
+    counts: Counts,
+}
+
+impl Connection {
+    pub(crate) fn tcp(stream: TcpStream, clock: Clock, counts: Counts) -> Rc<Self> {
+        Self::new(Stream::Tcp(stream), clock, counts)
+    }
+
+    pub(crate) fn unix(stream: UnixStream, clock: Clock, counts: Counts) -> Rc<Self> {
+        Self::new(Stream::Unix(stream), clock, counts)
+    }
+
+    fn new(stream: Stream, clock: Clock, counts: Counts) -> Rc<Self> {
+        Rc::new(Self {
+            stream: RefCell::new(stream),
+            phase: Cell::new(Phase::Idle),
+            since: Cell::new(clock.now()),
+            blocked: Cell::new(false),
+            multiplexed: Cell::new(false),
+            order: Cell::new(Order::None),
+            task: RefCell::new(None),
+            clock,
+            counts,
+        })
+    }
+
+    pub(crate) fn multiplex(&self) {
+        self.multiplexed.set(true);
+        self.enter(Phase::Idle);
+    }
+
+    fn enter(&self, phase: Phase) {
+        self.phase.set(phase);
+        self.since.set(self.clock.now());
+    }
+
+    /// A request has come; its answer holds what this returns.
+    pub(crate) fn begin(self: &Rc<Self>) -> Busy {
+        let others = match self.phase.get() {
+            Phase::Busy(requests) => requests,
+            _ => 0,
+        };
+        self.enter(Phase::Busy(others + 1));
+        Busy(Rc::clone(self))
+    }
+
+    /// Whether it has taken too long for what it does.
+    pub(crate) fn judge(&self, patience: Patience) -> Order {
+        let age = self.clock.now().wrapping_sub(self.since.get());
+        match self.phase.get() {
+            _ if self.blocked.get() && age > patience.head => Order::Expired,
+            Phase::Head if age > patience.head => Order::TimedOut,
+            Phase::Idle if age > patience.idle => Order::Expired,
+            _ => Order::None,
+        }
+    }
+
+    /// Has its task obey from its next turn on, which is soon.
+    pub(crate) fn order(&self, order: Order) {
+        self.order.set(order);
+        if let Some(task) = self.task.borrow().as_ref() {
+            task.wake_by_ref();
+        }
+    }
+
+    /// What it is ordered to do; the task is woken by the next order.
+    pub(crate) fn ordered(&self, cx: &Context<'_>) -> Order {
+        let mut task = self.task.borrow_mut();
+        match &mut *task {
+            Some(task) => task.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+        self.order.get()
+    }
+
+    /// Runs what has no end of its own, until it ends or the connection is ordered to.
+    pub(crate) async fn unless_ordered<T>(
+        &self,
+        running: impl Future<Output = T>,
+    ) -> Result<T, Order> {
+        let mut running = pin!(running);
+        std::future::poll_fn(|cx| match self.ordered(cx) {
+            Order::None => running.as_mut().poll(cx).map(Ok),
+            order => Poll::Ready(Err(order)),
+        })
+        .await
+    }
+
+    /// Is ready when there is something to read.
+    pub(crate) async fn readable(&self) -> io::Result<()> {
+        std::future::poll_fn(|cx| match &*self.stream.borrow() {
+            Stream::Tcp(stream) => stream.poll_read_ready(cx),
+            Stream::Unix(stream) => stream.poll_read_ready(cx),
+        })
+        .await
+    }
+
+    /// Writes as much as goes at once, past whatever else writes to the connection.
+    pub(crate) fn write_raw(&self, bytes: &[u8]) {
+        // A client that is gone, or that does not read, gets less.
+        let written = match &*self.stream.borrow() {
+            Stream::Tcp(stream) => stream.try_write(bytes),
+            Stream::Unix(stream) => stream.try_write(bytes),
+        };
+        self.counts.sent(written.unwrap_or(0));
+    }
+
+    /// Reads what is there, past whatever else reads from the connection.
+    pub(crate) fn read_raw(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        match &*self.stream.borrow() {
+            Stream::Tcp(stream) => stream.try_read(buffer),
+            Stream::Unix(stream) => stream.try_read(buffer),
+        }
+    }
+
+    /// Looks at what is there and leaves it there.
+    pub(crate) fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
+        let stream = &*self.stream.borrow();
+        // Through the runtime, which must hear of it where there is nothing.
+        match stream {
+            Stream::Tcp(tcp) => tcp.try_io(Interest::READABLE, || {
+                Ok(recv(tcp.as_raw_fd(), buffer, flags)?)
+            }),
+            Stream::Unix(unix) => unix.try_io(Interest::READABLE, || {
+                Ok(recv(unix.as_raw_fd(), buffer, flags)?)
+            }),
+        }
+    }
+
+    /// The socket, for what the runtime does not offer.
+    pub(crate) fn with_socket<T>(&self, use_it: impl FnOnce(BorrowedFd<'_>) -> T) -> T {
+        match &*self.stream.borrow() {
+            Stream::Tcp(stream) => use_it(stream.as_fd()),
+            Stream::Unix(stream) => use_it(stream.as_fd()),
+        }
+    }
+}
+
+/// A request that is being answered. Dropped, it is.
+#[derive(Debug)]
+pub(crate) struct Busy(Rc<Connection>);
+
+impl Busy {
+    pub(crate) fn connection(&self) -> &Rc<Connection> {
+        &self.0
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.enter(match self.0.phase.get() {
+            Phase::Busy(requests) if requests > 1 => Phase::Busy(requests - 1),
+            _ => Phase::Idle,
+        });
+    }
+}
+
+/// The bytes of a connection.
+#[derive(Debug)]
+pub(crate) struct Wire(pub(crate) Rc<Connection>);
+
+impl AsyncRead for Wire {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let polled = match &mut *self.0.stream.borrow_mut() {
+            Stream::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Stream::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
+        };
+        if buffer.filled().len() > before && self.0.phase.get() == Phase::Idle {
+            let multiplexed = self.0.multiplexed.get();
+            self.0.enter(if multiplexed {
+                Phase::Idle
+            } else {
+                Phase::Head
+            });
+        }
+        polled
+    }
+}
+
+impl Wire {
+    fn written(&self, polled: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        match &polled {
+            Poll::Pending => {
+                if !self.0.blocked.replace(true) {
+                    self.0.since.set(self.0.clock.now());
+                }
+            }
+            Poll::Ready(written) => {
+                self.0.counts.sent(written.as_ref().copied().unwrap_or(0));
+                if self.0.blocked.replace(false) {
+                    self.0.since.set(self.0.clock.now());
+                }
+            }
+        }
+        polled
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let polled = match &mut *self.0.stream.borrow_mut() {
+            Stream::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Stream::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+        };
+        self.written(polled)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let polled = match &mut *self.0.stream.borrow_mut() {
+            Stream::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, parts),
+            Stream::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, parts),
+        };
+        self.written(polled)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // Sockets have nothing to flush.
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut *self.0.stream.borrow_mut() {
+            Stream::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            Stream::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}

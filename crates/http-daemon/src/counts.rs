@@ -1,0 +1,222 @@
+//! What has happened, in memory that all processes of the daemon share.
+//!
+//! Each worker has a block of its own, written by it alone: an addition is a load and a store, no locked instruction.
+//! The page adds the blocks up, whichever process it is asked of.
+
+use std::fmt::Write as _;
+use std::num::NonZeroUsize;
+use std::slice;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use anyhow::Context as _;
+use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous};
+
+/// What one worker has counted. Two cache lines apart from the next, since processors fetch lines in pairs.
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub(crate) struct Block {
+    /// By the first digit of the status, from 2 on.
+    answers: [AtomicU64; 4],
+    /// Requests that got none, on purpose.
+    unanswered: AtomicU64,
+    open: AtomicU64,
+    accepted: AtomicU64,
+    refused: AtomicU64,
+    accept_errors: AtomicU64,
+    timeouts: AtomicU64,
+    sent_bytes: AtomicU64,
+}
+
+/// What only all workers together can count.
+#[derive(Debug)]
+#[repr(C, align(128))]
+struct Totals {
+    open: AtomicU64,
+    peak: AtomicU64,
+}
+
+/// The counts of all workers of all processes. They live as long as the process, which maps them once.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shared {
+    totals: &'static Totals,
+    blocks: &'static [Block],
+}
+
+impl Shared {
+    /// Zeroes for so many workers, in memory that children share.
+    pub(crate) fn new(workers: usize) -> anyhow::Result<Self> {
+        let bytes = size_of::<Totals>() + workers * size_of::<Block>();
+        let length = NonZeroUsize::new(bytes).expect("the totals have a size");
+        Self::map(length, workers).context("mapping the memory of the counts")
+    }
+
+    #[expect(unsafe_code, reason = "memory that is shared with children is mapped")]
+    fn map(length: NonZeroUsize, workers: usize) -> nix::Result<Self> {
+        let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        // SAFETY: a new anonymous mapping touches nothing that exists; it is never unmapped, hence 'static. Pages are
+        // aligned beyond 128 and zeroed, which is a valid value of atomics, and the length covers totals and blocks.
+        unsafe {
+            let start = mmap_anonymous(None, length, access, MapFlags::MAP_SHARED)?;
+            let totals = start.cast::<Totals>();
+            let blocks = totals.add(1).cast::<Block>();
+            Ok(Self {
+                totals: totals.as_ref(),
+                blocks: slice::from_raw_parts(blocks.as_ptr(), workers),
+            })
+        }
+    }
+
+    /// The counts of one worker, whose process has those of `process`.
+    pub(crate) fn worker(self, process: usize, workers: usize, worker: usize) -> Counts {
+        let process = &self.blocks[process * workers..][..workers];
+        Counts {
+            totals: self.totals,
+            own: &process[worker],
+            process,
+        }
+    }
+
+    fn sum(self, of: impl Fn(&Block) -> &AtomicU64) -> u64 {
+        self.blocks
+            .iter()
+            .map(|block| of(block).load(Relaxed))
+            .sum()
+    }
+
+    /// The page in the text format of Prometheus.
+    pub(crate) fn page(self) -> String {
+        let mut page = String::from(
+            "# HELP http_requests_total Requests that were answered, by class of status.\n# TYPE http_requests_total counter\n",
+        );
+        for class in 0..4 {
+            let count = self.sum(|block| &block.answers[class]);
+            let _ = writeln!(
+                page,
+                "http_requests_total{{class=\"{}xx\"}} {count}",
+                class + 2
+            );
+        }
+        for (name, kind, help, value) in [
+            (
+                "http_unanswered_total",
+                "counter",
+                "Requests that got no proper answer, as a fault endpoint was asked to.",
+                self.sum(|block| &block.unanswered),
+            ),
+            (
+                "http_connections_open",
+                "gauge",
+                "Connections that are open.",
+                self.totals.open.load(Relaxed),
+            ),
+            (
+                "http_connections_peak",
+                "gauge",
+                "The most that were open at once.",
+                self.totals.peak.load(Relaxed),
+            ),
+            (
+                "http_connections_accepted_total",
+                "counter",
+                "Connections that were accepted and served.",
+                self.sum(|block| &block.accepted),
+            ),
+            (
+                "http_connections_refused_total",
+                "counter",
+                "Connections beyond the limit, answered with 503.",
+                self.sum(|block| &block.refused),
+            ),
+            (
+                "http_accept_errors_total",
+                "counter",
+                "Failures to accept, each with a pause of 10 ms.",
+                self.sum(|block| &block.accept_errors),
+            ),
+            (
+                "http_timeouts_total",
+                "counter",
+                "Connections closed since the client was too slow or idle.",
+                self.sum(|block| &block.timeouts),
+            ),
+            (
+                "http_sent_bytes_total",
+                "counter",
+                "Bytes that sockets took, heads and TLS included.",
+                self.sum(|block| &block.sent_bytes),
+            ),
+        ] {
+            let _ = writeln!(
+                page,
+                "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}"
+            );
+        }
+        page
+    }
+}
+
+/// Where one worker counts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Counts {
+    totals: &'static Totals,
+    own: &'static Block,
+    process: &'static [Block],
+}
+
+impl Counts {
+    /// Takes a place for a connection, unless `max` are open in all processes or `room` in this one.
+    pub(crate) fn open(self, max: u64, room: u64) -> bool {
+        let here: u64 = self
+            .process
+            .iter()
+            .map(|block| block.open.load(Relaxed))
+            .sum();
+        let open = self.totals.open.fetch_add(1, Relaxed) + 1;
+        if open > max || here >= room {
+            self.totals.open.fetch_sub(1, Relaxed);
+            add(&self.own.refused, 1);
+            return false;
+        }
+        self.totals.peak.fetch_max(open, Relaxed);
+        add(&self.own.open, 1);
+        add(&self.own.accepted, 1);
+        true
+    }
+
+    pub(crate) fn close(self) {
+        self.totals.open.fetch_sub(1, Relaxed);
+        let open = &self.own.open;
+        open.store(open.load(Relaxed) - 1, Relaxed);
+    }
+
+    /// So many answers of this status.
+    pub(crate) fn answered(self, status: u16, count: u64) {
+        if let Some(class) = (status / 100)
+            .checked_sub(2)
+            .and_then(|class| self.own.answers.get(usize::from(class)))
+        {
+            add(class, count);
+        }
+    }
+
+    pub(crate) fn unanswered(self) {
+        add(&self.own.unanswered, 1);
+    }
+
+    pub(crate) fn accept_failed(self) {
+        add(&self.own.accept_errors, 1);
+    }
+
+    pub(crate) fn timed_out(self) {
+        add(&self.own.timeouts, 1);
+    }
+
+    pub(crate) fn sent(self, bytes: usize) {
+        add(&self.own.sent_bytes, bytes as u64);
+    }
+}
+
+/// Adds to what no other thread writes.
+fn add(counter: &AtomicU64, count: u64) {
+    counter.store(counter.load(Relaxed) + count, Relaxed);
+}

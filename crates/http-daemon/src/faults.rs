@@ -1,0 +1,218 @@
+//! Answers that go wrong, as the path `/fault/…` asks for.
+
+use std::future::pending;
+use std::str::FromStr;
+use std::time::Duration;
+
+use hyper::body::Bytes;
+use hyper::{Response, StatusCode};
+use nix::libc::linger;
+use nix::sys::socket::{setsockopt, sockopt};
+use tokio::time::sleep;
+
+use crate::body::Body;
+use crate::connection::{Busy, Order};
+use crate::counts::Counts;
+use crate::service::{answer, text};
+
+/// Pieces of a body that comes slowly, and the bytes of each: together as long as 1kb.txt.
+const DRIPS: u32 = 8;
+const DRIP: usize = 128;
+/// No body is longer than this, nor is one of its chunks.
+const LONGEST: usize = 1 << 24;
+
+/// What goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    Delay(Duration),
+    Stall,
+    Status(StatusCode),
+    Close,
+    Reset,
+    Truncated { bytes: usize },
+    Chunked { chunks: u32, size: usize },
+    Garbage,
+    Slow(Duration),
+}
+
+impl Fault {
+    /// Reads what follows `/fault/`, and the query.
+    ///
+    /// # Errors
+    /// What is wrong, with what there is.
+    pub(crate) fn parse(name: &str, query: &str) -> Result<Self, String> {
+        let known: &[&str] = match name {
+            "delay" | "slow" => &["ms"],
+            "truncated" => &["bytes"],
+            "chunked" => &["chunks", "size"],
+            _ => &[],
+        };
+        let pairs = query.split('&').filter(|pair| !pair.is_empty());
+        if let Some(unknown) = pairs
+            .map(|pair| pair.split('=').next().unwrap_or(pair))
+            .find(|key| !known.contains(key))
+        {
+            return Err(format!("`{unknown}`: /fault/{name} takes {known:?}\n"));
+        }
+        Ok(match name {
+            "delay" => Self::Delay(Duration::from_millis(number(query, "ms", 100)?)),
+            "slow" => Self::Slow(Duration::from_millis(number(query, "ms", 100)?)),
+            "stall" => Self::Stall,
+            "close" => Self::Close,
+            "reset" => Self::Reset,
+            "garbage" => Self::Garbage,
+            "truncated" => Self::Truncated {
+                bytes: length(query, "bytes", 1024)?,
+            },
+            "chunked" => Self::Chunked {
+                chunks: number(query, "chunks", 4)?,
+                size: length(query, "size", 256)?,
+            },
+            _ => {
+                let code = name
+                    .strip_prefix("status/")
+                    .and_then(|code| code.parse().ok());
+                let status = code
+                    .filter(|code| (200..600).contains(code))
+                    .map(StatusCode::from_u16);
+                match status {
+                    Some(Ok(status)) => Self::Status(status),
+                    _ => return Err("there are delay, stall, status/200 to status/599, close, reset, truncated, chunked, garbage and slow\n".to_owned()),
+                }
+            }
+        })
+    }
+
+    /// Whether it is done to the socket itself, past HTTP/2 and TLS.
+    pub(crate) fn needs_socket(self) -> bool {
+        matches!(self, Self::Truncated { .. } | Self::Garbage)
+    }
+}
+
+fn number<T: FromStr>(query: &str, key: &str, default: T) -> Result<T, String> {
+    let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    match pairs.find(|(name, _)| *name == key) {
+        None => Ok(default),
+        Some((_, value)) => value
+            .parse()
+            .map_err(|_| format!("`{key}`: `{value}` is no number that it takes\n")),
+    }
+}
+
+fn length(query: &str, key: &str, default: usize) -> Result<usize, String> {
+    match number(query, key, default)? {
+        length if (1..=LONGEST).contains(&length) => Ok(length),
+        length => Err(format!(
+            "`{key}`: {length} is not between 1 and {LONGEST}\n"
+        )),
+    }
+}
+
+/// Does it. What has no answer never ends, but with the connection.
+pub(crate) async fn commit(fault: Fault, busy: Busy, counts: Counts) -> Response<Body> {
+    match fault {
+        Fault::Delay(time) => {
+            sleep(time).await;
+            text(StatusCode::OK, "late\n", busy)
+        }
+        Fault::Status(status) if matches!(status.as_u16(), 204 | 304) => {
+            answer(status, "text/plain", Body::whole("", busy))
+        }
+        Fault::Status(status) => text(status, format!("{status}\n"), busy),
+        Fault::Chunked { chunks, size } => answer(
+            StatusCode::OK,
+            "text/plain",
+            Body::chunked(Bytes::from(vec![0; size]), chunks, busy),
+        ),
+        Fault::Slow(delay) => answer(
+            StatusCode::OK,
+            "text/plain",
+            Body::paced(Bytes::from_static(&[0; DRIP]), DRIPS, delay, busy),
+        ),
+        Fault::Stall => without_answer(busy, counts).await,
+        Fault::Close => {
+            busy.connection().order(Order::Close);
+            without_answer(busy, counts).await
+        }
+        Fault::Reset => {
+            reset_on_close(&busy);
+            busy.connection().order(Order::Close);
+            without_answer(busy, counts).await
+        }
+        Fault::Garbage => {
+            busy.connection().write_raw(b"I AM NO STATUS LINE\r\n\r\n");
+            busy.connection().order(Order::Close);
+            without_answer(busy, counts).await
+        }
+        Fault::Truncated { bytes } => {
+            let head = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: {bytes}\r\n\r\n"
+            );
+            let mut half = head.into_bytes();
+            half.resize(half.len() + bytes / 2, 0);
+            busy.connection().write_raw(&half);
+            busy.connection().order(Order::Close);
+            without_answer(busy, counts).await
+        }
+    }
+}
+
+async fn without_answer(busy: Busy, counts: Counts) -> Response<Body> {
+    counts.unanswered();
+    let _held = busy;
+    pending().await
+}
+
+/// Has the connection reset when it is closed, in place of being ended in good order. Of Unix sockets there is no such
+/// thing: they just close.
+fn reset_on_close(busy: &Busy) {
+    let at_once = linger {
+        l_onoff: 1,
+        l_linger: 0,
+    };
+    let _ = busy
+        .connection()
+        .with_socket(|socket| setsockopt(&socket, sockopt::Linger, &at_once));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for_is_understood() {
+        for (name, query, wanted) in [
+            ("delay", "ms=5", Fault::Delay(Duration::from_millis(5))),
+            ("slow", "", Fault::Slow(Duration::from_millis(100))),
+            (
+                "status/503",
+                "",
+                Fault::Status(StatusCode::SERVICE_UNAVAILABLE),
+            ),
+            (
+                "chunked",
+                "size=9&chunks=2",
+                Fault::Chunked { chunks: 2, size: 9 },
+            ),
+            ("truncated", "bytes=10", Fault::Truncated { bytes: 10 }),
+        ] {
+            assert_eq!(Fault::parse(name, query), Ok(wanted));
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_named() {
+        for (name, query, word) in [
+            ("delay", "ms=soon", "soon"),
+            ("delay", "s=1", "`s`"),
+            ("status/700", "", "status/599"),
+            ("status/100", "", "status/200"),
+            ("explode", "", "stall"),
+            ("truncated", "bytes=0", "`bytes`"),
+            ("chunked", "size=99999999", "`size`"),
+        ] {
+            let complaint = Fault::parse(name, query).unwrap_err();
+            assert!(complaint.contains(word), "{name}?{query}: {complaint}");
+        }
+    }
+}

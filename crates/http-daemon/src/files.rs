@@ -1,0 +1,232 @@
+//! The folder that is served: which file a path means, and reading it.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fs::{self, File, create_dir_all};
+use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use anyhow::Context as _;
+use hyper::StatusCode;
+use hyper::body::Bytes;
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
+
+/// What every daemon that serves `http` has: names, and lengths in bytes.
+const FILES: [(&str, usize); 3] = [
+    ("1kb.txt", 1024),
+    ("10kb.txt", 10_240),
+    ("100kb.txt", 102_400),
+];
+/// Larger files are never kept, so that the memory is not that of a folder of films.
+const LARGEST_KEPT: u64 = 1 << 20;
+
+/// Makes the folder with its files, unless there is one.
+pub(crate) fn prepare(root: &Path) -> anyhow::Result<()> {
+    let shown = root.display();
+    if root.exists() {
+        return Ok(());
+    }
+    create_dir_all(root)
+        .with_context(|| format!("making the folder {shown} (another one: --root)"))?;
+    for (name, length) in FILES {
+        fs::write(root.join(name), vec![0; length])
+            .with_context(|| format!("making {shown}/{name}"))?;
+    }
+    Ok(())
+}
+
+/// An opened folder, and what is kept of it. For one thread.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    root: OwnedFd,
+    kept: Option<RefCell<HashMap<Box<str>, Bytes>>>,
+    /// What is read at once.
+    piece: usize,
+}
+
+/// What a file holds.
+#[derive(Debug)]
+pub(crate) enum Content {
+    /// All of it.
+    Whole(Bytes),
+    /// To be read in pieces while it is sent.
+    Pieces(Pieces),
+}
+
+impl Folder {
+    pub(crate) fn open(root: &Path, keeps: bool, piece: usize) -> anyhow::Result<Self> {
+        let opened = File::open(root)
+            .with_context(|| format!("opening the folder {} (--root)", root.display()))?;
+        Ok(Self {
+            root: opened.into(),
+            kept: keeps.then(RefCell::default),
+            piece,
+        })
+    }
+
+    /// What the path of a request means.
+    ///
+    /// # Errors
+    /// The status that says why there is nothing.
+    pub(crate) fn find(&self, path: &str) -> Result<Content, StatusCode> {
+        let decoded;
+        let mut name = path.strip_prefix('/').ok_or(StatusCode::NOT_FOUND)?;
+        if name.contains('%') {
+            decoded = decode(name).ok_or(StatusCode::NOT_FOUND)?;
+            name = &decoded;
+        }
+        let Some(kept) = &self.kept else {
+            return self.read(name);
+        };
+        if let Some(bytes) = kept.borrow().get(name) {
+            return Ok(Content::Whole(bytes.clone()));
+        }
+        let content = self.read(name)?;
+        if let Content::Pieces(mut pieces) = content {
+            if pieces.left > LARGEST_KEPT {
+                return Ok(Content::Pieces(pieces));
+            }
+            let length = pieces.left;
+            let bytes = pieces.read(length).map_err(|error| status(&error))?;
+            kept.borrow_mut().insert(name.into(), bytes.clone());
+            return Ok(Content::Whole(bytes));
+        }
+        if let Content::Whole(bytes) = &content {
+            kept.borrow_mut().insert(name.into(), bytes.clone());
+        }
+        Ok(content)
+    }
+
+    /// Opens, looks, reads and closes: what a server without a cache does. On the thread of the runtime: the page cache
+    /// answers in a microsecond, and handing it to another thread costs more than ten.
+    fn read(&self, name: &str) -> Result<Content, StatusCode> {
+        // One name for each file, so that what is kept has an end.
+        if name.split('/').any(|part| matches!(part, "" | "." | "..")) {
+            return Err(StatusCode::NOT_FOUND);
+        }
+        let file = self
+            .open_file(name)
+            .map_err(|errno| status(&errno.into()))?;
+        let facts = file.metadata().map_err(|error| status(&error))?;
+        if !facts.is_file() {
+            return Err(StatusCode::NOT_FOUND);
+        }
+        let mut pieces = Pieces {
+            file,
+            left: facts.len(),
+            piece: self.piece,
+        };
+        if pieces.left > self.piece as u64 {
+            return Ok(Content::Pieces(pieces));
+        }
+        pieces
+            .next()
+            .map(Content::Whole)
+            .map_err(|error| status(&error))
+    }
+
+    fn open_file(&self, name: &str) -> nix::Result<File> {
+        // The kernel itself refuses what leads out of the folder, through `..`, links or an absolute path. Without
+        // O_NONBLOCK, opening a named pipe would wait for its other end.
+        let how = OpenHow::new()
+            .flags(OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY)
+            .resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS);
+        openat2(&self.root, name, how).map(File::from)
+    }
+}
+
+/// The rest of a file.
+#[derive(Debug)]
+pub(crate) struct Pieces {
+    file: File,
+    left: u64,
+    piece: usize,
+}
+
+impl Pieces {
+    /// Bytes that were promised and not read.
+    pub(crate) fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// The next piece; none after the last.
+    ///
+    /// # Errors
+    /// What the system says, or that the file is shorter than it was.
+    pub(crate) fn next(&mut self) -> io::Result<Bytes> {
+        self.read(self.left.min(self.piece as u64))
+    }
+
+    fn read(&mut self, length: u64) -> io::Result<Bytes> {
+        let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(usize::MAX));
+        // A read that fills its limit is the last: nobody asks once more for the end.
+        let read = (&self.file).take(length).read_to_end(&mut bytes)? as u64;
+        if read < length {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.left -= length;
+        Ok(bytes.into())
+    }
+}
+
+/// What a failure means for a client.
+fn status(error: &io::Error) -> StatusCode {
+    match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::EACCES | Errno::EPERM) => StatusCode::FORBIDDEN,
+        // Also what leads out of the folder (EXDEV), and names that no file can have.
+        Some(
+            Errno::ENOENT
+            | Errno::ENOTDIR
+            | Errno::ELOOP
+            | Errno::EXDEV
+            | Errno::ENAMETOOLONG
+            | Errno::EINVAL
+            | Errno::ENXIO,
+        ) => StatusCode::NOT_FOUND,
+        // It may be better in a moment. EAGAIN: the tree was being renamed while a `..` in a link was followed.
+        Some(Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM | Errno::EAGAIN) => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+/// Resolves `%2e` and the like (RFC 3986, 2.1); `None` for what is no name: half an escape, no UTF-8, a NUL, or a slash
+/// that was hidden.
+fn decode(name: &str) -> Option<String> {
+    let mut decoded = Vec::with_capacity(name.len());
+    let mut bytes = name.bytes();
+    while let Some(byte) = bytes.next() {
+        let byte = match byte {
+            b'%' => {
+                let mut digit = || char::from(bytes.next()?).to_digit(16);
+                let byte = u8::try_from(digit()? * 16 + digit()?).ok()?;
+                if matches!(byte, 0 | b'/') {
+                    return None;
+                }
+                byte
+            }
+            byte => byte,
+        };
+        decoded.push(byte);
+    }
+    String::from_utf8(decoded).ok()
+}
+
+/// The type of a file, by the end of its name.
+pub(crate) fn content_type(path: &str) -> &'static str {
+    let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension);
+    match extension {
+        "txt" => "text/plain",
+        "html" => "text/html",
+        "css" => "text/css",
+        "js" => "text/javascript",
+        "json" => "application/json",
+        "svg" => "image/svg+xml",
+        "png" => "image/png",
+        "jpg" | "jpeg" => "image/jpeg",
+        _ => "application/octet-stream",
+    }
+}

@@ -1,0 +1,189 @@
+//! What a request is answered with.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use http_body_util::BodyExt as _;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderValue};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode, Version};
+use serde_json::{Map, Value, json};
+use tokio::time::timeout;
+
+use crate::body::Body;
+use crate::connection::{Busy, Connection};
+use crate::faults::{self, Fault};
+use crate::files::content_type;
+use crate::worker::Worker;
+
+type Answer = Response<Body>;
+
+/// Answers the requests of one connection.
+pub(crate) struct Service {
+    worker: Rc<Worker>,
+    connection: Rc<Connection>,
+    /// Neither TLS nor HTTP/2 is between the requests and the socket.
+    is_plain: bool,
+}
+
+/// Most answers are there at once and need no box.
+pub(crate) enum Answering {
+    Now(Option<Answer>),
+    Later(Pin<Box<dyn Future<Output = Answer>>>),
+}
+
+impl Future for Answering {
+    type Output = Result<Answer, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut *self {
+            Self::Now(answer) => {
+                Poll::Ready(Ok(answer.take().expect("it is polled to its end once")))
+            }
+            Self::Later(answering) => answering.as_mut().poll(cx).map(Ok),
+        }
+    }
+}
+
+impl hyper::service::Service<Request<Incoming>> for Service {
+    type Response = Answer;
+    type Error = Infallible;
+    type Future = Answering;
+
+    fn call(&self, request: Request<Incoming>) -> Answering {
+        let busy = self.connection.begin();
+        let path = request.uri().path();
+        if let Some(name) = path.strip_prefix("/fault/") {
+            return match Fault::parse(name, request.uri().query().unwrap_or_default()) {
+                Ok(fault) => self.fail(fault, busy),
+                Err(complaint) => self.now(text(StatusCode::BAD_REQUEST, complaint, busy)),
+            };
+        }
+        if path == "/echo" {
+            return Answering::Later(Box::pin(echo(Rc::clone(&self.worker), request, busy)));
+        }
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n", busy);
+            answer
+                .headers_mut()
+                .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            return self.now(answer);
+        }
+        self.now(match path {
+            "/healthz" => text(StatusCode::OK, "ok\n", busy),
+            "/metrics" => text(StatusCode::OK, self.worker.shared.page(), busy),
+            _ => self.file(path, busy),
+        })
+    }
+}
+
+impl Service {
+    pub(crate) fn new(worker: &Rc<Worker>, connection: &Rc<Connection>, is_plain: bool) -> Self {
+        Self {
+            worker: Rc::clone(worker),
+            connection: Rc::clone(connection),
+            is_plain,
+        }
+    }
+
+    fn now(&self, answer: Answer) -> Answering {
+        self.worker.counts.answered(answer.status().as_u16(), 1);
+        Answering::Now(Some(answer))
+    }
+
+    fn file(&self, path: &str, busy: Busy) -> Answer {
+        match self.worker.folder.find(path) {
+            Ok(content) => answer(
+                StatusCode::OK,
+                content_type(path),
+                Body::content(content, busy),
+            ),
+            Err(status) => text(status, format!("{status}\n"), busy),
+        }
+    }
+
+    fn fail(&self, fault: Fault, busy: Busy) -> Answering {
+        let worker = Rc::clone(&self.worker);
+        if !self.is_plain && fault.needs_socket() {
+            let complaint = "this fault is one of HTTP/1.1 without TLS\n";
+            return self.now(text(StatusCode::NOT_IMPLEMENTED, complaint, busy));
+        }
+        Answering::Later(Box::pin(async move {
+            let answer = faults::commit(fault, busy, worker.counts).await;
+            worker.counts.answered(answer.status().as_u16(), 1);
+            answer
+        }))
+    }
+}
+
+/// What was sent, as JSON: for tests of those who send.
+async fn echo(worker: Rc<Worker>, request: Request<Incoming>, busy: Busy) -> Answer {
+    let (head, mut body) = request.into_parts();
+    let mut length = 0;
+    loop {
+        match timeout(worker.config.connection_timeout, body.frame()).await {
+            Ok(None) => break,
+            Ok(Some(Ok(frame))) => length += frame.data_ref().map_or(0, Bytes::len),
+            // hyper ends the connection over it, so nobody reads this.
+            Ok(Some(Err(_))) => return text(StatusCode::BAD_REQUEST, "the body is broken\n", busy),
+            Err(_) => {
+                worker.counts.timed_out();
+                worker.counts.answered(408, 1);
+                let mut answer = text(
+                    StatusCode::REQUEST_TIMEOUT,
+                    "the body does not come\n",
+                    busy,
+                );
+                if head.version < Version::HTTP_2 {
+                    answer
+                        .headers_mut()
+                        .insert(CONNECTION, HeaderValue::from_static("close"));
+                }
+                return answer;
+            }
+        }
+    }
+    let echo = json!({
+        "method": head.method.as_str(),
+        "target": head.uri.to_string(),
+        "version": format!("{:?}", head.version),
+        "headers": fields(&head.headers),
+        "body_bytes": length,
+    });
+    worker.counts.answered(200, 1);
+    answer(
+        StatusCode::OK,
+        "application/json",
+        Body::whole(echo.to_string(), busy),
+    )
+}
+
+/// Fields by name; several of one name are joined as RFC 9110, 5.3 has it.
+fn fields(headers: &HeaderMap) -> Map<String, Value> {
+    let joined = |name| {
+        let values = headers
+            .get_all(name)
+            .iter()
+            .map(|value| String::from_utf8_lossy(value.as_bytes()));
+        values.collect::<Vec<_>>().join(", ")
+    };
+    headers
+        .keys()
+        .map(|name| (name.to_string(), joined(name).into()))
+        .collect()
+}
+
+pub(crate) fn text(status: StatusCode, text: impl Into<Bytes>, busy: Busy) -> Answer {
+    answer(status, "text/plain", Body::whole(text, busy))
+}
+
+pub(crate) fn answer(status: StatusCode, kind: &'static str, body: Body) -> Answer {
+    let mut answer = Response::new(body);
+    *answer.status_mut() = status;
+    answer
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    answer
+}

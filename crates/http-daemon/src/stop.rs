@@ -1,0 +1,48 @@
+//! The word that a process is to end, for its workers, whatever loop they run.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// A descriptor that is readable from the moment on at which the end is asked for. Clones are the same one.
+#[derive(Debug, Clone)]
+pub(crate) struct Stop(Arc<EventFd>);
+
+impl Stop {
+    pub(crate) fn new() -> nix::Result<Self> {
+        let event = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
+        Ok(Self(Arc::new(event)))
+    }
+
+    pub(crate) fn ask(&self) {
+        // It fails where the count would overflow, which leaves it readable too.
+        let _ = self.0.write(1);
+    }
+
+    /// Is ready once the end was asked for. Needs a runtime with I/O; may be dropped.
+    pub(crate) async fn asked(&self) -> io::Result<()> {
+        let descriptor: OwnedFd = self.as_fd().try_clone_to_owned()?;
+        watch(descriptor)?.readable().await?.retain_ready();
+        Ok(())
+    }
+}
+
+impl AsFd for Stop {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+#[expect(
+    unsafe_code,
+    reason = "the runtime wants the word that the descriptor stays the same"
+)]
+fn watch(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: an OwnedFd is open, and stays the same as long as the AsyncFd keeps it.
+    let watched = unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) };
+    watched.map_err(io::Error::from)
+}

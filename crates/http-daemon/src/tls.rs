@@ -1,0 +1,56 @@
+//! The certificate of HTTPS, given or made.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::TlsAcceptor;
+
+use crate::config::Certificate;
+
+/// What shakes hands, with HTTP/2 and HTTP/1.1 to choose from. Without files the certificate is self-signed, EC P-256,
+/// for localhost and the address.
+pub(crate) fn acceptor(files: Option<&Certificate>, bind: IpAddr) -> anyhow::Result<TlsAcceptor> {
+    let (chain, key) = match files {
+        Some(files) => read(files)?,
+        None => make(bind)?,
+    };
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .context("choosing versions of TLS")?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .context("using the certificate (does --tls-key belong to --tls-cert?)")?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+type Pair = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+fn read(files: &Certificate) -> anyhow::Result<Pair> {
+    let (chain, key) = (files.chain.display(), files.key.display());
+    let chain = CertificateDer::pem_file_iter(&files.chain)
+        .and_then(Iterator::collect)
+        .with_context(|| format!("reading certificates from {chain} (--tls-cert)"))?;
+    let key = PrivateKeyDer::from_pem_file(&files.key)
+        .with_context(|| format!("reading a key from {key} (--tls-key)"))?;
+    Ok((chain, key))
+}
+
+fn make(bind: IpAddr) -> anyhow::Result<Pair> {
+    let names = vec![
+        "localhost".to_owned(),
+        "127.0.0.1".to_owned(),
+        bind.to_string(),
+    ];
+    let CertifiedKey { cert, signing_key } =
+        generate_simple_self_signed(names).context("making a certificate")?;
+    let key = PrivateKeyDer::try_from(signing_key.serialize_der());
+    let key = key.map_err(|error| anyhow::anyhow!("using the key that was made: {error}"))?;
+    Ok((vec![cert.der().clone()], key))
+}

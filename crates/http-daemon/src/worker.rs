@@ -1,0 +1,276 @@
+//! A worker: one thread, one runtime, its listeners and its connections.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::net;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::net as unix;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use nix::sys::socket::{Shutdown, shutdown};
+use slab::Slab;
+use tokio::net::{TcpListener, UnixListener};
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::Notify;
+use tokio::task::{JoinSet, spawn_local};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+
+use crate::REFUSAL;
+use crate::config::Config;
+use crate::connection::{Connection, Order, Patience};
+use crate::conversation::{Ended, converse};
+use crate::counts::{Counts, Shared};
+use crate::files::Folder;
+use crate::listener::Listeners;
+use crate::sink::Limits;
+use crate::stop::Stop;
+
+/// How often connections are looked at.
+const TICK: Duration = Duration::from_millis(250);
+/// What accepting rests after an error, which is most likely a lack of descriptors.
+const PAUSE: Duration = Duration::from_millis(10);
+/// How long a client may take to notice that it was refused or broken off.
+const LINGER: Duration = Duration::from_secs(1);
+/// How many of those there may be; further ones are closed at once.
+const LINGERING: usize = 64;
+
+const TOO_SLOW: &[u8] =
+    b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+
+/// Counts ticks. Clones are the same one.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Clock(Rc<Cell<u32>>);
+
+impl Clock {
+    pub(crate) fn now(&self) -> u32 {
+        self.0.get()
+    }
+
+    fn tick(&self) {
+        self.0.set(self.0.get().wrapping_add(1));
+    }
+}
+
+/// What a worker is made of.
+pub(crate) struct Parts {
+    pub(crate) config: Arc<Config>,
+    pub(crate) counts: Counts,
+    pub(crate) shared: Shared,
+    pub(crate) limits: Limits,
+    pub(crate) tls: Option<TlsAcceptor>,
+}
+
+/// What the connections of a worker share.
+pub(crate) struct Worker {
+    pub(crate) config: Arc<Config>,
+    pub(crate) counts: Counts,
+    pub(crate) shared: Shared,
+    pub(crate) folder: Folder,
+    pub(crate) tls: Option<TlsAcceptor>,
+    limits: Limits,
+    clock: Clock,
+    patience: Patience,
+    connections: RefCell<Slab<Rc<Connection>>>,
+    lingering: Cell<usize>,
+    /// Told of each connection that has ended.
+    ended: Notify,
+}
+
+enum Listener {
+    Tcp { listener: TcpListener, secure: bool },
+    Unix(UnixListener),
+}
+
+/// Serves until it is asked to stop, then until its requests are answered or the grace is over.
+pub(crate) fn run(parts: Parts, listeners: Listeners, stop: &Stop) -> anyhow::Result<()> {
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .build_local(LocalOptions::default())
+        .context("starting a runtime")?;
+    let worker = Rc::new(Worker::new(parts)?);
+    runtime.block_on(worker.serve(listeners, stop))
+}
+
+impl Worker {
+    fn new(parts: Parts) -> anyhow::Result<Self> {
+        let Parts {
+            config,
+            counts,
+            shared,
+            limits,
+            tls,
+        } = parts;
+        let ticks =
+            |time: Duration| u32::try_from(time.as_millis() / TICK.as_millis()).unwrap_or(u32::MAX);
+        Ok(Self {
+            folder: Folder::open(&config.root, config.caches, config.response_buffer)?,
+            patience: Patience {
+                head: ticks(config.connection_timeout),
+                idle: ticks(config.keep_alive_timeout),
+            },
+            config,
+            counts,
+            shared,
+            tls,
+            limits,
+            clock: Clock::default(),
+            connections: RefCell::default(),
+            lingering: Cell::new(0),
+            ended: Notify::new(),
+        })
+    }
+
+    async fn serve(self: &Rc<Self>, listeners: Listeners, stop: &Stop) -> anyhow::Result<()> {
+        let mut accepting = JoinSet::new();
+        for listener in Listener::all(listeners).context("watching the listeners")? {
+            accepting.spawn_local(Rc::clone(self).accept_all(listener));
+        }
+        let looking = spawn_local(Rc::clone(self).look_after());
+        stop.asked().await.context("waiting for the end")?;
+        accepting.shutdown().await;
+        for (_, connection) in &*self.connections.borrow() {
+            connection.order(Order::Drain);
+        }
+        let drained = async {
+            while !self.connections.borrow().is_empty() {
+                self.ended.notified().await;
+            }
+        };
+        if timeout(self.config.shutdown_grace, drained).await.is_err() {
+            tracing::warn!(open = self.connections.borrow().len(), "the grace is over");
+        }
+        looking.abort();
+        Ok(())
+    }
+
+    async fn accept_all(self: Rc<Self>, listener: Listener) {
+        loop {
+            match listener.accept(&self).await {
+                Ok((connection, secure)) => self.admit(connection, secure),
+                // What the client did to itself.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(error) => {
+                    self.counts.accept_failed();
+                    tracing::warn!(%error, "accepting; resting for {PAUSE:?}");
+                    sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    fn admit(self: &Rc<Self>, connection: Rc<Connection>, secure: bool) {
+        if !self.counts.open(self.limits.max, self.limits.room) {
+            if !secure {
+                connection.write_raw(REFUSAL);
+            }
+            spawn_local(Rc::clone(self).part(connection));
+            return;
+        }
+        let place = self.connections.borrow_mut().insert(Rc::clone(&connection));
+        let worker = Rc::clone(self);
+        spawn_local(async move {
+            let ended = converse(&worker, &connection, secure).await;
+            worker.connections.borrow_mut().remove(place);
+            match ended {
+                Ended::Well => {}
+                Ended::TimedOut => {
+                    worker.counts.timed_out();
+                    if !secure {
+                        worker.counts.answered(408, 1);
+                        connection.write_raw(TOO_SLOW);
+                    }
+                    Rc::clone(&worker).part(connection).await;
+                }
+                Ended::Idle => worker.counts.timed_out(),
+                Ended::Refused => Rc::clone(&worker).part(connection).await,
+            }
+            worker.counts.close();
+            worker.ended.notify_one();
+        });
+    }
+
+    /// Closes a connection whose client may still be sending: closing over bytes that nobody has read would reset it,
+    /// and take the answer with it.
+    async fn part(self: Rc<Self>, connection: Rc<Connection>) {
+        if self.lingering.get() >= LINGERING {
+            return;
+        }
+        self.lingering.set(self.lingering.get() + 1);
+        connection.with_socket(|socket| {
+            let _ = shutdown(socket.as_raw_fd(), Shutdown::Write);
+        });
+        // It is over when the client has closed, or does not.
+        let _ = timeout(LINGER, connection.discard()).await;
+        self.lingering.set(self.lingering.get() - 1);
+    }
+
+    /// Orders those to end that have taken too long.
+    async fn look_after(self: Rc<Self>) {
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            self.clock.tick();
+            for (_, connection) in &*self.connections.borrow() {
+                match connection.judge(self.patience) {
+                    Order::None => {}
+                    order => connection.order(order),
+                }
+            }
+        }
+    }
+}
+
+impl Listener {
+    fn all(listeners: Listeners) -> io::Result<Vec<Self>> {
+        let tcp = |socket: OwnedFd, secure| {
+            let listener = TcpListener::from_std(net::TcpListener::from(socket))?;
+            io::Result::Ok(Self::Tcp { listener, secure })
+        };
+        let mut all = vec![tcp(listeners.http, false)?];
+        if let Some(socket) = listeners.https {
+            all.push(tcp(socket, true)?);
+        }
+        if let Some(socket) = listeners.unix {
+            all.push(Self::Unix(UnixListener::from_std(
+                unix::UnixListener::from(socket),
+            )?));
+        }
+        Ok(all)
+    }
+
+    async fn accept(&self, worker: &Worker) -> io::Result<(Rc<Connection>, bool)> {
+        let clock = worker.clock.clone();
+        Ok(match self {
+            Self::Tcp { listener, secure } => {
+                let (stream, _) = listener.accept().await?;
+                (Connection::tcp(stream, clock, worker.counts), *secure)
+            }
+            Self::Unix(listener) => {
+                let (stream, _) = listener.accept().await?;
+                (Connection::unix(stream, clock, worker.counts), false)
+            }
+        })
+    }
+}
+
+impl Connection {
+    /// Reads what comes, up to the end, and forgets it.
+    async fn discard(&self) {
+        let mut buffer = [0; 4096];
+        loop {
+            if self.readable().await.is_err() {
+                return;
+            }
+            match self.read_raw(&mut buffer) {
+                Ok(0) => return,
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return,
+                _ => {}
+            }
+        }
+    }
+}

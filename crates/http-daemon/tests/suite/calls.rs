@@ -1,0 +1,143 @@
+//! The call and the configuration file: what is understood, and what is wrong with them.
+
+use std::fs;
+use std::process::Output;
+
+use crate::support::{Daemon, command};
+
+/// The file of the methodology that this daemon is part of, with ports that are free.
+const SEED: &str = r#"
+[server]
+workers = 2
+http_port = 0
+tcp_nodelay = true
+tcp_keepalive = true
+backlog = 65535
+
+[performance]
+max_connections = 2000000
+connection_timeout = 30
+keep_alive_timeout = 60
+request_buffer_size = 8192
+response_buffer_size = 65536
+
+[cache]
+enabled = false
+
+[logging]
+level = "error"
+"#;
+
+#[test]
+fn the_seeds_configuration_serves_and_says_how_to_hold_what_it_asks_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("http.toml");
+    fs::write(&file, SEED).unwrap();
+    let mut daemon = Daemon::start(&["--config", file.to_str().unwrap(), "--workers", "1"]);
+    assert_eq!(daemon.get("/1kb.txt").body.len(), 1024);
+    assert!(daemon.stop().success());
+    let said = daemon.said();
+    assert!(
+        said.contains("of 2000000 connections") && said.contains("--processes"),
+        "{said}"
+    );
+}
+
+fn refused(arguments: &[&str]) -> String {
+    let Output { status, stderr, .. } = command().args(arguments).output().unwrap();
+    let said = String::from_utf8(stderr).unwrap();
+    assert_eq!(status.code(), Some(2), "{arguments:?}: {said}");
+    said
+}
+
+#[test]
+fn a_wrong_file_is_answered_with_the_key_and_2() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("http.toml");
+    for (text, words) in [
+        ("[server]\nwrokers = 2", ["wrokers", "workers"]),
+        ("[sever]\nworkers = 2", ["sever", "server"]),
+        ("[server]\nworkers = 0", ["workers", "nonzero"]),
+        ("[server]\nhttp_port = 70000", ["http_port", "u16"]),
+        ("[cache]\nenabled = 'no'", ["enabled", "boolean"]),
+        ("[logging]\nlevel = 'loud'", ["level", "warn"]),
+        (
+            "[performance]\nrequest_buffer_size = 1024",
+            ["request_buffer_size", "8192"],
+        ),
+        (
+            "[server]\nsink = true\nhttps_port = 0",
+            ["sink", "https-port"],
+        ),
+        ("[server]\ntls_cert = 'a.pem'", ["tls_key", "both"]),
+    ] {
+        fs::write(&file, text).unwrap();
+        let said = refused(&["--config", file.to_str().unwrap()]);
+        assert!(
+            words.iter().all(|word| said.contains(word)),
+            "{text}: {said}"
+        );
+    }
+    let said = refused(&["--config", "/nowhere/http.toml"]);
+    assert!(
+        said.contains("/nowhere/http.toml") && said.contains("HTTP_DAEMON_CONFIG"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_wrong_option_is_answered_with_its_variable_and_2() {
+    for (arguments, words) in [
+        (["--workers", "0"], ["--workers", "HTTP_DAEMON_WORKERS"]),
+        (["--bind", "here"], ["--bind", "HTTP_DAEMON_BIND"]),
+        (
+            ["--tcp-nodelay", "perhaps"],
+            ["--tcp-nodelay", "HTTP_DAEMON_TCP_NODELAY"],
+        ),
+        (
+            ["--logging-level", "loud"],
+            ["--logging-level", "HTTP_DAEMON_LOGGING_LEVEL"],
+        ),
+    ] {
+        let said = refused(&arguments);
+        assert!(
+            words.iter().all(|word| said.contains(word)),
+            "{arguments:?}: {said}"
+        );
+    }
+}
+
+#[test]
+fn an_option_goes_before_its_variable_and_that_before_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("http.toml");
+    fs::write(&file, "[server]\nsink = true\nsink_body = 1\n").unwrap();
+    let config = ["--config", file.to_str().unwrap()];
+    assert_eq!(Daemon::start(&config).get("/").body.len(), 1);
+    let by_variable = |command: &mut std::process::Command| {
+        command.env("HTTP_DAEMON_SINK_BODY", "2");
+    };
+    assert_eq!(
+        Daemon::start_by(&config, by_variable).get("/").body.len(),
+        2
+    );
+    let typed = [&config[..], &["--sink-body", "3"]].concat();
+    assert_eq!(Daemon::start_by(&typed, by_variable).get("/").body.len(), 3);
+}
+
+#[test]
+fn a_port_that_somebody_has_is_not_shared() {
+    let first = Daemon::start(&[]);
+    let port = first.http.port().to_string();
+    let output = command()
+        .args(["--http-port", &port, "--root"])
+        .arg(first.www())
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains(&port) && said.contains("--http-port"),
+        "{said}"
+    );
+}

@@ -1,0 +1,11 @@
+//! The daemon as a process, as its users and the driver meet it.
+#![expect(clippy::unwrap_used, reason = "a test panics where it fails")]
+
+mod calls;
+mod faults;
+mod limits;
+mod processes;
+mod protocols;
+mod serving;
+mod sink;
+mod support;

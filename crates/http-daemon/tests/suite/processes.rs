@@ -1,0 +1,124 @@
+//! The end of the daemon, and that nothing outlives it.
+
+use std::io::Write as _;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use nix::sys::signal::{Signal, kill};
+
+use crate::support::{Daemon, await_that, command};
+
+#[test]
+fn a_request_in_flight_is_answered_at_the_end_and_idle_connections_are_closed() {
+    for processes in ["1", "2"] {
+        let mut daemon = Daemon::start(&["--processes", processes, "--workers", "1"]);
+        let mut idle = daemon.connect();
+        let mut fresh = daemon.connect();
+        assert_eq!(idle.get("/1kb.txt").status(), 200);
+        let mut busy = daemon.connect();
+        busy.send(b"GET /fault/delay?ms=700 HTTP/1.1\r\nHost: test\r\n\r\n");
+        // An answer on a later connection of the same kind says nothing about this one; its count does.
+        daemon.await_metric("http_connections_accepted_total", |count| count >= 3);
+        daemon.signal(Signal::SIGTERM);
+        assert!(idle.rest().is_empty());
+        assert!(fresh.rest().is_empty());
+        let answer = busy.answer();
+        assert_eq!(
+            (answer.status(), answer.field("connection")),
+            (200, Some("close"))
+        );
+        assert!(daemon.wait().success(), "{}", daemon.said());
+    }
+}
+
+#[test]
+fn what_never_ends_is_broken_off_after_the_grace_or_by_a_second_signal() {
+    for (grace, signals) in [("1", 1), ("600", 2)] {
+        for processes in ["1", "2"] {
+            let mut daemon = Daemon::start(&[
+                "--processes",
+                processes,
+                "--workers",
+                "1",
+                "--shutdown-grace",
+                grace,
+            ]);
+            let mut stalled = daemon.connect();
+            stalled.send(b"GET /fault/stall HTTP/1.1\r\nHost: test\r\n\r\n");
+            daemon.await_metric("http_unanswered_total", |count| count == 1);
+            daemon.signal(Signal::SIGTERM);
+            if signals == 2 {
+                // It has taken the first one once it listens no more.
+                await_that("the end of listening", || {
+                    std::net::TcpStream::connect(daemon.http).is_err()
+                });
+                daemon.signal(Signal::SIGTERM);
+            }
+            assert!(daemon.wait().success(), "{}", daemon.said());
+            let _ = stalled.0.write_all(b"x");
+        }
+    }
+}
+
+#[test]
+fn no_process_outlives_the_first_one() {
+    let mut daemon = Daemon::start(&["--processes", "3", "--sink"]);
+    let children = daemon.children();
+    assert_eq!(children.len(), 3);
+    daemon.signal(Signal::SIGKILL);
+    assert!(!daemon.wait().success());
+    for child in children {
+        await_that("the end of a process", || {
+            let state = std::fs::read_to_string(format!("/proc/{child}/stat"));
+            state.is_err() || state.is_ok_and(|state| state.contains(") Z"))
+        });
+    }
+}
+
+#[test]
+fn the_loss_of_a_process_is_the_end_and_is_said() {
+    let mut daemon = Daemon::start(&["--processes", "3"]);
+    kill(daemon.children()[1], Signal::SIGKILL).unwrap();
+    assert_eq!(daemon.wait().code(), Some(1));
+    let said = daemon.said();
+    assert!(said.contains("a process ended by itself"), "{said}");
+}
+
+#[test]
+fn a_unix_socket_has_its_permissions_and_is_gone_at_the_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("http.sock");
+    let place = path.to_str().unwrap();
+    let ask = |path: &Path| {
+        let mut stream = UnixStream::connect(path).unwrap();
+        stream
+            .write_all(b"GET /1kb.txt HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n")
+            .unwrap();
+        let mut answer = Vec::new();
+        std::io::Read::read_to_end(&mut stream, &mut answer).unwrap();
+        assert!(answer.starts_with(b"HTTP/1.1 200") && answer.len() > 1024);
+    };
+    let mut daemon = Daemon::start(&["--unix", place, "--processes", "2"]);
+    let found = std::fs::symlink_metadata(&path).unwrap();
+    assert!(found.file_type().is_socket());
+    assert_eq!(found.permissions().mode() & 0o777, 0o660);
+    ask(&path);
+    // Somebody listens there; nobody takes it away.
+    let second = command()
+        .args(["--http-port", "0", "--unix", place, "--root"])
+        .arg(daemon.www())
+        .output()
+        .unwrap();
+    assert_eq!(second.status.code(), Some(1));
+    ask(&path);
+    assert!(daemon.stop().success());
+    assert!(!path.exists());
+    // One whose daemon was killed is replaced.
+    let mut killed = Daemon::start(&["--unix", place]);
+    killed.signal(Signal::SIGKILL);
+    killed.wait();
+    assert!(path.exists());
+    let _third = Daemon::start(&["--unix", place]);
+    ask(&path);
+}

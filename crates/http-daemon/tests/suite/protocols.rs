@@ -1,0 +1,78 @@
+//! TLS and HTTP/2, by a client that was not written here.
+
+use std::process::Command;
+
+use crate::support::Daemon;
+
+fn curl(arguments: &[&str]) -> String {
+    let output = Command::new("curl")
+        .args(["--silent", "--show-error", "--max-time", "30"])
+        .args(arguments)
+        .output();
+    let output = output.expect("curl is installed");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+const FACTS: [&str; 4] = [
+    "--output",
+    "/dev/null",
+    "--write-out",
+    "%{http_version} %{http_code} %{size_download}",
+];
+
+#[test]
+fn https_offers_http_2_and_http_1() {
+    let daemon = Daemon::start(&["--workers", "1", "--https-port", "0"]);
+    let url = format!(
+        "https://localhost:{}/100kb.txt",
+        daemon.https.unwrap().port()
+    );
+    for (version, wanted) in [("--http2", "2 200 102400"), ("--http1.1", "1.1 200 102400")] {
+        assert_eq!(
+            curl(&[&["--insecure", version, &url], &FACTS[..]].concat()),
+            wanted
+        );
+    }
+}
+
+#[test]
+fn the_plain_port_speaks_http_2_with_prior_knowledge() {
+    let daemon = Daemon::start(&["--workers", "1"]);
+    let url = format!("http://{}/100kb.txt", daemon.http);
+    for (version, wanted) in [
+        ("--http2-prior-knowledge", "2 200 102400"),
+        ("--http1.1", "1.1 200 102400"),
+    ] {
+        assert_eq!(curl(&[&[version, &url], &FACTS[..]].concat()), wanted);
+    }
+    // What can be done only to a socket is refused where there is more than one.
+    let url = format!("http://{}/fault/garbage", daemon.http);
+    assert_eq!(
+        curl(&[&["--http2-prior-knowledge", &url], &FACTS[..]].concat())[..5],
+        *"2 501"
+    );
+}
+
+#[test]
+fn a_preface_that_comes_in_pieces_is_one() {
+    let daemon = Daemon::start(&["--workers", "1"]);
+    let mut client = daemon.connect();
+    client.send(b"PRI * HT");
+    // Answered once it was seen that nothing more has come yet.
+    assert_eq!(daemon.get("/healthz").status(), 200);
+    client.send(b"TP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0");
+    let mut settings = [0; 9];
+    std::io::Read::read_exact(&mut client.0, &mut settings).unwrap();
+    assert_eq!(settings[3], 4, "a SETTINGS frame (RFC 9113, 6.5)");
+    // What begins like it and is something else is HTTP/1.1, and not a good one.
+    let mut client = daemon.connect();
+    assert_eq!(
+        client.send(b"PRI / HTTP/1.1\r\n\r\n").answer().status(),
+        405
+    );
+}

@@ -1,0 +1,259 @@
+//! A daemon as a process of its own, and clients that write bytes.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Read, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+
+/// What nothing here takes, on a machine that has something to do.
+pub(crate) const LONG: Duration = Duration::from_secs(30);
+
+/// A running daemon. Dropped, it is killed, and its processes with it.
+pub(crate) struct Daemon {
+    child: Child,
+    lines: Receiver<String>,
+    /// What it said before it listened.
+    first: Vec<String>,
+    pub(crate) dir: TempDir,
+    pub(crate) http: SocketAddr,
+    pub(crate) https: Option<SocketAddr>,
+    pub(crate) metrics: SocketAddr,
+}
+
+impl Daemon {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
+        Self::start_by(arguments, |_| {})
+    }
+
+    /// With a change to how it is started.
+    pub(crate) fn start_by(arguments: &[&str], change: impl FnOnce(&mut Command)) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut command = command();
+        command.args(["--http-port", "0", "--metrics-port", "0"]);
+        command
+            .arg("--root")
+            .arg(dir.path().join("www"))
+            .args(arguments);
+        change(&mut command);
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let (line, lines) = channel();
+        thread::spawn(move || {
+            stderr
+                .lines()
+                .map_while(Result::ok)
+                .try_for_each(|text| line.send(text))
+        });
+        let mut places = BTreeMap::new();
+        let mut first = Vec::new();
+        while !places.contains_key("metrics") {
+            let text = lines.recv_timeout(LONG).expect("it says where it listens");
+            if let Some(place) = text.strip_prefix("http-daemon: listening on ") {
+                let (scheme, rest) = place.split_once("://").expect("a URL");
+                match rest.strip_suffix("/metrics") {
+                    Some(rest) => places.insert("metrics", rest.parse().unwrap()),
+                    None => places.insert(
+                        if scheme == "https" { "https" } else { "http" },
+                        rest.parse().unwrap(),
+                    ),
+                };
+            } else {
+                first.push(text);
+            }
+        }
+        Self {
+            first,
+            child,
+            lines,
+            dir,
+            http: places["http"],
+            https: places.get("https").copied(),
+            metrics: places["metrics"],
+        }
+    }
+
+    pub(crate) fn www(&self) -> PathBuf {
+        self.dir.path().join("www")
+    }
+
+    pub(crate) fn connect(&self) -> Client {
+        Client::connect(self.http)
+    }
+
+    /// Asks once, over a connection of its own.
+    pub(crate) fn get(&self, path: &str) -> Answer {
+        self.connect().get(path)
+    }
+
+    /// A figure of the page of metrics.
+    pub(crate) fn metric(&self, name: &str) -> u64 {
+        let page = Client::connect(self.metrics).get("/metrics").text();
+        let line = page
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))
+            .map(str::to_owned);
+        line.unwrap_or_else(|| panic!("no {name} in {page}"))
+            .parse()
+            .unwrap()
+    }
+
+    /// Waits until the figure is right.
+    pub(crate) fn await_metric(&self, name: &str, is_right: impl Fn(u64) -> bool) {
+        await_that(name, || is_right(self.metric(name)));
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_raw(self.child.id().cast_signed())
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(self.pid(), signal).unwrap();
+    }
+
+    /// Processes that it has made.
+    pub(crate) fn children(&self) -> Vec<Pid> {
+        let path = format!("/proc/{0}/task/{0}/children", self.pid());
+        let text = std::fs::read_to_string(path).unwrap();
+        text.split_whitespace()
+            .map(|pid| Pid::from_raw(pid.parse().unwrap()))
+            .collect()
+    }
+
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        let mut ended = None;
+        await_that("the end of the daemon", || {
+            ended = self.child.try_wait().unwrap();
+            ended.is_some()
+        });
+        ended.unwrap()
+    }
+
+    pub(crate) fn stop(&mut self) -> ExitStatus {
+        self.signal(Signal::SIGTERM);
+        self.wait()
+    }
+
+    /// What it has said besides where it listens, up to the end. To be asked after the end.
+    pub(crate) fn said(&self) -> String {
+        self.first
+            .iter()
+            .cloned()
+            .chain(self.lines.iter())
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub(crate) fn command() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_http-daemon"));
+    command.env_clear().process_group(0);
+    command
+}
+
+/// Looks again and again, since some things tell nobody that they have happened.
+pub(crate) fn await_that(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..LONG.as_millis() / 10 {
+        if is_so() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    panic!("{what} has not come to pass within {LONG:?}");
+}
+
+/// A connection that says exactly what it is told to.
+pub(crate) struct Client(pub(crate) TcpStream);
+
+impl Client {
+    pub(crate) fn connect(to: SocketAddr) -> Self {
+        let stream = TcpStream::connect(to).unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        Self(stream)
+    }
+
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> &mut Self {
+        self.0.write_all(bytes).unwrap();
+        self
+    }
+
+    pub(crate) fn get(&mut self, path: &str) -> Answer {
+        self.send(format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n").as_bytes())
+            .answer()
+    }
+
+    /// The next answer, by its length.
+    pub(crate) fn answer(&mut self) -> Answer {
+        let mut answer = self.head();
+        let length = answer
+            .field("content-length")
+            .expect("it has a length")
+            .parse()
+            .unwrap();
+        answer.body.resize(length, 1);
+        self.0.read_exact(&mut answer.body).unwrap();
+        answer
+    }
+
+    /// The next head, without a body.
+    pub(crate) fn head(&mut self) -> Answer {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            self.0.read_exact(&mut byte).unwrap_or_else(|error| {
+                panic!("{error} after {:?}", String::from_utf8_lossy(&head))
+            });
+            head.push(byte[0]);
+        }
+        Answer {
+            head: String::from_utf8(head).unwrap(),
+            body: Vec::new(),
+        }
+    }
+
+    /// All that comes until the connection ends.
+    pub(crate) fn rest(&mut self) -> Vec<u8> {
+        let mut rest = Vec::new();
+        self.0.read_to_end(&mut rest).unwrap();
+        rest
+    }
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    pub(crate) fn status(&self) -> u16 {
+        self.head[9..12].parse().unwrap()
+    }
+
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| {
+            let (found, value) = line.split_once(": ")?;
+            found.eq_ignore_ascii_case(name).then_some(value)
+        })
+    }
+
+    pub(crate) fn text(self) -> String {
+        String::from_utf8(self.body).unwrap()
+    }
+}

@@ -1,0 +1,305 @@
+//! What k6 writes at the end of a run, in its three shapes.
+//!
+//! Sources: real output of k6 1.8.1. `--summary-export` has `metrics.NAME.count`, and for a threshold whether it was
+//! *crossed*; what `handleSummary` is given has `metrics.NAME.values.count`, and `{"ok": …}` for a threshold;
+//! `--new-machine-readable-summary` has `results.metrics[].values`, percentiles without brackets and no thresholds. Times
+//! are in milliseconds.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::{Run, SeriesSummary, ThresholdResult, nanoseconds, whole};
+
+/// k6's trends by our names.
+const TRENDS: [(&str, &str); 6] = [
+    ("http_req_blocked", "blocked"),
+    ("http_req_connecting", "connecting"),
+    ("http_req_tls_handshaking", "tls"),
+    ("http_req_sending", "sending"),
+    ("http_req_waiting", "waiting"),
+    ("http_req_receiving", "receiving"),
+];
+const DURATION: &str = "http_req_duration";
+const EXPECTED: &str = "http_req_duration{expected_response:true}";
+const COUNTERS: [(&str, &str); 3] = [
+    ("data_received", "bytes"),
+    ("data_sent", "bytes_sent"),
+    ("iterations", "iterations"),
+];
+
+/// A metric in any of the shapes.
+#[derive(Debug)]
+struct Metric<'a> {
+    values: &'a Value,
+    thresholds: Option<&'a Value>,
+}
+
+impl Metric<'_> {
+    /// A number under the first of these names that there is.
+    fn number(&self, names: &[&str]) -> Option<f64> {
+        names
+            .iter()
+            .find_map(|name| self.values.get(*name)?.as_f64())
+    }
+
+    fn count(&self, names: &[&str]) -> Option<u64> {
+        whole(self.number(names)?)
+    }
+}
+
+/// How a file is laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    Export,
+    Handled,
+    Readable,
+}
+
+pub(super) fn read(text: &Value) -> Result<Run, String> {
+    let (shape, metrics) = metrics(text)?;
+    let requests = metrics.get("http_reqs").ok_or(
+        "expected the metric `http_reqs`: is it the summary of a test that makes HTTP requests?",
+    )?;
+    let total = requests
+        .count(&["count"])
+        .ok_or("expected a count in `http_reqs`")?;
+    let failed = failed(&metrics, shape)?;
+    let mut run = Run {
+        driver: "k6",
+        version: text["metadata"]["k6_version"].as_str().unwrap_or_default().to_owned(),
+        wall_s: wall_s(text, requests).ok_or(
+            "expected the length of the test: `state.testRunDurationMs`, `config.duration` or a rate in `http_reqs`",
+        )?,
+        missed: metrics.get("dropped_iterations").and_then(|metric| metric.count(&["count"])).unwrap_or(0),
+        thresholds: thresholds(&metrics),
+        ..Run::default()
+    };
+    run.ok = total
+        .checked_sub(failed.unwrap_or(0))
+        .ok_or("`http_req_failed` counts more requests than `http_reqs`")?;
+    run.fail("unspecified", failed.unwrap_or(0));
+    run.sentence = "its script".to_owned();
+    users(&metrics, &mut run);
+    counted(&metrics, shape, &mut run);
+    tell(&metrics, failed, &mut run);
+    times(&metrics, total, &mut run);
+    Ok(run)
+}
+
+/// The metrics by name, and in which shape they came.
+fn metrics(text: &Value) -> Result<(Shape, BTreeMap<&str, Metric<'_>>), String> {
+    if let Some(listed) = text["results"]["metrics"].as_array() {
+        let named = listed.iter().filter_map(|metric| {
+            let values = metric.get("values")?;
+            let thresholds = metric.get("thresholds");
+            Some((metric["name"].as_str()?, Metric { values, thresholds }))
+        });
+        return Ok((Shape::Readable, named.collect()));
+    }
+    let metrics = text["metrics"]
+        .as_object()
+        .ok_or("expected `metrics` with one object for each metric")?;
+    let handled = metrics
+        .values()
+        .any(|metric| metric.get("values").is_some());
+    let shape = if handled {
+        Shape::Handled
+    } else {
+        Shape::Export
+    };
+    let named = metrics.iter().map(|(name, metric)| {
+        let values = metric.get("values").unwrap_or(metric);
+        let thresholds = metric.get("thresholds");
+        (name.as_str(), Metric { values, thresholds })
+    });
+    Ok((shape, named.collect()))
+}
+
+/// Seconds: as they stand there, else from a count and its rate, which k6 computes over the whole test.
+fn wall_s(text: &Value, requests: &Metric<'_>) -> Option<f64> {
+    let said = || {
+        let handled = text["state"]["testRunDurationMs"].as_f64();
+        handled
+            .map(|ms| ms / 1e3)
+            .or(text["config"]["duration"].as_f64())
+    };
+    let computed = || Some(requests.number(&["count"])? / requests.number(&["rate"])?);
+    let seconds = said().or_else(computed)?;
+    nanoseconds(seconds).map(|_| seconds)
+}
+
+/// Requests that failed as k6 has it; nothing where it was told not to say.
+fn failed(metrics: &BTreeMap<&str, Metric<'_>>, shape: Shape) -> Result<Option<u64>, String> {
+    let Some(metric) = metrics.get("http_req_failed") else {
+        return Ok(None);
+    };
+    let count = metric.count(&[trues(shape)]);
+    count
+        .map(Some)
+        .ok_or_else(|| format!("expected a count `{}` in `http_req_failed`", trues(shape)))
+}
+
+/// What a rate calls the samples that are true.
+fn trues(shape: Shape) -> &'static str {
+    match shape {
+        Shape::Export | Shape::Handled => "passes",
+        Shape::Readable => "matches",
+    }
+}
+
+fn users(metrics: &BTreeMap<&str, Metric<'_>>, run: &mut Run) {
+    let users = metrics
+        .get("vus_max")
+        .and_then(|metric| metric.count(&["max", "value"]));
+    if let Some(users) = users {
+        run.level = users.to_string();
+        run.plan.insert("users_max", json!(users));
+        run.sentence = format!("its script with up to {users} users");
+    }
+}
+
+fn counted(metrics: &BTreeMap<&str, Metric<'_>>, shape: Shape, run: &mut Run) {
+    let mut add = |name: &str, count: Option<u64>| {
+        run.counts
+            .extend(count.map(|count| (name.to_owned(), count)));
+    };
+    for (theirs, ours) in COUNTERS {
+        add(
+            ours,
+            metrics
+                .get(theirs)
+                .and_then(|metric| metric.count(&["count"])),
+        );
+    }
+    let checks = match shape {
+        Shape::Readable => metrics
+            .get("checks_failed")
+            .map(|metric| (metric, "matches")),
+        Shape::Export | Shape::Handled => metrics.get("checks").map(|metric| (metric, "fails")),
+    };
+    add(
+        "checks_failed",
+        checks.and_then(|(metric, name)| metric.count(&[name])),
+    );
+}
+
+/// As k6 judged them. In the shape of `--summary-export` true means crossed.
+fn thresholds(metrics: &BTreeMap<&str, Metric<'_>>) -> Vec<ThresholdResult> {
+    let mut judged = Vec::new();
+    for (name, metric) in metrics {
+        for (text, outcome) in metric
+            .thresholds
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+        {
+            let crossed = outcome.as_bool();
+            let Some(met) = outcome["ok"].as_bool().or(crossed.map(|crossed| !crossed)) else {
+                continue;
+            };
+            let figure = text
+                .split(['<', '>', '=', '!'])
+                .next()
+                .unwrap_or_default()
+                .trim();
+            let names: &[&str] = if figure == "rate" {
+                &["rate", "value"]
+            } else {
+                &[figure]
+            };
+            judged.push(ThresholdResult {
+                text: format!("{name}: {text}"),
+                measured: metric.number(names).map(|number| measured(name, number)),
+                met,
+            });
+        }
+    }
+    judged
+}
+
+/// A figure of a metric as text, with its unit where it is known to be a time.
+fn measured(metric: &str, number: f64) -> String {
+    let name = metric.split('{').next().unwrap_or(metric);
+    let is_time = TRENDS.iter().any(|(theirs, _)| *theirs == name)
+        || [DURATION, "iteration_duration"].contains(&name);
+    if is_time {
+        format!("{number:.3} ms")
+    } else {
+        number.to_string()
+    }
+}
+
+fn tell(metrics: &BTreeMap<&str, Metric<'_>>, failed: Option<u64>, run: &mut Run) {
+    let told = &mut run.told;
+    told.push(
+        "k6's times for connecting and TLS are 0 for each request on a connection that was open already"
+            .to_owned(),
+    );
+    match failed {
+        None => told.push("k6 was told not to say which requests failed (no metric `http_req_failed`): all count as ok".to_owned()),
+        Some(0) => {}
+        Some(_) => told.push("k6 does not say why requests failed, and gives one that got no answer a time of 0".to_owned()),
+    }
+    for (name, metric) in metrics {
+        // `check(…) || rate.add(1)`: of what does not fail, nothing is added.
+        let builtin = [
+            "checks",
+            "http_req_failed",
+            "checks_failed",
+            "checks_succeeded",
+        ];
+        let all_true = metric.number(&["value", "rate"]) == Some(1.0);
+        let trues = metric.count(&["passes", "matches"]);
+        if all_true
+            && trues.is_some_and(|trues| trues > 0 && trues < run.ok)
+            && !builtin.contains(name)
+        {
+            told.push(format!("the rate `{name}` was only ever given true values: its 100 % is of those, not of the requests"));
+        }
+    }
+}
+
+fn times(metrics: &BTreeMap<&str, Metric<'_>>, total: u64, run: &mut Run) {
+    let failed = total > run.ok;
+    let expected = metrics.get(EXPECTED).filter(|_| failed);
+    let of = match (failed, expected) {
+        (false, _) => "all requests",
+        (true, Some(_)) => "requests that did not fail (`expected_response:true`)",
+        (true, None) => "all requests, failed ones too",
+    };
+    run.times =
+        format!("service time (sending, waiting, receiving) of {of}, not from the intended start");
+    if total == 0 {
+        return;
+    }
+    let service = expected.or_else(|| metrics.get(DURATION));
+    let phases = TRENDS
+        .into_iter()
+        .map(|(theirs, ours)| (metrics.get(theirs), ours));
+    run.series = [(service, "service")]
+        .into_iter()
+        .chain(phases)
+        .filter_map(|(metric, name)| Some((metric?, name)))
+        // 0 throughout is a phase that there was not, or requests that got no answer.
+        .filter(|(metric, _)| metric.number(&["max"]).is_none_or(|most| most > 0.0))
+        .map(|(metric, name)| summary(metric, name))
+        .collect();
+}
+
+fn summary(metric: &Metric<'_>, name: &str) -> SeriesSummary {
+    let ms = |names: &[&str]| nanoseconds(metric.number(names)? / 1e3);
+    let at = |names: &[&str]| ms(names).map(|ns| ns.round() as u64);
+    SeriesSummary {
+        name: name.to_owned(),
+        count: metric.count(&["count"]),
+        min_ns: at(&["min"]),
+        mean_ns: ms(&["avg"]),
+        p50_ns: at(&["med", "p(50)", "p50"]),
+        p90_ns: at(&["p(90)", "p90"]),
+        p95_ns: at(&["p(95)", "p95"]),
+        p99_ns: at(&["p(99)", "p99"]),
+        p999_ns: at(&["p(99.9)", "p99.9"]),
+        max_ns: at(&["max"]),
+    }
+}

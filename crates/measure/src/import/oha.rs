@@ -1,0 +1,189 @@
+//! What oha writes with `--output-format json`, in older versions with `--json` or `-j`. Times are in seconds.
+//!
+//! Sources: real output of oha 1.16.0, and its `printer.rs` and `result_data.rs`.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Run, SeriesSummary, nanoseconds, whole};
+
+const TIMES: &str = "service time of all answers, whatever their status, not from the intended start unless \
+    --latency-correction was given, which oha does not say";
+/// What oha calls a request that its deadline cut off.
+const DEADLINE: &str = "aborted due to deadline";
+
+/// What is read of it. `null` is what was not measured.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Report {
+    summary: Summary,
+    #[serde(default)]
+    latency_percentiles: BTreeMap<String, Option<f64>>,
+    #[serde(default)]
+    first_byte_percentiles: BTreeMap<String, Option<f64>>,
+    #[serde(default)]
+    details: Value,
+    status_code_distribution: BTreeMap<String, f64>,
+    error_distribution: BTreeMap<String, f64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Summary {
+    success_rate: Option<f64>,
+    total: f64,
+    slowest: Option<f64>,
+    fastest: Option<f64>,
+    average: Option<f64>,
+    total_data: Option<f64>,
+}
+
+pub(super) fn read(text: &Value) -> Result<Run, String> {
+    let report = Report::deserialize(text).map_err(|error| format!("{error}"))?;
+    let mut run = Run {
+        driver: "oha",
+        wall_s: report.summary.total,
+        sentence: "its output does not say what it was asked for".to_owned(),
+        times: TIMES.to_owned(),
+        ..Run::default()
+    };
+    nanoseconds(run.wall_s).ok_or("`summary.total` is no number of seconds")?;
+    let answers = statuses(&report, &mut run)?;
+    run.counts.insert("answers".to_owned(), answers);
+    errors(&report, &mut run)?;
+    tell(&report, &mut run);
+    let bytes = report.summary.total_data.and_then(whole);
+    run.counts
+        .extend(bytes.map(|bytes| ("body_bytes".to_owned(), bytes)));
+    run.series = vec![service(&report, answers), first_byte(&report, answers)];
+    Ok(run)
+}
+
+/// Sorts answers by their status; returns how many there were.
+fn statuses(report: &Report, run: &mut Run) -> Result<u64, String> {
+    let mut answers: u64 = 0;
+    for (status, number) in &report.status_code_distribution {
+        let count = count("statusCodeDistribution", status, *number)?;
+        answers = answers.saturating_add(count);
+        let code: u16 = status
+            .parse()
+            .map_err(|_| format!("`statusCodeDistribution` has `{status}`, which is no status"))?;
+        if (200..300).contains(&code) {
+            run.ok += count;
+        } else {
+            run.fail("status", count);
+        }
+    }
+    Ok(answers)
+}
+
+fn errors(report: &Report, run: &mut Run) -> Result<(), String> {
+    for (error, number) in &report.error_distribution {
+        let count = count("errorDistribution", error, *number)?;
+        if error == DEADLINE {
+            run.unfinished = count;
+        } else {
+            run.fail(kind(error), count);
+        }
+    }
+    Ok(())
+}
+
+/// The kind of an error by its text, which is that of hyper or of the system.
+fn kind(error: &str) -> &'static str {
+    const PARTS: [(&str, &str); 8] = [
+        ("refused", "refused"),
+        ("reset", "reset"),
+        ("broken pipe", "reset"),
+        ("closed", "early_close"),
+        ("end of file", "early_close"),
+        ("eof", "early_close"),
+        ("timeout", "timeout"),
+        ("timed out", "timeout"),
+    ];
+    let error = error.to_lowercase();
+    let found = PARTS.into_iter().find(|(part, _)| error.contains(part));
+    found.map_or("unspecified", |(_, kind)| kind)
+}
+
+/// A count of a distribution. Sums of as many as there may be don't overflow.
+fn count(distribution: &str, name: &str, number: f64) -> Result<u64, String> {
+    let fits = whole(number).filter(|count| *count < 1 << 40);
+    fits.ok_or_else(|| format!("`{distribution}` has {number} for `{name}`, which is no count"))
+}
+
+fn tell(report: &Report, run: &mut Run) {
+    let other = run.errors.get("status").copied().unwrap_or(0);
+    if other > 0 {
+        let called = report.summary.success_rate.map_or(String::new(), |rate| {
+            format!(": oha calls the run {:.2} % successful", rate * 100.0)
+        });
+        run.told.push(format!(
+            "{other} answers have a status other than 2xx and count as failed here{called}"
+        ));
+    }
+    if run.unfinished > 0 {
+        run.told.push(
+            "oha leaves requests that its deadline cut off out of its success rate and its percentiles: a server that hangs looks fine"
+                .to_owned(),
+        );
+    }
+}
+
+fn service(report: &Report, answers: u64) -> SeriesSummary {
+    let summary = &report.summary;
+    let mean_ns = summary.average.and_then(nanoseconds);
+    percentiles(
+        "service",
+        &report.latency_percentiles,
+        answers,
+        [summary.fastest, summary.slowest],
+        mean_ns,
+    )
+}
+
+fn first_byte(report: &Report, answers: u64) -> SeriesSummary {
+    let of = |name: &str| report.details["firstByte"][name].as_f64();
+    let mean_ns = of("average").and_then(nanoseconds);
+    let ends = [of("fastest"), of("slowest")];
+    percentiles(
+        "ttfb",
+        &report.first_byte_percentiles,
+        answers,
+        ends,
+        mean_ns,
+    )
+}
+
+/// Nothing but the name where nothing was measured.
+fn percentiles(
+    name: &str,
+    found: &BTreeMap<String, Option<f64>>,
+    answers: u64,
+    [least, most]: [Option<f64>; 2],
+    mean_ns: Option<f64>,
+) -> SeriesSummary {
+    let ns = |seconds: f64| nanoseconds(seconds).map(|ns| ns.round() as u64);
+    let at = |name: &str| found.get(name).copied().flatten().and_then(ns);
+    let name = name.to_owned();
+    if answers == 0 || (found.is_empty() && mean_ns.is_none()) {
+        return SeriesSummary {
+            name,
+            ..SeriesSummary::default()
+        };
+    }
+    SeriesSummary {
+        name,
+        count: Some(answers),
+        min_ns: least.and_then(ns),
+        mean_ns,
+        p50_ns: at("p50"),
+        p90_ns: at("p90"),
+        p95_ns: at("p95"),
+        p99_ns: at("p99"),
+        p999_ns: at("p99.9"),
+        max_ns: most.and_then(ns),
+    }
+}

@@ -1,0 +1,111 @@
+//! What another tool reported of a run that it made: figures without the values behind them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::result::{RunResult, SeriesResult};
+
+/// What makes a result one that was imported: its driver is another tool, whose output is all that is known.
+///
+/// Its `series`, `seconds` and `usage` are empty, `started_at` and the facts about the machine too where the tool did not
+/// report them, and of `operations` a 0 among `unfinished`, `missed` and `peak_active` says nothing.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Imported {
+    /// What its times are: from when, and of which operations.
+    pub times: String,
+    /// The series as the tool reported them.
+    pub series: Vec<SeriesSummary>,
+}
+
+/// The figures of a series, in nanoseconds. Absent is what was not reported: nothing is computed from the others.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct SeriesSummary {
+    /// Our name for it.
+    pub name: String,
+    /// Values recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+    /// Smallest value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_ns: Option<u64>,
+    /// Arithmetic mean.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mean_ns: Option<f64>,
+    /// Median.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p50_ns: Option<u64>,
+    /// 90th percentile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p90_ns: Option<u64>,
+    /// 95th percentile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p95_ns: Option<u64>,
+    /// 99th percentile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p99_ns: Option<u64>,
+    /// 99.9th percentile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p999_ns: Option<u64>,
+    /// Largest value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_ns: Option<u64>,
+}
+
+impl SeriesSummary {
+    /// Whether nothing is known but the name.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        let name = self.name.clone();
+        *self
+            == Self {
+                name,
+                ..Self::default()
+            }
+    }
+}
+
+impl From<&SeriesResult> for SeriesSummary {
+    fn from(series: &SeriesResult) -> Self {
+        Self {
+            name: series.name.clone(),
+            count: Some(series.count),
+            min_ns: Some(series.min_ns),
+            mean_ns: Some(series.mean_ns),
+            p50_ns: Some(series.p50_ns),
+            p90_ns: Some(series.p90_ns),
+            p95_ns: Some(series.p95_ns),
+            p99_ns: Some(series.p99_ns),
+            p999_ns: Some(series.p999_ns),
+            max_ns: Some(series.max_ns),
+        }
+    }
+}
+
+impl RunResult {
+    /// The figures of all series, in the driver's order, whether this project measured them or another tool did.
+    pub fn summaries(&self) -> impl Iterator<Item = SeriesSummary> {
+        let reported = self.imported.iter().flat_map(|imported| &imported.series);
+        let measured = self.series.iter().map(SeriesSummary::from);
+        measured.chain(reported.cloned())
+    }
+
+    /// The figures of one series, likewise.
+    #[must_use]
+    pub fn summary(&self, name: &str) -> Option<SeriesSummary> {
+        self.summaries().find(|series| series.name == name)
+    }
+
+    /// The names of all series, likewise.
+    pub fn series_names(&self) -> impl Iterator<Item = &str> {
+        let reported = self.imported.iter().flat_map(|imported| &imported.series);
+        let measured = self.series.iter().map(|series| series.name.as_str());
+        measured.chain(reported.map(|series| series.name.as_str()))
+    }
+
+    /// One of `unfinished`, `missed` and `peak_active`, of which another tool's 0 says nothing.
+    #[must_use]
+    pub fn if_known(&self, count: u64) -> Option<u64> {
+        (count > 0 || self.imported.is_none()).then_some(count)
+    }
+}

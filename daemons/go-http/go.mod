@@ -1,0 +1,3 @@
+module drover/daemons/go-http
+
+go 1.24.0
