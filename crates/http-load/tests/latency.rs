@@ -144,6 +144,10 @@ fn what_cannot_be_run_is_refused_before_anything_is_asked() {
         &[&url, "--check", "staus==200"],
         &["driver.checks[0]", "`staus`", "status==200"],
     );
+    refused(
+        &[&url, "-m", "HEAD", "--check", "body contains a"],
+        &["driver.checks", "HEAD", "status"],
+    );
     refused(&[&url, "-s", "30:100"], &["--stage", "30s:100"]);
     refused(
         &["--plan", PLAN, "--set", "timeline.measure=10s"],
