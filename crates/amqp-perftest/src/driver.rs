@@ -10,6 +10,7 @@ use harness::clock;
 use harness::driver::{Driver, Phases, Target, Worker};
 use harness::plan::{Invalid, Plan};
 use harness::recorder::Recorder;
+use measure::audit::{Facts, Lifetime};
 use measure::result::RunResult;
 use measure::tally::{Series, Tally};
 use measure::warning::Warning;
@@ -29,6 +30,8 @@ use crate::{doubts, lapin, listener, report, series, stamp, topology, wire};
 /// How long a broker may take for each answer at the end: one that has closed all connections, and one that has not.
 const PATIENCE: Duration = Duration::from_secs(3);
 const IMPATIENCE: Duration = Duration::from_millis(500);
+/// The longest turn of an engine's loop, at the end of which it accounts for what came.
+const LONGEST_TURN_NS: u64 = 25_000_000;
 /// How long a broker may take to put back what was not acknowledged.
 const RETURNING_NS: u64 = 1_000_000_000;
 
@@ -95,6 +98,26 @@ impl Driver for Perftest {
             (1.., _) => series::END_TO_END,
             (0, Some(_)) => series::CONFIRM,
             (0, None) => series::PUBLISH,
+        }
+    }
+
+    /// A message is open from when it is written until it is accounted for, which is a turn of a loop later than it came.
+    /// Consumers alone take what was written before the run. Producers and consumers are no users that are busy.
+    fn facts(plan: &Plan<Settings>) -> Facts {
+        let settings = &plan.driver;
+        let response = series::NAMES[Self::response(plan).0];
+        let writes = settings::producers(plan) > 0;
+        let ends_early = settings.cmessages.is_some() || settings.exit_when.is_some();
+        let facts = plan.facts();
+        Facts {
+            lifetime: writes.then(|| Lifetime {
+                from_due: true,
+                counted_late_ns: LONGEST_TURN_NS,
+                ..Lifetime::of(response)
+            }),
+            users: None,
+            load_s: facts.load_s.filter(|_| !ends_early),
+            ..facts
         }
     }
 

@@ -28,7 +28,7 @@ enum Command {
     ///
     /// A suite that was cut short is continued by the same command: runs whose result is there are not made again.
     Run(Run),
-    /// Write report.md and report.html anew from the files of a suite, or of any results; of several together to stdout
+    /// Write report.md, summary.md and report.html anew from the files of a suite, or of any results; of several together to stdout
     Report(Report),
     /// The report on stdout: report --format terminal
     Analyze(Analyze),
@@ -66,9 +66,13 @@ struct Report {
     /// Folders of suites or results, or single results (result.json)
     #[arg(required = true, value_name = "DIR")]
     paths: Vec<PathBuf>,
-    /// One report on stdout, and no file: terminal, markdown, html, csv, hlog or json; needed for several folders
+    /// One report on stdout, and no file: terminal, markdown, summary, html, csv, hlog or json; needed
+    /// for several folders
     #[arg(long, value_name = "NAME")]
     format: Option<String>,
+    /// An earlier suite of the same plan: the summary then says what became better or worse since
+    #[arg(long, value_name = "DIR", requires = "format")]
+    base: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -151,6 +155,7 @@ pub fn main() -> ExitCode {
         Command::Analyze(Analyze { paths }) => Report {
             paths,
             format: Some("terminal".to_owned()),
+            base: None,
         }
         .carry_out(),
         Command::Import(typed) => typed.carry_out(),
@@ -198,11 +203,14 @@ impl Report {
         let suite = report::read(&self.paths).map_err(Failure::Call)?;
         let Some(format) = self.format else {
             let pages = report::write(&self.paths, &suite).map_err(Failure::Run)?;
-            let [markdown, html] = pages.map(|page| page.display().to_string());
-            return print(&format!("{markdown}\n{html}"));
+            let pages = pages.map(|page| page.display().to_string());
+            return print(&pages.join("\n"));
         };
-        let text = pages::render(&suite, &format).map_err(Failure::Call)?;
-        print(&text)
+        let base = self.base.map(|base| report::read(&[base])).transpose();
+        let base = base.map_err(Failure::Call)?;
+        let text = pages::render(&suite, base.as_ref(), &format).map_err(Failure::Call)?;
+        output::print_report(&format, &text).map_err(|error| Failure::Run(error.into()))?;
+        Ok(exit::FINE)
     }
 }
 

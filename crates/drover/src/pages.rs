@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use harness::store::{self, RESULT};
 use measure::report::{Error, suite as form};
 use measure::suite::{Suite, Unreached};
@@ -39,6 +39,7 @@ pub(crate) fn of_folder(folder: &Path) -> anyhow::Result<Suite> {
     Ok(Suite {
         name: record.suite.name.clone(),
         question: asked_and_answered(&record),
+        command: Some(command(&record)),
         results,
         unreached: missing,
     })
@@ -51,6 +52,26 @@ fn unreached(missed: &crate::record::Unreached) -> Unreached {
         level: missed.level.clone(),
         reason: format!("{}{}", of_one.unwrap_or_default(), missed.reason),
     }
+}
+
+/// What was typed to run it: the plan by its name, and what was changed of it.
+fn command(record: &Record) -> String {
+    let suite = &record.suite;
+    let mut command = format!(
+        "drover run configs/{}/{}.toml --daemon {} --repeat {}",
+        suite.protocol,
+        suite.name,
+        suite.daemons.join(","),
+        suite.repeat
+    );
+    if suite.capacity.is_none() {
+        let levels: Vec<&str> = suite.levels.iter().map(|level| &*level.name).collect();
+        command.push_str(&format!(" --level {}", levels.join(",")));
+    }
+    for set in &suite.set {
+        command.push_str(&format!(" --set '{set}'"));
+    }
+    command
 }
 
 /// The question, and where a search has found the answer, that too.
@@ -86,13 +107,14 @@ pub(crate) fn answer(found: &Found) -> String {
     format!("{}: {held}{missed}{reason}{unjudged}.", found.daemon)
 }
 
-/// Writes `report.md` and `report.html` into a folder; returns where.
+/// Writes `report.md`, `summary.md` and `report.html` into a folder; returns where.
 ///
 /// # Errors
 /// A result that can't be shown, or a folder that can't be written.
-pub(crate) fn write(folder: &Path, suite: &Suite) -> anyhow::Result<[PathBuf; 2]> {
+pub(crate) fn write(folder: &Path, suite: &Suite) -> anyhow::Result<[PathBuf; 3]> {
     let pages = [
         ("report.md", form::markdown(suite)?),
+        ("summary.md", form::summary(suite, None)),
         ("report.html", form::html(suite)?),
     ];
     for (name, text) in &pages {
@@ -105,14 +127,19 @@ pub(crate) fn write(folder: &Path, suite: &Suite) -> anyhow::Result<[PathBuf; 2]
 ///
 /// # Errors
 /// A format that nobody has, or a result that can't be shown.
-pub(crate) fn render(suite: &Suite, format: &str) -> anyhow::Result<String> {
+pub(crate) fn render(suite: &Suite, base: Option<&Suite>, format: &str) -> anyhow::Result<String> {
+    ensure!(
+        base.is_none() || format == "summary",
+        "--base: only --format summary holds a suite against an earlier one"
+    );
     let text = match format {
+        "summary" => form::summary(suite, base),
         "markdown" => form::markdown(suite)?,
         "html" => form::html(suite)?,
         "terminal" => form::terminal(suite)?,
         other => other
             .parse::<measure::report::Format>()
-            .context("--format: html, or")?
+            .context("--format: summary, or")?
             .render(&suite.results)?,
     };
     Ok(text)

@@ -20,6 +20,7 @@ pub(crate) fn read(paths: &[PathBuf]) -> anyhow::Result<Suite> {
         let part = one(path)?;
         if whole.name.is_empty() {
             (whole.name, whole.question) = (part.name, part.question);
+            whole.command = part.command;
         }
         whole.results.extend(part.results);
         whole.unreached.extend(part.unreached);
@@ -52,6 +53,7 @@ fn one(path: &Path) -> anyhow::Result<Suite> {
     Ok(Suite {
         name: name.to_string_lossy().into_owned(),
         question: None,
+        command: None,
         results,
         unreached,
     })
@@ -88,7 +90,7 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>) {
 ///
 /// # Errors
 /// A folder that can't be written.
-pub(crate) fn write(paths: &[PathBuf], suite: &Suite) -> anyhow::Result<[PathBuf; 2]> {
+pub(crate) fn write(paths: &[PathBuf], suite: &Suite) -> anyhow::Result<[PathBuf; 3]> {
     let first = paths.first().context("no folder is named")?;
     let folder = match first.parent() {
         Some(parent) if first.is_file() => parent,

@@ -337,7 +337,7 @@ impl<'a> Runner<'a> {
     fn report(&self) -> anyhow::Result<()> {
         let suite = pages::of_folder(self.folder.path())?;
         let pages = pages::write(self.folder.path(), &suite)?;
-        output::print(&pages::terminal(&suite)?)?;
+        output::print_report("terminal", &pages::terminal(&suite)?)?;
         for found in &self.record.found {
             output::print(&pages::answer(found))?;
         }

@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use harness::driver::{Driver, Target, Worker};
 use harness::output;
 use harness::plan::{Invalid, Plan};
+use measure::audit::{Facts, Lifetime};
 use measure::tally::Series;
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv, setsockopt, sockopt};
@@ -105,6 +106,19 @@ impl Driver for FdPass {
 
     fn response(_plan: &Plan<Settings>) -> Series {
         series::FIRST_EVENT
+    }
+
+    /// A stream is open from its connect to its end; where a connect is tried again, the wait between is in no series.
+    fn facts(plan: &Plan<Settings>) -> Facts {
+        let series = [series::CONNECT, series::HANDOFF, series::STREAM];
+        let series = series.map(|series| series::NAMES[series.0].to_owned());
+        Facts {
+            lifetime: Some(Lifetime {
+                series: series.into(),
+                ..Lifetime::default()
+            }),
+            ..plan.facts()
+        }
     }
 
     fn descriptors(plan: &Plan<Settings>) -> u64 {

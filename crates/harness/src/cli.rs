@@ -248,7 +248,7 @@ fn report<D: Driver>(
         _ => None,
     };
     let text = summary.map_or_else(|| report.clone(), |summary| format!("{summary}\n{report}"));
-    output::print(&text).context("writing the report to stdout")
+    output::print_report(common.format.name, &text).context("writing the report to stdout")
 }
 
 /// Runs the plan as often as asked. What was measured before something failed is given back beside the failure.

@@ -19,6 +19,8 @@ pub struct Row {
     /// The sum of the workers' peaks in it; where one ends what another begins these say nothing, and the number at its
     /// end stands for it.
     pub active_peak: i64,
+    /// The integral of what was open over time, nanoseconds.
+    pub active_ns: i64,
     /// Whether one ended what another began.
     shared: bool,
 }
@@ -46,6 +48,8 @@ impl Row {
                 true => self.open(),
                 false => self.active_peak.max(0) as u64,
             },
+            // Workers report a turn apart: what one begins may be ended by another a moment before.
+            active_mean: Some(self.active_ns.max(0) as f64 / SECOND_NS as f64),
             counts: owned(&self.tally.counts),
             errors: owned(&self.tally.errors),
             series,
@@ -95,6 +99,7 @@ impl Collector {
             tally,
             active,
             active_peak,
+            active_ns,
             cpu_ns,
             ended,
         } = interval;
@@ -108,12 +113,16 @@ impl Collector {
                 tally: tally_of_row(),
                 active: 0,
                 active_peak: 0,
+                active_ns: 0,
                 shared: false,
             });
             row.tally.merge(&tally);
             row.active += active;
             row.active_peak += active_peak;
+            row.active_ns += active_ns;
             row.shared |= active < 0;
+        } else if let Some(row) = self.pending.get_mut(&second) {
+            row.active_ns += active_ns;
         }
         lane.next = second + 1;
         (lane.last, lane.active) = (second, active);
@@ -142,6 +151,7 @@ impl Collector {
         for lane in &self.lanes {
             if lane.ended.is_some() && lane.last < second {
                 row.active += lane.active;
+                row.active_ns += lane.active * SECOND_NS as i64;
                 row.shared |= lane.active != 0;
             }
         }
@@ -193,6 +203,7 @@ mod tests {
             tally,
             active: 1,
             active_peak: 2,
+            active_ns: 500_000_000,
             cpu_ns: 10,
             ended: ended.then_some(Ok(())),
         }
@@ -247,6 +258,24 @@ mod tests {
             Some(&1),
             "what an ended worker began is ended by another"
         );
+    }
+
+    #[test]
+    fn what_an_ended_worker_left_open_is_open_in_every_second_that_follows() {
+        let mut collector = Collector::new(2, NAMES);
+        let of = |lane, second, active, active_ns, ended| Interval {
+            active,
+            active_ns,
+            ..interval(lane, second, ended)
+        };
+        collector.add(of(0, 0, 10, 10_000_000_000, true));
+        collector.add(of(1, 0, -4, -2_000_000_000, false));
+        collector.add(of(1, 1, -10, -8_000_000_000, true));
+        let mut means = Vec::new();
+        while let Some(row) = collector.row() {
+            means.push(row.result().active_mean);
+        }
+        assert_eq!(means, [Some(8.0), Some(2.0)]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use measure::audit::{Facts, Lifetime};
 use measure::result::{Answer, RunResult};
 use measure::tally::{Series, Tally};
 use measure::warning::Warning;
@@ -132,6 +133,20 @@ pub trait Driver: Sized + Send + Sync + 'static {
 
     /// The series that counts from the intended start and ends with the operation: the response time.
     fn response(plan: &Plan<Self::Config>) -> Series;
+
+    /// What the audit holds the figures against, as far as the plan says it. By default an operation is open for as long
+    /// as its response takes, and the users of a closed loop are busy all the time.
+    fn facts(plan: &Plan<Self::Config>) -> Facts {
+        let response = Self::SERIES[Self::response(plan).0];
+        Facts {
+            lifetime: Some(Lifetime {
+                series: vec![response.to_owned()],
+                from_due: plan.is_paced(),
+                counted_late_ns: 0,
+            }),
+            ..plan.facts()
+        }
+    }
 
     /// What its users expect to read on stderr for each second, if anything; off a terminal too.
     fn line(_second: &Tally, _total: &Tally) -> Option<String> {

@@ -1,6 +1,8 @@
 //! Writing to a terminal, a pipe or a file that may have gone away: a reader that has seen enough ends no program.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
+
+use measure::report::terminal;
 
 /// Writes text to stdout, with a line end. A closed pipe is no error.
 ///
@@ -8,6 +10,20 @@ use std::io::{self, Write};
 /// What else the system answers, such as a full disk.
 pub fn print(text: &str) -> io::Result<()> {
     whole_lines(&mut io::stdout().lock(), text)
+}
+
+/// The same of a report for people: in colour where stdout is a terminal and nobody asks for none (`NO_COLOR`,
+/// no-color.org).
+///
+/// # Errors
+/// As [`print`].
+pub fn print_report(format: &str, report: &str) -> io::Result<()> {
+    let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    if format == "terminal" && io::stdout().is_terminal() && !plain {
+        print(&terminal::coloured(report))
+    } else {
+        print(report)
+    }
 }
 
 /// Writes what a command has found out to stdout, with a line end; why it could not is a remark.

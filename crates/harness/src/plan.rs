@@ -8,6 +8,7 @@ use measure::threshold::Threshold;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+mod facts;
 mod fault;
 mod stages;
 mod suite;

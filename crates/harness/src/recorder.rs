@@ -29,6 +29,8 @@ pub struct Interval<T = Tally> {
     pub active: i64,
     /// The most that this was during it.
     pub active_peak: i64,
+    /// The integral of it over time, nanoseconds: exact to a turn of the loop that calls [`Recorder::tick`].
+    pub active_ns: i64,
     /// CPU time of the thread in it, nanoseconds.
     pub cpu_ns: u64,
     /// Whether the thread has ended, and with which error.
@@ -44,6 +46,7 @@ impl<T> Interval<T> {
             tally,
             active: self.active,
             active_peak: self.active_peak,
+            active_ns: self.active_ns,
             cpu_ns: self.cpu_ns,
             ended: self.ended,
         };
@@ -58,6 +61,7 @@ impl<T> Interval<T> {
             tally: nothing,
             active: 0,
             active_peak: 0,
+            active_ns: 0,
             cpu_ns: 0,
             ended: Some(Err(why)),
         }
@@ -77,6 +81,10 @@ struct Row {
     names: &'static [&'static str],
     active: i64,
     active_peak: i64,
+    active_ns: i64,
+    /// Up to when `active_ns` counts, and what was open then: what begins and ends in a turn does so as the turn is over.
+    active_mark: u64,
+    open: i64,
     cpu_mark: u64,
     intervals: UnboundedSender<Interval>,
     clean: Receiver<Tally>,
@@ -101,6 +109,9 @@ impl Recorder {
             names,
             active: 0,
             active_peak: 0,
+            active_ns: 0,
+            active_mark: origin,
+            open: 0,
             cpu_mark: clock::thread_cpu_ns(),
             intervals,
             clean,
@@ -179,16 +190,26 @@ impl Recorder {
         let mut row = self.0.borrow_mut();
         let running = now.saturating_sub(row.origin) / SECOND_NS;
         if running > row.second {
+            // What is open as the second ends belongs to it, however late the thread comes by.
+            let ended = row.origin + running * SECOND_NS;
+            row.integrate(ended);
             row.send(None);
             // Seconds in which the thread did not come by hold nothing: only the running one matters.
             row.second = running;
         }
+        row.integrate(now);
+        row.open = row.active;
         row.origin + (row.second + 1) * SECOND_NS
     }
 
     /// Sends off what is left and says that the thread has ended.
     pub fn finish(&self, ended: Result<(), String>) {
-        self.0.borrow_mut().send(Some(ended));
+        let mut row = self.0.borrow_mut();
+        // What is left open here, for others to end, stays open to the end of the second.
+        let end = row.origin + (row.second + 1) * SECOND_NS;
+        let at_end = row.active * end.saturating_sub(row.active_mark) as i64;
+        row.active_ns += at_end;
+        row.send(Some(ended));
     }
 }
 
@@ -202,6 +223,12 @@ pub const UNFINISHED: &str = "unfinished";
 pub const MISSED: &str = "missed";
 
 impl Row {
+    /// Adds what was open since it was last asked, up to `until`.
+    fn integrate(&mut self, until: u64) {
+        self.active_ns += self.open * until.saturating_sub(self.active_mark) as i64;
+        self.active_mark = self.active_mark.max(until);
+    }
+
     fn send(&mut self, ended: Option<Result<(), String>>) {
         let clean = self
             .clean
@@ -214,6 +241,7 @@ impl Row {
             tally: std::mem::replace(&mut self.tally, clean),
             active: self.active,
             active_peak: self.active_peak,
+            active_ns: std::mem::take(&mut self.active_ns),
             cpu_ns: cpu - self.cpu_mark,
             ended,
         };
@@ -229,4 +257,38 @@ pub(crate) fn resident(names: &'static [&'static str]) -> Tally {
     let mut tally = Tally::new(names);
     tally.clear();
     tally
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// What is open is integrated from one turn of the loop to the next.
+    #[test]
+    fn what_is_open_is_integrated_over_time_and_belongs_to_the_second_in_which_it_was_open() {
+        let (send, mut sent) = tokio::sync::mpsc::unbounded_channel();
+        let (_give, take) = std::sync::mpsc::channel();
+        let record = Recorder::new(0, 0, &["one"], send, take);
+        record.begin();
+        record.tick(100 * MS);
+        record.begin_many(2);
+        record.tick(500 * MS);
+        // The loop comes by late: what was open until the second ended is of that second.
+        record.tick(1_250 * MS);
+        record.ok_many(2);
+        record.tick(1_500 * MS);
+        record.finish(Ok(()));
+        let mut rows = Vec::new();
+        while let Ok(interval) = sent.try_recv() {
+            rows.push((
+                interval.second,
+                interval.active_ns / MS as i64,
+                interval.active,
+            ));
+        }
+        // One for 0.4 s, three for 0.5 s; three for 0.5 s, and one that is left open for the rest.
+        assert_eq!(rows, [(0, 1_900, 3), (1, 2_000, 1)]);
+    }
 }

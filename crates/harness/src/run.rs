@@ -5,9 +5,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use measure::audit;
 use measure::machine::Machine;
-use measure::result::{RunResult, SCHEMA, SeriesResult, owned};
-use measure::warning::{Warning, verdict};
+use measure::result::{Facts, RunResult, SCHEMA, SeriesResult, owned};
+use measure::warning::{Verdict, Warning};
 
 mod faults;
 mod judge;
@@ -17,7 +18,7 @@ mod site;
 mod watch;
 
 use faults::Faults;
-use judge::{audit, doubts, measured_s, operations};
+use judge::{compared, disagreements, doubts, measured_s, operations, slowest_ns};
 use load::{Load, View};
 use site::Site;
 use watch::Watch;
@@ -131,15 +132,21 @@ pub async fn run<D: Driver>(
         steal_pct,
         wall_s,
     ));
-    warnings.extend(audit::<D>(&watch.ledger, &view.total));
+    let compared = compared::<D>(&watch.ledger, &view.total);
+    warnings.extend(disagreements(&compared));
     warnings.extend(D::doubts(plan, &view.total));
+    // Unix sockets have queues of their own, which the watch asks for.
+    if site.target.sockets().is_empty()
+        && let Some(system) = watch.system()
+    {
+        warnings.extend(system.doubts(slowest_ns(&view.total)));
+    }
     warnings.extend(
         watch
             .lost_rows
             .as_ref()
             .map(|error| Warning::rows_lost(&error.to_string())),
     );
-    warnings.sort_by_key(|warning| std::cmp::Reverse(warning.severity));
     let (usage, resources) = watch.summary(load.phases.origin);
     let mut result = RunResult {
         schema: SCHEMA,
@@ -157,7 +164,7 @@ pub async fn run<D: Driver>(
         },
         processes: settings.processes,
         threads: settings.processes * settings.threads,
-        verdict: verdict(&warnings),
+        verdict: Verdict::Valid,
         warnings,
         operations,
         counts: owned(&view.total.counts),
@@ -175,7 +182,13 @@ pub async fn run<D: Driver>(
         faults: faults.done,
         answer: driver.answer(),
         imported: None,
+        facts: Facts {
+            worker_cpu_pct: Some(load.collector.busiest_pct((wall_s * 1e9) as u64)),
+            compared,
+            ..D::facts(plan)
+        },
     };
+    audit::judge(&mut result);
     let measured_s = measured_s(plan.timeline, wall_s);
     result.thresholds = thresholds
         .iter()

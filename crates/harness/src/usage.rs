@@ -10,9 +10,11 @@ mod backlog;
 mod csv;
 mod process;
 pub(crate) mod stat;
+mod system;
 
 pub use backlog::Backlog;
 pub use csv::{csv_header, csv_row};
+pub use system::Machine;
 
 use process::Process;
 

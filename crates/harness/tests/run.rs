@@ -162,6 +162,14 @@ fn a_run_starts_what_was_due_and_accounts_for_all_of_it() {
         .map(|second| second.counts["started"])
         .sum();
     assert_eq!(rows, 100);
+    let system = result.usage.system.expect("the machine was looked at");
+    assert!(
+        system.available_min_kb > 0
+            && system.available_min_kb <= system.available_baseline_kb
+            && system.slab_peak_kb >= system.slab_baseline_kb
+            && system.slab_baseline_kb > system.slab_unreclaimable_baseline_kb,
+        "{system:?}"
+    );
 }
 
 #[test]

@@ -145,15 +145,17 @@ impl Connection {
         self.order.get()
     }
 
-    /// Runs what has no end of its own, until it ends or the connection is ordered to.
+    /// Runs what has no end of its own, until it ends or the connection is ordered to. What is done already counts: a
+    /// request that is there when the end is asked for is one in flight.
     pub(crate) async fn unless_ordered<T>(
         &self,
         running: impl Future<Output = T>,
     ) -> Result<T, Order> {
         let mut running = pin!(running);
-        std::future::poll_fn(|cx| match self.ordered(cx) {
-            Order::None => running.as_mut().poll(cx).map(Ok),
-            order => Poll::Ready(Err(order)),
+        std::future::poll_fn(|cx| match (running.as_mut().poll(cx), self.ordered(cx)) {
+            (Poll::Ready(done), _) => Poll::Ready(Ok(done)),
+            (Poll::Pending, Order::None) => Poll::Pending,
+            (Poll::Pending, order) => Poll::Ready(Err(order)),
         })
         .await
     }

@@ -57,7 +57,7 @@ pub fn run(config: Config) -> anyhow::Result<()> {
             .for_each(|place| tell(&format!("listening on {place}")));
     };
     let page = move || shared.page();
-    if let [_] = processes[..]
+    if config.processes == 1
         && let Some(process) = processes.pop()
     {
         tell_places();
@@ -65,15 +65,12 @@ pub fn run(config: Config) -> anyhow::Result<()> {
     }
     let mut children = Children::default();
     for index in 0..config.processes {
-        let process = |of: &mut Vec<Process>| {
-            of.swap_remove(of.iter().position(|one| one.index == index)?)
-                .into()
-        };
+        // This runs in the child alone, on its own copy.
         children.start(|| {
-            let own: Option<Process> = process(&mut processes);
-            // Those of the others would keep taking connections that nobody accepts.
+            let own = processes.swap_remove(index);
+            // The listeners of the others would keep taking connections that nobody accepts.
             processes.clear();
-            own.map_or(1, serve_child)
+            serve_child(own)
         })?;
     }
     drop(processes);

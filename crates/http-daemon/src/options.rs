@@ -22,7 +22,7 @@ const LEAST_BUFFER: usize = 8192;
 #[derive(Debug, Clone, Parser)]
 #[command(version, max_term_width = 100)]
 pub struct Options {
-    /// A TOML file with the sections [server], [performance], [cache] and [logging]
+    /// A TOML file with the sections server, performance, cache and logging
     #[arg(long, env = "HTTP_DAEMON_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
     #[command(flatten)]

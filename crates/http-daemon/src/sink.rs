@@ -4,9 +4,10 @@
 //! request may come in any pieces, and several at once, but its body would be taken for the next head: the sink is for
 //! requests without one. It knows no timeouts: holding idle connections is what it is for.
 
+mod answers;
+
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use memchr::memchr;
@@ -17,6 +18,8 @@ use nix::sys::socket::{MsgFlags, Shutdown, SockFlag, accept4, recv, send, shutdo
 use crate::counts::Counts;
 use crate::listener::Listeners;
 use crate::stop::Stop;
+
+use self::answers::Answers;
 
 /// Events taken from the kernel at once.
 const EVENTS: usize = 1024;
@@ -167,7 +170,7 @@ impl Sink {
         }
         let place = socket.as_raw_fd() as usize;
         if self.slots.len() <= place {
-            // To the next power of two, and never initialised ahead: pages that nobody has touched cost nothing.
+            // The allocation doubles; what lies beyond the last descriptor is never touched, and costs no memory.
             self.slots.resize_with(place + 1, Slot::default);
         }
         if self.watch(&socket, EpollFlags::EPOLLIN).is_err() {
@@ -253,8 +256,8 @@ impl Slot {
                 Ok(length) => {
                     counts.sent(length);
                     let done = self.sent as usize + length;
-                    self.owed -= (done / answers.length) as u32;
-                    self.sent = (done % answers.length) as u32;
+                    self.owed -= (done / answers.length()) as u32;
+                    self.sent = (done % answers.length()) as u32;
                 }
                 Err(Errno::EAGAIN) => break,
                 Err(Errno::EINTR) => {}
@@ -290,57 +293,6 @@ fn heads(matched: &mut u8, mut bytes: &[u8]) -> u32 {
             _ => 0,
         };
         bytes = rest;
-    }
-}
-
-/// The answer, as often as fits into a write, with the date of the current second.
-#[derive(Debug)]
-struct Answers {
-    bytes: Vec<u8>,
-    /// Of one.
-    length: usize,
-    body: usize,
-    second: u64,
-}
-
-impl Answers {
-    fn new(body: usize) -> Self {
-        let mut answers = Self {
-            bytes: Vec::new(),
-            length: 0,
-            body,
-            second: u64::MAX,
-        };
-        answers.renew();
-        answers
-    }
-
-    /// Dates are of one length, so an answer that is half written goes on as it would have.
-    fn renew(&mut self) {
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or(Duration::ZERO);
-        if now.as_secs() == self.second {
-            return;
-        }
-        self.second = now.as_secs();
-        let date = httpdate::fmt_http_date(UNIX_EPOCH + now);
-        let head = format!(
-            "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: {}\r\ndate: {date}\r\n\r\n",
-            self.body
-        );
-        self.length = head.len() + self.body;
-        self.bytes.clear();
-        for _ in 0..(BUFFER / self.length).max(1) {
-            self.bytes.extend_from_slice(head.as_bytes());
-            self.bytes.resize(self.bytes.len() + self.body, 0);
-        }
-    }
-
-    /// What to write next of so many answers, `sent` bytes of whose first are written.
-    fn rest(&self, owed: u32, sent: usize) -> &[u8] {
-        let end = (owed as usize * self.length).min(self.bytes.len());
-        &self.bytes[sent..end]
     }
 }
 
@@ -409,16 +361,5 @@ mod tests {
         ] {
             assert_eq!(heads(&mut 0, bytes), wanted, "{bytes:?}");
         }
-    }
-
-    #[test]
-    fn an_answer_goes_on_where_it_was_cut() {
-        let answers = Answers::new(100);
-        assert_eq!(answers.rest(1, 0).len(), answers.length);
-        assert_eq!(answers.rest(3, 10).len(), 3 * answers.length - 10);
-        // As much as a write takes; the rest is asked for again.
-        assert_eq!(answers.rest(u32::MAX, 7).len(), answers.bytes.len() - 7);
-        let large = Answers::new(1_000_000);
-        assert_eq!(large.rest(2, 0).len(), large.length);
     }
 }

@@ -261,7 +261,8 @@ impl Listener {
 impl Connection {
     /// Reads what comes, up to the end, and forgets it.
     async fn discard(&self) {
-        let mut buffer = [0; 4096];
+        // On the heap: the future of every connection would have the room otherwise, though few come here.
+        let mut buffer = vec![0; 4096];
         loop {
             if self.readable().await.is_err() {
                 return;

@@ -36,6 +36,11 @@ pub struct HttpLoad {
 }
 
 impl HttpLoad {
+    /// How long every content must be, once that is known.
+    pub(crate) fn expected_length(&self) -> Option<u64> {
+        self.expected.as_ref()?.get().copied()
+    }
+
     /// Whether a content of this length is as long as the others. The first one is asked by nobody.
     pub(crate) fn is_as_long_as_others(&self, length: u64) -> bool {
         let expected = self.expected.as_ref();
@@ -52,7 +57,8 @@ impl Driver for HttpLoad {
     const NAME: &'static str = "http-load";
     const PROTOCOL: &'static str = "http";
     const SERIES: &'static [&'static str] = series::NAMES;
-    const AUDIT: &'static [(&'static str, &'static str)] = &[];
+    const AUDIT: &'static [(&'static str, &'static str)] =
+        &[("http_requests_total", outcome::count::SERVED)];
     const ACTIVE_METRIC: &'static str = "http_connections_open";
     const ERRORS: &'static [&'static str] = outcome::ALL;
     const ASKED_FOR: &'static [&'static str] = &[];
@@ -117,7 +123,10 @@ impl Driver for HttpLoad {
             checks: Checks::parse(&settings.checks)?,
             servers,
             requests,
-            expected: alike.then(OnceLock::new),
+            expected: match settings.expect_length {
+                Some(length) => Some(OnceLock::from(length)),
+                None => alike.then(OnceLock::new),
+            },
             answer: OnceLock::new(),
             settings,
         })

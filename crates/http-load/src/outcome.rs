@@ -8,6 +8,8 @@ pub(crate) mod count {
     pub(crate) const WARMUP: &str = "warmup";
     /// Answers that came whole, whatever they said.
     pub(crate) const ANSWERS: &str = "answers";
+    /// Answers that came whole, those to requests of the warm-up included, as the server counts them.
+    pub(crate) const SERVED: &str = "served";
     /// Bytes received, heads included.
     pub(crate) const BYTES: &str = "bytes";
     /// Bytes of content received.

@@ -41,6 +41,16 @@ impl From<Sample> for Answer {
 impl Sample {
     /// Whether the status is one that was expected.
     pub(crate) fn check(&self, settings: &Settings) -> anyhow::Result<()> {
+        if let Some(expected) = settings
+            .expect_length
+            .filter(|length| *length != self.length)
+        {
+            bail!(
+                "it answers {} with {} bytes of content, and {expected} are expected: correct the path, or driver.expect_length (--expect-length)",
+                self.status,
+                self.length
+            );
+        }
         if settings.expects(self.status) {
             return Ok(());
         }

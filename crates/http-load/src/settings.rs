@@ -63,6 +63,9 @@ pub struct Settings {
     /// Statuses that are no failure; empty: all below 400.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub expect_status: Vec<u16>,
+    /// Bytes of content that every answer has; absent: as many as the first one had.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expect_length: Option<u64>,
     /// How the driver waits for the next start of an open loop.
     pub pacing: Pacing,
     /// What is asked about each answer, such as `status==200` or `duration<500ms`: counted, and no failure.
@@ -127,6 +130,7 @@ impl Default for Settings {
             timeout: Duration::from_secs(30),
             connect_timeout: Duration::from_secs(10),
             expect_status: Vec::new(),
+            expect_length: None,
             pacing: Pacing::default(),
             checks: Vec::new(),
             phases: false,

@@ -450,8 +450,9 @@ impl<'a> Loop<'a> {
         };
         self.open -= 1;
         let kind = self.driver.outcome(answer.status, answer.body);
+        let expected = self.driver.expected_length();
+        self.turn.answer(answer.body, expected, operation.counted);
         if operation.counted {
-            self.turn.answer(answer.body);
             if let Some(judge) = &mut self.judge {
                 let complete = Complete {
                     status: answer.status,

@@ -210,6 +210,7 @@ impl Run {
             thresholds: self.thresholds,
             faults: Vec::new(),
             answer: None,
+            facts: crate::audit::Facts::default(),
             imported: Some(Imported {
                 times: self.times,
                 series,

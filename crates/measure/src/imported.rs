@@ -35,6 +35,9 @@ pub struct SeriesSummary {
     /// Median.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p50_ns: Option<u64>,
+    /// 75th percentile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p75_ns: Option<u64>,
     /// 90th percentile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p90_ns: Option<u64>,
@@ -73,6 +76,7 @@ impl From<&SeriesResult> for SeriesSummary {
             min_ns: Some(series.min_ns),
             mean_ns: Some(series.mean_ns),
             p50_ns: Some(series.p50_ns),
+            p75_ns: series.p75_ns,
             p90_ns: Some(series.p90_ns),
             p95_ns: Some(series.p95_ns),
             p99_ns: Some(series.p99_ns),

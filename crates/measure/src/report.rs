@@ -6,12 +6,14 @@ use std::str::FromStr;
 use crate::result::RunResult;
 use crate::tally::DecodeError;
 
+mod audit;
 mod cost;
 pub mod csv;
 mod demands;
 pub mod hlog;
 pub mod html;
 pub mod json;
+mod kernel;
 pub mod markdown;
 mod overview;
 mod page;

@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use crate::audit::Facts;
 use crate::imported::Imported;
 use crate::machine::Machine;
 pub use crate::slopes::Slopes;
+use crate::system::System;
 use crate::tally::{Counts, DecodeError, Distribution};
 use crate::usage::UsageSummary;
 use crate::warning::{Verdict, Warning};
@@ -78,6 +80,9 @@ pub struct RunResult {
     /// What another tool reported, where it made the run; absent in the results of this project's drivers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<Imported>,
+    /// What the audit holds the figures against.
+    #[serde(default)]
+    pub facts: Facts,
 }
 
 /// One look at what daemon and driver cost.
@@ -194,6 +199,9 @@ pub struct Usage {
     pub daemon: Option<UsageSummary>,
     /// The driver's process tree, without the daemon.
     pub driver: Option<UsageSummary>,
+    /// The machine that both run on; absent where nobody looked.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub system: Option<System>,
 }
 
 /// One series over the whole run. Times are in nanoseconds.
@@ -209,6 +217,9 @@ pub struct SeriesResult {
     pub mean_ns: f64,
     /// Median.
     pub p50_ns: u64,
+    /// 75th percentile; absent in older results.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub p75_ns: Option<u64>,
     /// 90th percentile.
     pub p90_ns: u64,
     /// 95th percentile.
@@ -236,6 +247,7 @@ impl SeriesResult {
             min_ns: at(0.0)?,
             mean_ns: values.histogram().mean(),
             p50_ns: at(0.5)?,
+            p75_ns: at(0.75),
             p90_ns: at(0.9)?,
             p95_ns: at(0.95)?,
             p99_ns: at(0.99)?,
@@ -264,6 +276,10 @@ pub struct Second {
     pub active: u64,
     /// Most operations open at once during it.
     pub active_peak: u64,
+    /// Operations open on average during it: the integral over time of what was open, in operation-seconds, so that of a
+    /// run's last second, which is not whole, it is the part that passed. Absent where nobody integrated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active_mean: Option<f64>,
     /// What was counted in it, by name.
     pub counts: BTreeMap<String, u64>,
     /// Operations that failed in it, by kind.

@@ -3,7 +3,7 @@
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
 /// Runs that an interval of their mean needs: with fewer, the least and the most say all that is known.
-const RUNS_FOR_AN_INTERVAL: usize = 5;
+pub(crate) const RUNS_FOR_AN_INTERVAL: usize = 5;
 
 /// One figure over several runs.
 #[derive(Debug, Clone, Copy, PartialEq)]

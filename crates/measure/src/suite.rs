@@ -12,6 +12,9 @@ pub struct Suite {
     pub name: String,
     /// The question that it answers: the plan's opening comment.
     pub question: Option<String>,
+    /// What was typed to make it, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub command: Option<String>,
     /// What was measured, in the order of the runs.
     pub results: Vec<RunResult>,
     /// What could not be measured.

@@ -40,6 +40,8 @@ enum Figure {
 #[derive(Debug, Clone, Copy)]
 enum Statistic {
     Time(fn(&SeriesResult) -> f64),
+    /// A quantile of the stored histogram.
+    Quantile(f64),
     Count,
 }
 
@@ -312,8 +314,12 @@ impl Figure {
             "errors" => Some(Self::Error(member.to_owned())),
             "counts" => Some(Self::Count(member.to_owned())),
             _ if series.contains(&group) || group == "lag" => {
-                let (_, statistic) = STATISTICS.into_iter().find(|(known, _)| *known == member)?;
-                Some(Self::Series(group.to_owned(), statistic))
+                let named = STATISTICS.into_iter().find(|(known, _)| *known == member);
+                let statistic = named.map(|(_, statistic)| statistic);
+                Some(Self::Series(
+                    group.to_owned(),
+                    statistic.or_else(|| percentile(member))?,
+                ))
             }
             _ => None,
         }
@@ -321,7 +327,7 @@ impl Figure {
 
     fn unit(&self) -> Option<Unit> {
         match self {
-            Self::Series(_, Statistic::Time(_)) => Some(Unit::Nanoseconds),
+            Self::Series(_, Statistic::Time(_) | Statistic::Quantile(_)) => Some(Unit::Nanoseconds),
             Self::Series(_, Statistic::Count) | Self::Error(_) | Self::Count(_) => {
                 Some(Unit::Count)
             }
@@ -356,11 +362,25 @@ impl Figure {
                 match statistic {
                     Statistic::Count => series.map_or(0, |series| series.count) as f64,
                     Statistic::Time(of) => of(series?),
+                    Statistic::Quantile(quantile) => {
+                        series?.distribution().ok()?.quantile(*quantile)? as f64
+                    }
                 }
             }
         };
         Some(Reading::Number(value, self.unit()?))
     }
+}
+
+/// Any other percentile: `p97.5`. Digits alone say 0 to 99, so that nobody reads `p9999` as one thing and means another.
+fn percentile(member: &str) -> Option<Statistic> {
+    let text = member.strip_prefix('p')?;
+    let plain = text.starts_with(|letter: char| letter.is_ascii_digit())
+        && text
+            .chars()
+            .all(|letter| letter.is_ascii_digit() || letter == '.');
+    let percent: f64 = text.parse().ok().filter(|_| plain)?;
+    (percent <= 100.0).then_some(Statistic::Quantile(percent / 100.0))
 }
 
 /// Every figure that there is, for a message.
@@ -369,7 +389,7 @@ fn known(series: &[&str]) -> String {
     let statistics = STATISTICS.map(|(name, _)| name).join(" ");
     let numbers = NUMBERS.map(|(name, ..)| name);
     format!(
-        "{} with one of {statistics} (as in first_byte.p99), {}, errors.KIND, counts.NAME, verdict",
+        "{} with one of {statistics} (as in first_byte.p99) or any percentile such as p97.5, {}, errors.KIND, counts.NAME, verdict",
         series.collect::<Vec<_>>().join(", "),
         numbers.join(", ")
     )
@@ -468,7 +488,14 @@ mod tests {
             ("errors.rate < 0.1ms", "0.1%"),
             ("verdict == GOOD", "VALID"),
             ("verdict < VALID", "== and !="),
-            ("gap.p98 < 1ms", "p99.9"),
+            ("gap.p101 < 1ms", "p97.5"),
+            ("gap.p9999 < 1ms", "p97.5"),
+            ("gap.p < 1ms", "p97.5"),
+            ("gap.p-1 < 1ms", "p97.5"),
+            ("gap.p1e1 < 1ms", "p97.5"),
+            ("gap.p99.9.9 < 1ms", "p97.5"),
+            ("gap.pinf < 1ms", "p97.5"),
+            ("gap.p97.5 < 5", "50ms"),
             ("gap < 1ms", "first_byte, gap, lag"),
             ("lats.p99 < 1ms", "first_byte, gap, lag"),
             ("errors", "operator"),

@@ -30,10 +30,18 @@ pub enum Kind {
     NoisyHost,
     /// What the driver counted and what the daemon counted differ.
     CountsDisagree,
+    /// Figures of the result contradict each other or what was planned: a row of the audit.
+    Audit,
     /// The daemon delivered some things twice that it should deliver once.
     Duplicated,
     /// The daemon delivered some things in another order than it should.
     OutOfOrder,
+    /// The kernel dropped connections that a listener was slow to accept.
+    ListenOverflow,
+    /// TCP sent again what was not acknowledged in time.
+    Retransmits,
+    /// Daemons that are compared answer differently.
+    AnswersDiffer,
     /// The run was interrupted.
     Interrupted,
     /// A file that lies beside the result lacks what could not be written.
@@ -106,7 +114,7 @@ pub fn verdict(warnings: &[Warning]) -> Verdict {
 /// Lateness that invalidates a run whatever its latencies are, in nanoseconds.
 const LAG_LIMIT_NS: u64 = 1_000_000;
 /// CPU use of one worker, in percent of a core, above which the driver may be the bottleneck.
-const WORKER_CPU_LIMIT_PCT: f64 = 85.0;
+pub(crate) const WORKER_CPU_LIMIT_PCT: f64 = 85.0;
 /// Stolen CPU time above which a run is invalid, in percent.
 const STEAL_LIMIT_PCT: f64 = 2.0;
 /// Load average before the start above which a host is called noisy.
@@ -278,6 +286,12 @@ impl Warning {
         )
     }
 
+    /// Two figures that should agree and don't, with what that may mean.
+    #[must_use]
+    pub(crate) fn audit(message: String, hint: &str) -> Self {
+        Self::new(Kind::Audit, Severity::Suspect, message, hint)
+    }
+
     /// Rows of `resources.csv` could not be written.
     #[must_use]
     pub fn rows_lost(why: &str) -> Self {
@@ -287,6 +301,17 @@ impl Warning {
             Severity::Note,
             message,
             "the result itself has them all, under `resources`",
+        )
+    }
+
+    /// Daemons that are compared were asked the same before their runs and answered differently.
+    #[must_use]
+    pub fn answers_differ(one: &str, other: &str) -> Self {
+        Self::new(
+            Kind::AnswersDiffer,
+            Severity::Suspect,
+            format!("the answers differ: {one}, but {other}"),
+            "let all serve the same, or the comparison is one of what they serve",
         )
     }
 

@@ -447,6 +447,7 @@ fn an_imported_run_stands_beside_one_of_our_own_and_is_told_apart() {
         question: None,
         results: vec![own, read("wrk-good.txt")],
         unreached: Vec::new(),
+        command: None,
     };
     let markdown = suite::markdown(&both).unwrap();
     for part in [
@@ -454,7 +455,7 @@ fn an_imported_run_stands_beside_one_of_our_own_and_is_told_apart() {
         "figures as wrk reported them",
         "what fdpass-gen, wrk report of one daemon differs",
         "2 different ones: figures of different machines can't be compared",
-        "| nginx (wrk) (SUSPECT) | service | – | 0.262 | 0.375 | – | 3.66 | – | 12.2 |",
+        "| nginx (wrk) (SUSPECT) | service | – | 0.262 | 0.302 | 0.375 | – | 3.66 | – | 12.2 |",
         "imported from wrk",
         "service time of all answers",
     ] {
@@ -462,7 +463,7 @@ fn an_imported_run_stands_beside_one_of_our_own_and_is_told_apart() {
     }
     // The series that both have stands for all.
     assert!(
-        markdown.contains("| nginx (wrk) (SUSPECT) | 100 | 3.66 |"),
+        markdown.contains("| nginx (wrk) (SUSPECT) | 100 | 71,300 | 3.66 |"),
         "{markdown}"
     );
     // A dot is a figure that was reported; a curve would be made up.

@@ -84,6 +84,10 @@ fn the_terminal_shows_the_verdict_first_and_everything_in_plain_text() {
       accept queue, peak                          –                  –
       switches, own + forced             5,210 + 31         5,210 + 31
 
+    audit
+      compared                                  expected  found
+      operations ok + failed + unfinished  1,000 started  1,000  adds up
+
     warnings
       suspect   still open when the run ended: 2
                 → their times are in no percentile: give the run a longer drain
@@ -163,6 +167,12 @@ fn markdown_says_the_same_in_tables() {
     | open files, peak | 97 | 97 |
     | accept queue, peak | – | – |
     | switches, own + forced | 5,210 + 31 | 5,210 + 31 |
+
+    ### audit
+
+    | compared | expected | found |  |
+    | --- | ---: | ---: | ---: |
+    | operations ok + failed + unfinished | 1,000 started | 1,000 | adds up |
 
     ### warnings
 

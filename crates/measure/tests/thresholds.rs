@@ -126,6 +126,39 @@ fn the_time_down_is_that_of_all_faults_together() {
     assert_eq!(judged(&result, "down <= 1s"), (None, false));
 }
 
+/// `first_byte` of the example holds 20 µs and each 900 ns more: 402 values thrice at most.
+#[test]
+fn any_percentile_is_read_from_the_histogram() {
+    let result = example::full();
+    let whole = result.series("first_byte").unwrap().distribution().unwrap();
+    for (member, quantile) in [
+        ("p97.5", 0.975),
+        ("p0", 0.0),
+        ("p1", 0.01),
+        ("p75", 0.75),
+        ("p99.99", 0.9999),
+        ("p100", 1.0),
+    ] {
+        let ns = whole.quantile(quantile).unwrap();
+        for (operator, bound, met) in [("<=", ns, true), ("<", ns, false), ("<=", ns - 1, false)] {
+            let text = format!("first_byte.{member} {operator} {bound}ns");
+            let shown = measure::units::duration(ns);
+            assert_eq!(judged(&result, &text), (Some(shown), met), "{text}");
+        }
+    }
+    // The same figure by either way.
+    let both = ["p99", "p99.0"].map(|member| judged(&result, &format!("stream.{member} < 1s")));
+    assert_eq!(both[0], both[1]);
+}
+
+#[test]
+fn a_percentile_of_a_histogram_that_can_not_be_read_is_not_met() {
+    let mut result = example::full();
+    result.series[1].histogram = "cut".to_owned();
+    assert_eq!(judged(&result, "first_byte.p97.5 < 1s"), (None, false));
+    assert!(judged(&result, "first_byte.p99 < 1s").1);
+}
+
 /// A hundred seconds of 100 operations each; the daemon keeps 2 KiB and a hundredth of a file of every one.
 fn leaking() -> RunResult {
     let second = |second: u64| Second {

@@ -13,7 +13,7 @@ fn a_report_is_rebuilt_from_the_files_as_it_was() {
     let project = Project::new(ONE);
     ends_with(&project.run(&[]), 0);
     let suite = project.suite("tiny");
-    let pages = ["report.md", "report.html"].map(|name| suite.join(name));
+    let pages = ["report.md", "summary.md", "report.html"].map(|name| suite.join(name));
     let before = pages.clone().map(|page| fs::read_to_string(page).unwrap());
     assert!(before.iter().all(|page| page.len() > 500));
     pages.iter().for_each(|page| fs::remove_file(page).unwrap());
@@ -27,7 +27,7 @@ fn a_report_is_rebuilt_from_the_files_as_it_was() {
         before
     );
 
-    for name in ["terminal", "markdown", "html", "csv", "json"] {
+    for name in ["terminal", "markdown", "summary", "html", "csv", "json"] {
         let output = project
             .drover(&["report", suite.to_str().unwrap(), "--format", name])
             .output()
@@ -81,6 +81,34 @@ fn pages_of_several_folders_are_written_into_none_of_them() {
     ends_with(&output, 2);
     assert!(said(&output).contains("--format"), "{}", said(&output));
     assert_eq!(fs::read_to_string(&page).unwrap(), before);
+}
+
+#[test]
+fn a_summary_holds_a_suite_against_an_earlier_one() {
+    let project = Project::new(ONE);
+    ends_with(&project.run(&[]), 0);
+    let suite = project.suite("tiny");
+    let folder = suite.to_str().unwrap();
+    let written = fs::read_to_string(suite.join("summary.md")).unwrap();
+    assert!(written.contains("drover run configs/"), "{written}");
+    let report = |args: &[&str]| {
+        let args = [&["report", folder], args].concat();
+        project.drover(&args).output().unwrap()
+    };
+    let against = report(&["--format", "summary", "--base", folder]);
+    ends_with(&against, 0);
+    let said_of = shown(&against);
+    assert!(
+        said_of.contains("the same daemon in the earlier tiny"),
+        "{said_of}"
+    );
+    for wrong in [
+        report(&["--format", "html", "--base", folder]),
+        report(&["--base", folder]),
+    ] {
+        ends_with(&wrong, 2);
+        assert!(said(&wrong).contains("--format"), "{}", said(&wrong));
+    }
 }
 
 #[test]

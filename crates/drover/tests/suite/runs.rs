@@ -27,7 +27,7 @@ fn daemons_take_turns_levels_rise_and_repetitions_are_outermost() {
     assert!(said.contains("run 4 of 8 · a · 10 · 1st of 2"), "{said}");
     assert!(said.contains(" left"), "{said}");
     let shown = shown(&output);
-    for page in ["report.md", "report.html"] {
+    for page in ["report.md", "summary.md", "report.html"] {
         let path = project.suite("tiny").join(page);
         assert!(
             shown.contains(page)

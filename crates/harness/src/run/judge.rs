@@ -1,5 +1,6 @@
 //! What a run did, in numbers, and what speaks against them.
 
+use measure::audit::Compared;
 use measure::machine::Machine;
 use measure::result::Operations;
 use measure::tally::Tally;
@@ -64,20 +65,32 @@ pub(super) fn doubts<D: Driver>(
     found.into_iter().flatten().collect()
 }
 
-/// Holds our counts against the daemons' own. Where daemons were started again, what each did after its last page is
-/// lost: they may then have counted less than the driver, and still never more.
-pub(super) fn audit<D: Driver>(ledger: &Ledger, total: &Tally) -> Vec<Warning> {
-    let differs = |(metric, name): &(&str, &str)| {
-        let daemon = ledger.counted(metric)? as u64;
-        let driver = total.counted(name);
-        let agrees = if ledger.is_whole() {
-            driver == daemon
-        } else {
-            driver >= daemon
-        };
-        (!agrees).then(|| Warning::counts_disagree(name, driver, daemon))
+/// Our counts beside the daemons' own. Where daemons were started again, what each did after its last page is lost: they
+/// may then have counted less than the driver, and still never more.
+pub(super) fn compared<D: Driver>(ledger: &Ledger, total: &Tally) -> Vec<Compared> {
+    let compared = |(metric, name): &(&str, &str)| {
+        Some(Compared {
+            name: (*name).to_owned(),
+            driver: total.counted(name),
+            daemon: ledger.counted(metric)? as u64,
+            whole: ledger.is_whole(),
+        })
     };
-    D::AUDIT.iter().filter_map(differs).collect()
+    D::AUDIT.iter().filter_map(compared).collect()
+}
+
+/// A warning for each that does not agree.
+pub(super) fn disagreements(compared: &[Compared]) -> impl Iterator<Item = Warning> {
+    let differing = compared.iter().filter(|compared| !compared.agrees());
+    differing.map(|of| Warning::counts_disagree(&of.name, of.driver, of.daemon))
+}
+
+/// The longest time of any series, nanoseconds.
+pub(super) fn slowest_ns(total: &Tally) -> u64 {
+    let longest = total
+        .series()
+        .filter_map(|(_, values)| values.quantile(1.0));
+    longest.max().unwrap_or(0)
 }
 
 /// How long operations were started that count, seconds: less than planned where the run ended earlier.

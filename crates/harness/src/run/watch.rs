@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Write as _;
 
 use measure::result::{Cost, Resources, Usage};
+use measure::system::{System, SystemLook};
 use measure::usage::{Sample, UsageSummary};
 use tokio::task::JoinHandle;
 
@@ -13,7 +14,7 @@ use super::site::{Instance, Site};
 use crate::clock;
 use crate::driver::Driver;
 use crate::store::Folder;
-use crate::usage::{self, Backlog, Sampler};
+use crate::usage::{self, Backlog, Machine, Sampler};
 
 /// Looks at what daemon and driver cost, into `resources.csv` and for the result.
 #[derive(Debug)]
@@ -21,6 +22,7 @@ pub(super) struct Watch {
     daemon: Option<Sampler>,
     driver: Sampler,
     backlog: Option<Backlog>,
+    machine: Option<Machine>,
     looks: Vec<Look>,
     /// A look whose pages are on their way.
     fetching: Option<(Look, JoinHandle<Vec<Page>>)>,
@@ -45,6 +47,7 @@ struct Look {
     /// Absent while no process of the daemon is there.
     daemon: Option<Sample>,
     backlog: Option<u64>,
+    machine: Option<SystemLook>,
     active: Option<f64>,
 }
 
@@ -70,6 +73,7 @@ impl Watch {
             driver: Sampler::new(std::process::id(), &site.own_pids()),
             // Where the kernel does not tell, the column stays empty.
             backlog: site.backlog(),
+            machine: Machine::open(),
             looks: Vec::new(),
             fetching: None,
             ledger: Ledger::open(site.instances.len(), before),
@@ -93,6 +97,7 @@ impl Watch {
             driver: self.driver.sample(at),
             daemon: sampled.filter(|sample| sample.processes > 0),
             backlog: self.backlog.as_mut().and_then(Backlog::pending),
+            machine: self.machine.as_mut().and_then(Machine::look),
             active: None,
         };
         self.fetching = Some((look, tokio::spawn(pages::fetch(site.sources()))));
@@ -161,9 +166,16 @@ impl Watch {
         row
     }
 
+    /// The machine from the first look, which is before the first start, to the last.
+    pub(super) fn system(&self) -> Option<System> {
+        let looks: Vec<SystemLook> = self.looks.iter().filter_map(|look| look.machine).collect();
+        System::of(&looks)
+    }
+
     /// What it cost in all, and over time; `origin` is the instant of the first start.
     pub(super) fn summary(self, origin: u64) -> (Usage, Vec<Resources>) {
         let ticks = usage::ticks_per_s();
+        let system = self.system();
         let of =
             |samples: Vec<Sample>| (!samples.is_empty()).then(|| UsageSummary::of(&samples, ticks));
         let daemons = self.looks.iter().filter_map(|look| look.daemon.clone());
@@ -181,7 +193,12 @@ impl Watch {
             backlog: look.backlog,
         };
         let resources = self.looks.iter().map(over_time).collect();
-        (Usage { daemon, driver }, resources)
+        let usage = Usage {
+            daemon,
+            driver,
+            system,
+        };
+        (usage, resources)
     }
 }
 

@@ -17,17 +17,13 @@ fn a_request_in_flight_is_answered_at_the_end_and_idle_connections_are_closed() 
         let mut fresh = daemon.connect();
         assert_eq!(idle.get("/1kb.txt").status(), 200);
         let mut busy = daemon.connect();
-        busy.send(b"GET /fault/delay?ms=700 HTTP/1.1\r\nHost: test\r\n\r\n");
-        // An answer on a later connection of the same kind says nothing about this one; its count does.
-        daemon.await_metric("http_connections_accepted_total", |count| count >= 3);
+        busy.send(b"GET /fault/slow?ms=100 HTTP/1.1\r\nHost: test\r\n\r\n");
+        // Its head is here, its body is under way.
+        assert_eq!(busy.head().status(), 200);
         daemon.signal(Signal::SIGTERM);
         assert!(idle.rest().is_empty());
         assert!(fresh.rest().is_empty());
-        let answer = busy.answer();
-        assert_eq!(
-            (answer.status(), answer.field("connection")),
-            (200, Some("close"))
-        );
+        assert_eq!(busy.rest().len(), 1024);
         assert!(daemon.wait().success(), "{}", daemon.said());
     }
 }

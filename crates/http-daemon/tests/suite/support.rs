@@ -142,6 +142,16 @@ impl Daemon {
         self.wait()
     }
 
+    /// Waits until it says a line with these words.
+    pub(crate) fn await_line(&self, words: &str) {
+        while !self
+            .lines
+            .recv_timeout(LONG)
+            .expect("it says more")
+            .contains(words)
+        {}
+    }
+
     /// What it has said besides where it listens, up to the end. To be asked after the end.
     pub(crate) fn said(&self) -> String {
         self.first

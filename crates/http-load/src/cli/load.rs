@@ -107,6 +107,9 @@ pub(super) struct Load {
     /// Statuses that are as they should be [default: all below 400]
     #[arg(long, value_name = "STATUS[,STATUS…]", value_delimiter = ',')]
     expect_status: Vec<u16>,
+    /// Bytes of content that every answer must have [default: as many as the first one]
+    #[arg(long, value_name = "BYTES")]
+    expect_length: Option<u64>,
     /// How to wait for the next start of --rate: a timer for each, one for all of half a millisecond, or none and a core
     /// for it
     #[arg(long, value_enum, default_value = "precise")]
@@ -177,6 +180,7 @@ impl Load {
             timeout: self.timeout,
             connect_timeout: self.connect_timeout,
             expect_status: self.expect_status.clone(),
+            expect_length: self.expect_length,
             pacing: self.pacing,
             checks: self.check.clone(),
             phases: self.phases || staged,

@@ -2,6 +2,8 @@
 
 use harness::recorder::Recorder;
 
+use measure::audit::count as audit;
+
 use crate::outcome::count;
 
 /// What one turn adds up.
@@ -11,6 +13,8 @@ pub(super) struct Turn {
     warmup: u64,
     pub(super) ok: u64,
     answers: u64,
+    served: u64,
+    expected_body_bytes: u64,
     pub(super) bytes: u64,
     body_bytes: u64,
     pub(super) bytes_sent: u64,
@@ -25,10 +29,14 @@ impl Turn {
         }
     }
 
-    /// An answer came whole.
-    pub(super) fn answer(&mut self, body: u64) {
-        self.answers += 1;
-        self.body_bytes += body;
+    /// An answer came whole, of so many bytes of content, to an operation that counts or not; `expected` were due.
+    pub(super) fn answer(&mut self, body: u64, expected: Option<u64>, counted: bool) {
+        self.served += 1;
+        if counted {
+            self.answers += 1;
+            self.body_bytes += body;
+            self.expected_body_bytes += expected.unwrap_or(0);
+        }
     }
 
     /// Counts it all, and begins anew.
@@ -38,7 +46,9 @@ impl Turn {
             (count::WARMUP, turn.warmup),
             (count::ANSWERS, turn.answers),
             (count::BYTES, turn.bytes),
+            (count::SERVED, turn.served),
             (count::BODY_BYTES, turn.body_bytes),
+            (audit::EXPECTED_BODY_BYTES, turn.expected_body_bytes),
             (count::BYTES_SENT, turn.bytes_sent),
         ];
         // What ended first: it was open when the turn began, and what is open at once must not seem to be more.

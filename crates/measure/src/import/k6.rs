@@ -296,6 +296,7 @@ fn summary(metric: &Metric<'_>, name: &str) -> SeriesSummary {
         min_ns: at(&["min"]),
         mean_ns: ms(&["avg"]),
         p50_ns: at(&["med", "p(50)", "p50"]),
+        p75_ns: at(&["p(75)", "p75"]),
         p90_ns: at(&["p(90)", "p90"]),
         p95_ns: at(&["p(95)", "p95"]),
         p99_ns: at(&["p(99)", "p99"]),

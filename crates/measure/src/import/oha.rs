@@ -180,6 +180,7 @@ fn percentiles(
         min_ns: least.and_then(ns),
         mean_ns,
         p50_ns: at("p50"),
+        p75_ns: at("p75"),
         p90_ns: at("p90"),
         p95_ns: at("p95"),
         p99_ns: at("p99"),

@@ -166,6 +166,7 @@ impl Reading {
         let series = self.series();
         match percentile {
             50.0 => series.p50_ns = ns,
+            75.0 => series.p75_ns = ns,
             90.0 => series.p90_ns = ns,
             99.0 => series.p99_ns = ns,
             99.9 => series.p999_ns = ns,

@@ -87,13 +87,13 @@ pub(super) fn kib(kib: u64) -> u64 {
 
 fn growth_per_active(usage: &UsageSummary, result: &RunResult) -> String {
     growth_bytes(usage)
-        .checked_div(result.operations.peak_active)
+        .checked_div(result.most_held().unwrap_or(result.operations.peak_active))
         .map_or(page::NONE.to_owned(), units::bytes)
 }
 
 /// CPU time for each operation that ended, well or not.
 pub(super) fn cpu_per_finished(usage: &UsageSummary, result: &RunResult) -> String {
-    let finished = result.operations.ok + result.operations.failed;
+    let finished = result.finished();
     if finished == 0 {
         return page::NONE.to_owned();
     }

@@ -15,6 +15,7 @@ pub fn render(results: &[RunResult]) -> Result<String, Error> {
     super::suite::html(&Suite {
         name: name.unwrap_or("results").to_owned(),
         question: None,
+        command: None,
         results: results.to_vec(),
         unreached: Vec::new(),
     })

@@ -1,7 +1,7 @@
 //! For a pull request or a report file: the same content as the terminal's, in GitHub's Markdown.
 
 use super::page::{Block, Table};
-use super::{Error, overview, page};
+use super::{Error, audit, overview, page};
 use crate::result::RunResult;
 use crate::warning::Warning;
 
@@ -74,7 +74,12 @@ fn rendered(table: &Table) -> String {
             if words { "---" } else { "---:" }.to_owned()
         })
         .collect();
-    let cells = |row: &Vec<String>| row.iter().map(|cell| escaped(cell)).collect::<Vec<_>>();
+    let cells = |row: &Vec<String>| {
+        let bold = if audit::fails(row) { "**" } else { "" };
+        row.iter()
+            .map(|cell| format!("{bold}{}{bold}", escaped(cell)))
+            .collect::<Vec<_>>()
+    };
     let apart = |row: &Vec<String>| {
         row.iter()
             .map(|cell| format!("*{}*", escaped(cell)))
@@ -93,7 +98,7 @@ fn rendered(table: &Table) -> String {
 }
 
 /// Text without what Markdown or HTML would take for markup.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {

@@ -1,6 +1,6 @@
 //! What a report for people says about one run, before it is written in a format.
 
-use super::{Error, cost, demands, picture};
+use super::{Error, audit, cost, demands, kernel, picture};
 use crate::imported::SeriesSummary;
 use crate::machine::Machine;
 use crate::result::RunResult;
@@ -10,8 +10,8 @@ use crate::warning::{Severity, Warning};
 /// Stands where there is no figure.
 pub(super) const NONE: &str = "–";
 
-/// Counts that `operations` shows already.
-const SHOWN: [&str; 4] = ["started", "ok", "unfinished", "missed"];
+/// Counts that `operations` shows already, and one that is no sum but told anew each second.
+const SHOWN: [&str; 5] = ["started", "ok", "unfinished", "missed", "held"];
 
 /// A part of a report.
 #[derive(Debug)]
@@ -56,8 +56,10 @@ pub(super) fn of(result: &RunResult) -> Result<Vec<Block>, Error> {
     blocks.extend(clamped(result));
     blocks.extend(pictures(result)?);
     blocks.extend(cost::of(result));
+    blocks.extend(kernel::of(result));
     blocks.extend(slopes(result));
     blocks.extend(demands::of(result));
+    blocks.extend(audit::of(result));
     if !result.warnings.is_empty() {
         blocks.extend([
             Block::Heading("warnings".to_owned()),
@@ -269,6 +271,10 @@ fn operations(result: &RunResult) -> Vec<Block> {
     if !others.is_empty() {
         facts.push(("counted", counts(others)));
     }
+    facts.extend(result.most_held().map(|held| {
+        let held = format!("{} connections at the most", units::count(held));
+        ("held", held)
+    }));
     let mut blocks = vec![Block::Table(Table {
         head,
         rows: vec![row],
@@ -289,7 +295,7 @@ pub(super) fn success(result: &RunResult) -> String {
 
 fn counts<'a>(counts: impl IntoIterator<Item = (&'a String, &'a u64)>) -> String {
     let one = |(name, count): (&String, &u64)| {
-        let shown = if name.ends_with("bytes") {
+        let shown = if name.ends_with("bytes") || name.starts_with("bytes_") {
             units::bytes(*count)
         } else {
             units::count(*count)

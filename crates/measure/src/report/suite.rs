@@ -4,6 +4,7 @@ use super::page::{Block, Table};
 use super::{Error, markdown as markdown_page, terminal as terminal_page};
 use crate::suite::Suite;
 
+mod audit;
 mod capacity;
 mod cells;
 mod charts;
@@ -13,10 +14,12 @@ mod glance;
 mod grid;
 mod html;
 mod level;
+mod machine;
 mod memory;
 mod opening;
 mod show;
 mod soak;
+mod summary;
 mod tables;
 mod throughput;
 mod unreached;
@@ -63,6 +66,13 @@ pub fn terminal(suite: &Suite) -> Result<String, Error> {
 /// A stored histogram that can't be decoded.
 pub fn html(suite: &Suite) -> Result<String, Error> {
     html::render(&Cells::of(suite))
+}
+
+/// The comparison in fewer than 60 lines of Markdown, without pictures: for a comment on a pull request. Each daemon is held
+/// against the first, or with an earlier suite of the same plan as `base`, against itself in that.
+#[must_use]
+pub fn summary(suite: &Suite, base: Option<&Suite>) -> String {
+    summary::render(suite, base)
 }
 
 fn blocks(suite: &Suite, write: impl Fn(&Text) -> String) -> Vec<Block> {

@@ -3,7 +3,7 @@
 use comfy_table::{CellAlignment, Table as Grid, presets};
 
 use super::page::{Block, Table};
-use super::{Error, overview, page};
+use super::{Error, audit, overview, page};
 use crate::result::RunResult;
 use crate::warning::Warning;
 
@@ -28,6 +28,19 @@ pub fn render(results: &[RunResult]) -> Result<String, Error> {
         }
     }
     Ok(text)
+}
+
+/// A report with the lines in red that say that figures contradict each other, for a terminal that shows colours.
+#[must_use]
+pub fn coloured(report: &str) -> String {
+    const RED: &str = "\u{1b}[31m";
+    const END: &str = "\u{1b}[0m";
+    let fails = |line: &str| line.contains(audit::FAILS);
+    let line = |line: &str| match line.strip_suffix('\n') {
+        Some(text) if fails(text) => format!("{RED}{text}{END}\n"),
+        _ => line.to_owned(),
+    };
+    report.split_inclusive('\n').map(line).collect()
 }
 
 pub(super) fn render_block(block: &Block) -> String {

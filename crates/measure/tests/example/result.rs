@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use measure::machine::Machine;
 use measure::result::{
-    DaemonInfo, Operations, RunResult, SCHEMA, Second, SecondSeries, SeriesResult, Usage,
+    DaemonInfo, Facts, Operations, RunResult, SCHEMA, Second, SecondSeries, SeriesResult, Usage,
 };
 use measure::tally::Distribution;
 use measure::usage::UsageSummary;
@@ -47,12 +47,13 @@ pub(crate) fn full() -> RunResult {
         series: series(),
         lag: SeriesResult::of("lag", &whole("lag")),
         seconds: vec![second(0, 400, 396, &[]), second(1, 400, 402, &[("rejected", 2)]), second(2, 200, 197, &[("reset", 1)])],
-        usage: Usage { daemon: Some(usage(4_096, 4_640, 0.12)), driver: Some(usage(9_000, 11_048, 0.03)) },
+        usage: Usage { daemon: Some(usage(4_096, 4_640, 0.12)), driver: Some(usage(9_000, 11_048, 0.03)), system: None },
         resources: Vec::new(),
         thresholds: Vec::new(),
         faults: Vec::new(),
         answer: None,
         imported: None,
+        facts: Facts::default(),
     }
 }
 
@@ -94,6 +95,7 @@ fn second(second: u64, started: u64, ok: u64, errors: &[(&str, u64)]) -> Second 
         second,
         active: [4, 0, 2][second as usize],
         active_peak: [40, 84, 20][second as usize],
+        active_mean: None,
         counts: named(&[
             ("bytes", ok * 1_226),
             ("events", ok * 18),

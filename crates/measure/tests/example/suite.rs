@@ -60,6 +60,7 @@ pub(crate) fn of(shape: &Shape) -> Suite {
     Suite {
         name: "quick".to_owned(),
         question: Some("Which daemon holds the most streams for the least memory?".to_owned()),
+        command: Some("drover run configs/fdpass/quick.toml".to_owned()),
         results,
         unreached: vec![Unreached {
             daemon: "python-streaming".to_owned(),
@@ -139,7 +140,7 @@ pub(crate) fn one(daemon: &str, level: u64, run: u64, seconds: u64) -> RunResult
 }
 
 /// Values with a heavy tail (log-logistic), the same each time.
-fn tailed(count: u64, median_us: f64, width: f64) -> Distribution {
+pub(crate) fn tailed(count: u64, median_us: f64, width: f64) -> Distribution {
     let mut values = Distribution::default();
     for place in 0..count {
         let share = (place as f64 + 0.5) / count as f64;

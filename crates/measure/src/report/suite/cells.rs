@@ -117,16 +117,20 @@ impl<'a> Cells<'a> {
             .collect()
     }
 
-    /// The series that the tables show: those that a comparison of streaming daemons is about where there are any, else
-    /// every one, in the driver's order.
+    /// The series that the tables show: those that a comparison of streaming daemons is about where there are any, the
+    /// time of a request from its intended start and from its sending where there is that, else every one, in the
+    /// driver's order.
     pub(super) fn main_series(&self) -> Vec<&'a str> {
-        const STREAMING: [&str; 4] = ["handoff", "take", "first_byte", "first_event"];
+        const STREAMING: &[&str] = &["handoff", "take", "first_byte", "first_event"];
+        const REQUESTS: &[&str] = &["response", "service"];
         let all = self.series();
-        let streaming: Vec<&str> = STREAMING
-            .into_iter()
-            .filter(|name| all.contains(name))
-            .collect();
-        if streaming.is_empty() { all } else { streaming }
+        let of = |names: &'static [&'static str]| -> Vec<&'a str> {
+            let found = names.iter().filter(|name| all.contains(name));
+            found.copied().collect()
+        };
+        let kinds = [STREAMING, REQUESTS].map(of);
+        let found = kinds.into_iter().find(|found| !found.is_empty());
+        found.unwrap_or(all)
     }
 
     /// Every series that some run has, in the driver's order.

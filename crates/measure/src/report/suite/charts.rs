@@ -16,7 +16,7 @@ mod percentiles;
 /// The charts that stand at a place; those that would be empty are left out.
 pub(super) fn at(cells: &Cells<'_>, place: &Pictures) -> Result<Vec<Chart>, Error> {
     Ok(match place {
-        Pictures::Levels => by_level::draw(cells).into_iter().collect(),
+        Pictures::Levels => by_level::draw(cells),
         Pictures::Memory => memory::draw(cells).into_iter().collect(),
         Pictures::Level(level) => of_level(cells, level)?,
     })
@@ -32,6 +32,7 @@ fn of_level(cells: &Cells<'_>, level: &str) -> Result<Vec<Chart>, Error> {
     for series in cells.main_series() {
         charts.extend(over_time::latency(cells, &at, &id, series));
     }
+    charts.extend(over_time::rates(cells, &at, &id));
     charts.extend(over_time::resources(cells, &at, &id));
     Ok(charts)
 }

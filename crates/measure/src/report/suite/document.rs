@@ -2,7 +2,9 @@
 
 use super::cells::{Cells, level_name};
 use super::grid::Grid;
-use super::{capacity, glance, level, memory, opening, tables, throughput, unreached, warnings};
+use super::{
+    audit, capacity, glance, level, memory, opening, tables, throughput, unreached, warnings,
+};
 use crate::warning::Warning;
 
 /// A part of the report with a heading of its own.
@@ -32,7 +34,7 @@ pub(super) enum Part {
 pub(super) enum Pictures {
     /// Memory against connections.
     Memory,
-    /// The headline figure by level.
+    /// The headline figure and what went through, by level.
     Levels,
     /// All of one level.
     Level(String),
@@ -59,6 +61,7 @@ pub(super) fn of(cells: &Cells<'_>) -> Vec<Section> {
         sections.extend(capacity::of(cells));
         sections.extend(cells.levels.iter().map(|name| level::of(cells, name)));
     }
+    sections.extend(audit::of(cells));
     sections.extend(unreached::of(cells.suite));
     sections.extend(warnings::of(cells));
     sections

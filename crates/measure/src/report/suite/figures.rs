@@ -106,6 +106,55 @@ pub(super) fn kib_per_connection<'a>() -> Figure<'a> {
     })
 }
 
+pub(super) fn driver_rss_peak<'a>() -> Figure<'a> {
+    Figure::new("driver MiB", show::significant, |run| {
+        driver(run).map(|usage| mib(usage.rss_peak_kb))
+    })
+}
+
+pub(super) fn driver_kib_per_connection<'a>() -> Figure<'a> {
+    Figure::new("driver KiB each", show::significant, |run| {
+        Some(growth_kb(driver(run)?) / connections(run)?)
+    })
+}
+
+/// Memory that no process shows.
+pub(super) fn kernel<'a>() -> Figure<'a> {
+    Figure::new("kernel MiB", show::significant, |run| {
+        run.kernel_kb().map(mib)
+    })
+}
+
+pub(super) fn kernel_kib_per_connection<'a>() -> Figure<'a> {
+    Figure::new("kernel KiB each", show::significant, |run| {
+        Some(run.kernel_kb()? as f64 / connections(run)?)
+    })
+}
+
+/// What the kernel's objects and TCP's queues took.
+pub(super) fn objects<'a>() -> Figure<'a> {
+    Figure::new("objects MiB", show::significant, |run| {
+        run.usage.system.map(|system| mib(system.objects_kb()))
+    })
+}
+
+pub(super) fn objects_kib_per_connection<'a>() -> Figure<'a> {
+    Figure::new("objects KiB each", show::significant, |run| {
+        Some(run.usage.system?.objects_kb() as f64 / connections(run)?)
+    })
+}
+
+/// Connections as a driver counts them that holds them.
+pub(super) fn held<'a>() -> [Figure<'a>; 3] {
+    let held = |run: &RunResult| run.most_held().map(|held| held as f64);
+    let count = |name: &'static str| move |run: &RunResult| Some(run.count(name) as f64);
+    [
+        Figure::new("opened", show::whole, count("opened")),
+        Figure::new("held", show::whole, held),
+        Figure::new("lost", show::whole, count("lost")),
+    ]
+}
+
 pub(super) fn cpu_average<'a>() -> Figure<'a> {
     Figure::new("average %", show::tenths, |run| {
         daemon(run).map(|usage| usage.cpu_avg_pct)
@@ -142,6 +191,14 @@ pub(super) fn driver_cpu_per_operation<'a>() -> Figure<'a> {
     })
 }
 
+/// What the driver got done with a second of CPU time.
+pub(super) fn finished_per_driver_cpu_second<'a>() -> Figure<'a> {
+    Figure::new("finished per driver CPU-s", show::whole, |run| {
+        let us = cpu_us_per_finished(driver(run)?, run)?;
+        (us > 0.0).then(|| 1e6 / us)
+    })
+}
+
 /// How cells of several runs are to be read.
 pub(super) fn reading(cells: &Cells<'_>) -> String {
     let most = cells.all().iter().map(|cell| cell.runs.len()).max();
@@ -166,9 +223,10 @@ pub(super) fn series_name(series: &str) -> String {
     }
 }
 
-/// Most connections at once: as the daemon itself counted them, else as the driver saw them.
+/// Most connections at once: as the daemon itself counted them, else as the driver held them, else its most operations.
 pub(super) fn connections(run: &RunResult) -> Option<f64> {
     run.peak_of_daemon()
+        .or_else(|| run.most_held().map(|held| held as f64))
         .or(Some(run.operations.peak_active as f64))
         .filter(|peak| *peak > 0.0)
 }
@@ -186,6 +244,10 @@ fn daemon(run: &RunResult) -> Option<&UsageSummary> {
     run.usage.daemon.as_ref()
 }
 
+fn driver(run: &RunResult) -> Option<&UsageSummary> {
+    run.usage.driver.as_ref()
+}
+
 fn mib(kib: u64) -> f64 {
     kib as f64 / 1024.0
 }
@@ -195,6 +257,6 @@ fn growth_kb(usage: &UsageSummary) -> f64 {
 }
 
 fn cpu_us_per_finished(usage: &UsageSummary, run: &RunResult) -> Option<f64> {
-    let finished = run.operations.ok + run.operations.failed;
+    let finished = run.finished();
     (finished > 0).then(|| (usage.user_s + usage.system_s) * 1e6 / finished as f64)
 }

@@ -48,7 +48,7 @@ fn reading(cells: &Cells<'_>, level: &str) -> String {
     };
     match cells.at(level) {
         at_level if at_level.len() < 2 => at,
-        at_level if enough(&at_level) && throughput::flows(cells).is_empty() => {
+        at_level if enough(&at_level) && !throughput::messages(cells) => {
             format!("{at} {READING} {SLOPE}")
         }
         at_level if enough(&at_level) => format!("{at} {READING}"),
@@ -72,8 +72,8 @@ fn common_level<'a>(cells: &Cells<'a>) -> Option<&'a str> {
     sized.into_iter().chain(others).next()
 }
 
-fn table(cells: &Cells<'_>, level: &str) -> Grid {
-    let at = cells.at(level);
+/// The figures that are compared.
+pub(super) fn compared<'a>(cells: &Cells<'a>) -> Vec<(Figure<'a>, Best)> {
     let headline = cells.headline().map(|series| {
         let name = figures::series_name(series);
         figures::p99(series).titled(&format!("{name} p99, ms"))
@@ -86,15 +86,21 @@ fn table(cells: &Cells<'_>, level: &str) -> Grid {
             .map(|name| (throughput::rate(name), Best::Highest)),
     );
     compared.extend(headline.map(|figure| (figure, Best::Lowest)));
-    let memory = if flows.is_empty() {
-        figures::kib_per_connection()
-    } else {
+    let memory = if throughput::messages(cells) {
         figures::rss_peak()
+    } else {
+        figures::kib_per_connection()
     };
     compared.extend([
         (memory, Best::Lowest),
         (figures::cpu_per_operation(), Best::Lowest),
     ]);
+    compared
+}
+
+fn table(cells: &Cells<'_>, level: &str) -> Grid {
+    let at = cells.at(level);
+    let compared = compared(cells);
     let (shown, kinds): (Vec<Figure<'_>>, Vec<Best>) = compared.into_iter().unzip();
     let mut grid = Grid::of_cells("At a glance", cells, &at, &shown);
     for (column, (figure, kind)) in shown.iter().zip(kinds).enumerate() {
@@ -102,7 +108,7 @@ fn table(cells: &Cells<'_>, level: &str) -> Grid {
             grid.rows[place].texts[column + 2].best = true;
         }
     }
-    if flows.is_empty() {
+    if !throughput::messages(cells) {
         memory::add_slope_column(&mut grid, &memory::slopes(cells));
     }
     grid.runs = None;
@@ -116,7 +122,7 @@ fn table(cells: &Cells<'_>, level: &str) -> Grid {
 
 /// Which figure of a column is best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Best {
+pub(super) enum Best {
     /// Of daemons without a failure.
     Lowest,
     /// Of daemons without a failure.

@@ -71,6 +71,11 @@ impl<'a> Figure<'a> {
         }
     }
 
+    /// The figure of one run.
+    pub(super) fn of(&self, run: &RunResult) -> Option<f64> {
+        (self.of)(run)
+    }
+
     pub(super) fn spread(&self, runs: &[&RunResult]) -> Option<Spread> {
         Spread::of(runs.iter().filter_map(|run| (self.of)(run)))
     }

@@ -7,6 +7,7 @@ use super::charts;
 use super::document::{self, Part, Section};
 use super::grid::{Grid, Row};
 use super::show::Text;
+use crate::report::audit::FAILS;
 use crate::report::svg::{self, Chart, Kind};
 use crate::report::{Error, page};
 use crate::warning::{Verdict, Warning};
@@ -168,8 +169,14 @@ fn line(grid: &Grid, row: &Row) -> Markup {
         }
     };
     let swatch = row.daemon.map(svg::swatch);
-    let classes = [swatch, row.opens.then(|| "o".to_owned())];
-    let classes: Vec<String> = classes.into_iter().flatten().collect();
+    let fails = row
+        .texts
+        .last()
+        .is_some_and(|text| text.middle.starts_with(FAILS));
+    let own = [(row.opens, "o"), (fails, "fails")];
+    let own = own.map(|(holds, class)| holds.then(|| class.to_owned()));
+    let classes = [swatch].into_iter().chain(own);
+    let classes: Vec<String> = classes.flatten().collect();
     html! {
         tr class=[(!classes.is_empty()).then(|| classes.join(" "))] {
             @for (place, text) in row.texts.iter().enumerate() {

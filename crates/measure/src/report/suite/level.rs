@@ -57,8 +57,9 @@ fn plans(at: &[Cell<'_>]) -> Vec<(&'static str, String)> {
 
 type Quantile = (&'static str, fn(&SeriesSummary) -> Option<u64>);
 
-const QUANTILES: [Quantile; 6] = [
+const QUANTILES: [Quantile; 7] = [
     ("p50", |series| series.p50_ns),
+    ("p75", |series| series.p75_ns),
     ("p90", |series| series.p90_ns),
     ("p95", |series| series.p95_ns),
     ("p99", |series| series.p99_ns),

@@ -4,6 +4,7 @@ use super::cells::Cells;
 use super::document::{Part, Pictures, Section};
 use super::figures;
 use super::grid::{Figure, Grid, Head, Row};
+use super::machine;
 use super::show::{self, Text};
 use super::throughput;
 use crate::report::page;
@@ -20,22 +21,22 @@ pub(super) fn of(cells: &Cells<'_>) -> Section {
         figures::rss_peak(),
         figures::rss_delta(),
     ];
-    let flows = !throughput::flows(cells).is_empty();
-    if !flows {
+    let messages = throughput::messages(cells);
+    if !messages {
         figures.push(figures::kib_per_connection());
     }
     let grid = Grid::of_cells("Memory of the daemon", cells, &cells.all(), &figures);
-    if flows {
-        // What is open are messages, and memory is that of the backlog.
-        return Section::new("memory", "Memory (RSS)", vec![Part::Grid(grid)]);
+    let mut parts = vec![Part::Grid(grid)];
+    parts.extend(machine::memory(cells));
+    // Where messages are what is open, memory is that of the backlog.
+    if !messages {
+        parts.extend([
+            Part::Heading("Memory of one more connection".to_owned()),
+            Part::Note(READING.to_owned()),
+            Part::Grid(slope_table(cells)),
+            Part::Pictures(Pictures::Memory),
+        ]);
     }
-    let parts = vec![
-        Part::Grid(grid),
-        Part::Heading("Memory of one more connection".to_owned()),
-        Part::Note(READING.to_owned()),
-        Part::Grid(slope_table(cells)),
-        Part::Pictures(Pictures::Memory),
-    ];
     Section::new("memory", "Memory (RSS)", parts)
 }
 

@@ -28,7 +28,7 @@ pub(super) fn of(cells: &Cells<'_>) -> Section {
 }
 
 /// The gravest verdict and how much was measured.
-fn title(cells: &Cells<'_>) -> String {
+pub(super) fn title(cells: &Cells<'_>) -> String {
     let results = &cells.suite.results;
     let name = page::plain(&cells.suite.name);
     let Some(gravest) = results.iter().map(|result| result.verdict).max() else {

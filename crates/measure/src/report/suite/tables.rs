@@ -4,6 +4,7 @@ use super::cells::Cells;
 use super::document::{Part, Section};
 use super::figures;
 use super::grid::{Figure, Grid};
+use super::machine;
 use super::throughput;
 use crate::result::RunResult;
 
@@ -21,8 +22,11 @@ fn connections(cells: &Cells<'_>) -> Section {
         figures::driver_peak(),
     ];
     // Where messages flow, an operation is none that holds a connection.
-    let flows = !throughput::flows(cells).is_empty();
-    if !flows {
+    let messages = throughput::messages(cells);
+    let held = any(|run| run.count("opened") > 0);
+    if held {
+        figures.extend(figures::held());
+    } else if !messages {
         figures.push(figures::daemon_peak());
     }
     figures.push(figures::backlog());
@@ -35,7 +39,12 @@ fn connections(cells: &Cells<'_>) -> Section {
     if any(|run| run.daemon.instances > 1) {
         figures.push(figures::instances());
     }
-    let (title, peak) = if flows {
+    let (title, peak) = if held {
+        (
+            "Requests and connections",
+            "The peak is the most requests open at once. Held are the most connections open at the end of a second, as the driver counted them; lost are those that ended while they were held.",
+        )
+    } else if messages {
         (
             "Operations",
             "The peak is the most operations open at once.",
@@ -48,11 +57,9 @@ fn connections(cells: &Cells<'_>) -> Section {
     };
     let grid = Grid::of_cells(title, cells, &cells.all(), &figures);
     let note = format!("{} {peak}", figures::reading(cells));
-    Section::new(
-        "connections",
-        title,
-        vec![Part::Note(note), Part::Grid(grid)],
-    )
+    let mut parts = vec![Part::Note(note), Part::Grid(grid)];
+    parts.extend(machine::tcp(cells));
+    Section::new("connections", title, parts)
 }
 
 fn latency(cells: &Cells<'_>) -> Section {
@@ -65,6 +72,12 @@ fn latency(cells: &Cells<'_>) -> Section {
     if series.contains(&"first_byte") {
         parts.push(Part::Note(
             "TTFB is the series first_byte: from the end of the handoff to the first byte of the answer."
+                .to_owned(),
+        ));
+    }
+    if series.contains(&"response") {
+        parts.push(Part::Note(
+            "The response counts from the instant a request was due, with every delay of the driver and of the requests before it; the service from its sending."
                 .to_owned(),
         ));
     }
@@ -85,6 +98,7 @@ fn cpu(cells: &Cells<'_>) -> Section {
         figures::cpu_per_operation(),
         figures::driver_cpu_average(),
         figures::driver_cpu_per_operation(),
+        figures::finished_per_driver_cpu_second(),
     ];
     let grid = Grid::of_cells("CPU use", cells, &cells.all(), &figures);
     let note = "Percent of one core. CPU time is user and system together; finished are the operations that ended, well or not.".to_owned();

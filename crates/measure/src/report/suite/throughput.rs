@@ -1,5 +1,5 @@
-//! What went through: rates of what was published, consumed, opened and closed, beside the first daemon; and what became of
-//! every message. For results that count such things.
+//! What went through: rates of what was answered, published, consumed, opened and closed, beside the first daemon; and what
+//! became of every message. For results that count such things.
 
 use super::cells::{Cell, Cells};
 use super::document::{Part, Section};
@@ -10,7 +10,11 @@ use crate::result::RunResult;
 use crate::spread::Spread;
 
 /// What flows, as drivers count it.
-const FLOWS: [&str; 4] = ["published", "confirmed", "consumed", "churned"];
+const FLOWS: [&str; 5] = [ANSWERS, "published", "confirmed", "consumed", "churned"];
+/// The flow of a driver whose operations are requests over connections that it holds.
+const ANSWERS: &str = "answers";
+/// Bytes that flow, and what their rate is called.
+const TRANSFERS: [(&str, &str); 2] = [("bytes", "MiB/s read"), ("bytes_sent", "MiB/s sent")];
 /// What must not happen to messages; 0 is a finding too.
 const FAITH: [&str; 3] = ["lost", "duplicated", "out_of_order"];
 /// What may happen to them, to connections and to consumers.
@@ -36,6 +40,25 @@ pub(super) fn flows(cells: &Cells<'_>) -> Vec<&'static str> {
     FLOWS.into_iter().filter(counted).collect()
 }
 
+/// Whether messages flow: what is open is then none that holds a connection, and memory is that of a backlog.
+pub(super) fn messages(cells: &Cells<'_>) -> bool {
+    flows(cells).iter().any(|name| *name != ANSWERS)
+}
+
+/// What came and went, in MiB a second, where some run counts it.
+fn transfers(cells: &Cells<'_>) -> Vec<Figure<'static>> {
+    let counted = |(name, _): &(&str, &str)| {
+        let mut runs = cells.suite.results.iter();
+        runs.any(|run| run.count(name) > 0)
+    };
+    let figure = |(name, head): (&'static str, &str)| {
+        Figure::new(head, show::significant, move |run| {
+            Some(per_second(run, name)? / f64::from(1 << 20))
+        })
+    };
+    TRANSFERS.into_iter().filter(counted).map(figure).collect()
+}
+
 /// So many a second.
 pub(super) fn rate(name: &'static str) -> Figure<'static> {
     Figure::new(format!("{name}/s"), show::whole, move |run| {
@@ -43,8 +66,13 @@ pub(super) fn rate(name: &'static str) -> Figure<'static> {
     })
 }
 
-fn per_second(run: &RunResult, name: &str) -> Option<f64> {
-    run.per_second(name).filter(|rate| *rate > 0.0)
+pub(super) fn per_second(run: &RunResult, name: &str) -> Option<f64> {
+    // What came from elsewhere may have no seconds.
+    let whole = || (run.seconds.is_empty()).then(|| run.count(name) as f64 / run.wall_s);
+    run.per_second(name)
+        .filter(|_| !run.seconds.is_empty())
+        .or_else(whole)
+        .filter(|rate| *rate > 0.0)
 }
 
 /// Nothing where no run counts what flows.
@@ -54,7 +82,8 @@ pub(super) fn of(cells: &Cells<'_>) -> Option<Section> {
         return None;
     }
     let all = cells.all();
-    let rates: Vec<Figure<'_>> = flows.iter().map(|name| rate(name)).collect();
+    let rates = flows.iter().map(|name| rate(name));
+    let rates: Vec<Figure<'_>> = rates.chain(transfers(cells)).collect();
     let mut grid = Grid::of_cells("Throughput", cells, &all, &rates);
     // From the last to the first, so that places stay what they were.
     for (place, name) in flows.iter().enumerate().rev() {
@@ -63,7 +92,8 @@ pub(super) fn of(cells: &Cells<'_>) -> Option<Section> {
         }
     }
     let mut parts = vec![Part::Note(reading(cells)), Part::Grid(grid)];
-    if let Some(account) = account(cells, &all) {
+    let account = messages(cells).then(|| account(cells, &all)).flatten();
+    if let Some(account) = account {
         parts.push(Part::Heading("What became of the messages".to_owned()));
         parts.push(Part::Grid(account));
     }

@@ -1,8 +1,12 @@
 //! Every reason to doubt a run, with what to do about it.
 
+use std::collections::BTreeMap;
+
 use super::cells::{Cell, Cells};
 use super::document::{Part, Section};
 use crate::report::page;
+use crate::result::Answer;
+use crate::units;
 use crate::warning::{Kind, Severity, Warning};
 
 /// The grave ones each for itself; notes of one kind of one cell in one line. The gravest first.
@@ -11,9 +15,40 @@ pub(super) fn of(cells: &Cells<'_>) -> Option<Section> {
     for cell in cells.all() {
         warnings.extend(of_cell(cells, &cell));
     }
+    warnings.extend(answers(cells));
     warnings.sort_by_key(|warning| std::cmp::Reverse(warning.severity));
     (!warnings.is_empty())
         .then(|| Section::new("warnings", "Warnings", vec![Part::Warnings(warnings)]))
+}
+
+/// Daemons that answered otherwise than the first one at their level, each told once.
+fn answers(cells: &Cells<'_>) -> Vec<Warning> {
+    let mut firsts: BTreeMap<&str, (String, &Answer)> = BTreeMap::new();
+    let mut warnings = Vec::new();
+    for cell in cells.all() {
+        let Some(answer) = cell.runs.iter().find_map(|run| run.answer.as_ref()) else {
+            continue;
+        };
+        let name = cells.run_name(&cell, 0);
+        let (first, theirs) = firsts.entry(cell.level).or_insert((name.clone(), answer));
+        if *theirs != answer {
+            let one = format!("{first} {}", shown(theirs));
+            let other = format!("{name} {}", shown(answer));
+            warnings.push(Warning::answers_differ(&one, &other));
+        }
+    }
+    warnings
+}
+
+/// What a daemon answered: `200 with 1,024 bytes (SHA-256 5f70bf18…)`.
+fn shown(answer: &Answer) -> String {
+    let digits: String = answer.sha256.chars().take(8).collect();
+    format!(
+        "{} with {} bytes (SHA-256 {}…)",
+        answer.status,
+        units::count(answer.length),
+        page::plain(&digits)
+    )
 }
 
 fn of_cell(cells: &Cells<'_>, cell: &Cell<'_>) -> Vec<Warning> {

@@ -60,7 +60,7 @@ fn of_daemon(cells: &Cells<'_>, daemon: usize, label: &str, slope: &Slope) -> Dr
             let kib = show::significant(line.slope);
             let fitted = Mark::new(daemon, Kind::Line, vec![ends(line, most)]);
             Drawn {
-                marks: vec![fitted.labelled(&format!("{label} {kib}")), dots],
+                marks: vec![fitted.labelled(&format!("{kib} {label}")), dots],
                 said: vec![format!("{name}: {kib} KiB per connection")],
             }
         }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use super::{Cell, Cells, Chart, Drawn, Kind, Mark, Scale, axis, chart, heights, several, show};
 use super::{page, series_name};
+use crate::report::suite::throughput;
 use crate::report::svg::Point;
-use crate::result::{Cost, Resources, RunResult, SecondSeries};
+use crate::result::{Cost, Resources, RunResult, Second, SecondSeries};
 use crate::spread::Spread;
 use crate::units;
 
@@ -37,6 +38,28 @@ pub(super) fn latency(cells: &Cells<'_>, at: &[Cell<'_>], id: &str, series: &str
     )
 }
 
+/// What went through in each whole second: one chart for each flow.
+pub(super) fn rates(cells: &Cells<'_>, at: &[Cell<'_>], id: &str) -> Vec<Chart> {
+    let of_flow = |name: &'static str| {
+        let mut drawing = Drawing::new(cells, at);
+        drawing.add(Kind::Line, "", show::whole, "/s", &|run| {
+            let whole = |row: &&Second| (row.second + 1) as f64 <= run.wall_s;
+            let rows = run.seconds.iter().filter(whole);
+            rows.map(|row| {
+                let counted = row.counts.get(name).copied().unwrap_or(0);
+                (row.second as i64, counted as f64)
+            })
+            .collect()
+        });
+        let scale = Scale::linear(heights(&drawing.drawn.marks), label);
+        let per_second = format!("{name}/s");
+        let title = format!("{name}: each second");
+        drawing.finish(format!("{id}-rate-{name}"), title, "", (&per_second, scale))
+    };
+    let flows = throughput::flows(cells).into_iter();
+    flows.filter_map(of_flow).collect()
+}
+
 /// Memory, CPU, open connections and the accept queue.
 pub(super) fn resources(cells: &Cells<'_>, at: &[Cell<'_>], id: &str) -> Vec<Chart> {
     let cost = |of: fn(&Cost) -> f64| {
@@ -62,6 +85,7 @@ pub(super) fn resources(cells: &Cells<'_>, at: &[Cell<'_>], id: &str) -> Vec<Cha
             &cost(|cost| cost.cpu_pct),
         ),
         active(cells, at, id),
+        requests(cells, at, id),
         one(
             "backlog",
             "Accept backlog",
@@ -72,23 +96,60 @@ pub(super) fn resources(cells: &Cells<'_>, at: &[Cell<'_>], id: &str) -> Vec<Cha
     charts.into_iter().flatten().collect()
 }
 
+/// Connections: of a driver that counts those it holds these, else its operations, each of which has one.
 fn active(cells: &Cells<'_>, at: &[Cell<'_>], id: &str) -> Option<Chart> {
+    let runs = || at.iter().flat_map(|cell| &cell.runs);
+    let told = runs().any(|run| run.resources.iter().any(|look| look.active.is_some()));
     let mut drawing = Drawing::new(cells, at);
-    drawing.add(Kind::Dashed, "driver", show::whole, "", &|run| {
-        let rows = run.seconds.iter();
-        rows.map(|row| (row.second as i64, row.active as f64))
+    let kind = if told { Kind::Dashed } else { Kind::Line };
+    drawing.add(kind, "driver", show::whole, "", &|run| {
+        let held = run.held();
+        if held.is_empty() {
+            return operations(run);
+        }
+        let rows = held.into_iter();
+        rows.map(|(second, open)| (second as i64, open as f64))
             .collect()
     });
     drawing.add(Kind::Line, "daemon", show::whole, "", &|run| {
         looks(run, |look| look.active)
     });
     let scale = Scale::linear(heights(&drawing.drawn.marks), label);
+    let reading = if told {
+        "Solid: as the daemon saw it; dashed: the driver."
+    } else {
+        "As the driver saw it, at the end of each second."
+    };
     drawing.finish(
         format!("{id}-active"),
         "Open connections".to_owned(),
-        "Solid: as the daemon saw it; dashed: the driver.",
+        reading,
         ("connections", scale),
     )
+}
+
+/// Requests that wait for their answers, of a driver that holds connections whether or not it asks something.
+fn requests(cells: &Cells<'_>, at: &[Cell<'_>], id: &str) -> Option<Chart> {
+    let mut drawing = Drawing::new(cells, at);
+    drawing.add(Kind::Line, "", show::whole, "", &|run| {
+        if run.held().is_empty() {
+            return Vec::new();
+        }
+        operations(run)
+    });
+    let scale = Scale::linear(heights(&drawing.drawn.marks), label);
+    drawing.finish(
+        format!("{id}-requests"),
+        "Open requests".to_owned(),
+        "At the end of each second.",
+        ("requests", scale),
+    )
+}
+
+fn operations(run: &RunResult) -> Vec<(i64, f64)> {
+    let rows = run.seconds.iter();
+    rows.map(|row| (row.second as i64, row.active as f64))
+        .collect()
 }
 
 /// One figure of each look, by whole seconds; of several looks in one second the last.

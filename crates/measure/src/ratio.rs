@@ -1,0 +1,277 @@
+//! How a figure changed between two sets of runs: a ratio, its interval over the runs, and what may be said of it.
+//!
+//! Figures of computers are skewed and their effects multiply, so that all is done on logarithms: the ratio is one of
+//! geometric means. Intervals and p are Student's, over runs and never from within one.
+
+use statrs::distribution::{ContinuousCDF as _, StudentsT};
+
+use crate::spread::RUNS_FOR_AN_INTERVAL;
+
+/// Chance of a false word among all that are said together.
+const ERROR_RATE: f64 = 0.05;
+/// The least change that matters, as a share.
+const RELEVANT: f64 = 0.03;
+
+/// A figure beside that of the base.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ratio {
+    /// This over the base, of geometric means.
+    pub ratio: f64,
+    /// 95 % interval of the ratio, from its lower to its upper end; absent for fewer than five runs of either.
+    pub interval: Option<(f64, f64)>,
+    /// The chance of a ratio as far from 1 where nothing changed; absent like the interval.
+    pub p: Option<f64>,
+}
+
+/// What may be said of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Word {
+    /// The change is in the wanted direction, at least 3 %, and no chance.
+    Better,
+    /// The same in the other direction.
+    Worse,
+    /// Too small a change, or too few or too scattered runs.
+    NoEvidence,
+}
+
+impl std::fmt::Display for Word {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(match self {
+            Self::Better => "better",
+            Self::Worse => "worse",
+            Self::NoEvidence => "no evidence",
+        })
+    }
+}
+
+impl Ratio {
+    /// Of runs in pairs, the base first, which were made beside each other: what disturbs both cancels out.
+    ///
+    /// `None` where no pair has two figures above 0.
+    #[must_use]
+    pub fn paired(pairs: impl IntoIterator<Item = (f64, f64)>) -> Option<Self> {
+        let logs: Vec<f64> = pairs
+            .into_iter()
+            .map(|(base, this)| (this / base).ln())
+            .filter(|log| log.is_finite())
+            .collect();
+        let (mean, variance) = moments(&logs)?;
+        let count = logs.len();
+        Some(Self::of(
+            mean,
+            (variance / count as f64).sqrt(),
+            count as f64 - 1.0,
+            count,
+        ))
+    }
+
+    /// Of two sets of runs that have nothing to do with each other (Welch's t).
+    ///
+    /// `None` where one of them has no figure above 0.
+    #[must_use]
+    pub fn apart(base: &[f64], this: &[f64]) -> Option<Self> {
+        let logs = |figures: &[f64]| -> Vec<f64> {
+            let logs = figures.iter().map(|figure| figure.ln());
+            logs.filter(|log| log.is_finite()).collect()
+        };
+        let (base, this) = (logs(base), logs(this));
+        let ((base_mean, base_variance), (mean, variance)) = (moments(&base)?, moments(&this)?);
+        let (one, other) = (
+            base_variance / base.len() as f64,
+            variance / this.len() as f64,
+        );
+        let degrees = |part: f64, count: usize| part.powi(2) / (count as f64 - 1.0).max(1.0);
+        // Welch and Satterthwaite; without any variance every number of degrees says the same.
+        let parts = degrees(one, base.len()) + degrees(other, this.len());
+        let freedom = if parts > 0.0 {
+            (one + other).powi(2) / parts
+        } else {
+            1.0
+        };
+        let fewest = base.len().min(this.len());
+        Some(Self::of(
+            mean - base_mean,
+            (one + other).sqrt(),
+            freedom,
+            fewest,
+        ))
+    }
+
+    fn of(log: f64, error: f64, freedom: f64, runs: usize) -> Self {
+        let student = (runs >= RUNS_FOR_AN_INTERVAL)
+            .then(|| StudentsT::new(0.0, 1.0, freedom).ok())
+            .flatten();
+        let half = student.map(|student| student.inverse_cdf(0.975) * error);
+        let p = student.map(|student| {
+            if error > 0.0 {
+                2.0 * student.cdf(-(log / error).abs())
+            } else {
+                f64::from(u8::from(log == 0.0))
+            }
+        });
+        Self {
+            ratio: log.exp(),
+            interval: half.map(|half| ((log - half).exp(), (log + half).exp())),
+            p,
+        }
+    }
+
+    fn word(&self, lower_is_better: bool) -> Word {
+        // As far from 1 downwards as upwards: half and double are the same change.
+        if self.ratio.ln().abs() < (1.0 + RELEVANT).ln() {
+            Word::NoEvidence
+        } else if (self.ratio < 1.0) == lower_is_better {
+            Word::Better
+        } else {
+            Word::Worse
+        }
+    }
+}
+
+/// Words for several changes that are read together, each with whether lower is better.
+///
+/// Who asks twenty questions at 5 % each is told a falsehood more often than not: the chance of any false word among all
+/// of these is 5 % (Holm 1979).
+#[must_use]
+pub fn words(changes: &[(Ratio, bool)]) -> Vec<Word> {
+    let mut order: Vec<usize> = (0..changes.len())
+        .filter(|place| changes[*place].0.p.is_some())
+        .collect();
+    let p = |place: usize| changes[place].0.p.unwrap_or(1.0);
+    order.sort_by(|one, other| p(*one).total_cmp(&p(*other)));
+    let mut words = vec![Word::NoEvidence; changes.len()];
+    for (rank, place) in order.iter().enumerate() {
+        let left = order.len() - rank;
+        if p(*place) > ERROR_RATE / left as f64 {
+            break;
+        }
+        let (change, lower_is_better) = changes[*place];
+        words[*place] = change.word(lower_is_better);
+    }
+    words
+}
+
+/// Mean and variance; the variance of one is 0.
+fn moments(values: &[f64]) -> Option<(f64, f64)> {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares = values.iter().map(|value| (value - mean).powi(2));
+    (!values.is_empty()).then(|| (mean, squares.sum::<f64>() / (count - 1.0).max(1.0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BASE: [f64; 5] = [100.0, 104.0, 98.0, 102.0, 96.0];
+
+    #[test]
+    fn a_factor_in_every_pair_is_found_whatever_disturbs_both() {
+        let pairs = [100.0, 180.0, 90.0, 400.0, 130.0].map(|base| (base, base * 1.2));
+        let ratio = Ratio::paired(pairs).unwrap();
+        assert!((ratio.ratio - 1.2).abs() < 1e-9, "{ratio:?}");
+        assert_eq!(
+            words(&[(ratio, false), (ratio, true)]),
+            [Word::Better, Word::Worse]
+        );
+        // Apart, the same runs say nothing.
+        let (base, this): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
+        let ratio = Ratio::apart(&base, &this).unwrap();
+        assert!((ratio.ratio - 1.2).abs() < 1e-9);
+        assert_eq!(words(&[(ratio, false)]), [Word::NoEvidence]);
+    }
+
+    #[test]
+    fn an_interval_is_that_of_the_formula() {
+        // Logs 0.0, 0.1, 0.2, 0.3, 0.4: mean 0.2, deviation √0.025, error √0.005, factor 2.776.
+        let pairs = [0.0_f64, 0.1, 0.2, 0.3, 0.4].map(|log| (1.0, log.exp()));
+        let (low, high) = Ratio::paired(pairs).unwrap().interval.unwrap();
+        let half = 2.776 * 0.005_f64.sqrt();
+        assert!(
+            (low.ln() - (0.2 - half)).abs() < 1e-4,
+            "{low} is not {}",
+            (0.2 - half).exp()
+        );
+        assert!((high.ln() - (0.2 + half)).abs() < 1e-4);
+        // Two samples with the same variance and number have 2n − 2 degrees of freedom: t of 8 is 2.306.
+        let this = BASE.map(|figure| figure * 1.1);
+        let ratio = Ratio::apart(&BASE, &this).unwrap();
+        let logs = BASE.map(f64::ln);
+        let (_, variance) = moments(&logs).unwrap();
+        let half = 2.306 * (2.0 * variance / 5.0).sqrt();
+        let (low, _) = ratio.interval.unwrap();
+        assert!((low.ln() - (1.1_f64.ln() - half)).abs() < 1e-4, "{ratio:?}");
+    }
+
+    #[test]
+    fn few_runs_small_changes_and_chance_are_no_evidence() {
+        let four = Ratio::paired([(1.0, 2.0); 4]).unwrap();
+        assert_eq!((four.ratio, four.interval, four.p), (2.0, None, None));
+        let small = Ratio::paired(BASE.map(|base| (base, base * 1.02))).unwrap();
+        assert!(small.p.unwrap() < 0.001);
+        let same = Ratio::paired(BASE.map(|base| (base, base))).unwrap();
+        assert_eq!((same.ratio, same.p), (1.0, Some(1.0)));
+        assert_eq!(
+            words(&[(four, true), (small, false), (same, true)]),
+            [Word::NoEvidence; 3]
+        );
+        assert_eq!(Ratio::paired([(0.0, 1.0), (1.0, f64::NAN)]), None);
+        assert_eq!(Ratio::apart(&[], &BASE), None);
+    }
+
+    /// Numbers that look like chance and are always the same (SplitMix64), from −0.5 to 0.5.
+    fn chance(seed: &mut u64) -> f64 {
+        *seed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = *seed;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ (mixed >> 31)) as f64 / u64::MAX as f64 - 0.5
+    }
+
+    #[test]
+    fn suites_that_do_not_differ_are_told_apart_as_seldom_as_is_said() {
+        const SUITES: usize = 2_000;
+        const FIGURES: usize = 12;
+        let mut seed = 1;
+        // A sum of twelve is as good as normal; 10 % of noise, so that 3 % hide nothing.
+        let mut figure = || ((0..12).map(|_| chance(&mut seed)).sum::<f64>() / 10.0).exp();
+        for paired in [true, false] {
+            let mut suite = || -> bool {
+                let change = |_| {
+                    let (base, this) = ([0; 5].map(|_| figure()), [0; 5].map(|_| figure()));
+                    let ratio = if paired {
+                        Ratio::paired(base.into_iter().zip(this))
+                    } else {
+                        Ratio::apart(&base, &this)
+                    };
+                    (ratio.unwrap(), true)
+                };
+                let changes: Vec<(Ratio, bool)> = (0..FIGURES).map(change).collect();
+                words(&changes).iter().any(|word| *word != Word::NoEvidence)
+            };
+            let told = (0..SUITES).filter(|_| suite()).count();
+            // 5 % of 2,000 and four deviations; what finds nothing at all would be no test either.
+            assert!((20..=140).contains(&told), "{told} of {SUITES}");
+        }
+    }
+
+    #[test]
+    fn who_asks_many_questions_must_be_surer_of_each() {
+        let nearly = Ratio {
+            ratio: 1.5,
+            interval: Some((1.01, 2.2)),
+            p: Some(0.03),
+        };
+        assert_eq!(words(&[(nearly, false)]), [Word::Better]);
+        assert_eq!(words(&[(nearly, false); 2]), [Word::NoEvidence; 2]);
+        let sure = Ratio {
+            p: Some(0.02),
+            ..nearly
+        };
+        assert_eq!(
+            words(&[(nearly, false), (sure, false)]),
+            [Word::Better; 2],
+            "once the surest holds, the next is asked among fewer"
+        );
+    }
+}

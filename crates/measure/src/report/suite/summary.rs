@@ -1,0 +1,292 @@
+//! The comparison in a few lines, for a comment on a pull request: verdict, one table, what was missed, what speaks against it.
+
+mod changes;
+
+use changes::{Against, said};
+
+use super::cells::{Cell, Cells, level_name};
+use super::document::Part;
+use super::glance;
+use super::{opening, show, warnings};
+use crate::report::{markdown, page};
+use crate::spread::RUNS_FOR_AN_INTERVAL;
+use crate::suite::Suite;
+use crate::units;
+use crate::warning::Verdict;
+
+/// Rows of the table: with more, each daemon's highest levels.
+const ROWS: usize = 20;
+/// Lines of each list.
+const THRESHOLDS: usize = 8;
+const WARNINGS: usize = 8;
+const UNREACHED: usize = 4;
+/// Machines that are named.
+const MACHINES: usize = 2;
+/// Letters of a line in a list or of a cell: what somebody's program says may be long.
+const LINE: usize = 300;
+const CELL: usize = 60;
+
+/// The summary as Markdown of fewer than 60 lines. `base` is an earlier suite of the same plan, whose daemons those of
+/// this one are held against, each against itself; without one, every daemon is held against the first.
+pub(super) fn render(suite: &Suite, base: Option<&Suite>) -> String {
+    let cells = Cells::of(suite);
+    let before = base.map(Cells::of);
+    let against = Against {
+        base: before.as_ref(),
+        paired: base.is_none(),
+    };
+    let mut lines = vec![
+        format!("## {}", text(&opening::title(&cells), LINE)),
+        String::new(),
+    ];
+    if let Some(question) = &suite.question {
+        lines.extend([text(question, LINE), String::new()]);
+    }
+    let rows = rows(&cells);
+    if !rows.is_empty() {
+        lines.extend(table(&cells, &rows, &against));
+        lines.extend([
+            String::new(),
+            reading(&cells, &rows, &against),
+            String::new(),
+        ]);
+    }
+    lines.extend(list(&missed(&cells), THRESHOLDS, "missed thresholds"));
+    lines.extend(list(&doubts(&cells), WARNINGS, "warnings"));
+    lines.extend(list(
+        &unreached(suite),
+        UNREACHED,
+        "levels that were not reached",
+    ));
+    lines.extend(facts(suite));
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+/// The cells that have a row: all of them, or those of the highest levels.
+fn rows<'a>(cells: &Cells<'a>) -> Vec<Cell<'a>> {
+    let mut rows = Vec::new();
+    for level in cells.levels.iter().rev() {
+        let at = cells.at(level);
+        if !rows.is_empty() && rows.len() + at.len() > ROWS {
+            break;
+        }
+        rows.splice(0..0, at);
+    }
+    rows.truncate(ROWS);
+    rows
+}
+
+fn table(cells: &Cells<'_>, rows: &[Cell<'_>], against: &Against<'_>) -> Vec<String> {
+    let compared = glance::compared(cells);
+    let levels = cells.levels.iter().any(|level| !level.is_empty());
+    let mut head = vec!["daemon".to_owned()];
+    head.extend(levels.then(|| "level".to_owned()));
+    head.extend(
+        compared
+            .iter()
+            .map(|(figure, _)| text(&figure.head().text, CELL)),
+    );
+    let rule = (0..head.len()).map(|place| if place == 0 { "---" } else { "---:" }.to_owned());
+    let said = said(cells, rows, &compared, against);
+    let row = |(place, cell): (usize, &Cell<'_>)| {
+        let doubt = cell.runs.iter().map(|run| run.verdict).max();
+        let doubt = doubt.filter(|verdict| *verdict > Verdict::Valid);
+        let doubt = doubt.map_or(String::new(), |verdict| format!(" ({verdict})"));
+        let name = format!("{}{doubt}", text(cells.daemons[cell.daemon], CELL));
+        let figures = compared.iter().enumerate().map(|(column, (figure, _))| {
+            let shown = figure.text(&cell.runs);
+            let spread = if shown.interval.is_empty() {
+                range(&shown.range)
+            } else {
+                shown.interval
+            };
+            let change = said.iter().find(|(at, _)| *at == (place, column));
+            let change = change.map_or(String::new(), |(_, said)| format!("<br>{said}"));
+            format!("{}{}{change}", shown.middle, before(&spread))
+        });
+        let level = levels.then(|| text(&level_name(cell.level), CELL));
+        [name]
+            .into_iter()
+            .chain(level)
+            .chain(figures)
+            .collect::<Vec<_>>()
+    };
+    let body = rows.iter().enumerate().map(row);
+    [head, rule.collect()]
+        .into_iter()
+        .chain(body)
+        .map(|row| format!("| {} |", row.join(" | ")))
+        .collect()
+}
+
+fn range(range: &str) -> String {
+    if range.is_empty() {
+        String::new()
+    } else {
+        format!("({range})")
+    }
+}
+
+fn before(text: &str) -> String {
+    if text.is_empty() {
+        String::new()
+    } else {
+        format!(" {text}")
+    }
+}
+
+fn reading(cells: &Cells<'_>, rows: &[Cell<'_>], against: &Against<'_>) -> String {
+    let mut parts = vec!["Medians of the runs, with [the 95 % interval of their mean] from five runs on, else (lowest–highest).".to_owned()];
+    let left_out = cells.all().len() - rows.len();
+    if left_out > 0 {
+        parts.push(format!(
+            "{} lower rows are in report.md.",
+            units::count(left_out as u64)
+        ));
+    }
+    let base = match against.base {
+        Some(base) => Some(format!(
+            "the same daemon in the earlier {}",
+            text(&base.suite.name, CELL)
+        )),
+        None => cells
+            .measured()
+            .next()
+            .filter(|_| cells.measured().count() > 1)
+            .map(|first| text(cells.daemons[first], CELL)),
+    };
+    if let Some(base) = base {
+        parts.push(format!(
+            "Below each: the change against {base} with its 95 % interval over {RUNS_FOR_AN_INTERVAL} or more runs; better and worse are said of changes of 3 % or more, and the chance that any such word in the table is false is 5 % at most."
+        ));
+    }
+    parts.join(" ")
+}
+
+/// A line for each threshold that some run of a cell missed.
+fn missed(cells: &Cells<'_>) -> Vec<String> {
+    let mut lines = Vec::new();
+    for cell in cells.all() {
+        let mut named: Vec<&str> = Vec::new();
+        for threshold in cell
+            .runs
+            .iter()
+            .flat_map(|run| &run.thresholds)
+            .filter(|threshold| !threshold.met)
+        {
+            if named.contains(&threshold.text.as_str()) {
+                continue;
+            }
+            named.push(&threshold.text);
+            let same = cell
+                .runs
+                .iter()
+                .flat_map(|run| &run.thresholds)
+                .filter(|other| !other.met && other.text == threshold.text);
+            let measured: Vec<&str> = same
+                .map(|other| other.measured.as_deref().unwrap_or(show::NONE))
+                .collect();
+            let name = match cell.level {
+                "" => cells.daemons[cell.daemon].to_owned(),
+                _ => format!("{} at {}", cells.daemons[cell.daemon], cell.level_name()),
+            };
+            lines.push(format!(
+                "- **missed:** {name}: {} in {} of {} runs ({})",
+                threshold.text,
+                measured.len(),
+                cell.runs.len(),
+                measured.join(", ")
+            ));
+        }
+    }
+    lines
+}
+
+/// The first line of each warning, the gravest first.
+fn doubts(cells: &Cells<'_>) -> Vec<String> {
+    let parts = warnings::of(cells)
+        .into_iter()
+        .flat_map(|section| section.parts);
+    let found = parts.filter_map(|part| match part {
+        Part::Warnings(warnings) => Some(warnings),
+        _ => None,
+    });
+    let line = |warning: crate::warning::Warning| {
+        let first = warning.message.lines().next().unwrap_or_default();
+        format!("- **{}:** {first}", page::severity(warning.severity))
+    };
+    found.flatten().map(line).collect()
+}
+
+fn unreached(suite: &Suite) -> Vec<String> {
+    let line = |missing: &crate::suite::Unreached| {
+        let reason = missing.reason.lines().next().unwrap_or_default();
+        format!(
+            "- **not reached:** {} at {}: {reason}",
+            missing.daemon,
+            level_name(&missing.level)
+        )
+    };
+    suite.unreached.iter().map(line).collect()
+}
+
+/// As many lines as there is room for, and how many more there are; an empty line behind them.
+fn list(lines: &[String], most: usize, what: &str) -> Vec<String> {
+    let more = lines.len().saturating_sub(most);
+    let shown = lines.iter().take(most);
+    let mut shown: Vec<String> = shown
+        .map(|line| {
+            // The mark before the colon is ours.
+            let (mark, said) = line.split_once(":** ").unwrap_or(("", line));
+            format!("{mark}:** {}", text(said, LINE))
+        })
+        .collect();
+    if more > 0 {
+        shown.push(format!("- and {more} more {what}"));
+    }
+    if !shown.is_empty() {
+        shown.push(String::new());
+    }
+    shown
+}
+
+fn facts(suite: &Suite) -> Vec<String> {
+    let mut machines: Vec<String> = Vec::new();
+    for machine in suite
+        .results
+        .iter()
+        .map(|result| page::machine(&result.machine))
+    {
+        if !machines.contains(&machine) {
+            machines.push(machine);
+        }
+    }
+    let mut lines: Vec<String> = machines
+        .iter()
+        .take(MACHINES)
+        .map(|machine| format!("- machine: {}", text(machine, LINE)))
+        .collect();
+    if machines.len() > MACHINES {
+        lines.push(format!("- and {} more machines", machines.len() - MACHINES));
+    }
+    let commands = suite.command.iter();
+    // A command is to be copied as it is.
+    lines.extend(commands.map(|command| {
+        format!(
+            "- command: `{}`",
+            page::plain(command).replace(['`', '\n'], " ")
+        )
+    }));
+    lines
+}
+
+/// Text in one line of so many letters at most, without markup.
+fn text(text: &str, most: usize) -> String {
+    let plain = page::plain(text).replace('\n', " ");
+    let mut short: String = plain.chars().take(most).collect();
+    if short.len() < plain.len() {
+        short.push('…');
+    }
+    markdown::escaped(&short)
+}

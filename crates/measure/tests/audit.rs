@@ -1,0 +1,648 @@
+//! The audit held against results made by hand: those of the seed that do not add up, and good ones that do.
+
+#[path = "example/result.rs"]
+mod example;
+
+use std::collections::BTreeMap;
+
+use measure::audit::{self, Compared, Facts, Lifetime, count};
+use measure::report::{FORMATS, markdown, suite, terminal};
+use measure::result::{FaultResult, Operations, RunResult, Second, SeriesResult};
+use measure::suite::Suite;
+use measure::tally::Distribution;
+use measure::warning::{Kind, Severity, Verdict, Warning};
+use proptest::prelude::*;
+use serde_json::json;
+
+/// A closed loop: so many users, each busy with operations of `ns` one after the other, for so many seconds.
+struct Loop {
+    users: u64,
+    seconds: u64,
+    ns: u64,
+}
+
+impl Loop {
+    /// Every figure of it, and nothing that speaks against them.
+    fn result(&self) -> RunResult {
+        let each = self.seconds * 1_000_000_000 / self.ns;
+        let operations = self.users * each;
+        let mut times = Distribution::default();
+        (0..operations.min(10_000)).for_each(|_| times.record(self.ns));
+        let mut response = SeriesResult::of("response", &times).expect("it took times");
+        response.count = operations;
+        let second = |second| Second {
+            second,
+            active: self.users,
+            active_peak: self.users,
+            active_mean: Some(self.users as f64),
+            counts: named(&[("started", operations / self.seconds)]),
+            ..Second::default()
+        };
+        RunResult {
+            wall_s: self.seconds as f64,
+            plan: json!({
+                "timeline": { "measure": format!("{}s", self.seconds), "drain": "5s" },
+                "groups": [{ "name": "users", "workers": self.users }],
+                "driver": { "keep_alive": true },
+            }),
+            operations: Operations {
+                started: operations,
+                ok: operations,
+                peak_active: self.users,
+                ..Operations::default()
+            },
+            counts: named(&[
+                (count::ANSWERS, operations),
+                (count::BODY_BYTES, operations * 1_024),
+                (count::EXPECTED_BODY_BYTES, operations * 1_024),
+                (count::BYTES, operations * 1_264),
+                (count::OPENED, self.users),
+            ]),
+            errors: BTreeMap::new(),
+            series: vec![response],
+            seconds: (0..self.seconds).map(second).collect(),
+            warnings: Vec::new(),
+            verdict: Verdict::Valid,
+            facts: Facts {
+                lifetime: Some(Lifetime::of("response")),
+                users: Some(self.users as f64),
+                load_s: Some(self.seconds as f64),
+                drain_s: Some(5.0),
+                worker_cpu_pct: Some(43.0),
+                compared: vec![Compared {
+                    name: "requests".to_owned(),
+                    driver: operations,
+                    daemon: operations,
+                    whole: true,
+                }],
+            },
+            ..example::full()
+        }
+    }
+}
+
+/// The throughput run of the seed, in small: 100 users for 10 s.
+fn good() -> RunResult {
+    let all = Loop {
+        users: 100,
+        seconds: 10,
+        ns: 2_000_000,
+    };
+    all.result()
+}
+
+fn named(counts: &[(&str, u64)]) -> BTreeMap<String, u64> {
+    let owned = counts
+        .iter()
+        .map(|(name, count)| ((*name).to_owned(), *count));
+    owned.collect()
+}
+
+/// The beginnings of the rows that do not add up.
+fn failing(result: &RunResult) -> Vec<String> {
+    let rows = audit::of(result).into_iter();
+    rows.filter(|row| !row.adds_up)
+        .map(|row| format!("{}: {} for {}", row.what, row.found, row.expected))
+        .collect()
+}
+
+/// What becomes of the result once it is judged.
+fn judged(mut result: RunResult) -> RunResult {
+    audit::judge(&mut result);
+    result
+}
+
+#[test]
+fn every_comparison_of_a_good_run_is_a_row_that_adds_up() {
+    let result = judged(good());
+    assert_eq!(failing(&result), [""; 0]);
+    assert_eq!((result.verdict, result.warnings.len()), (Verdict::Valid, 0));
+    let rows: Vec<[String; 3]> = audit::of(&result)
+        .into_iter()
+        .map(|row| [row.what, row.expected, row.found])
+        .collect();
+    let rows: Vec<[&str; 3]> = rows
+        .iter()
+        .map(|row| [row[0].as_str(), row[1].as_str(), row[2].as_str()])
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            [
+                "open operations, mean (Little's law)",
+                "100 = rate × time",
+                "100"
+            ],
+            ["busy users, mean (rate × time)", "100 planned", "100"],
+            [
+                "seconds from first start to the end",
+                "10.0 s to 15.0 s",
+                "10.0 s"
+            ],
+            ["connections opened, to be kept", "at most 50,100", "100"],
+            ["bytes per answer, body", "1,024 B", "1,024 B"],
+            [
+                "CPU of the driver's busiest worker",
+                "at most 85 % of a core",
+                "43 %"
+            ],
+            [
+                "operations ok + failed + unfinished",
+                "500,000 started",
+                "500,000"
+            ],
+            ["requests by the daemon's count", "500,000", "500,000"],
+        ]
+    );
+}
+
+#[test]
+fn fifteen_busy_users_where_the_plan_averages_1_965_are_suspect() {
+    // k6 in the seed: 3,421,532 requests of 1.05 ms in 240 s, where the stages last 300 s.
+    let mut result = Loop {
+        users: 15,
+        seconds: 240,
+        ns: 1_050_000,
+    }
+    .result();
+    result.facts.users = Some(1_965.0);
+    let result = judged(result);
+    assert_eq!(
+        failing(&result),
+        ["busy users, mean (rate × time): 15 for 1,965 planned"]
+    );
+    assert_eq!(result.verdict, Verdict::Suspect);
+    let warning = &result.warnings[0];
+    assert_eq!(
+        (warning.kind, warning.severity),
+        (Kind::Audit, Severity::Suspect)
+    );
+    assert!(warning.hint.contains("wait for the client"), "{warning:?}");
+    // With a thousand of them failed it is no better.
+    let mut result = result;
+    result.operations.ok -= 1_000;
+    result.operations.failed += 1_000;
+    assert!(
+        failing(&result)[0].starts_with("busy users"),
+        "{:?}",
+        failing(&result)
+    );
+}
+
+#[test]
+fn what_was_open_must_be_the_rate_times_the_mean_time() {
+    let mut result = good();
+    for row in &mut result.seconds {
+        row.active_mean = Some(1_965.0);
+    }
+    assert_eq!(
+        failing(&result),
+        ["open operations, mean (Little's law): 1,965 for 100 = rate × time"]
+    );
+    // Half of them without a time explain it.
+    result.series[0].count /= 2;
+    assert!(
+        !failing(&result)
+            .iter()
+            .any(|row| row.starts_with("open operations"))
+    );
+    let mut result = good();
+    for row in &mut result.seconds {
+        row.active_mean = Some(20.0);
+    }
+    assert_eq!(failing(&result).len(), 1);
+    // Times that hold the wait before the beginning may be longer than what was open.
+    result.facts.lifetime.as_mut().unwrap().from_due = true;
+    assert_eq!(failing(&result), [""; 0]);
+}
+
+#[test]
+fn stages_that_do_not_fit_are_suspect() {
+    let mut result = Loop {
+        users: 15,
+        seconds: 240,
+        ns: 1_050_000,
+    }
+    .result();
+    let stages = [30, 60, 120, 60, 30].map(|s| json!({ "rate": 100, "over": format!("{s}s") }));
+    result.plan["groups"][0]["stages"] = json!(stages);
+    assert_eq!(
+        failing(&result),
+        ["seconds of load for the stages of users: 240 s for 300 s"]
+    );
+    assert_eq!(judged(result.clone()).verdict, Verdict::Suspect);
+    result.plan["timeline"]["measure"] = json!("300s");
+    result.facts.load_s = Some(300.0);
+    assert_eq!(failing(&result).len(), 2, "{:?}", failing(&result));
+    result.wall_s = 301.0;
+    assert!(!failing(&result).iter().any(|row| row.contains("seconds")));
+    // Those of another tool have no timeline.
+    result.plan["timeline"] = json!(null);
+    result.wall_s = 240.0;
+    assert!(failing(&result)[0].contains("240 s for 300 s"));
+}
+
+#[test]
+fn a_run_that_ends_early_or_drags_on_is_suspect() {
+    for (wall_s, fits) in [
+        (7.0, false),
+        (9.9, true),
+        (15.0, true),
+        (24.0, true),
+        (40.0, false),
+    ] {
+        let mut result = good();
+        result.wall_s = wall_s;
+        let told = failing(&result)
+            .iter()
+            .any(|row| row.starts_with("seconds from"));
+        assert_eq!(told, !fits, "{wall_s}: {:?}", failing(&result));
+    }
+    let mut result = good();
+    result.wall_s = 7.0;
+    result.facts.load_s = None;
+    assert!(
+        !failing(&result)
+            .iter()
+            .any(|row| row.starts_with("seconds from"))
+    );
+}
+
+#[test]
+fn a_server_that_answers_the_wrong_file_with_200_is_suspect() {
+    let mut result = good();
+    let answers = result.count(count::ANSWERS);
+    result
+        .counts
+        .insert(count::BODY_BYTES.to_owned(), 145 * answers);
+    assert_eq!(
+        failing(&result),
+        ["bytes per answer, body: 145 B for 1,024 B"]
+    );
+    assert_eq!(judged(result.clone()).verdict, Verdict::Suspect);
+    // Of another tool only all bytes are known: the body alone would be more.
+    result.counts.remove(count::BODY_BYTES);
+    result.counts.insert(count::BYTES.to_owned(), 145 * answers);
+    assert_eq!(
+        failing(&result),
+        ["bytes per answer, head and body: 145 B for at least 1,024 B"]
+    );
+    // Where nobody knows what is due, the figure stands there for who does.
+    result.counts.remove(count::EXPECTED_BODY_BYTES);
+    assert_eq!(failing(&result), [""; 0]);
+    let rows = audit::of(&result);
+    assert!(
+        rows.iter()
+            .any(|row| row.found == "145 B" && row.expected == "not known")
+    );
+}
+
+#[test]
+fn halves_of_answers_that_failed_are_no_wrong_file() {
+    let mut result = good();
+    let answers = result.count(count::ANSWERS);
+    result.operations.ok -= 50_000;
+    result.operations.failed += 50_000;
+    result.errors.insert("length".to_owned(), 50_000);
+    result
+        .counts
+        .insert(count::BODY_BYTES.to_owned(), 1_024 * answers + 512 * 50_000);
+    assert_eq!(failing(&result), [""; 0]);
+    result
+        .counts
+        .insert(count::BODY_BYTES.to_owned(), 2_048 * answers);
+    assert_eq!(failing(&result).len(), 1);
+}
+
+#[test]
+fn a_client_that_opens_a_connection_for_each_request_is_suspect() {
+    let mut result = good();
+    result.counts.insert(count::OPENED.to_owned(), 42_850);
+    result.counts.insert(count::ANSWERS.to_owned(), 42_848);
+    for bytes in [count::BODY_BYTES, count::EXPECTED_BODY_BYTES] {
+        result.counts.remove(bytes);
+    }
+    assert_eq!(
+        failing(&result),
+        ["connections opened, to be kept: 42,850 for at most 4,384"]
+    );
+    assert_eq!(judged(result.clone()).verdict, Verdict::Suspect);
+    // A server that closes after 100 requests, each connection that failed, and a plan that keeps none are no such.
+    result.counts.insert(count::OPENED.to_owned(), 528);
+    assert_eq!(failing(&result), [""; 0]);
+    result.counts.insert(count::OPENED.to_owned(), 42_850);
+    let mut failed = result.clone();
+    failed.operations.ok -= 42_750;
+    failed.operations.failed += 42_750;
+    assert!(
+        !failing(&failed)
+            .iter()
+            .any(|row| row.starts_with("connections"))
+    );
+    result.plan["driver"]["keep_alive"] = json!(false);
+    assert_eq!(failing(&result), [""; 0]);
+}
+
+#[test]
+fn counts_that_differ_are_rows_and_are_told_once() {
+    let mut result = good();
+    result.facts.compared[0].daemon -= 1;
+    result.operations.ok -= 1;
+    assert_eq!(failing(&result).len(), 2);
+    let told = judged(result.clone());
+    assert_eq!((told.verdict, told.warnings.len()), (Verdict::Suspect, 2));
+    result
+        .warnings
+        .push(Warning::counts_disagree("requests", 2, 1));
+    let told = judged(result.clone());
+    assert_eq!(told.warnings.len(), 1, "{:?}", told.warnings);
+    // A daemon that was started again may have forgotten some, and has made none up.
+    let mut started_again = good();
+    started_again.facts.compared[0].whole = false;
+    started_again.facts.compared[0].daemon -= 1_000;
+    assert_eq!(failing(&started_again), [""; 0]);
+    started_again.facts.compared[0].daemon += 2_000;
+    assert_eq!(failing(&started_again).len(), 1);
+}
+
+#[test]
+fn a_driver_that_used_its_core_is_a_row_and_its_warning_is_not_said_twice() {
+    let mut result = good();
+    result.facts.worker_cpu_pct = Some(97.0);
+    result.warnings.extend(Warning::generator_cpu_bound(97.0));
+    let result = judged(result);
+    assert_eq!((failing(&result).len(), result.warnings.len()), (1, 1));
+    assert_eq!(result.verdict, Verdict::Invalid);
+}
+
+#[test]
+fn times_of_a_run_that_was_disturbed_on_purpose_are_not_judged_and_its_counts_are() {
+    let disturb: [fn(&mut RunResult); 3] = [
+        |result| result.warnings.push(Warning::interrupted(1.0, 10.0)),
+        |result| result.warnings.push(Warning::daemon_died("signal 9", "")),
+        |result| {
+            result.faults.push(FaultResult {
+                what: "SIGSTOP for 5s".to_owned(),
+                at_s: 1.0,
+                back_s: Some(6.0),
+            });
+        },
+    ];
+    for disturb in disturb {
+        let mut result = good();
+        result.wall_s = 2.0;
+        result.facts.users = Some(5_000.0);
+        result.counts.insert(count::OPENED.to_owned(), 400_000);
+        disturb(&mut result);
+        assert_eq!(failing(&result), [""; 0]);
+        result.operations.ok -= 1;
+        assert_eq!(failing(&result).len(), 1);
+    }
+}
+
+#[test]
+fn a_result_without_facts_has_the_rows_that_its_figures_allow() {
+    let result = example::full();
+    let whats: Vec<String> = audit::of(&result).into_iter().map(|row| row.what).collect();
+    assert_eq!(whats, ["operations ok + failed + unfinished"]);
+    // wrk of the seed: 17,102,453 requests of 3.51 ms in 60.05 s over 1,000 connections, 2.31 GB.
+    let mut times = Distribution::default();
+    times.record(3_510_000);
+    let mut series = SeriesResult::of("response", &times).unwrap();
+    (series.count, series.mean_ns) = (17_102_453, 3.51e6);
+    let wrk = RunResult {
+        wall_s: 60.05,
+        plan: json!({}),
+        operations: Operations {
+            started: 17_102_453,
+            ok: 17_102_453,
+            ..Operations::default()
+        },
+        errors: BTreeMap::new(),
+        counts: named(&[(count::ANSWERS, 17_102_453), (count::BYTES, 2_480_343_613)]),
+        series: vec![series],
+        seconds: Vec::new(),
+        facts: Facts {
+            lifetime: Some(Lifetime::of("response")),
+            users: Some(1_000.0),
+            ..Facts::default()
+        },
+        ..example::full()
+    };
+    assert_eq!(failing(&wrk), [""; 0]);
+    let rows = audit::of(&wrk);
+    assert!(
+        rows.iter()
+            .any(|row| row.what.starts_with("bytes") && row.found == "145 B")
+    );
+    assert!(
+        rows.iter()
+            .any(|row| row.what.starts_with("busy users") && row.found == "1,000")
+    );
+}
+
+#[test]
+fn reports_show_every_row_and_those_that_fail_in_bold_or_red() {
+    let mut result = good();
+    result.facts.users = Some(1_965.0);
+    let result = judged(result);
+    let shown = terminal::render(std::slice::from_ref(&result)).unwrap();
+    assert!(shown.starts_with("SUSPECT: "), "{shown}");
+    let line = shown
+        .lines()
+        .find(|line| {
+            line.trim_start()
+                .starts_with("busy users, mean (rate × time)  ")
+        })
+        .unwrap();
+    assert!(line.ends_with("DOES NOT ADD UP"), "{line}");
+    let good_rows = shown.lines().filter(|line| line.ends_with("adds up"));
+    assert_eq!(good_rows.count(), audit::of(&result).len() - 1, "{shown}");
+    assert!(
+        shown.lines().all(|line| line.chars().count() <= 100),
+        "{shown}"
+    );
+    let coloured = terminal::coloured(&shown);
+    let red = format!("\u{1b}[31m{line}\u{1b}[0m\n");
+    assert!(coloured.contains(&red), "{coloured}");
+    assert_eq!(coloured.matches('\u{1b}').count(), 2);
+    let page = markdown::render(std::slice::from_ref(&result)).unwrap();
+    assert!(
+        page.contains("| **busy users, mean (rate × time)** | **1,965 planned** | **100** | **DOES NOT ADD UP** |"),
+        "{page}"
+    );
+    for format in FORMATS.iter().filter(|format| format.name == "json") {
+        assert!(
+            format
+                .render(std::slice::from_ref(&result))
+                .unwrap()
+                .contains("\"Audit\"")
+        );
+    }
+}
+
+#[test]
+fn a_suite_counts_the_runs_that_add_up_and_names_those_that_do_not() {
+    let mut other = good();
+    other.facts.users = Some(1_965.0);
+    let runs = Suite {
+        name: "audited".to_owned(),
+        results: vec![good(), judged(other), good()],
+        ..Suite::default()
+    };
+    let page = suite::markdown(&runs).unwrap();
+    assert!(page.contains("\n## Audit\n"), "{page}");
+    assert!(
+        page.contains("| bytes per answer, body | 3 | adds up |"),
+        "{page}"
+    );
+    assert!(
+        page.contains("| **busy users, mean (rate × time)** | **3** | **DOES NOT ADD UP in 1** |"),
+        "{page}"
+    );
+    assert!(
+        page.contains("run 2** | **busy users, mean (rate × time)** | **1,965 planned** | **100** | **DOES NOT ADD UP** |"),
+        "{page}"
+    );
+    let html = suite::html(&runs).unwrap();
+    assert_eq!(html.matches("class=\"fails\"").count(), 1, "the sum");
+    assert_eq!(
+        html.matches(" fails\"").count(),
+        1,
+        "and the run, beside its daemon's colour"
+    );
+    let shown = suite::terminal(&runs).unwrap();
+    assert_eq!(terminal::coloured(&shown).matches("\u{1b}[31m").count(), 2);
+}
+
+/// Users that each do one operation after the other, of lengths drawn from what `ns` gives, from warm-up to drain.
+fn simulate(
+    users: u64,
+    warmup_s: f64,
+    measure_s: f64,
+    think: f64,
+    mut draw: impl FnMut() -> f64,
+) -> RunResult {
+    let end = warmup_s + measure_s;
+    let (mut times, mut spans) = (Distribution::default(), Vec::new());
+    let (mut last, mut sum) = (0.0_f64, 0.0);
+    for user in 0..users {
+        // They do not begin in step.
+        let mut at = user as f64 / users as f64 * 1e-3;
+        while at < end {
+            let took = draw();
+            if at >= warmup_s {
+                times.record((took * 1e9) as u64);
+                spans.push((at, at + took));
+                sum += took;
+                last = last.max(at + took);
+            }
+            at += took * (1.0 + think);
+        }
+    }
+    let wall_s = last.max(end);
+    let mut seconds: Vec<Second> = (0..=wall_s as u64)
+        .map(|second| Second {
+            second,
+            active_mean: Some(0.0),
+            ..Second::default()
+        })
+        .collect();
+    for (from, to) in &spans {
+        for second in *from as u64..=*to as u64 {
+            let open = (to.min(second as f64 + 1.0) - from.max(second as f64)).max(0.0);
+            *seconds[second as usize].active_mean.get_or_insert(0.0) += open;
+        }
+    }
+    assert!(
+        (seconds
+            .iter()
+            .filter_map(|row| row.active_mean)
+            .sum::<f64>()
+            - sum)
+            .abs()
+            < 1e-6 * (1.0 + sum)
+    );
+    let operations = spans.len() as u64;
+    RunResult {
+        wall_s,
+        plan: json!({ "timeline": { "warmup": format!("{}ms", (warmup_s * 1e3) as u64), "measure": format!("{}ms", (measure_s * 1e3) as u64) } }),
+        operations: Operations {
+            started: operations,
+            ok: operations,
+            peak_active: users,
+            ..Operations::default()
+        },
+        counts: BTreeMap::new(),
+        errors: BTreeMap::new(),
+        series: SeriesResult::of("response", &times).into_iter().collect(),
+        seconds,
+        warnings: Vec::new(),
+        facts: Facts {
+            lifetime: Some(Lifetime::of("response")),
+            users: Some(users as f64),
+            load_s: Some(end),
+            drain_s: Some(60.0),
+            ..Facts::default()
+        },
+        ..example::full()
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn no_closed_loop_of_busy_users_is_suspect(
+        users in 1..60_u64,
+        warmup_ms in 0..3_000_u32,
+        measure_ms in 500..6_000_u32,
+        median_us in 5_000..20_000_u32,
+        spread in 1.0..10.0_f64,
+        seed in 1..u64::MAX,
+    ) {
+        let mut state = seed;
+        // From the median to `spread` times it, long ones rare.
+        let draw = move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let share = (state >> 11) as f64 / (1_u64 << 53) as f64;
+            f64::from(median_us) * 1e-6 * (1.0 + (spread - 1.0) * share.powi(8))
+        };
+        let result = simulate(users, f64::from(warmup_ms) / 1e3, f64::from(measure_ms) / 1e3, 0.0, draw);
+        prop_assert_eq!(failing(&result), Vec::<String>::new());
+    }
+
+    #[test]
+    fn users_that_wait_twice_as_long_as_they_are_busy_are_found(
+        users in 10..60_u64,
+        measure_ms in 2_000..6_000_u32,
+        median_us in 5_000..40_000_u32,
+    ) {
+        let result = simulate(users, 0.5, f64::from(measure_ms) / 1e3, 2.0, || f64::from(median_us) * 1e-6);
+        let found = failing(&result);
+        prop_assert_eq!(found.len(), 1);
+        prop_assert!(found[0].starts_with("busy users"), "{:?}", found);
+    }
+
+    #[test]
+    fn no_result_makes_the_audit_panic(
+        numbers in proptest::collection::vec(any::<u64>(), 8),
+        floats in proptest::collection::vec(any::<f64>(), 5),
+    ) {
+        let mut result = good();
+        result.wall_s = floats[0];
+        result.facts.users = Some(floats[1]);
+        result.facts.load_s = Some(floats[2]);
+        result.facts.drain_s = Some(floats[3]);
+        result.facts.worker_cpu_pct = Some(floats[4]);
+        result.seconds[0].active_mean = Some(floats[0]);
+        result.series[0].count = numbers[0];
+        result.facts.lifetime.as_mut().unwrap().counted_late_ns = numbers[1];
+        for (name, number) in [count::ANSWERS, count::BODY_BYTES, count::OPENED, count::RETRIES].iter().zip(&numbers[2..]) {
+            result.counts.insert((*name).to_owned(), *number);
+        }
+        for row in audit::of(&result) {
+            prop_assert!(!row.what.is_empty() && !row.found.is_empty() && !row.expected.is_empty());
+        }
+    }
+}
