@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use harness::manifest;
@@ -80,6 +81,10 @@ impl Suite {
         known_daemons(project, &suite.daemons)?;
         let driver = project.driver_of(file, &suite.daemons)?.clone();
         let levels = levels(&suite.levels, &plan, suite.capacity.is_some());
+        if plan.groups.iter().any(|group| !group.stages.is_empty()) {
+            // As long as the stages, which a level may change.
+            plan.timeline.measure = Duration::ZERO;
+        }
         let resolved = Resolved {
             name: plan.name.clone(),
             protocol: driver.protocol.clone(),

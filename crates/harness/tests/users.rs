@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use harness::clock::Clock;
 use harness::pacer::{Pacer, Start, Tick};
 use harness::plan::{Group, Plan, PlannedStage, Timeline};
 use harness::schedule::{Due, Schedule, Share, UserStage};
@@ -191,6 +192,30 @@ fn a_user_who_comes_back_begins_anew_and_no_index_is_there_twice() {
     }
     // 100 looks a second, in seconds that have 1.5, 2, 2 and 1.5 whole users on average.
     assert!((690..=710).contains(&seen.len()), "{}", seen.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_does_one_thing_at_a_time_rests_between_its_stints() {
+    let at_once = |users| stage(users, Duration::ZERO);
+    let held = |users| stage(users, seconds(1));
+    let wave = [
+        at_once(1),
+        held(1),
+        at_once(0),
+        held(0),
+        at_once(1),
+        held(1),
+    ];
+    let mut clock = Clock::tokio();
+    let mut pacer = Pacer::new(0, 3 * SECOND, vec![Schedule::users(&wave, Share::ALL)]);
+    let mut starts = Vec::new();
+    while let Some(start) = pacer.next(&mut clock).await {
+        starts.push((start.index, start.at / MILLISECOND));
+        tokio::time::sleep(Duration::from_millis(400)).await;
+    }
+    // Two stints take turns with the numbers of one user.
+    let expected = [(0, 0), (2, 400), (4, 800), (1, 2000), (3, 2400), (5, 2800)];
+    assert_eq!(starts, expected);
 }
 
 prop_compose! {

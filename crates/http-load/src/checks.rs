@@ -37,7 +37,7 @@ pub(crate) enum Check {
     Length(Operator, u64),
     /// Nanoseconds from the first byte sent to the last one received.
     Service(Operator, u64),
-    /// The place of the field among those that are asked for; what it must be, or that it is there.
+    /// The name of the field, in lower case; what it must be, or that it is there.
     Header(String, Option<(Operator, String)>),
     Contains(Vec<u8>),
     /// Keys and places, from the outside in; what is there must be, or that it is there.
@@ -104,6 +104,11 @@ impl Checks {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.all.is_empty()
+    }
+
+    /// Whether one looks at the content.
+    pub(crate) fn need_body(&self) -> bool {
+        self.needs_body
     }
 
     pub(crate) fn len(&self) -> usize {

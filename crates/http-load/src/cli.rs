@@ -41,6 +41,7 @@ struct Cli {
     common: Common,
 }
 
+const THRESHOLD: &str = "What the run must meet beside what the plan says, such as \"response.p99 <= 50ms\", or in k6's spelling \"http_req_duration: p(95)<5\" (milliseconds; the service time: sending, waiting, receiving), \"http_req_failed: rate<0.01\", \"checks: rate>0.99\", \"errors: rate<0.1\" (requests that failed themselves or a check), \"http_reqs: rate>100\"; exit code 4 if missed";
 const EXIT_CODES: &str = "Exit codes: 0 fine, 1 a request or the run failed, 2 the call or the plan is wrong, 3 the results are suspect, 4 a threshold was missed, 5 this machine's limits do not allow it.";
 
 /// The whole program. Options that clap refuses end it with its message and exit code 2.
@@ -53,9 +54,11 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// The command line. Threads are `-t`, as wrk has them: the option is every driver's, the letter is not.
+/// The command line. Threads are `-t`, as wrk has them: the option is every driver's, the letter is not. Thresholds are
+/// taken as k6 has them too.
 fn command() -> clap::Command {
-    Cli::command().mut_arg("threads", |threads| threads.short('t'))
+    let command = Cli::command().mut_arg("threads", |threads| threads.short('t'));
+    command.mut_arg("threshold", |threshold| threshold.help(THRESHOLD))
 }
 
 /// Words are taken as they are: `-c100`, as wrk's users write it, is no option with one dash.

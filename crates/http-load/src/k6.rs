@@ -185,6 +185,7 @@ mod tests {
             ("iterations: rate>100", "rate > 100"),
             ("dropped_iterations: count==0", "missed == 0"),
             ("data_received: count>=1024", "counts.bytes >= 1024"),
+            ("http_req_duration: p(97.5)<1", "service.p97.5 < 1ms"),
             // Ours stays as it is.
             ("response.p99 <= 50ms", "response.p99 <= 50ms"),
             ("errors == 0", "errors == 0"),

@@ -217,7 +217,13 @@ impl Settings {
                 problem,
             ));
         }
-        Checks::parse(&settings.checks).map(|_| ())
+        let checks = Checks::parse(&settings.checks)?;
+        if settings.method == "HEAD" && checks.need_body() {
+            let problem =
+                "an answer to HEAD has no content: ask about its status or its header fields";
+            return Err(Invalid::new("driver.checks (--check)", problem));
+        }
+        Ok(())
     }
 
     /// The plan as a sentence.

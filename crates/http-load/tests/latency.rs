@@ -144,6 +144,10 @@ fn what_cannot_be_run_is_refused_before_anything_is_asked() {
         &[&url, "--check", "staus==200"],
         &["driver.checks[0]", "`staus`", "status==200"],
     );
+    refused(
+        &[&url, "-m", "HEAD", "--check", "body contains a"],
+        &["driver.checks", "HEAD", "status"],
+    );
     refused(&[&url, "-s", "30:100"], &["--stage", "30s:100"]);
     refused(
         &["--plan", PLAN, "--set", "timeline.measure=10s"],
@@ -169,30 +173,47 @@ fn the_plan_of_the_methodology_is_one() {
 
 #[test]
 fn users_come_and_go_with_the_stages_and_take_their_connections_with_them() {
-    // Answers take a moment, so that ten users are no burden to a busy machine.
-    let server = Scripted::start(vec![
-        Step::Expect,
-        Step::SendSlowly(answer("", "hello"), 30, Duration::from_millis(10)),
-        Step::Again,
-    ]);
-    let ran = run(&server, &["-s", "1s:10,2s:10", "--stage", "1s:0"]);
-    let held = |row: usize| ran.number(&format!("/seconds/{row}/counts/held"));
-    // At the end of each second: the last of ten is about to come, ten, ten, and nobody but who waits for his last answer.
-    assert!((8..=10).contains(&held(0)), "{}", held(0));
-    assert_eq!((held(1), ran.number("/operations/failed")), (10, 0));
-    assert!(held(3) <= 2, "{}", held(3));
+    for processes in ["1", "2"] {
+        // Answers take a moment, so that ten users are no burden to a busy machine.
+        let server = Scripted::start(vec![
+            Step::Expect,
+            Step::SendSlowly(answer("", "hello"), 30, Duration::from_millis(10)),
+            Step::Again,
+        ]);
+        let stages = ["-s", "1s:10,2s:10", "--stage", "1s:2,1s:2"];
+        let workers = ["--processes", processes, "--threads", "2"];
+        let ran = run(&server, &[stages, workers].concat());
+        let held = |row: usize| ran.number(&format!("/seconds/{row}/counts/held"));
+        // At the end of each second: the last of ten is about to come, ten, and two beside who waits for his last answer.
+        assert!((8..=10).contains(&held(0)), "{}", held(0));
+        assert_eq!((held(1), ran.number("/operations/failed")), (10, 0));
+        assert!((2..=4).contains(&held(3)), "{}", held(3));
+        let shown = |line: &str| {
+            let mut lines = ran.shown.lines();
+            lines
+                .find(|found| found.trim_start().starts_with(line))
+                .unwrap()
+        };
+        assert!(shown("vus.").contains("max=10"), "{}", ran.shown);
+        assert!(shown("vus_max.").ends_with(" 10"), "{}", ran.shown);
+        // Each user has one connection, and the check before the run another.
+        assert_eq!(server.finish().connections, 10 + 1);
+    }
+}
+
+#[test]
+fn stages_of_a_rate_start_what_lies_under_their_curve() {
+    let server = server();
+    let ran = run(&server, &["--rate-stage", "1s:100,1s:100,1s:0", "-c", "5"]);
+    // 50, 100 and 50, where nothing was too late to begin before the end.
+    let of = |name: &str| ran.number(&format!("/operations/{name}"));
+    assert_eq!(of("started") + of("missed"), 200);
+    assert!(of("ok") > 150, "{}", of("ok"));
     assert!(
-        ran.number("/operations/peak_active") <= 10 + 2,
-        "of two workers, each its own peak"
+        ran.shown.contains("vus_max.........................: 5"),
+        "{}",
+        ran.shown
     );
-    let vus = ran
-        .shown
-        .lines()
-        .find(|line| line.trim_start().starts_with("vus."))
-        .unwrap();
-    assert!(vus.contains("max=10"), "{vus}");
-    // Each user has one connection, and the check before the run another.
-    assert_eq!(server.finish().connections, 10 + 1);
 }
 
 #[test]

@@ -59,6 +59,38 @@ fn each_figure_is_read_where_it_stands_and_held_against_its_bound() {
     }
 }
 
+/// 1,000 operations, of which 3 failed; 995 were asked twice, 10 answers failed at least one of their checks, 15 checks failed.
+#[test]
+fn checks_and_the_operations_that_failed_one_are_shares() {
+    let mut result = example::full();
+    for text in ["checks > 0%", "checks == 0%"] {
+        assert_eq!(judged(&result, text), (None, false), "{text}");
+    }
+    assert_eq!(
+        judged(&result, "checks.errors <= 0.3%"),
+        (Some("0.300 %".to_owned()), true)
+    );
+    for (name, count) in [
+        ("checks_passed", 1975),
+        ("checks_failed", 15),
+        ("failed_a_check", 10),
+    ] {
+        result.counts.insert(name.to_owned(), count);
+    }
+    for (text, measured, met) in [
+        ("checks > 99%", "99.246 %", true),
+        ("checks > 99.3%", "99.246 %", false),
+        ("checks.errors < 1.3%", "1.300 %", false),
+        ("checks.errors <= 1.3%", "1.300 %", true),
+    ] {
+        assert_eq!(
+            judged(&result, text),
+            (Some(measured.to_owned()), met),
+            "{text}"
+        );
+    }
+}
+
 #[test]
 fn what_was_not_measured_is_not_met() {
     let mut result = example::full();

@@ -51,6 +51,28 @@ fn daemons_take_turns_levels_rise_and_repetitions_are_outermost() {
 }
 
 #[test]
+fn a_level_may_change_how_long_the_stages_last_and_the_measurement_with_them() {
+    let project = doing("");
+    let level = |over: &str| {
+        format!(
+            "{{ name = '{over}', set = {{ 'groups.0.stages.0.over' = '{over}', 'groups.0.stages.0.users' = 7 }} }}"
+        )
+    };
+    let plan = format!(
+        "name = 'staged'\ntimeline = {{ drain = '1s' }}\n[[groups]]\nname = 'users'\nstages = [{{ users = 3, over = '1s' }}]\n[driver]\n[suite]\ndaemons = ['a']\nlevels = [{}, {}]\n",
+        level("1s"),
+        level("2s")
+    );
+    project.file("configs/fake/staged.toml", &plan);
+    let output = project
+        .drover(&["run", "configs/fake/staged.toml", "--force"])
+        .output()
+        .unwrap();
+    ends_with(&output, 0);
+    assert_eq!(project.log(), ["a/1s/1", "a/2s/1"]);
+}
+
+#[test]
 fn a_suite_that_is_finished_is_begun_anew_beside_itself_and_so_is_a_differing_one() {
     let project = doing("");
     let few = ["--daemon", "a", "--level", "5", "--repeat", "1"];
