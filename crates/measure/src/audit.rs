@@ -25,6 +25,10 @@ pub mod count {
     pub const EXPECTED_BODY_BYTES: &str = "expected_body_bytes";
     /// Connections opened.
     pub const OPENED: &str = "opened";
+    /// Connections held open, told by each worker once a second: of seconds, not of a run.
+    pub const HELD: &str = "held";
+    /// Connections that ended while they were held open.
+    pub const LOST: &str = "lost";
     /// Attempts that were made again within an operation.
     pub const RETRIES: &str = "retries";
 }

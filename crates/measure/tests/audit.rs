@@ -339,6 +339,12 @@ fn a_client_that_opens_a_connection_for_each_request_is_suspect() {
             .iter()
             .any(|row| row.starts_with("connections"))
     );
+    let mut held = result.clone();
+    held.seconds[0]
+        .counts
+        .insert(count::HELD.to_owned(), 42_000);
+    held.counts.insert(count::LOST.to_owned(), 850);
+    assert_eq!(failing(&held), [""; 0], "held, and opened again where lost");
     result.plan["driver"]["keep_alive"] = json!(false);
     assert_eq!(failing(&result), [""; 0]);
 }

@@ -2,7 +2,7 @@
 //! daemon's.
 
 use super::{KEEP_ALIVE, Row, count};
-use crate::result::RunResult;
+use crate::result::{RunResult, Second};
 use crate::units;
 use crate::warning::Kind;
 
@@ -68,7 +68,11 @@ pub(super) fn connections(result: &RunResult) -> Option<Row> {
     let answers = counted(count::ANSWERS)?;
     let operations = &result.operations;
     let users = result.facts.users.map_or(0, |users| users.ceil() as u64);
-    let kept = users.max(operations.peak_active);
+    // Those that were held open, told once a second, and what was opened in the place of one that was lost.
+    let told = |row: &Second| row.counts.get(count::HELD).copied();
+    let held = result.seconds.iter().filter_map(told).max().unwrap_or(0);
+    let lost = counted(count::LOST).unwrap_or(0);
+    let kept = users.max(operations.peak_active).max(held + lost);
     // One that failed may have cost its connection.
     let most = [
         operations.failed,
