@@ -2,8 +2,10 @@
 
 use super::Fault;
 
-/// Chunk extensions or trailers that are too much. hyper's limit, so that both engines give up at the same place.
-const LIMIT: u16 = 16 * 1024;
+/// Bytes of chunk extensions that are too much for one answer. hyper's limit, so that both engines give up at the same.
+const EXTENSIONS: u16 = 16 * 1024;
+/// Bytes of trailers that are: one less than a head may have, which hyper holds them to.
+const TRAILERS: u16 = u16::MAX;
 
 /// What comes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
@@ -44,7 +46,7 @@ impl At {
             (Self::Size | Self::Gap, b';') => Ok(Self::Extension),
             (Self::Size | Self::Gap | Self::Extension, b'\r') => Ok(Self::SizeLf),
             (Self::Extension, byte) if byte != b'\n' => {
-                count(extra, Fault::Chunk)?;
+                count(extra, EXTENSIONS).ok_or(Fault::Chunk)?;
                 Ok(Self::Extension)
             }
             (Self::SizeLf, b'\n') if *left == 0 => {
@@ -59,7 +61,7 @@ impl At {
     }
 
     fn next_of_trailer(self, byte: u8, extra: &mut u16) -> Result<Self, Fault> {
-        count(extra, Fault::Trailer)?;
+        count(extra, TRAILERS).ok_or(Fault::Trailer)?;
         match (self, byte) {
             (Self::Line, b'\r') => Ok(Self::EndLf),
             (Self::EndLf, b'\n') => Ok(Self::End),
@@ -79,9 +81,9 @@ fn append(size: u64, digit: u8) -> Option<u64> {
     size.checked_mul(16)?.checked_add(u64::from(digit))
 }
 
-fn count(extra: &mut u16, fault: Fault) -> Result<(), Fault> {
+fn count(extra: &mut u16, limit: u16) -> Option<()> {
     *extra += 1;
-    if *extra < LIMIT { Ok(()) } else { Err(fault) }
+    (*extra < limit).then_some(())
 }
 
 /// Whether a byte may stand in the name of a field (RFC 9110 §5.6.2).

@@ -83,6 +83,21 @@ struct Fields {
     keep_alive: bool,
 }
 
+impl Fields {
+    /// The options of a `Connection` (RFC 9110 §7.6.1); nearly always it is one.
+    fn take_options(&mut self, value: &[u8]) {
+        if value.eq_ignore_ascii_case(b"keep-alive") {
+            self.keep_alive = true;
+            return;
+        }
+        for option in value.split(|byte| *byte == b',') {
+            let option = option.trim_ascii();
+            self.close |= option.eq_ignore_ascii_case(b"close");
+            self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+        }
+    }
+}
+
 /// How the body ends and whether the connection lives on (RFC 9112 §6.3, §9.3).
 #[inline]
 fn understand(
@@ -117,8 +132,7 @@ fn fields(headers: &[Header<'_>], framed: bool) -> Result<Fields, Fault> {
         let is = |name: &str| header.name.eq_ignore_ascii_case(name);
         match header.name.len() {
             10 if is("connection") => {
-                fields.close |= lists(header.value, b"close");
-                fields.keep_alive |= lists(header.value, b"keep-alive");
+                fields.take_options(header.value);
             }
             14 if framed && is("content-length") => {
                 let length = length(header.value)?;
@@ -139,14 +153,11 @@ fn fields(headers: &[Header<'_>], framed: bool) -> Result<Fields, Fault> {
     Ok(fields)
 }
 
-fn lists(value: &[u8], option: &[u8]) -> bool {
-    value
-        .split(|byte| *byte == b',')
-        .any(|element| element.trim_ascii().eq_ignore_ascii_case(option))
-}
-
 /// One number, or the same one several times (RFC 9112 §6.3, RFC 9110 §8.6).
 fn length(value: &[u8]) -> Result<u64, Fault> {
+    if let Some(number) = number(value) {
+        return Ok(number);
+    }
     let mut numbers = value.split(|byte| *byte == b',').map(number);
     let first = numbers.next().flatten().ok_or(Fault::Length)?;
     if numbers.all(|number| number == Some(first)) {

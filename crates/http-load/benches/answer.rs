@@ -1,0 +1,57 @@
+//! What the reading of an answer costs.
+
+use std::hint::black_box;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use http_load::answer::{Asked, Reader};
+
+/// The head that nginx gives to a file of 1 KB.
+const HEAD: &str = "HTTP/1.1 200 OK\r\nServer: nginx/1.22.1\r\nDate: Sat, 21 Nov 2026 12:00:00 GMT\r\nContent-Type: text/plain\r\n{}\r\nLast-Modified: Sat, 21 Nov 2026 11:00:00 GMT\r\nConnection: keep-alive\r\nETag: \"673f1a2b-400\"\r\nAccept-Ranges: bytes\r\n\r\n";
+
+fn whole(criterion: &mut Criterion) {
+    let mut answer = HEAD.replace("{}", "Content-Length: 1024").into_bytes();
+    answer.extend([0; 1024]);
+    criterion.bench_function("whole", |bencher| {
+        let mut reader = Reader::new();
+        bencher.iter(|| read(&mut reader, &[black_box(&answer)]));
+    });
+    let (first, second) = answer.split_at(100);
+    criterion.bench_function("cut in its head", |bencher| {
+        let mut reader = Reader::new();
+        bencher.iter(|| read(&mut reader, &[black_box(first), black_box(second)]));
+    });
+    let (first, second) = answer.split_at(answer.len() - 1000);
+    criterion.bench_function("cut in its body", |bencher| {
+        let mut reader = Reader::new();
+        bencher.iter(|| read(&mut reader, &[black_box(first), black_box(second)]));
+    });
+}
+
+fn chunked(criterion: &mut Criterion) {
+    let mut answer = HEAD
+        .replace("{}", "Transfer-Encoding: chunked")
+        .into_bytes();
+    for _ in 0..4 {
+        answer.extend(b"100\r\n");
+        answer.extend([0; 256]);
+        answer.extend(b"\r\n");
+    }
+    answer.extend(b"0\r\n\r\n");
+    criterion.bench_function("4 chunks", |bencher| {
+        let mut reader = Reader::new();
+        bencher.iter(|| read(&mut reader, &[black_box(&answer)]));
+    });
+}
+
+fn read(reader: &mut Reader, pieces: &[&[u8]]) {
+    let mut done = None;
+    for piece in pieces {
+        let asked = Asked { head: false };
+        let progress = reader.take(asked, piece, &mut ()).expect("well-formed");
+        done = progress.done;
+    }
+    assert_eq!(done.expect("complete").body, 1024);
+}
+
+criterion_group!(benches, whole, chunked);
+criterion_main!(benches);
