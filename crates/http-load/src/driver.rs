@@ -1,10 +1,11 @@
 //! The driver: what is asked of which servers, made ready before the load begins.
 
 use std::net::IpAddr;
-use std::sync::OnceLock;
+use std::sync::{Once, OnceLock};
 
 use anyhow::Context as _;
 use harness::driver::{Address, Driver, Target, Worker};
+use harness::output;
 use harness::plan::{Invalid, Plan};
 use measure::result::Answer;
 use measure::tally::Series;
@@ -12,9 +13,9 @@ use measure::tally::Series;
 use crate::outcome;
 use crate::preflight::{self, Sample};
 use crate::requests::Requests;
-use crate::settings::{self, Settings};
+use crate::settings::{self, Engine, Settings};
 use crate::target::Server;
-use crate::{series, source, wire};
+use crate::{hyper, series, source, wire};
 
 /// Requests to one server or several. All that is here is shared by the workers and the same for any engine.
 #[derive(Debug)]
@@ -28,6 +29,9 @@ pub struct HttpLoad {
     /// The requests to each server.
     pub(crate) requests: Vec<Requests>,
     pub(crate) sources: Vec<IpAddr>,
+    /// What the engine `hyper` needs of each server; empty where the other one is taken.
+    pub(crate) hyper: Vec<hyper::Prepared>,
+    said: Once,
     /// How long every content is, once the first was seen; where all requests are alike.
     expected: Option<OnceLock<u64>>,
     answer: OnceLock<Answer>,
@@ -38,6 +42,26 @@ impl HttpLoad {
     pub(crate) fn is_as_long_as_others(&self, length: u64) -> bool {
         let expected = self.expected.as_ref();
         expected.is_none_or(|expected| *expected.get_or_init(|| length) == length)
+    }
+
+    /// Says why no connection can be made, where that is no matter of counting: once, however often it happens.
+    pub(crate) fn say_once(&self, unconnected: &hyper::Unconnected) {
+        if let hyper::Unconnected::Tls(why) = unconnected {
+            self.said
+                .call_once(|| output::remark(&format!("error: {why}")));
+        }
+    }
+
+    /// What is wrong with a whole answer, if anything.
+    #[inline]
+    pub(crate) fn judge(&self, status: u16, body: u64) -> Option<&'static str> {
+        if !self.settings.expects(status) {
+            Some(outcome::STATUS)
+        } else if !self.is_as_long_as_others(body) {
+            Some(outcome::LENGTH)
+        } else {
+            None
+        }
     }
 
     /// Whether all answers should be of one length.
@@ -74,12 +98,20 @@ impl Driver for HttpLoad {
     }
 
     fn setup(plan: &Plan<Settings>, target: &Target) -> anyhow::Result<Self> {
-        let settings = plan.driver.clone();
+        let mut settings = plan.driver.clone();
         let servers: Vec<Server> = target
             .addresses
             .iter()
             .map(server)
             .collect::<Result<_, _>>()?;
+        settings.choose_engine(servers.iter().any(|server| server.tls))?;
+        let hyper = match settings.engine {
+            Engine::Hyper => servers
+                .iter()
+                .map(|server| hyper::Prepared::new(&settings, server))
+                .collect::<Result<_, _>>()?,
+            _ => Vec::new(),
+        };
         let requests = servers
             .iter()
             .map(|server| Requests::new(&settings, server));
@@ -96,6 +128,8 @@ impl Driver for HttpLoad {
             },
             servers,
             requests,
+            hyper,
+            said: Once::new(),
             expected: alike.then(OnceLock::new),
             answer: OnceLock::new(),
             settings,
@@ -126,7 +160,10 @@ impl Driver for HttpLoad {
     }
 
     async fn work(&self, worker: Worker) -> anyhow::Result<()> {
-        wire::work(self, worker)
+        match self.settings.engine {
+            Engine::Hyper => hyper::work(self, worker).await,
+            _ => wire::work(self, worker),
+        }
     }
 }
 

@@ -19,38 +19,28 @@ use nix::sys::socket::{MsgFlags, recv, send};
 
 use crate::answer::{Answer, Asked, Fault};
 use crate::driver::HttpLoad;
+use crate::operation::{Operation, REST_NS, Rest, place_of, start_of};
 use crate::outcome::{self, count};
-use crate::series::{BLOCKED, CONNECTING, RECEIVING, RESPONSE, SENDING, SERVICE, WAITING};
+use crate::pool::Pool;
+use crate::series::{BLOCKED, CONNECTING, SENDING};
 use crate::source::Sources;
+use crate::turn::{Answered, Turn};
 
 mod connection;
 mod dial;
-mod turn;
 
-use connection::{Connection, Operation, State};
-use turn::Turn;
+use connection::{Connection, State};
 
 /// The shared read buffer: more than a server sends at once, mostly.
 const BUFFER: usize = 64 * 1024;
 /// Operations that are started before events are looked at again.
 const STARTS_AT_ONCE: usize = 64;
-/// A client that could not connect rests before its next request, so that a dead server is not hammered.
-const REST_NS: u64 = 10_000_000;
 /// Longest time between two looks at what took too long.
 const SWEEP_NS: u64 = 1_000_000_000;
 
 /// Does one worker's share of the load.
 pub(crate) fn work(driver: &HttpLoad, worker: Worker) -> anyhow::Result<()> {
     Loop::new(driver, worker)?.run()
-}
-
-/// A client of a closed loop that rests: when it goes on, and after which operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Rest {
-    until: u64,
-    group: u16,
-    index: u64,
-    place: u32,
 }
 
 /// One worker's connections and what is asked over them.
@@ -72,7 +62,7 @@ struct Loop<'a> {
     resting: BinaryHeap<Reverse<Rest>>,
     /// What is sent when all that came is read (`batch`).
     outbox: Vec<Id>,
-    pool: dial::Pool,
+    pool: Pool,
     /// Operations that have begun and not ended, those of the warm-up too.
     open: u64,
     /// Connections that are made, and those that are being made.
@@ -97,7 +87,7 @@ impl<'a> Loop<'a> {
             waiting: VecDeque::new(),
             resting: BinaryHeap::new(),
             outbox: Vec::new(),
-            pool: dial::Pool::new(driver, worker.share, worker.phases.origin),
+            pool: Pool::new(driver, worker.share, &worker.phases),
             open: 0,
             established: 0,
             connecting: 0,
@@ -184,9 +174,7 @@ impl<'a> Loop<'a> {
             self.worker.record.lag(late);
         }
         if self.driver.closed[usize::from(start.group)] {
-            let place =
-                self.worker.share.index + start.index / self.worker.share.of * self.worker.share.of;
-            self.connect(Some(operation), place as u32, now);
+            self.connect(Some(operation), place_of(start, self.worker.share), now);
         } else {
             self.assign(operation, now);
         }
@@ -196,13 +184,7 @@ impl<'a> Loop<'a> {
         let counted = self.worker.phases.counts(start.at);
         self.open += 1;
         self.turn.begin(counted);
-        Operation {
-            at: start.at,
-            sent: 0,
-            index: start.index,
-            group: start.group,
-            counted,
-        }
+        Operation::new(start, counted)
     }
 
     /// Gives an operation of an open loop to the connection that rested longest, so that all are used.
@@ -447,32 +429,15 @@ impl<'a> Loop<'a> {
             return;
         };
         self.open -= 1;
-        let kind = if !self.driver.settings.expects(answer.status) {
-            Some(outcome::STATUS)
-        } else if !self.driver.is_as_long_as_others(answer.body) {
-            Some(outcome::LENGTH)
-        } else {
-            None
+        let answered = Answered {
+            status: answer.status,
+            body: answer.body,
+            written,
+            first_byte,
+            now,
         };
-        if operation.counted {
-            self.turn.answer(answer.body);
-            match kind {
-                Some(kind) => self.worker.record.error(kind),
-                None => {
-                    self.turn.ok += 1;
-                    self.worker.record.value(RESPONSE, now - operation.at);
-                    self.worker.record.value(SERVICE, now - operation.sent);
-                    if self.driver.settings.phases {
-                        self.worker
-                            .record
-                            .value(WAITING, first_byte.saturating_sub(written).max(1));
-                        self.worker
-                            .record
-                            .value(RECEIVING, (now - first_byte).max(1));
-                    }
-                }
-            }
-        }
+        self.turn
+            .answered(self.driver, &self.worker.record, &operation, answered);
         if answer.keep_alive && self.driver.settings.keep_alive {
             self.go_on(id, operation, now);
         } else {
@@ -616,16 +581,5 @@ impl<'a> Loop<'a> {
         self.established += 1;
         self.worker.record.count(count::OPENED, 1);
         self.worker.record.value(CONNECTING, now - began);
-    }
-}
-
-/// What a pacer needs to know of a client's last operation.
-fn start_of(group: u16, index: u64) -> Start {
-    Start {
-        at: 0,
-        due: 0,
-        lag: None,
-        index,
-        group,
     }
 }

@@ -57,10 +57,26 @@ pub(super) struct Load {
     /// Requests on a connection before the first is answered (HTTP/1.1 pipelining)
     #[arg(long, value_name = "N", default_value_t = 1)]
     pipeline: u32,
+    /// Speak HTTP/2: over https:// as the server offers it, over http:// with prior knowledge
+    #[arg(long)]
+    http2: bool,
+    /// Requests at the same time on each connection (HTTP/2)
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    streams: u32,
+    /// File of certificates (PEM) of those who may sign a server's, or of the server itself [default: whom this machine
+    /// trusts]
+    #[arg(long, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
+    /// Take any certificate
+    #[arg(long)]
+    tls_insecure: bool,
+    /// Ask for answers that are compressed (gzip); they are counted as they come
+    #[arg(long)]
+    compressed: bool,
     /// A new connection for each request
     #[arg(long, alias = "disable-keepalive")]
     no_keep_alive: bool,
-    /// What speaks to the server
+    /// What speaks to the server: wire for HTTP/1.1 without TLS, hyper for the rest, auto for the one that can
     #[arg(long, value_enum, default_value = "auto")]
     engine: Engine,
     /// Method
@@ -87,7 +103,7 @@ pub(super) struct Load {
     /// Statuses that are as they should be [default: all below 400]
     #[arg(long, value_name = "STATUS[,STATUS…]", value_delimiter = ',')]
     expect_status: Vec<u16>,
-    /// Measure each phase of a request: blocked, connecting, sending, waiting, receiving
+    /// Measure each phase of a request: blocked, connecting, tls, sending, waiting, receiving
     #[arg(long)]
     phases: bool,
     /// Seed of everything drawn
@@ -129,6 +145,11 @@ impl Load {
             body_files: self.body_file.clone(),
             keep_alive: !self.no_keep_alive,
             pipeline: self.pipeline,
+            http2: self.http2,
+            streams: self.streams,
+            tls_ca: self.tls_ca.clone(),
+            tls_insecure: self.tls_insecure,
+            compressed: self.compressed,
             batch: self.batch,
             connections: self.connections,
             connect_rate,
