@@ -20,4 +20,4 @@ mod turn;
 mod wire;
 
 pub use driver::HttpLoad;
-pub use settings::Settings;
+pub use settings::{Engine, Settings};

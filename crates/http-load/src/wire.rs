@@ -391,7 +391,7 @@ impl<'a> Loop<'a> {
                 Ok(progress) => {
                     taken += progress.used;
                     match progress.done {
-                        Some(answer) => self.answered(id, answer, now),
+                        Some(answer) => self.answered(id, answer, now, length - taken),
                         None => return,
                     }
                 }
@@ -410,7 +410,7 @@ impl<'a> Loop<'a> {
         }
         match connection.reader.end() {
             Ok(answer) => {
-                self.answered(id, answer, clock::now());
+                self.answered(id, answer, clock::now(), 0);
                 // What was pipelined after it is not answered any more.
                 self.end(id, outcome::EARLY_CLOSE);
             }
@@ -419,8 +419,8 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// An answer is whole.
-    fn answered(&mut self, id: Id, answer: Answer, now: u64) {
+    /// An answer is whole, and so many bytes came after it.
+    fn answered(&mut self, id: Id, answer: Answer, now: u64, after: usize) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
@@ -438,11 +438,20 @@ impl<'a> Loop<'a> {
         };
         self.turn
             .answered(self.driver, &self.worker.record, &operation, answered);
-        if answer.keep_alive && self.driver.settings.keep_alive {
-            self.go_on(id, operation, now);
-        } else {
-            self.end(id, outcome::EARLY_CLOSE);
+        // What came before it was asked for is no answer.
+        let unasked = after > 0 && self.is_unasked(id);
+        if answer.keep_alive && self.driver.settings.keep_alive && !unasked {
+            return self.go_on(id, operation, now);
         }
+        if unasked && answer.keep_alive {
+            self.worker.record.count(count::EXCESS, after as u64);
+        }
+        self.end(id, outcome::EARLY_CLOSE);
+    }
+
+    fn is_unasked(&mut self, id: Id) -> bool {
+        let connection = self.connections.get_mut(id);
+        connection.is_some_and(|connection| connection.first().is_none())
     }
 
     /// The next request over a connection that has answered one.

@@ -77,6 +77,8 @@ pub(super) struct Desk<'a> {
     /// Operations that have begun and not ended, and those of them that count.
     open: Cell<u64>,
     counted: Cell<u64>,
+    /// Operations that have ended while it is not known yet what their client does next.
+    pub(super) unsettled: Cell<u64>,
     /// Connections that are made, and those that are being made.
     established: Cell<u64>,
     connecting: Cell<u64>,
@@ -87,7 +89,7 @@ pub(super) struct Desk<'a> {
     sooner: Cell<bool>,
 }
 
-fn add(number: &Cell<u64>, more: i64) {
+pub(super) fn add(number: &Cell<u64>, more: i64) {
     number.set(number.get().wrapping_add_signed(more));
 }
 
@@ -111,6 +113,7 @@ impl<'a> Desk<'a> {
             born: RefCell::default(),
             open: Cell::new(0),
             counted: Cell::new(0),
+            unsettled: Cell::new(0),
             established: Cell::new(0),
             connecting: Cell::new(0),
             next_sweep: Cell::new(0),
@@ -146,7 +149,9 @@ impl<'a> Desk<'a> {
     }
 
     pub(super) fn over(&self, now: u64) -> bool {
-        self.open.get() == 0 && self.resting.borrow().is_empty() && self.pacer.borrow().over(now)
+        self.open.get() + self.unsettled.get() == 0
+            && self.resting.borrow().is_empty()
+            && self.pacer.borrow().over(now)
     }
 
     /// A connection that is to be made, if there is one.

@@ -11,11 +11,12 @@ use futures_util::stream::FuturesUnordered;
 use harness::clock;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1::Connection;
 use hyper::client::conn::{http1, http2};
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 
-use super::desk::{Birth, Desk, State};
+use super::desk::{Birth, Desk, State, add};
 use super::dial::{Stream, open};
 use super::fault;
 use super::local::Local;
@@ -43,6 +44,8 @@ struct Link<'d, 'a> {
     last: Cell<Option<Operation>>,
     /// Whether one failed with it.
     failed: Cell<bool>,
+    /// Its share of the desk's.
+    unsettled: Cell<u64>,
 }
 
 /// The whole life of a connection.
@@ -60,6 +63,7 @@ pub(super) async fn live(desk: &Desk<'_>, birth: Birth) {
         pool,
         last: Cell::new(operation),
         failed: Cell::new(false),
+        unsettled: Cell::new(0),
     };
     let first = desk.seat();
     let state = match link.open(&first.seat).await {
@@ -82,6 +86,7 @@ pub(super) async fn live(desk: &Desk<'_>, birth: Birth) {
         Some(last) => desk.client_lost(state, link.failed.get(), last, place),
         None => desk.pool_lost(state, operation.is_some()),
     }
+    link.settle(-link.unsettled.get().cast_signed());
 }
 
 impl Link<'_, '_> {
@@ -111,34 +116,42 @@ impl Link<'_, '_> {
         let driver = self.desk.driver;
         let server = self.place as usize % driver.servers.len();
         let made = driver.hyper[server].http1.handshake(io).await;
-        let Ok((sender, mut connection)) = made else {
+        let Ok((sender, connection)) = made else {
             return self.unusable(operation);
         };
-        let left = {
+        let (mut connection, mut excess) = (Some(connection), 0);
+        let state = {
             let mut serving = pin!(self.ask_on(seat, Sender::One(sender), operation));
-            let mut over = None;
-            let left = poll_fn(|context| {
+            poll_fn(|context| {
+                // Until nothing happens any more: an answer that is there is not left lying while other connections
+                // are served.
                 loop {
+                    let moves = self.meter.moves();
                     if let Poll::Ready(left) = serving.as_mut().poll(context) {
                         return Poll::Ready(left);
                     }
-                    if over.is_some() {
+                    let Some(open) = &mut connection else {
                         return Poll::Pending;
+                    };
+                    match Pin::new(open).poll(context) {
+                        Poll::Ready(ended) => {
+                            // The sender is told when it is dropped.
+                            let parts = connection.take().map(Connection::into_parts);
+                            let left = parts.map_or(0, |parts| parts.read_buf.len());
+                            excess = if ended.is_err() { left } else { 0 };
+                            seat.end();
+                        }
+                        Poll::Pending if self.meter.moves() == moves => return Poll::Pending,
+                        Poll::Pending => {}
                     }
-                    match Pin::new(&mut connection).poll(context) {
-                        Poll::Ready(ended) => over = Some(ended),
-                        Poll::Pending => return Poll::Pending,
-                    }
-                    seat.end();
                 }
             })
-            .await;
-            if let (Some(Err(_)), false) = (&over, self.failed.get()) {
-                self.desk.excess(connection.into_parts().read_buf.len());
-            }
-            left
+            .await
         };
-        left
+        if !self.failed.get() {
+            self.desk.excess(excess);
+        }
+        state
     }
 
     /// Serves as many requests at the same time as there are to be.
@@ -211,6 +224,11 @@ impl Link<'_, '_> {
         }
     }
 
+    fn settle(&self, more: i64) {
+        add(&self.unsettled, more);
+        add(&self.desk.unsettled, more);
+    }
+
     fn unusable(&self, operation: Option<Operation>) -> State {
         if let Some(operation) = operation {
             self.fail(&operation, outcome::EARLY_CLOSE);
@@ -240,6 +258,7 @@ impl Link<'_, '_> {
             meter.counted.set(meter.counted.get() + counted);
             let asked = self.ask(seat, &mut sender, &mut operation).await;
             meter.counted.set(meter.counted.get() - counted);
+            self.settle(1);
             let (now, usable) = match asked {
                 Ok(answered) => {
                     self.desk.answered(&operation, answered);
@@ -254,13 +273,16 @@ impl Link<'_, '_> {
                     return State::Busy;
                 }
             };
+            seat.limit(now + self.desk.driver.settings.timeout.as_nanos() as u64);
             if !usable || !sender.ready(seat).await {
                 return State::Busy;
             }
+            self.meter.moved();
             next = match self.pool {
                 true => None,
                 false => self.one_more(now),
             };
+            self.settle(-1);
         }
     }
 
@@ -291,13 +313,14 @@ impl Link<'_, '_> {
                 fault::framing(driver.is_head(), &response)
                     .map_err(|fault| (fault.kind(), false))?;
             }
+            self.meter.moved();
             let status = response.status().as_u16();
             let first_byte = if is_http2 && driver.settings.phases {
                 clock::now()
             } else {
                 0
             };
-            let body = length(response).await.map_err(broken)?;
+            let body = self.length(response).await.map_err(broken)?;
             Ok((status, body, first_byte))
         };
         let (status, body, head_at) = match seat.within(exchange).await {
@@ -320,17 +343,19 @@ impl Link<'_, '_> {
             now,
         })
     }
-}
 
-/// Reads a content to its end.
-async fn length(mut response: Response<Incoming>) -> hyper::Result<u64> {
-    let mut length = 0;
-    while let Some(frame) = response.frame().await {
-        if let Some(data) = frame?.data_ref() {
-            length += data.len() as u64;
+    /// Reads a content to its end.
+    async fn length(&self, mut response: Response<Incoming>) -> hyper::Result<u64> {
+        let mut length = 0;
+        while let Some(frame) = response.frame().await {
+            self.meter.moved();
+            if let Some(data) = frame?.data_ref() {
+                length += data.len() as u64;
+            }
         }
+        self.meter.moved();
+        Ok(length)
     }
-    Ok(length)
 }
 
 impl Sender {

@@ -22,6 +22,8 @@ pub(super) struct Meter {
     totals: Rc<Totals>,
     /// Whether times are taken too.
     times: bool,
+    /// Grows with everything that happens on the connection.
+    moves: Cell<u64>,
     /// Operations on it that count. Bytes count while there is one.
     pub(super) counted: Cell<u32>,
     /// When something was last sent.
@@ -35,13 +37,25 @@ impl Meter {
         Rc::new(Self {
             totals: Rc::clone(totals),
             times,
+            moves: Cell::new(0),
             counted: Cell::new(0),
             written: Cell::new(0),
             first_byte: Cell::new(0),
         })
     }
 
+    /// Something happens.
+    pub(super) fn moved(&self) {
+        self.moves.set(self.moves.get() + 1);
+    }
+
+    /// Changes as long as something happens.
+    pub(super) fn moves(&self) -> u64 {
+        self.moves.get()
+    }
+
     fn received(&self, length: usize) {
+        self.moved();
         if length > 0 && self.times && self.first_byte.get() == 0 {
             self.first_byte.set(clock::now());
         }
@@ -52,6 +66,7 @@ impl Meter {
     }
 
     fn sent(&self, length: usize) {
+        self.moved();
         if self.times {
             self.written.set(clock::now());
         }

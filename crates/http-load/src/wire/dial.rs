@@ -114,13 +114,12 @@ impl Loop<'_> {
 
     /// What a new connection does first.
     fn first_operation(&mut self, id: Id, pool: bool) {
-        let waiting = if pool { self.waiting.pop_front() } else { None };
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
         if connection.first().is_some() {
             connection.state = State::Busy;
-        } else if let Some(operation) = waiting {
+        } else if pool && let Some(operation) = self.waiting.pop_front() {
             connection.take(operation);
         } else {
             self.idle.push_back(id);
