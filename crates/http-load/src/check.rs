@@ -20,6 +20,8 @@ const FILES: [(&str, u64); 3] = [
     ("/10kb.txt", 10_240),
     ("/100kb.txt", 102_400),
 ];
+/// The URL of a daemon that speaks HTTP/2 with prior knowledge, as its manifest calls it.
+const H2C: &str = "h2c";
 /// What no server has.
 const MISSING: &str = "/no-such-file.txt";
 
@@ -46,7 +48,9 @@ pub(crate) fn run(typed: &CheckArgs) -> Result<bool, Failure> {
             Err(error) => return Err(of_the_daemon(error)),
         };
         let found = check_launched(&launcher, &prepared);
-        all_right &= say(&name, found, &mut first).map_err(Failure::Run)?;
+        for (name, found) in found.unwrap_or_else(|error| vec![(name, Err(error))]) {
+            all_right &= say(&name, found, &mut first).map_err(Failure::Run)?;
+        }
     }
     Ok(all_right)
 }
@@ -59,7 +63,7 @@ fn check_running(urls: &[String]) -> Result<bool, Failure> {
     for url in urls {
         let server = Server::parse(url)?;
         let path = settings.path_at(&server).to_owned();
-        let found = ask(&server, "GET", &path).and_then(|sample| {
+        let found = ask(&server, false, "GET", &path).and_then(|sample| {
             sample.check(&settings)?;
             Ok(vec![sample])
         });
@@ -68,28 +72,49 @@ fn check_running(urls: &[String]) -> Result<bool, Failure> {
     Ok(all_right)
 }
 
-fn check_launched(launcher: &Launcher, prepared: &Prepared) -> anyhow::Result<Vec<Sample>> {
+/// What came of one way to ask a daemon, by a name that says which.
+type Found = (String, anyhow::Result<Vec<Sample>>);
+
+/// Asks a daemon in each way in which it can be asked: all must be answered alike.
+fn check_launched(launcher: &Launcher, prepared: &Prepared) -> anyhow::Result<Vec<Found>> {
+    let name = prepared.name();
     let daemon = launcher.start(prepared, &[])?;
-    let url = daemon.endpoint().url.as_deref();
-    let found = url
-        .context("its manifest has no `url`")
-        .and_then(|url| check(&Server::parse(url)?));
+    let endpoint = daemon.endpoint();
+    let url = endpoint.url.as_deref().context("its manifest has no `url`");
+    let mut found = vec![(
+        name.to_owned(),
+        url.and_then(|url| check(&Server::parse(url)?, false)),
+    )];
+    for (endpoint, url) in &endpoint.urls {
+        let ways: &[bool] = match endpoint.as_str() {
+            H2C => &[true],
+            _ if url.starts_with("https:") => &[false, true],
+            _ => &[false],
+        };
+        for http2 in ways {
+            let version = if *http2 { "HTTP/2" } else { "HTTP/1.1" };
+            let samples = Server::parse(url)
+                .map_err(anyhow::Error::from)
+                .and_then(|server| check(&server, *http2));
+            found.push((format!("{name}, {endpoint}, {version}"), samples));
+        }
+    }
     launcher.stop(daemon);
-    found
+    Ok(found)
 }
 
 /// Asks for all that a daemon must have, and for what it must not.
-fn check(server: &Server) -> anyhow::Result<Vec<Sample>> {
+fn check(server: &Server, http2: bool) -> anyhow::Result<Vec<Sample>> {
     let mut samples = Vec::new();
     for (path, length) in FILES {
-        let sample = ask(server, "GET", path)?;
+        let sample = ask(server, http2, "GET", path)?;
         ensure!(
             (sample.status, sample.length) == (200, length),
             "{path} is answered with {} and {} bytes: 200 and {length} were due",
             sample.status,
             sample.length
         );
-        let head = ask(server, "HEAD", path)?;
+        let head = ask(server, http2, "HEAD", path)?;
         ensure!(
             (head.status, head.length) == (200, 0),
             "HEAD {path} is answered with {} and {} bytes of content",
@@ -98,7 +123,7 @@ fn check(server: &Server) -> anyhow::Result<Vec<Sample>> {
         );
         samples.push(sample);
     }
-    let missing = ask(server, "GET", MISSING)?;
+    let missing = ask(server, http2, "GET", MISSING)?;
     ensure!(
         missing.status == 404,
         "{MISSING} is answered with {}: 404 was due",
@@ -107,12 +132,16 @@ fn check(server: &Server) -> anyhow::Result<Vec<Sample>> {
     Ok(samples)
 }
 
-fn ask(server: &Server, method: &str, path: &str) -> anyhow::Result<Sample> {
-    let settings = Settings {
+fn ask(server: &Server, http2: bool, method: &str, path: &str) -> anyhow::Result<Sample> {
+    let mut settings = Settings {
         method: method.to_owned(),
         path: Some(path.to_owned()),
+        http2,
+        // What is checked is what is answered; the daemons sign their certificates themselves.
+        tls_insecure: true,
         ..Settings::default()
     };
+    settings.choose_engine(server.tls)?;
     let requests = Requests::new(&settings, server)?;
     preflight::fetch(&settings, server, &requests).with_context(|| format!("{method} {path}"))
 }

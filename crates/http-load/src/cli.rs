@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser};
 use harness::cli::{self, Common, Failure, Job};
 use harness::driver::Target;
-use harness::plan;
+use harness::manifest::{self, Manifest};
+use harness::plan::{self, Plan};
 use measure::result::RunResult;
 
 use crate::driver::HttpLoad;
@@ -88,11 +89,34 @@ fn job_of(cli: Cli) -> Result<Job<Settings>, Failure> {
             plan.daemon.get_or_insert_with(|| EMBEDDED.to_owned());
         }
     }
+    // The plan that is stored names the engine that was taken.
+    let tls = match &target {
+        Some(target) => target.urls().any(is_tls),
+        None => daemon_speaks_tls(&plan),
+    };
+    plan.driver.choose_engine(tls)?;
     Ok(Job {
         plan,
         target,
         common,
     })
+}
+
+fn is_tls(url: &str) -> bool {
+    url.starts_with("https:")
+}
+
+/// Whether the URL of the daemon that a plan names is one with TLS. What is wrong with the manifest is said later.
+fn daemon_speaks_tls(plan: &Plan<Settings>) -> bool {
+    let manifest = plan.daemon.as_deref().and_then(|name| {
+        let root = manifest::find_root().ok()?;
+        Manifest::load(&root, name).ok()
+    });
+    let url = manifest.and_then(|manifest| match &plan.endpoint {
+        Some(endpoint) => manifest.urls.get(endpoint).cloned(),
+        None => manifest.url,
+    });
+    url.is_some_and(|url| is_tls(&url))
 }
 
 /// `--output`: the results themselves.
@@ -103,8 +127,6 @@ fn json(results: &[RunResult]) -> serde_json::Value {
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
-
-    use harness::plan::Plan;
 
     use super::*;
 

@@ -1,10 +1,11 @@
 //! The driver: what is asked of which servers, made ready before the load begins.
 
 use std::net::IpAddr;
-use std::sync::OnceLock;
+use std::sync::{Once, OnceLock};
 
 use anyhow::Context as _;
 use harness::driver::{Address, Driver, Target, Worker};
+use harness::output;
 use harness::plan::{Group, Invalid, Plan};
 use measure::result::{Answer, RunResult};
 use measure::tally::Series;
@@ -12,9 +13,9 @@ use measure::tally::Series;
 use crate::checks::Checks;
 use crate::preflight::{self, Sample};
 use crate::requests::Requests;
-use crate::settings::{self, Pacing, Settings};
+use crate::settings::{self, Engine, Pacing, Settings};
 use crate::target::Server;
-use crate::{k6, outcome};
+use crate::{hyper, k6, outcome};
 use crate::{series, source, summary, wire};
 
 /// Requests to one server or several. All that is here is shared by the workers and the same for any engine.
@@ -30,6 +31,9 @@ pub struct HttpLoad {
     pub(crate) requests: Vec<Requests>,
     pub(crate) sources: Vec<IpAddr>,
     pub(crate) checks: Checks,
+    /// What the engine `hyper` needs of each server; empty where the other one is taken.
+    pub(crate) hyper: Vec<hyper::Prepared>,
+    said: Once,
     /// How long every content is, once the first was seen; where all requests are alike.
     expected: Option<OnceLock<u64>>,
     answer: OnceLock<Answer>,
@@ -45,6 +49,14 @@ impl HttpLoad {
     pub(crate) fn is_as_long_as_others(&self, length: u64) -> bool {
         let expected = self.expected.as_ref();
         expected.is_none_or(|expected| *expected.get_or_init(|| length) == length)
+    }
+
+    /// Says why no connection can be made, where that is no matter of counting: once, however often it happens.
+    pub(crate) fn say_once(&self, unconnected: &hyper::Unconnected) {
+        if let hyper::Unconnected::Tls(why) = unconnected {
+            self.said
+                .call_once(|| output::remark(&format!("error: {why}")));
+        }
     }
 
     /// Whether all answers should be of one length.
@@ -101,12 +113,20 @@ impl Driver for HttpLoad {
     }
 
     fn setup(plan: &Plan<Settings>, target: &Target) -> anyhow::Result<Self> {
-        let settings = plan.driver.clone();
+        let mut settings = plan.driver.clone();
         let servers: Vec<Server> = target
             .addresses
             .iter()
             .map(server)
             .collect::<Result<_, _>>()?;
+        settings.choose_engine(servers.iter().any(|server| server.tls))?;
+        let hyper = match settings.engine {
+            Engine::Hyper => servers
+                .iter()
+                .map(|server| hyper::Prepared::new(&settings, server))
+                .collect::<Result<_, _>>()?,
+            _ => Vec::new(),
+        };
         let requests = servers
             .iter()
             .map(|server| Requests::new(&settings, server));
@@ -123,6 +143,8 @@ impl Driver for HttpLoad {
             checks: Checks::parse(&settings.checks)?,
             servers,
             requests,
+            hyper,
+            said: Once::new(),
             expected: match settings.expect_length {
                 Some(length) => Some(OnceLock::from(length)),
                 None => alike.then(OnceLock::new),
@@ -156,7 +178,10 @@ impl Driver for HttpLoad {
     }
 
     async fn work(&self, worker: Worker) -> anyhow::Result<()> {
-        wire::work(self, worker)
+        match self.settings.engine {
+            Engine::Hyper => hyper::work(self, worker).await,
+            _ => wire::work(self, worker),
+        }
     }
 }
 

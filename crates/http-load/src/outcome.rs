@@ -55,6 +55,11 @@ pub(crate) const STATUS: &str = "status";
 /// The content is not as long as that of the other answers.
 pub(crate) const LENGTH: &str = "length";
 
+/// TLS could not be agreed upon, or was broken.
+pub(crate) const TLS: &str = "tls";
+/// A frame of HTTP/2 that none may be (RFC 9113), or the answer is not as long as its head says.
+pub(crate) const HTTP2: &str = "protocol_http2";
+
 /// All outcomes but that all is well.
 pub(crate) const ALL: &[&str] = &[
     REFUSED,
@@ -67,6 +72,8 @@ pub(crate) const ALL: &[&str] = &[
     EARLY_CLOSE,
     STATUS,
     LENGTH,
+    TLS,
+    HTTP2,
     "protocol_status_line",
     "protocol_header",
     "protocol_head_too_large",

@@ -10,12 +10,13 @@ use measure::result::Answer;
 use ring::digest::{Context as Digest, SHA256};
 
 use crate::answer::{Asked, Reader, Sink};
+use crate::hyper;
 use crate::requests::Requests;
-use crate::settings::Settings;
+use crate::settings::{Engine, Settings};
 use crate::target::{Peer, Server};
 
 /// How long a server may take for the one answer before the run.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// What a server is asked for what it sent, in a message.
 const SHOWN: usize = 80;
 
@@ -87,6 +88,9 @@ pub(crate) fn fetch(
     server: &Server,
     requests: &Requests,
 ) -> anyhow::Result<Sample> {
+    if settings.engine == Engine::Hyper {
+        return hyper::fetch(settings, server);
+    }
     let mut stream = open(&server.peer)?;
     let mut room = Vec::new();
     let asked = Asked {
@@ -96,7 +100,7 @@ pub(crate) fn fetch(
         .write_all(requests.of(0, &mut room))
         .context("sending the request")?;
     let mut reader = Reader::new();
-    let mut content = Content(Digest::new(&SHA256));
+    let mut content = Content::default();
     let mut buffer = vec![0; 64 * 1024];
     let mut first: Option<Vec<u8>> = None;
     let answer = loop {
@@ -141,16 +145,27 @@ pub(crate) fn fetch(
     })
 }
 
-struct Content(Digest);
+/// The hash of a content, piece by piece.
+pub(crate) struct Content(Digest);
+
+impl Default for Content {
+    fn default() -> Self {
+        Self(Digest::new(&SHA256))
+    }
+}
 
 impl Sink for Content {
     fn body(&mut self, piece: &[u8]) {
-        self.0.update(piece);
+        self.update(piece);
     }
 }
 
 impl Content {
-    fn sha256(self) -> String {
+    pub(crate) fn update(&mut self, piece: &[u8]) {
+        self.0.update(piece);
+    }
+
+    pub(crate) fn sha256(self) -> String {
         let digest = self.0.finish();
         digest
             .as_ref()

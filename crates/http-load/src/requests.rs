@@ -30,7 +30,7 @@ struct Request {
 
 /// Bytes with numbers between them.
 #[derive(Debug, Clone)]
-struct Text(Vec<Part>);
+pub(crate) struct Text(Vec<Part>);
 
 #[derive(Debug, Clone)]
 enum Part {
@@ -110,7 +110,7 @@ impl Request {
 }
 
 impl Text {
-    fn parse(field: &str, bytes: &[u8]) -> Result<Self, Invalid> {
+    pub(crate) fn parse(field: &str, bytes: &[u8]) -> Result<Self, Invalid> {
         let mut parts = Vec::new();
         let mut rest = bytes;
         while let Some(place) = find(rest, ID.as_bytes()) {
@@ -133,11 +133,11 @@ impl Text {
         Ok(Self(parts))
     }
 
-    fn is_fixed(&self) -> bool {
+    pub(crate) fn is_fixed(&self) -> bool {
         self.0.iter().all(|part| matches!(part, Part::Bytes(_)))
     }
 
-    fn length(&self, number: u64) -> usize {
+    pub(crate) fn length(&self, number: u64) -> usize {
         let length = |part: &Part| match part {
             Part::Bytes(bytes) => bytes.len(),
             Part::Id(modulus) => (number % modulus).checked_ilog10().unwrap_or(0) as usize + 1,
@@ -145,7 +145,7 @@ impl Text {
         self.0.iter().map(length).sum()
     }
 
-    fn render(&self, number: u64, out: &mut Vec<u8>) {
+    pub(crate) fn render(&self, number: u64, out: &mut Vec<u8>) {
         for part in &self.0 {
             match part {
                 Part::Bytes(bytes) => out.extend_from_slice(bytes),
@@ -172,37 +172,57 @@ fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
     bytes.windows(what.len()).position(|window| window == what)
 }
 
-/// The request line and the fields, without the length of the content and the empty line.
-fn head(settings: &Settings, server: &Server) -> Result<Vec<u8>, Invalid> {
+/// The path to ask for.
+pub(crate) fn path<'a>(settings: &'a Settings, server: &'a Server) -> Result<&'a str, Invalid> {
     let path = settings.path_at(server);
     if !path.starts_with('/') || path.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
         let problem = format!("`{path}` is no path: it begins with / and has no spaces");
         return Err(Invalid::new("driver.path (--path)", problem));
     }
-    let mut head = format!("{} {path} HTTP/1.1\r\n", settings.method).into_bytes();
+    Ok(path)
+}
+
+/// The fields of the head with their values, but for the length of the content.
+pub(crate) fn fields<'a>(
+    settings: &'a Settings,
+    server: &'a Server,
+) -> Result<Vec<(&'a str, &'a str)>, Invalid> {
+    let typed: Vec<(&str, &str)> = settings
+        .headers
+        .iter()
+        .map(|field| check_field(field))
+        .collect::<Result<_, _>>()?;
     let own = |name: &str| {
-        let mut fields = settings.headers.iter();
-        fields.any(|field| field_name(field).eq_ignore_ascii_case(name))
+        typed
+            .iter()
+            .any(|(typed, _)| typed.eq_ignore_ascii_case(name))
     };
+    let mut fields = Vec::new();
     if !own("host") {
-        let _ = write!(head, "Host: {}\r\n", server.authority);
+        fields.push(("Host", server.authority.as_str()));
     }
     if !settings.keep_alive && !own("connection") {
-        head.extend_from_slice(b"Connection: close\r\n");
+        fields.push(("Connection", "close"));
     }
-    for field in &settings.headers {
-        check_field(field)?;
-        let _ = write!(head, "{field}\r\n");
+    if settings.compressed && !own("accept-encoding") {
+        fields.push(("Accept-Encoding", "gzip"));
+    }
+    fields.extend(typed);
+    Ok(fields)
+}
+
+/// The request line and the fields, without the length of the content and the empty line.
+fn head(settings: &Settings, server: &Server) -> Result<Vec<u8>, Invalid> {
+    let path = path(settings, server)?;
+    let mut head = format!("{} {path} HTTP/1.1\r\n", settings.method).into_bytes();
+    for (name, value) in fields(settings, server)? {
+        let _ = write!(head, "{name}: {value}\r\n");
     }
     Ok(head)
 }
 
-fn field_name(field: &str) -> &str {
-    field.split(':').next().unwrap_or_default().trim()
-}
-
 /// RFC 9110 §5: `name: value`, on one line.
-fn check_field(field: &str) -> Result<(), Invalid> {
+fn check_field(field: &str) -> Result<(&str, &str), Invalid> {
     let wrong = |problem: &str| {
         let problem = format!("{problem}: write it as \"Name: value\"");
         Err(Invalid::new(
@@ -225,11 +245,11 @@ fn check_field(field: &str) -> Result<(), Invalid> {
     ) {
         return wrong("the length of the content is said by what is sent");
     }
-    Ok(())
+    Ok((name, value.trim()))
 }
 
 /// What is sent, in rotation; empty where the requests have no content.
-fn bodies(settings: &Settings) -> Result<Vec<Vec<u8>>, Invalid> {
+pub(crate) fn bodies(settings: &Settings) -> Result<Vec<Vec<u8>>, Invalid> {
     let mut bodies: Vec<Vec<u8>> = settings
         .body
         .iter()

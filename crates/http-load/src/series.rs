@@ -23,9 +23,8 @@ pub(crate) const BLOCKED: Series = Series(2);
 /// The TCP handshake, for each connection that was opened.
 pub(crate) const CONNECTING: Series = Series(3);
 /// The TLS handshake, for each connection that was opened.
-#[expect(dead_code, reason = "for the engine that speaks TLS")]
 pub(crate) const TLS: Series = Series(4);
-/// Handing the request to the kernel.
+/// Handing the request to the kernel; not with HTTP/2, where it goes out among others.
 pub(crate) const SENDING: Series = Series(5);
 /// From the end of sending to the first byte of the answer.
 pub(crate) const WAITING: Series = Series(6);

@@ -16,6 +16,10 @@ pub(crate) const DEFAULT_PATH: &str = "/1kb.txt";
 const MOST_PIPELINED: u32 = 1_000;
 /// Starts that share a timer with [`Pacing::Quantum`] are due within so many nanoseconds.
 const QUANTUM_NS: u64 = 500_000;
+/// Most requests at the same time on one HTTP/2 connection.
+const MOST_STREAMS: u32 = 10_000;
+const PIPELINE: &str = "the engine hyper sends nothing before the last request is answered: take --engine wire over http://, or --http2 with --streams";
+const BATCH: &str = "the engine hyper can't: leave it out, or take --engine wire over http://";
 /// Most connections of a run.
 const MOST_CONNECTIONS: u64 = 10_000_000;
 
@@ -43,6 +47,17 @@ pub struct Settings {
     pub keep_alive: bool,
     /// Requests on one connection before the first answer (RFC 9112 §9.3.2).
     pub pipeline: u32,
+    /// Whether HTTP/2 is spoken: as the server offers it over TLS (ALPN), or with prior knowledge (RFC 9113 §3.3).
+    pub http2: bool,
+    /// Requests at the same time on one HTTP/2 connection.
+    pub streams: u32,
+    /// Certificates of those who may sign a server's, as a file in PEM; absent: whom this machine trusts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_ca: Option<PathBuf>,
+    /// Whether any certificate is taken.
+    pub tls_insecure: bool,
+    /// Whether answers that are compressed (gzip) are asked for. They are counted as they come.
+    pub compressed: bool,
     /// Whether answers that are there are all read before the next requests are sent: more throughput, later requests.
     pub batch: bool,
     /// Connections of the groups with a rate, opened before they are needed.
@@ -123,6 +138,11 @@ impl Default for Settings {
             body_files: Vec::new(),
             keep_alive: true,
             pipeline: 1,
+            http2: false,
+            streams: 1,
+            tls_ca: None,
+            tls_insecure: false,
+            compressed: false,
             batch: false,
             connections: 100,
             connect_rate: None,
@@ -180,6 +200,7 @@ impl Settings {
             let problem = "needs connections that are kept: leave out --no-keep-alive";
             return Err(Invalid::new("driver.pipeline (--pipeline)", problem));
         }
+        settings.validate_engine()?;
         if !(1..=MOST_CONNECTIONS).contains(&settings.connections) {
             let problem = format!("{} is not between 1 and 10,000,000", settings.connections);
             return Err(Invalid::new("driver.connections (--connections)", problem));
@@ -226,6 +247,68 @@ impl Settings {
         Ok(())
     }
 
+    /// Whether the engine can do what is asked for, as far as that does not depend on the server.
+    fn validate_engine(&self) -> Result<(), Invalid> {
+        let invalid = |field: &str, problem: &str| {
+            let option = format!("driver.{field} (--{})", field.replace('_', "-"));
+            Err(Invalid::new(option, problem))
+        };
+        let by_hyper = self.engine == Engine::Hyper || self.http2;
+        if self.engine == Engine::Wire && self.http2 {
+            return invalid(
+                "engine",
+                "wire speaks HTTP/1.1 alone: take hyper or auto, or leave out --http2",
+            );
+        }
+        if !(1..=MOST_STREAMS).contains(&self.streams) {
+            let problem = format!("{} is not between 1 and {MOST_STREAMS}", self.streams);
+            return invalid("streams", &problem);
+        }
+        if self.streams > 1 && !self.http2 {
+            return invalid(
+                "streams",
+                "only HTTP/2 answers several requests at the same time: add --http2",
+            );
+        }
+        if self.streams > 1 && !self.keep_alive {
+            return invalid(
+                "streams",
+                "needs connections that are kept: leave out --no-keep-alive",
+            );
+        }
+        if self.pipeline > 1 && by_hyper {
+            return invalid("pipeline", PIPELINE);
+        }
+        if self.batch && by_hyper {
+            return invalid("batch", BATCH);
+        }
+        if self.tls_insecure && self.tls_ca.is_some() {
+            return invalid(
+                "tls_ca",
+                "means nothing where any certificate is taken: leave out one of --tls-ca and --tls-insecure",
+            );
+        }
+        Ok(())
+    }
+
+    /// Settles on the engine for servers of which some speak TLS or none.
+    ///
+    /// # Errors
+    /// The engine that was named can't do it, with the remedy.
+    pub fn choose_engine(&mut self, tls: bool) -> Result<(), Invalid> {
+        if tls && self.engine == Engine::Wire {
+            let problem = "wire speaks no TLS: take hyper or auto, or a URL with http://";
+            return Err(Invalid::new("driver.engine (--engine)", problem));
+        }
+        if self.engine == Engine::Auto {
+            self.engine = match tls || self.http2 {
+                true => Engine::Hyper,
+                false => Engine::Wire,
+            };
+        }
+        self.validate_engine()
+    }
+
     /// The plan as a sentence.
     #[must_use]
     pub fn sentence(plan: &Plan<Self>) -> String {
@@ -240,8 +323,13 @@ impl Settings {
             true => format!(" over {} connections", settings.connections),
             false => String::new(),
         };
+        let version = match (settings.http2, settings.streams) {
+            (false, _) => String::new(),
+            (true, 1) => " over HTTP/2".to_owned(),
+            (true, streams) => format!(" over HTTP/2, {streams} at once on each connection"),
+        };
         format!(
-            "{}{path} at {target}: {}{pool} for {}{}",
+            "{}{path} at {target}{version}: {}{pool} for {}{}",
             settings.method,
             plan.load_sentence(),
             duration::format(plan.timeline.measure),

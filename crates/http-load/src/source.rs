@@ -94,6 +94,11 @@ impl Sources {
         }
     }
 
+    /// Those that the kernel chooses.
+    pub(crate) fn none() -> Self {
+        Self::new(Vec::new(), Share { index: 0, of: 1 })
+    }
+
     /// The next one, round and round; `None` where the kernel chooses.
     pub(crate) fn next(&mut self) -> Option<SocketAddr> {
         let all = self.addresses.len() as u64 * PORTS;

@@ -20,41 +20,30 @@ use nix::sys::socket::{MsgFlags, recv, send};
 use crate::answer::{Answer, Asked, Fault};
 use crate::checks::Keeper;
 use crate::driver::HttpLoad;
-use crate::judge::{Complete, Judge};
+use crate::operation::{Operation, REST_NS, Rest, place_of, start_of};
 use crate::outcome::{self, count};
-use crate::series::{BLOCKED, CONNECTING, RECEIVING, RESPONSE, SENDING, SERVICE, WAITING};
+use crate::pool::Pool;
+use crate::series::{BLOCKED, CONNECTING, SENDING};
 use crate::source::Sources;
+use crate::turn::{Answered, Turn};
 
 mod connection;
 mod dial;
 mod pause;
-mod turn;
 
-use connection::{Connection, Operation, State};
+use connection::{Connection, State};
 use pause::Pause;
-use turn::Turn;
 
 /// The shared read buffer: more than a server sends at once, mostly.
 const BUFFER: usize = 64 * 1024;
 /// Operations that are started before events are looked at again.
 const STARTS_AT_ONCE: usize = 64;
-/// A client that could not connect rests before its next request, so that a dead server is not hammered.
-const REST_NS: u64 = 10_000_000;
 /// Longest time between two looks at what took too long.
 const SWEEP_NS: u64 = 1_000_000_000;
 
 /// Does one worker's share of the load.
 pub(crate) fn work(driver: &HttpLoad, worker: Worker) -> anyhow::Result<()> {
     Loop::new(driver, worker)?.run()
-}
-
-/// A client of a closed loop that rests: when it goes on, and after which operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Rest {
-    until: u64,
-    group: u16,
-    index: u64,
-    place: u32,
 }
 
 /// One worker's connections and what is asked over them.
@@ -68,8 +57,7 @@ struct Loop<'a> {
     buffer: Box<[u8]>,
     /// Where requests are made that hold a number.
     room: Vec<u8>,
-    turn: Turn,
-    judge: Option<Judge<'a>>,
+    turn: Turn<'a>,
     /// Connections of the pool that have nothing to do, the one that rested longest first. Some have ended since.
     idle: VecDeque<Id>,
     /// Operations of an open loop that no connection was free for.
@@ -78,7 +66,7 @@ struct Loop<'a> {
     /// What is sent when all that came is read (`batch`).
     outbox: Vec<Id>,
     pause: Pause,
-    pool: dial::Pool,
+    pool: Pool,
     /// Operations that have begun and not ended, those of the warm-up too.
     open: u64,
     /// Connections that are made, and those that are being made.
@@ -98,14 +86,13 @@ impl<'a> Loop<'a> {
             sources: Sources::new(driver.sources.clone(), worker.share),
             buffer: vec![0; BUFFER].into(),
             room: Vec::new(),
-            turn: Turn::default(),
-            judge: Judge::new(&driver.checks),
+            turn: Turn::new(driver),
             idle: VecDeque::new(),
             waiting: VecDeque::new(),
             resting: BinaryHeap::new(),
             outbox: Vec::new(),
             pause: Pause::new(driver.settings.batch),
-            pool: dial::Pool::new(driver, worker.share, worker.phases.origin),
+            pool: Pool::new(driver, worker.share, &worker.phases),
             open: 0,
             established: 0,
             connecting: 0,
@@ -178,9 +165,6 @@ impl<'a> Loop<'a> {
 
     fn hand_over(&mut self) {
         self.turn.hand_over(&self.worker.record);
-        if let Some(judge) = &mut self.judge {
-            judge.hand_over(&self.worker.record);
-        }
     }
 
     /// Starts what is due; returns when the next start is.
@@ -202,9 +186,7 @@ impl<'a> Loop<'a> {
             self.worker.record.lag(late);
         }
         if self.driver.closed[usize::from(start.group)] {
-            let place =
-                self.worker.share.index + start.index / self.worker.share.of * self.worker.share.of;
-            self.connect(Some(operation), place as u32, now);
+            self.connect(Some(operation), place_of(start, self.worker.share), now);
         } else {
             self.assign(operation, now);
         }
@@ -214,13 +196,7 @@ impl<'a> Loop<'a> {
         let counted = self.worker.phases.counts(start.at);
         self.open += 1;
         self.turn.begin(counted);
-        Operation {
-            at: start.at,
-            sent: 0,
-            index: start.index,
-            group: start.group,
-            counted,
-        }
+        Operation::new(start, counted)
     }
 
     /// Gives an operation of an open loop to the connection that rested longest, so that all are used.
@@ -316,7 +292,7 @@ impl<'a> Loop<'a> {
             match sent {
                 Ok(length) => {
                     if counted {
-                        self.turn.bytes_sent += length as u64;
+                        self.turn.sent(length as u64);
                     }
                     let whole = connection.has_sent(length, bytes.len());
                     if phases && whole {
@@ -394,7 +370,7 @@ impl<'a> Loop<'a> {
                 return self.end(id, outcome::EARLY_CLOSE);
             };
             if taken == 0 && operation.counted {
-                self.turn.bytes += length as u64;
+                self.turn.received(length as u64);
             }
             if connection.first_byte == 0 {
                 connection.first_byte = now;
@@ -411,7 +387,7 @@ impl<'a> Loop<'a> {
                 Ok(progress) => {
                     taken += progress.used;
                     match progress.done {
-                        Some(answer) => self.answered(id, answer, now),
+                        Some(answer) => self.answered(id, answer, now, length - taken),
                         None => return,
                     }
                 }
@@ -430,7 +406,7 @@ impl<'a> Loop<'a> {
         }
         match connection.reader.end() {
             Ok(answer) => {
-                self.answered(id, answer, clock::now());
+                self.answered(id, answer, clock::now(), 0);
                 // What was pipelined after it is not answered any more.
                 self.end(id, outcome::EARLY_CLOSE);
             }
@@ -439,8 +415,8 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// An answer is whole.
-    fn answered(&mut self, id: Id, answer: Answer, now: u64) {
+    /// An answer is whole, and so many bytes came after it.
+    fn answered(&mut self, id: Id, answer: Answer, now: u64, after: usize) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
@@ -449,41 +425,30 @@ impl<'a> Loop<'a> {
             return;
         };
         self.open -= 1;
-        let kind = self.driver.outcome(answer.status, answer.body);
-        let expected = self.driver.expected_length();
-        self.turn.answer(answer.body, expected, operation.counted);
-        if operation.counted {
-            if let Some(judge) = &mut self.judge {
-                let complete = Complete {
-                    status: answer.status,
-                    length: answer.body,
-                    service_ns: now - operation.sent,
-                    seen: connection.seen.as_deref(),
-                };
-                judge.judge(complete, kind.is_none());
-            }
-            match kind {
-                Some(kind) => self.worker.record.error(kind),
-                None => {
-                    self.turn.ok += 1;
-                    self.worker.record.value(RESPONSE, now - operation.at);
-                    self.worker.record.value(SERVICE, now - operation.sent);
-                    if self.driver.settings.phases {
-                        self.worker
-                            .record
-                            .value(WAITING, first_byte.saturating_sub(written).max(1));
-                        self.worker
-                            .record
-                            .value(RECEIVING, (now - first_byte).max(1));
-                    }
-                }
-            }
+        let answered = Answered {
+            status: answer.status,
+            body: answer.body,
+            written,
+            first_byte,
+            now,
+        };
+        let seen = connection.seen.as_deref();
+        self.turn
+            .answered(&self.worker.record, &operation, answered, seen);
+        // What came before it was asked for is no answer.
+        let unasked = after > 0 && self.is_unasked(id);
+        if answer.keep_alive && self.driver.settings.keep_alive && !unasked {
+            return self.go_on(id, operation, now);
         }
-        if answer.keep_alive && self.driver.settings.keep_alive {
-            self.go_on(id, operation, now);
-        } else {
-            self.end(id, outcome::EARLY_CLOSE);
+        if unasked && answer.keep_alive {
+            self.worker.record.count(count::EXCESS, after as u64);
         }
+        self.end(id, outcome::EARLY_CLOSE);
+    }
+
+    fn is_unasked(&mut self, id: Id) -> bool {
+        let connection = self.connections.get_mut(id);
+        connection.is_some_and(|connection| connection.first().is_none())
     }
 
     /// The next request over a connection that has answered one.
@@ -625,16 +590,5 @@ impl<'a> Loop<'a> {
         self.established += 1;
         self.worker.record.count(count::OPENED, 1);
         self.worker.record.value(CONNECTING, now - began);
-    }
-}
-
-/// What a pacer needs to know of a client's last operation.
-fn start_of(group: u16, index: u64) -> Start {
-    Start {
-        at: 0,
-        due: 0,
-        lag: None,
-        index,
-        group,
     }
 }

@@ -77,10 +77,26 @@ pub(super) struct Load {
     /// Requests on a connection before the first is answered (HTTP/1.1 pipelining)
     #[arg(long, value_name = "N", default_value_t = 1)]
     pipeline: u32,
+    /// Speak HTTP/2: over https:// as the server offers it, over http:// with prior knowledge
+    #[arg(long)]
+    http2: bool,
+    /// Requests at the same time on each connection (HTTP/2)
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    streams: u32,
+    /// File of certificates (PEM) of those who may sign a server's, or of the server itself [default: whom this machine
+    /// trusts]
+    #[arg(long, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
+    /// Take any certificate
+    #[arg(long)]
+    tls_insecure: bool,
+    /// Ask for answers that are compressed (gzip); they are counted as they come
+    #[arg(long)]
+    compressed: bool,
     /// A new connection for each request
     #[arg(long, alias = "disable-keepalive")]
     no_keep_alive: bool,
-    /// What speaks to the server
+    /// What speaks to the server: wire for HTTP/1.1 without TLS, hyper for the rest, auto for the one that can
     #[arg(long, value_enum, default_value = "auto")]
     engine: Engine,
     /// Method
@@ -119,7 +135,7 @@ pub(super) struct Load {
     /// json.a.b==1, duration<500ms. A check that fails fails no request: see --threshold "checks: rate>0.99"
     #[arg(long, value_name = "TEXT")]
     check: Vec<String>,
-    /// Measure each phase of a request: blocked, connecting, sending, waiting, receiving. With stages always, and where
+    /// Measure each phase of a request: blocked, connecting, tls, sending, waiting, receiving. With stages always, and where
     /// a threshold is about one
     #[arg(long)]
     phases: bool,
@@ -170,6 +186,11 @@ impl Load {
             body_files: self.body_file.clone(),
             keep_alive: !self.no_keep_alive,
             pipeline: self.pipeline,
+            http2: self.http2,
+            streams: self.streams,
+            tls_ca: self.tls_ca.clone(),
+            tls_insecure: self.tls_insecure,
+            compressed: self.compressed,
             batch: self.batch,
             connections: self.connections,
             connect_rate,

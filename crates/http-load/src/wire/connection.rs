@@ -5,20 +5,7 @@ use std::os::fd::OwnedFd;
 
 use crate::answer::Reader;
 use crate::checks::Seen;
-
-/// A request: from when it counts, and which it is.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Operation {
-    /// Response time counts from here.
-    pub(super) at: u64,
-    /// When its first byte was sent; 0 before.
-    pub(super) sent: u64,
-    /// Its number in the schedule of the whole.
-    pub(super) index: u64,
-    pub(super) group: u16,
-    /// Whether it started inside `measure`.
-    pub(super) counted: bool,
-}
+use crate::operation::Operation;
 
 /// What a connection is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,97 +1,26 @@
 //! Connections are made: for a request that needs one, or before the requests of an open loop.
 
-use std::net::SocketAddr;
-use std::os::fd::{AsRawFd as _, OwnedFd};
-
 use harness::clock;
-use harness::schedule::Share;
 use harness::slots::Id;
 use nix::errno::Errno;
-use nix::sys::socket::{
-    AddressFamily, SockFlag, SockType, SockaddrLike, SockaddrStorage, UnixAddr, bind, connect,
-    getsockopt, setsockopt, socket, sockopt,
-};
+use nix::sys::socket::{getsockopt, sockopt};
 
-use super::connection::{Connection, Operation, State};
-use super::{Loop, REST_NS};
-use crate::driver::HttpLoad;
+use super::Loop;
+use super::connection::{Connection, State};
+use crate::operation::{Operation, REST_NS, start_of};
 use crate::outcome::{self, count};
-use crate::target::Peer;
-
-/// Connections of a worker that are being made at the same time: a server's accept queue has room for some thousands, of
-/// all workers.
-const AT_ONCE: u64 = 128;
-/// Connections that are begun before events are looked at again.
-const DIALS_A_TURN: u64 = 32;
-/// Ports that are tried before there is none.
-const TRIES: usize = 16;
-
-/// The connections that a worker keeps open for the operations of open loops.
-#[derive(Debug)]
-pub(super) struct Pool {
-    /// How many.
-    size: u64,
-    /// Nanoseconds from one to the next, of this worker.
-    every_ns: f64,
-    origin: u64,
-    begun: u64,
-    /// Nothing is begun before.
-    not_before: u64,
-    keeps: bool,
-    share: Share,
-}
-
-impl Pool {
-    pub(super) fn new(driver: &HttpLoad, share: Share, origin: u64) -> Self {
-        let rate = driver.settings.connect_rate;
-        Self {
-            size: share.count(driver.pool),
-            every_ns: rate.map_or(0.0, |rate| 1e9 / rate * share.of as f64),
-            origin,
-            begun: 0,
-            not_before: 0,
-            keeps: driver.settings.keep_alive,
-            share,
-        }
-    }
-
-    /// Whether there may be one more than so many.
-    pub(super) fn has_room(&self, connections: u64) -> bool {
-        connections < self.size
-    }
-
-    /// The place of the next connection among all.
-    pub(super) fn next_place(&mut self) -> u32 {
-        let place = self.share.index + self.begun * self.share.of;
-        self.begun += 1;
-        place as u32
-    }
-
-    /// When the next one may be begun.
-    fn due(&self) -> u64 {
-        let due = self.origin + (self.begun as f64 * self.every_ns) as u64;
-        due.max(self.not_before)
-    }
-}
+use crate::pool::DIALS_A_TURN;
+use crate::socket::dial;
 
 impl Loop<'_> {
     /// Begins connections of the pool as their rate allows; returns when the next is.
     pub(super) fn fill_pool(&mut self, now: u64) -> u64 {
-        if !self.pool.keeps || now >= self.worker.phases.end {
-            return u64::MAX;
-        }
         for _ in 0..DIALS_A_TURN {
-            // An event tells when one of them is made or lost.
-            if self.connecting >= AT_ONCE || !self.pool.has_room(self.established + self.connecting)
-            {
-                return u64::MAX;
+            let begun = self.pool.begin_one(now, self.established, self.connecting);
+            match begun {
+                Ok(place) => self.connect(None, place, now),
+                Err(until) => return until,
             }
-            let due = self.pool.due();
-            if due > now {
-                return due;
-            }
-            let place = self.pool.next_place();
-            self.connect(None, place, now);
         }
         now
     }
@@ -102,7 +31,7 @@ impl Loop<'_> {
             operation.is_none_or(|operation| !self.driver.closed[usize::from(operation.group)]);
         let server = &self.driver.servers[place as usize % self.driver.servers.len()];
         self.connecting += 1;
-        match self.dial(&server.peer) {
+        match dial(&server.peer, &mut self.sources) {
             Ok(socket) => {
                 let mut connection = Connection::new(socket, place, operation, pool, now);
                 connection.seen = self.driver.checks.seen();
@@ -152,7 +81,7 @@ impl Loop<'_> {
                 if !had_operation {
                     self.worker.record.count(count::UNCONNECTED, 1);
                 }
-                self.pool.not_before = now + REST_NS;
+                self.pool.rest(now);
             }
             State::Idle => self.worker.record.count(count::LOST, 1),
             State::Busy => {}
@@ -163,47 +92,6 @@ impl Loop<'_> {
         {
             self.assign(operation, now);
         }
-    }
-
-    /// A socket that is connecting, or connected already.
-    fn dial(&mut self, peer: &Peer) -> Result<OwnedFd, Errno> {
-        match peer {
-            Peer::Unix(path) => {
-                let socket = open(AddressFamily::Unix)?;
-                begun(connect(socket.as_raw_fd(), &UnixAddr::new(path)?))?;
-                Ok(socket)
-            }
-            Peer::Tcp(address) => self.dial_tcp(*address),
-        }
-    }
-
-    fn dial_tcp(&mut self, address: SocketAddr) -> Result<OwnedFd, Errno> {
-        let family = match address {
-            SocketAddr::V4(_) => AddressFamily::Inet,
-            SocketAddr::V6(_) => AddressFamily::Inet6,
-        };
-        let peer = SockaddrStorage::from(address);
-        let mut last = Errno::EADDRINUSE;
-        for _ in 0..TRIES {
-            let socket = open(family)?;
-            setsockopt(&socket, sockopt::TcpNoDelay, &true)?;
-            let source = self.sources.next();
-            let begun = match source {
-                Some(source) => {
-                    from(&socket, source).and_then(|()| begun(connect(socket.as_raw_fd(), &peer)))
-                }
-                None => begun(connect(socket.as_raw_fd(), &peer)),
-            };
-            match begun {
-                Ok(()) => return Ok(socket),
-                // Somebody else has this port, or had it a moment ago: the next one.
-                Err(errno @ (Errno::EADDRINUSE | Errno::EADDRNOTAVAIL)) if source.is_some() => {
-                    last = errno
-                }
-                Err(errno) => return Err(errno),
-            }
-        }
-        Err(last)
     }
 
     /// The kernel has something to say of a connection that is being made.
@@ -226,13 +114,12 @@ impl Loop<'_> {
 
     /// What a new connection does first.
     fn first_operation(&mut self, id: Id, pool: bool) {
-        let waiting = if pool { self.waiting.pop_front() } else { None };
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
         if connection.first().is_some() {
             connection.state = State::Busy;
-        } else if let Some(operation) = waiting {
+        } else if pool && let Some(operation) = self.waiting.pop_front() {
             connection.take(operation);
         } else {
             self.idle.push_back(id);
@@ -252,7 +139,7 @@ impl Loop<'_> {
             else {
                 return;
             };
-            let previous = super::start_of(connection.group, connection.last);
+            let previous = start_of(connection.group, connection.last);
             let Some(start) = self.worker.pacer.again(previous, clock::now()) else {
                 return;
             };
@@ -261,30 +148,5 @@ impl Loop<'_> {
                 connection.take(operation);
             }
         }
-    }
-}
-
-fn open(family: AddressFamily) -> Result<OwnedFd, Errno> {
-    socket(
-        family,
-        SockType::Stream,
-        SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC,
-        None,
-    )
-}
-
-fn from(socket: &OwnedFd, source: SocketAddr) -> Result<(), Errno> {
-    setsockopt(socket, sockopt::ReuseAddr, &true)?;
-    bind(
-        socket.as_raw_fd(),
-        &SockaddrStorage::from(source) as &dyn SockaddrLike,
-    )
-}
-
-/// A connection that is under way is as good as made.
-fn begun(connected: Result<(), Errno>) -> Result<(), Errno> {
-    match connected {
-        Err(Errno::EINPROGRESS) => Ok(()),
-        other => other,
     }
 }

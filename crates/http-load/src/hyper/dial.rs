@@ -1,0 +1,168 @@
+//! A connection is made: the socket, TLS over it where the server speaks it, and hyper over that.
+
+use std::io;
+use std::net::TcpStream as StdTcpStream;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use harness::clock;
+use nix::errno::Errno;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::client::TlsStream;
+
+use crate::outcome;
+use crate::target::{Peer, Server};
+use crate::tls::{H2, Tls};
+
+/// A connection to a server.
+#[derive(Debug)]
+pub(super) enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+    Tls(Box<TlsStream<Self>>),
+}
+
+/// How long it took to be made.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Made {
+    pub(super) connecting_ns: u64,
+    pub(super) tls_ns: Option<u64>,
+}
+
+/// Why there is none.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unconnected {
+    #[error("connecting: {0}")]
+    Socket(Errno),
+    #[error("connecting: {0}")]
+    Runtime(io::Error),
+    #[error("{0}")]
+    Tls(String),
+}
+
+impl Unconnected {
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::Socket(errno) => outcome::connect_error(*errno),
+            Self::Runtime(_) => outcome::CONNECT,
+            Self::Tls(_) => outcome::TLS,
+        }
+    }
+}
+
+/// Makes one of a socket that connects. Dropping the future closes what there is of it.
+pub(super) async fn open(
+    server: &Server,
+    tls: Option<&Tls>,
+    http2: bool,
+    socket: Result<OwnedFd, Errno>,
+) -> Result<(Stream, Made), Unconnected> {
+    let began = clock::now();
+    let socket = socket.map_err(Unconnected::Socket)?;
+    let stream = match server.peer {
+        Peer::Tcp(_) => TcpStream::from_std(StdTcpStream::from(socket)).map(Stream::Tcp),
+        Peer::Unix(_) => UnixStream::from_std(StdUnixStream::from(socket)).map(Stream::Unix),
+    };
+    let stream = stream.map_err(Unconnected::Runtime)?;
+    stream.connected().await?;
+    let connected = clock::now();
+    let made = |tls_ns| Made {
+        connecting_ns: connected - began,
+        tls_ns,
+    };
+    let Some(tls) = tls else {
+        return Ok((stream, made(None)));
+    };
+    let stream = tls.connector.connect(tls.name.clone(), stream).await;
+    let stream = stream.map_err(|error| match error.raw_os_error() {
+        Some(errno) => Unconnected::Socket(Errno::from_raw(errno)),
+        None => Unconnected::Tls(tls.explain(&error)),
+    })?;
+    if http2 && stream.get_ref().1.alpn_protocol() != Some(H2) {
+        let problem = "the server offers no HTTP/2 over TLS (ALPN): leave out --http2";
+        return Err(Unconnected::Tls(problem.to_owned()));
+    }
+    let made = made(Some(clock::now() - connected));
+    Ok((Stream::Tls(Box::new(stream)), made))
+}
+
+impl Stream {
+    /// Waits until a socket that is connecting is connected, or not.
+    async fn connected(&self) -> Result<(), Unconnected> {
+        let (ready, error) = match self {
+            Self::Tcp(stream) => (stream.writable().await, stream.take_error()),
+            Self::Unix(stream) => (stream.writable().await, stream.take_error()),
+            Self::Tls(_) => return Ok(()),
+        };
+        ready.map_err(Unconnected::Runtime)?;
+        match error.map_err(Unconnected::Runtime)? {
+            Some(error) => Err(Unconnected::Socket(Errno::from_raw(
+                error.raw_os_error().unwrap_or_default(),
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_read(context, buffer),
+            Self::Unix(stream) => Pin::new(stream).poll_read(context, buffer),
+            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_read(context, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
+            Self::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
+            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_write(context, bytes),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_write_vectored(context, pieces),
+            Self::Unix(stream) => Pin::new(stream).poll_write_vectored(context, pieces),
+            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_write_vectored(context, pieces),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_flush(context),
+            Self::Unix(stream) => Pin::new(stream).poll_flush(context),
+            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_flush(context),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_shutdown(context),
+            Self::Unix(stream) => Pin::new(stream).poll_shutdown(context),
+            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_shutdown(context),
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What hyper says of an answer, by the names of outcomes.
+
+use std::error::Error as _;
+use std::io;
+
+use hyper::header::{CONTENT_LENGTH, HeaderMap, TRANSFER_ENCODING};
+use hyper::{Response, StatusCode, Version};
+
+use crate::answer::Fault;
+use crate::outcome::{EARLY_CLOSE, HTTP2, RESET, TIMEOUT, TLS};
+
+/// What hyper lets pass in an HTTP/1.1 answer and the reader of the other engine does not.
+pub(super) fn framing<B>(is_head: bool, response: &Response<B>) -> Result<(), Fault> {
+    let status = response.status();
+    if status == StatusCode::SWITCHING_PROTOCOLS {
+        return Err(Fault::Upgrade);
+    }
+    if is_head || status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED {
+        return Ok(());
+    }
+    coding(response.version(), response.headers())
+}
+
+fn coding(version: Version, headers: &HeaderMap) -> Result<(), Fault> {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    let Some(coding) = codings.next() else {
+        return Ok(());
+    };
+    let alone = codings.next().is_none() && version == Version::HTTP_11;
+    if !alone || !coding.as_bytes().eq_ignore_ascii_case(b"chunked") {
+        Err(Fault::Coding)
+    } else if headers.contains_key(CONTENT_LENGTH) {
+        Err(Fault::Length)
+    } else {
+        Ok(())
+    }
+}
+
+/// What a request failed as. hyper names few of its errors by a method: the others are told apart by their text, which the
+/// tests hold it to.
+pub(super) fn kind(error: &hyper::Error) -> &'static str {
+    if error.is_parse_too_large() {
+        return Fault::HeadTooLarge.kind();
+    }
+    if error.is_parse_status() {
+        return Fault::StatusLine.kind();
+    }
+    // Cancelled: the connection had ended before the request was sent.
+    if error.is_incomplete_message() || error.is_canceled() || error.is_closed() {
+        return EARLY_CLOSE;
+    }
+    if error.is_parse() {
+        let fault = match error.to_string().as_str() {
+            "invalid HTTP version parsed" | "invalid HTTP status-code parsed" => Fault::StatusLine,
+            "invalid content-length parsed" => Fault::Length,
+            "unexpected transfer-encoding parsed" => Fault::Coding,
+            _ => Fault::Header,
+        };
+        return fault.kind();
+    }
+    let mut source = error.source();
+    while let Some(error) = source {
+        if let Some(error) = error.downcast_ref::<h2::Error>() {
+            return of_http2(error);
+        }
+        if let Some(error) = error.downcast_ref::<io::Error>() {
+            return of_io(error);
+        }
+        source = error.source();
+    }
+    EARLY_CLOSE
+}
+
+/// Whether only one stream of a connection is concerned.
+pub(super) fn is_of_one_stream(error: &hyper::Error) -> bool {
+    let error = error.source().and_then(|source| source.downcast_ref());
+    error.is_some_and(h2::Error::is_reset)
+}
+
+fn of_http2(error: &h2::Error) -> &'static str {
+    match error.get_io() {
+        Some(error) => of_io(error),
+        None if !error.is_remote() => HTTP2,
+        None if error.is_reset() => RESET,
+        None => EARLY_CLOSE,
+    }
+}
+
+fn of_io(error: &io::Error) -> &'static str {
+    if error
+        .get_ref()
+        .is_some_and(|error| error.is::<rustls::Error>())
+    {
+        return TLS;
+    }
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => EARLY_CLOSE,
+        io::ErrorKind::TimedOut => TIMEOUT,
+        io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => of_chunks(&error.to_string()),
+        _ => RESET,
+    }
+}
+
+fn of_chunks(text: &str) -> &'static str {
+    let parts = ["chunk size", "chunk extension", "chunk body"];
+    let fault = match parts.iter().any(|part| text.contains(part)) {
+        true => Fault::Chunk,
+        false => Fault::Trailer,
+    };
+    fault.kind()
+}

@@ -1,0 +1,134 @@
+//! One request before the run, over what the run will speak.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::Poll;
+
+use anyhow::{Context as _, anyhow, bail};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http2;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+
+use super::Prepared;
+use super::dial::{Stream, Unconnected, open};
+use super::fault;
+use super::local::Local;
+use crate::preflight::{Content, PATIENCE, Sample};
+use crate::settings::Settings;
+use crate::socket::dial;
+use crate::source::Sources;
+use crate::target::Server;
+
+/// Asks once, on a connection of its own.
+///
+/// # Errors
+/// No connection, no answer in time, or one that is no HTTP.
+pub(crate) fn fetch(settings: &Settings, server: &Server) -> anyhow::Result<Sample> {
+    let prepared = Prepared::new(settings, server)?;
+    let fetch = || -> anyhow::Result<Sample> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .context("making a runtime")?;
+        let asked = async {
+            let asked = ask(settings, server, &prepared);
+            let asked = tokio::time::timeout(PATIENCE, asked).await;
+            asked.unwrap_or_else(|_| {
+                bail!(
+                    "no whole answer within {} s: is it the server that was meant?",
+                    PATIENCE.as_secs()
+                )
+            })
+        };
+        tokio::task::LocalSet::new().block_on(&runtime, asked)
+    };
+    // The caller may be on a thread that drives a runtime, and one can't wait for another there.
+    let asked = std::thread::scope(|scope| scope.spawn(fetch).join());
+    asked.unwrap_or_else(|_| bail!("asking once panicked"))
+}
+
+async fn ask(settings: &Settings, server: &Server, prepared: &Prepared) -> anyhow::Result<Sample> {
+    let peer = &server.peer;
+    let socket = dial(peer, &mut Sources::none());
+    let opened = open(server, prepared.tls.as_ref(), settings.http2, socket).await;
+    let (stream, _) = opened.map_err(|error| match error {
+        Unconnected::Tls(why) => anyhow!(why),
+        other => anyhow!("{other}: connecting to {peer}: does a server listen there?"),
+    })?;
+    let io = TokioIo::new(stream);
+    let request = prepared.messages.of(0);
+    let is_head = settings.method == "HEAD";
+    match settings.http2 {
+        true => many(io, request).await,
+        false => one(io, request, prepared, is_head).await,
+    }
+}
+
+async fn one(
+    io: TokioIo<Stream>,
+    request: Request<Full<Bytes>>,
+    prepared: &Prepared,
+    is_head: bool,
+) -> anyhow::Result<Sample> {
+    let (mut sender, mut connection) = prepared.http1.handshake(io).await?;
+    let asked = async {
+        let response = sender.send_request(request).await.map_err(unreadable)?;
+        fault::framing(is_head, &response).context("the answer can't be read")?;
+        read(response).await
+    };
+    let mut asked = pin!(asked);
+    let mut over = false;
+    poll_fn(|context| {
+        loop {
+            if let Poll::Ready(sample) = asked.as_mut().poll(context) {
+                return Poll::Ready(sample);
+            }
+            if over || Pin::new(&mut connection).poll(context).is_pending() {
+                return Poll::Pending;
+            }
+            over = true;
+        }
+    })
+    .await
+}
+
+async fn many(io: TokioIo<Stream>, request: Request<Full<Bytes>>) -> anyhow::Result<Sample> {
+    let local = Local::default();
+    let (mut sender, connection) = http2::Builder::new(local.clone()).handshake(io).await?;
+    let driving = async {
+        // What ends it is told to the request.
+        let _ = connection.await;
+        std::future::pending().await
+    };
+    let asked = async {
+        let response = sender.send_request(request).await;
+        read(response.map_err(unreadable)?).await
+    };
+    futures_util::future::select(pin!(asked), pin!(driving))
+        .await
+        .factor_first()
+        .0
+}
+
+async fn read(mut response: Response<Incoming>) -> anyhow::Result<Sample> {
+    let mut content = Content::default();
+    let mut length = 0;
+    while let Some(frame) = response.frame().await {
+        if let Some(data) = frame.map_err(unreadable)?.data_ref() {
+            length += data.len() as u64;
+            content.update(data);
+        }
+    }
+    Ok(Sample {
+        status: response.status().as_u16(),
+        length,
+        sha256: content.sha256(),
+    })
+}
+
+fn unreadable(error: hyper::Error) -> anyhow::Error {
+    let kind = fault::kind(&error);
+    anyhow::Error::new(error).context(format!("the answer can't be read ({kind})"))
+}

@@ -1,0 +1,93 @@
+//! Puts load on a server without the check before it, and counts what came of it.
+
+#![allow(dead_code, reason = "each test uses its part")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use harness::clock;
+use harness::driver::{Driver as _, Phases, Stop, Target};
+use harness::lanes::{Crew, Threads};
+use harness::plan::{Group, Plan, Timeline};
+use harness::recorder::{MISSED, OK, STARTED, UNFINISHED};
+use harness::schedule::Arrival;
+use http_load::{Engine, HttpLoad, Settings};
+use measure::tally::Tally;
+
+/// Longer than any test takes: a load ends when its operations have.
+const LONG: Duration = Duration::from_secs(300);
+
+/// Both engines.
+pub(crate) const ENGINES: [Engine; 2] = [Engine::Wire, Engine::Hyper];
+
+/// So many users who ask so often each.
+pub(crate) fn users(workers: u64, ops: u64) -> Group {
+    Group {
+        name: "users".to_owned(),
+        workers,
+        ramp: Duration::ZERO,
+        rate: None,
+        arrival: Arrival::Constant,
+        stages: Vec::new(),
+        ops: Some(ops),
+    }
+}
+
+/// So many requests at a rate.
+pub(crate) fn rate(rate: f64, ops: u64) -> Group {
+    Group {
+        rate: Some(rate),
+        ..users(0, ops)
+    }
+}
+
+/// All that a load of one worker thread counted, until its operations had ended.
+pub(crate) fn put(settings: Settings, group: Group, url: &str) -> Tally {
+    put_for(settings, group, url, LONG, LONG)
+}
+
+/// The same for a time at most.
+pub(crate) fn put_for(
+    settings: Settings,
+    group: Group,
+    url: &str,
+    measure: Duration,
+    drain: Duration,
+) -> Tally {
+    let timeline = Timeline {
+        warmup: Duration::ZERO,
+        measure,
+        drain,
+    };
+    let plan = Plan::new("test", timeline, vec![group], settings);
+    HttpLoad::validate(&plan).expect("the plan is right");
+    let target = Target::of_urls(vec![url.to_owned()]);
+    let driver = Arc::new(HttpLoad::setup(&plan, &target).expect("it can be prepared"));
+    let stop = Arc::new(Stop::new().expect("there are descriptors"));
+    let (send, mut intervals) = tokio::sync::mpsc::unbounded_channel();
+    let crew = Crew {
+        first: 0,
+        here: 1,
+        of: 1,
+    };
+    let phases = Phases::of(timeline, clock::now());
+    let _threads = Threads::start(&driver, &plan, crew, phases, &stop, &send)
+        .expect("a thread can be started");
+    drop(send);
+    let mut total = Tally::new(HttpLoad::SERIES);
+    while let Some(interval) = intervals.blocking_recv() {
+        total.merge(&interval.tally);
+        if let Some(ended) = interval.ended {
+            ended.expect("the worker ends well");
+            break;
+        }
+    }
+    total
+}
+
+/// Whether all that was begun has ended in one way or is named as open; nothing was missed.
+pub(crate) fn adds_up(tally: &Tally) -> bool {
+    let failed: u64 = tally.errors.values().sum();
+    let ended = tally.counted(OK) + failed + tally.counted(UNFINISHED);
+    tally.counted(STARTED) == ended && tally.counted(MISSED) == 0
+}

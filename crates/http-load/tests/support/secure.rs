@@ -1,0 +1,153 @@
+//! A server of hyper's own, with a certificate that is made for it.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use tempfile::NamedTempFile;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio_rustls::TlsAcceptor;
+
+/// What every request is answered with.
+pub(crate) const CONTENT: &str = "hello over any version";
+
+/// What it speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spoken {
+    /// HTTP/1.1 and HTTP/2 over TLS.
+    Https,
+    /// HTTP/1.1 over TLS, without a word of which.
+    Https1,
+    /// HTTP/2 without TLS.
+    Http2,
+}
+
+/// Listens until it is dropped.
+pub(crate) struct Secure {
+    address: SocketAddr,
+    scheme: &'static str,
+    pem: String,
+    seen: Arc<Seen>,
+    _runtime: Runtime,
+}
+
+#[derive(Default)]
+struct Seen {
+    requests: AtomicU64,
+    now: AtomicU64,
+    most: AtomicU64,
+}
+
+impl Secure {
+    pub(crate) fn start(spoken: Spoken) -> Self {
+        let CertifiedKey { cert, signing_key } =
+            generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(signing_key.serialize_der()));
+        let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![cert.der().clone()], key)
+            .unwrap();
+        if spoken == Spoken::Https {
+            config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        }
+        let acceptor = (spoken != Spoken::Http2).then(|| TlsAcceptor::from(Arc::new(config)));
+        let runtime = Runtime::new().unwrap();
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let address = listener.local_addr().unwrap();
+        let seen = Arc::new(Seen::default());
+        runtime.spawn(accept(listener, acceptor, Arc::clone(&seen)));
+        Self {
+            address,
+            scheme: if spoken == Spoken::Http2 {
+                "http"
+            } else {
+                "https"
+            },
+            pem: cert.pem(),
+            seen,
+            _runtime: runtime,
+        }
+    }
+
+    pub(crate) fn url(&self, host: &str) -> String {
+        format!("{}://{host}:{}/", self.scheme, self.address.port())
+    }
+
+    /// A file with its certificate.
+    pub(crate) fn certificate(&self) -> NamedTempFile {
+        let file = NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), &self.pem).unwrap();
+        file
+    }
+
+    pub(crate) fn requests(&self) -> u64 {
+        self.seen.requests.load(SeqCst)
+    }
+
+    /// Most requests that it had at the same time.
+    pub(crate) fn most_at_once(&self) -> u64 {
+        self.seen.most.load(SeqCst)
+    }
+}
+
+async fn accept(listener: TcpListener, acceptor: Option<TlsAcceptor>, seen: Arc<Seen>) {
+    while let Ok((stream, _)) = listener.accept().await {
+        let (acceptor, seen) = (acceptor.clone(), Arc::clone(&seen));
+        tokio::spawn(async move {
+            let Some(acceptor) = acceptor else {
+                return serve(stream, true, seen).await;
+            };
+            // Whoever does not trust us goes away.
+            let Ok(stream) = acceptor.accept(stream).await else {
+                return;
+            };
+            let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+            serve(stream, is_http2, seen).await;
+        });
+    }
+}
+
+async fn serve<S>(stream: S, is_http2: bool, seen: Arc<Seen>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let service = service_fn(move |_: Request<Incoming>| {
+        let seen = Arc::clone(&seen);
+        async move {
+            seen.requests.fetch_add(1, SeqCst);
+            let now = seen.now.fetch_add(1, SeqCst) + 1;
+            seen.most.fetch_max(now, SeqCst);
+            // The others come meanwhile.
+            for _ in 0..10 {
+                tokio::task::yield_now().await;
+            }
+            seen.now.fetch_sub(1, SeqCst);
+            Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(CONTENT))))
+        }
+    });
+    let io = TokioIo::new(stream);
+    // The end of a connection is the client's.
+    let _ = match is_http2 {
+        true => {
+            http2::Builder::new(TokioExecutor::new())
+                .serve_connection(io, service)
+                .await
+        }
+        false => http1::Builder::new().serve_connection(io, service).await,
+    };
+}
