@@ -180,7 +180,8 @@ fn good_answers_are_counted_to_the_byte() {
         ("bytes", 200 * FIVE.len() as u64),
     ];
     for (name, count) in expected {
-        assert_eq!(tally.counted(name), count, "{name}");
+        let all = (counted(&tally), errors(&tally));
+        assert_eq!(tally.counted(name), count, "{name}: {all:?}");
     }
 }
 
