@@ -334,6 +334,7 @@ pub async fn shard<D: Driver>() -> anyhow::Result<()> {
         &send,
     )?;
     drop(send);
+    limits::give_way();
     let mut listening = true;
     loop {
         tokio::select! {

@@ -9,6 +9,9 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 /// No table of descriptors is made larger ahead of time: 8 MiB of the kernel's memory.
 const MOST_ROOM: u64 = 1 << 20;
 
+/// The nice value of a thread that gives way: the CPU shares of 0 and 10 are ten to one.
+const GIVES_WAY: i32 = 10;
+
 /// The limits of open files, in force for one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NofileLimits {
@@ -51,6 +54,16 @@ pub fn make_room() {
     if let Ok(descriptor) = fcntl(any.as_fd(), FcntlArg::F_DUPFD_CLOEXEC(last)) {
         drop(own(descriptor));
     }
+}
+
+/// Has the calling thread give way to those that measure: adding histograms up and writing them out can wait, and all
+/// shards of a run do so at the same moment. Threads that were started before keep their priority.
+pub fn give_way() {
+    #[expect(unsafe_code, reason = "nix has no setpriority")]
+    // SAFETY: no memory is involved. 0 is the calling thread, on Linux (setpriority(2), "C library/kernel differences").
+    let answer = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, GIVES_WAY) };
+    // Lower is always granted; where it were not, only this is lost.
+    debug_assert!(answer == 0, "a lower priority is granted to all");
 }
 
 #[expect(unsafe_code, reason = "nix returns a duplicate as a raw descriptor")]

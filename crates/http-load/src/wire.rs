@@ -38,6 +38,10 @@ use pause::Pause;
 const BUFFER: usize = 64 * 1024;
 /// Operations that are started before events are looked at again.
 const STARTS_AT_ONCE: usize = 64;
+/// Users of all workers who have asked and not been answered yet, ever. On loopback a handshake takes no time, so that
+/// thousands of users who begin at once fill the server's accept queue (4,096 by default) before it has accepted one; the
+/// kernel then drops what they say.
+const NEWCOMERS: u64 = 1_024;
 /// Longest time between two looks at what took too long.
 const SWEEP_NS: u64 = 1_000_000_000;
 
@@ -72,6 +76,8 @@ struct Loop<'a> {
     /// Connections that are made, and those that are being made.
     established: u64,
     connecting: u64,
+    /// Users whose first request is on its way.
+    newcomers: u64,
     next_sweep: u64,
     next_second: u64,
     sweep_ns: u64,
@@ -96,6 +102,7 @@ impl<'a> Loop<'a> {
             open: 0,
             established: 0,
             connecting: 0,
+            newcomers: 0,
             next_sweep: 0,
             next_second: 0,
             sweep_ns: (shortest.as_nanos() as u64 / 8).clamp(1_000_000, SWEEP_NS),
@@ -170,6 +177,10 @@ impl<'a> Loop<'a> {
     /// Starts what is due; returns when the next start is.
     fn start_due(&mut self, now: u64) -> u64 {
         for _ in 0..STARTS_AT_ONCE {
+            // An event tells: one of them is answered, or gone.
+            if self.is_crowded() {
+                return u64::MAX;
+            }
             match self.worker.pacer.poll(now) {
                 Tick::Ready(start) => self.begin(start, now),
                 Tick::Wait(due) => return self.driver.settings.pacing.look_at(due),
@@ -179,6 +190,12 @@ impl<'a> Loop<'a> {
         now
     }
 
+    /// Whether users have to wait for those before them. Where there is a rate too, nothing waits.
+    fn is_crowded(&self) -> bool {
+        let most = (NEWCOMERS / self.worker.share.of).max(16);
+        self.newcomers >= most && self.driver.closed.iter().all(|closed| *closed)
+    }
+
     /// A client of a closed loop makes its connection, an operation of an open loop takes one that is free.
     fn begin(&mut self, start: Start, now: u64) {
         let operation = self.operation(start);
@@ -186,7 +203,13 @@ impl<'a> Loop<'a> {
             self.worker.record.lag(late);
         }
         if self.driver.closed[usize::from(start.group)] {
-            self.connect(Some(operation), place_of(start, self.worker.share), now);
+            let place = place_of(start, self.worker.share);
+            let id = self.connect(Some(operation), place, now);
+            let connection = id.and_then(|id| self.connections.get_mut(id));
+            if let Some(connection) = connection {
+                connection.newcomer = true;
+                self.newcomers += 1;
+            }
         } else {
             self.assign(operation, now);
         }
@@ -216,7 +239,8 @@ impl<'a> Loop<'a> {
             && self.pool.has_room(self.established + self.connecting)
         {
             let place = self.pool.next_place();
-            return self.connect(Some(operation), place, now);
+            self.connect(Some(operation), place, now);
+            return;
         }
         self.waiting.push_back(operation);
     }
@@ -421,6 +445,7 @@ impl<'a> Loop<'a> {
             return;
         };
         let (first_byte, written) = (connection.first_byte, connection.written);
+        self.newcomers -= u64::from(std::mem::take(&mut connection.newcomer));
         let Some(operation) = connection.answered() else {
             return;
         };
@@ -499,6 +524,7 @@ impl<'a> Loop<'a> {
             State::Connecting => self.connecting -= 1,
             State::Idle | State::Busy => self.established -= 1,
         }
+        self.newcomers -= u64::from(connection.newcomer);
         let mut failed = 0;
         while let Some(operation) = connection.answered() {
             failed += 1;

@@ -168,7 +168,7 @@ impl Run {
             .into_iter()
             .chain(Warning::misleading(self.driver, &self.told))
             .chain(Warning::unfinished(operations.unfinished))
-            .chain(Warning::missed(operations.missed))
+            .chain(Warning::missed(operations.missed, operations.started))
             .collect();
         let series: Vec<SeriesSummary> = self
             .series

@@ -119,6 +119,8 @@ pub(crate) const WORKER_CPU_LIMIT_PCT: f64 = 85.0;
 const STEAL_LIMIT_PCT: f64 = 2.0;
 /// Load average before the start above which a host is called noisy.
 const LOAD_LIMIT: f64 = 0.5;
+/// One missed operation in so many started ones is no other load than the one that was asked for.
+const LEAST_MISSED: u64 = 10_000;
 /// Samples that a p99 needs, so that ten of them lie beyond it.
 const FEW_SAMPLES: u64 = 1_000;
 
@@ -192,12 +194,17 @@ impl Warning {
 
     /// Operations that were due and never started.
     #[must_use]
-    pub fn missed(operations: u64) -> Option<Self> {
+    pub fn missed(operations: u64, started: u64) -> Option<Self> {
+        // What is due in the last moment before the end is not begun by a driver that wakes a moment later.
+        let severity = match operations.saturating_mul(LEAST_MISSED) > started {
+            true => Severity::Suspect,
+            false => Severity::Note,
+        };
         (operations > 0).then(|| {
             let message = format!("due and never started: {operations}");
             Self::new(
                 Kind::Missed,
-                Severity::Suspect,
+                severity,
                 message,
                 "the load was lower than asked: lower the rate or add processes",
             )

@@ -49,7 +49,7 @@ pub(super) fn doubts<D: Driver>(
             false => load.collector.busiest_pct((wall_s * 1e9) as u64),
         }),
         Warning::unfinished(operations.unfinished),
-        Warning::missed(operations.missed),
+        Warning::missed(operations.missed, operations.started),
         Warning::few_samples(D::SERIES[response.0], responses.len()),
         Warning::noisy_host(machine.load1, machine.cpus, steal_pct),
         cfg!(debug_assertions).then(Warning::debug_build),

@@ -27,6 +27,8 @@ pub(super) struct Connection {
     whole: u32,
     pub(super) group: u16,
     pub(super) state: State,
+    /// Whether its user's first request has not been answered.
+    pub(super) newcomer: bool,
     /// Whether it belongs to the pool of the open loops, or to one client of a closed loop.
     pub(super) pool: bool,
     /// What it is to answer next.
@@ -63,6 +65,7 @@ impl Connection {
             whole: 0,
             group: operation.map_or(0, |operation| operation.group),
             state: State::Connecting,
+            newcomer: false,
             pool,
             first: operation,
             last: operation.map_or(0, |operation| operation.index),

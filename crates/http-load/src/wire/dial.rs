@@ -18,7 +18,7 @@ impl Loop<'_> {
         for _ in 0..DIALS_A_TURN {
             let begun = self.pool.begin_one(now, self.established, self.connecting);
             match begun {
-                Ok(place) => self.connect(None, place, now),
+                Ok(place) => drop(self.connect(None, place, now)),
                 Err(until) => return until,
             }
         }
@@ -26,7 +26,12 @@ impl Loop<'_> {
     }
 
     /// Begins a connection, for an operation or for the pool.
-    pub(super) fn connect(&mut self, operation: Option<Operation>, place: u32, now: u64) {
+    pub(super) fn connect(
+        &mut self,
+        operation: Option<Operation>,
+        place: u32,
+        now: u64,
+    ) -> Option<Id> {
         let pool =
             operation.is_none_or(|operation| !self.driver.closed[usize::from(operation.group)]);
         let server = &self.driver.servers[place as usize % self.driver.servers.len()];
@@ -37,8 +42,12 @@ impl Loop<'_> {
                 connection.seen = self.driver.checks.seen();
                 let id = self.connections.insert(connection);
                 self.watch(id);
+                Some(id)
             }
-            Err(errno) => self.unconnected(operation, place, pool, errno, now),
+            Err(errno) => {
+                self.unconnected(operation, place, pool, errno, now);
+                None
+            }
         }
     }
 
