@@ -4,8 +4,9 @@
 
 use std::time::Duration;
 
-/// Answers that one look should find.
-const WANTED: u64 = 16;
+/// Answers that one look should find: a sixteenth of those that are awaited, within these.
+const LEAST_WANTED: u64 = 16;
+const MOST_WANTED: u64 = 64;
 /// By how much the sleep is corrected after a look.
 const STEP_NS: u64 = 5_000;
 /// The longest sleep: what batching may add to a latency.
@@ -38,10 +39,11 @@ impl Pause {
 
     /// Corrects it by how many answers a look has found, of so many that are awaited.
     pub(super) fn learn(&mut self, found: u64, awaited: u64) {
+        let wanted = (awaited / 16).clamp(LEAST_WANTED, MOST_WANTED);
         self.ns = match found {
-            _ if !self.wanted || awaited < 2 * WANTED => 0,
-            found if found < WANTED => (self.ns + STEP_NS).min(MOST_NS),
-            found if found > 2 * WANTED => self.ns.saturating_sub(STEP_NS),
+            _ if !self.wanted || awaited < 2 * LEAST_WANTED => 0,
+            found if found < wanted => (self.ns + STEP_NS).min(MOST_NS),
+            found if found > 2 * wanted => self.ns.saturating_sub(STEP_NS),
             _ => self.ns,
         };
     }
@@ -62,7 +64,7 @@ mod tests {
         assert_eq!(pause.ns, 9 * STEP_NS);
         (0..1_000).for_each(|_| pause.learn(1, 100));
         assert_eq!(pause.ns, MOST_NS);
-        pause.learn(1, 2 * WANTED - 1);
+        pause.learn(1, 2 * LEAST_WANTED - 1);
         assert_eq!(pause.ns, 0);
         let mut never = Pause::new(false);
         never.learn(1, 100);
