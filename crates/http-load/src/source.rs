@@ -1,10 +1,12 @@
-//! Where connections come from. A port of one address reaches one port of a server once: what is beyond the ports that an
+//! Where connections come from. A port of one address reaches one port of a server once: what is beyond the 64,512 that an
 //! address has needs another address, and 127.0.0.0/8 has them.
 //!
 //! Left to choose a port itself, the kernel looks for one that is free, and beyond half of its range for ever longer.
-//! Bound to an address and a port with `SO_REUSEADDR` it takes the one that it is told. A port that somebody is bound to, at
-//! any address and for a minute more, the kernel chooses for nobody else: so those that it chooses from by default, from
-//! 32,768 on, are left to it, or no other program on the machine could connect.
+//! Bound to an address and a port with `SO_REUSEADDR` it takes the one that it is told.
+//!
+//! A port that is bound on any address, or was within the last minute, is one that the kernel gives to nobody who leaves the
+//! choice to it, wherever he connects from and to (`__inet_hash_connect`). Where all are bound, no other program of the
+//! machine connects any more: `EADDRNOTAVAIL`. So the range that the kernel chooses from is left to it.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -16,11 +18,15 @@ use crate::target::Server;
 
 /// The first port that no privilege is needed for.
 const FIRST_PORT: u64 = 1_024;
-/// Ports of an address from there on, up to those that the kernel chooses from.
-const PORTS: u64 = 32_768 - FIRST_PORT;
-/// Connections that `auto` plans for each address: half of its ports, so that one that is lost has another port to come
-/// from while its own is in TIME_WAIT.
-const PLANNED: u64 = PORTS / 2;
+/// The last port.
+const LAST_PORT: u64 = 65_535;
+/// Most ports that are left to the kernel: half of them, where its range is wider.
+const MOST_LEFT: u64 = (LAST_PORT + 1 - FIRST_PORT) / 2;
+/// The range that the kernel chooses from (ip(7)).
+const RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
+/// Connections that `auto` plans for each address: half of the ports that are always taken from, so that one that is lost
+/// has another port to come from while its own is in TIME_WAIT.
+const PLANNED: u64 = MOST_LEFT / 2;
 /// The addresses that `auto` takes: away from 127.0.0.1, where others listen.
 const AUTO: [u8; 2] = [127, 64];
 const FIELD: &str = "driver.source_addresses (--source-addresses)";
@@ -82,14 +88,60 @@ fn own(text: &str) -> Result<IpAddr, Invalid> {
 #[derive(Debug)]
 pub(crate) struct Sources {
     addresses: Vec<IpAddr>,
+    ports: Ports,
     share: Share,
     next: u64,
+}
+
+/// The ports of an address, without those that are left to the kernel.
+#[derive(Debug, Clone, Copy)]
+struct Ports {
+    /// The first that is left.
+    left: u64,
+    /// How many are.
+    many: u64,
+}
+
+impl Ports {
+    /// Those of this machine. What the kernel does not say is what it has unless it is told otherwise.
+    fn of_this_machine() -> Self {
+        let range = std::fs::read_to_string(RANGE).unwrap_or_default();
+        let mut range = range.split_whitespace().map(str::parse);
+        match (range.next(), range.next()) {
+            (Some(Ok(first)), Some(Ok(last))) => Self::beside(first, last),
+            _ => Self::beside(32_768, 60_999),
+        }
+    }
+
+    /// Those that are not in a range, or not in its upper part where it is wide.
+    fn beside(first: u64, last: u64) -> Self {
+        let last = last.min(LAST_PORT);
+        let left = first
+            .max(FIRST_PORT)
+            .max((last + 1).saturating_sub(MOST_LEFT));
+        Self {
+            left,
+            many: (last + 1).saturating_sub(left),
+        }
+    }
+
+    /// How many there are of each address.
+    fn each(self) -> u64 {
+        LAST_PORT + 1 - FIRST_PORT - self.many
+    }
+
+    fn at(self, place: u64) -> u16 {
+        let port = FIRST_PORT + place;
+        let behind = if port < self.left { 0 } else { self.many };
+        (port + behind) as u16
+    }
 }
 
 impl Sources {
     /// Those of a share.
     pub(crate) fn new(addresses: Vec<IpAddr>, share: Share) -> Self {
         Self {
+            ports: Ports::of_this_machine(),
             addresses,
             share,
             next: 0,
@@ -103,12 +155,12 @@ impl Sources {
 
     /// The next one, round and round; `None` where the kernel chooses.
     pub(crate) fn next(&mut self) -> Option<SocketAddr> {
-        let all = self.addresses.len() as u64 * PORTS;
+        let each = self.ports.each();
+        let all = self.addresses.len() as u64 * each;
         let place = (self.next * self.share.of + self.share.index).checked_rem(all)?;
         self.next += 1;
-        let address = self.addresses[(place / PORTS) as usize];
-        let port = FIRST_PORT + place % PORTS;
-        Some(SocketAddr::new(address, port as u16))
+        let address = self.addresses[(place / each) as usize];
+        Some(SocketAddr::new(address, self.ports.at(place % each)))
     }
 }
 
@@ -133,7 +185,7 @@ mod tests {
     #[test]
     fn a_million_connections_have_as_many_places_and_as_many_in_reserve() {
         let addresses = auto(1_000_000).unwrap();
-        assert!(addresses.len() as u64 * PORTS >= 2_000_000);
+        assert!(addresses.len() as u64 * Ports::of_this_machine().each() >= 2_000_000);
         assert_eq!(
             addresses.iter().collect::<BTreeSet<_>>().len(),
             addresses.len()
@@ -144,9 +196,24 @@ mod tests {
             let mut sources = Sources::new(addresses.clone(), share);
             for _ in 0..20_000 {
                 let source = sources.next().unwrap();
-                assert!((1_024..32_768).contains(&source.port()));
+                assert!(source.port() >= 1_024);
                 assert!(seen.insert(source), "{source} twice");
             }
+        }
+    }
+
+    #[test]
+    fn the_ports_that_the_kernel_chooses_from_are_left_to_it() {
+        for (first, last, left) in [
+            (32_768, 60_999, 32_768..=60_999),
+            (40_000, 40_199, 40_000..=40_199),
+            (1_024, 65_535, 33_280..=65_535),
+            (1, 65_535, 33_280..=65_535),
+        ] {
+            let ports = Ports::beside(first, last);
+            let taken: BTreeSet<u16> = (0..ports.each()).map(|place| ports.at(place)).collect();
+            let expected = (1_024..=65_535).filter(|port| !left.contains(port));
+            assert!(taken.into_iter().eq(expected), "{first} to {last}");
         }
     }
 

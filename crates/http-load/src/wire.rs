@@ -534,6 +534,7 @@ impl<'a> Loop<'a> {
         let now = clock::now();
         if was_pool {
             self.pool_lost(state, failed > 0, now);
+            self.connect_waiting(now);
         } else if failed > 0 {
             self.rest(group, last, place, now + REST_NS);
         } else {

@@ -95,11 +95,17 @@ impl Loop<'_> {
             State::Idle => self.worker.record.count(count::LOST, 1),
             State::Busy => {}
         }
-        // Whoever waits for a connection without keep-alive has room now.
-        if !self.pool.keeps
+    }
+
+    /// Whoever waits for a connection without keep-alive has room now. Where none can be made, all that wait fail here, one
+    /// after the other: they may be many.
+    pub(super) fn connect_waiting(&mut self, now: u64) {
+        while !self.pool.keeps
+            && self.pool.has_room(self.established + self.connecting)
             && let Some(operation) = self.waiting.pop_front()
         {
-            self.assign(operation, now);
+            let place = self.pool.next_place();
+            self.connect(Some(operation), place, now);
         }
     }
 

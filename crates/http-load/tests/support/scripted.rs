@@ -3,14 +3,16 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 use std::io::{self, Read as _, Write as _};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use nix::libc::linger;
-use nix::sys::socket::{setsockopt, sockopt};
+use nix::sys::socket::Shutdown::Both;
+use nix::sys::socket::{setsockopt, shutdown, sockopt};
 
 /// What is done next on a connection. After the last it is closed, as by [`Step::Close`].
 #[derive(Debug, Clone)]
@@ -46,6 +48,7 @@ pub(crate) struct Counts {
 /// Listens until it is dropped.
 pub(crate) struct Scripted {
     address: SocketAddr,
+    listener: Arc<TcpListener>,
     shared: Arc<Shared>,
     listening: Option<JoinHandle<()>>,
 }
@@ -57,6 +60,10 @@ struct Shared {
     requests: AtomicU64,
     received: AtomicU64,
     sent: AtomicU64,
+    /// Where connections came from.
+    peers: Mutex<Vec<IpAddr>>,
+    /// The requests that were expected, as they came.
+    seen: Mutex<Vec<Vec<u8>>>,
     /// Weak, so that a connection is closed when its script is over.
     open: Mutex<Vec<Weak<TcpStream>>>,
 }
@@ -72,13 +79,14 @@ impl Scripted {
     pub(crate) fn start_each(script: impl Fn(u64) -> Vec<Step> + Send + 'static) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
         let address = listener.local_addr().expect("it is bound");
-        let shared = Arc::new(Shared::default());
+        let (listener, shared) = (Arc::new(listener), Arc::new(Shared::default()));
         let listening = thread::spawn({
-            let shared = Arc::clone(&shared);
+            let (listener, shared) = (Arc::clone(&listener), Arc::clone(&shared));
             move || listen(&listener, &shared, script)
         });
         Self {
             address,
+            listener,
             shared,
             listening: Some(listening),
         }
@@ -101,6 +109,16 @@ impl Scripted {
         }
     }
 
+    /// Where each connection came from, in the order in which they were accepted.
+    pub(crate) fn peers(&self) -> Vec<IpAddr> {
+        self.shared.peers.lock().expect("no script panics").clone()
+    }
+
+    /// The requests that were expected, as they came.
+    pub(crate) fn seen(&self) -> Vec<Vec<u8>> {
+        self.shared.seen.lock().expect("no script panics").clone()
+    }
+
     /// Closes what is open, waits for the end of all scripts and returns the final counts.
     pub(crate) fn finish(mut self) -> Counts {
         self.stop();
@@ -112,8 +130,8 @@ impl Scripted {
             return;
         };
         self.shared.stopped.store(true, Ordering::SeqCst);
-        // Wakes the thread that accepts. If it is gone already, there is nobody to wake.
-        let _ = TcpStream::connect(self.address);
+        // Wakes the thread that accepts. A connection could not always: to make one needs a port.
+        let _ = shutdown(self.listener.as_raw_fd(), Both);
         for stream in self.shared.open.lock().expect("no script panics").drain(..) {
             if let Some(stream) = stream.upgrade() {
                 let _ = stream.shutdown(Shutdown::Both);
@@ -133,7 +151,11 @@ impl Drop for Scripted {
 fn listen(listener: &TcpListener, shared: &Arc<Shared>, script: impl Fn(u64) -> Vec<Step>) {
     thread::scope(|scope| {
         loop {
-            let (stream, _) = listener.accept().expect("descriptors are left");
+            let (stream, peer) = match listener.accept() {
+                Ok(accepted) => accepted,
+                Err(_) if shared.stopped.load(Ordering::SeqCst) => return,
+                Err(error) => panic!("descriptors are left: {error}"),
+            };
             let stream = Arc::new(stream);
             {
                 // Under the lock: either this sees the stop, or the stop sees the connection.
@@ -144,6 +166,9 @@ fn listen(listener: &TcpListener, shared: &Arc<Shared>, script: impl Fn(u64) -> 
                 open.retain(|stream| stream.strong_count() > 0);
                 open.push(Arc::downgrade(&stream));
             }
+            let mut peers = shared.peers.lock().expect("no script panics");
+            peers.push(peer.ip());
+            drop(peers);
             let number = shared.connections.fetch_add(1, Ordering::SeqCst);
             let script = script(number);
             scope.spawn(move || {
@@ -199,7 +224,10 @@ impl<'a> Connection<'a> {
     fn expect(&mut self) -> io::Result<()> {
         loop {
             if let Some(length) = request(&self.read)? {
-                self.read.drain(..length);
+                let request = self.read.drain(..length).collect();
+                let mut seen = self.shared.seen.lock().expect("no script panics");
+                seen.push(request);
+                drop(seen);
                 self.shared.requests.fetch_add(1, Ordering::SeqCst);
                 return Ok(());
             }

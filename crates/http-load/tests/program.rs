@@ -1,0 +1,316 @@
+//! The program with each way to put load: what it counts is what the servers saw, to the byte.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+#[path = "support/scripted.rs"]
+mod scripted;
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, bind, listen, socket,
+};
+use serde_json::Value;
+
+use crate::scripted::{Scripted, Step};
+
+const FIVE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+const ENGINES: [&str; 2] = ["wire", "hyper"];
+
+/// Answers every request alike.
+fn server() -> Scripted {
+    Scripted::start(vec![Step::Expect, Step::Send(FIVE.to_vec()), Step::Again])
+}
+
+fn url_of(server: &Scripted) -> String {
+    format!("http://{}/x", server.address())
+}
+
+/// A run that was carried out.
+struct Ran(Value);
+
+impl Ran {
+    fn number(&self, pointer: &str) -> u64 {
+        let number = self.0.pointer(pointer).and_then(Value::as_u64);
+        number.unwrap_or(0)
+    }
+
+    fn count(&self, name: &str) -> u64 {
+        self.number(&format!("/counts/{name}"))
+    }
+
+    /// Operations that were started, those that are well, and connections.
+    fn sums(&self) -> (u64, u64, u64) {
+        let of = |name: &str| self.number(&format!("/operations/{name}"));
+        (of("started"), of("ok"), self.count("opened"))
+    }
+
+    /// What counts must not depend on how the load is put.
+    fn counts(&self) -> Vec<(&'static str, u64)> {
+        let names = ["answers", "body_bytes", "bytes", "bytes_sent", "opened"];
+        names.map(|name| (name, self.count(name))).to_vec()
+    }
+}
+
+/// Runs the program, where one process may open so many files.
+fn run_within(files: Option<u64>, arguments: &[&str]) -> Ran {
+    let out = tempfile::tempdir().unwrap();
+    let limit = files.map_or_else(String::new, |files| format!("ulimit -n {files}; "));
+    let output = Command::new("sh")
+        .args(["-c", &format!("{limit}exec \"$@\""), "sh"])
+        .arg(assert_cmd::cargo::cargo_bin!("http-load"))
+        .args(["--quiet", "--into", "run"])
+        .args(arguments)
+        .current_dir(&out)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let text = std::fs::read_to_string(out.path().join("run/result.json"));
+    let text = text.unwrap_or_else(|error| panic!("{arguments:?}: {error}: {said}"));
+    Ran(serde_json::from_str(&text).unwrap())
+}
+
+fn run(arguments: &[&str]) -> Ran {
+    run_within(None, arguments)
+}
+
+/// Runs a plan: so many users who ask so often each, with these settings.
+fn run_users(users: u64, ops: u64, driver: &str, arguments: &[&str]) -> Ran {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plan.toml");
+    let plan = format!(
+        "name = \"users\"\n[timeline]\nmeasure = \"60s\"\ndrain = \"31s\"\n[[groups]]\nname = \"users\"\nworkers = {users}\nops = {ops}\n[driver]\n{driver}\n"
+    );
+    std::fs::write(&path, plan).unwrap();
+    run(&[&["--plan", path.to_str().unwrap()], arguments].concat())
+}
+
+#[test]
+fn processes_and_source_addresses_share_a_load_exactly() {
+    for engine in ENGINES {
+        let server = server();
+        let driver = format!("engine = \"{engine}\"\nsource_addresses = [\"auto\"]");
+        let url = url_of(&server);
+        let words = [url.as_str(), "--processes", "2", "--threads", "1"];
+        let ran = run_users(6, 20, &driver, &words);
+        assert_eq!(ran.number("/processes"), 2);
+        assert_eq!(ran.sums(), (120, 120, 6), "{engine}: {}", ran.0["errors"]);
+        assert_eq!(ran.count("bytes"), 120 * FIVE.len() as u64);
+        let peers = server.peers();
+        let auto = IpAddr::V4(Ipv4Addr::new(127, 64, 0, 1));
+        let from_auto = peers.iter().filter(|peer| **peer == auto).count();
+        // The check before the run comes from wherever the kernel has it.
+        assert_eq!((from_auto, peers.len()), (6, 7), "{engine}: {peers:?}");
+        // All requests are of one length, that of the check too.
+        let counts = server.finish();
+        assert_eq!(counts.requests, 121);
+        assert_eq!(ran.count("bytes_sent") * 121, counts.received * 120);
+    }
+}
+
+#[test]
+fn several_servers_have_the_connections_in_turn() {
+    for engine in ENGINES {
+        let servers = [server(), server()];
+        let urls = servers.each_ref().map(url_of);
+        let driver = format!("engine = \"{engine}\"");
+        let ran = run_users(4, 25, &driver, &[&urls[0], &urls[1]]);
+        assert_eq!(ran.sums(), (100, 100, 4), "{engine}: {}", ran.0["errors"]);
+        for server in servers {
+            let counts = server.finish();
+            assert_eq!((counts.requests, counts.connections), (51, 3), "{engine}");
+        }
+    }
+}
+
+/// Listens at a path, and has a server of TCP answer.
+fn relay(path: &Path, server: SocketAddr) {
+    let listener = UnixListener::bind(path).unwrap();
+    let carry = |from: UnixStream, to: TcpStream| {
+        let (mut up_from, mut up_to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+        thread::spawn(move || {
+            // The client's end is the server's.
+            let _ = io::copy(&mut up_from, &mut up_to);
+            let _ = up_to.shutdown(Shutdown::Write);
+        });
+        thread::spawn(move || io::copy(&mut &to, &mut &from));
+    };
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            carry(stream.unwrap(), TcpStream::connect(server).unwrap());
+        }
+    });
+}
+
+#[test]
+fn unix_sockets_are_asked_like_addresses() {
+    for engine in ENGINES {
+        let (server, folder) = (server(), tempfile::tempdir().unwrap());
+        let path = folder.path().join("server.sock");
+        relay(&path, server.address());
+        let url = format!("unix:{}:/y", path.display());
+        let ran = run_users(3, 10, &format!("engine = \"{engine}\""), &[&url]);
+        assert_eq!(ran.sums(), (30, 30, 3), "{engine}: {}", ran.0["errors"]);
+        let seen = server.seen();
+        assert_eq!(seen.len(), 31);
+        assert!(seen.iter().all(|request| request.starts_with(b"GET /y ")));
+    }
+}
+
+/// Answers the check, and from then on has no room for a connection.
+fn full() -> SocketAddr {
+    let listener = socket(
+        AddressFamily::Inet,
+        SockType::Stream,
+        SockFlag::SOCK_CLOEXEC,
+        None,
+    )
+    .unwrap();
+    bind(listener.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, 0)).unwrap();
+    listen(&listener, Backlog::new(0).unwrap()).unwrap();
+    let listener = TcpListener::from(listener);
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        // What the queue has room for is accepted by nobody.
+        let short = Duration::from_millis(500);
+        let mut filling = Vec::new();
+        while let Ok(stream) = TcpStream::connect_timeout(&address, short) {
+            filling.push(stream);
+        }
+        io::Write::write_all(&mut stream, FIVE).unwrap();
+        // Open until the test is over.
+        loop {
+            thread::park();
+        }
+    });
+    address
+}
+
+#[test]
+fn connections_that_are_not_made_in_time_are_given_up() {
+    for engine in ENGINES {
+        let url = format!("http://{}/", full());
+        let load = ["-c", "3", "-d", "1s", "--warmup", "0s", "-t", "1"];
+        let words = [url.as_str(), "--engine", engine, "--connect-timeout", "200ms"];
+        let ran = run(&[&load[..], &words].concat());
+        let (started, ok, opened) = ran.sums();
+        assert_eq!((ok, opened), (0, 0), "{engine}: {}", ran.0["errors"]);
+        // Three users, each once in 200 ms at the most.
+        assert!((3..=15).contains(&started), "{engine}: {started}");
+        assert_eq!(
+            ran.0["errors"],
+            serde_json::json!({ "connect_timeout": started }),
+            "{engine}"
+        );
+    }
+}
+
+#[test]
+fn more_connections_than_one_process_may_open_are_spread_over_several() {
+    // A hundred files of a process are for other things.
+    let (files, connections) = (160, "150");
+    for engine in ENGINES {
+        let server = server();
+        let load = ["-c", connections, "-R", "300", "-d", "1s", "--warmup", "1s"];
+        let url = url_of(&server);
+        let words = [url.as_str(), "--engine", engine, "-t", "1"];
+        let ran = run_within(Some(files), &[&load[..], &words].concat());
+        assert_eq!(ran.number("/processes"), 3, "{engine}");
+        assert_eq!(ran.sums(), (300, 300, 150), "{engine}: {}", ran.0["errors"]);
+        let counts = server.finish();
+        assert_eq!((counts.connections, counts.requests), (151, 601));
+    }
+}
+
+#[test]
+fn numbers_and_contents_in_rotation_arrive_as_they_were_asked_for() {
+    for engine in ENGINES {
+        let server = server();
+        let load = ["-R", "100", "-d", "300ms", "--warmup", "0s", "-c", "2"];
+        let request = ["-m", "POST", "--path", "/items/{id:7}?n={id}"];
+        let content = ["-H", "X-Number: n{id}", "-b", r#"{"id":{id}}"#, "-b", "no"];
+        let url = url_of(&server);
+        let words = [url.as_str(), "--engine", engine];
+        let ran = run(&[&load[..], &request, &content, &words].concat());
+        assert_eq!(ran.sums(), (30, 30, 2), "{engine}: {}", ran.0["errors"]);
+        let seen: Vec<String> = server
+            .seen()
+            .into_iter()
+            .map(|request| String::from_utf8(request).unwrap())
+            .collect();
+        // The check asks for what has the number 0.
+        assert_eq!(seen.len(), 31);
+        for number in 0..30 {
+            let line = format!("POST /items/{}?n={number} HTTP/1.1\r\n", number % 7);
+            let body = match number % 2 {
+                0 => format!(r#"{{"id":{number}}}"#),
+                _ => "no".to_owned(),
+            };
+            let found = seen.iter().filter(|request| request.starts_with(&line));
+            let found: Vec<&String> = found.collect();
+            assert_eq!(found.len(), if number == 0 { 2 } else { 1 }, "{engine}");
+            let (head, content) = found[0].split_once("\r\n\r\n").unwrap();
+            assert_eq!(content, body, "{engine}");
+            let head = head.to_lowercase();
+            let mut fields = head.lines();
+            let field = format!("x-number: n{number}");
+            assert!(fields.any(|line| line == field), "{engine}: {head}");
+        }
+    }
+}
+
+#[test]
+fn held_connections_are_held_and_counted_each_second() {
+    for engine in ENGINES {
+        let server = server();
+        let load = ["--hold", "-c", "40", "--connect-rate", "100", "-R", "40"];
+        let url = url_of(&server);
+        let words = [url.as_str(), "--engine", engine, "-t", "2"];
+        let time = ["--warmup", "2s", "-d", "2s"];
+        let ran = run(&[&load[..], &time, &words].concat());
+        assert_eq!(ran.sums(), (80, 80, 40), "{engine}: {}", ran.0["errors"]);
+        let seconds = ran.0["seconds"].as_array().unwrap();
+        let held: Vec<u64> = seconds
+            .iter()
+            .map(|second| second["counts"]["held"].as_u64().unwrap_or(0))
+            .collect();
+        // The last is begun after 0.4 s. A second that a thread slept through is told by nobody: there is one that is.
+        assert!(held[1..].contains(&40), "{engine}: {held:?}");
+        assert!(held.iter().all(|held| *held <= 40), "{engine}: {held:?}");
+        assert_eq!((ran.count("lost"), ran.count("unconnected")), (0, 0));
+        // Each was asked, one after the other: the check and 40 connections.
+        let peers: BTreeSet<IpAddr> = server.peers().into_iter().collect();
+        assert!(peers.contains(&IpAddr::V4(Ipv4Addr::new(127, 64, 0, 1))));
+        assert_eq!(server.finish().connections, 41);
+    }
+}
+
+#[test]
+fn how_the_driver_waits_changes_no_count() {
+    let server = server();
+    let url = url_of(&server);
+    let users = |driver: &str| run_users(40, 20, driver, &[&url, "-t", "1"]).counts();
+    assert_eq!(users("batch = true"), users("batch = false"));
+    let paced = |engine: &str, pacing: &str| {
+        let load = ["-R", "200", "-d", "500ms", "--warmup", "0s", "-c", "5"];
+        let words = [url.as_str(), "-t", "1", "--engine", engine, "--pacing", pacing];
+        let ran = run(&[&load[..], &words].concat());
+        assert_eq!(ran.sums(), (100, 100, 5), "{engine}, {pacing}");
+        ran.counts()
+    };
+    for engine in ENGINES {
+        let precise = paced(engine, "precise");
+        for pacing in ["spin", "quantum"] {
+            assert_eq!(paced(engine, pacing), precise, "{engine}, {pacing}");
+        }
+    }
+}
