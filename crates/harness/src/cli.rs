@@ -384,7 +384,8 @@ fn size<D: Driver>(plan: &Plan<D::Config>, common: &Common) -> Result<Settings, 
             .max(1),
     };
     let share = need.div_ceil(processes) + OWN_DESCRIPTORS;
-    limits::require_nofile("each process of the driver", share).map_err(too_few)?;
+    limits::require_nofile("each process of the driver", share)
+        .map_err(|error| too_few(&error, D::SHARDS && common.processes != ProcessCount::Auto))?;
     if processes > MOST_PROCESSES {
         let problem = format!(
             "{processes} would be needed, {MOST_PROCESSES} is the most: raise the limit of open files (ulimit -n)"
@@ -412,6 +413,10 @@ fn size<D: Driver>(plan: &Plan<D::Config>, common: &Common) -> Result<Settings, 
     })
 }
 
-fn too_few(error: TooFewFiles) -> Failure {
-    Failure::Limit(error.into())
+fn too_few(error: &TooFewFiles, may_be_more: bool) -> Failure {
+    let more = match may_be_more {
+        true => "\n  --processes auto    # or let as many processes as it takes share the load",
+        false => "",
+    };
+    Failure::Limit(anyhow::Error::msg(format!("{error}{more}")))
 }

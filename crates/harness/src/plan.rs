@@ -288,14 +288,14 @@ impl Group {
         for rate in rates {
             if !(0.0..=HIGHEST_RATE).contains(&rate) {
                 return Err(Invalid::new(
-                    format!("{path}.rate"),
+                    format!("{path}.rate (--rate)"),
                     format!("{rate} is not between 0 and 10,000,000 per second"),
                 ));
             }
         }
         if self.rate == Some(0.0) {
             return Err(Invalid::new(
-                format!("{path}.rate"),
+                format!("{path}.rate (--rate)"),
                 "0 starts nothing: give a rate above 0, or leave it out for a closed loop",
             ));
         }

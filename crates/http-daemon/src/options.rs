@@ -16,11 +16,20 @@ use crate::config::{Certificate, Config};
 /// What hyper needs at least to read a request head.
 const LEAST_BUFFER: usize = 8192;
 
+const PATHS: &str = "Paths: the files of --root (/1kb.txt, /10kb.txt, /100kb.txt), /healthz, /metrics, and what fails on \
+demand: /fault/delay?ms=100, /fault/slow?ms=100, /fault/stall, /fault/status/503, /fault/close, /fault/reset, \
+/fault/truncated?bytes=100, /fault/chunked?chunks=4&size=256, /fault/garbage.
+
+The file has the options' names with _ in place of -, in the sections [server] and [performance], such as \
+http_port = 8080, and besides enabled in [cache] and level in [logging].
+
+Exit codes: 0 ended by a signal, 1 it could not serve, 2 the call or the file is wrong.";
+
 /// Serves static files over HTTP/1.1 and HTTP/2, fails on demand, or holds connections in masses.
 ///
 /// An option goes before its variable, the variable before the file.
 #[derive(Debug, Clone, Parser)]
-#[command(version, max_term_width = 100)]
+#[command(version, max_term_width = 100, after_help = PATHS)]
 pub struct Options {
     /// A TOML file with the sections server, performance, cache and logging
     #[arg(long, env = "HTTP_DAEMON_CONFIG", value_name = "FILE")]

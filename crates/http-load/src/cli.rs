@@ -27,7 +27,7 @@ const EMBEDDED: &str = "http-daemon";
 ///
 /// Without a URL a server is built, launched on a fresh port, and stopped at the end.
 #[derive(Debug, Parser)]
-#[command(name = "http-load", version, after_help = EXIT_CODES)]
+#[command(name = "http-load", version, after_help = EXAMPLES)]
 #[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 struct Cli {
     #[command(subcommand)]
@@ -43,7 +43,14 @@ struct Cli {
 }
 
 const THRESHOLD: &str = "What the run must meet beside what the plan says, such as \"response.p99 <= 50ms\", or in k6's spelling \"http_req_duration: p(95)<5\" (milliseconds; the service time: sending, waiting, receiving), \"http_req_failed: rate<0.01\", \"checks: rate>0.99\", \"errors: rate<0.1\" (requests that failed themselves or a check), \"http_reqs: rate>100\"; exit code 4 if missed";
-const EXIT_CODES: &str = "Exit codes: 0 fine, 1 a request or the run failed, 2 the call or the plan is wrong, 3 the results are suspect, 4 a threshold was missed, 5 this machine's limits do not allow it.";
+const EXAMPLES: &str = "Examples:
+  http-load -c 100 -d 30s http://127.0.0.1:8080/1kb.txt            100 connections, as fast as they are answered
+  http-load -R 2000 -c 100 -d 30s http://127.0.0.1:8080/1kb.txt    2,000 requests a second, whatever the server does
+  http-load -s 30s:100,1m:1000,30s:0 http://127.0.0.1:8080/        users who come and go
+  http-load --hold -c 60000 -d 1m http://127.0.0.1:8080/           as many connections held open
+  http-load --plan configs/http/latency.toml                       what a file says, on a server that is launched
+
+Exit codes: 0 fine, 1 a request or the run failed, 2 the call or the plan is wrong, 3 the results are suspect, 4 a threshold was missed, 5 this machine's limits do not allow it.";
 
 /// The whole program. Options that clap refuses end it with its message and exit code 2.
 #[must_use]
@@ -56,10 +63,14 @@ pub fn main() -> ExitCode {
 }
 
 /// The command line. Threads are `-t`, as wrk has them: the option is every driver's, the letter is not. Thresholds are
-/// taken as k6 has them too.
+/// taken as k6 has them too, and `--output` has the keys of no other tool.
 fn command() -> clap::Command {
     let command = Cli::command().mut_arg("threads", |threads| threads.short('t'));
-    command.mut_arg("threshold", |threshold| threshold.help(THRESHOLD))
+    command
+        .mut_arg("threshold", |threshold| threshold.help(THRESHOLD))
+        .mut_arg("output", |output| {
+            output.help("File for all results as JSON")
+        })
 }
 
 /// Words are taken as they are: `-c100`, as wrk's users write it, is no option with one dash.

@@ -132,8 +132,10 @@ impl Driver for HttpLoad {
             .map(|server| Requests::new(&settings, server));
         let requests: Vec<Requests> = requests.collect::<Result<_, _>>()?;
         let alike = requests.iter().all(Requests::are_alike);
+        let connections = Settings::connections_of(plan);
+        source::room(&settings, connections, source::ways(&servers))?;
         Ok(Self {
-            sources: source::addresses(&settings, Settings::connections_of(plan), &servers)?,
+            sources: source::addresses(&settings, connections, &servers)?,
             closed: plan.groups.iter().map(Group::is_closed).collect(),
             pool: if settings::open_loop(plan) {
                 settings.connections

@@ -5,7 +5,8 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
+use harness::clock;
 use measure::result::Answer;
 use ring::digest::{Context as Digest, SHA256};
 
@@ -17,6 +18,7 @@ use crate::target::{Peer, Server};
 
 /// How long a server may take for the one answer before the run.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+const TOO_LATE: &str = "no whole answer within 10 s: is it the server that was meant?";
 /// What a server is asked for what it sent, in a message.
 const SHOWN: usize = 80;
 
@@ -103,7 +105,10 @@ pub(crate) fn fetch(
     let mut content = Content::default();
     let mut buffer = vec![0; 64 * 1024];
     let mut first: Option<Vec<u8>> = None;
+    let give_up = clock::now() + PATIENCE.as_nanos() as u64;
     let answer = loop {
+        // A server that sends a byte now and then keeps no read waiting for long, and would never be done.
+        ensure!(clock::now() < give_up, TOO_LATE);
         let length = match stream.read(&mut buffer) {
             Ok(length) => length,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -113,10 +118,7 @@ pub(crate) fn fetch(
                     io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
                 ) =>
             {
-                bail!(
-                    "no whole answer within {} s: is it the server that was meant?",
-                    PATIENCE.as_secs()
-                )
+                bail!(TOO_LATE)
             }
             Err(error) => return Err(error).context("reading the answer"),
         };

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::checks::Checks;
 use crate::target::Server;
 
+mod load;
+
 /// What is asked for where neither plan nor URL names a path: the smallest of the files that every daemon has.
 pub(crate) const DEFAULT_PATH: &str = "/1kb.txt";
 /// Most requests that wait for their answers on one connection.
@@ -20,6 +22,8 @@ const QUANTUM_NS: u64 = 500_000;
 const MOST_STREAMS: u32 = 10_000;
 const PIPELINE: &str = "the engine hyper sends nothing before the last request is answered: take --engine wire over http://, or --http2 with --streams";
 const BATCH: &str = "the engine hyper can't: leave it out, or take --engine wire over http://";
+/// Longest time for a request or a connection: what a histogram can hold.
+const LONGEST: Duration = Duration::from_secs(3600);
 /// Most connections of a run.
 const MOST_CONNECTIONS: u64 = 10_000_000;
 
@@ -220,10 +224,10 @@ impl Settings {
             ("timeout", settings.timeout),
             ("connect_timeout", settings.connect_timeout),
         ] {
-            if time.is_zero() {
+            if time.is_zero() || time > LONGEST {
                 return Err(Invalid::new(
-                    format!("driver.{field}"),
-                    "0 is no time: give one such as 30s",
+                    format!("driver.{field} (--{})", field.replace('_', "-")),
+                    "is not between 0 and an hour: give a time such as 30s",
                 ));
             }
         }
@@ -238,6 +242,7 @@ impl Settings {
                 problem,
             ));
         }
+        load::validate(plan)?;
         let checks = Checks::parse(&settings.checks)?;
         if settings.method == "HEAD" && checks.need_body() {
             let problem =

@@ -14,7 +14,7 @@ use harness::plan::Invalid;
 use harness::schedule::Share;
 
 use crate::settings::Settings;
-use crate::target::Server;
+use crate::target::{Peer, Server};
 
 /// The first port that no privilege is needed for.
 const FIRST_PORT: u64 = 1_024;
@@ -30,6 +30,65 @@ const PLANNED: u64 = MOST_LEFT / 2;
 /// The addresses that `auto` takes: away from 127.0.0.1, where others listen.
 const AUTO: [u8; 2] = [127, 64];
 const FIELD: &str = "driver.source_addresses (--source-addresses)";
+
+/// How many ports of servers there are to connect to; `None` where a Unix socket is among them, which needs no ports.
+pub(crate) fn ways(servers: &[Server]) -> Option<u64> {
+    let mut ports: Vec<SocketAddr> = Vec::new();
+    for server in servers {
+        match server.peer {
+            Peer::Tcp(address) if ports.contains(&address) => {}
+            Peer::Tcp(address) => ports.push(address),
+            Peer::Unix(_) => return None,
+        }
+    }
+    Some(ports.len() as u64)
+}
+
+/// Checks that there are ports for so many connections to so many ports of servers.
+///
+/// # Errors
+/// The addresses that were named, or the range of the kernel, have fewer.
+pub(crate) fn room(
+    settings: &Settings,
+    connections: u64,
+    ways: Option<u64>,
+) -> Result<(), Invalid> {
+    let named = settings.source_addresses.as_slice();
+    let Some(ways) = ways.filter(|_| !named.iter().any(|word| word == "auto")) else {
+        return Ok(());
+    };
+    let (ports, whose) = match named {
+        [] => (kernel_ports(), "the kernel has".to_owned()),
+        [address] => (PORTS, format!("{address} has")),
+        several => {
+            let addresses = several.len() as u64;
+            (addresses * PORTS, format!("{addresses} addresses have"))
+        }
+    };
+    let most = ports.saturating_mul(ways);
+    if connections <= most {
+        return Ok(());
+    }
+    let problem = format!(
+        "{connections} connections need as many ports, and {whose} {most} for {ways} port(s) of servers: take auto where \
+         the server is on this machine, name {} addresses, or lower --connections",
+        connections.div_ceil(PORTS.saturating_mul(ways)).max(1)
+    );
+    Err(Invalid::new(FIELD, problem))
+}
+
+/// Ports that the kernel chooses from.
+fn kernel_ports() -> u64 {
+    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
+    let range = range.unwrap_or_default();
+    let mut ends = range
+        .split_whitespace()
+        .filter_map(|end| end.parse::<u16>().ok());
+    match (ends.next(), ends.next()) {
+        (Some(first), Some(last)) => (first..=last).count() as u64,
+        _ => PORTS,
+    }
+}
 
 /// The addresses that the connections of a run come from; none where the kernel chooses.
 ///

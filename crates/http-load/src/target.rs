@@ -70,7 +70,12 @@ impl Server {
         let port = authority.port_u16().unwrap_or(if tls { 443 } else { 80 });
         let address = (host.as_str(), port)
             .to_socket_addrs()
-            .map_err(|error| wrong(&format!("{host} can't be resolved ({error})")))?
+            .map_err(|error| {
+                let problem = format!(
+                    "the host {host} can't be resolved ({error}): correct the name, or write an address such as 127.0.0.1"
+                );
+                Invalid::new(format!("URL {url}"), problem)
+            })?
             .next()
             .ok_or_else(|| wrong(&format!("{host} has no address")))?;
         let path = uri.path_and_query().map(|path| path.as_str().to_owned());
@@ -83,6 +88,17 @@ impl Server {
         })
     }
 
+    /// None in particular: for what is the same whatever the server is.
+    pub(crate) fn anywhere() -> Self {
+        Self {
+            peer: Peer::Unix(PathBuf::new()),
+            tls: false,
+            host: "localhost".to_owned(),
+            authority: "localhost".to_owned(),
+            path: None,
+        }
+    }
+
     /// `/path/of.socket`, or with a path to ask for `/path/of.socket:/path`.
     fn unix(rest: &str) -> Option<Self> {
         let (socket, path) = match rest.split_once(":/") {
@@ -91,10 +107,8 @@ impl Server {
         };
         (!socket.is_empty()).then(|| Self {
             peer: Peer::Unix(socket.into()),
-            tls: false,
-            host: "localhost".to_owned(),
-            authority: "localhost".to_owned(),
             path,
+            ..Self::anywhere()
         })
     }
 
@@ -135,6 +149,14 @@ mod tests {
     }
 
     #[test]
+    fn a_host_that_is_not_known_is_no_matter_of_spelling() {
+        let error = Server::parse("http://no.such.host.invalid/").unwrap_err();
+        for part in ["no.such.host.invalid can't be resolved", "correct the name"] {
+            assert!(error.to_string().contains(part), "{error}");
+        }
+    }
+
+    #[test]
     fn a_url_that_is_none_says_what_to_write() {
         for url in [
             "",
@@ -143,7 +165,6 @@ mod tests {
             "http:///x",
             "unix:",
             "http://u:p@127.0.0.1/",
-            "http://no.such.host.invalid/",
         ] {
             let error = Server::parse(url).unwrap_err().to_string();
             assert!(

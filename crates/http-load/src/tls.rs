@@ -96,7 +96,10 @@ impl Tls {
 }
 
 /// Who may sign: those of a file, or those whom this machine trusts.
-fn roots(file: Option<&Path>) -> Result<RootCertStore, Invalid> {
+///
+/// # Errors
+/// A file that can't be read, with the remedy.
+pub(crate) fn roots(file: Option<&Path>) -> Result<RootCertStore, Invalid> {
     let mut roots = RootCertStore::empty();
     let Some(path) = file else {
         // Those that can't be read are none to trust; without any, the handshake says so.

@@ -213,7 +213,7 @@ fn no_address(daemon: &Endpoint, name: &str, endpoint: Option<&str>) -> anyhow::
 
 /// What needs a daemon of our own, and may not be asked of somebody else's.
 fn launched_only(field: &str, absent: bool) -> Result<(), Invalid> {
-    let problem = "needs a daemon that is launched for the run: leave it out, or leave out the address of one that runs (--socket, --uri)";
+    let problem = "needs a daemon that is launched for the run: leave it out, or leave out the address of one that runs (the URL, --socket, --uri)";
     absent
         .then_some(())
         .ok_or_else(|| Invalid::new(field, problem))

@@ -59,13 +59,15 @@ pub(super) struct Load {
     arrival: Arrival,
     /// Hold the connections: open them all first, at --connect-rate, then ask over one after the other, at --rate or
     /// each once a minute
-    #[arg(long)]
+    #[arg(long, conflicts_with = "no_keep_alive")]
     hold: bool,
-    /// Connections opened per second, with --rate or --hold [default with --hold: 20000]
+    /// Connections opened per second, with --rate or --hold: the warm-up must be long enough for all of them [default:
+    /// 20000 with --hold, otherwise as fast as can be]
     #[arg(long, value_name = "PER_SECOND")]
     connect_rate: Option<f64>,
-    /// Addresses of this machine to connect from: auto takes as many of 127.0.0.0/8 as the connections need [default
-    /// with --hold: auto]
+    /// Addresses of this machine to connect from, each good for 64,512 connections to one port: auto takes as many of
+    /// 127.0.0.0/8 as the connections need, for a server on this machine [default: auto with --hold, otherwise the kernel
+    /// chooses, and has some 28,000 ports]
     #[arg(long, value_name = "auto|ADDR[,ADDR…]", value_delimiter = ',')]
     source_addresses: Vec<String>,
     /// Print the distribution of latencies: it is always printed; taken because wrk has it
@@ -74,7 +76,8 @@ pub(super) struct Load {
     /// Read all answers that are there before the next requests are sent: more throughput, each request a little later
     #[arg(long)]
     batch: bool,
-    /// Requests on a connection before the first is answered (HTTP/1.1 pipelining)
+    /// Requests on a connection before the first is answered (HTTP/1.1 pipelining): in a closed loop alone, so not with
+    /// --rate, --rate-stage or --hold
     #[arg(long, value_name = "N", default_value_t = 1)]
     pipeline: u32,
     /// Speak HTTP/2: over https:// as the server offers it, over http:// with prior knowledge
@@ -114,7 +117,8 @@ pub(super) struct Load {
     /// File of content to send; several take turns, after those of --body
     #[arg(long, value_name = "FILE")]
     body_file: Vec<PathBuf>,
-    /// Time for a request and its answer
+    /// Time for a request and its answer; what takes longer fails as `timeout`. The run waits for it, and a second more,
+    /// after --duration
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     timeout: Duration,
     /// Time for a connection to be made
@@ -175,7 +179,7 @@ impl Load {
                 true => Duration::ZERO,
                 false => self.duration,
             },
-            drain: self.timeout + Duration::from_secs(1),
+            drain: self.timeout.saturating_add(Duration::from_secs(1)),
         };
         let driver = Settings {
             engine: self.engine,
@@ -217,8 +221,10 @@ impl Load {
     /// The time before the measurement: a second, or as long as connecting takes.
     fn opening(&self, connect_rate: Option<f64>) -> Duration {
         match (self.hold, connect_rate) {
-            (true, Some(rate)) if rate > 0.0 => {
-                Duration::from_secs_f64((self.connections as f64 / rate).ceil()) + SETTLING
+            (true, Some(rate)) if rate >= 1.0 => {
+                // What takes longer than can be said is refused as a warm-up that is too long.
+                let opening = Duration::try_from_secs_f64((self.connections as f64 / rate).ceil());
+                opening.unwrap_or(Duration::MAX).saturating_add(SETTLING)
             }
             _ if self.stage.is_empty() && self.rate_stage.is_empty() => Duration::from_secs(1),
             _ => Duration::ZERO,
