@@ -45,6 +45,12 @@ impl Body {
         }
     }
 
+    /// The same without its content.
+    pub(crate) fn emptied(mut self) -> Self {
+        self.source = Source::Whole(Bytes::new());
+        self
+    }
+
     pub(crate) fn content(content: Content, busy: Busy) -> Self {
         let source = match content {
             Content::Whole(bytes) => Source::Whole(bytes),

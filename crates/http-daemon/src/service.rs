@@ -6,8 +6,8 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use http_body_util::BodyExt as _;
-use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderValue};
+use hyper::body::{Body as _, Bytes, Incoming};
+use hyper::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
@@ -71,10 +71,14 @@ impl hyper::service::Service<Request<Incoming>> for Service {
                 .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             return self.now(answer);
         }
-        self.now(match path {
+        let answer = match path {
             "/healthz" => text(StatusCode::OK, "ok\n", busy),
             "/metrics" => text(StatusCode::OK, self.worker.shared.page(), busy),
             _ => self.file(path, busy),
+        };
+        self.now(match *request.method() {
+            Method::HEAD => head_alone(answer),
+            _ => answer,
         })
     }
 }
@@ -173,6 +177,16 @@ fn fields(headers: &HeaderMap) -> Map<String, Value> {
         .keys()
         .map(|name| (name.to_string(), joined(name).into()))
         .collect()
+}
+
+/// The answer to HEAD: the length of the content and none of it. hyper leaves the content out by itself with HTTP/1.1 alone.
+fn head_alone(answer: Answer) -> Answer {
+    let length = answer.body().size_hint().exact();
+    let mut answer = answer.map(Body::emptied);
+    if let Some(length) = length {
+        answer.headers_mut().insert(CONTENT_LENGTH, length.into());
+    }
+    answer
 }
 
 pub(crate) fn text(status: StatusCode, text: impl Into<Bytes>, busy: Busy) -> Answer {

@@ -57,12 +57,13 @@ pub(crate) fn room(
     let Some(ways) = ways.filter(|_| !named.iter().any(|word| word == "auto")) else {
         return Ok(());
     };
+    let each = Ports::of_this_machine().each();
     let (ports, whose) = match named {
-        [] => (kernel_ports(), "the kernel has".to_owned()),
-        [address] => (PORTS, format!("{address} has")),
+        [] => (range().1 + 1 - range().0, "the kernel has".to_owned()),
+        [address] => (each, format!("{address} has")),
         several => {
             let addresses = several.len() as u64;
-            (addresses * PORTS, format!("{addresses} addresses have"))
+            (addresses * each, format!("{addresses} addresses have"))
         }
     };
     let most = ports.saturating_mul(ways);
@@ -72,21 +73,19 @@ pub(crate) fn room(
     let problem = format!(
         "{connections} connections need as many ports, and {whose} {most} for {ways} port(s) of servers: take auto where \
          the server is on this machine, name {} addresses, or lower --connections",
-        connections.div_ceil(PORTS.saturating_mul(ways)).max(1)
+        connections.div_ceil(each.saturating_mul(ways)).max(1)
     );
     Err(Invalid::new(FIELD, problem))
 }
 
-/// Ports that the kernel chooses from.
-fn kernel_ports() -> u64 {
-    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
-    let range = range.unwrap_or_default();
-    let mut ends = range
-        .split_whitespace()
-        .filter_map(|end| end.parse::<u16>().ok());
-    match (ends.next(), ends.next()) {
-        (Some(first), Some(last)) => (first..=last).count() as u64,
-        _ => PORTS,
+/// The first and the last port that the kernel chooses from. What it does not say is what it has unless it is told
+/// otherwise.
+fn range() -> (u64, u64) {
+    let range = std::fs::read_to_string(RANGE).unwrap_or_default();
+    let mut range = range.split_whitespace().map(str::parse);
+    match (range.next(), range.next()) {
+        (Some(Ok(first)), Some(Ok(last))) if first <= last => (first, last),
+        _ => (32_768, 60_999),
     }
 }
 
@@ -162,14 +161,10 @@ struct Ports {
 }
 
 impl Ports {
-    /// Those of this machine. What the kernel does not say is what it has unless it is told otherwise.
+    /// Those of this machine.
     fn of_this_machine() -> Self {
-        let range = std::fs::read_to_string(RANGE).unwrap_or_default();
-        let mut range = range.split_whitespace().map(str::parse);
-        match (range.next(), range.next()) {
-            (Some(Ok(first)), Some(Ok(last))) => Self::beside(first, last),
-            _ => Self::beside(32_768, 60_999),
-        }
+        let (first, last) = range();
+        Self::beside(first, last)
     }
 
     /// Those that are not in a range, or not in its upper part where it is wide.

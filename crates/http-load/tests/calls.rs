@@ -202,7 +202,7 @@ fn a_call_that_is_wrong_says_what_where_and_what_to_do_before_anything_is_asked(
         (&["-d", "0s"], &["timeline.measure", "10s"]),
         (&["-d", "10"], &["--duration", "1m30s"]),
         (&["--timeout", "0s"], &["driver.timeout (--timeout)", "30s"]),
-        (&["--timeout", "500000000000y"], &["30s"]),
+        (&["--timeout", "500000000000y"], &["longer than a day"]),
         (&["--header", "nocolon"], &["--header", "Name: value"]),
         (&["--path", "x"], &["driver.path (--path)", "begins with /"]),
         (&["--path", "/{id:0}"], &["driver.path", "remainder by 0"]),
@@ -219,7 +219,7 @@ fn a_call_that_is_wrong_says_what_where_and_what_to_do_before_anything_is_asked(
             &[
                 "--source-addresses",
                 "70000 connections",
-                "127.0.0.1 has 64512",
+                "127.0.0.1 has ",
                 "name 2 addresses",
             ],
         ),
@@ -420,10 +420,10 @@ impl Ran {
     fn after(mut command: Command) -> Self {
         let out = tempfile::tempdir().unwrap();
         command.arg("--into").arg(out.path().join("run"));
-        Self::read(command.output().unwrap(), &out)
+        Self::read(&command.output().unwrap(), &out)
     }
 
-    fn read(output: Output, out: &tempfile::TempDir) -> Self {
+    fn read(output: &Output, out: &tempfile::TempDir) -> Self {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         let text = std::fs::read_to_string(out.path().join("run/result.json"));
         let text = text.unwrap_or_else(|error| panic!("{error}: {:?}: {said}", output.status));
@@ -595,9 +595,9 @@ fn a_threshold_that_failures_meet_does_not_make_a_run_without_an_answer_a_succes
 
 #[test]
 fn what_is_open_at_the_end_of_the_drain_phase_is_unfinished() {
-    let server = well_at_first(vec![Step::Expect, Step::Stall]);
     let file = plan("", "timeout = \"60s\"");
     for engine in ["wire", "hyper"] {
+        let server = well_at_first(vec![Step::Expect, Step::Stall]);
         let path = file.path().to_str().unwrap();
         let set = format!("driver.engine=\"{engine}\"");
         let ran = Ran::after(program(&[
@@ -629,8 +629,8 @@ fn wait_until_under_way(server: &Scripted) {
     }
 }
 
+/// No test: the server of the one below, in a process of its own, which this program is then.
 #[test]
-#[ignore = "the server of the test below, in a process of its own"]
 fn serves_until_it_is_killed() {
     if std::env::var_os(IS_SERVER).is_some() {
         let server = well();
@@ -645,12 +645,7 @@ fn serves_until_it_is_killed() {
 
 fn server_process() -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--ignored",
-            "--exact",
-            "serves_until_it_is_killed",
-            "--nocapture",
-        ])
+        .args(["--exact", "serves_until_it_is_killed", "--nocapture"])
         .env(IS_SERVER, "1")
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
@@ -675,7 +670,7 @@ fn while_it_runs(url: &str, arguments: &[&str], act: impl FnOnce(&Child)) -> Ran
         .spawn()
         .unwrap();
     act(&running);
-    Ran::read(running.wait_with_output().unwrap(), &out)
+    Ran::read(&running.wait_with_output().unwrap(), &out)
 }
 
 #[test]
@@ -764,7 +759,7 @@ fn a_server_that_is_stopped_for_a_second_costs_what_arithmetic_says() {
         let (file, out) = with_the_daemon("", faults);
         let into = out.path().join("run");
         let output = launched(&file, &["--into", into.to_str().unwrap()]).output();
-        let ran = Ran::read(output.unwrap(), &out);
+        let ran = Ran::read(&output.unwrap(), &out);
         ran.adds_up(Some(600));
         assert_eq!(
             ran.number("ok"),
@@ -814,7 +809,7 @@ fn a_plan_for_a_daemon_that_names_what_is_not_there_is_a_wrong_call() {
                 "--set",
                 "driver.source_addresses=[\"127.0.0.1\"]",
             ],
-            &["--source-addresses", "127.0.0.1 has 64512"],
+            &["--source-addresses", "127.0.0.1 has "],
         ),
         (
             &["--set", "driver.source_addresses=[\"127.0.0.300\"]"],

@@ -200,7 +200,13 @@ fn connections_that_are_not_made_in_time_are_given_up() {
     for engine in ENGINES {
         let url = format!("http://{}/", full());
         let load = ["-c", "3", "-d", "1s", "--warmup", "0s", "-t", "1"];
-        let words = [url.as_str(), "--engine", engine, "--connect-timeout", "200ms"];
+        let words = [
+            url.as_str(),
+            "--engine",
+            engine,
+            "--connect-timeout",
+            "200ms",
+        ];
         let ran = run(&[&load[..], &words].concat());
         let (started, ok, opened) = ran.sums();
         assert_eq!((ok, opened), (0, 0), "{engine}: {}", ran.0["errors"]);
@@ -302,7 +308,15 @@ fn how_the_driver_waits_changes_no_count() {
     assert_eq!(users("batch = true"), users("batch = false"));
     let paced = |engine: &str, pacing: &str| {
         let load = ["-R", "200", "-d", "500ms", "--warmup", "0s", "-c", "5"];
-        let words = [url.as_str(), "-t", "1", "--engine", engine, "--pacing", pacing];
+        let words = [
+            url.as_str(),
+            "-t",
+            "1",
+            "--engine",
+            engine,
+            "--pacing",
+            pacing,
+        ];
         let ran = run(&[&load[..], &words].concat());
         assert_eq!(ran.sums(), (100, 100, 5), "{engine}, {pacing}");
         ran.counts()

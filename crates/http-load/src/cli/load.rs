@@ -65,7 +65,7 @@ pub(super) struct Load {
     /// 20000 with --hold, otherwise as fast as can be]
     #[arg(long, value_name = "PER_SECOND")]
     connect_rate: Option<f64>,
-    /// Addresses of this machine to connect from, each good for 64,512 connections to one port: auto takes as many of
+    /// Addresses of this machine to connect from, each good for some 36,000 connections to one port: auto takes as many of
     /// 127.0.0.0/8 as the connections need, for a server on this machine [default: auto with --hold, otherwise the kernel
     /// chooses, and has some 28,000 ports]
     #[arg(long, value_name = "auto|ADDR[,ADDR…]", value_delimiter = ',')]
