@@ -16,7 +16,7 @@ pub fn print(text: &str) -> io::Result<()> {
 /// no-color.org).
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub fn print_report(format: &str, report: &str) -> io::Result<()> {
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     if format == "terminal" && io::stdout().is_terminal() && !plain {
