@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use harness::driver::{Address, Driver, Target, Worker};
 use harness::output;
 use harness::plan::{Group, Invalid, Plan};
+use measure::audit::{Facts, Lifetime};
 use measure::result::{Answer, RunResult};
 use measure::tally::Series;
 
@@ -98,6 +99,20 @@ impl Driver for HttpLoad {
 
     fn response(_: &Plan<Settings>) -> Series {
         series::RESPONSE
+    }
+
+    /// A user who asks for several things at once is as many.
+    fn facts(plan: &Plan<Settings>) -> Facts {
+        let at_once = plan.driver.streams.max(plan.driver.pipeline);
+        let facts = plan.facts();
+        Facts {
+            lifetime: Some(Lifetime {
+                from_due: plan.is_paced(),
+                ..Lifetime::of("response")
+            }),
+            users: facts.users.map(|users| users * f64::from(at_once)),
+            ..facts
+        }
     }
 
     fn spins(plan: &Plan<Settings>) -> bool {

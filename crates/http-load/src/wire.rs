@@ -166,8 +166,9 @@ impl<'a> Loop<'a> {
         self.hand_over();
         if now >= self.next_second {
             self.worker.record.count(count::HELD, self.established);
-            self.next_second = self.worker.record.tick(now);
         }
+        // Every turn: what is open is added up from one to the next.
+        self.next_second = self.worker.record.tick(now);
     }
 
     fn hand_over(&mut self) {

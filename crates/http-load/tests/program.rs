@@ -328,3 +328,20 @@ fn how_the_driver_waits_changes_no_count() {
         }
     }
 }
+
+/// A second that is counted follows one that is not: what is open is added up turn by turn, not once a second.
+#[test]
+fn the_audit_of_users_who_never_rest_adds_up() {
+    let server = server();
+    let url = url_of(&server);
+    for engine in ENGINES {
+        let load = ["-c", "50", "-d", "1s", "--warmup", "1s", "-t", "1"];
+        let ran = run(&[&load[..], &["--engine", engine, &url]].concat());
+        let warnings = ran.0["warnings"].as_array().unwrap();
+        let doubts: Vec<&Value> = warnings
+            .iter()
+            .filter(|warning| warning["kind"] == "Audit")
+            .collect();
+        assert!(doubts.is_empty(), "{engine}: {doubts:?}");
+    }
+}

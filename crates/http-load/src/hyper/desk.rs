@@ -173,8 +173,9 @@ impl<'a> Desk<'a> {
         turn.hand_over(&self.record);
         if now >= self.next_second.get() {
             self.record.count(count::HELD, self.established.get());
-            self.next_second.set(self.record.tick(now));
         }
+        // Every turn: what is open is added up from one to the next.
+        self.next_second.set(self.record.tick(now));
     }
 
     /// Starts what is due; returns when the next start is.
