@@ -177,6 +177,9 @@ impl<'a> Loop<'a> {
 
     /// Starts what is due; returns when the next start is.
     fn start_due(&mut self, now: u64) -> u64 {
+        if let Some(until) = self.pool.opens(now, self.established) {
+            return until;
+        }
         for _ in 0..STARTS_AT_ONCE {
             // An event tells: one of them is answered, or gone.
             if self.is_crowded() {
@@ -199,11 +202,15 @@ impl<'a> Loop<'a> {
 
     /// A client of a closed loop makes its connection, an operation of an open loop takes one that is free.
     fn begin(&mut self, start: Start, now: u64) {
+        let closed = self.driver.closed[usize::from(start.group)];
+        if !closed && self.pool.was_opening(start.at) {
+            return;
+        }
         let operation = self.operation(start);
         if let Some(late) = start.lag.filter(|_| operation.counted) {
             self.worker.record.lag(late);
         }
-        if self.driver.closed[usize::from(start.group)] {
+        if closed {
             let place = place_of(start, self.worker.share);
             let id = self.connect(Some(operation), place, now);
             let connection = id.and_then(|id| self.connections.get_mut(id));

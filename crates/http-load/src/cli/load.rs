@@ -61,8 +61,8 @@ pub(super) struct Load {
     /// each once a minute
     #[arg(long, conflicts_with = "no_keep_alive")]
     hold: bool,
-    /// Connections opened per second, with --rate or --hold: the warm-up must be long enough for all of them [default:
-    /// 20000 with --hold, otherwise as fast as can be]
+    /// Connections opened per second, with --rate or --hold: requests wait for the last of them, and the warm-up must be
+    /// long enough for all [default: 20000 with --hold, otherwise as fast as can be]
     #[arg(long, value_name = "PER_SECOND")]
     connect_rate: Option<f64>,
     /// Addresses of this machine to connect from, each good for some 36,000 connections to one port: auto takes as many of

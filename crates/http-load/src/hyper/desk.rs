@@ -180,6 +180,10 @@ impl<'a> Desk<'a> {
 
     /// Starts what is due; returns when the next start is.
     fn start_due(&self, now: u64) -> u64 {
+        let opens = self.pool.borrow_mut().opens(now, self.established.get());
+        if let Some(until) = opens {
+            return until;
+        }
         for _ in 0..STARTS_AT_ONCE {
             let tick = self.pacer.borrow_mut().poll(now);
             match tick {
@@ -193,11 +197,15 @@ impl<'a> Desk<'a> {
 
     /// A client of a closed loop makes its connection, an operation of an open loop takes one that is free.
     fn begin(&self, start: Start) {
+        let closed = self.driver.closed[usize::from(start.group)];
+        if !closed && self.pool.borrow().was_opening(start.at) {
+            return;
+        }
         let operation = self.operation(start);
         if let Some(late) = start.lag.filter(|_| operation.counted) {
             self.record.lag(late);
         }
-        if self.driver.closed[usize::from(start.group)] {
+        if closed {
             self.connect(Some(operation), place_of(start, self.share));
         } else {
             self.assign(operation);
