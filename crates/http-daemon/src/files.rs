@@ -99,8 +99,8 @@ impl Folder {
         Ok(content)
     }
 
-    /// Opens, looks, reads and closes: what a server without a cache does. On the thread of the runtime: the page cache
-    /// answers in a microsecond, and handing it to another thread costs more than ten.
+    /// Opens, looks, reads and closes: what a server without a cache does. On the thread of the runtime: what the page cache
+    /// holds is there sooner than another thread would be awake.
     fn read(&self, name: &str) -> Result<Content, StatusCode> {
         // One name for each file, so that what is kept has an end.
         if name.split('/').any(|part| matches!(part, "" | "." | "..")) {
