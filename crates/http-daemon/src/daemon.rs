@@ -22,9 +22,13 @@ use crate::tls;
 ///
 /// # Errors
 /// What could not be made or listened on, and why; or what ended the daemon.
-pub fn run(config: Config) -> anyhow::Result<()> {
+pub fn run(mut config: Config) -> anyhow::Result<()> {
     let room = room()?;
     warn_of_room(&config, room);
+    // No error: a manifest that names a port for HTTPS serves both modes.
+    if config.sink_body.is_some() && config.https_port.take().is_some() {
+        tell("the sink speaks no TLS: nothing listens on the port of HTTPS (--https-port)");
+    }
     if config.sink_body.is_none() {
         files::prepare(&config.root)?;
     }

@@ -310,8 +310,7 @@ impl Settings {
                 .map_or_else(|| cores(processes), NonZeroUsize::get),
             bind: server.bind.unwrap_or(Ipv4Addr::LOCALHOST.into()),
             http_port: server.http_port.unwrap_or(8080),
-            // The sink speaks no TLS: a manifest that names a port for it serves both modes.
-            https_port: server.https_port.filter(|_| !sink),
+            https_port: server.https_port,
             metrics_port: server.metrics_port,
             unix: server.unix,
             certificate,

@@ -8,4 +8,5 @@ mod processes;
 mod protocols;
 mod serving;
 mod sink;
+mod sink_options;
 mod support;
