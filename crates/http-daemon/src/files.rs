@@ -7,7 +7,7 @@ use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use hyper::StatusCode;
 use hyper::body::Bytes;
 use nix::errno::Errno;
@@ -26,6 +26,10 @@ const LARGEST_KEPT: u64 = 1 << 20;
 pub(crate) fn prepare(root: &Path) -> anyhow::Result<()> {
     let shown = root.display();
     if root.exists() {
+        ensure!(
+            root.is_dir(),
+            "--root {shown}: is no folder; name another one"
+        );
         return Ok(());
     }
     create_dir_all(root)

@@ -4,9 +4,9 @@
 mod calls;
 mod faults;
 mod limits;
+mod options;
 mod processes;
 mod protocols;
 mod serving;
 mod sink;
-mod sink_options;
 mod support;
