@@ -17,6 +17,8 @@ pub const SUITE: &str = "suite.json";
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
+    /// Below it no folder stays that is empty.
+    below: PathBuf,
 }
 
 impl Folder {
@@ -44,16 +46,21 @@ impl Folder {
                 parent.display()
             )
         };
-        fs::create_dir_all(&parent).with_context(remedy)?;
-        for number in 1.. {
+        let mut number: u32 = 1;
+        loop {
             let path = parent.join(number.to_string());
+            // Each time: a run that was released meanwhile takes its empty folders with it.
+            fs::create_dir_all(&parent).with_context(remedy)?;
             match fs::create_dir(&path) {
-                Ok(()) => return Ok(Self { path }),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Ok(()) => {
+                    let below = out.to_owned();
+                    return Ok(Self { path, below });
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error).with_context(remedy),
             }
         }
-        unreachable!("there is always a next number")
     }
 
     /// Takes exactly this folder, which is created unless it is there.
@@ -75,6 +82,7 @@ impl Folder {
             .with_context(remedy)?;
         Ok(Self {
             path: path.to_owned(),
+            below: path.parent().unwrap_or(path).to_owned(),
         })
     }
 
@@ -103,10 +111,17 @@ impl Folder {
         Ok(path)
     }
 
-    /// Gives the number back if nothing was written.
+    /// Gives the number back if nothing was written, and leaves no empty folder around it.
     pub fn release(&self) {
-        // A folder with something in it stays, which is what is wanted.
-        let _ = fs::remove_dir(&self.path);
+        let mut folders = self
+            .path
+            .ancestors()
+            .take_while(|folder| *folder != self.below);
+        // A folder with something in it stays, and so do those around it, which is what is wanted.
+        while folders
+            .next()
+            .is_some_and(|folder| fs::remove_dir(folder).is_ok())
+        {}
     }
 }
 
@@ -205,6 +220,17 @@ mod tests {
         );
         second.release();
         assert!(!second.path().exists());
+    }
+
+    #[test]
+    fn a_run_that_did_not_begin_leaves_no_empty_folder_behind() {
+        let out = tempfile::tempdir().unwrap();
+        let reserve = || Folder::reserve(out.path(), "host", "quick", "rust", "100").unwrap();
+        let (first, second) = (reserve(), reserve());
+        first.release();
+        assert!(second.path().exists());
+        second.release();
+        assert_eq!(fs::read_dir(out.path()).unwrap().count(), 0);
     }
 
     #[test]

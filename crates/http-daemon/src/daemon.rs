@@ -22,9 +22,13 @@ use crate::tls;
 ///
 /// # Errors
 /// What could not be made or listened on, and why; or what ended the daemon.
-pub fn run(config: Config) -> anyhow::Result<()> {
+pub fn run(mut config: Config) -> anyhow::Result<()> {
     let room = room()?;
     warn_of_room(&config, room);
+    // No error: a manifest that names a port for HTTPS serves both modes.
+    if config.sink_body.is_some() && config.https_port.take().is_some() {
+        tell("the sink speaks no TLS: nothing listens on the port of HTTPS (--https-port)");
+    }
     if config.sink_body.is_none() {
         files::prepare(&config.root)?;
     }
@@ -60,8 +64,9 @@ pub fn run(config: Config) -> anyhow::Result<()> {
     if config.processes == 1
         && let Some(process) = processes.pop()
     {
-        tell_places();
-        return control(sockets.pages, page, |asked| process.serve(asked));
+        return control(sockets.pages, page, tell_places, |asked| {
+            process.serve(asked)
+        });
     }
     let mut children = Children::default();
     for index in 0..config.processes {
@@ -74,19 +79,23 @@ pub fn run(config: Config) -> anyhow::Result<()> {
         })?;
     }
     drop(processes);
-    tell_places();
-    control(sockets.pages, page, |asked| children.watch(asked))
+    control(sockets.pages, page, tell_places, |asked| {
+        children.watch(asked)
+    })
 }
 
-/// Obeys signals and serves the pages beside what runs.
+/// Obeys signals and serves the pages beside what runs. `tell` is called once signals are obeyed: who reads that the daemon
+/// listens may end it at once.
 fn control<F: Future<Output = anyhow::Result<()>>>(
     listener: Option<std::net::TcpListener>,
     page: impl Fn() -> String,
+    tell: impl FnOnce(),
     run: impl FnOnce(futures_util::future::BoxFuture<'static, ()>) -> F,
 ) -> anyhow::Result<()> {
     let runtime = runtime()?;
     let ended = runtime.block_on(async {
         let mut signals = Signals::new()?;
+        tell();
         let listener = listener
             .map(TcpListener::from_std)
             .transpose()

@@ -7,7 +7,7 @@ use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use hyper::StatusCode;
 use hyper::body::Bytes;
 use nix::errno::Errno;
@@ -26,6 +26,10 @@ const LARGEST_KEPT: u64 = 1 << 20;
 pub(crate) fn prepare(root: &Path) -> anyhow::Result<()> {
     let shown = root.display();
     if root.exists() {
+        ensure!(
+            root.is_dir(),
+            "--root {shown}: is no folder; name another one"
+        );
         return Ok(());
     }
     create_dir_all(root)
@@ -99,8 +103,8 @@ impl Folder {
         Ok(content)
     }
 
-    /// Opens, looks, reads and closes: what a server without a cache does. On the thread of the runtime: the page cache
-    /// answers in a microsecond, and handing it to another thread costs more than ten.
+    /// Opens, looks, reads and closes: what a server without a cache does. On the thread of the runtime: what the page cache
+    /// holds is there sooner than another thread would be awake.
     fn read(&self, name: &str) -> Result<Content, StatusCode> {
         // One name for each file, so that what is kept has an end.
         if name.split('/').any(|part| matches!(part, "" | "." | "..")) {

@@ -104,14 +104,19 @@ fn group(
     let doing = |address| {
         format!("listening on {address} (another port: --{option}; another address: --bind)")
     };
+    let one_of_all = || format!("making {count} listeners (fewer: --workers, --processes)");
     if port != 0 {
         // Without SO_REUSEPORT: with it, a second daemon of the same user would take half of the first one's clients.
         drop(TcpListener::bind(address).with_context(|| doing(address))?);
     }
     let mut group = Vec::new();
     for _ in 0..count {
-        let listener = listen(config, address).with_context(|| doing(address))?;
-        address = TcpListener::from(listener.try_clone()?).local_addr()?;
+        let listener = listen(config, address).with_context(|| match group.is_empty() {
+            true => doing(address),
+            false => one_of_all(),
+        })?;
+        let bound = listener.try_clone().with_context(one_of_all)?;
+        address = TcpListener::from(bound).local_addr()?;
         group.push(listener);
     }
     Ok((group, address))

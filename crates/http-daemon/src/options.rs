@@ -15,6 +15,8 @@ use crate::config::{Certificate, Config};
 
 /// What hyper needs at least to read a request head.
 const LEAST_BUFFER: usize = 8192;
+/// Longest body of the sink: that of the faults.
+const MOST_OF_SINK: u32 = 1 << 24;
 
 const PATHS: &str = "Paths: the files of --root (/1kb.txt, /10kb.txt, /100kb.txt), /healthz, /metrics, and what fails on \
 demand: /fault/delay?ms=100, /fault/slow?ms=100, /fault/stall, /fault/status/503, /fault/close, /fault/reset, \
@@ -294,6 +296,13 @@ impl Settings {
                 bytes are too few; it takes {LEAST_BUFFER} at least"
             ));
         }
+        let sink_body = server.sink_body.unwrap_or(1024);
+        if sink_body > MOST_OF_SINK {
+            return Err(format!(
+                "--sink-body (sink_body, HTTP_DAEMON_SINK_BODY): {sink_body} bytes are too many, for each worker holds \
+                an answer; it takes {MOST_OF_SINK} at most"
+            ));
+        }
         let certificate = match (server.tls_cert, server.tls_key) {
             (Some(chain), Some(key)) => Some(Certificate { chain, key }),
             (None, None) => None,
@@ -310,8 +319,7 @@ impl Settings {
                 .map_or_else(|| cores(processes), NonZeroUsize::get),
             bind: server.bind.unwrap_or(Ipv4Addr::LOCALHOST.into()),
             http_port: server.http_port.unwrap_or(8080),
-            // The sink speaks no TLS: a manifest that names a port for it serves both modes.
-            https_port: server.https_port.filter(|_| !sink),
+            https_port: server.https_port,
             metrics_port: server.metrics_port,
             unix: server.unix,
             certificate,
@@ -319,7 +327,7 @@ impl Settings {
             tcp_nodelay: server.tcp_nodelay.unwrap_or(true),
             tcp_keepalive: server.tcp_keepalive.unwrap_or(true),
             backlog: server.backlog.map_or(65_535, NonZeroU32::get),
-            sink_body: sink.then(|| server.sink_body.unwrap_or(1024) as usize),
+            sink_body: sink.then_some(sink_body as usize),
             max_connections: performance
                 .max_connections
                 .map_or(u64::MAX, NonZeroU64::get),

@@ -2,6 +2,8 @@
 
 use nix::errno::Errno;
 
+use crate::answer::KINDS;
+
 /// Counts beside the outcomes.
 pub(crate) mod count {
     /// Requests that began in the warm-up and count nowhere else.
@@ -60,8 +62,8 @@ pub(crate) const TLS: &str = "tls";
 /// A frame of HTTP/2 that none may be (RFC 9113), or the answer is not as long as its head says.
 pub(crate) const HTTP2: &str = "protocol_http2";
 
-/// All outcomes but that all is well.
-pub(crate) const ALL: &[&str] = &[
+/// Those that are no fault of an answer.
+const OTHERS: [&str; 11] = [
     REFUSED,
     CONNECT_TIMEOUT,
     CONNECT,
@@ -69,20 +71,27 @@ pub(crate) const ALL: &[&str] = &[
     PORTS,
     TIMEOUT,
     RESET,
-    EARLY_CLOSE,
     STATUS,
     LENGTH,
     TLS,
     HTTP2,
-    "protocol_status_line",
-    "protocol_header",
-    "protocol_head_too_large",
-    "protocol_length",
-    "protocol_chunk",
-    "protocol_trailer",
-    "protocol_coding",
-    "protocol_upgrade",
 ];
+/// All outcomes but that all is well.
+pub(crate) const ALL: &[&str] = &all();
+
+const fn all() -> [&'static str; OTHERS.len() + KINDS.len()] {
+    let mut all = [""; OTHERS.len() + KINDS.len()];
+    let mut place = 0;
+    while place < all.len() {
+        all[place] = match place.checked_sub(OTHERS.len()) {
+            None => OTHERS[place],
+            Some(place) => KINDS[place],
+        };
+        place += 1;
+    }
+    all
+}
+
 /// Those that a daemon's end or stand-still leads to.
 pub(crate) const OF_A_FAULT: &[&str] = &[
     REFUSED,

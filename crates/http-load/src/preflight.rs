@@ -18,7 +18,7 @@ use crate::target::{Peer, Server};
 
 /// How long a server may take for the one answer before the run.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
-const TOO_LATE: &str = "no whole answer within 10 s: is it the server that was meant?";
+pub(crate) const TOO_LATE: &str = "no whole answer within 10 s: is it the server that was meant?";
 /// What a server is asked for what it sent, in a message.
 const SHOWN: usize = 80;
 
@@ -181,8 +181,13 @@ impl Content {
 trait Stream: Read + Write {}
 impl<S: Read + Write> Stream for S {}
 
+/// What was being done where there is no connection.
+pub(crate) fn connecting(peer: &Peer) -> String {
+    format!("connecting to {peer}: does a server listen there?")
+}
+
 fn open(peer: &Peer) -> anyhow::Result<Box<dyn Stream>> {
-    let connecting = || format!("connecting to {peer}: does a server listen there?");
+    let connecting = || connecting(peer);
     match peer {
         Peer::Tcp(address) => {
             let stream = TcpStream::connect_timeout(address, PATIENCE).with_context(connecting)?;

@@ -18,7 +18,7 @@ pub(crate) const NAMES: &[&str] = &[
 pub(crate) const RESPONSE: Series = Series(0);
 /// From the first byte sent to the last byte of the answer.
 pub(crate) const SERVICE: Series = Series(1);
-/// From the intended start until a connection was free for it.
+/// From the intended start until its first byte was sent: until a connection was free for it, or made.
 pub(crate) const BLOCKED: Series = Series(2);
 /// The TCP handshake, for each connection that was opened.
 pub(crate) const CONNECTING: Series = Series(3);
@@ -26,7 +26,9 @@ pub(crate) const CONNECTING: Series = Series(3);
 pub(crate) const TLS: Series = Series(4);
 /// Handing the request to the kernel; not with HTTP/2, where it goes out among others.
 pub(crate) const SENDING: Series = Series(5);
-/// From the end of sending to the first byte of the answer.
+/// From the end of sending to the first byte of the answer. Where requests are pipelined it counts from the end of the last
+/// one that was sent.
 pub(crate) const WAITING: Series = Series(6);
-/// From the first byte of the answer to its last.
+/// From the first byte of the answer to its last. One that comes in one piece has both at once: 1 ns, the least that a
+/// histogram holds, where k6 shows 0.
 pub(crate) const RECEIVING: Series = Series(7);

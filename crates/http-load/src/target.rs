@@ -67,7 +67,19 @@ impl Server {
         }
         // An IPv6 address stands in brackets in a URL alone.
         let host = authority.host().trim_matches(['[', ']']).to_owned();
-        let port = authority.port_u16().unwrap_or(if tls { 443 } else { 80 });
+        let port = match authority.as_str().strip_prefix(authority.host()) {
+            None | Some("" | ":") => {
+                if tls {
+                    443
+                } else {
+                    80
+                }
+            }
+            Some(_) => authority
+                .port_u16()
+                .filter(|port| *port > 0)
+                .ok_or_else(|| wrong("its port is not between 1 and 65535"))?,
+        };
         let address = (host.as_str(), port)
             .to_socket_addrs()
             .map_err(|error| {
@@ -143,6 +155,10 @@ mod tests {
             (server.tls, server.host.as_str(), server.path),
             (true, "::1", None)
         );
+        for url in ["http://127.0.0.1/", "http://127.0.0.1:/"] {
+            let server = Server::parse(url).unwrap();
+            assert_eq!(server.peer, Peer::Tcp("127.0.0.1:80".parse().unwrap()));
+        }
         let server = Server::parse("unix:/run/x.sock:/y").unwrap();
         assert_eq!(server.peer, Peer::Unix("/run/x.sock".into()));
         assert_eq!(server.path.as_deref(), Some("/y"));
@@ -165,6 +181,9 @@ mod tests {
             "http:///x",
             "unix:",
             "http://u:p@127.0.0.1/",
+            "http://127.0.0.1:99999/",
+            "http://127.0.0.1:0/",
+            "https://[::1]:http/",
         ] {
             let error = Server::parse(url).unwrap_err().to_string();
             assert!(

@@ -311,11 +311,10 @@ impl<'a> Loop<'a> {
                 return;
             };
             let bytes = requests.of(operation.index, &mut self.room);
-            let before = clock::now();
             if offset == 0 {
-                operation.sent = before;
+                operation.sent = clock::now();
             }
-            let (at, counted) = (operation.at, operation.counted);
+            let (at, began, counted) = (operation.at, operation.sent, operation.counted);
             let sent = send(
                 connection.socket.as_raw_fd(),
                 &bytes[offset..],
@@ -332,10 +331,10 @@ impl<'a> Loop<'a> {
                         if counted {
                             self.worker
                                 .record
-                                .value(BLOCKED, before.saturating_sub(at).max(1));
+                                .value(BLOCKED, began.saturating_sub(at).max(1));
                             self.worker
                                 .record
-                                .value(SENDING, connection.written - before);
+                                .value(SENDING, connection.written - began);
                         }
                     }
                     // Not whole: the kernel tells when it has room again.
@@ -395,7 +394,8 @@ impl<'a> Loop<'a> {
             let Some(connection) = self.connections.get_mut(id) else {
                 return;
             };
-            let Some(operation) = connection.first() else {
+            // Nothing was asked, or with `batch` not yet.
+            let Some(operation) = connection.first().filter(|operation| operation.sent > 0) else {
                 self.worker
                     .record
                     .count(count::EXCESS, (length - taken) as u64);
@@ -454,6 +454,8 @@ impl<'a> Loop<'a> {
         };
         let (first_byte, written) = (connection.first_byte, connection.written);
         self.newcomers -= u64::from(std::mem::take(&mut connection.newcomer));
+        // The rest of a request would have to be sent before the next one is.
+        let cut = connection.is_cut();
         let Some(operation) = connection.answered() else {
             return;
         };
@@ -470,7 +472,7 @@ impl<'a> Loop<'a> {
             .answered(&self.worker.record, &operation, answered, seen);
         // What came before it was asked for is no answer.
         let unasked = after > 0 && self.is_unasked(id);
-        if answer.keep_alive && self.driver.settings.keep_alive && !unasked {
+        if answer.keep_alive && self.driver.settings.keep_alive && !unasked && !cut {
             return self.go_on(id, operation, now);
         }
         if unasked && answer.keep_alive {

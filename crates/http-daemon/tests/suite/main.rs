@@ -4,6 +4,7 @@
 mod calls;
 mod faults;
 mod limits;
+mod options;
 mod processes;
 mod protocols;
 mod serving;

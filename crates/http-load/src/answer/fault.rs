@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+use crate::outcome::EARLY_CLOSE;
+
 /// What makes an answer unreadable, and its connection unusable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Fault {
@@ -41,7 +43,7 @@ impl Fault {
     /// The kind of error that is counted. Where in the answer the server closed makes no difference: not every client
     /// can tell.
     #[must_use]
-    pub fn kind(self) -> &'static str {
+    pub const fn kind(self) -> &'static str {
         match self {
             Self::StatusLine => "protocol_status_line",
             Self::Header => "protocol_header",
@@ -51,22 +53,22 @@ impl Fault {
             Self::Trailer => "protocol_trailer",
             Self::Coding => "protocol_coding",
             Self::Upgrade => "protocol_upgrade",
-            Self::Early { .. } => "early_close",
+            Self::Early { .. } => EARLY_CLOSE,
         }
     }
 }
 
 /// All kinds that there are.
 pub const KINDS: &[&str] = &[
-    "protocol_status_line",
-    "protocol_header",
-    "protocol_head_too_large",
-    "protocol_length",
-    "protocol_chunk",
-    "protocol_trailer",
-    "protocol_coding",
-    "protocol_upgrade",
-    "early_close",
+    Fault::StatusLine.kind(),
+    Fault::Header.kind(),
+    Fault::HeadTooLarge.kind(),
+    Fault::Length.kind(),
+    Fault::Chunk.kind(),
+    Fault::Trailer.kind(),
+    Fault::Coding.kind(),
+    Fault::Upgrade.kind(),
+    EARLY_CLOSE,
 ];
 
 /// What of an answer had not come when its connection was closed.

@@ -139,8 +139,8 @@ pub(super) struct Load {
     /// json.a.b==1, duration<500ms. A check that fails fails no request: see --threshold "checks: rate>0.99"
     #[arg(long, value_name = "TEXT")]
     check: Vec<String>,
-    /// Measure each phase of a request: blocked, connecting, tls, sending, waiting, receiving. With stages always, and where
-    /// a threshold is about one
+    /// Measure each phase of a request: blocked, connecting, tls, sending, waiting, receiving (1ns where an answer comes in
+    /// one piece). With stages always, and where a threshold is about one
     #[arg(long)]
     phases: bool,
     /// Seed of everything drawn

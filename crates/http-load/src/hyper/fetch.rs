@@ -1,6 +1,7 @@
 //! One request before the run, over what the run will speak.
 
 use std::future::poll_fn;
+use std::io;
 use std::pin::{Pin, pin};
 use std::task::Poll;
 
@@ -15,7 +16,7 @@ use super::Prepared;
 use super::dial::{Stream, Unconnected, open};
 use super::fault;
 use super::local::Local;
-use crate::preflight::{Content, PATIENCE, Sample};
+use crate::preflight::{Content, PATIENCE, Sample, TOO_LATE, connecting};
 use crate::settings::Settings;
 use crate::socket::dial;
 use crate::source::Sources;
@@ -35,12 +36,7 @@ pub(crate) fn fetch(settings: &Settings, server: &Server) -> anyhow::Result<Samp
         let asked = async {
             let asked = ask(settings, server, &prepared);
             let asked = tokio::time::timeout(PATIENCE, asked).await;
-            asked.unwrap_or_else(|_| {
-                bail!(
-                    "no whole answer within {} s: is it the server that was meant?",
-                    PATIENCE.as_secs()
-                )
-            })
+            asked.unwrap_or_else(|_| bail!(TOO_LATE))
         };
         tokio::task::LocalSet::new().block_on(&runtime, asked)
     };
@@ -55,7 +51,8 @@ async fn ask(settings: &Settings, server: &Server, prepared: &Prepared) -> anyho
     let opened = open(server, prepared.tls.as_ref(), settings.http2, socket).await;
     let (stream, _) = opened.map_err(|error| match error {
         Unconnected::Tls(why) => anyhow!(why),
-        other => anyhow!("{other}: connecting to {peer}: does a server listen there?"),
+        Unconnected::Socket(errno) => anyhow!(io::Error::from(errno)).context(connecting(peer)),
+        Unconnected::Runtime(error) => anyhow!(error).context(connecting(peer)),
     })?;
     let io = TokioIo::new(stream);
     let request = prepared.messages.of(0);

@@ -220,8 +220,8 @@ impl Link<'_, '_> {
     async fn more(&self, seat: &Rc<Seat>) -> Option<Operation> {
         match self.pool {
             true => self.desk.next(seat).await,
-            // A client that has done all of its own stays connected.
-            false => seat.handed().await,
+            // A user who leaves takes his connection with him.
+            false => None,
         }
     }
 

@@ -106,6 +106,11 @@ impl Connection {
         (self.whole as usize) < usize::from(self.first.is_some()) + more
     }
 
+    /// Whether what it is to answer next is not sent whole.
+    pub(super) fn is_cut(&self) -> bool {
+        self.whole == 0
+    }
+
     /// So many bytes were sent of a request that has `of`; whether it is sent whole.
     pub(super) fn has_sent(&mut self, length: usize, of: usize) -> bool {
         let sent = self.offset as usize + length;
@@ -128,7 +133,7 @@ impl Connection {
         self.first_byte = 0;
         match self.whole.checked_sub(1) {
             Some(whole) => self.whole = whole,
-            // Answered before it was sent whole: what is left of it is not sent any more.
+            // Answered before it was sent whole: the connection is closed, and what is left of it is not sent any more.
             None => self.offset = 0,
         }
         Some(answered)

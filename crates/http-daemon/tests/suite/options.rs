@@ -1,0 +1,37 @@
+//! Options that make no sense, or none together.
+
+use crate::support::{Daemon, command};
+
+#[test]
+fn a_sink_says_that_nothing_listens_on_the_port_of_https() {
+    let mut daemon = Daemon::start(&["--sink", "--https-port", "0", "--workers", "1"]);
+    assert_eq!(daemon.https, None);
+    assert!(daemon.stop().success());
+    let said = daemon.said();
+    assert!(said.contains("speaks no TLS"), "{said}");
+}
+
+/// Asks for what can't be; it ends with this code and says these words.
+fn refused(arguments: &[&str], code: i32, words: &[&str]) {
+    let mut command = command();
+    let output = command
+        .args(["--http-port", "0"])
+        .args(arguments)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    assert!(words.iter().all(|word| said.contains(word)), "{said}");
+}
+
+#[test]
+fn what_cannot_be_served_is_said_with_the_option_before_anybody_is_served() {
+    refused(
+        &["--sink", "--sink-body", "4294967295"],
+        2,
+        &["--sink-body", "at most"],
+    );
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path().to_str().unwrap();
+    refused(&["--root", path], 1, &["--root", path, "is no folder"]);
+}
