@@ -17,7 +17,7 @@ use harness::slots::{Id, Slots};
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv, send};
 
-use crate::answer::{Answer, Asked, Fault};
+use crate::answer::{Asked, Fault};
 use crate::checks::Keeper;
 use crate::driver::HttpLoad;
 use crate::operation::{Operation, REST_NS, Rest, place_of, start_of};
@@ -25,10 +25,11 @@ use crate::outcome::{self, count};
 use crate::pool::Pool;
 use crate::series::{BLOCKED, CONNECTING, SENDING};
 use crate::source::Sources;
-use crate::turn::{Answered, Turn};
+use crate::turn::Turn;
 
 mod connection;
 mod dial;
+mod next;
 mod pause;
 
 use connection::{Connection, State};
@@ -303,9 +304,11 @@ impl<'a> Loop<'a> {
             let Some(operation) = connection.next_unsent() else {
                 return;
             };
-            let bytes = requests.of(operation.index, &mut self.room);
+            let hop = self.turn.hop(operation);
+            let bytes = requests.led_to(operation.index, hop, &mut self.room);
             let before = clock::now();
-            if offset == 0 {
+            let is_first = hop.is_none();
+            if offset == 0 && is_first {
                 operation.sent = before;
             }
             let (at, counted) = (operation.at, operation.counted);
@@ -322,13 +325,12 @@ impl<'a> Loop<'a> {
                     let whole = connection.has_sent(length, bytes.len());
                     if phases && whole {
                         connection.written = clock::now();
+                        let record = &self.worker.record;
+                        if counted && is_first {
+                            record.value(BLOCKED, before.saturating_sub(at).max(1));
+                        }
                         if counted {
-                            self.worker
-                                .record
-                                .value(BLOCKED, before.saturating_sub(at).max(1));
-                            self.worker
-                                .record
-                                .value(SENDING, connection.written - before);
+                            record.value(SENDING, connection.written - before);
                         }
                     }
                     // Not whole: the kernel tells when it has room again.
@@ -440,80 +442,6 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// An answer is whole, and so many bytes came after it.
-    fn answered(&mut self, id: Id, answer: Answer, now: u64, after: usize) {
-        let Some(connection) = self.connections.get_mut(id) else {
-            return;
-        };
-        let (first_byte, written) = (connection.first_byte, connection.written);
-        self.newcomers -= u64::from(std::mem::take(&mut connection.newcomer));
-        let Some(operation) = connection.answered() else {
-            return;
-        };
-        self.open -= 1;
-        let answered = Answered {
-            status: answer.status,
-            body: answer.body,
-            written,
-            first_byte,
-            now,
-        };
-        let seen = connection.seen.as_deref();
-        self.turn
-            .answered(&self.worker.record, &operation, answered, seen);
-        // What came before it was asked for is no answer.
-        let unasked = after > 0 && self.is_unasked(id);
-        if answer.keep_alive && self.driver.settings.keep_alive && !unasked {
-            return self.go_on(id, operation, now);
-        }
-        if unasked && answer.keep_alive {
-            self.worker.record.count(count::EXCESS, after as u64);
-        }
-        self.end(id, outcome::EARLY_CLOSE);
-    }
-
-    fn is_unasked(&mut self, id: Id) -> bool {
-        let connection = self.connections.get_mut(id);
-        connection.is_some_and(|connection| connection.first().is_none())
-    }
-
-    /// The next request over a connection that has answered one.
-    fn go_on(&mut self, id: Id, operation: Operation, now: u64) {
-        let Some(connection) = self.connections.get_mut(id) else {
-            return;
-        };
-        let next = match self.driver.closed[usize::from(operation.group)] {
-            true => {
-                let last = connection.last;
-                let start = self
-                    .worker
-                    .pacer
-                    .again(start_of(operation.group, last), now);
-                start.map(|start| self.operation(start))
-            }
-            false => self.waiting.pop_front(),
-        };
-        let Some(connection) = self.connections.get_mut(id) else {
-            return;
-        };
-        match next {
-            Some(operation) => {
-                connection.take(operation);
-                self.ask(id);
-            }
-            None if connection.first().is_some() => {}
-            // A user who leaves takes his connection with him.
-            None if self.driver.closed[usize::from(operation.group)] => {
-                self.connections.remove(id);
-                self.established -= 1;
-            }
-            None => {
-                connection.state = State::Idle;
-                self.idle.push_back(id);
-            }
-        }
-    }
-
     /// Closes a connection. What it was asked and has not answered fails as `kind`; its client goes on with another.
     fn end(&mut self, id: Id, kind: &'static str) {
         let Some(mut connection) = self.connections.remove(id) else {
@@ -557,9 +485,7 @@ impl<'a> Loop<'a> {
 
     fn fail(&mut self, operation: Operation, kind: &'static str) {
         self.open -= 1;
-        if operation.counted {
-            self.worker.record.error(kind);
-        }
+        self.turn.failed(&self.worker.record, &operation, kind);
     }
 
     /// Ends what took too long. A look at every connection costs a few nanoseconds, so that none needs a timer.
