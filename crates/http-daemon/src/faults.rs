@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use hyper::body::Bytes;
+use hyper::header::{HeaderValue, LOCATION};
 use hyper::{Response, StatusCode};
 use nix::libc::linger;
 use nix::sys::socket::{setsockopt, sockopt};
@@ -27,10 +28,17 @@ pub(crate) enum Fault {
     Delay(Duration),
     Stall,
     Status(StatusCode),
+    /// So many, and then a file.
+    Redirect(u32),
     Close,
     Reset,
-    Truncated { bytes: usize },
-    Chunked { chunks: u32, size: usize },
+    Truncated {
+        bytes: usize,
+    },
+    Chunked {
+        chunks: u32,
+        size: usize,
+    },
     Garbage,
     Slow(Duration),
 }
@@ -68,6 +76,10 @@ impl Fault {
                 chunks: number(query, "chunks", 4)?,
                 size: length(query, "size", 256)?,
             },
+            _ if let Some(left) = name.strip_prefix("redirect/") => match left.parse() {
+                Ok(left) if left > 0 => Self::Redirect(left),
+                _ => return Err(format!("redirect/{left}: write how many, from 1 on\n")),
+            },
             _ => {
                 let code = name
                     .strip_prefix("status/")
@@ -77,7 +89,7 @@ impl Fault {
                     .map(StatusCode::from_u16);
                 match status {
                     Some(Ok(status)) => Self::Status(status),
-                    _ => return Err("there are delay, stall, status/200 to status/599, close, reset, truncated, chunked, garbage and slow\n".to_owned()),
+                    _ => return Err("there are delay, stall, status/200 to status/599, redirect/1 and more, close, reset, truncated, chunked, garbage and slow\n".to_owned()),
                 }
             }
         })
@@ -119,6 +131,15 @@ pub(crate) async fn commit(fault: Fault, busy: Busy, counts: Counts) -> Response
             answer(status, "text/plain", Body::whole("", busy))
         }
         Fault::Status(status) => text(status, format!("{status}\n"), busy),
+        Fault::Redirect(left) => {
+            let mut answer = answer(StatusCode::FOUND, "text/plain", Body::whole("", busy));
+            let location = match left {
+                1 => HeaderValue::from_static("/1kb.txt"),
+                left => HeaderValue::from(left - 1),
+            };
+            answer.headers_mut().insert(LOCATION, location);
+            answer
+        }
         Fault::Chunked { chunks, size } => answer(
             StatusCode::OK,
             "text/plain",
@@ -194,6 +215,7 @@ mod tests {
                 "size=9&chunks=2",
                 Fault::Chunked { chunks: 2, size: 9 },
             ),
+            ("redirect/3", "", Fault::Redirect(3)),
             ("truncated", "bytes=10", Fault::Truncated { bytes: 10 }),
         ] {
             assert_eq!(Fault::parse(name, query), Ok(wanted));
@@ -207,6 +229,8 @@ mod tests {
             ("delay", "s=1", "`s`"),
             ("status/700", "", "status/599"),
             ("status/100", "", "status/200"),
+            ("redirect/0", "", "from 1 on"),
+            ("redirect/many", "", "redirect/many"),
             ("explode", "", "stall"),
             ("truncated", "bytes=0", "`bytes`"),
             ("chunked", "size=99999999", "`size`"),

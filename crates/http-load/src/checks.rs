@@ -91,7 +91,7 @@ impl Checks {
 
     fn add(&mut self, text: &str, check: Check) {
         match &check {
-            Check::Header(name, _) if !self.fields.contains(name) => self.fields.push(name.clone()),
+            Check::Header(name, _) => self.keep(name),
             Check::Contains(_) => self.needs_body = true,
             Check::Json(..) => (self.needs_body, self.needs_json) = (true, true),
             _ => {}
@@ -100,6 +100,13 @@ impl Checks {
         let name = |begin: &str| &*format!("{begin}{text}").leak();
         self.names.push([name(PASSED), name(FAILED)]);
         self.all.push(check);
+    }
+
+    /// Has a field kept that no check asks for, by its name in lower case.
+    pub(crate) fn keep(&mut self, name: &str) {
+        if !self.fields.iter().any(|field| field == name) {
+            self.fields.push(name.to_owned());
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -168,7 +175,8 @@ impl Checks {
         }
     }
 
-    fn field<'a>(&self, seen: Option<&'a Seen>, name: &str) -> Option<&'a [u8]> {
+    /// What was kept of a field.
+    pub(crate) fn field<'a>(&self, seen: Option<&'a Seen>, name: &str) -> Option<&'a [u8]> {
         let place = self.fields.iter().position(|field| field == name)?;
         seen?.fields[place].as_deref()
     }

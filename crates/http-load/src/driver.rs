@@ -16,7 +16,7 @@ use crate::preflight::{self, Sample};
 use crate::requests::Requests;
 use crate::settings::{self, Engine, Pacing, Settings};
 use crate::target::Server;
-use crate::{hyper, k6, outcome};
+use crate::{hyper, k6, outcome, redirect};
 use crate::{series, source, summary, wire};
 
 /// Requests to one server or several. All that is here is shared by the workers and the same for any engine.
@@ -147,6 +147,10 @@ impl Driver for HttpLoad {
             .map(|server| Requests::new(&settings, server));
         let requests: Vec<Requests> = requests.collect::<Result<_, _>>()?;
         let alike = requests.iter().all(Requests::are_alike);
+        let mut checks = Checks::parse(&settings.checks)?;
+        if settings.follow > 0 {
+            checks.keep(redirect::LOCATION);
+        }
         let connections = Settings::connections_of(plan);
         source::room(&settings, connections, source::ways(&servers))?;
         Ok(Self {
@@ -157,7 +161,7 @@ impl Driver for HttpLoad {
             } else {
                 0
             },
-            checks: Checks::parse(&settings.checks)?,
+            checks,
             servers,
             requests,
             hyper,

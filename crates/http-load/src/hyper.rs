@@ -31,6 +31,7 @@ mod local;
 mod message;
 mod meter;
 mod seat;
+mod sender;
 
 use desk::Desk;
 use message::Messages;

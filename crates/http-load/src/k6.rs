@@ -13,6 +13,9 @@
 //! | `dropped_iterations` | `missed` |
 //! | `data_received`, `data_sent` | `counts.bytes`, `counts.bytes_sent` |
 //!
+//! Where redirects are followed (`--follow`), k6 counts and times each hop as a request, and here they are one: `http_reqs`,
+//! `http_req_duration` and `http_req_failed` are of the whole, `http_req_sending`, `_waiting` and `_receiving` of each hop.
+//!
 //! Times are in milliseconds, as k6 has them, and shares between 0 and 1.
 
 /// What k6 measures as a trend, and our series.

@@ -12,6 +12,7 @@ mod operation;
 mod outcome;
 mod pool;
 mod preflight;
+mod redirect;
 mod requests;
 mod series;
 mod settings;

@@ -1,5 +1,7 @@
 //! A request as both engines know it: from when it counts, which it is, and what follows on it.
 
+use std::num::NonZeroU32;
+
 use harness::pacer::Start;
 use harness::schedule::Share;
 
@@ -18,6 +20,8 @@ pub(crate) struct Operation {
     pub(crate) group: u16,
     /// Whether it started inside `measure`.
     pub(crate) counted: bool,
+    /// Where a redirect led it, by its place in the worker's list (`redirect.rs`); none before.
+    pub(crate) hop: Option<NonZeroU32>,
 }
 
 impl Operation {
@@ -29,6 +33,7 @@ impl Operation {
             index: start.index,
             group: start.group,
             counted,
+            hop: None,
         }
     }
 }

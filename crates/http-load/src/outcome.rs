@@ -18,6 +18,8 @@ pub(crate) mod count {
     pub(crate) const BODY_BYTES: &str = "body_bytes";
     /// Bytes sent, heads included.
     pub(crate) const BYTES_SENT: &str = "bytes_sent";
+    /// Redirects that were followed; the answers that said them count as answers too.
+    pub(crate) const REDIRECTS: &str = "redirects";
     /// Connections opened.
     pub(crate) const OPENED: &str = "opened";
     /// Connections that the server ended while they were held open for later requests.
@@ -57,13 +59,20 @@ pub(crate) const STATUS: &str = "status";
 /// The content is not as long as that of the other answers.
 pub(crate) const LENGTH: &str = "length";
 
+/// A redirect, where they are followed, to another scheme, host or port than those that were asked.
+pub(crate) const REDIRECT_ELSEWHERE: &str = "redirect_elsewhere";
+/// One redirect more than are followed.
+pub(crate) const TOO_MANY_REDIRECTS: &str = "too_many_redirects";
+/// A redirect, where they are followed, without a `Location`, or with one that is no reference: empty, with spaces or bytes
+/// that are no UTF-8, with a host that is none, or leading to a path of more than 32 KiB.
+pub(crate) const REDIRECT_WITHOUT_LOCATION: &str = "redirect_without_location";
 /// TLS could not be agreed upon, or was broken.
 pub(crate) const TLS: &str = "tls";
 /// A frame of HTTP/2 that none may be (RFC 9113), or the answer is not as long as its head says.
 pub(crate) const HTTP2: &str = "protocol_http2";
 
 /// Those that are no fault of an answer.
-const OTHERS: [&str; 11] = [
+const OTHERS: [&str; 14] = [
     REFUSED,
     CONNECT_TIMEOUT,
     CONNECT,
@@ -73,6 +82,9 @@ const OTHERS: [&str; 11] = [
     RESET,
     STATUS,
     LENGTH,
+    REDIRECT_ELSEWHERE,
+    TOO_MANY_REDIRECTS,
+    REDIRECT_WITHOUT_LOCATION,
     TLS,
     HTTP2,
 ];

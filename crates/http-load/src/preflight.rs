@@ -12,6 +12,7 @@ use ring::digest::{Context as Digest, SHA256};
 
 use crate::answer::{Asked, Reader, Sink};
 use crate::hyper;
+use crate::redirect::{Astray, Hop, LOCATION, leads_on};
 use crate::requests::Requests;
 use crate::settings::{Engine, Settings};
 use crate::target::{Peer, Server};
@@ -81,25 +82,64 @@ impl Sample {
     }
 }
 
-/// Asks once, on a connection of its own.
+/// One answer, and where it leads.
+#[derive(Debug)]
+pub(crate) struct Fetched {
+    pub(crate) sample: Sample,
+    pub(crate) location: Option<Vec<u8>>,
+}
+
+/// Asks once, and where redirects are followed until there is an answer that is none; each on a connection of its own.
 ///
 /// # Errors
-/// No connection, no answer in time, or one that is no HTTP.
+/// No connection, no answer in time, one that is no HTTP, or a redirect that can't be followed.
 pub(crate) fn fetch(
     settings: &Settings,
     server: &Server,
     requests: &Requests,
 ) -> anyhow::Result<Sample> {
-    if settings.engine == Engine::Hyper {
-        return hyper::fetch(settings, server);
+    let mut hop: Option<Hop> = None;
+    loop {
+        let Fetched { sample, location } = match settings.engine {
+            Engine::Hyper => hyper::fetch(settings, server, hop.as_ref())?,
+            _ => ask(settings, server, requests, hop.as_ref())?,
+        };
+        if settings.follow == 0 || !leads_on(sample.status) {
+            return Ok(sample);
+        }
+        let location = location.as_deref();
+        let now = hop.or_else(|| Hop::first(&requests.target(0)));
+        let next = now
+            .ok_or(Astray::Elsewhere)
+            .and_then(|now| now.next(sample.status, location, settings.follow));
+        hop = Some(next.with_context(|| {
+            let location = location.map(String::from_utf8_lossy);
+            let shown: String = location
+                .iter()
+                .flat_map(|text| text.chars())
+                .take(SHOWN)
+                .collect();
+            format!(
+                "the redirect ({}) to {shown:?} can't be followed",
+                sample.status
+            )
+        })?);
     }
+}
+
+fn ask(
+    settings: &Settings,
+    server: &Server,
+    requests: &Requests,
+    hop: Option<&Hop>,
+) -> anyhow::Result<Fetched> {
     let mut stream = open(&server.peer)?;
     let mut room = Vec::new();
     let asked = Asked {
         head: settings.method == "HEAD",
     };
     stream
-        .write_all(requests.of(0, &mut room))
+        .write_all(requests.led_to(0, hop, &mut room))
         .context("sending the request")?;
     let mut reader = Reader::new();
     let mut content = Content::default();
@@ -140,23 +180,31 @@ pub(crate) fn fetch(
             ),
         }
     };
-    Ok(Sample {
-        status: answer.status,
-        length: answer.body,
-        sha256: content.sha256(),
-    })
+    Ok(content.fetched(answer.status, answer.body))
 }
 
-/// The hash of a content, piece by piece.
-pub(crate) struct Content(Digest);
+/// The hash of a content, piece by piece, and where the answer leads.
+pub(crate) struct Content {
+    digest: Digest,
+    pub(crate) location: Option<Vec<u8>>,
+}
 
 impl Default for Content {
     fn default() -> Self {
-        Self(Digest::new(&SHA256))
+        Self {
+            digest: Digest::new(&SHA256),
+            location: None,
+        }
     }
 }
 
 impl Sink for Content {
+    fn head(&mut self, _status: u16, headers: &[httparse::Header<'_>]) {
+        let mut headers = headers.iter();
+        let location = headers.find(|header| header.name.eq_ignore_ascii_case(LOCATION));
+        self.location = location.map(|header| header.value.to_vec());
+    }
+
     fn body(&mut self, piece: &[u8]) {
         self.update(piece);
     }
@@ -164,16 +212,21 @@ impl Sink for Content {
 
 impl Content {
     pub(crate) fn update(&mut self, piece: &[u8]) {
-        self.0.update(piece);
+        self.digest.update(piece);
     }
 
-    pub(crate) fn sha256(self) -> String {
-        let digest = self.0.finish();
-        digest
-            .as_ref()
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
+    /// What an answer of that status and length was.
+    pub(crate) fn fetched(self, status: u16, length: u64) -> Fetched {
+        let digest = self.digest.finish();
+        let digits = digest.as_ref().iter().map(|byte| format!("{byte:02x}"));
+        Fetched {
+            sample: Sample {
+                status,
+                length,
+                sha256: digits.collect(),
+            },
+            location: self.location,
+        }
     }
 }
 

@@ -5,8 +5,13 @@ use std::path::Path;
 
 use harness::plan::Invalid;
 
+use crate::redirect::Hop;
 use crate::settings::Settings;
 use crate::target::Server;
+
+mod redirected;
+
+use redirected::Redirected;
 
 /// Where the number of the request is put in: `{id}`, or `{id:N}` for its remainder by N.
 const ID: &str = "{id";
@@ -15,6 +20,7 @@ const ID: &str = "{id";
 #[derive(Debug, Clone)]
 pub(crate) struct Requests {
     all: Vec<Request>,
+    redirected: Redirected,
 }
 
 /// One of them.
@@ -61,12 +67,13 @@ impl Requests {
                 .map(|body| one(Some(body)))
                 .collect::<Result<_, _>>()?,
         };
-        Ok(Self { all })
+        let redirected = Redirected::new(settings, server)?;
+        Ok(Self { all, redirected })
     }
 
     /// The bytes of the request of this number: in `room` where they are made for it.
     pub(crate) fn of<'a>(&'a self, number: u64, room: &'a mut Vec<u8>) -> &'a [u8] {
-        let request = &self.all[(number % self.all.len() as u64) as usize];
+        let request = self.at(number);
         match &request.whole {
             Some(whole) => whole,
             None => {
@@ -75,6 +82,34 @@ impl Requests {
                 room
             }
         }
+    }
+
+    /// The bytes of what an operation of this number asks where it was led on, if it was.
+    pub(crate) fn led_to<'a>(
+        &'a self,
+        number: u64,
+        hop: Option<&Hop>,
+        room: &'a mut Vec<u8>,
+    ) -> &'a [u8] {
+        let Some(hop) = hop else {
+            return self.of(number, room);
+        };
+        room.clear();
+        self.redirected.render(number, hop, room);
+        match hop.bare {
+            true => room.extend_from_slice(b"\r\n"),
+            false => self.at(number).render_content(number, room),
+        }
+        room
+    }
+
+    /// The target URI of the request of this number (RFC 9110 §7.1).
+    pub(crate) fn target(&self, number: u64) -> String {
+        self.redirected.target(number)
+    }
+
+    fn at(&self, number: u64) -> &Request {
+        &self.all[(number % self.all.len() as u64) as usize]
     }
 
     /// Whether all requests are the same, so that all answers should be.
@@ -100,6 +135,11 @@ impl Request {
 
     fn render(&self, number: u64, out: &mut Vec<u8>) {
         self.head.render(number, out);
+        self.render_content(number, out);
+    }
+
+    /// The end of the head, and the content.
+    fn render_content(&self, number: u64, out: &mut Vec<u8>) {
         let Some(body) = &self.body else {
             out.extend_from_slice(b"\r\n");
             return;
@@ -215,10 +255,17 @@ pub(crate) fn fields<'a>(
 fn head(settings: &Settings, server: &Server) -> Result<Vec<u8>, Invalid> {
     let path = path(settings, server)?;
     let mut head = format!("{} {path} HTTP/1.1\r\n", settings.method).into_bytes();
-    for (name, value) in fields(settings, server)? {
-        let _ = write!(head, "{name}: {value}\r\n");
-    }
+    head.extend(lines(fields(settings, server)?));
     Ok(head)
+}
+
+/// Fields as they stand in a head.
+fn lines<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<u8> {
+    let mut lines = Vec::new();
+    for (name, value) in fields {
+        let _ = write!(lines, "{name}: {value}\r\n");
+    }
+    lines
 }
 
 /// RFC 9110 §5: `name: value`, on one line.

@@ -1,4 +1,5 @@
-//! What is measured.
+//! What is measured. Where redirects are followed, `sending`, `waiting` and `receiving` are of each hop, as k6 has them, and
+//! the rest is of the whole: times of phases have more values than the response time.
 
 use measure::tally::Series;
 

@@ -49,6 +49,9 @@ pub struct Settings {
     pub body_files: Vec<PathBuf>,
     /// Whether a connection serves one request after the other.
     pub keep_alive: bool,
+    /// Redirects that a request follows at most, to the same scheme, host and port; 0: a redirect is an answer like any
+    /// other.
+    pub follow: u32,
     /// Requests on one connection before the first answer (RFC 9112 §9.3.2).
     pub pipeline: u32,
     /// Whether HTTP/2 is spoken: as the server offers it over TLS (ALPN), or with prior knowledge (RFC 9113 §3.3).
@@ -141,6 +144,7 @@ impl Default for Settings {
             body: Vec::new(),
             body_files: Vec::new(),
             keep_alive: true,
+            follow: 0,
             pipeline: 1,
             http2: false,
             streams: 1,
@@ -203,6 +207,10 @@ impl Settings {
         if settings.pipeline > 1 && !settings.keep_alive {
             let problem = "needs connections that are kept: leave out --no-keep-alive";
             return Err(Invalid::new("driver.pipeline (--pipeline)", problem));
+        }
+        if settings.pipeline > 1 && settings.follow > 0 {
+            let problem = "a redirect is followed before the connection is asked the next thing: leave out --pipeline or --follow";
+            return Err(Invalid::new("driver.follow (--follow)", problem));
         }
         settings.validate_engine()?;
         if !(1..=MOST_CONNECTIONS).contains(&settings.connections) {
@@ -333,8 +341,12 @@ impl Settings {
             (true, 1) => " over HTTP/2".to_owned(),
             (true, streams) => format!(" over HTTP/2, {streams} at once on each connection"),
         };
+        let followed = match settings.follow {
+            0 => String::new(),
+            most => format!(", with up to {most} redirects"),
+        };
         format!(
-            "{}{path} at {target}{version}: {}{pool} for {}{}",
+            "{}{path} at {target}{version}{followed}: {}{pool} for {}{}",
             settings.method,
             plan.load_sentence(),
             duration::format(plan.timeline.measure),

@@ -8,12 +8,15 @@ use crate::driver::HttpLoad;
 use crate::judge::{Complete, Judge};
 use crate::operation::Operation;
 use crate::outcome::count;
+use crate::redirect::{Hop, Hops};
 use crate::series::{RECEIVING, RESPONSE, SERVICE, WAITING};
 
 /// A whole answer, and when it came.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Answered {
     pub(crate) status: u16,
+    /// The place of its connection among all.
+    pub(crate) place: u32,
     /// Bytes of its content.
     pub(crate) body: u64,
     /// Where phases are measured, when its request was sent whole.
@@ -29,6 +32,7 @@ pub(crate) struct Answered {
 pub(crate) struct Turn<'a> {
     driver: &'a HttpLoad,
     judge: Option<Judge<'a>>,
+    hops: Hops,
     sums: Sums,
 }
 
@@ -43,6 +47,7 @@ struct Sums {
     body_bytes: u64,
     expected_body_bytes: u64,
     bytes_sent: u64,
+    redirects: u64,
 }
 
 impl<'a> Turn<'a> {
@@ -50,6 +55,7 @@ impl<'a> Turn<'a> {
         Self {
             driver,
             judge: Judge::new(&driver.checks),
+            hops: Hops::default(),
             sums: Sums::default(),
         }
     }
@@ -72,18 +78,71 @@ impl<'a> Turn<'a> {
         self.sums.bytes_sent += bytes;
     }
 
-    /// An operation was answered: it is as it should be, or not. `seen` is what checks ask of the answer, where they do.
+    /// What an operation asks, if it was led on by a redirect.
+    pub(crate) fn hop(&self, operation: &Operation) -> Option<&Hop> {
+        self.hops.of(operation)
+    }
+
+    /// An operation has failed.
+    pub(crate) fn failed(&mut self, record: &Recorder, operation: &Operation, kind: &'static str) {
+        self.hops.forget(operation);
+        if operation.counted {
+            record.error(kind);
+        }
+    }
+
+    /// An operation was answered: it is as it should be, or not, or led on. Whether it has ended with that. `seen` is what is
+    /// kept of the answer, where that is asked for.
     #[inline]
     pub(crate) fn answered(
+        &mut self,
+        record: &Recorder,
+        operation: &mut Operation,
+        answered: Answered,
+        seen: Option<&Seen>,
+    ) -> bool {
+        self.sums.served += 1;
+        let (status, place) = (answered.status, answered.place);
+        let kind = match self
+            .hops
+            .follow(self.driver, operation, (status, place), seen)
+        {
+            Ok(true) => {
+                self.led_on(record, operation, answered);
+                return false;
+            }
+            Ok(false) => self.driver.outcome(status, answered.body),
+            Err(astray) => Some(astray.kind()),
+        };
+        self.hops.forget(operation);
+        self.ended(record, operation, answered, seen, kind);
+        true
+    }
+
+    /// The answer is a redirect that is followed: one that counts, with no length that it should have.
+    fn led_on(&mut self, record: &Recorder, operation: &Operation, answered: Answered) {
+        if !operation.counted {
+            return;
+        }
+        self.sums.redirects += 1;
+        self.sums.answers += 1;
+        self.sums.body_bytes += answered.body;
+        if self.driver.expected_length().is_some() {
+            self.sums.expected_body_bytes += answered.body;
+        }
+        self.phases(record, answered);
+    }
+
+    #[inline]
+    fn ended(
         &mut self,
         record: &Recorder,
         operation: &Operation,
         answered: Answered,
         seen: Option<&Seen>,
+        kind: Option<&'static str>,
     ) {
         let driver = self.driver;
-        let kind = driver.outcome(answered.status, answered.body);
-        self.sums.served += 1;
         if !operation.counted {
             return;
         }
@@ -107,10 +166,15 @@ impl<'a> Turn<'a> {
         self.sums.ok += 1;
         record.value(RESPONSE, now - operation.at);
         record.value(SERVICE, service_ns);
-        if driver.settings.phases {
+        self.phases(record, answered);
+    }
+
+    #[inline]
+    fn phases(&self, record: &Recorder, answered: Answered) {
+        if self.driver.settings.phases {
             let waiting = answered.first_byte.saturating_sub(answered.written);
             record.value(WAITING, waiting.max(1));
-            record.value(RECEIVING, (now - answered.first_byte).max(1));
+            record.value(RECEIVING, (answered.now - answered.first_byte).max(1));
         }
     }
 
@@ -125,6 +189,7 @@ impl<'a> Turn<'a> {
             (count::BODY_BYTES, sums.body_bytes),
             (audit::EXPECTED_BODY_BYTES, sums.expected_body_bytes),
             (count::BYTES_SENT, sums.bytes_sent),
+            (count::REDIRECTS, sums.redirects),
         ];
         // What ended first: it was open when the turn began, and what is open at once must not seem to be more.
         record.ok_many(sums.ok);

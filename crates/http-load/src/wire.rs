@@ -17,7 +17,7 @@ use harness::slots::{Id, Slots};
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv, send};
 
-use crate::answer::{Answer, Asked, Fault};
+use crate::answer::{Asked, Fault};
 use crate::checks::Keeper;
 use crate::driver::HttpLoad;
 use crate::operation::{Operation, REST_NS, Rest, place_of, start_of};
@@ -25,10 +25,11 @@ use crate::outcome::{self, count};
 use crate::pool::Pool;
 use crate::series::{BLOCKED, CONNECTING, SENDING};
 use crate::source::Sources;
-use crate::turn::{Answered, Turn};
+use crate::turn::Turn;
 
 mod connection;
 mod dial;
+mod next;
 mod pause;
 
 use connection::{Connection, State};
@@ -306,15 +307,18 @@ impl<'a> Loop<'a> {
             };
             let requests =
                 &self.driver.requests[connection.place as usize % self.driver.requests.len()];
-            let offset = connection.offset as usize;
+            let (offset, begun) = (connection.offset as usize, connection.written);
             let Some(operation) = connection.next_unsent() else {
                 return;
             };
-            let bytes = requests.of(operation.index, &mut self.room);
-            if offset == 0 {
-                operation.sent = clock::now();
+            let hop = self.turn.hop(operation);
+            let bytes = requests.led_to(operation.index, hop, &mut self.room);
+            let is_first = hop.is_none();
+            let began = if offset == 0 { clock::now() } else { begun };
+            if is_first {
+                operation.sent = began;
             }
-            let (at, began, counted) = (operation.at, operation.sent, operation.counted);
+            let (at, counted) = (operation.at, operation.counted);
             let sent = send(
                 connection.socket.as_raw_fd(),
                 &bytes[offset..],
@@ -325,20 +329,22 @@ impl<'a> Loop<'a> {
                     if counted {
                         self.turn.sent(length as u64);
                     }
-                    let whole = connection.has_sent(length, bytes.len());
-                    if phases && whole {
+                    if !connection.has_sent(length, bytes.len()) {
+                        // The kernel tells when it has room again.
+                        connection.written = began;
+                        return;
+                    }
+                    if phases {
                         connection.written = clock::now();
+                        let record = &self.worker.record;
+                        if counted && is_first {
+                            record.value(BLOCKED, began.saturating_sub(at).max(1));
+                        }
                         if counted {
-                            self.worker
-                                .record
-                                .value(BLOCKED, began.saturating_sub(at).max(1));
-                            self.worker
-                                .record
-                                .value(SENDING, connection.written - began);
+                            record.value(SENDING, connection.written - began);
                         }
                     }
-                    // Not whole: the kernel tells when it has room again.
-                    if !whole || !connection.unsent() {
+                    if !connection.unsent() {
                         return;
                     }
                 }
@@ -447,82 +453,6 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// An answer is whole, and so many bytes came after it.
-    fn answered(&mut self, id: Id, answer: Answer, now: u64, after: usize) {
-        let Some(connection) = self.connections.get_mut(id) else {
-            return;
-        };
-        let (first_byte, written) = (connection.first_byte, connection.written);
-        self.newcomers -= u64::from(std::mem::take(&mut connection.newcomer));
-        // The rest of a request would have to be sent before the next one is.
-        let cut = connection.is_cut();
-        let Some(operation) = connection.answered() else {
-            return;
-        };
-        self.open -= 1;
-        let answered = Answered {
-            status: answer.status,
-            body: answer.body,
-            written,
-            first_byte,
-            now,
-        };
-        let seen = connection.seen.as_deref();
-        self.turn
-            .answered(&self.worker.record, &operation, answered, seen);
-        // What came before it was asked for is no answer.
-        let unasked = after > 0 && self.is_unasked(id);
-        if answer.keep_alive && self.driver.settings.keep_alive && !unasked && !cut {
-            return self.go_on(id, operation, now);
-        }
-        if unasked && answer.keep_alive {
-            self.worker.record.count(count::EXCESS, after as u64);
-        }
-        self.end(id, outcome::EARLY_CLOSE);
-    }
-
-    fn is_unasked(&mut self, id: Id) -> bool {
-        let connection = self.connections.get_mut(id);
-        connection.is_some_and(|connection| connection.first().is_none())
-    }
-
-    /// The next request over a connection that has answered one.
-    fn go_on(&mut self, id: Id, operation: Operation, now: u64) {
-        let Some(connection) = self.connections.get_mut(id) else {
-            return;
-        };
-        let next = match self.driver.closed[usize::from(operation.group)] {
-            true => {
-                let last = connection.last;
-                let start = self
-                    .worker
-                    .pacer
-                    .again(start_of(operation.group, last), now);
-                start.map(|start| self.operation(start))
-            }
-            false => self.waiting.pop_front(),
-        };
-        let Some(connection) = self.connections.get_mut(id) else {
-            return;
-        };
-        match next {
-            Some(operation) => {
-                connection.take(operation);
-                self.ask(id);
-            }
-            None if connection.first().is_some() => {}
-            // A user who leaves takes his connection with him.
-            None if self.driver.closed[usize::from(operation.group)] => {
-                self.connections.remove(id);
-                self.established -= 1;
-            }
-            None => {
-                connection.state = State::Idle;
-                self.idle.push_back(id);
-            }
-        }
-    }
-
     /// Closes a connection. What it was asked and has not answered fails as `kind`; its client goes on with another.
     fn end(&mut self, id: Id, kind: &'static str) {
         let Some(mut connection) = self.connections.remove(id) else {
@@ -566,9 +496,7 @@ impl<'a> Loop<'a> {
 
     fn fail(&mut self, operation: Operation, kind: &'static str) {
         self.open -= 1;
-        if operation.counted {
-            self.worker.record.error(kind);
-        }
+        self.turn.failed(&self.worker.record, &operation, kind);
     }
 
     /// Ends what took too long. A look at every connection costs a few nanoseconds, so that none needs a timer.

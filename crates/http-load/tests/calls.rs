@@ -152,6 +152,18 @@ fn a_call_that_is_wrong_says_what_where_and_what_to_do_before_anything_is_asked(
             &["driver.pipeline (--pipeline)"],
         ),
         (
+            &["--follow", "2", "--pipeline", "2"],
+            &[
+                "driver.follow (--follow)",
+                "leave out --pipeline or --follow",
+            ],
+        ),
+        (
+            &["--follow", "2", "-H", "Host: a b"],
+            &["Host: a b", "is no host", "leave out --follow"],
+        ),
+        (&["--follow", "-1"], &["-1"]),
+        (
             &["--pipeline", "0"],
             &["driver.pipeline (--pipeline)", "between 1 and"],
         ),

@@ -18,6 +18,15 @@ fn every_fault_is_the_one_that_was_asked_for() {
     assert_eq!(daemon.get("/fault/delay?ms=1").status(), 200);
     assert_eq!(daemon.get("/fault/slow?ms=1").body.len(), 1024);
     assert_eq!(daemon.get("/fault/nothing").status(), 400);
+    let mut path = "/fault/redirect/2".to_owned();
+    for location in ["1", "/1kb.txt"] {
+        let answer = daemon.get(&path);
+        assert_eq!(
+            (answer.status(), answer.field("location")),
+            (302, Some(location))
+        );
+        path = format!("/fault/redirect/{location}");
+    }
     assert!(asked(&daemon, "/fault/close").rest().is_empty());
     assert!(
         asked(&daemon, "/fault/garbage")

@@ -99,6 +99,11 @@ pub(super) struct Load {
     /// A new connection for each request
     #[arg(long, alias = "disable-keepalive")]
     no_keep_alive: bool,
+    /// Follow so many redirects of a request at most (301, 302, 303, 307, 308), to the same scheme, host and port; all of it
+    /// is one request with one time, and what is expected or checked is its last answer [default: a redirect is an
+    /// answer like any other]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    follow: u32,
     /// What speaks to the server: wire for HTTP/1.1 without TLS, hyper for the rest, auto for the one that can
     #[arg(long, value_enum, default_value = "auto")]
     engine: Engine,
@@ -189,6 +194,7 @@ impl Load {
             body: self.body.clone(),
             body_files: self.body_file.clone(),
             keep_alive: !self.no_keep_alive,
+            follow: self.follow,
             pipeline: self.pipeline,
             http2: self.http2,
             streams: self.streams,

@@ -12,12 +12,13 @@ use harness::lanes::count_missed;
 use harness::pacer::{Pacer, Start, Tick};
 use harness::recorder::Recorder;
 use harness::schedule::Share;
-use harness::slots::{Id, Slots};
+use harness::slots::Slots;
 use nix::errno::Errno;
 
 use super::dial::Made;
+use super::message::{Message, Messages};
 use super::meter::Totals;
-use super::seat::Seat;
+use super::seat::{Seat, Seated, Seats};
 use crate::checks::Seen;
 use crate::driver::HttpLoad;
 use crate::operation::{Operation, REST_NS, Rest, place_of, start_of};
@@ -67,7 +68,7 @@ pub(super) struct Desk<'a> {
     turn: RefCell<Turn<'a>>,
     pub(super) totals: Rc<Totals>,
     /// All seats, those of connections that are being made too.
-    seats: RefCell<Slots<Rc<Seat>>>,
+    seats: Seats,
     /// Those that have nothing to do, the one that rested longest first. Some have ended since.
     idle: RefCell<VecDeque<Rc<Seat>>>,
     /// Operations of an open loop that no connection was free for.
@@ -329,6 +330,12 @@ impl<'a> Desk<'a> {
         }
     }
 
+    /// The connection is gone with a redirect: where that leads is asked over another one to the same server.
+    pub(super) fn moved(&self, state: State, operation: Operation, place: u32) {
+        self.gone(state);
+        self.connect(Some(operation), place);
+    }
+
     /// The connection of a client of a closed loop is gone, or could not be made: he goes on with another.
     pub(super) fn client_lost(&self, state: State, failed: bool, last: Operation, place: u32) {
         self.gone(state);
@@ -358,7 +365,12 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// A request is handed to hyper.
+    /// What an operation asks of a server now.
+    pub(super) fn message(&self, operation: &Operation, of: &Messages) -> Message {
+        of.of(operation.index, self.turn.borrow().hop(operation))
+    }
+
+    /// The first request of an operation is handed to hyper.
     pub(super) fn asked(&self, operation: &Operation) {
         if operation.counted && self.driver.settings.phases {
             let blocked = operation.sent.saturating_sub(operation.at);
@@ -367,25 +379,31 @@ impl<'a> Desk<'a> {
     }
 
     /// The kernel has taken a request whole.
-    pub(super) fn sent(&self, operation: &Operation, written: u64) {
+    pub(super) fn sent(&self, operation: &Operation, sending_ns: u64) {
         if operation.counted {
-            let sending = written.saturating_sub(operation.sent);
-            self.record.value(SENDING, sending);
+            self.record.value(SENDING, sending_ns);
         }
     }
 
-    /// An operation was answered; `seen` is what checks ask of the answer, where they do.
-    pub(super) fn answered(&self, operation: &Operation, answered: Answered, seen: Option<&Seen>) {
-        self.ended(operation);
+    /// An operation was answered; `seen` is what is kept of the answer, where that is asked for. Whether it has ended with
+    /// that, and not been led on.
+    pub(super) fn answered(
+        &self,
+        operation: &mut Operation,
+        answered: Answered,
+        seen: Option<&Seen>,
+    ) -> bool {
         let mut turn = self.turn.borrow_mut();
-        turn.answered(&self.record, operation, answered, seen);
+        let has_ended = turn.answered(&self.record, operation, answered, seen);
+        if has_ended {
+            self.ended(operation);
+        }
+        has_ended
     }
 
     pub(super) fn fail(&self, operation: &Operation, kind: &'static str) {
         self.ended(operation);
-        if operation.counted {
-            self.record.error(kind);
-        }
+        self.turn.borrow_mut().failed(&self.record, operation, kind);
     }
 
     fn ended(&self, operation: &Operation) {
@@ -394,14 +412,8 @@ impl<'a> Desk<'a> {
     }
 
     /// A seat, for as long as it is held.
-    pub(super) fn seat(&self) -> Seated<'_, 'a> {
-        let seat = Rc::new(Seat::default());
-        let id = self.seats.borrow_mut().insert(Rc::clone(&seat));
-        Seated {
-            desk: self,
-            id,
-            seat,
-        }
+    pub(super) fn seat(&self) -> Seated<'_> {
+        Seated::new(&self.seats)
     }
 
     /// Ends what took too long. A look at every seat costs a few nanoseconds, so that none needs a timer.
@@ -429,19 +441,5 @@ impl<'a> Desk<'a> {
         self.account(clock::now());
         self.record.unfinished_many(self.counted.get());
         count_missed(&mut self.pacer.borrow_mut(), &self.record);
-    }
-}
-
-/// A seat that is given back when it is dropped.
-#[derive(Debug)]
-pub(super) struct Seated<'d, 'a> {
-    desk: &'d Desk<'a>,
-    id: Id,
-    pub(super) seat: Rc<Seat>,
-}
-
-impl Drop for Seated<'_, '_> {
-    fn drop(&mut self) {
-        self.desk.seats.borrow_mut().remove(self.id);
     }
 }

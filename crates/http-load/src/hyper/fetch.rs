@@ -16,25 +16,30 @@ use super::Prepared;
 use super::dial::{Stream, Unconnected, open};
 use super::fault;
 use super::local::Local;
-use crate::preflight::{Content, PATIENCE, Sample, TOO_LATE, connecting};
+use crate::preflight::{Content, Fetched, PATIENCE, TOO_LATE, connecting};
+use crate::redirect::{Hop, LOCATION};
 use crate::settings::Settings;
 use crate::socket::dial;
 use crate::source::Sources;
 use crate::target::Server;
 
-/// Asks once, on a connection of its own.
+/// Asks once, on a connection of its own: what a run begins with, or where it was led.
 ///
 /// # Errors
 /// No connection, no answer in time, or one that is no HTTP.
-pub(crate) fn fetch(settings: &Settings, server: &Server) -> anyhow::Result<Sample> {
+pub(crate) fn fetch(
+    settings: &Settings,
+    server: &Server,
+    hop: Option<&Hop>,
+) -> anyhow::Result<Fetched> {
     let prepared = Prepared::new(settings, server)?;
-    let fetch = || -> anyhow::Result<Sample> {
+    let fetch = || -> anyhow::Result<Fetched> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .context("making a runtime")?;
         let asked = async {
-            let asked = ask(settings, server, &prepared);
+            let asked = ask(settings, server, &prepared, hop);
             let asked = tokio::time::timeout(PATIENCE, asked).await;
             asked.unwrap_or_else(|_| bail!(TOO_LATE))
         };
@@ -45,7 +50,12 @@ pub(crate) fn fetch(settings: &Settings, server: &Server) -> anyhow::Result<Samp
     asked.unwrap_or_else(|_| bail!("asking once panicked"))
 }
 
-async fn ask(settings: &Settings, server: &Server, prepared: &Prepared) -> anyhow::Result<Sample> {
+async fn ask(
+    settings: &Settings,
+    server: &Server,
+    prepared: &Prepared,
+    hop: Option<&Hop>,
+) -> anyhow::Result<Fetched> {
     let peer = &server.peer;
     let socket = dial(peer, &mut Sources::none());
     let opened = open(server, prepared.tls.as_ref(), settings.http2, socket).await;
@@ -55,7 +65,7 @@ async fn ask(settings: &Settings, server: &Server, prepared: &Prepared) -> anyho
         Unconnected::Runtime(error) => anyhow!(error).context(connecting(peer)),
     })?;
     let io = TokioIo::new(stream);
-    let request = prepared.messages.of(0);
+    let request = prepared.messages.of(0, hop);
     let is_head = settings.method == "HEAD";
     match settings.http2 {
         true => many(io, request).await,
@@ -68,7 +78,7 @@ async fn one(
     request: Request<Full<Bytes>>,
     prepared: &Prepared,
     is_head: bool,
-) -> anyhow::Result<Sample> {
+) -> anyhow::Result<Fetched> {
     let (mut sender, mut connection) = prepared.http1.handshake(io).await?;
     let asked = async {
         let response = sender.send_request(request).await.map_err(unreadable)?;
@@ -91,7 +101,7 @@ async fn one(
     .await
 }
 
-async fn many(io: TokioIo<Stream>, request: Request<Full<Bytes>>) -> anyhow::Result<Sample> {
+async fn many(io: TokioIo<Stream>, request: Request<Full<Bytes>>) -> anyhow::Result<Fetched> {
     let local = Local::default();
     let (mut sender, connection) = http2::Builder::new(local.clone()).handshake(io).await?;
     let driving = async {
@@ -109,8 +119,10 @@ async fn many(io: TokioIo<Stream>, request: Request<Full<Bytes>>) -> anyhow::Res
         .0
 }
 
-async fn read(mut response: Response<Incoming>) -> anyhow::Result<Sample> {
+async fn read(mut response: Response<Incoming>) -> anyhow::Result<Fetched> {
+    let location = response.headers().get(LOCATION);
     let mut content = Content::default();
+    content.location = location.map(|value| value.as_bytes().to_vec());
     let mut length = 0;
     while let Some(frame) = response.frame().await {
         if let Some(data) = frame.map_err(unreadable)?.data_ref() {
@@ -118,11 +130,7 @@ async fn read(mut response: Response<Incoming>) -> anyhow::Result<Sample> {
             content.update(data);
         }
     }
-    Ok(Sample {
-        status: response.status().as_u16(),
-        length,
-        sha256: content.sha256(),
-    })
+    Ok(content.fetched(response.status().as_u16(), length))
 }
 
 fn unreadable(error: hyper::Error) -> anyhow::Error {

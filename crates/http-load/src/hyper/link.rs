@@ -9,11 +9,11 @@ use std::task::Poll;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use harness::clock;
-use http_body_util::{BodyExt as _, Full};
-use hyper::body::{Bytes, Incoming};
+use http_body_util::BodyExt as _;
+use hyper::Response;
+use hyper::body::Incoming;
 use hyper::client::conn::http1::Connection;
-use hyper::client::conn::{http1, http2};
-use hyper::{Request, Response};
+use hyper::client::conn::http2;
 use hyper_util::rt::TokioIo;
 
 use super::desk::{Birth, Desk, State, add};
@@ -22,18 +22,13 @@ use super::fault;
 use super::local::Local;
 use super::meter::{Meter, Metered};
 use super::seat::{Late, Seat};
+use super::sender::Sender;
 use crate::checks::{Keeper, Seen};
 use crate::operation::Operation;
 use crate::outcome;
 use crate::turn::Answered;
 
 type Io = TokioIo<Metered<Stream>>;
-
-/// Has hyper send requests.
-enum Sender {
-    One(http1::SendRequest<Full<Bytes>>),
-    Many(http2::SendRequest<Full<Bytes>>),
-}
 
 /// What the seats of one connection share.
 struct Link<'d, 'a> {
@@ -43,6 +38,8 @@ struct Link<'d, 'a> {
     pool: bool,
     /// The last operation that was begun on it.
     last: Cell<Option<Operation>>,
+    /// One that it did not follow to its end: its redirect was the last answer.
+    led_on: Cell<Option<Operation>>,
     /// Whether one failed with it.
     failed: Cell<bool>,
     /// Its share of the desk's.
@@ -63,6 +60,7 @@ pub(super) async fn live(desk: &Desk<'_>, birth: Birth) {
         place,
         pool,
         last: Cell::new(operation),
+        led_on: Cell::new(None),
         failed: Cell::new(false),
         unsettled: Cell::new(0),
     };
@@ -83,9 +81,10 @@ pub(super) async fn live(desk: &Desk<'_>, birth: Birth) {
         }
     };
     drop(first);
-    match link.last.get().filter(|_| !pool) {
-        Some(last) => desk.client_lost(state, link.failed.get(), last, place),
-        None => desk.pool_lost(state, operation.is_some()),
+    match (link.led_on.take(), link.last.get().filter(|_| !pool)) {
+        (Some(operation), _) => desk.moved(state, operation, place),
+        (None, Some(last)) => desk.client_lost(state, link.failed.get(), last, place),
+        (None, None) => desk.pool_lost(state, operation.is_some()),
     }
     link.settle(-link.unsettled.get().cast_signed());
 }
@@ -242,6 +241,15 @@ impl Link<'_, '_> {
         self.desk.fail(operation, kind);
     }
 
+    /// The connection ends before it was asked where a redirect leads. One of several at the same time ends with it, as the
+    /// others do; one that is alone goes on over another.
+    fn leave(&self, operation: Operation) {
+        match self.desk.driver.settings.streams {
+            1 => self.led_on.set(Some(operation)),
+            _ => self.fail(&operation, outcome::EARLY_CLOSE),
+        }
+    }
+
     /// Asks one thing after the other.
     async fn ask_on(&self, seat: &Rc<Seat>, mut sender: Sender, first: Option<Operation>) -> State {
         let keeps = self.desk.driver.settings.keep_alive;
@@ -262,14 +270,15 @@ impl Link<'_, '_> {
             let asked = self.ask(seat, &mut sender, &mut operation, kept).await;
             meter.counted.set(meter.counted.get() - counted);
             self.settle(1);
-            let (now, usable) = match asked {
+            let (now, usable, has_ended) = match asked {
                 Ok(answered) => {
-                    self.desk.answered(&operation, answered, seen.as_deref());
-                    (answered.now, keeps)
+                    let seen = seen.as_deref();
+                    let has_ended = self.desk.answered(&mut operation, answered, seen);
+                    (answered.now, keeps, has_ended)
                 }
                 Err((kind, true)) => {
                     self.desk.fail(&operation, kind);
-                    (clock::now(), true)
+                    (clock::now(), true, true)
                 }
                 Err((kind, false)) => {
                     self.fail(&operation, kind);
@@ -278,12 +287,16 @@ impl Link<'_, '_> {
             };
             seat.limit(now + self.desk.driver.settings.timeout.as_nanos() as u64);
             if !usable || !sender.ready(seat).await {
+                if !has_ended {
+                    self.leave(operation);
+                }
                 return State::Busy;
             }
             self.meter.moved();
-            next = match self.pool {
-                true => None,
-                false => self.one_more(now),
+            next = match (has_ended, self.pool) {
+                (false, _) => Some(operation),
+                (true, true) => None,
+                (true, false) => self.one_more(now),
             };
             self.settle(-1);
         }
@@ -301,10 +314,14 @@ impl Link<'_, '_> {
         let checks = &driver.checks;
         let keeper = seen.map(|seen| Keeper { checks, seen });
         let server = self.place as usize % driver.servers.len();
-        let request = driver.hyper[server].messages.of(operation.index);
-        operation.sent = clock::now();
+        let messages = &driver.hyper[server].messages;
+        let request = self.desk.message(operation, messages);
+        let asked = clock::now();
         self.meter.first_byte.set(0);
-        self.desk.asked(operation);
+        if operation.hop.is_none() {
+            operation.sent = asked;
+            self.desk.asked(operation);
+        }
         seat.limit(operation.sent + driver.settings.timeout.as_nanos() as u64);
         let is_http2 = sender.is_http2();
         let exchange = async {
@@ -335,14 +352,15 @@ impl Link<'_, '_> {
         };
         let now = clock::now();
         let (written, first_byte) = match is_http2 {
-            true => (operation.sent, head_at),
+            true => (asked, head_at),
             false => (self.meter.written.get(), self.meter.first_byte.get()),
         };
         if driver.settings.phases && !is_http2 {
-            self.desk.sent(operation, written);
+            self.desk.sent(operation, written.saturating_sub(asked));
         }
         Ok(Answered {
             status,
+            place: self.place,
             body,
             written,
             first_byte,
@@ -374,27 +392,5 @@ impl Link<'_, '_> {
         }
         self.meter.moved();
         Ok(length)
-    }
-}
-
-impl Sender {
-    fn is_http2(&self) -> bool {
-        matches!(self, Self::Many(_))
-    }
-
-    async fn send(&mut self, request: Request<Full<Bytes>>) -> hyper::Result<Response<Incoming>> {
-        match self {
-            Self::One(sender) => sender.send_request(request).await,
-            Self::Many(sender) => sender.send_request(request).await,
-        }
-    }
-
-    /// Whether the connection takes another request.
-    async fn ready(&mut self, seat: &Seat) -> bool {
-        let ready = match self {
-            Self::One(sender) => seat.within(sender.ready()).await,
-            Self::Many(sender) => Ok(sender.ready().await),
-        };
-        matches!(ready, Ok(Ok(())))
     }
 }

@@ -7,11 +7,15 @@ use hyper::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, Hea
 use hyper::http::uri::{Authority, PathAndQuery, Scheme};
 use hyper::{Method, Request, Uri};
 
+use crate::redirect::{Hop, is_of_content};
 use crate::requests::{Text, bodies, fields, path};
 use crate::settings::Settings;
 use crate::target::Server;
 
 const HEAD: &str = "driver.path or driver.headers";
+
+/// One of them.
+pub(super) type Message = Request<Full<Bytes>>;
 
 /// The requests to one server, in rotation.
 #[derive(Debug)]
@@ -22,6 +26,8 @@ pub(super) struct Messages {
     path: Path,
     /// Those without a number.
     headers: HeaderMap,
+    /// Those of them that a request without content has, after a redirect.
+    bare: HeaderMap,
     /// Those with one.
     numbered: Vec<(HeaderName, Text)>,
     bodies: Vec<Body>,
@@ -79,7 +85,7 @@ impl Messages {
         let text = Text::parse(HEAD, path(settings, server)?.as_bytes())?;
         let path = match text.is_fixed() {
             true => Path::Fixed(
-                uri(origin.as_ref(), &text, 0)
+                uri(origin.as_ref(), rendered(&text, 0))
                     .ok_or_else(|| wrong("the path has bytes that none may have".to_owned()))?,
             ),
             false => Path::Numbered(text),
@@ -91,11 +97,16 @@ impl Messages {
                 false => Body::Numbered(text),
             })
         };
+        let mut bare = headers.clone();
+        for name in headers.keys().filter(|name| is_of_content(name.as_str())) {
+            bare.remove(name);
+        }
         Ok(Self {
             method,
             origin,
             path,
             headers,
+            bare,
             numbered,
             bodies: bodies(settings)?
                 .into_iter()
@@ -109,24 +120,32 @@ impl Messages {
         !self.bodies.is_empty()
     }
 
-    /// The request of this number.
-    pub(super) fn of(&self, number: u64) -> Request<Full<Bytes>> {
+    /// What an operation of this number asks: where it was led, or at first.
+    pub(super) fn of(&self, number: u64, hop: Option<&Hop>) -> Message {
+        let is_bare = hop.is_some_and(|hop| hop.bare);
         let place = (number % self.bodies.len().max(1) as u64) as usize;
-        let body = self.bodies.get(place).map(|body| match body {
+        let body = self.bodies.get(place).filter(|_| !is_bare);
+        let body = body.map(|body| match body {
             Body::Fixed(bytes) => bytes.clone(),
             Body::Numbered(text) => rendered(text, number).into(),
         });
         let length = body.as_ref().map(Bytes::len);
         let mut request = Request::new(Full::new(body.unwrap_or_default()));
-        *request.method_mut() = self.method.clone();
-        *request.uri_mut() = match &self.path {
-            Path::Fixed(uri) => uri.clone(),
+        *request.method_mut() = match is_bare && self.method != Method::HEAD {
+            true => Method::GET,
+            false => self.method.clone(),
+        };
+        *request.uri_mut() = match (hop, &self.path) {
+            (Some(hop), _) => self.uri(hop.target()),
+            (None, Path::Fixed(uri)) => uri.clone(),
             // What is put in are digits: they can't make a path of what is none.
-            Path::Numbered(text) => uri(self.origin.as_ref(), text, number).unwrap_or_default(),
+            (None, Path::Numbered(text)) => self.uri(rendered(text, number)),
         };
         let headers = request.headers_mut();
-        headers.clone_from(&self.headers);
-        for (name, text) in &self.numbered {
+        headers.clone_from(if is_bare { &self.bare } else { &self.headers });
+        let leaves_out = |name: &HeaderName| is_bare && is_of_content(name.as_str());
+        let numbered = self.numbered.iter();
+        for (name, text) in numbered.filter(|(name, _)| !leaves_out(name)) {
             if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(rendered(text, number))) {
                 headers.append(name.clone(), value);
             }
@@ -136,6 +155,10 @@ impl Messages {
         }
         request
     }
+
+    fn uri(&self, path: impl AsRef<[u8]>) -> Uri {
+        uri(self.origin.as_ref(), path).unwrap_or_default()
+    }
 }
 
 fn rendered(text: &Text, number: u64) -> Vec<u8> {
@@ -144,8 +167,8 @@ fn rendered(text: &Text, number: u64) -> Vec<u8> {
     bytes
 }
 
-fn uri(origin: Option<&(Scheme, Authority)>, path: &Text, number: u64) -> Option<Uri> {
-    let path = PathAndQuery::from_maybe_shared(Bytes::from(rendered(path, number))).ok()?;
+fn uri(origin: Option<&(Scheme, Authority)>, path: impl AsRef<[u8]>) -> Option<Uri> {
+    let path = PathAndQuery::try_from(path.as_ref()).ok()?;
     let Some((scheme, authority)) = origin else {
         return Some(path.into());
     };

@@ -4,7 +4,10 @@
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::pin::pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
+
+use harness::slots::{Id, Slots};
 
 use crate::operation::Operation;
 
@@ -103,5 +106,31 @@ impl Seat {
             Some(waker) => waker.clone_from(context.waker()),
             None => *waker = Some(context.waker().clone()),
         }
+    }
+}
+
+/// All that are held.
+pub(super) type Seats = RefCell<Slots<Rc<Seat>>>;
+
+/// One that is given back when it is dropped.
+#[derive(Debug)]
+pub(super) struct Seated<'a> {
+    seats: &'a Seats,
+    id: Id,
+    pub(super) seat: Rc<Seat>,
+}
+
+impl<'a> Seated<'a> {
+    /// A new one, among all.
+    pub(super) fn new(seats: &'a Seats) -> Self {
+        let seat = Rc::new(Seat::default());
+        let id = seats.borrow_mut().insert(Rc::clone(&seat));
+        Self { seats, id, seat }
+    }
+}
+
+impl Drop for Seated<'_> {
+    fn drop(&mut self) {
+        self.seats.borrow_mut().remove(self.id);
     }
 }

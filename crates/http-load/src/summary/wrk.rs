@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use harness::duration;
 
 use super::{Run, size, time};
-use crate::outcome;
+use crate::outcome::{self, count};
 use crate::settings::open_loop;
 
 /// Quantiles that wrk's `--latency` shows.
@@ -19,7 +19,7 @@ const CONNECT: [&str; 5] = [
     outcome::PORTS,
 ];
 
-/// `requests` are those that were answered, whatever the answer said; the latency is the response time, from the intended
+/// `requests` are those that were answered, whatever the answer said, and those that were led on by redirects once; the latency is the response time, from the intended
 /// start where there is a rate.
 pub(super) fn block(run: &Run<'_>) -> String {
     let result = run.result;
@@ -43,7 +43,10 @@ pub(super) fn block(run: &Run<'_>) -> String {
             let _ = writeln!(text, "  {name:>6} {:>9}", time(value as f64));
         }
     }
-    let (answers, bytes) = (result.count("answers"), result.count("bytes"));
+    let answers = result
+        .count(count::ANSWERS)
+        .saturating_sub(result.count(count::REDIRECTS));
+    let bytes = result.count(count::BYTES);
     let _ = writeln!(
         text,
         "  {answers} requests in {:.2}s, {} read",

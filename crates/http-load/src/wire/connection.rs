@@ -35,7 +35,8 @@ pub(super) struct Connection {
     first: Option<Operation>,
     /// The last operation that was begun on it.
     pub(super) last: u64,
-    /// When connecting began; then, where phases are measured, when the last request was sent whole.
+    /// When connecting began; then when the request was begun that is not sent whole, or, where phases are measured, when
+    /// the last was sent whole.
     pub(super) written: u64,
     /// When the first byte of the answer came; 0 before.
     pub(super) first_byte: u64,

@@ -21,6 +21,8 @@ pub(crate) enum Step {
     Expect,
     /// Sends bytes.
     Send(Vec<u8>),
+    /// Sends the first of these whose beginning the last request has.
+    SendBy(Vec<(String, Vec<u8>)>),
     /// Sends pieces of so many bytes, each so long after the one before.
     SendSlowly(Vec<u8>, usize, Duration),
     /// Sends FIN, and waits for the client's: what it sent unread makes no reset of it.
@@ -184,6 +186,8 @@ struct Connection<'a> {
     shared: &'a Shared,
     /// What was read and not expected yet.
     read: Vec<u8>,
+    /// The last request that was expected.
+    last: Vec<u8>,
 }
 
 impl<'a> Connection<'a> {
@@ -192,6 +196,7 @@ impl<'a> Connection<'a> {
             stream,
             shared,
             read: Vec::new(),
+            last: Vec::new(),
         }
     }
 
@@ -203,6 +208,11 @@ impl<'a> Connection<'a> {
             match step {
                 Step::Expect => self.expect()?,
                 Step::Send(bytes) => self.send(bytes)?,
+                Step::SendBy(answers) => {
+                    let mut answers = answers.iter();
+                    let answer = answers.find(|(begin, _)| self.last.starts_with(begin.as_bytes()));
+                    self.send(answer.map_or(&[], |(_, answer)| answer))?;
+                }
                 Step::SendSlowly(bytes, size, pause) => {
                     for (index, piece) in bytes.chunks(*size).enumerate() {
                         if index > 0 {
@@ -224,9 +234,9 @@ impl<'a> Connection<'a> {
     fn expect(&mut self) -> io::Result<()> {
         loop {
             if let Some(length) = request(&self.read)? {
-                let request = self.read.drain(..length).collect();
+                self.last = self.read.drain(..length).collect();
                 let mut seen = self.shared.seen.lock().expect("no script panics");
-                seen.push(request);
+                seen.push(self.last.clone());
                 drop(seen);
                 self.shared.requests.fetch_add(1, Ordering::SeqCst);
                 return Ok(());

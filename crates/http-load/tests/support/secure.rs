@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
+use hyper::header::LOCATION;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
-use hyper::{Request, Response};
+use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use rustls::ServerConfig;
@@ -21,7 +22,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio_rustls::TlsAcceptor;
 
-/// What every request is answered with.
+/// What every request is answered with, but for `/redirect/N`, which leads to the next of N redirects.
 pub(crate) const CONTENT: &str = "hello over any version";
 
 /// What it speaks.
@@ -126,7 +127,7 @@ async fn serve<S>(stream: S, is_http2: bool, seen: Arc<Seen>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let service = service_fn(move |_: Request<Incoming>| {
+    let service = service_fn(move |request: Request<Incoming>| {
         let seen = Arc::clone(&seen);
         async move {
             seen.requests.fetch_add(1, SeqCst);
@@ -137,7 +138,7 @@ where
                 tokio::task::yield_now().await;
             }
             seen.now.fetch_sub(1, SeqCst);
-            Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(CONTENT))))
+            Ok::<_, Infallible>(answer(request.uri().path()))
         }
     });
     let io = TokioIo::new(stream);
@@ -150,4 +151,17 @@ where
         }
         false => http1::Builder::new().serve_connection(io, service).await,
     };
+}
+
+fn answer(path: &str) -> Response<Full<Bytes>> {
+    let left = path.strip_prefix("/redirect/");
+    let left = left.and_then(|left| left.parse::<u32>().ok());
+    let Some(left) = left.and_then(|left| left.checked_sub(1)) else {
+        return Response::new(Full::new(Bytes::from(CONTENT)));
+    };
+    let mut answer = Response::new(Full::default());
+    *answer.status_mut() = StatusCode::FOUND;
+    let location = format!("{left}").parse().unwrap();
+    answer.headers_mut().insert(LOCATION, location);
+    answer
 }
