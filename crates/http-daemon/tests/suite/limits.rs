@@ -40,7 +40,7 @@ fn an_idle_connection_is_closed_after_its_time_and_a_busy_one_is_not() {
         "--workers",
         "1",
         "--keep-alive-timeout",
-        "1",
+        "2",
         "--connection-timeout",
         "1",
     ]);
@@ -48,7 +48,7 @@ fn an_idle_connection_is_closed_after_its_time_and_a_busy_one_is_not() {
     let mut used = daemon.connect();
     let mut busy = daemon.connect();
     assert_eq!(used.get("/1kb.txt").status(), 200);
-    assert_eq!(busy.get("/fault/delay?ms=2500").status(), 200);
+    assert_eq!(busy.get("/fault/delay?ms=3500").status(), 200);
     assert!(fresh.rest().is_empty());
     assert!(used.rest().is_empty());
 }

@@ -18,8 +18,9 @@ fn a_request_in_flight_is_answered_at_the_end_and_idle_connections_are_closed() 
         assert_eq!(idle.get("/1kb.txt").status(), 200);
         let mut busy = daemon.connect();
         busy.send(b"GET /fault/slow?ms=100 HTTP/1.1\r\nHost: test\r\n\r\n");
-        // Its head is here, its body is under way.
+        // Its head is here, its body is under way; and the one that says nothing has been accepted.
         assert_eq!(busy.head().status(), 200);
+        daemon.await_metric("http_connections_open", |open| open == 3);
         daemon.signal(Signal::SIGTERM);
         assert!(idle.rest().is_empty());
         assert!(fresh.rest().is_empty());
