@@ -12,7 +12,9 @@ use crate::support::{Daemon, await_that, command};
 #[test]
 fn a_request_in_flight_is_answered_at_the_end_and_idle_connections_are_closed() {
     for processes in ["1", "2"] {
-        let mut daemon = Daemon::start(&["--processes", processes, "--workers", "1"]);
+        // What is closed is closed because it is idle, not because the grace is over.
+        let shape = ["--processes", processes, "--workers", "1"];
+        let mut daemon = Daemon::start(&[&shape[..], &["--shutdown-grace", "600"]].concat());
         let mut idle = daemon.connect();
         let mut fresh = daemon.connect();
         assert_eq!(idle.get("/1kb.txt").status(), 200);

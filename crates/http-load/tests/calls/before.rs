@@ -84,6 +84,31 @@ fn a_server_that_answers_wrongly_before_the_run_is_not_measured() {
     });
 }
 
+#[test]
+fn servers_that_answer_differently_are_not_compared() {
+    let one = well();
+    let (shorter, other) = (OK.replace('5', "2"), OK.replace("hello", "olleh"));
+    let shorter = Scripted::start(answers(shorter.strip_suffix("llo").unwrap()));
+    let other = Scripted::start(answers(&other));
+    let urls = [&one, &shorter, &other].map(url);
+    let parts = ["answer differently", "5 bytes", "let all serve the same"];
+    says(program(&[&urls[0], &urls[1]]), 1, &parts);
+    says(program(&[&urls[0], &urls[2]]), 1, &parts);
+    let parts = ["5 bytes of content", "6 are expected", "--expect-length"];
+    says(program(&["--expect-length", "6", &urls[0]]), 1, &parts);
+    let check = |urls: &[&String]| {
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("http-load"));
+        let output = command.args(["check", "--quiet"]).args(urls).output();
+        let output = output.unwrap();
+        let shown = String::from_utf8(output.stdout).unwrap();
+        let count = |word: &str| shown.matches(word).count();
+        (output.status.code(), count(": right"), count(": WRONG"))
+    };
+    assert_eq!(check(&[&urls[0], &urls[0]]), (Some(0), 2, 0));
+    assert_eq!(check(&[&urls[0], &urls[1], &urls[0]]), (Some(1), 2, 1));
+    assert_eq!(check(&[&urls[0], &urls[2]]), (Some(1), 1, 1));
+}
+
 /// The program in a shell whose processes may open so many files.
 fn with_files(files: u32, arguments: &[&str]) -> Command {
     let mut command = Command::new("sh");
