@@ -184,23 +184,21 @@ fn measured(result: &Value, name: &str, figure: &str) -> f64 {
     series[figure].as_f64().unwrap() / 1e6
 }
 
-/// Each figure is asked to be right, within 2 % or 3 ms, in one run of eight: a busy machine delays server and driver alike,
-/// and an instrument that is off is off in all of them.
+/// Each figure is asked to be right, within 2 % or 3 ms, in one run of twenty: a busy machine delays server and driver
+/// alike, and an instrument that is off is off in all of them.
 fn comes_out_as_planned(case: &Case, engine: &str) {
     let mut open = case.planned.to_vec();
     let mut found = Vec::new();
-    for _ in 0..8 {
+    for _ in 0..20 {
         let (result, longer) = run(case, engine);
-        assert_eq!(
-            result["operations"]["started"], case.requests,
-            "{}",
-            result["operations"]
-        );
-        assert_eq!(
-            result["operations"]["ok"], case.requests,
-            "{}",
-            result["errors"]
-        );
+        let of = |name: &str| result["operations"][name].as_u64().unwrap();
+        let started = of("started");
+        assert_eq!(started + of("missed"), case.requests);
+        assert_eq!(of("ok"), started, "{}", result["errors"]);
+        if started < case.requests {
+            // It stood still at the end: arithmetic is about all of them.
+            continue;
+        }
         let agrees = |(name, figure, planned): &(&str, &str, f64)| {
             let measured = measured(&result, name, figure);
             measured >= planned * 0.98 && measured <= planned * 1.02 + 3.0 + longer

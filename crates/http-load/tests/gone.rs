@@ -6,40 +6,63 @@
 #[path = "support/load.rs"]
 mod load;
 
-use std::io::Read as _;
+use std::io::Read;
 use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
-use http_load::Settings;
+use http_load::{Engine, Settings};
 
 use crate::load::{ENGINES, adds_up, put, rate};
 
+const REQUESTS: u64 = 30_000;
+
+/// Asks for all at once over one connection, a new one for each request, of a server that has gone by then.
+fn ask(engine: Engine, url: &str, server: JoinHandle<usize>) {
+    let settings = Settings {
+        engine,
+        connections: 1,
+        keep_alive: false,
+        ..Settings::default()
+    };
+    let tally = put(settings, rate(1_000_000.0, REQUESTS), url);
+    assert!(server.join().unwrap() > 0);
+    assert!(adds_up(&tally), "{engine:?}: {tally:?}");
+    // One was with the server when it went, and perhaps one in its queue.
+    let refused = tally.errors["refused"];
+    assert!(refused >= REQUESTS - 10, "{engine:?}, {url}: {refused}");
+}
+
+/// All are due within 30 ms: until then the first one is not answered.
+fn answer_late(mut stream: impl Read) -> usize {
+    std::thread::sleep(Duration::from_millis(500));
+    stream.read(&mut [0; 4096]).unwrap()
+}
+
 /// Whoever waits for a connection is told one after the other that there is none: each within the last would take more
-/// stack than a thread has.
+/// stack than a thread has. Over TCP the kernel tells so a moment later, of a path at once.
 #[test]
 fn many_that_wait_for_a_server_that_is_gone_fail_one_by_one() {
     for engine in ENGINES {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
         let server = std::thread::spawn(move || {
-            let (mut stream, _) = listener.accept().unwrap();
+            let (stream, _) = listener.accept().unwrap();
             drop(listener);
-            // All are due within 30 ms: until then this one is not answered.
-            std::thread::sleep(Duration::from_millis(500));
-            stream.read(&mut [0; 4096]).unwrap()
+            answer_late(stream)
         });
-        let settings = Settings {
-            engine,
-            connections: 1,
-            keep_alive: false,
-            ..Settings::default()
-        };
-        let url = format!("http://{address}/");
-        let tally = put(settings, rate(1_000_000.0, 30_000), &url);
-        assert!(server.join().unwrap() > 0);
-        assert!(adds_up(&tally), "{engine:?}: {tally:?}");
-        // One was with the server when it went, and perhaps one in its queue.
-        let refused = tally.errors["refused"];
-        assert!(refused >= 29_990, "{engine:?}: {refused}");
+        ask(engine, &url, server);
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("server.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let url = format!("unix:{}:/", path.display());
+        let server = std::thread::spawn(move || {
+            let (stream, _) = listener.accept().unwrap();
+            drop(listener);
+            answer_late(stream)
+        });
+        ask(engine, &url, server);
     }
 }

@@ -12,14 +12,17 @@ use crate::support::{Daemon, await_that, command};
 #[test]
 fn a_request_in_flight_is_answered_at_the_end_and_idle_connections_are_closed() {
     for processes in ["1", "2"] {
-        let mut daemon = Daemon::start(&["--processes", processes, "--workers", "1"]);
+        // What is closed is closed because it is idle, not because the grace is over.
+        let shape = ["--processes", processes, "--workers", "1"];
+        let mut daemon = Daemon::start(&[&shape[..], &["--shutdown-grace", "600"]].concat());
         let mut idle = daemon.connect();
         let mut fresh = daemon.connect();
         assert_eq!(idle.get("/1kb.txt").status(), 200);
         let mut busy = daemon.connect();
         busy.send(b"GET /fault/slow?ms=100 HTTP/1.1\r\nHost: test\r\n\r\n");
-        // Its head is here, its body is under way.
+        // Its head is here, its body is under way; and the one that says nothing has been accepted.
         assert_eq!(busy.head().status(), 200);
+        daemon.await_metric("http_connections_open", |open| open == 3);
         daemon.signal(Signal::SIGTERM);
         assert!(idle.rest().is_empty());
         assert!(fresh.rest().is_empty());

@@ -50,6 +50,9 @@ fn the_plain_port_speaks_http_2_with_prior_knowledge() {
     ] {
         assert_eq!(curl(&[&[version, &url], &FACTS[..]].concat()), wanted);
     }
+    // Of HEAD, the length and nothing more.
+    let head = curl(&["--head", "--http2-prior-knowledge", &url]);
+    assert!(head.contains("content-length: 102400"), "{head}");
     // What can be done only to a socket is refused where there is more than one.
     let url = format!("http://{}/fault/garbage", daemon.http);
     assert_eq!(

@@ -87,7 +87,11 @@ pub(crate) fn put_for(
 
 /// Whether all that was begun has ended in one way or is named as open; nothing was missed.
 pub(crate) fn adds_up(tally: &Tally) -> bool {
+    is_accounted_for(tally) && tally.counted(MISSED) == 0
+}
+
+/// The same where the time is short: a busy machine may come too late for some.
+pub(crate) fn is_accounted_for(tally: &Tally) -> bool {
     let failed: u64 = tally.errors.values().sum();
-    let ended = tally.counted(OK) + failed + tally.counted(UNFINISHED);
-    tally.counted(STARTED) == ended && tally.counted(MISSED) == 0
+    tally.counted(STARTED) == tally.counted(OK) + failed + tally.counted(UNFINISHED)
 }

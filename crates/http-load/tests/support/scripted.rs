@@ -4,7 +4,7 @@
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::thread::{self, JoinHandle};
@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use nix::libc::linger;
 use nix::sys::socket::Shutdown::Both;
-use nix::sys::socket::{setsockopt, shutdown, sockopt};
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockType, SockaddrIn, bind, setsockopt, shutdown, socket, sockopt,
+};
 
 /// What is done next on a connection. After the last it is closed, as by [`Step::Close`].
 #[derive(Debug, Clone)]
@@ -70,6 +72,19 @@ struct Shared {
     open: Mutex<Vec<Weak<TcpStream>>>,
 }
 
+/// Holds a port of 127.0.0.1 at which nobody listens, and which nobody else gets meanwhile; 0 is any that is free.
+pub(crate) fn nobody(port: u16) -> (SocketAddr, OwnedFd) {
+    let flags = SockFlag::SOCK_CLOEXEC;
+    let held = socket(AddressFamily::Inet, SockType::Stream, flags, None);
+    let held = held.expect("descriptors are left");
+    // The connections of who listened there before are no obstacle.
+    setsockopt(&held, sockopt::ReuseAddr, &true).expect("it is a socket");
+    bind(held.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, port)).expect("the port is free");
+    let stream = TcpStream::from(held);
+    let address = stream.local_addr().expect("it is bound");
+    (address, stream.into())
+}
+
 impl Scripted {
     /// Plays the same on each connection.
     pub(crate) fn start(script: Vec<Step>) -> Self {
@@ -125,6 +140,14 @@ impl Scripted {
     pub(crate) fn finish(mut self) -> Counts {
         self.stop();
         self.counts()
+    }
+
+    /// The same, once so many connections were accepted: what the kernel still keeps for it is lost otherwise.
+    pub(crate) fn finish_after(self, connections: u64) -> Counts {
+        while self.counts().connections < connections {
+            thread::sleep(Duration::from_millis(1));
+        }
+        self.finish()
     }
 
     fn stop(&mut self) {

@@ -1,0 +1,153 @@
+//! What is found out before the load begins: a server that answers wrongly, more connections than there is room for.
+
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use crate::program::{HANGS, Ran, program, says};
+use crate::scripted::{Scripted, Step, nobody};
+use crate::secure::{Secure, Spoken};
+use crate::servers::{MISSING, OK, answers, send, url, well};
+
+#[test]
+fn a_server_that_answers_wrongly_before_the_run_is_not_measured() {
+    let rows: [(Vec<Step>, &[&str]); 7] = [
+        (answers(MISSING), &["404", "--expect-status 404"]),
+        (
+            vec![Step::Expect, send("SSH-2.0-x\r\n\r\n")],
+            &["can't be read", "SSH-2.0"],
+        ),
+        (vec![Step::Close], &["/x of 127.0.0.1"]),
+        (
+            vec![Step::Expect, Step::Reset],
+            &["/x of 127.0.0.1", "reset"],
+        ),
+        (
+            vec![
+                Step::Expect,
+                send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nh"),
+            ],
+            &["/x of 127.0.0.1"],
+        ),
+        (
+            vec![Step::Expect, Step::Stall],
+            &["no whole answer within 10 s"],
+        ),
+        // A byte now and then: no single read waits for long.
+        (
+            vec![
+                Step::Expect,
+                Step::SendSlowly(
+                    OK.repeat(50).into_bytes()[..40].to_vec(),
+                    1,
+                    Duration::from_millis(900),
+                ),
+            ],
+            &["no whole answer within 10 s"],
+        ),
+    ];
+    thread::scope(|scope| {
+        for (script, parts) in rows {
+            scope.spawn(move || {
+                let server = Scripted::start(script);
+                says(program(&[&url(&server)]), 1, parts);
+            });
+        }
+        scope.spawn(|| {
+            let parts = [
+                "connecting to 127.0.0.1",
+                "does a server listen there?",
+                "refused",
+            ];
+            let (address, _held) = nobody(0);
+            says(program(&[&format!("http://{address}/x")]), 1, &parts);
+        });
+        scope.spawn(|| {
+            let parts = ["no.such.host.invalid can't be resolved", "correct the name"];
+            says(program(&["http://no.such.host.invalid/"]), 2, &parts);
+        });
+        scope.spawn(|| {
+            let server = Secure::start(Spoken::Https);
+            let file = server.certificate();
+            let arguments = [
+                &server.url("127.0.0.1"),
+                "--tls-ca",
+                file.path().to_str().unwrap(),
+            ];
+            let parts = [
+                "not valid for name",
+                "a name that its certificate has",
+                "--tls-insecure",
+            ];
+            says(program(&arguments), 1, &parts);
+        });
+    });
+}
+
+#[test]
+fn servers_that_answer_differently_are_not_compared() {
+    let one = well();
+    let (shorter, other) = (OK.replace('5', "2"), OK.replace("hello", "olleh"));
+    let shorter = Scripted::start(answers(shorter.strip_suffix("llo").unwrap()));
+    let other = Scripted::start(answers(&other));
+    let urls = [&one, &shorter, &other].map(url);
+    let parts = ["answer differently", "5 bytes", "let all serve the same"];
+    says(program(&[&urls[0], &urls[1]]), 1, &parts);
+    says(program(&[&urls[0], &urls[2]]), 1, &parts);
+    let parts = ["5 bytes of content", "6 are expected", "--expect-length"];
+    says(program(&["--expect-length", "6", &urls[0]]), 1, &parts);
+    let check = |urls: &[&String]| {
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("http-load"));
+        let output = command.args(["check", "--quiet"]).args(urls).output();
+        let output = output.unwrap();
+        let shown = String::from_utf8(output.stdout).unwrap();
+        let count = |word: &str| shown.matches(word).count();
+        (output.status.code(), count(": right"), count(": WRONG"))
+    };
+    assert_eq!(check(&[&urls[0], &urls[0]]), (Some(0), 2, 0));
+    assert_eq!(check(&[&urls[0], &urls[1], &urls[0]]), (Some(1), 2, 1));
+    assert_eq!(check(&[&urls[0], &urls[2]]), (Some(1), 1, 1));
+}
+
+/// The program in a shell whose processes may open so many files.
+fn with_files(files: u32, arguments: &[&str]) -> Command {
+    let mut command = Command::new("sh");
+    command.args([
+        "-c",
+        &format!("ulimit -n {files} && exec \"$@\""),
+        "sh",
+        "timeout",
+    ]);
+    command.args(["-s", "KILL", HANGS]);
+    command.arg(assert_cmd::cargo::cargo_bin!("http-load"));
+    command.arg("--quiet").args(arguments);
+    command
+}
+
+#[test]
+fn more_connections_than_a_process_may_open_are_refused_with_5_or_go_over_several() {
+    let server = well();
+    let url = url(&server);
+    let many = ["-c", "500", "-d", "3s", "--warmup", "0s"];
+    let one = [&["--processes", "1", url.as_str()][..], &many[..]].concat();
+    let parts = ["needs 600 open files", "may open 300", "--processes auto"];
+    says(with_files(300, &one), 5, &parts);
+    let most = ["-c", "60000", "--source-addresses", "auto", &url];
+    says(
+        with_files(300, &most),
+        5,
+        &["--processes", "256 is the most", "ulimit -n"],
+    );
+    assert_eq!(server.counts().connections, 0);
+    let ran = Ran::after(with_files(
+        300,
+        &[&["-t", "1", url.as_str()][..], &many[..]].concat(),
+    ));
+    assert_eq!(ran.result["processes"], 3);
+    ran.adds_up(None);
+    assert!(
+        ran.number("ok") > 0 && ran.number("failed") == 0,
+        "{}",
+        ran.result["errors"]
+    );
+}

@@ -1,0 +1,105 @@
+//! Plans that have a daemon started: one that is stopped for a while, and plans that can't be run.
+
+use std::process::{Command, Output};
+
+use crate::program::Ran;
+
+/// Starts a daemon for a plan of an open loop over four connections, at 200 a second for three seconds.
+fn with_the_daemon(top: &str, faults: &str) -> (tempfile::NamedTempFile, tempfile::TempDir) {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let text = format!(
+        "name = \"test\"\n{top}\n[timeline]\nmeasure = \"3s\"\ndrain = \"5s\"\n\
+         [[groups]]\nname = \"requests\"\nrate = 200\n[driver]\nconnections = 4\n{faults}\n"
+    );
+    std::fs::write(&file, text).unwrap();
+    (file, tempfile::tempdir().unwrap())
+}
+
+fn launched(file: &tempfile::NamedTempFile, set: &[&str]) -> Command {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("http-load"));
+    command.args(["--quiet", "-t", "1", "--daemon", "http-daemon", "--plan"]);
+    command.arg(file.path()).args(set);
+    command.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    command
+}
+
+/// Of 600 requests those 200 that are due while the server stands still wait for its end, the first for all of it: the
+/// 540th in order is the 140th of them, and the 594th the 194th. Each is asked for within 2 % or 5 ms in one run of twenty:
+/// a machine that does other work delays what it delays, and an instrument that is off is off in all of them.
+#[test]
+fn a_server_that_is_stopped_for_a_second_costs_what_arithmetic_says() {
+    let faults = "[[faults]]\nat = \"1s\"\nsignal = \"STOP\"\nback_after = \"1s\"";
+    let mut found = Vec::new();
+    for _ in 0..20 {
+        let (file, out) = with_the_daemon("", faults);
+        let into = out.path().join("run");
+        let output = launched(&file, &["--into", into.to_str().unwrap()]).output();
+        let ran = Ran::read(&output.unwrap(), &out);
+        ran.adds_up(Some(600));
+        let (ok, started) = (ran.number("ok"), ran.number("started"));
+        assert_eq!(ok, started, "{} {}", ran.result["errors"], ran.said);
+        if started < 600 {
+            // It stood still at the end: arithmetic is about all of them.
+            continue;
+        }
+        let fault = &ran.result["faults"][0];
+        let stood_still = fault["back_s"].as_f64().unwrap() - fault["at_s"].as_f64().unwrap();
+        let of = |series: &str, figure: &str| {
+            let mut all = ran.result["series"].as_array().unwrap().iter();
+            let series = all.find(|found| found["name"] == series).unwrap();
+            series[figure].as_f64().unwrap() / 1e9
+        };
+        // Those beyond a percentile were due within so long after the beginning.
+        let agrees = |figure: &str, beyond: f64| {
+            let expected = stood_still - beyond / 200.0;
+            (of("response", figure) - expected).abs() < 0.02 * expected + 0.005
+        };
+        let right = agrees("p90_ns", 60.0) && agrees("p99_ns", 6.0) && agrees("max_ns", 0.0);
+        // Only the four that were on their way show it where time counts from the sending.
+        if right && of("response", "p50_ns") < 0.05 && of("service", "p99_ns") < 0.1 {
+            return;
+        }
+        let figures = ["p50_ns", "p90_ns", "p99_ns", "max_ns"].map(|figure| of("response", figure));
+        found.push((stood_still, figures, of("service", "p99_ns")));
+    }
+    panic!("{found:?}");
+}
+
+#[test]
+fn a_plan_for_a_daemon_that_names_what_is_not_there_is_a_wrong_call() {
+    let (file, out) = with_the_daemon("endpoint = \"htps\"", "");
+    let into = out.path().join("run");
+    let into = ["--into", into.to_str().unwrap()];
+    let rows: &[(&[&str], &[&str])] = &[
+        (&[], &["endpoint", "`htps`", "h2c", "https", "leave it out"]),
+        (
+            &["--set", "driver.body_files=[\"/no/such\"]"],
+            &["driver.body_files", "/no/such"],
+        ),
+        (
+            &[
+                "--set",
+                "driver.connections=70000",
+                "--set",
+                "driver.source_addresses=[\"127.0.0.1\"]",
+            ],
+            &["--source-addresses", "127.0.0.1 has "],
+        ),
+        (
+            &["--set", "driver.source_addresses=[\"127.0.0.300\"]"],
+            &["driver.source_addresses", "is no address"],
+        ),
+    ];
+    for (set, parts) in rows {
+        let Output { status, stderr, .. } = launched(&file, &[*set, &into[..]].concat())
+            .output()
+            .unwrap();
+        let said = String::from_utf8(stderr).unwrap();
+        assert!(
+            parts.iter().all(|part| said.contains(part)),
+            "{set:?}: {said}"
+        );
+        assert_eq!(status.code(), Some(2), "{set:?}: {said}");
+        assert!(!out.path().join("run").exists());
+    }
+}

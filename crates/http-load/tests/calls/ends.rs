@@ -1,0 +1,119 @@
+//! Runs in which something ends early: the server, or the run itself.
+
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::program::Ran;
+use crate::scripted::{Scripted, nobody};
+use crate::servers::{url, well};
+
+/// Requests after which a load is well under way.
+const UNDER_WAY: u64 = 50;
+
+fn wait_until_under_way(server: &Scripted) {
+    while server.counts().requests < UNDER_WAY {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Starts a load of three seconds and does something meanwhile.
+fn while_it_runs(url: &str, arguments: &[&str], act: impl FnOnce(&Child)) -> Ran {
+    let out = tempfile::tempdir().unwrap();
+    let running = Command::new(assert_cmd::cargo::cargo_bin!("http-load"))
+        .args([
+            "--quiet", "-t", "1", "-c", "3", "-d", "3s", "--warmup", "0s",
+        ])
+        .arg(url)
+        .args(arguments)
+        .arg("--into")
+        .arg(out.path().join("run"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    act(&running);
+    Ran::read(&running.wait_with_output().unwrap(), &out)
+}
+
+#[test]
+fn a_server_that_goes_away_in_the_run_fails_what_was_asked_of_it_and_what_follows() {
+    for engine in ["wire", "hyper"] {
+        for rate in [None, Some("100")] {
+            let server = well();
+            let (url, port) = (url(&server), server.address().port());
+            let mut arguments = vec!["--engine", engine, "--timeout", "2s"];
+            arguments.extend(rate.iter().flat_map(|rate| ["--rate", *rate]));
+            let mut held = None;
+            let ran = while_it_runs(&url, &arguments, |_| {
+                wait_until_under_way(&server);
+                drop(server);
+                held = Some(nobody(port));
+            });
+            ran.adds_up(rate.map(|_| 300));
+            let all = format!(
+                "{engine} {rate:?}: {} {}",
+                ran.result["operations"], ran.result["errors"]
+            );
+            assert!(ran.number("ok") > 0 && ran.number("failed") > 0, "{all}");
+            let of_its_end = ["refused", "reset", "early_close", "timeout"];
+            let kinds = ran.kinds();
+            assert!(kinds.iter().all(|kind| of_its_end.contains(kind)), "{all}");
+            // A user is refused himself; the requests of a rate wait for a connection that none can make.
+            let unconnected = ran.result["counts"]["unconnected"].as_u64();
+            match rate {
+                None => assert!(kinds.contains(&"refused"), "{all}"),
+                Some(_) => assert!(unconnected > Some(0), "{all}"),
+            }
+            assert_eq!(ran.code, 1, "{all}");
+        }
+    }
+}
+
+/// What was due while the program itself stood still is asked for afterwards, as long as the time is not over; then it is
+/// missed, and said.
+#[test]
+fn what_is_due_while_the_program_stands_still_to_the_end_is_missed() {
+    for engine in ["wire", "hyper"] {
+        let server = well();
+        let arguments = ["--engine", engine, "--rate", "100"];
+        let ran = while_it_runs(&url(&server), &arguments, |running| {
+            wait_until_under_way(&server);
+            let signal = |signal| kill(Pid::from_raw(running.id() as i32), signal).unwrap();
+            signal(Signal::SIGSTOP);
+            // Until its three seconds are over, which nothing tells of.
+            thread::sleep(Duration::from_secs(4));
+            signal(Signal::SIGCONT);
+        });
+        ran.adds_up(Some(300));
+        let all = &ran.result["operations"];
+        assert!(ran.number("missed") > 0, "{engine}: {all}");
+        assert!(ran.number("ok") >= UNDER_WAY - 1, "{engine}: {all}");
+        assert!(ran.warned("Missed"), "{}", ran.result["warnings"]);
+        assert_eq!(ran.code, 3, "{}", ran.said);
+    }
+}
+
+#[test]
+fn a_run_that_is_told_to_end_drains_and_writes_what_there_is() {
+    for (signal, engine) in [(Signal::SIGINT, "wire"), (Signal::SIGTERM, "hyper")] {
+        let server = well();
+        let arguments = ["--engine", engine, "--rate", "100"];
+        let ran = while_it_runs(&url(&server), &arguments, |running| {
+            wait_until_under_way(&server);
+            kill(Pid::from_raw(running.id() as i32), signal).unwrap();
+        });
+        assert!(ran.warned("Interrupted"), "{}", ran.result["warnings"]);
+        ran.adds_up(Some(ran.number("started") + ran.number("missed")));
+        assert!(
+            (1..300).contains(&ran.number("ok")),
+            "{}",
+            ran.result["operations"]
+        );
+        assert_eq!((ran.number("failed"), ran.number("unfinished")), (0, 0));
+        assert_eq!(ran.code, 3, "{}", ran.said);
+    }
+}

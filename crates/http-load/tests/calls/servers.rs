@@ -1,0 +1,31 @@
+//! The servers that the calls are put to.
+
+use crate::scripted::{Scripted, Step};
+
+pub(crate) const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+pub(crate) const MISSING: &str = "HTTP/1.1 404 Not Found\r\nContent-Length: 5\r\n\r\nhello";
+
+pub(crate) fn send(text: &str) -> Step {
+    Step::Send(text.as_bytes().to_vec())
+}
+
+pub(crate) fn answers(text: &str) -> Vec<Step> {
+    vec![Step::Expect, send(text), Step::Again]
+}
+
+/// One that answers well.
+pub(crate) fn well() -> Scripted {
+    Scripted::start(answers(OK))
+}
+
+/// One that answers well on the connection of the check, and on all others does this.
+pub(crate) fn well_at_first(then: Vec<Step>) -> Scripted {
+    Scripted::start_each(move |number| match number {
+        0 => answers(OK),
+        _ => then.clone(),
+    })
+}
+
+pub(crate) fn url(server: &Scripted) -> String {
+    format!("http://{}/x", server.address())
+}
