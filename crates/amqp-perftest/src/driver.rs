@@ -101,6 +101,15 @@ impl Driver for Perftest {
         }
     }
 
+    fn records(&self, series: Series) -> bool {
+        match series {
+            series::CHURN | series::OPEN => self.plan.driver.churn.is_some(),
+            series::END_TO_END => settings::consumers(&self.plan) > 0,
+            series::CONFIRM => self.plan.driver.confirms.is_some(),
+            _ => series == Self::response(&self.plan),
+        }
+    }
+
     /// A message is open from when it is written until it is accounted for, which is a turn of a loop later than it came.
     /// Consumers alone take what was written before the run. Producers and consumers are no users that are busy.
     fn facts(plan: &Plan<Settings>) -> Facts {

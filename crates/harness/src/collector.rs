@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use measure::result::{Second, SecondSeries, owned};
 use measure::tally::Tally;
 
-use crate::recorder::{Interval, SECOND_NS, resident};
+use crate::recorder::{Interval, SECOND_NS};
 
 /// One second of the whole driver.
 #[derive(Debug)]
@@ -76,18 +76,16 @@ pub struct Collector {
     pending: BTreeMap<u64, Row>,
     /// A tally for the next row: the memory of a run does not grow with its first seconds.
     clean: Vec<Tally>,
-    names: &'static [&'static str],
 }
 
 impl Collector {
-    /// For workers 0 to `lanes` − 1.
+    /// For workers 0 to `lanes` − 1; the first row is put together in `clean`.
     #[must_use]
-    pub fn new(lanes: u64, names: &'static [&'static str]) -> Self {
+    pub fn new(lanes: u64, clean: Tally) -> Self {
         Self {
             lanes: (0..lanes).map(|_| Lane::default()).collect(),
             pending: BTreeMap::new(),
-            clean: vec![resident(names)],
-            names,
+            clean: vec![clean],
         }
     }
 
@@ -106,11 +104,10 @@ impl Collector {
         let lane = &mut self.lanes[usize::try_from(lane).expect("few workers")];
         // A worker's last word may hold nothing, and come when its second has long been given out.
         if ended.is_none() || !tally.is_empty() {
-            let (clean, names) = (&mut self.clean, self.names);
-            let mut tally_of_row = || clean.pop().unwrap_or_else(|| resident(names));
+            let clean = &mut self.clean;
             let row = self.pending.entry(second).or_insert_with(|| Row {
                 second,
-                tally: tally_of_row(),
+                tally: clean.pop().unwrap_or_else(|| tally.another()),
                 active: 0,
                 active_peak: 0,
                 active_ns: 0,
@@ -211,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_second_is_a_row_once_every_worker_has_reported_it() {
-        let mut collector = Collector::new(2, NAMES);
+        let mut collector = Collector::new(2, Tally::new(NAMES));
         collector.add(interval(0, 0, false));
         assert!(collector.row().is_none());
         collector.add(interval(1, 0, false));
@@ -230,7 +227,7 @@ mod tests {
 
     #[test]
     fn what_one_worker_begins_and_another_ends_is_open_in_between_and_no_longer() {
-        let mut collector = Collector::new(2, NAMES);
+        let mut collector = Collector::new(2, Tally::new(NAMES));
         let of = |lane, active, active_peak| Interval {
             active,
             active_peak,
@@ -262,7 +259,7 @@ mod tests {
 
     #[test]
     fn what_an_ended_worker_left_open_is_open_in_every_second_that_follows() {
-        let mut collector = Collector::new(2, NAMES);
+        let mut collector = Collector::new(2, Tally::new(NAMES));
         let of = |lane, second, active, active_ns, ended| Interval {
             active,
             active_ns,
@@ -280,7 +277,7 @@ mod tests {
 
     #[test]
     fn a_worker_that_skipped_a_second_holds_up_no_row() {
-        let mut collector = Collector::new(2, NAMES);
+        let mut collector = Collector::new(2, Tally::new(NAMES));
         collector.add(interval(0, 0, false));
         collector.add(interval(0, 1, false));
         collector.add(interval(1, 1, false));
@@ -290,7 +287,7 @@ mod tests {
 
     #[test]
     fn a_lost_worker_is_a_failure_and_holds_up_no_row() {
-        let mut collector = Collector::new(2, NAMES);
+        let mut collector = Collector::new(2, Tally::new(NAMES));
         collector.add(interval(0, 0, true));
         assert!(collector.row().is_none() && !collector.over());
         let nothing = Tally::new(NAMES);

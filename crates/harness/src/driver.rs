@@ -134,6 +134,12 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// The series that counts from the intended start and ends with the operation: the response time.
     fn response(plan: &Plan<Self::Config>) -> Series;
 
+    /// Whether it will record a series, now that it is set up: those have their memory, 264 KiB in each tally, before the
+    /// load begins. Any other takes values too, of which the first pays for that memory in the loop that measures.
+    fn records(&self, _series: Series) -> bool {
+        true
+    }
+
     /// What the audit holds the figures against, as far as the plan says it. By default an operation is open for as long
     /// as its response takes, and the users of a closed loop are busy all the time.
     fn facts(plan: &Plan<Self::Config>) -> Facts {

@@ -20,7 +20,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::driver::{Driver, Phases, Stop, Target, Worker};
 use crate::pacer::Pacer;
 use crate::plan::Plan;
-use crate::recorder::{Interval, MISSED, Recorder, resident};
+use crate::recorder::{self, Interval, MISSED, Recorder};
 use crate::schedule::Share;
 use crate::{clock, limits};
 
@@ -64,7 +64,8 @@ impl Threads {
         for lane in crew.first..crew.first + crew.here {
             let (give, take) = mpsc::channel();
             // One to write, one to be read, from the beginning: the first seconds allocate nothing.
-            give.send(resident(D::SERIES))
+            let first = recorder::clean(driver.as_ref());
+            give.send(recorder::clean(driver.as_ref()))
                 .expect("the receiver is in hand");
             clean.push(give);
             let share = Share {
@@ -77,7 +78,7 @@ impl Threads {
             std::thread::Builder::new()
                 .name(format!("worker-{lane}"))
                 .spawn(move || {
-                    let record = Recorder::new(lane, phases.origin, D::SERIES, intervals, take);
+                    let record = Recorder::new(lane, phases.origin, first, intervals, take);
                     let worker = Worker {
                         share,
                         pacer,

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::clock;
+use crate::driver::Driver;
 
 /// Nanoseconds of one row.
 pub const SECOND_NS: u64 = 1_000_000_000;
@@ -78,7 +79,6 @@ struct Row {
     origin: u64,
     second: u64,
     tally: Tally,
-    names: &'static [&'static str],
     active: i64,
     active_peak: i64,
     active_ns: i64,
@@ -91,13 +91,13 @@ struct Row {
 }
 
 impl Recorder {
-    /// A recorder for the calling thread. Rows count from `origin` (nanoseconds of CLOCK_MONOTONIC); `clean` gives
-    /// back tallies that were sent to `intervals` and read.
+    /// A recorder for the calling thread. Rows count from `origin` (nanoseconds of CLOCK_MONOTONIC); the first is written
+    /// to `tally`, and `clean` gives back tallies that were sent to `intervals` and read.
     #[must_use]
     pub fn new(
         lane: u64,
         origin: u64,
-        names: &'static [&'static str],
+        tally: Tally,
         intervals: UnboundedSender<Interval>,
         clean: Receiver<Tally>,
     ) -> Self {
@@ -105,8 +105,7 @@ impl Recorder {
             lane,
             origin,
             second: 0,
-            tally: resident(names),
-            names,
+            tally,
             active: 0,
             active_peak: 0,
             active_ns: 0,
@@ -233,7 +232,7 @@ impl Row {
         let clean = self
             .clean
             .try_recv()
-            .unwrap_or_else(|_| Tally::new(self.names));
+            .unwrap_or_else(|_| self.tally.another());
         let cpu = clock::thread_cpu_ns();
         let interval = Interval {
             lane: self.lane,
@@ -252,11 +251,10 @@ impl Row {
     }
 }
 
-/// A clean tally whose pages are resident, so that no page fault falls into the measured loop.
-pub(crate) fn resident(names: &'static [&'static str]) -> Tally {
-    let mut tally = Tally::new(names);
-    tally.clear();
-    tally
+/// A clean tally for what a driver records: no page fault falls into its loop, and the memory of a run is there before it
+/// begins.
+pub(crate) fn clean<D: Driver>(driver: &D) -> Tally {
+    Tally::resident(D::SERIES, |series| driver.records(series))
 }
 
 #[cfg(test)]
@@ -270,7 +268,7 @@ mod tests {
     fn what_is_open_is_integrated_over_time_and_belongs_to_the_second_in_which_it_was_open() {
         let (send, mut sent) = tokio::sync::mpsc::unbounded_channel();
         let (_give, take) = std::sync::mpsc::channel();
-        let record = Recorder::new(0, 0, &["one"], send, take);
+        let record = Recorder::new(0, 0, Tally::new(&["one"]), send, take);
         record.begin();
         record.tick(100 * MS);
         record.begin_many(2);

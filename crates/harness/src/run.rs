@@ -14,12 +14,14 @@ mod faults;
 mod judge;
 mod load;
 mod pages;
+mod rows;
 mod site;
 mod watch;
 
 use faults::Faults;
 use judge::{compared, disagreements, doubts, measured_s, operations, slowest_ns};
 use load::{Load, View};
+use rows::Rows;
 use site::Site;
 use watch::Watch;
 
@@ -28,10 +30,9 @@ use crate::driver::{Driver, Target};
 use crate::exporter::Exporter;
 use crate::plan::{Invalid, Plan};
 use crate::progress::Progress;
-use crate::recorder::resident;
 use crate::signals::Signals;
 use crate::store::{self, Folder};
-use crate::{clock, host};
+use crate::{clock, host, recorder};
 
 /// The daemon's metrics by name.
 type Gauges = BTreeMap<String, f64>;
@@ -102,8 +103,8 @@ pub async fn run<D: Driver>(
         exporter,
         response: D::SERIES[D::response(plan).0],
         line: if settings.quiet { |_, _| None } else { D::line },
-        total: resident(D::SERIES),
-        seconds: Vec::new(),
+        total: recorder::clean(driver.as_ref()),
+        rows: Rows::beside(folder)?,
     };
     let mut faults = Faults::new(&plan.faults, load.phases.origin);
     let ending = load
@@ -122,9 +123,11 @@ pub async fn run<D: Driver>(
     view.progress.finish();
 
     let mut warnings = ending.warnings;
-    let operations = operations(&view);
+    let (seconds, lost) = view.rows.read_back();
+    warnings.extend(lost.map(|why| Warning::seconds_lost(&why)));
+    let operations = operations(&view.total, &seconds);
     warnings.extend(doubts::<D>(
-        &view,
+        &view.total,
         &operations,
         plan,
         &load,
@@ -175,7 +178,7 @@ pub async fn run<D: Driver>(
             .filter_map(|(name, values)| SeriesResult::of(name, values))
             .collect(),
         lag: SeriesResult::of("lag", &view.total.lag),
-        seconds: view.seconds,
+        seconds,
         usage,
         resources,
         thresholds: Vec::new(),

@@ -101,6 +101,16 @@ impl Driver for HttpLoad {
         series::RESPONSE
     }
 
+    fn records(&self, series: Series) -> bool {
+        match series {
+            series::TLS => self.servers.iter().any(|server| server.tls),
+            series::BLOCKED | series::SENDING | series::WAITING | series::RECEIVING => {
+                self.settings.phases
+            }
+            _ => true,
+        }
+    }
+
     /// A user who asks for several things at once is as many.
     fn facts(plan: &Plan<Settings>) -> Facts {
         let at_once = plan.driver.streams.max(plan.driver.pipeline);

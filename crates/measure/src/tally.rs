@@ -1,13 +1,14 @@
 //! What a worker adds up: histograms and counts that merge without loss.
 //!
 //! Cost, on a 2-core machine: one [`Distribution::record`] is 4 to 20 ns, as its counters are in the cache or not, and
-//! one count as much. One histogram of
-//! the common shape is 264 KiB of address space, of which only the pages that were hit are resident: a tally is kept
-//! per core, never per connection.
+//! one count as much. One histogram of the common shape is 264 KiB: a tally is kept per core, never per connection. A
+//! series has none before its first value, which then pays for 66 pages, unless it was
+//! [made resident](Tally::resident).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::Cursor;
+use std::sync::LazyLock;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -29,19 +30,20 @@ pub fn histogram() -> Histogram<u64> {
         .expect("1 ns to 1 h at 3 digits are valid bounds")
 }
 
+/// Stands for those that have not been made.
+static EMPTY: LazyLock<Histogram<u64>> = LazyLock::new(histogram);
+
 /// One measured quantity: a histogram, and how many values it had to clamp.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub struct Distribution {
-    histogram: Histogram<u64>,
+    /// Absent before the first value, where nobody had it made before.
+    histogram: Option<Histogram<u64>>,
     clamped: u64,
 }
 
-impl Default for Distribution {
-    fn default() -> Self {
-        Self {
-            histogram: histogram(),
-            clamped: 0,
-        }
+impl PartialEq for Distribution {
+    fn eq(&self, other: &Self) -> bool {
+        self.clamped == other.clamped && self.histogram() == other.histogram()
     }
 }
 
@@ -50,15 +52,18 @@ impl Distribution {
     pub fn record(&mut self, ns: u64) {
         let bounded = ns.clamp(LOWEST_NS, HIGHEST_NS);
         self.clamped += u64::from(bounded != ns);
-        self.histogram
+        self.made()
             .record(bounded)
             .expect("a value inside the bounds can be recorded");
     }
 
     /// Adds all that `other` holds: exact, in any order.
     pub fn merge(&mut self, other: &Self) {
-        self.histogram
-            .add(&other.histogram)
+        if other.is_empty() {
+            return;
+        }
+        self.made()
+            .add(other.histogram())
             .expect("histograms of one shape can be added");
         self.clamped += other.clamped;
     }
@@ -66,7 +71,12 @@ impl Distribution {
     /// The histogram itself, values in nanoseconds.
     #[must_use]
     pub fn histogram(&self) -> &Histogram<u64> {
-        &self.histogram
+        self.histogram.as_ref().unwrap_or_else(|| &EMPTY)
+    }
+
+    /// Its constructor writes zeros all over, so that the memory is there afterwards.
+    fn made(&mut self) -> &mut Histogram<u64> {
+        self.histogram.get_or_insert_with(histogram)
     }
 
     /// How many values lay outside 1 ns to 1 h.
@@ -78,25 +88,27 @@ impl Distribution {
     /// Number of values recorded.
     #[must_use]
     pub fn len(&self) -> u64 {
-        self.histogram.len()
+        self.histogram.as_ref().map_or(0, Histogram::len)
     }
 
     /// Whether nothing was recorded.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.histogram.is_empty()
+        self.len() == 0
     }
 
     /// The value at `quantile` (0 to 1) in nanoseconds, or `None` where nothing was recorded.
     #[must_use]
     pub fn quantile(&self, quantile: f64) -> Option<u64> {
-        (!self.is_empty()).then(|| self.histogram.value_at_quantile(quantile))
+        (!self.is_empty()).then(|| self.histogram().value_at_quantile(quantile))
     }
 
     /// Forgets all values and keeps the memory.
     pub fn clear(&mut self) {
-        self.histogram.reset();
-        self.clamped = 0;
+        if !self.is_empty() {
+            self.made().reset();
+            self.clamped = 0;
+        }
     }
 
     /// Lossless text form: HdrHistogram V2, deflated, in base64, as the interval logs of all HdrHistogram ports use it.
@@ -104,7 +116,7 @@ impl Distribution {
     pub fn encode(&self) -> String {
         let mut bytes = Vec::new();
         V2DeflateSerializer::new()
-            .serialize(&self.histogram, &mut bytes)
+            .serialize(self.histogram(), &mut bytes)
             .expect("writing to memory does not fail");
         BASE64.encode(bytes)
     }
@@ -122,7 +134,10 @@ impl Distribution {
         histogram
             .add(&read)
             .map_err(|error| DecodeError::Histogram(error.to_string()))?;
-        Ok(Self { histogram, clamped })
+        Ok(Self {
+            histogram: Some(histogram),
+            clamped,
+        })
     }
 }
 
@@ -178,6 +193,26 @@ impl Tally {
             counts: Counts::new(),
             errors: Counts::new(),
         }
+    }
+
+    /// An empty tally that has the memory of its lag and of the series that are `recorded`: no value of theirs allocates
+    /// or costs a page fault. The other series take values too.
+    #[must_use]
+    pub fn resident(names: &'static [&'static str], recorded: impl Fn(Series) -> bool) -> Self {
+        let mut tally = Self::new(names);
+        for (place, values) in tally.series.iter_mut().enumerate() {
+            if recorded(Series(place)) {
+                values.made();
+            }
+        }
+        tally.lag.made();
+        tally
+    }
+
+    /// An empty tally with the same series.
+    #[must_use]
+    pub fn another(&self) -> Self {
+        Self::new(self.names)
     }
 
     /// Records one value of a series, in nanoseconds.

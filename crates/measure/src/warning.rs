@@ -44,7 +44,7 @@ pub enum Kind {
     AnswersDiffer,
     /// The run was interrupted.
     Interrupted,
-    /// A file that lies beside the result lacks what could not be written.
+    /// A file lacks what could not be written, or the result what could not be read back.
     RowsLost,
     /// Another tool made the run: what is known of it is what that tool reported.
     Imported,
@@ -308,6 +308,18 @@ impl Warning {
             Severity::Note,
             message,
             "the result itself has them all, under `resources`",
+        )
+    }
+
+    /// Rows of a result that lay on disk while the run lasted could not be read back.
+    #[must_use]
+    pub fn seconds_lost(why: &str) -> Self {
+        let message = format!("the result lacks seconds that could not be read back: {why}");
+        Self::new(
+            Kind::RowsLost,
+            Severity::Suspect,
+            message,
+            "the totals hold them; for the rows, repeat the run with --out on a sound disk",
         )
     }
 

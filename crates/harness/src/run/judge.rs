@@ -2,26 +2,25 @@
 
 use measure::audit::Compared;
 use measure::machine::Machine;
-use measure::result::Operations;
+use measure::result::{Operations, Second};
 use measure::tally::Tally;
 use measure::warning::Warning;
 
-use super::load::{Load, View};
+use super::load::Load;
 use super::pages::Ledger;
 use crate::driver::Driver;
 use crate::plan::{Plan, Timeline};
 use crate::recorder::{MISSED, OK, STARTED, UNFINISHED};
 
-pub(super) fn operations(view: &View) -> Operations {
-    let counted = |name| view.total.counted(name);
+pub(super) fn operations(total: &Tally, seconds: &[Second]) -> Operations {
+    let counted = |name| total.counted(name);
     Operations {
         started: counted(STARTED),
         ok: counted(OK),
-        failed: view.total.errors.values().sum(),
+        failed: total.errors.values().sum(),
         unfinished: counted(UNFINISHED),
         missed: counted(MISSED),
-        peak_active: view
-            .seconds
+        peak_active: seconds
             .iter()
             .map(|second| second.active_peak)
             .max()
@@ -31,7 +30,7 @@ pub(super) fn operations(view: &View) -> Operations {
 
 /// What speaks against the figures.
 pub(super) fn doubts<D: Driver>(
-    view: &View,
+    total: &Tally,
     operations: &Operations,
     plan: &Plan<D::Config>,
     load: &Load,
@@ -39,9 +38,9 @@ pub(super) fn doubts<D: Driver>(
     steal_pct: Option<f64>,
     wall_s: f64,
 ) -> Vec<Warning> {
-    let lag_p99 = view.total.lag.quantile(0.99).unwrap_or(0);
+    let lag_p99 = total.lag.quantile(0.99).unwrap_or(0);
     let response = D::response(plan);
-    let responses = view.total.of(response);
+    let responses = total.of(response);
     let mut found = vec![
         Warning::generator_late(lag_p99, responses.quantile(0.99)),
         Warning::generator_cpu_bound(match D::spins(plan) {

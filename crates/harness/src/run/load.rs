@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use measure::result::Second;
 use measure::tally::Tally;
 use measure::warning::Warning;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -11,6 +10,7 @@ use tokio::time::MissedTickBehavior;
 
 use super::Settings;
 use super::faults::{Faults, Gone};
+use super::rows::Rows;
 use super::site::Site;
 use super::watch::Watch;
 use crate::clock;
@@ -20,7 +20,7 @@ use crate::exporter::Exporter;
 use crate::lanes::{Crew, Processes, Threads};
 use crate::plan::Plan;
 use crate::progress::{Progress, p99};
-use crate::recorder::Interval;
+use crate::recorder::{self, Interval};
 use crate::signals::Signals;
 
 /// Between the order to begin and the first start, so that all workers are waiting by then.
@@ -61,7 +61,7 @@ impl Load {
         let (send, intervals) = tokio::sync::mpsc::unbounded_channel();
         let stop = Arc::new(Stop::new()?);
         let workers = settings.processes * settings.threads;
-        let collector = Collector::new(workers, D::SERIES);
+        let collector = Collector::new(workers, recorder::clean(driver.as_ref()));
         let mut processes = match settings.processes {
             1 => None,
             several => Some(Processes::start::<D>(plan, target, several, settings.threads).await?),
@@ -205,7 +205,7 @@ pub(super) struct View {
     pub(super) response: &'static str,
     pub(super) line: fn(&Tally, &Tally) -> Option<String>,
     pub(super) total: Tally,
-    pub(super) seconds: Vec<Second>,
+    pub(super) rows: Rows,
 }
 
 impl View {
@@ -218,6 +218,6 @@ impl View {
         if let Some(line) = (self.line)(&row.tally, &self.total) {
             self.progress.above(&line);
         }
-        self.seconds.push(row.result());
+        self.rows.push(row.result());
     }
 }

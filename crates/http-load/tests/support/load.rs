@@ -12,7 +12,7 @@ use harness::plan::{Group, Plan, Timeline};
 use harness::recorder::{MISSED, OK, STARTED, UNFINISHED};
 use harness::schedule::Arrival;
 use http_load::{Engine, HttpLoad, Settings};
-use measure::tally::Tally;
+use measure::tally::{Series, Tally};
 
 /// Longer than any test takes: a load ends when its operations have.
 const LONG: Duration = Duration::from_secs(300);
@@ -81,6 +81,13 @@ pub(crate) fn put_for(
             ended.expect("the worker ends well");
             break;
         }
+    }
+    for (place, (name, values)) in total.series().enumerate() {
+        let has_memory = driver.records(Series(place));
+        assert!(
+            values.is_empty() || has_memory,
+            "{name} is recorded and was not made ready"
+        );
     }
     total
 }

@@ -1,0 +1,55 @@
+//! What tallies take of the machine's memory. One test alone in its process: nothing else allocates meanwhile.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use measure::tally::{Series, Tally};
+
+/// Of a driver with many series, of which few are recorded.
+const NAMES: &[&str] = &[
+    "one", "two", "three", "four", "five", "six", "seven", "eight",
+];
+const RECORDED: Series = Series(3);
+/// A histogram of the common shape.
+const HISTOGRAM_KB: u64 = 264;
+const TALLIES: u64 = 20;
+
+fn resident_kb() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("RssAnon:"));
+    let kb = line.unwrap().split_whitespace().next().unwrap();
+    kb.parse().unwrap()
+}
+
+/// One second of a run: recorded, put into a row and a total, and cleared.
+fn second(tally: &mut Tally, row: &mut Tally, total: &mut Tally) {
+    for octave in 0..40 {
+        tally.record(RECORDED, 1 << octave);
+        tally.lag.record(1 << octave);
+    }
+    row.merge(tally);
+    total.merge(row);
+    tally.clear();
+    row.clear();
+}
+
+#[test]
+fn a_tally_has_the_memory_of_what_is_recorded_from_the_beginning_and_never_more() {
+    let before = resident_kb();
+    let resident = || Tally::resident(NAMES, |series| series == RECORDED);
+    let mut tallies: Vec<Tally> = (0..TALLIES).map(|_| resident()).collect();
+    // The recorded series and the lag. The kernel's count is late by some pages for each processor.
+    let expected = TALLIES * 2 * HISTOGRAM_KB;
+    let about = |kb: u64| kb.abs_diff(expected) < expected / 4;
+    let begun = resident_kb() - before;
+    assert!(about(begun), "{begun} of {expected} KiB");
+    let [row, total, tallies @ ..] = tallies.as_mut_slice() else {
+        panic!("there are {TALLIES}")
+    };
+    for tally in tallies {
+        second(tally, row, total);
+    }
+    let after = resident_kb() - before;
+    assert!(about(after), "{after} of {expected} KiB");
+}
