@@ -17,6 +17,10 @@ use crate::driver::Driver;
 /// Nanoseconds of one row.
 pub const SECOND_NS: u64 = 1_000_000_000;
 
+/// Tallies of one thread at most. Where its seconds are not read in time, because all processors are busy, memory would
+/// grow by some MiB a second and thread; after so many seconds the thread waits, and is late.
+const TALLIES: usize = 32;
+
 /// What one thread did in one second of a run.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Interval<T = Tally> {
@@ -88,11 +92,13 @@ struct Row {
     cpu_mark: u64,
     intervals: UnboundedSender<Interval>,
     clean: Receiver<Tally>,
+    /// Tallies of this thread, those that are on their way too.
+    tallies: usize,
 }
 
 impl Recorder {
     /// A recorder for the calling thread. Rows count from `origin` (nanoseconds of CLOCK_MONOTONIC); the first is written
-    /// to `tally`, and `clean` gives back tallies that were sent to `intervals` and read.
+    /// to `tally`, and `clean` gives back tallies that were sent to `intervals` and read; one is there from the beginning.
     #[must_use]
     pub fn new(
         lane: u64,
@@ -114,6 +120,7 @@ impl Recorder {
             cpu_mark: clock::thread_cpu_ns(),
             intervals,
             clean,
+            tallies: 2,
         })))
     }
 
@@ -228,11 +235,20 @@ impl Row {
         self.active_mark = self.active_mark.max(until);
     }
 
+    fn clean(&mut self) -> Tally {
+        let clean = match self.tallies < TALLIES {
+            true => self.clean.try_recv().ok(),
+            // Those who read are gone only where the run was aborted.
+            false => self.clean.recv().ok(),
+        };
+        clean.unwrap_or_else(|| {
+            self.tallies += 1;
+            self.tally.another()
+        })
+    }
+
     fn send(&mut self, ended: Option<Result<(), String>>) {
-        let clean = self
-            .clean
-            .try_recv()
-            .unwrap_or_else(|_| self.tally.another());
+        let clean = self.clean();
         let cpu = clock::thread_cpu_ns();
         let interval = Interval {
             lane: self.lane,
@@ -262,6 +278,33 @@ mod tests {
     use super::*;
 
     const MS: u64 = 1_000_000;
+
+    #[test]
+    fn a_thread_whose_seconds_are_not_read_waits_before_it_takes_all_memory() {
+        let (send, mut sent) = tokio::sync::mpsc::unbounded_channel();
+        let (give, take) = std::sync::mpsc::channel();
+        give.send(Tally::new(&["one"])).unwrap();
+        let seconds = 3 * TALLIES as u64;
+        let thread = std::thread::spawn(move || {
+            let record = Recorder::new(0, 0, Tally::new(&["one"]), send, take);
+            (1..=seconds).for_each(|second| {
+                record.tick(second * SECOND_NS);
+            });
+        });
+        while sent.len() < TALLIES - 1 {
+            std::thread::yield_now();
+        }
+        for second in 0..seconds {
+            // Time for one more, which must not come.
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            assert!(sent.len() < TALLIES, "{}", sent.len());
+            let interval = sent.blocking_recv().unwrap();
+            assert_eq!(interval.second, second);
+            // The thread needs none after its last second.
+            let _ = give.send(interval.tally);
+        }
+        thread.join().unwrap();
+    }
 
     /// What is open is integrated from one turn of the loop to the next.
     #[test]
