@@ -211,10 +211,19 @@ mod tests {
     }
 
     #[test]
+    fn the_same_load_on_another_daemon_is_the_same_sentence() {
+        let of = |daemon: &str| Settings::sentence(&plan(&format!("-c 5 --daemon {daemon}")));
+        assert_eq!(of("nginx"), of("http-daemon"));
+        assert!(of("nginx").starts_with("GET /1kb.txt: 5 "));
+    }
+
+    #[test]
     fn held_connections_are_opened_in_the_warm_up_and_asked_once_a_minute() {
         let plan = plan("--hold -c 60000 --connect-rate 20000");
         assert_eq!(plan.groups[0].rate, Some(1000.0));
         assert_eq!(plan.timeline.warmup, Duration::from_secs(5));
         assert_eq!(plan.driver.source_addresses, ["auto"]);
+        // A rate with a fraction would stand in the name of the level.
+        assert_eq!(self::plan("--hold -c 10000").groups[0].rate, Some(167.0));
     }
 }

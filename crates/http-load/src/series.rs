@@ -31,5 +31,5 @@ pub(crate) const SENDING: Series = Series(5);
 /// one that was sent.
 pub(crate) const WAITING: Series = Series(6);
 /// From the first byte of the answer to its last. One that comes in one piece has both at once: 1 ns, the least that a
-/// histogram holds, where k6 shows 0.
+/// histogram holds, and 0 in the block of k6.
 pub(crate) const RECEIVING: Series = Series(7);

@@ -322,16 +322,15 @@ impl Settings {
         self.validate_engine()
     }
 
-    /// The plan as a sentence.
+    /// The plan as a sentence. It does not name the daemon: runs of one plan against several are compared by it.
     #[must_use]
     pub fn sentence(plan: &Plan<Self>) -> String {
         let settings = &plan.driver;
-        let target = plan.daemon.as_deref().unwrap_or("the given URL");
-        let path = settings
-            .path
-            .as_deref()
-            .map(|path| format!(" {path}"))
-            .unwrap_or_default();
+        let path = match (&settings.path, &plan.daemon) {
+            (Some(path), _) => path,
+            (None, Some(_)) => DEFAULT_PATH,
+            (None, None) => "the URL",
+        };
         let pool = match open_loop(plan) {
             true => format!(" over {} connections", settings.connections),
             false => String::new(),
@@ -346,7 +345,7 @@ impl Settings {
             most => format!(", with up to {most} redirects"),
         };
         format!(
-            "{}{path} at {target}{version}{followed}: {}{pool} for {}{}",
+            "{} {path}{version}{followed}: {}{pool} for {}{}",
             settings.method,
             plan.load_sentence(),
             duration::format(plan.timeline.measure),

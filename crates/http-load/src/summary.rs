@@ -50,8 +50,11 @@ impl Run<'_> {
     }
 }
 
-/// A time with up to two decimals, in the unit that suits it.
+/// A time with up to two decimals, in the unit that suits it. 1 ns, the least that a histogram holds, stands for none.
 fn time(ns: f64) -> String {
+    if ns <= 1.0 {
+        return "0s".to_owned();
+    }
     let (scale, unit) = match ns {
         ns if ns < 1e3 => (1.0, "ns"),
         ns if ns < 1e6 => (1e3, "µs"),

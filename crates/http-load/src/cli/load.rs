@@ -157,7 +157,7 @@ impl Load {
     /// The plan that is asked for, not yet validated.
     pub(super) fn plan(&self) -> Plan<Settings> {
         let rate = match (self.rate, self.hold) {
-            (None, true) => Some((self.connections as f64 / ROUND_S).max(1.0)),
+            (None, true) => Some((self.connections as f64 / ROUND_S).ceil().max(1.0)),
             (rate, _) => rate,
         };
         let connect_rate = match (self.connect_rate, self.hold) {

@@ -53,14 +53,15 @@ impl Unconnected {
     }
 }
 
-/// Makes one of a socket that connects. Dropping the future closes what there is of it.
+/// Makes one of a socket that connects since `began`: on loopback all of a handshake happens within `connect`. Dropping the
+/// future closes what there is of it.
 pub(super) async fn open(
     server: &Server,
     tls: Option<&Tls>,
     http2: bool,
     socket: Result<OwnedFd, Errno>,
+    began: u64,
 ) -> Result<(Stream, Made), Unconnected> {
-    let began = clock::now();
     let socket = socket.map_err(Unconnected::Socket)?;
     let stream = match server.peer {
         Peer::Tcp(_) => TcpStream::from_std(StdTcpStream::from(socket)).map(Stream::Tcp),

@@ -6,6 +6,7 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 
 use anyhow::{Context as _, anyhow, bail};
+use harness::clock;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http2;
@@ -57,8 +58,9 @@ async fn ask(
     hop: Option<&Hop>,
 ) -> anyhow::Result<Fetched> {
     let peer = &server.peer;
+    let began = clock::now();
     let socket = dial(peer, &mut Sources::none());
-    let opened = open(server, prepared.tls.as_ref(), settings.http2, socket).await;
+    let opened = open(server, prepared.tls.as_ref(), settings.http2, socket, began).await;
     let (stream, _) = opened.map_err(|error| match error {
         Unconnected::Tls(why) => anyhow!(why),
         Unconnected::Socket(errno) => anyhow!(io::Error::from(errno)).context(connecting(peer)),

@@ -94,10 +94,11 @@ impl Link<'_, '_> {
         let driver = self.desk.driver;
         let settings = &driver.settings;
         let server = self.place as usize % driver.servers.len();
-        seat.limit(clock::now() + settings.connect_timeout.as_nanos() as u64);
+        let began = clock::now();
+        seat.limit(began + settings.connect_timeout.as_nanos() as u64);
         let tls = driver.hyper[server].tls.as_ref();
         let socket = self.desk.dial(self.place);
-        let opened = open(&driver.servers[server], tls, settings.http2, socket);
+        let opened = open(&driver.servers[server], tls, settings.http2, socket, began);
         match seat.within(Box::pin(opened)).await {
             Ok(Ok((stream, made))) => {
                 self.desk.opened(made);

@@ -169,3 +169,9 @@ fn a_threshold_alone_asks_for_the_block_of_k6_and_says_what_was_missed() {
     );
     assert!(!text.contains("checks"), "{text}");
 }
+
+#[test]
+fn what_took_no_time_is_0_as_k6_has_it() {
+    let shown = [1.0, 0.0, 1.5, 999.0].map(super::time);
+    assert_eq!(shown, ["0s", "0s", "1.5ns", "999ns"]);
+}
