@@ -295,7 +295,8 @@ fn check_field(field: &str) -> Result<(&str, &str), Invalid> {
     Ok((name, value.trim()))
 }
 
-/// What is sent, in rotation; empty where the requests have no content.
+/// What is sent, in rotation; empty where the requests have no content. A method that means something by its content says
+/// that there is none (RFC 9110 §8.6): some servers answer 411 otherwise.
 pub(crate) fn bodies(settings: &Settings) -> Result<Vec<Vec<u8>>, Invalid> {
     let mut bodies: Vec<Vec<u8>> = settings
         .body
@@ -304,6 +305,9 @@ pub(crate) fn bodies(settings: &Settings) -> Result<Vec<Vec<u8>>, Invalid> {
         .collect();
     for path in &settings.body_files {
         bodies.push(read(path)?);
+    }
+    if bodies.is_empty() && matches!(settings.method.as_str(), "POST" | "PUT" | "PATCH") {
+        bodies.push(Vec::new());
     }
     Ok(bodies)
 }
@@ -331,6 +335,18 @@ mod tests {
         assert_eq!(
             made(&Settings::default(), 0),
             "GET /x HTTP/1.1\r\nHost: 127.0.0.1:80\r\n\r\n"
+        );
+    }
+
+    #[test]
+    fn a_method_with_content_says_that_it_has_none() {
+        let settings = Settings {
+            method: "PUT".to_owned(),
+            ..Settings::default()
+        };
+        assert_eq!(
+            made(&settings, 0),
+            "PUT /x HTTP/1.1\r\nHost: 127.0.0.1:80\r\nContent-Length: 0\r\n\r\n"
         );
     }
 
