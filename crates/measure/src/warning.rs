@@ -16,6 +16,8 @@ pub enum Kind {
     GeneratorCpuBound,
     /// Workers ended with an error or a panic.
     WorkersFailed,
+    /// Not one operation ended as it should.
+    NothingSucceeded,
     /// Operations were still open when the drain phase ended.
     Unfinished,
     /// Operations were due and never started.
@@ -175,6 +177,21 @@ impl Warning {
             Severity::Invalid,
             message,
             "their share of the load is missing: run again",
+        )
+    }
+
+    /// Operations failed, and none ended as it should; `most` is the kind of most of them.
+    #[must_use]
+    pub fn nothing_succeeded(failed: u64, most: &str) -> Self {
+        let message = format!(
+            "all {} operations failed, most as {most}",
+            units::count(failed)
+        );
+        Self::new(
+            Kind::NothingSucceeded,
+            Severity::Suspect,
+            message,
+            "the figures are of failures alone: see the errors, and the end of the daemon's log",
         )
     }
 

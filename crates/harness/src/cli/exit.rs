@@ -16,9 +16,7 @@ const AFTERMATH_S: f64 = 3.0;
 /// order. A miss is what the user asked to know; that the figures may be off stands in the report besides.
 pub(super) fn exit_code<D: Driver>(results: &[RunResult]) -> ExitCode {
     let any = |holds: &dyn Fn(&RunResult) -> bool| results.iter().any(holds);
-    if any(&|result| {
-        broke_down(result) || has_failures::<D>(result) || nothing_went_well::<D>(result)
-    }) {
+    if any(&|result| broke_down(result) || has_failures::<D>(result)) {
         return ExitCode::from(1);
     }
     if any(&|result| result.thresholds.iter().any(|threshold| !threshold.met)) {
@@ -30,10 +28,16 @@ pub(super) fn exit_code<D: Driver>(results: &[RunResult]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Whether daemon or driver did not live through it.
+/// Whether daemon or driver did not live through it, or nothing went well, whatever a threshold or a fault makes of failures:
+/// there is nothing then that figures could be of.
 fn broke_down(result: &RunResult) -> bool {
     let kinds = result.warnings.iter().map(|warning| warning.kind);
-    let mut broken = kinds.filter(|kind| matches!(kind, Kind::DaemonDied | Kind::WorkersFailed));
+    let mut broken = kinds.filter(|kind| {
+        matches!(
+            kind,
+            Kind::DaemonDied | Kind::WorkersFailed | Kind::NothingSucceeded
+        )
+    });
     broken.next().is_some()
 }
 
@@ -53,13 +57,6 @@ fn has_failures<D: Driver>(result: &RunResult) -> bool {
         *count > excused
     };
     result.errors.iter().any(failed)
-}
-
-/// Whether every operation that ended failed, whatever a threshold or a fault makes of failures: there is nothing then that
-/// figures could be of.
-fn nothing_went_well<D: Driver>(result: &RunResult) -> bool {
-    let mut kinds = result.errors.keys();
-    result.operations.ok == 0 && kinds.any(|kind| !D::ASKED_FOR.contains(&kind.as_str()))
 }
 
 /// How many failures of a kind fell into the seconds of a fault.

@@ -47,6 +47,7 @@ pub(super) fn doubts<D: Driver>(
             true => 0.0,
             false => load.collector.busiest_pct((wall_s * 1e9) as u64),
         }),
+        nothing_succeeded::<D>(total, operations),
         Warning::unfinished(operations.unfinished),
         Warning::missed(operations.missed, operations.started),
         Warning::few_samples(D::SERIES[response.0], responses.len()),
@@ -62,6 +63,14 @@ pub(super) fn doubts<D: Driver>(
         )));
     }
     found.into_iter().flatten().collect()
+}
+
+/// Said where operations failed that were not asked to, and none succeeded.
+fn nothing_succeeded<D: Driver>(total: &Tally, operations: &Operations) -> Option<Warning> {
+    let errors = total.errors.iter();
+    let unasked = errors.filter(|(kind, _)| !D::ASKED_FOR.contains(&kind.as_ref()));
+    let (most, _) = unasked.max_by_key(|(_, count)| **count)?;
+    (operations.ok == 0).then(|| Warning::nothing_succeeded(operations.failed, most))
 }
 
 /// Our counts beside the daemons' own. Where daemons were started again, what each did after its last page is lost: they
