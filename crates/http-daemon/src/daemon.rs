@@ -13,7 +13,7 @@ use crate::counts::Shared;
 use crate::files;
 use crate::limits::room;
 use crate::listener::Sockets;
-use crate::process::{Children, Process, parent_asks};
+use crate::process::{Children, Process, hold_signals, parent_asks, release_signals};
 use crate::sink::Limits;
 use crate::tls;
 
@@ -57,6 +57,7 @@ pub fn run(config: Config) -> anyhow::Result<()> {
             .for_each(|place| tell(&format!("listening on {place}")));
     };
     let page = move || shared.page();
+    hold_signals()?;
     if config.processes == 1
         && let Some(process) = processes.pop()
     {
@@ -87,6 +88,7 @@ fn control<F: Future<Output = anyhow::Result<()>>>(
     let runtime = runtime()?;
     let ended = runtime.block_on(async {
         let mut signals = Signals::new()?;
+        release_signals()?;
         let listener = listener
             .map(TcpListener::from_std)
             .transpose()
