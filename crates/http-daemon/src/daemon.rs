@@ -13,7 +13,7 @@ use crate::counts::Shared;
 use crate::files;
 use crate::limits::room;
 use crate::listener::Sockets;
-use crate::process::{Children, Process, parent_asks};
+use crate::process::{Children, Process, hold_signals, parent_asks, release_signals};
 use crate::sink::Limits;
 use crate::tls;
 
@@ -61,12 +61,12 @@ pub fn run(mut config: Config) -> anyhow::Result<()> {
             .for_each(|place| tell(&format!("listening on {place}")));
     };
     let page = move || shared.page();
+    hold_signals()?;
     if config.processes == 1
         && let Some(process) = processes.pop()
     {
-        return control(sockets.pages, page, tell_places, |asked| {
-            process.serve(asked)
-        });
+        tell_places();
+        return control(sockets.pages, page, |asked| process.serve(asked));
     }
     let mut children = Children::default();
     for index in 0..config.processes {
@@ -79,23 +79,20 @@ pub fn run(mut config: Config) -> anyhow::Result<()> {
         })?;
     }
     drop(processes);
-    control(sockets.pages, page, tell_places, |asked| {
-        children.watch(asked)
-    })
+    tell_places();
+    control(sockets.pages, page, |asked| children.watch(asked))
 }
 
-/// Obeys signals and serves the pages beside what runs. `tell` is called once signals are obeyed: who reads that the daemon
-/// listens may end it at once.
+/// Obeys signals and serves the pages beside what runs.
 fn control<F: Future<Output = anyhow::Result<()>>>(
     listener: Option<std::net::TcpListener>,
     page: impl Fn() -> String,
-    tell: impl FnOnce(),
     run: impl FnOnce(futures_util::future::BoxFuture<'static, ()>) -> F,
 ) -> anyhow::Result<()> {
     let runtime = runtime()?;
     let ended = runtime.block_on(async {
         let mut signals = Signals::new()?;
-        tell();
+        release_signals()?;
         let listener = listener
             .map(TcpListener::from_std)
             .transpose()

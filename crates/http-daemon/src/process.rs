@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use nix::errno::Errno;
 use nix::sys::prctl::set_pdeathsig;
-use nix::sys::signal::{SigHandler, Signal, kill, signal};
+use nix::sys::signal::{SigHandler, SigSet, Signal, kill, signal};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork, getpid, getppid};
 use tokio::signal::unix::{SignalKind, signal as watch};
@@ -168,10 +168,26 @@ impl Drop for Children {
     }
 }
 
+/// What asks for the end waits until somebody watches for it, in this process and in those that are made of it: one that
+/// comes before would kill, and a child that dies so has ended by itself. To be called while there is one thread.
+pub(crate) fn hold_signals() -> anyhow::Result<()> {
+    asking().thread_block().context("holding signals back")
+}
+
+/// Somebody watches now.
+pub(crate) fn release_signals() -> anyhow::Result<()> {
+    asking().thread_unblock().context("letting signals through")
+}
+
+fn asking() -> SigSet {
+    [Signal::SIGTERM, Signal::SIGINT].into_iter().collect()
+}
+
 /// What asks a child to end: its parent's SIGTERM. That may come twice, where the whole group was signalled, and means
 /// no more then; SIGINT is for the parent.
 pub(crate) fn parent_asks() -> anyhow::Result<impl Future<Output = ()>> {
     let mut terminate = watch(SignalKind::terminate()).context("watching SIGTERM")?;
+    release_signals()?;
     Ok(async move {
         terminate.recv().await;
     })

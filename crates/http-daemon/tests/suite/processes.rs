@@ -61,6 +61,16 @@ fn what_never_ends_is_broken_off_after_the_grace_or_by_a_second_signal() {
 }
 
 #[test]
+fn who_is_asked_to_end_before_he_has_begun_ends_well() {
+    for processes in ["1", "8"] {
+        for _ in 0..5 {
+            let mut daemon = Daemon::start(&["--processes", processes, "--workers", "1"]);
+            assert!(daemon.stop().success(), "{processes}: {}", daemon.said());
+        }
+    }
+}
+
+#[test]
 fn no_process_outlives_the_first_one() {
     let mut daemon = Daemon::start(&["--processes", "3", "--sink"]);
     let children = daemon.children();
