@@ -610,6 +610,42 @@ fn redirects_are_followed_over_http2_and_tls() {
     }
 }
 
+/// The daemon's own count is of every hop.
+#[test]
+fn a_daemon_counts_as_many_requests_as_there_were_hops() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    for engine in ["wire", "hyper"] {
+        let out = tempfile::tempdir().unwrap();
+        let into = out.path().join("run");
+        let output = Command::new(assert_cmd::cargo::cargo_bin!("http-load"))
+            .args(["-q", "-t", "1", "-c", "3", "-d", "300ms", "--into"])
+            .arg(&into)
+            .args(["--daemon", "http-daemon", "--path", "/fault/redirect/3"])
+            .args(["--follow", "3", "--expect-length", "1024"])
+            .args(["--engine", engine])
+            .current_dir(root)
+            .output()
+            .unwrap();
+        let text = std::fs::read(into.join("result.json"));
+        let text = text.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
+        let result: Value = serde_json::from_slice(&text).unwrap();
+        let of = |pointer: &str| result.pointer(pointer).and_then(Value::as_u64).unwrap_or(0);
+        let ok = of("/operations/ok");
+        assert!(ok > 0, "{engine}: {}", result["errors"]);
+        assert_eq!(
+            of("/operations/failed"),
+            0,
+            "{engine}: {}",
+            result["errors"]
+        );
+        assert_eq!(of("/counts/redirects"), 3 * ok, "{engine}");
+        let compared = result["facts"]["compared"].as_array().unwrap();
+        assert!(!compared.is_empty(), "{}", result["facts"]);
+        let agree = |row: &Value| row["driver"] == row["daemon"] && row["whole"] == true;
+        assert!(compared.iter().all(agree), "{engine}: {compared:?}");
+    }
+}
+
 /// What a server may do with a request.
 fn misbehaviour() -> impl Strategy<Value = Vec<Step>> {
     let close = to(303, "y").replace("Content-Length", "Connection: close\r\nContent-Length");

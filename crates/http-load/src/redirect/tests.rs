@@ -1,9 +1,16 @@
 //! Tests of where redirects lead.
 
+use std::time::Duration;
+
+use harness::driver::{Driver as _, Target};
+use harness::plan::{Plan, Timeline};
 use http::uri::PathAndQuery;
 use proptest::prelude::*;
 
 use super::*;
+use crate::checks::Keeper;
+use crate::operation::start_of;
+use crate::settings::Settings;
 
 fn hop(target: &str) -> Hop {
     Hop::first(target).unwrap()
@@ -148,4 +155,38 @@ proptest! {
             prop_assert_eq!(taken.as_str(), target);
         }
     }
+}
+
+/// Of a long run, what ended operations left behind would be all memory.
+#[test]
+fn what_has_ended_is_forgotten() {
+    let settings = Settings {
+        follow: 2,
+        ..Settings::default()
+    };
+    let timeline = Timeline {
+        warmup: Duration::ZERO,
+        measure: Duration::from_secs(1),
+        drain: Duration::ZERO,
+    };
+    let plan = Plan::new("test", timeline, Vec::new(), settings);
+    let target = Target::of_urls(vec!["http://127.0.0.1:1/x".to_owned()]);
+    let driver = HttpLoad::setup(&plan, &target).unwrap();
+    let mut seen = driver.checks.seen().unwrap();
+    let mut keeper = Keeper {
+        checks: &driver.checks,
+        seen: &mut seen,
+    };
+    keeper.field("Location", b"y");
+    let mut hops = Hops::default();
+    let mut operation = Operation::new(start_of(0, 0), true);
+    for _ in 0..2 {
+        let led = hops.follow(&driver, &mut operation, (302, 0), Some(&seen));
+        assert_eq!((led, hops.0.len()), (Ok(true), 1));
+        assert_eq!(hops.of(&operation).unwrap().target(), "/y");
+    }
+    let led = hops.follow(&driver, &mut operation, (302, 0), Some(&seen));
+    assert_eq!(led, Err(Astray::TooMany));
+    hops.forget(&operation);
+    assert!(hops.0.is_empty());
 }
