@@ -81,6 +81,11 @@ fn every_request_fails(engine: &str) {
             );
             assert_eq!((ran.code, ran.number("ok")), (1, 0), "{all}");
             assert!(ran.number("failed") > 0, "{all}");
+            // Nobody takes the figures of failures for those of the server.
+            assert_ne!(ran.result["verdict"], "VALID", "{all}");
+            let warnings = ran.result["warnings"].as_array().unwrap();
+            let mut kinds_of_warnings = warnings.iter().map(|warning| &warning["kind"]);
+            assert!(kinds_of_warnings.any(|kind| kind == "NothingSucceeded"));
             let asked_for = |kind: &&str| kinds.iter().any(|begin| kind.starts_with(begin));
             // On a busy machine an answer or a connection may be late besides.
             let late = |kind: &&str| ["timeout", "connect_timeout"].contains(kind);
