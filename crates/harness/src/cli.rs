@@ -31,6 +31,8 @@ use exit::exit_code;
 const OWN_DESCRIPTORS: u64 = 100;
 /// Most processes of one driver on one machine.
 const MOST_PROCESSES: u64 = 256;
+/// Most worker threads of one driver on one machine: each has some MiB of histograms.
+const MOST_WORKERS: u64 = 1_024;
 
 /// Options that every driver has.
 #[derive(Debug, Clone, Args)]
@@ -392,7 +394,8 @@ fn size<D: Driver>(plan: &Plan<D::Config>, common: &Common) -> Result<Settings, 
         );
         return Err(Failure::Limit(Invalid::new("--processes", problem).into()));
     }
-    if processes > 1 {
+    // Who has named a number knows it.
+    if processes > 1 && common.processes == ProcessCount::Auto {
         remark(
             common.quiet,
             &format!(
@@ -405,6 +408,13 @@ fn size<D: Driver>(plan: &Plan<D::Config>, common: &Common) -> Result<Settings, 
         .max(1);
     // Processes share the processors as threads do.
     let threads = common.threads.map_or((half / processes).max(1), u64::from);
+    let workers = processes.saturating_mul(threads);
+    if workers > MOST_WORKERS {
+        let problem = format!(
+            "{threads} in each of {processes} processes are {workers} workers, {MOST_WORKERS} are the most: ask for fewer"
+        );
+        return Err(Invalid::new("--threads", problem).into());
+    }
     Ok(Settings {
         processes,
         threads,

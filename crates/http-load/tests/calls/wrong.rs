@@ -78,6 +78,10 @@ fn a_call_that_is_wrong_says_what_where_and_what_to_do_before_anything_is_asked(
         ),
         (&["--follow", "-1"], &["-1"]),
         (
+            &["--processes", "51", "--threads", "51"],
+            &["--threads", "2601 workers", "ask for fewer"],
+        ),
+        (
             &["--pipeline", "0"],
             &["driver.pipeline (--pipeline)", "between 1 and"],
         ),
