@@ -121,6 +121,9 @@ impl Driver for HttpLoad {
                 ..Lifetime::of("response")
             }),
             users: facts.users.map(|users| users * f64::from(at_once)),
+            // Where they are opened at a rate of their own, holding them is what is asked for.
+            held: (plan.driver.keep_alive && plan.driver.connect_rate.is_some())
+                .then_some(plan.driver.connections),
             ..facts
         }
     }

@@ -318,12 +318,46 @@ fn held_connections_are_held_and_counted_each_second() {
         assert!(held[1..].contains(&40), "{engine}: {held:?}");
         assert!(held.iter().all(|held| *held <= 40), "{engine}: {held:?}");
         assert_eq!((ran.count("lost"), ran.count("unconnected")), (0, 0));
+        assert!(!ran.0["warnings"].to_string().contains("connections held"));
         // Nobody asked before all were open: the last is begun after 0.38 s of the 2 s, with 15 requests due by then.
         assert!(ran.count("warmup") <= 65, "{}", ran.count("warmup"));
         // Each was asked, one after the other: the check and 40 connections.
         let peers: BTreeSet<IpAddr> = server.peers().into_iter().collect();
         assert!(peers.contains(&IpAddr::V4(Ipv4Addr::new(127, 64, 0, 1))));
         assert_eq!(server.finish().connections, 41);
+    }
+}
+
+#[test]
+fn a_server_that_holds_fewer_than_were_asked_for_is_told_apart() {
+    for engine in ENGINES {
+        // The check, and half of those that are to be held.
+        let server = Scripted::start_each(|number| match number {
+            0..=20 => vec![Step::Expect, Step::Send(FIVE.to_vec()), Step::Again],
+            _ => vec![Step::Close],
+        });
+        let load = ["--hold", "-c", "40", "--connect-rate", "100", "-R", "40"];
+        let url = url_of(&server);
+        let words = [
+            url.as_str(),
+            "--engine",
+            engine,
+            "--warmup",
+            "1s",
+            "-d",
+            "1s",
+        ];
+        let ran = run(&[&load[..], &words].concat());
+        assert!(ran.count("lost") > 0, "{engine}");
+        let warnings = ran.0["warnings"].as_array().unwrap();
+        let mut told = warnings
+            .iter()
+            .filter_map(|warning| warning["message"].as_str());
+        let is_it = |message: &str| {
+            message.starts_with("connections held, at the most: ")
+                && message.ends_with("where 40, none lost was expected")
+        };
+        assert!(told.any(is_it), "{engine}: {warnings:?}");
     }
 }
 

@@ -46,6 +46,9 @@ pub struct Facts {
     /// has several operations open at once counts as so many.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub users: Option<f64>,
+    /// Connections that the plan opens before the load, to hold all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<u64>,
     /// Seconds of load that were planned, warm-up and measure, where nothing but time ends the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_s: Option<f64>,
@@ -161,6 +164,7 @@ pub fn of(result: &RunResult) -> Vec<Row> {
         rows.extend(load::stages(result));
         rows.extend(load::wall(result));
         rows.extend(counts::connections(result));
+        rows.extend(counts::held(result));
     }
     rows.extend(counts::bytes(result));
     rows.extend(load::worker(result));

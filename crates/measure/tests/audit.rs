@@ -66,6 +66,7 @@ impl Loop {
             facts: Facts {
                 lifetime: Some(Lifetime::of("response")),
                 users: Some(self.users as f64),
+                held: None,
                 load_s: Some(self.seconds as f64),
                 drain_s: Some(5.0),
                 worker_cpu_pct: Some(43.0),
@@ -347,6 +348,28 @@ fn a_client_that_opens_a_connection_for_each_request_is_suspect() {
     assert_eq!(failing(&held), [""; 0], "held, and opened again where lost");
     result.plan["driver"]["keep_alive"] = json!(false);
     assert_eq!(failing(&result), [""; 0]);
+}
+
+#[test]
+fn a_run_that_held_fewer_connections_than_planned_or_lost_some_is_suspect() {
+    let mut result = good();
+    let mut held = |held: u64, lost: u64| {
+        result.facts.held = Some(1_000_000);
+        result.seconds[0]
+            .counts
+            .insert(count::HELD.to_owned(), held);
+        result.counts.insert(count::LOST.to_owned(), lost);
+        failing(&result)
+    };
+    assert_eq!(held(1_000_000, 0), [""; 0]);
+    assert_eq!(
+        held(500_001, 0),
+        ["connections held, at the most: 500,001 for 1,000,000, none lost"]
+    );
+    assert_eq!(
+        held(1_000_000, 3),
+        ["connections held, at the most: 1,000,000, 3 lost for 1,000,000, none lost"]
+    );
 }
 
 #[test]

@@ -68,11 +68,11 @@ pub(super) fn connections(result: &RunResult) -> Option<Row> {
     let answers = counted(count::ANSWERS)?;
     let operations = &result.operations;
     let users = result.facts.users.map_or(0, |users| users.ceil() as u64);
-    // Those that were held open, told once a second, and what was opened in the place of one that was lost.
-    let told = |row: &Second| row.counts.get(count::HELD).copied();
-    let held = result.seconds.iter().filter_map(told).max().unwrap_or(0);
+    // Those that were held open, and what was opened in the place of one that was lost.
     let lost = counted(count::LOST).unwrap_or(0);
-    let kept = users.max(operations.peak_active).max(held + lost);
+    let kept = users
+        .max(operations.peak_active)
+        .max(most_held(result) + lost);
     // One that failed may have cost its connection.
     let most = [
         operations.failed,
@@ -89,6 +89,29 @@ pub(super) fn connections(result: &RunResult) -> Option<Row> {
         "client or server closes after each answer, and connecting is what was measured: read bodies to their end, allow the server more requests a connection",
     );
     Some(row)
+}
+
+/// The most connections that were held open in a second, each of which tells once.
+fn most_held(result: &RunResult) -> u64 {
+    let told = |row: &Second| row.counts.get(count::HELD).copied();
+    result.seconds.iter().filter_map(told).max().unwrap_or(0)
+}
+
+/// Connections that were held against those that were to be.
+pub(super) fn held(result: &RunResult) -> Option<Row> {
+    let planned = result.facts.held?;
+    let (held, lost) = (most_held(result), result.count(count::LOST));
+    let lost_too = match lost {
+        0 => String::new(),
+        lost => format!(", {} lost", units::count(lost)),
+    };
+    Some(Row::new(
+        "connections held, at the most",
+        format!("{}, none lost", units::count(planned)),
+        format!("{}{lost_too}", units::count(held)),
+        held >= planned && lost == 0,
+        "the figures are of fewer connections than were asked for: raise the server's limits of connections and of open files, and its keep-alive timeout",
+    ))
 }
 
 /// Operations begun against what became of them.
