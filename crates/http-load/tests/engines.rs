@@ -26,7 +26,6 @@ mod read;
 #[path = "support/scripted.rs"]
 mod scripted;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use harness::recorder::{MISSED, OK, STARTED, UNFINISHED};
@@ -36,7 +35,7 @@ use proptest::prelude::*;
 
 use crate::cases::{Case, cases};
 use crate::hyper_view::HyperKind;
-use crate::load::{ENGINES, adds_up, is_accounted_for, put, put_for, rate, users};
+use crate::load::{ENGINES, adds_up, errors, failed, is_accounted_for, put, put_for, rate, users};
 use crate::scripted::{Scripted, Step, nobody};
 
 const FIVE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
@@ -54,17 +53,6 @@ fn settings(engine: Engine) -> Settings {
         engine,
         ..Settings::default()
     }
-}
-
-fn errors(tally: &Tally) -> BTreeMap<String, u64> {
-    let errors = tally.errors.iter();
-    errors
-        .map(|(name, count)| (name.to_string(), *count))
-        .collect()
-}
-
-fn failed(kind: &str, count: u64) -> BTreeMap<String, u64> {
-    BTreeMap::from([(kind.to_owned(), count)])
 }
 
 /// What counts must be the same.

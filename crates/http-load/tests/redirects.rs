@@ -20,7 +20,7 @@ use measure::tally::Tally;
 use proptest::prelude::*;
 use serde_json::Value;
 
-use crate::load::{ENGINES, adds_up, put, put_for, rate, users};
+use crate::load::{ENGINES, adds_up, errors, failed, put, put_for, rate, users};
 use crate::scripted::{Scripted, Step};
 use crate::secure::{Secure, Spoken};
 
@@ -59,17 +59,6 @@ fn following(most: u32) -> Settings {
         follow: most,
         ..Settings::default()
     }
-}
-
-fn errors(tally: &Tally) -> BTreeMap<String, u64> {
-    let errors = tally.errors.iter();
-    errors
-        .map(|(name, count)| (name.to_string(), *count))
-        .collect()
-}
-
-fn failed(kind: &str, count: u64) -> BTreeMap<String, u64> {
-    BTreeMap::from([(kind.to_owned(), count)])
 }
 
 /// What counts must be the same for both.
@@ -121,7 +110,8 @@ fn both(
         assert!(adds_up(&tally), "{engine:?}: {all:?}");
         let seen: Vec<String> = server.seen().iter().map(|seen| plain(seen)).collect();
         let asked = seen.len() as u64;
-        assert_eq!(tally.counted("bytes_sent"), server.finish().received);
+        let counts = server.finish_after(tally.counted("opened"));
+        assert_eq!(tally.counted("bytes_sent"), counts.received);
         assert_eq!(tally.counted("served"), asked, "{engine:?}: {all:?}");
         (tally, seen)
     });

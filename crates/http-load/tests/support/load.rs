@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test uses its part")]
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -101,4 +102,17 @@ pub(crate) fn adds_up(tally: &Tally) -> bool {
 pub(crate) fn is_accounted_for(tally: &Tally) -> bool {
     let failed: u64 = tally.errors.values().sum();
     tally.counted(STARTED) == tally.counted(OK) + failed + tally.counted(UNFINISHED)
+}
+
+/// Operations that failed, by their kind.
+pub(crate) fn errors(tally: &Tally) -> BTreeMap<String, u64> {
+    let errors = tally.errors.iter();
+    errors
+        .map(|(name, count)| (name.to_string(), *count))
+        .collect()
+}
+
+/// So many of one kind, and no other.
+pub(crate) fn failed(kind: &str, count: u64) -> BTreeMap<String, u64> {
+    BTreeMap::from([(kind.to_owned(), count)])
 }
