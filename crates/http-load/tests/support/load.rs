@@ -116,3 +116,22 @@ pub(crate) fn errors(tally: &Tally) -> BTreeMap<String, u64> {
 pub(crate) fn failed(kind: &str, count: u64) -> BTreeMap<String, u64> {
     BTreeMap::from([(kind.to_owned(), count)])
 }
+
+/// Puts twenty operations at a rate, or three users with seven each, on a server that may do anything, for 0.4 s: each that
+/// was due has ended in one way, is open or was missed.
+pub(crate) fn put_whatever_happens(settings: Settings, is_paced: bool, url: &str) {
+    let engine = settings.engine;
+    let group = if is_paced {
+        rate(200.0, 20)
+    } else {
+        users(3, 7)
+    };
+    let (measure, drain) = (Duration::from_millis(400), Duration::from_millis(100));
+    let tally = put_for(settings, group, url, measure, drain);
+    let all = format!("{engine:?}: {:?} {:?}", tally.counts, errors(&tally));
+    assert!(is_accounted_for(&tally), "{all}");
+    let due = tally.counted(STARTED) + tally.counted(MISSED);
+    // Of users three begin; not all of them go on to their last.
+    let expected = if is_paced { 20..=20 } else { 3..=21 };
+    assert!(expected.contains(&due), "{all}");
+}
