@@ -27,7 +27,7 @@ fn template(body: &[u8]) -> Template {
         properties: &AMQPProperties::default(),
         body,
     };
-    Template::new(&message, 1, 131_072, 1)
+    Template::new(&message, 1, 131_072)
 }
 
 fn publish(criterion: &mut Criterion) {

@@ -5,7 +5,7 @@ use amq_protocol::protocol::basic::{self, AMQPMethod as Basic, AMQPProperties};
 use amq_protocol::protocol::{AMQPClass, confirm, queue};
 use amq_protocol::types::FieldTable;
 use anyhow::{Context as _, bail, ensure};
-use harness::cli::{Failure, of_the_daemon};
+use harness::cli::{Failure, lines_of_files, of_the_daemon};
 use harness::clock;
 use harness::daemon::{DaemonError, Prepared};
 use harness::driver::Driver as _;
@@ -25,8 +25,13 @@ use crate::wire::{Message, Template};
 /// A call that is wrong, or something that has nothing to do with a broker.
 pub(crate) fn run(typed: &CheckArgs) -> Result<bool, Failure> {
     if let Some(uri) = &typed.uri {
-        let broker = Broker::parse(uri)?;
-        return say(uri, check(&broker)).map_err(Failure::Run);
+        for uri in lines_of_files("--uri", vec![uri.clone()])? {
+            let broker = Broker::parse(&uri)?;
+            if !say(&uri, check(&broker)).map_err(Failure::Run)? {
+                return Ok(false);
+            }
+        }
+        return Ok(true);
     }
     let root = launcher::root()?;
     let asked_for = !typed.daemon.is_empty() || launcher::everything_is_required();
@@ -147,7 +152,7 @@ impl Subject {
             body: &body,
         };
         let mut frames = Vec::new();
-        Template::new(&message, CHANNEL, self.session.frame_max, 1).append(&stamp, &mut frames);
+        Template::new(&message, CHANNEL, self.session.frame_max).append(&stamp, &mut frames);
         std::io::Write::write_all(&mut self.session.stream, &frames)?;
         self.sent += 1;
         stamp.write(&mut body);

@@ -111,9 +111,10 @@ impl Client {
             let Ok(start) = start else { break };
             let begun = clock::now();
             let done = self.once().map(|opened| (opened, clock::now()));
-            let done = done.map_err(|error| match error.code() {
-                Some(_) => outcome::REFUSED,
-                None => outcome::CONNECTION_LOST,
+            let done = done.map_err(|error| match (error.exhausted(), error.code()) {
+                (Some(kind), _) => kind,
+                (None, Some(_)) => outcome::REFUSED,
+                (None, None) => outcome::CONNECTION_LOST,
             });
             let failed = done.is_err();
             // Where nobody listens the run is over.
@@ -252,20 +253,25 @@ impl Turn {
     /// Hands out what is due and waits for what clients say; whether there is more to do.
     fn once(&mut self) -> anyhow::Result<bool> {
         let now = clock::now();
-        let drained = self.worker.phases.drained;
-        let asked = self.worker.stop.deadline();
-        if asked.is_some() {
+        if self.worker.stop.deadline().is_some() {
             self.worker.pacer.stop_at(now);
         }
-        let deadline = asked.unwrap_or(drained).min(drained);
         let due = self.take_due(now);
+        let Worker {
+            phases,
+            pacer,
+            stop,
+            ..
+        } = &self.worker;
+        let deadline = phases.deadline(pacer, stop);
         self.hand_out();
-        let over = now >= self.worker.phases.end || asked.is_some();
+        let over = now >= self.worker.pacer.starts_until();
         let idle = self.busy == 0 && (over || self.waiting.is_empty());
         if now >= deadline || (idle && self.worker.pacer.over(now)) {
             return Ok(false);
         }
         let until = due.min(self.worker.record.tick(now)).min(deadline);
+        let until = self.worker.record.wait_until(until, now);
         match self
             .crew
             .said
@@ -295,7 +301,7 @@ impl Turn {
     }
 
     fn hand_out(&mut self) {
-        while self.crew.free > 0 && clock::now() < self.worker.phases.end {
+        while self.crew.free > 0 && clock::now() < self.worker.pacer.starts_until() {
             let Some(start) = self.waiting.pop_front() else {
                 return;
             };
@@ -325,6 +331,13 @@ impl Turn {
     fn ended(&mut self, start: Start, begun: u64, done: Result<(u64, u64), &'static str>) {
         let record = &self.worker.record;
         if !self.worker.phases.counts(start.at) {
+            match done {
+                Ok(_) => {
+                    record.count_of_warmup(count::CHURNED, 1);
+                    record.ok_of_warmup(1);
+                }
+                Err(_) => record.error_of_warmup(),
+            }
             return record.count(count::WARMUP, 1);
         }
         self.open -= 1;

@@ -13,6 +13,7 @@ use crate::settings::Settings;
 
 mod command;
 mod load;
+mod perftest;
 mod values;
 mod variables;
 
@@ -27,14 +28,15 @@ const EMBEDDED: &str = "broker-daemon";
 
 /// Let producers and consumers loose on an AMQP 0-9-1 broker, and account for every message.
 ///
-/// Without --uri a broker is built, launched on a fresh port, and stopped at the end.
+/// Without --uri a broker is built, launched on a fresh port, and stopped at the end. PerfTest's short options are taken
+/// too: -h before an address is --uri, -q before a number --prefetch; its --rate is of each producer, and this one of all.
 #[derive(Debug, Parser)]
 #[command(name = "amqp-perftest", version, after_help = EXIT_CODES)]
 #[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Address of a broker that runs already; alone, amqp://guest:guest@localhost:5672/. Those of several nodes of one
+    /// Address of a broker that runs already; alone, amqp://guest:guest@localhost:5672/. @FILE takes it from a file. Those of several nodes of one
     /// broker have their connections in turn, and one that is lost is tried at the next node
     #[arg(long, alias = "uris", value_name = "URI[,URI…]", env = "AMQP_PERFTEST_URI", num_args = 0..=1, default_missing_value = LOCAL, value_delimiter = ',', conflicts_with = "daemon")]
     uri: Vec<String>,
@@ -49,16 +51,24 @@ const EXIT_CODES: &str = "Exit codes: 0 fine, 1 a message was lost or refused or
 /// The whole program. Options that clap refuses end it with its message and exit code 2.
 #[must_use]
 pub fn main() -> ExitCode {
-    let command = cli::is_command::<Command>().then(|| typed().command);
-    match command.flatten() {
+    let command = cli::is_command::<Command>().then(typed);
+    let command = match command.transpose() {
+        Ok(command) => command.and_then(|typed| typed.command),
+        Err(failure) => return cli::exit_with(Err(failure)),
+    };
+    match command {
         Some(command) => command.run(),
-        None => cli::main::<Perftest>(|| job_of(typed()), json),
+        None => cli::main::<Perftest>(|| typed().and_then(job_of), json),
     }
 }
 
-fn typed() -> Cli {
-    let mut matches = variables::command().get_matches_from(cli::words());
-    Cli::from_arg_matches_mut(&mut matches).unwrap_or_else(|error| error.exit())
+fn typed() -> Result<Cli, Failure> {
+    let words = perftest::words(cli::words())?;
+    let words = words.into_iter().map(cli::two_dashes);
+    let typed = variables::command().try_get_matches_from(words);
+    Ok(typed
+        .and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches))
+        .unwrap_or_else(|error| cli::refuse(&error)))
 }
 
 fn job_of(cli: Cli) -> Result<Job<Settings>, Failure> {
@@ -77,6 +87,7 @@ fn job_of(cli: Cli) -> Result<Job<Settings>, Failure> {
     if let Some(daemon) = &common.daemon {
         plan.daemon = Some(daemon.clone());
     }
+    let uri = cli::lines_of_files("--uri", uri)?;
     let target = (!uri.is_empty()).then(|| Target::of_urls(uri));
     match target {
         Some(_) => plan.daemon = None,

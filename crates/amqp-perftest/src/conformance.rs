@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::anyhow;
 use clap::Args;
-use harness::cli::{Failure, of_the_daemon};
+use harness::cli::{Failure, lines_of_files, of_the_daemon};
 use harness::conformance::{Finished, Options, Report};
 use harness::daemon::Daemon;
 use harness::driver::Driver as _;
@@ -60,7 +60,8 @@ pub(crate) fn run(typed: &ConformanceArgs) -> Result<bool, Failure> {
     let report = match (&typed.daemon, &typed.uri) {
         (Some(name), _) => on_launched(name, options.quiet, &cases)?,
         (None, Some(uri)) => {
-            let broker = Broker::parse(uri)?;
+            let uri = lines_of_files("--uri", vec![uri.clone()])?.remove(0);
+            let broker = Broker::parse(&uri)?;
             Report {
                 subject: ("broker", Scope::new(&broker).address()),
                 cases: finish_all(&broker, &cases),

@@ -9,6 +9,10 @@ use crate::outcome::count;
 pub(crate) struct Counts {
     pub(crate) published: u64,
     pub(crate) warmup: u64,
+    /// Messages written, those of the warm-up too.
+    pub(crate) written: u64,
+    /// Messages that came, whatever they are.
+    pub(crate) delivered: u64,
     pub(crate) confirmed: u64,
     pub(crate) consumed: u64,
     pub(crate) redelivered: u64,
@@ -18,6 +22,12 @@ pub(crate) struct Counts {
     /// Operations that began, and those that ended as they should.
     pub(crate) begun: u64,
     pub(crate) ok: u64,
+    /// What became of messages of the warm-up: part of the rates, where it happens inside the measured time, and of no
+    /// total.
+    pub(crate) published_of_warmup: u64,
+    pub(crate) confirmed_of_warmup: u64,
+    pub(crate) consumed_of_warmup: u64,
+    pub(crate) ok_of_warmup: u64,
 }
 
 impl Counts {
@@ -27,6 +37,8 @@ impl Counts {
         for (name, number) in [
             (count::PUBLISHED, counts.published),
             (count::WARMUP, counts.warmup),
+            (count::WRITTEN, counts.written),
+            (count::DELIVERED, counts.delivered),
             (count::CONFIRMED, counts.confirmed),
             (count::CONSUMED, counts.consumed),
             (count::REDELIVERED, counts.redelivered),
@@ -41,5 +53,9 @@ impl Counts {
             record.begin_many(counts.begun);
         }
         record.ok_many(counts.ok);
+        record.ok_of_warmup(counts.ok_of_warmup);
+        record.count_of_warmup(count::PUBLISHED, counts.published_of_warmup);
+        record.count_of_warmup(count::CONFIRMED, counts.confirmed_of_warmup);
+        record.count_of_warmup(count::CONSUMED, counts.consumed_of_warmup);
     }
 }

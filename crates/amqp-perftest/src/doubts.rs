@@ -18,6 +18,8 @@ pub(crate) fn of(plan: &Plan<Settings>, total: &Tally) -> Vec<Warning> {
     let reorders = gives_back || plan.driver.queue_args.contains_key(PRIORITIES);
     let lost = total.errors.get(outcome::LOST).copied().unwrap_or(0);
     let lost_of_warmup = total.counted(count::LOST) - lost;
+    let damaged = total.errors.get(outcome::DAMAGED).copied().unwrap_or(0);
+    let channels_closed = total.counted(count::CHANNELS_CLOSED) > 0;
     let found = [
         doubt(
             Kind::Duplicated,
@@ -31,6 +33,26 @@ pub(crate) fn of(plan: &Plan<Settings>, total: &Tally) -> Vec<Warning> {
                 ),
             ],
             "a broker delivers again only what was not acknowledged, and marks it (basic.deliver, redelivered)",
+        ),
+        doubt(
+            Kind::Duplicated,
+            total.counted(count::REDELIVERED_AFTER_ACK),
+            "messages came again, marked as redelivered, though they had been acknowledged or needed no acknowledgement",
+            &[
+                (copies, "several queues of the plan have a copy of each"),
+                (
+                    lost_connections || channels_closed,
+                    "connections or channels were lost, and acknowledgements on their way with them",
+                ),
+            ],
+            "a message that was acknowledged is gone from its queue (AMQP 0-9-1, basic.ack): the broker forgets acknowledgements",
+        ),
+        doubt(
+            Kind::CountsDisagree,
+            total.counted(count::DAMAGED).saturating_sub(damaged),
+            "messages that fail no operation came with another body than they were sent with",
+            &[],
+            "they are of the warm-up, or their own number is what is damaged",
         ),
         doubt(
             Kind::OutOfOrder,
@@ -117,6 +139,12 @@ mod tests {
 
     #[test]
     fn what_nothing_excuses_is_suspect_and_anything_else_a_note() {
+        let again = [(count::REDELIVERED_AFTER_ACK, 1)];
+        assert_eq!(severities(Settings::default(), &again), [Severity::Suspect]);
+        for excuse in [count::DISCONNECTS, count::CHANNELS_CLOSED] {
+            let excused = [again[0], (excuse, 1)];
+            assert_eq!(severities(Settings::default(), &excused), [Severity::Note]);
+        }
         let both = [(count::DUPLICATED, 2), (count::OUT_OF_ORDER, 1)];
         let with = |more: (&'static str, u64)| [&both[..], &[more]].concat();
         let (suspect, note) = (Severity::Suspect, Severity::Note);

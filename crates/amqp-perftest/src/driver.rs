@@ -1,5 +1,6 @@
 //! The driver: what is published and consumed, and the connections, made before the load begins.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -7,9 +8,11 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use harness::clock;
-use harness::driver::{Driver, Phases, Target, Worker};
-use harness::plan::{Invalid, Plan};
-use harness::recorder::Recorder;
+use harness::driver::{Bounds, Driver, Phases, Target, Worker};
+use harness::pacer::Pacer;
+use harness::peer::require_ports;
+use harness::plan::{Group, Invalid, Plan};
+use harness::recorder::{self, Recorder};
 use measure::audit::{Facts, Lifetime};
 use measure::result::RunResult;
 use measure::tally::{Series, Tally};
@@ -22,7 +25,7 @@ use crate::ledger::Ledger;
 use crate::nodes::Nodes;
 use crate::outcome::{self, count};
 use crate::session::{Broker, Session, SessionError};
-use crate::settings::{self, Churn, Engine, Settings};
+use crate::settings::{self, Churn, Engine, PRODUCERS, Settings};
 use crate::stamp::Stamp;
 use crate::topology::Left;
 use crate::{doubts, lapin, listener, report, series, stamp, topology, wire};
@@ -73,12 +76,18 @@ impl Driver for Perftest {
     const NAME: &'static str = "amqp-perftest";
     const PROTOCOL: &'static str = "amqp";
     const SERIES: &'static [&'static str] = series::NAMES;
-    // Messages of the warm-up are the broker's but not ours to count, so that its counters are no audit of these.
-    const AUDIT: &'static [(&'static str, &'static str)] = &[];
+    // Those of our broker, and those of RabbitMQ's plugin `rabbitmq_prometheus`.
+    const AUDIT: &'static [(&'static str, &'static str)] = &[
+        ("broker_messages_published_total", count::WRITTEN),
+        ("broker_messages_delivered_total", count::DELIVERED),
+        ("rabbitmq_global_messages_received_total", count::WRITTEN),
+        ("rabbitmq_global_messages_delivered_total", count::DELIVERED),
+    ];
     const ACTIVE_METRIC: &'static str = "broker_queue_messages";
     const ERRORS: &'static [&'static str] = outcome::ERRORS;
     const ASKED_FOR: &'static [&'static str] = &[];
     const OF_A_FAULT: &'static [&'static str] = outcome::OF_A_FAULT;
+    const EXHAUSTED: &'static [&'static str] = outcome::EXHAUSTED;
     const SHARDS: bool = false;
     type Config = Settings;
 
@@ -99,6 +108,10 @@ impl Driver for Perftest {
             (0, Some(_)) => series::CONFIRM,
             (0, None) => series::PUBLISH,
         }
+    }
+
+    fn is_open_loop(plan: &Plan<Settings>) -> bool {
+        settings::group(plan, PRODUCERS).is_some_and(Group::is_open_loop)
     }
 
     fn records(&self, series: Series) -> bool {
@@ -142,6 +155,33 @@ impl Driver for Perftest {
         doubts::of(plan, total)
     }
 
+    /// A connection that was lost takes along what the broker did not read, and what was not read of the broker. Messages
+    /// that nobody waited for may be on their way when the run ends.
+    fn bounds(name: &str, plan: &Plan<Settings>, total: &Tally) -> Bounds {
+        let lost = total.counted(count::DISCONNECTS) + total.counted(count::CHANNELS_CLOSED) > 0;
+        let unread = [
+            recorder::UNFINISHED,
+            count::FOREIGN,
+            count::GIVEN_BACK,
+            count::DUPLICATED,
+        ];
+        let unread = unread.iter().any(|name| total.counted(name) > 0);
+        let settings = &plan.driver;
+        let leaves_some = settings::producers(plan) == 0
+            || settings.cmessages.is_some()
+            || settings.exit_when.is_some();
+        match name {
+            count::WRITTEN => Bounds {
+                daemon_less: lost,
+                daemon_more: false,
+            },
+            _ => Bounds {
+                daemon_less: false,
+                daemon_more: lost || unread || leaves_some,
+            },
+        }
+    }
+
     fn descriptors(plan: &Plan<Settings>) -> u64 {
         Layout::of(plan).connections()
     }
@@ -149,6 +189,8 @@ impl Driver for Perftest {
     fn setup(plan: &Plan<Settings>, target: &Target) -> anyhow::Result<Self> {
         let nodes = Nodes::of_run(target.urls(), &plan.driver)?
             .context("the daemon's manifest has no `url`")?;
+        let peers = target.urls().collect::<BTreeSet<_>>().len() as u64;
+        require_ports(Self::descriptors(plan), peers)?;
         Ok(Self {
             nodes,
             layout: Layout::of(plan),
@@ -253,12 +295,13 @@ impl Perftest {
         self.unsent.fetch_or(unsent, Ordering::Relaxed);
     }
 
-    /// When what is open is given up: when the drain phase is over, which begins when all producers of so many workers
-    /// have nothing more to publish.
-    pub(crate) fn drained(&self, publishers: u64, phases: &Phases) -> u64 {
+    /// Returns when what is open is given up: when the drain phase is over, which begins when all producers of so many
+    /// workers have nothing more to publish, or at the end of the load, or where starts came later than that, with them.
+    pub(crate) fn drained(&self, publishers: u64, phases: &Phases, pacer: &Pacer) -> u64 {
         let drain = phases.drained - phases.end;
         let published = self.ledger.published_all(publishers);
-        published.map_or(phases.drained, |at| phases.drained.min(at + drain))
+        let late = phases.drained.saturating_add(pacer.overrun());
+        published.map_or(late, |at| at + drain)
     }
 
     /// The start of a message as its stamp has it.
@@ -279,9 +322,30 @@ impl Perftest {
     /// Whether a message belongs to the run. A run without producers takes what comes while it measures.
     pub(crate) fn is_ours(&self, stamp: &Stamp, phases: &Phases, now: u64) -> bool {
         match self.layout.producers {
-            0 => phases.counts(now) && self.ledger.adopts(stamp.run),
+            0 => phases.is_measuring(now) && self.ledger.adopts(stamp.run),
             _ => stamp.run == self.run,
         }
+    }
+
+    /// Counts a message of the run whose body is not as it was sent; returns false of a message that is not of the run.
+    /// Its operation ends with that, unless what is damaged is the number itself: then it is missing in the end.
+    pub(crate) fn is_damaged(&self, stamp: &Stamp, record: &Recorder) -> bool {
+        let alone = self.layout.producers == 0;
+        let is_ours = match alone {
+            true => self.ledger.has_adopted(stamp.run),
+            false => stamp.run == self.run,
+        };
+        if !is_ours {
+            return false;
+        }
+        record.count(count::DAMAGED, 1);
+        if alone {
+            record.begin_many(1);
+            record.error(outcome::DAMAGED);
+        } else if u64::from(stamp.stream) < 2 * self.layout.producers {
+            self.ledger.damaged(stamp.stream, stamp.sequence, record);
+        }
+        true
     }
 
     /// Whether a message that came counts: those of its producer's warm-up do not, unless the run has no producers.
@@ -292,7 +356,7 @@ impl Perftest {
     /// Where a message is counted that is not of the run: with the warm-up, where a run without producers does not measure
     /// yet, or no more.
     pub(crate) fn is_of_warmup(&self, phases: &Phases, now: u64) -> bool {
-        self.layout.producers == 0 && !phases.counts(now)
+        self.layout.producers == 0 && !phases.is_measuring(now)
     }
 
     /// A message that was published comes to another end than to arrive.
@@ -301,6 +365,8 @@ impl Perftest {
             self.ledger.fail(stream, sequence, kind, record);
         } else if stamp::counts(stream) {
             record.error(kind);
+        } else {
+            record.error_of_warmup();
         }
     }
 
@@ -349,6 +415,8 @@ impl Perftest {
         if settings.churn.is_some() {
             return;
         }
+        let again = self.ledger.came_back_unasked();
+        record.count(count::REDELIVERED_AFTER_ACK, again);
         for name in [count::DUPLICATED, count::OUT_OF_ORDER, count::REDELIVERED] {
             // So that the result says 0 where nothing was found.
             record.count(name, 0);

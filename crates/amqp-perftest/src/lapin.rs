@@ -48,8 +48,6 @@ pub(crate) const MOST_CHANNELS: u16 = 4;
 const STARTS_AT_ONCE: usize = 4096;
 /// How often the end is looked for once all is published.
 const LOOK_NS: u64 = 2_000_000;
-/// How long after the end a message may be published that came due before it.
-const LATE_NS: u64 = 100_000_000;
 /// How often it is looked whether the run was interrupted, and how long an arrival may wait for the account.
 const TURN_NS: u64 = 20_000_000;
 
@@ -76,7 +74,8 @@ pub(crate) async fn work(driver: &Perftest, worker: Worker) -> anyhow::Result<()
         if desk.over() || now >= deadline {
             break;
         }
-        let mut wait = pin!(clock.sleep_until(next.min(deadline)));
+        let until = desk.record.wait_until(next.min(deadline), now);
+        let mut wait = pin!(clock.sleep_until(until));
         std::future::poll_fn(|context| {
             while let Poll::Ready(Some(())) = links.poll_next_unpin(context) {}
             match desk.sooner.take() {
@@ -205,7 +204,11 @@ impl<'a> Desk<'a> {
     /// When what is open is given up: the end of the drain phase, or earlier where that was asked.
     fn deadline(&self, now: u64) -> u64 {
         let mut phases = self.phases.get();
-        let drained = self.driver.drained(self.publishers, &self.worker.phases);
+        let pacer = self.pacer.borrow();
+        let drained = self
+            .driver
+            .drained(self.publishers, &self.worker.phases, &pacer);
+        drop(pacer);
         match self.worker.stop.deadline() {
             Some(asked) => {
                 self.pacer.borrow_mut().stop_at(now);
@@ -219,8 +222,6 @@ impl<'a> Desk<'a> {
 
     /// Gives producers what is due; returns when the next is.
     fn start_due(&self, now: u64) -> u64 {
-        // The turn that finds the end reached still takes what came due before it.
-        let now = now.min(self.phases.get().end.saturating_sub(1));
         for _ in 0..STARTS_AT_ONCE {
             let start = match self.pacer.borrow_mut().poll(now) {
                 Tick::Ready(start) => start,
@@ -255,19 +256,21 @@ impl<'a> Desk<'a> {
     /// Whether the last message was published is found out once.
     fn end_publishing(&self, now: u64) {
         let end = self.phases.get().end;
-        let sent = |producer: &RefCell<Producer>| producer.borrow().starts.due() == 0;
-        // What came due before the end is still published, if lapin takes it soon.
-        let ended = now >= end && (now - end >= LATE_NS || self.producers.iter().all(sent));
+        let pacer = self.pacer.borrow();
+        let due = |producer: &RefCell<Producer>| producer.borrow().starts.due() > 0;
+        let caught_up = || pacer.over(now) && !self.producers.iter().any(due);
+        let ended = now >= end && (now >= pacer.starts_until() || caught_up());
         // Consumers alone go on for as long as the run measures.
         let published_all = || {
             let mut producers = self.producers.iter();
             self.driver.layout.producers > 0
-                && self.pacer.borrow().over(now)
+                && pacer.over(now)
                 && producers.all(|producer| producer.borrow().starts.waiting() == 0)
         };
         if self.published.get() || !(ended || published_all()) {
             return;
         }
+        drop(pacer);
         self.published.set(true);
         let ends = |producer: &RefCell<Producer>| producer.borrow_mut().starts.end();
         let waiting: u64 = self.producers.iter().map(ends).sum();

@@ -30,6 +30,9 @@ use stream::Stream;
 /// Arrivals that a worker keeps to itself.
 pub(crate) const KEPT: usize = 8192;
 
+/// Most messages that are written and not noted yet.
+const NOT_NOTED: u64 = 1 << 20;
+
 /// A message that has arrived.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrival {
@@ -117,6 +120,11 @@ impl Ledger {
         first.is_ok() || first == Err(run)
     }
 
+    /// Returns true for the run whose messages a run without producers takes.
+    pub(crate) fn has_adopted(&self, run: u32) -> bool {
+        self.adopted.load(Ordering::Relaxed) == u64::from(run) | 1 << 32
+    }
+
     /// Notes that messages were written.
     pub(crate) fn published(&self, messages: u64) {
         self.published.fetch_add(messages, Ordering::Relaxed);
@@ -142,6 +150,7 @@ impl Ledger {
             record.ok_many(found.fresh);
         } else {
             record.ok_many(found.fresh_counted);
+            record.ok_of_warmup(found.fresh - found.fresh_counted);
         }
         for (name, number) in [
             (count::DUPLICATED, found.duplicated),
@@ -171,10 +180,27 @@ impl Ledger {
     pub(crate) fn fail(&self, stream: u32, sequence: u64, kind: &'static str, record: &Recorder) {
         if self.books().fail(stream, sequence) {
             self.settled.fetch_add(1, Ordering::Relaxed);
-            if stamp::counts(stream) {
-                record.error(kind);
+            match stamp::counts(stream) {
+                true => record.error(kind),
+                false => record.error_of_warmup(),
             }
         }
+    }
+
+    /// Ends the operation of a message whose body is not as it was sent, where there can be one of this number.
+    pub(crate) fn damaged(&self, stream: u32, sequence: u64, record: &Recorder) {
+        // Each stream has fewer than all of them have together, of which some may not be noted yet.
+        let most = self.published.load(Ordering::Relaxed) + NOT_NOTED;
+        if sequence < most {
+            self.fail(stream, sequence, outcome::DAMAGED, record);
+        }
+    }
+
+    /// Returns how many messages came again, marked as redelivered, beyond those that had gone back to their queue. Final
+    /// once all workers have left.
+    pub(crate) fn came_back_unasked(&self) -> u64 {
+        let given_back = self.given_back.load(Ordering::Relaxed);
+        self.books().came_back.saturating_sub(given_back)
     }
 
     /// A worker's producers have written all that they will, `numbers` of each stream.

@@ -15,6 +15,16 @@ pub(crate) const REFUSED: &str = "refused";
 /// It never arrived, and lies in no queue.
 pub(crate) const LOST: &str = "lost";
 
+/// It arrived, and its body is not as it was sent: shorter, longer or with other bytes.
+pub(crate) const DAMAGED: &str = "damaged";
+/// Churn: this process may open no more descriptors. Connections that could not be made again are counted by this name.
+pub(crate) const DESCRIPTORS: &str = "descriptors";
+/// The same of ports to connect from.
+pub(crate) const PORTS: &str = "ports";
+
+/// Those of a driver that has nothing left to connect with.
+pub(crate) const EXHAUSTED: &[&str] = &[DESCRIPTORS, PORTS];
+
 /// All of them.
 pub(crate) const ERRORS: &[&str] = &[
     NACKED,
@@ -23,7 +33,10 @@ pub(crate) const ERRORS: &[&str] = &[
     CHANNEL_CLOSED,
     CONFIRM_TIMEOUT,
     LOST,
+    DAMAGED,
     REFUSED,
+    DESCRIPTORS,
+    PORTS,
 ];
 /// Those that a fault of a plan leads to.
 pub(crate) const OF_A_FAULT: &[&str] = &[NACKED, CONNECTION_LOST, CHANNEL_CLOSED, CONFIRM_TIMEOUT];
@@ -45,10 +58,15 @@ pub(crate) fn remark(number: u64, kind: &str, why: &str) -> String {
 }
 
 /// What is counted besides. Messages of the warm-up are consumed and acknowledged as all others, and are counted nowhere but
-/// in `warmup`, and where something is wrong with them: in `lost`, `duplicated`, `out_of_order` and `protocol`.
+/// in `warmup`, and where something is wrong with them: in `lost`, `damaged`, `duplicated`, `redelivered_after_ack`, `out_of_order` and `protocol`.
 pub mod count {
     /// Messages written.
     pub const PUBLISHED: &str = "published";
+    /// Messages written, those of the warm-up too: what the broker counts.
+    pub const WRITTEN: &str = "written";
+    /// Messages that came from the broker, each time that they did, those of the warm-up and of others too: what the
+    /// broker counts.
+    pub const DELIVERED: &str = "delivered";
     /// Messages that the broker confirmed.
     pub const CONFIRMED: &str = "confirmed";
     /// Messages that it refused.
@@ -63,6 +81,10 @@ pub mod count {
     pub const LOST: &str = "lost";
     /// Messages that came again without being marked.
     pub const DUPLICATED: &str = "duplicated";
+    /// Messages that came again, marked as redelivered, though they had been acknowledged or needed no acknowledgement.
+    pub const REDELIVERED_AFTER_ACK: &str = "redelivered_after_ack";
+    /// Messages whose body was not as it was sent, those of the warm-up too.
+    pub const DAMAGED: &str = "damaged";
     /// Messages that a consumer was given after a later one of the same producer.
     pub const OUT_OF_ORDER: &str = "out_of_order";
     /// Messages that arrived after their connection was lost or the broker had refused them.

@@ -21,8 +21,7 @@ pub(crate) fn line(second: &Tally, total: &Tally) -> String {
     )
 }
 
-/// The final block. Rates are of the seconds in which messages were started; what came in while the run drained is in
-/// the counts alone.
+/// The final block. Rates are of the measured time; what came in while the run drained is in the counts alone.
 pub(crate) fn block(result: &RunResult) -> String {
     let planned = result.plan["timeline"]["measure"].as_str();
     let planned = planned.and_then(|text| harness::duration::parse(text).ok());
@@ -60,6 +59,9 @@ pub(crate) fn block(result: &RunResult) -> String {
         ] {
             let _ = writeln!(text, "  {label} {}", units::duration(ns));
         }
+    }
+    if let Some(headline) = result.overload() {
+        let _ = writeln!(text, "\n{headline}");
     }
     text
 }

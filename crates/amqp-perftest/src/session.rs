@@ -10,7 +10,10 @@ use amq_protocol::types::{AMQPValue, FieldTable, LongString};
 use amq_protocol::uri::{AMQPScheme, AMQPUri};
 use harness::clock;
 use harness::plan::Invalid;
+use measure::redact;
+use nix::errno::Errno;
 
+use crate::outcome;
 use crate::settings::Settings;
 use crate::socket::Socket;
 use crate::tls::Tls;
@@ -57,6 +60,18 @@ pub(crate) enum SessionError {
 }
 
 impl SessionError {
+    /// The kind of an attempt that failed since this process has no descriptor or port left.
+    pub(crate) fn exhausted(&self) -> Option<&'static str> {
+        let Self::Io(error) = self else {
+            return None;
+        };
+        match Errno::from_raw(error.raw_os_error()?) {
+            Errno::EMFILE | Errno::ENFILE => Some(outcome::DESCRIPTORS),
+            Errno::EADDRNOTAVAIL => Some(outcome::PORTS),
+            _ => None,
+        }
+    }
+
     /// The reply code, where the broker gave one (AMQP 0-9-1, 1.1 and RabbitMQ's).
     pub(crate) fn code(&self) -> Option<u16> {
         match self {
@@ -83,7 +98,10 @@ impl Broker {
         let broker = Self::read(text, Some(settings))?;
         let asked = settings.tls_insecure || settings.tls_ca.is_some();
         if asked && broker.tls.is_none() {
-            let problem = format!("{text} is without TLS: write amqps://, or leave it out");
+            let problem = format!(
+                "{} is without TLS: write amqps://, or leave it out",
+                redact::uri(text)
+            );
             return Err(Invalid::new(
                 "driver.tls_ca (--tls-ca, --tls-insecure)",
                 problem,
@@ -93,11 +111,12 @@ impl Broker {
     }
 
     fn read(text: &str, settings: Option<&Settings>) -> Result<Self, Invalid> {
-        let field = || format!("--uri {text}");
-        let mut uri: AMQPUri = text.parse().map_err(|problem| {
-            let problem =
-                format!("{problem}: write it as amqp://guest:guest@localhost:5672/, with %2f for a / in the vhost");
-            Invalid::new(field(), problem)
+        let field = || format!("--uri {}", redact::uri(text));
+        let mut uri: AMQPUri = text.parse().map_err(|problem: String| {
+            // It may say again what was typed.
+            let problem = problem.replace(text, &redact::uri(text));
+            let remedy = "write it as amqp://localhost:5672/, with user:password@ before the host, and %2f for a / in the vhost";
+            Invalid::new(field(), format!("{problem}: {remedy}"))
         })?;
         let is_tls = uri.scheme == AMQPScheme::AMQPS;
         let tls = match settings {
@@ -136,11 +155,18 @@ impl Broker {
             (SessionError::Io(io), _) if is_timeout(io) => {
                 "it does not answer: is it an AMQP broker, and not stuck?"
             }
+            (SessionError::Silent(""), _) => {
+                "does it end just now, or has too many connections? Its log may say more"
+            }
             (SessionError::Silent(_), _) | (_, Some(403)) => {
                 "are user and password right, and may the user do this?"
             }
             (_, Some(530)) => "is there such a vhost, and may the user enter it?",
             (_, Some(404)) => "declare it first, or leave predeclared out to have it declared",
+            // Of what is there it says "inequivalent arg", of what it can't make "invalid arg" or the like.
+            (error, Some(406)) if !error.to_string().contains("inequivalent") => {
+                "it takes nothing of this kind: see --queue-args, --type and the type of the queue"
+            }
             (_, Some(406)) => {
                 "it exists with other properties: name another one (--queue), delete it, or take it as it is with predeclared"
             }
@@ -149,7 +175,8 @@ impl Broker {
             (_, Some(_)) => "its log may say more",
             _ => "is it an AMQP 0-9-1 broker?",
         };
-        Invalid::new(format!("--uri {}", self.text), format!("{error}: {remedy}"))
+        let field = format!("--uri {}", redact::uri(&self.text));
+        Invalid::new(field, format!("{error}: {remedy}"))
     }
 }
 

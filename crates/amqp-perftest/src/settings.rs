@@ -150,7 +150,7 @@ pub struct Settings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Engine {
-    /// [`Wire`](Self::Wire), the cheaper one, as long as nothing that a plan can ask for needs the other.
+    /// Wire, the cheaper one, as long as nothing that a plan can ask for needs the other
     #[default]
     Auto,
     /// Frames written and read by hand, many connections in one readiness loop.
@@ -289,6 +289,11 @@ impl Default for Settings {
     }
 }
 
+/// A number with three decimals at the most.
+fn thousandths(number: f64) -> f64 {
+    (number * 1e3).round() / 1e3
+}
+
 /// The group of a name, if there is one.
 pub(crate) fn group<'a>(plan: &'a Plan<Settings>, name: &str) -> Option<&'a Group> {
     plan.groups.iter().find(|group| group.name == name)
@@ -366,7 +371,11 @@ impl Settings {
                 (Some(rate), ops) => {
                     let number = ops.map_or_else(String::new, |ops| format!(", {ops} of them"));
                     let arrival = group.arrival;
-                    format!(" at {rate} messages per second in all ({arrival}){number}")
+                    let each = match producers {
+                        0 | 1 => String::new(),
+                        several => format!(", {} each", thousandths(rate / several as f64)),
+                    };
+                    format!(" at {rate} messages per second in all{each} ({arrival}){number}")
                 }
                 (None, _) if !group.stages.is_empty() => " at a rate that changes".to_owned(),
                 (None, Some(ops)) => format!(", {ops} messages each"),

@@ -1,21 +1,23 @@
-//! What each body begins with: who sent it in which run, its number, and when it was meant to start.
+//! What each body begins with: who sent it in which run, its number, when it was meant to start, and a checksum of it all.
 //!
 //! | bytes | what |
 //! | --- | --- |
-//! | 0–3 | the letters `Drov` |
+//! | 0–3 | the checksum, or the letters `Drov` of a body without one |
 //! | 4–7 | a number drawn for the run, so that what an earlier one left in a queue is told apart |
 //! | 8–11 | the stream: twice the number of the producer, plus 1 where the message counts (0 in the warm-up) |
 //! | 12–19 | the number of the message in its stream, from 0 without a gap |
 //! | 20–27 | the intended start, nanoseconds of CLOCK_MONOTONIC; with `--wall-clock` since 1970 |
 //!
-//! All numbers are big-endian, as AMQP's are.
+//! All numbers are big-endian, as AMQP's are. The checksum is the CRC-32C of what follows the stamp, of the length of the
+//! body (8 bytes) and of bytes 4 to 27, in this order: what is the same in all messages is summed up once.
 
 /// Bytes of a stamp: the smallest body.
 pub const BYTES: usize = 28;
 
-const MAGIC: [u8; 4] = *b"Drov";
-/// Where the part begins that differs from message to message of one producer.
-pub(crate) const CHANGING: usize = 8;
+/// Stands instead of the checksum in bodies of a version that had none.
+const WITHOUT: [u8; 4] = *b"Drov";
+/// Where the part begins that differs from run to run.
+const NAMED: usize = 4;
 /// Streams above this are nobody's: two for each of the most producers that a plan may have.
 const MOST_STREAMS: u32 = 2_000_000;
 
@@ -44,35 +46,98 @@ pub fn counts(stream: u32) -> bool {
     stream % 2 == 1
 }
 
-impl Stamp {
-    /// Writes the whole stamp.
-    pub fn write(&self, body: &mut [u8]) {
-        body[..4].copy_from_slice(&MAGIC);
-        body[4..CHANGING].copy_from_slice(&self.run.to_be_bytes());
-        self.rewrite(&mut body[CHANGING..BYTES]);
+/// What all bodies of a kind have in common: what follows their stamp, and their length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Rest {
+    sum: u32,
+    bytes: u64,
+}
+
+impl Rest {
+    /// Sums up a body, whose stamp needs not be there yet.
+    pub(crate) fn of(body: &[u8]) -> Self {
+        let mut rest = Self::default();
+        rest.add(body.get(BYTES..).unwrap_or_default());
+        rest
     }
 
-    /// Writes what differs from message to message, into the bytes from [`CHANGING`] on.
-    pub(crate) fn rewrite(&self, changing: &mut [u8]) {
-        changing[..4].copy_from_slice(&self.stream.to_be_bytes());
-        changing[4..12].copy_from_slice(&self.sequence.to_be_bytes());
-        changing[12..20].copy_from_slice(&self.start.to_be_bytes());
+    /// Adds a piece that follows.
+    pub(crate) fn add(&mut self, piece: &[u8]) {
+        self.sum = crc32c::crc32c_append(self.sum, piece);
+        self.bytes += piece.len() as u64;
     }
+}
 
-    /// Reads the stamp of a body, if it has one.
-    #[must_use]
-    pub fn read(body: &[u8]) -> Option<Self> {
+/// The beginning of a body: its stamp and the checksum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Beginning {
+    pub(crate) stamp: Stamp,
+    sum: [u8; 4],
+}
+
+impl Beginning {
+    /// Reads what may be a stamp; only the rest of the body tells whether it is one.
+    pub(crate) fn read(body: &[u8]) -> Option<Self> {
         let body: &[u8; BYTES] = body.get(..BYTES)?.try_into().ok()?;
         let word =
             |at: usize| u32::from_be_bytes([body[at], body[at + 1], body[at + 2], body[at + 3]]);
         let long = |at: usize| u64::from(word(at)) << 32 | u64::from(word(at + 4));
-        let stamp = Self {
+        let stamp = Stamp {
             run: word(4),
             stream: word(8),
             sequence: long(12),
             start: long(20),
         };
-        (body[..4] == MAGIC && stamp.stream < MOST_STREAMS).then_some(stamp)
+        let sum = [body[0], body[1], body[2], body[3]];
+        (stamp.stream < MOST_STREAMS).then_some(Self { stamp, sum })
+    }
+
+    /// Returns true where the body is as it was sent, as far as it says that.
+    pub(crate) fn is_intact(&self, rest: &Rest) -> bool {
+        self.sum == WITHOUT || self.sum == self.stamp.sum(rest)
+    }
+}
+
+impl Stamp {
+    /// Writes the stamp of a body that is whole otherwise.
+    pub fn write(&self, body: &mut [u8]) {
+        let rest = Rest::of(body);
+        self.put(&mut body[..BYTES], &rest);
+    }
+
+    /// Writes the stamp of a body with this rest into its first bytes.
+    pub(crate) fn put(&self, bytes: &mut [u8], rest: &Rest) {
+        bytes[..NAMED].copy_from_slice(&self.sum(rest));
+        bytes[NAMED..BYTES].copy_from_slice(&self.bytes());
+    }
+
+    fn bytes(&self) -> [u8; BYTES - NAMED] {
+        let mut bytes = [0; BYTES - NAMED];
+        bytes[..4].copy_from_slice(&self.run.to_be_bytes());
+        bytes[4..8].copy_from_slice(&self.stream.to_be_bytes());
+        bytes[8..16].copy_from_slice(&self.sequence.to_be_bytes());
+        bytes[16..].copy_from_slice(&self.start.to_be_bytes());
+        bytes
+    }
+
+    fn sum(&self, rest: &Rest) -> [u8; 4] {
+        let mut last = [0; 8 + BYTES - NAMED];
+        last[..8].copy_from_slice(&(rest.bytes + BYTES as u64).to_be_bytes());
+        last[8..].copy_from_slice(&self.bytes());
+        crc32c::crc32c_append(rest.sum, &last).to_be_bytes()
+    }
+
+    /// Reads the stamp of a body, and whether the body is as it was sent; `None` of a body that can have none.
+    #[must_use]
+    pub fn check(body: &[u8]) -> Option<(Self, bool)> {
+        let beginning = Beginning::read(body)?;
+        Some((beginning.stamp, beginning.is_intact(&Rest::of(body))))
+    }
+
+    /// Reads the stamp of a body that is as it was sent.
+    #[must_use]
+    pub fn read(body: &[u8]) -> Option<Self> {
+        Self::check(body).and_then(|(stamp, is_intact)| is_intact.then_some(stamp))
     }
 }
 
@@ -80,20 +145,45 @@ impl Stamp {
 mod tests {
     use super::*;
 
+    const STAMP: Stamp = Stamp {
+        run: 7,
+        stream: 7,
+        sequence: u64::MAX - 1,
+        start: 1 << 60,
+    };
+
     #[test]
     fn a_stamp_reads_back_and_anything_else_is_none() {
-        let stamp = Stamp {
-            run: 7,
-            stream: stream(3, true),
-            sequence: u64::MAX - 1,
-            start: 1 << 60,
-        };
         let mut body = [9; 40];
-        stamp.write(&mut body);
-        assert_eq!(Stamp::read(&body), Some(stamp));
-        assert!(counts(stamp.stream) && !counts(stream(3, false)));
-        assert_eq!(Stamp::read(&body[..BYTES - 1]), None);
-        body[0] = b'x';
-        assert_eq!(Stamp::read(&body), None);
+        STAMP.write(&mut body);
+        assert_eq!(Stamp::read(&body), Some(STAMP));
+        assert!(stream(3, true) == 7 && counts(7) && !counts(stream(3, false)));
+        assert_eq!(Stamp::check(&body[..BYTES - 1]), None);
+        let mut small = [0; BYTES];
+        STAMP.write(&mut small);
+        assert_eq!(Stamp::read(&small), Some(STAMP));
+    }
+
+    #[test]
+    fn one_bit_that_is_another_and_every_cut_is_seen() {
+        let mut body: Vec<u8> = (0..100).collect();
+        STAMP.write(&mut body);
+        for bit in 0..8 * body.len() {
+            let mut other = body.clone();
+            other[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Stamp::read(&other), None, "bit {bit}");
+        }
+        for length in BYTES..body.len() {
+            assert_eq!(Stamp::check(&body[..length]), Some((STAMP, false)));
+        }
+        assert_eq!(Stamp::read(&[&body[..], &[0]].concat()), None);
+    }
+
+    #[test]
+    fn a_body_of_a_version_without_checksum_is_taken_as_it_is() {
+        let mut body = [b'x'; 40];
+        STAMP.write(&mut body);
+        body[..4].copy_from_slice(b"Drov");
+        assert_eq!(Stamp::read(&body), Some(STAMP));
     }
 }

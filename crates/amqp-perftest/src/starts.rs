@@ -53,9 +53,10 @@ impl Starts {
         }
     }
 
-    /// How many messages of the schedule are due.
+    /// Counts the starts that have come due and are not yet published: messages of a schedule, or the first one of a
+    /// producer that goes on by itself.
     pub(crate) fn due(&self) -> usize {
-        self.due.len()
+        self.due.len() + usize::from(self.begins.is_some())
     }
 
     /// Forgets what was still to be published; how many messages were due.

@@ -238,6 +238,7 @@ impl<'a> Loop<'a> {
             }
             self.take_back(now)?;
             let until = self.until(now, next_start).min(deadline);
+            let until = self.worker.record.wait_until(until, now);
             for place in 0..self.reactor.wait(until, now)? {
                 if let Some(event) = self.reactor.event(place) {
                     self.serve(event);
@@ -255,7 +256,8 @@ impl<'a> Loop<'a> {
         let look = if looks { now + LOOK_NS } else { u64::MAX };
         let end = match self.published {
             true => u64::MAX,
-            false => self.worker.phases.end,
+            false if now < self.worker.phases.end => self.worker.phases.end,
+            false => self.worker.pacer.starts_until(),
         };
         let hand_in = match self.arrivals.is_empty() {
             true => u64::MAX,
@@ -267,7 +269,8 @@ impl<'a> Loop<'a> {
 
     /// When what is open is given up: the end of the drain phase, or earlier where that was asked.
     fn deadline(&mut self, now: u64) -> u64 {
-        let drained = self.driver.drained(self.publishers, &self.worker.phases);
+        let (phases, pacer) = (&self.worker.phases, &self.worker.pacer);
+        let drained = self.driver.drained(self.publishers, phases, pacer);
         match self.worker.stop.deadline() {
             Some(asked) => {
                 self.worker.pacer.stop_at(now);
@@ -281,8 +284,6 @@ impl<'a> Loop<'a> {
     /// Takes what is due from the schedule: a message to a producer, or the beginning of one that goes on by itself.
     /// Returns when the next is.
     fn start_due(&mut self, now: u64) -> u64 {
-        // The turn that finds the end reached still takes what came due before it.
-        let now = now.min(self.worker.phases.end.saturating_sub(1));
         for _ in 0..STARTS_AT_ONCE {
             match self.worker.pacer.poll(now) {
                 Tick::Ready(start) => self.begin(start),
@@ -321,12 +322,15 @@ impl<'a> Loop<'a> {
 
     /// Whether the last message was published is found out once.
     fn end_publishing(&mut self, now: u64) {
-        let ended = now >= self.worker.phases.end;
+        let pacer = &self.worker.pacer;
+        let due = |producer: &Producer| producer.starts.due() > 0;
+        let caught_up = || pacer.over(now) && !self.producers.iter().any(due);
+        let ended = now >= self.worker.phases.end && (now >= pacer.starts_until() || caught_up());
         // Consumers alone go on for as long as the run measures.
         let written_all = || {
             let mut producers = self.producers.iter();
             self.all_producers > 0
-                && self.worker.pacer.over(now)
+                && pacer.over(now)
                 && producers.all(|producer| producer.starts.waiting() == 0)
         };
         if self.published || !(ended || written_all()) {

@@ -230,7 +230,7 @@ fn a_call_that_cannot_be_right_is_refused_with_option_and_remedy() {
         ),
         (
             &["--uri", "127.0.0.1:5672"],
-            &["--uri", "amqp://guest:guest@"],
+            &["--uri", "amqp://localhost:5672/"],
         ),
         (
             &["--uri", "amqp://127.0.0.1", "--only", "xyz"],

@@ -34,7 +34,26 @@ fn run(engine: &str, arguments: &[&str]) -> Value {
     assert_ne!(output.status.code(), Some(2), "{arguments:?}: {said}");
     let text = std::fs::read_to_string(out.path().join("run/result.json"))
         .unwrap_or_else(|error| panic!("{arguments:?}: {error}: {said}"));
-    serde_json::from_str(&text).unwrap()
+    let result = serde_json::from_str(&text).unwrap();
+    broker_counted_the_same(&result);
+    result
+}
+
+/// What was written and what came is what the broker counted: of the warm-up too, and whatever became of it.
+fn broker_counted_the_same(result: &Value) {
+    let compared = result["facts"]["compared"].as_array().unwrap();
+    let names: Vec<&str> = compared
+        .iter()
+        .map(|row| row["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["written", "delivered"]);
+    for row in compared {
+        let counted = |side: &str| row[side].as_u64().unwrap();
+        match row["driver_short"].as_bool() {
+            Some(true) => assert!(counted("driver") <= counted("daemon"), "{row}"),
+            _ => assert_eq!(counted("driver"), counted("daemon"), "{row}"),
+        }
+    }
 }
 
 /// What must be the same: counts, how operations ended, errors, values measured.

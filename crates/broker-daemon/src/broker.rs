@@ -5,12 +5,14 @@
 //! something to write are listed once.
 
 mod acks;
+mod answers;
 mod basic;
 mod bindings;
 mod consumers;
 mod content;
 mod dead_letters;
 mod delivery;
+mod describe;
 mod direct;
 mod exchanges;
 mod expiry;
@@ -20,12 +22,13 @@ mod memory;
 mod methods;
 mod publish;
 mod queues;
+mod replies;
 mod store;
 mod sweep;
 mod tx;
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::rc::Rc;
 
 use tokio::sync::Notify;
@@ -35,7 +38,7 @@ use crate::channel::{Channel, Consumer, Delivered};
 use crate::config::Config;
 use crate::connection::{Connection, Phase};
 use crate::counts::{self, Counts, Gauges};
-use crate::exchange::QueueId;
+use crate::exchange::{Name, QueueId};
 use crate::failure::{Result, channel_error, frame_error, unexpected_frame};
 use crate::frame::{BODY, Frame, FrameError, HEADER, HEARTBEAT, METHOD, split};
 use crate::log::Log;
@@ -45,6 +48,7 @@ use crate::queue::{ConnectionId, ConsumerId, Queue};
 use crate::vhost::Vhost;
 
 use self::dead_letters::DeadLetter;
+pub(crate) use self::describe::{NODE, QUEUE_METRICS};
 pub use self::direct::{Client, Direct};
 
 /// What an idle connection may keep of its backlog's buffer.
@@ -69,6 +73,8 @@ pub(crate) struct Broker {
     topology: u64,
     /// Queues that have something for somebody, maybe.
     active: VecDeque<QueueId>,
+    /// Channels with room and consumers that they hold back, maybe.
+    limited: Vec<(ConnectionId, u16)>,
     dead: VecDeque<DeadLetter>,
     confirming: Vec<(ConnectionId, u16)>,
     /// Channels whose confirms wait for the log, and how far it was when they were looked at.
@@ -91,6 +97,8 @@ pub(crate) struct Broker {
     /// The queue that a message of this turn went to, and whose consumers do not keep up.
     lagging: Option<QueueId>,
     log: Option<Log>,
+    /// Messages of the log that some queue held at the start.
+    restored: usize,
     /// The ticket up to which everything is on disk.
     synced: u64,
     /// Whether the log takes messages: the disk is neither full nor broken.
@@ -101,8 +109,14 @@ pub(crate) struct Broker {
     flushed: u64,
     /// Too much is on its way to the disk.
     is_congested: bool,
-    /// Transactions whose commit is answered when their ticket is reached.
-    committing: Vec<(ConnectionId, u16, u64)>,
+    /// Channels that consume answers directly, by the names that they have for that.
+    replies: HashMap<Name, (ConnectionId, u16)>,
+    /// Counts the records of what is durable that methods gave to the log.
+    recorded: u64,
+    /// Channels with answers that wait for the log.
+    answering: Vec<(ConnectionId, u16)>,
+    /// How far the log was when they were looked at.
+    answers_sent: u64,
 }
 
 impl Broker {
@@ -116,6 +130,7 @@ impl Broker {
             consumers: Arena::new(),
             topology: 1,
             active: VecDeque::new(),
+            limited: Vec::new(),
             dead: VecDeque::new(),
             confirming: Vec::new(),
             awaiting_log: (Vec::new(), 0),
@@ -132,12 +147,16 @@ impl Broker {
             spares: Vec::new(),
             lagging: None,
             log: None,
+            restored: 0,
             synced: 0,
             log_takes: true,
             log_failed: false,
             flushed: 0,
             is_congested: false,
-            committing: Vec::new(),
+            replies: HashMap::new(),
+            recorded: 0,
+            answering: Vec::new(),
+            answers_sent: 0,
         }
     }
 
@@ -266,7 +285,8 @@ impl Broker {
                 ))),
             };
         }
-        if frame.kind != METHOD && connection.channel(frame.channel).is_none() {
+        let needs_channel = matches!(frame.kind, HEADER | BODY | HEARTBEAT);
+        if needs_channel && connection.channel(frame.channel).is_none() {
             return Err(unexpected_frame("the channel is not open"));
         }
         match frame.kind {
@@ -310,6 +330,9 @@ impl Broker {
                 DEAD_LETTER
             } else if let Some(queue) = self.active.pop_front() {
                 1 + self.dispatch(queue)
+            } else if let Some((id, number)) = self.limited.pop() {
+                self.wake_channel(id, number);
+                1
             } else {
                 break;
             };
@@ -325,7 +348,7 @@ impl Broker {
 
     /// Whether something was left for another turn.
     pub(crate) fn has_more(&self) -> bool {
-        !self.dead.is_empty() || !self.active.is_empty()
+        !self.dead.is_empty() || !self.active.is_empty() || !self.limited.is_empty()
     }
 
     /// Lists a connection as one that has something to write.
@@ -378,13 +401,13 @@ impl Broker {
     }
 }
 
-/// Puts a consumer into its queue's ring, if it has room for a message.
+/// Puts a consumer into its queue's ring, if it has room for a message and its channel does not hold it back.
 fn enter_ring(queue: &mut Queue, id: ConsumerId, consumer: &mut Consumer) -> bool {
-    if consumer.in_ring || !consumer.has_room() {
+    if consumer.in_ring || consumer.is_passed_over || !consumer.has_room() || !queue.is_served(id) {
         return false;
     }
     consumer.in_ring = true;
-    queue.ring.push_back(id);
+    queue.enter_ring(id, consumer.priority);
     true
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
+use crate::carbon_copies::Key;
 use crate::exchange::{Name, QueueId};
 use crate::failure::Result;
 use crate::message::{Facts, Message, Share};
@@ -24,8 +25,12 @@ pub(crate) struct Channel {
     pub(crate) global_prefetch: u16,
     /// By their tags.
     pub(crate) consumers: BTreeMap<Box<str>, ConsumerId>,
-    /// One of them was passed over because of the common limit.
-    pub(crate) was_passed_over: bool,
+    /// Deliveries to them that are not settled: the common limit is for these, and not for those of basic.get (as RabbitMQ).
+    pub(crate) unsettled: usize,
+    /// Those that the common limit holds back, in the order in which it did.
+    pub(crate) passed_over: Vec<ConsumerId>,
+    /// The consumer of answers that come without a queue.
+    pub(crate) replies: Option<ReplyConsumer>,
     pub(crate) last_queue: Option<Name>,
     pub(crate) route: Route,
     /// Whether it waits for its confirms to be sent.
@@ -38,6 +43,27 @@ impl Channel {
         let mut ids: Vec<_> = self.consumers.values().copied().collect();
         ids.sort_unstable_by_key(|id| id.serial);
         ids
+    }
+
+    /// Returns true if a consumer of it has this tag.
+    pub(crate) fn has_consumer(&self, tag: &str) -> bool {
+        let replies = self.replies.as_ref();
+        self.consumers.contains_key(tag) || replies.is_some_and(|replies| replies.has_tag(tag))
+    }
+
+    /// Returns how many deliveries more the common limit lets through.
+    pub(crate) fn room(&self) -> usize {
+        match usize::from(self.global_prefetch) {
+            0 => usize::MAX,
+            limit => limit.saturating_sub(self.unsettled),
+        }
+    }
+
+    /// Counts deliveries as settled for the common limit.
+    pub(crate) fn count_settled<'a>(&mut self, settled: impl IntoIterator<Item = &'a Delivered>) {
+        let settled = settled.into_iter();
+        let to_consumers = settled.filter(|delivered| delivered.consumer.is_some());
+        self.unsettled = self.unsettled.saturating_sub(to_consumers.count());
     }
 
     /// What it was delivered and has not settled, or has only in a transaction.
@@ -76,6 +102,8 @@ pub(crate) struct Incoming {
     /// What its properties say, or what is wrong with them.
     pub(crate) facts: Option<Result<Facts>>,
     pub(crate) missing: usize,
+    /// The routing keys in its headers.
+    pub(crate) copies: Vec<Key>,
     /// What it takes of the memory, if it has come in part.
     pub(crate) share: Option<Share>,
 }
@@ -94,6 +122,22 @@ pub(crate) struct Route {
 pub(crate) struct Pending {
     pub(crate) message: Rc<Message>,
     pub(crate) mandatory: bool,
+    pub(crate) copies: Vec<Key>,
+}
+
+/// A consumer of answers that come without a queue.
+#[derive(Debug)]
+pub(crate) struct ReplyConsumer {
+    /// As a short string: with its length before it.
+    pub(crate) tag: Rc<[u8]>,
+    /// Where answers are published to.
+    pub(crate) address: Name,
+}
+
+impl ReplyConsumer {
+    pub(crate) fn has_tag(&self, tag: &str) -> bool {
+        self.tag[1..] == *tag.as_bytes()
+    }
 }
 
 /// How a delivery is settled.
@@ -129,7 +173,8 @@ pub(crate) struct Unacked {
 }
 
 impl Unacked {
-    pub(crate) fn len(&self) -> usize {
+    #[cfg(test)]
+    fn len(&self) -> usize {
         self.count
     }
 
@@ -272,11 +317,17 @@ pub(crate) struct Consumer {
     pub(crate) tag: Box<[u8]>,
     pub(crate) no_ack: bool,
     pub(crate) exclusive: bool,
+    /// Those with a higher one are served first (x-priority).
+    pub(crate) priority: i64,
     /// 0 is no limit.
     pub(crate) prefetch: u16,
     pub(crate) unacked: usize,
     /// Whether it is in its queue's ring.
     pub(crate) in_ring: bool,
+    /// It is among those that the channel's common limit holds back.
+    pub(crate) is_passed_over: bool,
+    /// The tag of its last delivery, which says when it was served.
+    pub(crate) last_tag: u64,
 }
 
 impl Consumer {

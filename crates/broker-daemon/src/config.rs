@@ -27,6 +27,10 @@ pub struct Config {
     pub max_connections: usize,
     /// Where durable things are kept; without it nothing is.
     pub data_dir: Option<PathBuf>,
+    /// Whether queues that are declared as quorum queues run as durable classic ones; otherwise they are refused.
+    pub quorum_as_classic: bool,
+    /// Whether to start in spite of a damaged log, with what is readable.
+    pub salvage: bool,
     /// How long clients may take to answer connection.close at the end.
     pub shutdown_grace: Duration,
 }
@@ -44,6 +48,8 @@ impl Default for Config {
             memory_limit: usize::MAX,
             max_connections: 65_536,
             data_dir: None,
+            quorum_as_classic: false,
+            salvage: false,
             shutdown_grace: Duration::from_secs(10),
         }
     }

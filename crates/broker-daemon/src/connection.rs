@@ -7,6 +7,7 @@ use amq_protocol::types::{AMQPValue, FieldTable};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
+use crate::answers::Answers;
 use crate::channel::Channel;
 use crate::exchange::{Name, QueueId};
 use crate::message::{Meter, Share};
@@ -75,6 +76,10 @@ pub(crate) struct Connection {
     channels: Vec<Option<Box<Channel>>>,
     pub(crate) exclusive: Vec<QueueId>,
     pub(crate) output: Output,
+    /// Those that wait for the log, with what is to be sent behind them.
+    pub(crate) answers: Answers,
+    /// The client asked to close, and is answered when these are.
+    pub(crate) is_leaving: bool,
     /// What was read and not processed: the beginning of a frame, or all that came while it was held.
     pub(crate) backlog: Vec<u8>,
     share: Share,
@@ -121,6 +126,8 @@ impl Connection {
             channels: Vec::new(),
             exclusive: Vec::new(),
             output: Output::default(),
+            answers: Answers::default(),
+            is_leaving: false,
             backlog: Vec::new(),
             share: Share::new(0, memory),
             since: now,
@@ -153,12 +160,32 @@ impl Connection {
         if self.is_stuck {
             bytes += self.output.own_bytes();
         }
+        if !self.answers.is_empty() {
+            bytes += self.answers.own_bytes();
+        }
         self.share.set(bytes);
+    }
+
+    /// Returns the bytes that are to be sent, those included that wait for the log.
+    pub(crate) fn pending(&self) -> usize {
+        let behind = match self.answers.is_empty() {
+            true => 0,
+            false => self.answers.pending(),
+        };
+        self.output.pending() + behind
+    }
+
+    /// Returns where a channel writes to: behind its answers that wait, if there are any.
+    pub(crate) fn output_of(&mut self, channel: u16) -> &mut Output {
+        match self.answers.is_empty() {
+            true => &mut self.output,
+            false => self.answers.behind(channel).unwrap_or(&mut self.output),
+        }
     }
 
     /// Whether it has to wait before more of it is processed: until memory is free, or until it takes its answers.
     pub(crate) fn is_held(&self) -> bool {
-        self.is_blocked || self.output.pending() > CHOKED
+        self.is_blocked || self.pending() > CHOKED
     }
 
     /// Whether it held frames back that need not wait any more.
@@ -168,6 +195,10 @@ impl Connection {
 
     pub(crate) fn channel(&mut self, number: u16) -> Option<&mut Channel> {
         self.channels.get_mut(usize::from(number))?.as_deref_mut()
+    }
+
+    pub(crate) fn channel_ref(&self, number: u16) -> Option<&Channel> {
+        self.channels.get(usize::from(number))?.as_deref()
     }
 
     pub(crate) fn open_channel(&mut self, number: u16) {

@@ -65,6 +65,8 @@ pub(crate) struct Traits {
 #[derive(Debug)]
 pub(crate) struct Exchange {
     pub(crate) traits: Traits,
+    /// The ticket of its record in the log; 0 where that was there at the start, or is not.
+    pub(crate) ticket: u64,
     pub(crate) alternate: Option<Name>,
     bindings: HashMap<Destination, Vec<Binding>>,
     router: Router,
@@ -97,6 +99,7 @@ impl Exchange {
         };
         Self {
             traits,
+            ticket: 0,
             alternate,
             bindings: HashMap::new(),
             router,
@@ -115,6 +118,12 @@ impl Exchange {
         self.bindings
             .iter()
             .flat_map(|(to, bindings)| bindings.iter().map(move |binding| (to, binding)))
+    }
+
+    /// Returns true if there is such a binding.
+    pub(crate) fn has(&self, to: &Destination, binding: &Binding) -> bool {
+        let bindings = self.bindings.get(to);
+        bindings.is_some_and(|bindings| bindings.contains(binding))
     }
 
     /// Adds a binding. Returns whether it is new.

@@ -8,11 +8,13 @@
 //!                                                                        │ queues ─► consumers    (broker/delivery)
 //! client ◄── one write for all of a turn ── Output of each connection ◄──┤                        (output)
 //! disk   ◄── a thread that writes and syncs ◄── records of a turn ◄────┘                        (log, broker/store)
-//! scraper ◄── /metrics, /healthz (http)
+//! scraper ◄── /metrics, /healthz, /api (management, broker/describe)
 //! ```
 
+mod answers;
 mod arena;
 mod broker;
+mod carbon_copies;
 mod channel;
 mod config;
 mod connection;
@@ -20,9 +22,10 @@ mod counts;
 mod exchange;
 mod failure;
 mod frame;
-mod http;
+mod json;
 mod limits;
 pub mod log;
+mod management;
 mod message;
 mod meta;
 mod notes;

@@ -15,13 +15,14 @@ mod folder;
 mod format;
 mod index;
 mod recover;
+mod salvage;
 mod scan;
 mod stored;
 mod writer;
 
 use std::collections::BTreeMap;
 use std::mem;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
@@ -30,6 +31,7 @@ pub use self::error::Error;
 use self::folder::{Folder, io_error};
 use self::format::{BATCH_HEADER, SEGMENT_HEADER};
 use self::index::{Entry, Holders, Index};
+pub use self::salvage::{Salvage, SalvagedSegment, salvage};
 pub use self::stored::{Parts, Recovered, Stored};
 use self::writer::{Batch, NewSegment, Shared, Writer};
 
@@ -49,6 +51,31 @@ pub struct Options {
     pub segment_bytes: u64,
     /// More than these bytes on their way to the disk are too many ([`Log::congested`]).
     pub in_flight_bytes: u64,
+}
+
+/// The least that a segment is made for, however small the disk: definitions and compaction need some room.
+const LEAST_SEGMENT: u64 = 1 << 20;
+/// A segment is at most this part of the space that the log may take. Two of them are reserved.
+const SPACE_PARTS: u64 = 32;
+
+impl Options {
+    /// Returns the default options, with segments that fit the disk of the folder: 64 MiB where 2 GiB are free, less
+    /// on smaller ones, and 1 MiB at least. Space that the log has already counts as free, so that a log which fills its
+    /// disk keeps its size of segments. Makes the folder if there is none.
+    ///
+    /// # Errors
+    /// The folder can't be made, or the system can't tell how much is free.
+    pub fn fitting(dir: &Path) -> Result<Self, Error> {
+        folder::make(dir)?;
+        let space = folder::space(dir).map_err(io_error("asking for the free space", dir))?;
+        let most = Self::default();
+        let segment_bytes = (space / SPACE_PARTS).clamp(LEAST_SEGMENT, most.segment_bytes);
+        Ok(Self {
+            segment_bytes,
+            // What is on its way when the disk turns out to be full must find room in what is reserved.
+            in_flight_bytes: most.in_flight_bytes.min(segment_bytes / 4),
+        })
+    }
 }
 
 impl Default for Options {
@@ -104,6 +131,7 @@ pub struct Usage {
 /// An open log. Nothing but [`Log::open`] and [`Log::close`] waits for the disk.
 #[derive(Debug)]
 pub struct Log {
+    dir: PathBuf,
     shared: Arc<Shared>,
     writer: Option<JoinHandle<()>>,
     options: Options,
@@ -142,6 +170,7 @@ impl Log {
             ..options
         };
         let folder = Arc::new(Folder::open(dir)?);
+        salvage::finish(&folder)?;
         let recovery = recover::recover(&folder, options.segment_bytes / LEAST_WEIGHT)?;
         let shared = Arc::new(Shared::default());
         let writer = Writer {
@@ -156,6 +185,7 @@ impl Log {
             .spawn(|| writer.run())
             .map_err(io_error("starting the writer of the log", dir))?;
         let mut log = Self {
+            dir: dir.to_owned(),
             shared,
             writer: Some(writer),
             options,
@@ -301,6 +331,14 @@ impl Log {
             None if self.shared.full.load(Ordering::Relaxed) => State::Full,
             None => State::Running,
         }
+    }
+
+    /// Returns whether a message of so many bytes finds room beside what is on its way. What is reserved takes small
+    /// ones; for large ones the disk is asked, since one that finds it full would hold up what is to be settled behind it.
+    pub fn has_room(&self, bytes: usize) -> bool {
+        let bytes = bytes as u64;
+        bytes <= self.options.segment_bytes / 2
+            || folder::free(&self.dir).is_ok_and(|free| free > bytes + self.usage().in_flight_bytes)
     }
 
     /// What it uses.

@@ -37,6 +37,9 @@ fn serve(config: Config) -> anyhow::Result<()> {
     LocalSet::new().block_on(&runtime, async {
         let mut signals = Signals::new()?;
         let server = Server::bind(config)?;
+        for finding in server.findings() {
+            complain(finding);
+        }
         if let Some(count) = server.recovered() {
             let took = started.elapsed().as_secs_f64() * 1e3;
             complain(&format!("recovered {count} messages in {took:.1} ms"));

@@ -60,8 +60,13 @@ pub(crate) struct Facts {
     pub(crate) persistent: bool,
     pub(crate) priority: u8,
     /// `expiration`, in milliseconds.
-    pub(crate) expiration: Option<u32>,
+    pub(crate) expiration: Option<u64>,
 }
+
+/// The longest time to live in milliseconds, ten years (as RabbitMQ).
+pub(crate) const LONGEST_TTL: u64 = 10 * 365 * 24 * 3600 * 1000;
+/// A packed time to live with this bit counts seconds.
+const SECONDS: u32 = 1 << 31;
 
 /// A message as it came: exchange and routing key as short strings, the payload of the content header, the body.
 ///
@@ -78,6 +83,7 @@ pub(crate) struct Message {
     /// The facts, one by one, which takes less.
     persistent: bool,
     priority: u8,
+    /// In milliseconds, or behind [`SECONDS`] in seconds.
     expiration: Option<u32>,
 }
 
@@ -99,7 +105,7 @@ impl Message {
             head: u32::try_from(head).expect("a header is shorter than frame_max"),
             persistent: facts.persistent,
             priority: facts.priority,
-            expiration: facts.expiration,
+            expiration: facts.expiration.map(pack),
             log_id: Cell::new(0),
             meter: Rc::clone(meter),
         }
@@ -136,7 +142,7 @@ impl Message {
         Facts {
             persistent: self.persistent,
             priority: self.priority,
-            expiration: self.expiration,
+            expiration: self.expiration.map(unpack),
         }
     }
 }
@@ -193,6 +199,7 @@ pub(crate) struct Properties<'a> {
     delivery_mode: Option<u8>,
     priority: Option<u8>,
     expiration: Option<&'a [u8]>,
+    pub(crate) reply_to: Option<&'a [u8]>,
     pub(crate) user_id: Option<&'a [u8]>,
 }
 
@@ -220,6 +227,7 @@ impl<'a> Properties<'a> {
                 13 => found.headers = Some(value),
                 12 => found.delivery_mode = Some(value[0]),
                 11 => found.priority = Some(value[0]),
+                9 => found.reply_to = Some(&value[1..]),
                 8 => found.expiration = Some(&value[1..]),
                 4 => found.user_id = Some(&value[1..]),
                 _ => {}
@@ -262,16 +270,32 @@ fn property_length(bit: u32, rest: &[u8]) -> Option<usize> {
     })
 }
 
-fn parse_expiration(text: &[u8]) -> Result<u32, Failure> {
+fn parse_expiration(text: &[u8]) -> Result<u64, Failure> {
     let number = std::str::from_utf8(text)
         .ok()
         .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))
-        // As RabbitMQ: what an Erlang timer takes.
-        .and_then(|text| text.parse::<u32>().ok());
+        .and_then(|text| text.parse::<u64>().ok())
+        .filter(|number| *number <= LONGEST_TTL);
     number.ok_or_else(|| {
         let text = String::from_utf8_lossy(text);
         precondition_failed(format_args!("invalid expiration '{text}'"))
     })
+}
+
+/// Makes 32 bits of a time to live in milliseconds: of one beyond 24 days whole seconds, and rather too many.
+fn pack(ttl: u64) -> u32 {
+    match u32::try_from(ttl) {
+        Ok(ttl) if ttl < SECONDS => ttl,
+        _ => SECONDS | u32::try_from(ttl.div_ceil(1000)).unwrap_or(u32::MAX),
+    }
+}
+
+/// Returns the milliseconds that [`pack`] was given.
+fn unpack(packed: u32) -> u64 {
+    match packed & SECONDS {
+        0 => packed.into(),
+        _ => u64::from(packed & !SECONDS) * 1000,
+    }
 }
 
 #[cfg(test)]
@@ -318,11 +342,34 @@ mod tests {
 
     #[test]
     fn an_expiration_that_is_no_number_is_refused() {
-        for text in ["", "-1", "1s", "99999999999999999999"] {
+        for text in ["", "-1", "1s", "315360000001", "99999999999999999999"] {
             let bytes = encode(&AMQPProperties::default().with_expiration(text.into()));
             let refused = Properties::scan(&bytes).unwrap().facts().map(|_| text);
             assert!(refused.is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn ten_years_fit_into_a_message() {
+        for (ttl, kept) in [
+            (0, 0),
+            (2_147_483_647, 2_147_483_647),
+            (2_147_483_648, 2_147_484_000),
+            (LONGEST_TTL, LONGEST_TTL),
+        ] {
+            let text = ttl.to_string();
+            assert_eq!(parse_expiration(text.as_bytes()).unwrap(), ttl);
+            let facts = Facts {
+                expiration: Some(ttl),
+                ..Facts::default()
+            };
+            let message = Message::new(vec![0, 0], 2, 2, facts, &Rc::default());
+            assert_eq!(message.facts().expiration, Some(kept));
+        }
+        assert!(
+            size_of::<Message>() <= 48,
+            "with two counts a line of the cache"
+        );
     }
 
     #[test]

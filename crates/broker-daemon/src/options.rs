@@ -98,6 +98,15 @@ pub struct Options {
     #[arg(long, env = "BROKER_DATA_DIR", value_name = "PATH")]
     pub data_dir: Option<PathBuf>,
 
+    /// Run queues that applications declare as quorum queues as durable classic ones, with a warning for each [default:
+    /// they are refused]
+    #[arg(long, env = "BROKER_QUORUM_AS_CLASSIC")]
+    pub quorum_as_classic: bool,
+
+    /// Start in spite of a damaged log in the data folder: keep what is readable, and move the damaged segments aside
+    #[arg(long, env = "BROKER_SALVAGE")]
+    pub salvage: bool,
+
     /// How many seconds clients may take to leave after SIGTERM or SIGINT, such as 10s; a second signal ends at once
     #[arg(
         long,
@@ -124,6 +133,8 @@ impl Options {
             memory_limit: self.memory_limit.unwrap_or_else(default_memory_limit),
             max_connections: self.max_connections as usize,
             data_dir: self.data_dir.clone(),
+            quorum_as_classic: self.quorum_as_classic,
+            salvage: self.salvage,
             shutdown_grace: self.shutdown_grace,
         }
     }

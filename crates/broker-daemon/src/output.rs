@@ -86,6 +86,12 @@ impl Output {
         self.compose(|to| to.extend_from_slice(bytes));
     }
 
+    /// Appends what another output has, of which nothing is written.
+    pub(crate) fn append(&mut self, mut other: Self) {
+        self.pending += other.pending;
+        self.chunks.append(&mut other.chunks);
+    }
+
     /// Appends a method frame.
     pub(crate) fn method(&mut self, channel: u16, method: AMQPClass) {
         let frame = AMQPFrame::Method(channel, method);

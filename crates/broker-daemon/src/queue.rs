@@ -8,7 +8,7 @@ use amq_protocol::types::{AMQPValue, FieldTable};
 use crate::arena::Id;
 use crate::exchange::Name;
 use crate::failure::{Result, precondition_failed};
-use crate::message::{Held, Message};
+use crate::message::{Held, LONGEST_TTL, Message};
 
 pub(crate) type ConnectionId = Id;
 pub(crate) type ConsumerId = Id;
@@ -55,6 +55,8 @@ pub(crate) struct Limits {
     pub(crate) dead_letter_exchange: Option<Name>,
     pub(crate) dead_letter_key: Option<Box<[u8]>>,
     pub(crate) max_priority: u8,
+    /// One consumer alone is delivered to, until it is gone (x-single-active-consumer).
+    pub(crate) single_active: bool,
 }
 
 /// What queue.declare says besides the name.
@@ -72,6 +74,8 @@ pub(crate) struct Queue {
     pub(crate) vhost: usize,
     pub(crate) traits: QueueTraits,
     pub(crate) limits: Limits,
+    /// The ticket of its record in the log; 0 where that was there at the start, or is not.
+    pub(crate) ticket: u64,
     /// The connection that alone may use it.
     pub(crate) owner: Option<ConnectionId>,
     /// By priority, the highest first.
@@ -79,13 +83,21 @@ pub(crate) struct Queue {
     ready_count: usize,
     ready_bytes: u64,
     next_position: u64,
+    /// Messages that came in, but for those that the log held.
+    pub(crate) published: u64,
     /// Messages that consumers were given.
     pub(crate) delivered: u64,
+    /// Messages that basic.get was given.
+    pub(crate) got: u64,
+    /// Deliveries that were acknowledged.
+    pub(crate) acked: u64,
     /// Delivered and not acknowledged.
     pub(crate) unacked: usize,
     pub(crate) consumers: BTreeSet<ConsumerId>,
-    /// Those that may have room for more, in the order of their turns, and some that are gone.
-    pub(crate) ring: VecDeque<ConsumerId>,
+    /// Those that may have room for more, with their priorities, in the order of their turns, and some that are gone.
+    pub(crate) ring: VecDeque<(i64, ConsumerId)>,
+    /// The single active consumer, where there is to be one.
+    pub(crate) active: Option<ConsumerId>,
     pub(crate) has_exclusive_consumer: bool,
     /// The exchanges that it is bound to, with repetitions.
     pub(crate) sources: Vec<Name>,
@@ -110,15 +122,20 @@ impl Queue {
             vhost,
             traits,
             limits,
+            ticket: 0,
             owner,
             ready: vec![VecDeque::new()],
             ready_count: 0,
             ready_bytes: 0,
             next_position: 0,
+            published: 0,
             delivered: 0,
+            got: 0,
+            acked: 0,
             unacked: 0,
             consumers: BTreeSet::new(),
             ring: VecDeque::new(),
+            active: None,
             has_exclusive_consumer: false,
             sources: Vec::new(),
             is_active: false,
@@ -146,8 +163,24 @@ impl Queue {
     pub(crate) fn remove_consumer(&mut self, id: ConsumerId) {
         self.consumers.remove(&id);
         if self.ring.len() > 2 * self.consumers.len() + 16 {
-            self.ring.retain(|id| self.consumers.contains(id));
+            self.ring.retain(|(_, id)| self.consumers.contains(id));
         }
+    }
+
+    /// Puts a consumer behind those of its priority and above.
+    pub(crate) fn enter_ring(&mut self, id: ConsumerId, priority: i64) {
+        let at = match self.ring.back() {
+            Some((last, _)) if *last < priority => {
+                self.ring.partition_point(|(other, _)| *other >= priority)
+            }
+            _ => self.ring.len(),
+        };
+        self.ring.insert(at, (priority, id));
+    }
+
+    /// Returns false for a consumer that waits for the single active one to go.
+    pub(crate) fn is_served(&self, id: ConsumerId) -> bool {
+        !self.limits.single_active || self.active == Some(id)
     }
 
     /// Whether its durable messages belong into the log.
@@ -177,6 +210,7 @@ impl Queue {
 
     /// Appends a message, or inserts it before those of a lower priority.
     pub(crate) fn push(&mut self, message: Rc<Message>, now: u64, is_stored: bool) {
+        self.published += 1;
         let entry = self.entry(message, now, is_stored);
         self.insert(entry);
     }
@@ -193,7 +227,7 @@ impl Queue {
     }
 
     fn entry(&mut self, message: Rc<Message>, now: u64, is_stored: bool) -> Entry {
-        let own = message.facts().expiration.map(u64::from);
+        let own = message.facts().expiration;
         let ttl = [self.limits.message_ttl, own];
         let ttl = ttl.into_iter().flatten().min();
         let priority = message.facts().priority.min(self.limits.max_priority);
@@ -303,6 +337,11 @@ impl Limits {
                 Some(Ok(max)) => max,
                 Some(Err(_)) => return Err(invalid("x-max-priority", "{max_value_exceeded,255}")),
             },
+            single_active: match arguments.inner().get("x-single-active-consumer") {
+                None => false,
+                Some(AMQPValue::Boolean(is_on)) => *is_on,
+                Some(_) => return Err(invalid("x-single-active-consumer", "it is no boolean")),
+            },
         };
         if limits.expires == Some(0) {
             return Err(invalid("x-expires", "{value_zero,0}"));
@@ -311,7 +350,7 @@ impl Limits {
             ("x-expires", limits.expires),
             ("x-message-ttl", limits.message_ttl),
         ] {
-            if value.is_some_and(|value| value > u64::from(u32::MAX)) {
+            if value.is_some_and(|value| value > LONGEST_TTL) {
                 return Err(invalid(name, "{value_too_large}"));
             }
         }
@@ -327,12 +366,111 @@ impl Limits {
                 return Err(invalid(name, "it is longer than 255 bytes"));
             }
         }
-        match text("x-queue-type")? {
-            None | Some("classic") => Ok(limits),
-            Some(other) => Err(invalid(
-                "x-queue-type",
-                &format!("'{other}' is not supported, only 'classic' is"),
-            )),
+        Ok(limits)
+    }
+}
+
+/// Arguments of other types of queues, which a classic one refuses, as RabbitMQ's does.
+const OF_OTHER_TYPES: [&str; 9] = [
+    "x-delivery-limit",
+    "x-max-in-memory-length",
+    "x-max-in-memory-bytes",
+    "x-quorum-initial-group-size",
+    "x-initial-cluster-size",
+    "x-queue-leader-locator",
+    "x-dead-letter-strategy",
+    "x-max-age",
+    "x-stream-max-segment-size-bytes",
+];
+
+/// Returns what a queue is that is declared with these arguments: an unknown type is none.
+pub(crate) fn queue_type(arguments: &FieldTable) -> Option<&str> {
+    match arguments.inner().get("x-queue-type") {
+        None => Some("classic"),
+        Some(AMQPValue::LongString(name)) => std::str::from_utf8(name.as_bytes()).ok(),
+        Some(_) => None,
+    }
+}
+
+impl QueueTraits {
+    /// Checks the arguments that say how RabbitMQ keeps messages, and nothing that a client could notice.
+    ///
+    /// # Errors
+    /// 406 for a value that RabbitMQ does not know.
+    fn check_hints(&self, what: &str) -> Result {
+        let get = |name: &str| self.arguments.inner().get(name);
+        let is_mode = match get("x-queue-mode") {
+            None => true,
+            Some(AMQPValue::LongString(mode)) => matches!(mode.as_bytes(), b"default" | b"lazy"),
+            Some(_) => false,
+        };
+        let version = get("x-queue-version").map(integer);
+        let is_version = matches!(version, None | Some(Some(1 | 2)));
+        for (name, is_known) in [("x-queue-mode", is_mode), ("x-queue-version", is_version)] {
+            if !is_known {
+                return Err(precondition_failed(format_args!(
+                    "invalid arg '{name}' for {what}: unsupported value"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the type of a queue. Returns what is to be said of one that runs as another type than it was declared as.
+    ///
+    /// # Errors
+    /// 406 for a type that is not there, for a quorum queue unless it may run as a classic one, and for arguments of other
+    /// types.
+    pub(crate) fn check_type(
+        &self,
+        what: &str,
+        is_exclusive: bool,
+        quorum_as_classic: bool,
+    ) -> Result<Option<String>> {
+        let refused = |text: &str| {
+            Err(precondition_failed(format_args!(
+                "invalid arg 'x-queue-type' for {what}: {text}"
+            )))
+        };
+        let of_others = || {
+            let is_there = |name: &&str| self.arguments.inner().contains_key(*name);
+            OF_OTHER_TYPES.iter().copied().filter(is_there)
+        };
+        self.check_hints(what)?;
+        match queue_type(&self.arguments) {
+            Some("classic") => match of_others().next() {
+                None => Ok(None),
+                Some(name) => Err(precondition_failed(format_args!(
+                    "invalid arg '{name}' for {what} of queue type classic"
+                ))),
+            },
+            Some("quorum") if quorum_as_classic => {
+                for (property, is_wrong) in [
+                    ("non-durable", !self.durable),
+                    ("exclusive-owner", is_exclusive),
+                    ("auto-delete", self.auto_delete),
+                ] {
+                    if is_wrong {
+                        return Err(precondition_failed(format_args!(
+                            "invalid property '{property}' for {what}"
+                        )));
+                    }
+                }
+                let ignored: Vec<&str> = of_others().collect();
+                let without = match &ignored[..] {
+                    [] => String::new(),
+                    names => format!("; without effect: {}", names.join(", ")),
+                };
+                Ok(Some(format!(
+                    "it was declared as a quorum queue and runs as a durable classic one{without}"
+                )))
+            }
+            Some("quorum") => refused(
+                "'quorum' is not supported; with --quorum-as-classic (BROKER_QUORUM_AS_CLASSIC=true) such queues run as \
+                 durable classic ones",
+            ),
+            Some(other) => refused(&format!("'{other}' is not supported, only 'classic' is")),
+            None => refused("it is no text"),
         }
     }
 }
@@ -406,6 +544,41 @@ mod tests {
     }
 
     #[test]
+    fn a_consumer_of_a_higher_priority_has_its_turn_before_others() {
+        let mut queue = queue(Limits::default());
+        let mut arena = crate::arena::Arena::new();
+        for (name, priority) in [("a", 0), ("b", 5), ("c", 0), ("d", 5), ("e", -1), ("f", 1)] {
+            queue.enter_ring(arena.insert(name), priority);
+        }
+        let turns: Vec<&str> = queue
+            .ring
+            .iter()
+            .map(|(_, id)| *arena.get(*id).unwrap())
+            .collect();
+        assert_eq!(turns, ["b", "d", "f", "a", "c", "e"]);
+    }
+
+    #[test]
+    fn a_quorum_queue_is_refused_or_runs_as_a_classic_one_and_says_so() {
+        let mut arguments = FieldTable::default();
+        for (name, value) in [("x-queue-type", "quorum"), ("x-delivery-limit", "3")] {
+            arguments.insert(name.into(), AMQPValue::LongString(value.into()));
+        }
+        let mut traits = QueueTraits {
+            durable: true,
+            auto_delete: false,
+            arguments,
+        };
+        let refused = traits.check_type("queue 'q'", false, false).unwrap_err();
+        assert!(refused.text.contains("--quorum-as-classic"), "{refused:?}");
+        let said = traits.check_type("queue 'q'", false, true).unwrap();
+        assert!(said.unwrap().contains("x-delivery-limit"));
+        assert_eq!(traits.check_type("", true, true).unwrap_err().code, 406);
+        traits.durable = false;
+        assert_eq!(traits.check_type("", false, true).unwrap_err().code, 406);
+    }
+
+    #[test]
     fn arguments_that_make_no_sense_are_refused() {
         let read = |name: &str, value: AMQPValue| {
             let mut table = FieldTable::default();
@@ -415,10 +588,27 @@ mod tests {
         let text = |text: &str| AMQPValue::LongString(text.into());
         assert_eq!(read("x-expires", AMQPValue::LongInt(0)), Err(406));
         assert_eq!(read("x-message-ttl", AMQPValue::LongInt(-1)), Err(406));
+        for name in ["x-message-ttl", "x-expires"] {
+            let read = |ttl| read(name, AMQPValue::LongLongInt(ttl)).is_ok();
+            assert!(read(315_360_000_000) && !read(315_360_000_001), "{name}");
+        }
         assert_eq!(read("x-message-ttl", text("1")), Err(406));
         assert_eq!(read("x-overflow", text("burst")), Err(406));
         assert_eq!(read("x-dead-letter-routing-key", text("k")), Err(406));
-        assert_eq!(read("x-queue-type", text("quorum")), Err(406));
+        assert_eq!(read("x-single-active-consumer", text("true")), Err(406));
+        for (name, value) in [
+            ("x-queue-mode", text("fast")),
+            ("x-queue-version", AMQPValue::LongInt(3)),
+        ] {
+            let mut arguments = FieldTable::default();
+            arguments.insert(name.into(), value);
+            let traits = QueueTraits {
+                durable: false,
+                auto_delete: false,
+                arguments,
+            };
+            assert_eq!(traits.check_type("q", false, false).unwrap_err().code, 406);
+        }
         let long = "x".repeat(256);
         assert_eq!(read("x-dead-letter-exchange", text(&long)), Err(406));
         assert_eq!(

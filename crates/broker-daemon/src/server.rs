@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use daemon_kit::pages;
 use nix::sys::socket::{Shutdown, setsockopt, shutdown, sockopt};
 use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -22,9 +23,9 @@ use crate::broker::Broker;
 use crate::config::Config;
 use crate::connection::Phase;
 use crate::exchange::QueueId;
-use crate::http;
 use crate::limits;
 use crate::log::{self, Log};
+use crate::management::Management;
 use crate::queue::ConnectionId;
 
 /// What one read may bring. All connections read into the same buffer.
@@ -67,16 +68,18 @@ pub struct Server {
     broker: Broker,
     /// Messages that were there from the beginning; `None` without a folder.
     recovered: Option<usize>,
+    /// What the start found wrong with the data folder, a line each.
+    findings: Vec<String>,
     /// The log has something new to say.
     log_woke: Arc<Notify>,
 }
 
 /// What the tasks share. They run in one thread and hold it across no await.
-type Shared = Rc<RefCell<State>>;
+pub(crate) type Shared = Rc<RefCell<State>>;
 
 #[derive(Debug)]
-struct State {
-    broker: Broker,
+pub(crate) struct State {
+    pub(crate) broker: Broker,
     input: Vec<u8>,
     started: Instant,
 }
@@ -98,21 +101,44 @@ impl Server {
     /// What could not be made and why: an address in use, no permission.
     pub fn bind(config: Config) -> anyhow::Result<Self> {
         let log_woke = Arc::new(Notify::new());
+        let mut findings = Vec::new();
         let open = |dir: &PathBuf| {
             let woke = Arc::clone(&log_woke);
-            Log::open(dir, log::Options::default(), move || woke.notify_one()).with_context(|| {
+            let opened = log::Options::fitting(dir).and_then(|options| {
+                if config.salvage
+                    && let Some(salvage) = log::salvage(dir, options)?
+                {
+                    findings.extend(describe(&salvage));
+                }
+                Log::open(dir, options, move || woke.notify_one())
+            });
+            opened.with_context(|| {
                 format!(
                     "opening the data in {} (--data-dir, BROKER_DATA_DIR)",
                     dir.display()
                 )
             })
         };
+        let opened = config.data_dir.as_ref().map(open).transpose()?;
         let config = Rc::new(config);
         let mut broker = Broker::new(Rc::clone(&config));
         let mut recovered = None;
-        if let Some((log, found)) = config.data_dir.as_ref().map(open).transpose()? {
-            recovered = Some(found.messages.len());
+        if let Some((log, found)) = opened {
+            let stored = found.messages.len();
+            if let Some(path) = &found.empty {
+                let path = path.display();
+                findings.push(format!(
+                    "{path}: empty, as a crash between making and writing a segment leaves it: removed"
+                ));
+            }
             broker.open_store(log, found)?;
+            let lost = stored.saturating_sub(broker.restored());
+            if lost > 0 {
+                findings.push(format!(
+                    "{lost} messages were left out: their queues are not among the definitions"
+                ));
+            }
+            recovered = Some(stored - lost);
         }
         let listener = listen(config.listen, BACKLOG).with_context(|| {
             format!(
@@ -130,6 +156,7 @@ impl Server {
             pages: config.metrics_addr.map(bind_pages).transpose()?,
             broker,
             recovered,
+            findings,
             log_woke,
             config,
         })
@@ -139,6 +166,12 @@ impl Server {
     #[must_use]
     pub fn recovered(&self) -> Option<usize> {
         self.recovered
+    }
+
+    /// Returns what the start found wrong with the data folder and how it went on, a line each.
+    #[must_use]
+    pub fn findings(&self) -> &[String] {
+        &self.findings
     }
 
     /// Where clients connect; the port that the system chose, if it was asked to.
@@ -172,9 +205,18 @@ impl Server {
         helpers.spawn_local(await_log(Rc::clone(&state), self.log_woke));
         if let Some(pages) = self.pages {
             let pages = TcpListener::from_std(pages).context("watching the metrics address")?;
-            let state = Rc::clone(&state);
-            let page = Rc::new(move || state.borrow().broker.page());
-            helpers.spawn_local(http::serve(pages, page));
+            let management = Rc::new(Management {
+                state: Rc::clone(&state),
+                clients: self
+                    .listener
+                    .local_addr()
+                    .context("asking for the address of clients")?,
+                pages: pages
+                    .local_addr()
+                    .context("asking for the metrics address")?,
+            });
+            let answer = move |asked| Rc::clone(&management).answer(asked);
+            helpers.spawn_local(pages::serve_with(pages, answer));
         }
         helpers.spawn_local(write(Rc::clone(&state)));
         helpers.spawn_local(sweep(Rc::clone(&state)));
@@ -198,6 +240,18 @@ impl Server {
         clients.shutdown().await;
         state.borrow_mut().turn().close_store()
     }
+}
+
+/// Returns what became of a damaged log, a line for each segment and one for all of it.
+fn describe(salvage: &log::Salvage) -> Vec<String> {
+    let segments = salvage.segments.iter().map(ToString::to_string);
+    let (messages, definitions) = (salvage.messages, salvage.definitions);
+    let all = format!(
+        "salvaged {messages} messages and {definitions} definitions; what was settled or deleted in a part that is \
+         not readable may be back; the segments as they were are in {}",
+        salvage.aside.display()
+    );
+    segments.chain([all]).collect()
 }
 
 /// A panic of a task is that of the process: nobody knows what state it left behind.

@@ -61,7 +61,7 @@ pub(crate) fn adopt(folder: &Folder, place: &Place) -> Option<Outcome> {
         return None;
     }
     Some(Outcome::Measured {
-        exit: exit_of(&result),
+        exit: result.exit_code.unwrap_or_else(|| exit_of(&result)),
         result: Box::new(result),
     })
 }
@@ -106,7 +106,7 @@ pub(crate) fn was_interrupted(result: &RunResult) -> bool {
         .any(|warning| warning.kind == Kind::Interrupted)
 }
 
-/// What a driver would have exited with, as far as a result alone says it.
+/// What a driver would have exited with, as far as an older result says it, which does not have its exit code.
 fn exit_of(result: &RunResult) -> u8 {
     let judged = |kind: &String| {
         let mut texts = result.thresholds.iter().map(|threshold| &threshold.text);

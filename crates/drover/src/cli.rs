@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use harness::cli::Failure;
+use harness::cli::{Failure, refuse};
 use harness::output;
 use measure::import::Tool;
 
@@ -149,7 +149,10 @@ struct Run {
 /// The whole of `main`.
 #[must_use]
 pub fn main() -> ExitCode {
-    let ended = match Cli::parse().command {
+    let ended = match Cli::try_parse()
+        .unwrap_or_else(|error| refuse(&error))
+        .command
+    {
         Command::Run(typed) => typed.carry_out(),
         Command::Report(typed) => typed.carry_out(),
         Command::Analyze(Analyze { paths }) => Report {

@@ -1,7 +1,7 @@
 //! The folder of a suite: `<out>/<date>-<host>/<plan>/`, found again as long as something in it is unfinished.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -16,6 +16,8 @@ use crate::resolve::Suite;
 
 /// Where a run that was cut short is kept.
 const INTERRUPTED: &str = "interrupted.json";
+/// What is kept of a result that can't be read, or was edited, where its run is made again.
+const UNREADABLE: &str = "unreadable.json";
 /// What must fit before a run is begun: no result is smaller.
 const TRIAL_BYTES: usize = 4 << 10;
 /// The plan that all runs of the suite are made from.
@@ -77,10 +79,16 @@ impl Folder {
             .join(place.run.to_string())
     }
 
-    /// Whether a run has come to its end and its result is whole.
-    pub(crate) fn has(&self, place: &Place) -> bool {
-        let result = store::read_result(&self.cell(place).join(RESULT));
-        result.is_ok_and(|result| !cell::was_interrupted(&result))
+    /// Returns true where a run has come to its end and its result is whole.
+    ///
+    /// # Errors
+    /// A result that is there and can't be read, or was edited.
+    pub(crate) fn has(&self, place: &Place) -> anyhow::Result<bool> {
+        let path = self.cell(place).join(RESULT);
+        if !path.exists() {
+            return Ok(false);
+        }
+        store::read_result(&path).map(|result| !cell::was_interrupted(&result))
     }
 
     /// Clears what a run that was cut short has left where the next one writes, and finds out whether it can.
@@ -89,13 +97,14 @@ impl Folder {
     /// A folder that can't be written, or a full disk: then no other run would leave a result either.
     pub(crate) fn make_room(&self, place: &Place) -> anyhow::Result<()> {
         let cell = self.cell(place);
-        // A result that is not whole can't be read by anybody.
-        let _ = fs::remove_file(cell.join(RESULT));
-        let trial = cell.join(".trial");
+        // A result that is not whole, or was edited: whoever edited it may want it.
+        let _ = fs::rename(cell.join(RESULT), cell.join(UNREADABLE));
         fs::create_dir_all(&cell)
-            .map_err(anyhow::Error::from)
-            .and_then(|()| store::write_whole(&trial, &[0; TRIAL_BYTES]))
-            .and_then(|()| Ok(fs::remove_file(&trial)?))
+            .and_then(|()| tempfile::tempfile_in(&cell))
+            .and_then(|mut trial| {
+                trial.write_all(&[0; TRIAL_BYTES])?;
+                trial.sync_all()
+            })
             .with_context(|| {
                 format!(
                     "no run can leave its result in {}: make room there, and the same command goes on",

@@ -8,6 +8,7 @@ use anyhow::{Context as _, ensure};
 use harness::host;
 use harness::store::{self, Folder};
 use measure::import::{Subject, Tool, import};
+use measure::redact;
 use measure::result::RunResult;
 
 /// The folder of a day that imported results lie in.
@@ -82,7 +83,9 @@ fn one(file: &Path, options: &Options) -> anyhow::Result<Imported> {
         level: options.level.clone(),
     };
     // A file may be named as anything: what is wrong with it follows its name.
-    let result = import(&text, options.format, &subject).with_context(|| shown.to_string())?;
+    let mut result = import(&text, options.format, &subject).with_context(|| shown.to_string())?;
+    result.redact();
+    let text = redact::text(&text).into_owned();
     Ok(Imported { text, result, name })
 }
 

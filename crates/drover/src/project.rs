@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
+use harness::daemon::guarded_output;
 use harness::manifest::{self, Manifest};
+use harness::trust::{self, Untrusted};
 use serde::Deserialize;
 
 /// A project, by its root folder.
@@ -32,6 +34,7 @@ impl Project {
     /// Where there is none.
     pub(crate) fn find() -> anyhow::Result<Self> {
         let root = manifest::find_root().context("finding the project")?;
+        trusted(&root).context("finding the project")?;
         let mut drivers: Vec<Driver> = entries(&root.join("crates"))
             .iter()
             .filter_map(|folder| Driver::of(&folder.join("Cargo.toml")))
@@ -132,13 +135,17 @@ impl Driver {
             &self.name,
         ];
         let shown = format!("cargo {}", arguments.join(" "));
-        let output = Command::new("cargo")
+        let mut cargo = Command::new("cargo");
+        cargo
             .args(arguments)
             .arg("--message-format=json-render-diagnostics")
+            .env_clear()
+            .envs(harness::daemon::for_builds())
             .current_dir(root)
             .stdin(Stdio::null())
-            .stderr(Stdio::inherit())
-            .output()
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit());
+        let output = guarded_output(&mut cargo)
             .with_context(|| format!("running `{shown}`: install Rust (scripts/setup does so)"))?;
         if !output.status.success() {
             bail!("`{shown}` failed ({})", output.status);
@@ -178,6 +185,20 @@ struct Metadata {
 #[derive(Deserialize)]
 struct OfDrover {
     protocol: String,
+}
+
+/// Refuses sources that somebody else may have written: building a driver runs what they say.
+fn trusted(root: &Path) -> Result<(), Untrusted> {
+    let crates = root.join("crates");
+    let members = entries(&crates)
+        .into_iter()
+        .filter(|folder| folder.is_dir());
+    let files = [root.join("Cargo.toml"), root.join(".cargo"), crates]
+        .into_iter()
+        .chain(members.flat_map(|folder| [folder.join("Cargo.toml"), folder.join("src"), folder]));
+    files
+        .filter(|path| path.exists())
+        .try_for_each(|path| trust::require(&path))
 }
 
 /// What lies in a folder; nothing where there is none.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use harness::manifest;
 use harness::plan::{self, Capacity, Plan};
+use measure::redact;
 use serde::{Deserialize, Serialize};
 
 use crate::project::{self, Driver, Project, listed};
@@ -70,6 +71,7 @@ impl Suite {
     pub(crate) fn read(project: &Project, file: &Path, changes: &Changes) -> anyhow::Result<Self> {
         let mut plan: Plan<toml::Table> = plan::load(file, &changes.set)?;
         let shown = file.display();
+        holds_no_secret(&plan).with_context(|| shown.to_string())?;
         let mut suite = plan.suite.take().with_context(|| {
             format!("{shown}: has no [suite]: add one with `daemons = […]`, or give the plan to its driver (--plan {shown})")
         })?;
@@ -104,6 +106,20 @@ impl Suite {
             file: file.to_owned(),
         })
     }
+}
+
+/// Refuses a plan with a secret in it: the plan of a suite is kept beside its results, and its settings stand in the list
+/// of processes.
+fn holds_no_secret(plan: &Plan<toml::Table>) -> anyhow::Result<()> {
+    let plain = serde_json::to_value(plan).context("reading the plan")?;
+    let mut redacted = plain.clone();
+    redact::value(&mut redacted);
+    if redacted != plain {
+        bail!(
+            "holds a password, a token or a header field that authenticates, and is kept beside the results: keep such fields in a file, as headers = [\"@FILE\"], and variables of daemons in `pass_env` of their manifest"
+        );
+    }
+    Ok(())
 }
 
 impl Suite {

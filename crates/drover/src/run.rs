@@ -48,12 +48,15 @@ pub(crate) async fn run(options: &Options) -> Result<u8, Failure> {
         .map(read)
         .collect::<anyhow::Result<_>>()
         .map_err(Failure::Call)?;
-    let _alone = match Alone::on_this_machine() {
+    let alone = match Alone::on_this_machine() {
         Ok(alone) => Some(alone),
         Err(error) if !options.force => return Err(Failure::Call(error)),
         Err(_) => None,
     };
     let progress = Progress::new();
+    for remark in alone.iter().flat_map(|alone| &alone.remarks) {
+        progress.say(remark);
+    }
     let programs = programs(&project, &suites, &progress)?;
     for suite in &suites {
         let check = suite.check(&programs[&suite.driver.name]);
@@ -387,10 +390,14 @@ fn again(
             name: run.level.clone(),
             set: Vec::new(),
         };
-        folder.has(&Place {
+        let place = Place {
             daemon: run.daemon.clone(),
             level,
             run: run.run,
+        };
+        folder.has(&place).unwrap_or_else(|error| {
+            progress.say(&format!("Measured again: {error:#}"));
+            false
         })
     });
     let there = record.runs.len();

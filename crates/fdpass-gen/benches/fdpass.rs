@@ -5,8 +5,9 @@ use std::io::IoSliceMut;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use fdpass_gen::expect::{Expect, Expected};
 use fdpass_gen::handoff::{ClientKind, Clients, Door, SocketType, pass};
-use fdpass_gen::settings::DEFAULT_DATA;
+use fdpass_gen::settings::{DEFAULT_DATA, Settings};
 use fdpass_gen::sse::Reader;
 use nix::sys::socket::{
     AddressFamily, Backlog, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr, accept4,
@@ -42,6 +43,29 @@ fn sse_scan(criterion: &mut Criterion) {
             assert!(reader.done());
         });
     });
+    let settings = Settings {
+        expect: Expect::First,
+        ..Settings::default()
+    };
+    let mut expected = Expected::new(&settings);
+    group.bench_function(
+        "stream of 18 records, a record a read, compared",
+        |bencher| {
+            bencher.iter(|| {
+                let mut reader = Reader::default();
+                let mut body = 0;
+                for piece in &pieces {
+                    let seen = reader
+                        .read(black_box(piece.as_bytes()))
+                        .expect("the stream is right");
+                    let records = &piece.as_bytes()[seen.head..seen.consumed];
+                    expected.take(body, records).expect("it says the same");
+                    body += records.len();
+                }
+                assert!(reader.done());
+            });
+        },
+    );
     let whole = pieces.concat();
     group.bench_function("stream of 18 records in one read", |bencher| {
         bencher.iter(|| {

@@ -61,7 +61,7 @@ pub fn main() -> ExitCode {
 }
 
 fn typed() -> Cli {
-    Cli::parse_from(cli::words())
+    Cli::try_parse_from(cli::words()).unwrap_or_else(|error| cli::refuse(&error))
 }
 
 fn job_of(cli: Cli) -> Result<Job<Settings>, Failure> {

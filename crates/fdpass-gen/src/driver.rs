@@ -2,25 +2,29 @@
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Once, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use harness::driver::{Driver, Target, Worker};
 use harness::output;
 use harness::plan::{Invalid, Plan};
+use harness::recorder::Recorder;
 use measure::audit::{Facts, Lifetime};
-use measure::tally::Series;
+use measure::tally::{Series, Tally};
+use measure::warning::Warning;
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv, setsockopt, sockopt};
 use nix::sys::time::{TimeVal, TimeValLike as _};
 
+use crate::expect::{Expected, Unexpected};
 use crate::handoff::{Clients, Door, pass, peer};
-use crate::outcome;
+use crate::outcome::{self, count};
 use crate::series;
 use crate::settings::Settings;
 use crate::sse::Reader;
 use crate::stream::Stream;
+use crate::transcript::Difference;
 use crate::work::Loop;
 
 /// Longest wait for one read of the check.
@@ -41,6 +45,10 @@ pub struct FdPass {
     sockets: Vec<PathBuf>,
     /// Who listens, learned by the check.
     listener: OnceLock<i32>,
+    /// What streams say, learned by the check.
+    expected: OnceLock<Expected>,
+    /// The first text that is another was told.
+    told: Once,
 }
 
 /// The times after which a stream is given up, in nanoseconds.
@@ -91,9 +99,11 @@ impl Driver for FdPass {
     const AUDIT: &'static [(&'static str, &'static str)] =
         &[("daemon_handoffs_total", outcome::count::HANDOFFS)];
     const ACTIVE_METRIC: &'static str = "daemon_active_connections";
+    const PEAK_METRIC: Option<&'static str> = Some("daemon_peak_streams");
     const ERRORS: &'static [&'static str] = outcome::ERRORS;
     const ASKED_FOR: &'static [&'static str] = &[outcome::ABORTED, outcome::UNREAD];
     const OF_A_FAULT: &'static [&'static str] = outcome::OF_A_FAULT;
+    const EXHAUSTED: &'static [&'static str] = outcome::EXHAUSTED;
     type Config = Settings;
 
     fn validate(plan: &Plan<Settings>) -> Result<(), Invalid> {
@@ -121,6 +131,15 @@ impl Driver for FdPass {
         }
     }
 
+    /// A stream lasts as long as it is said to, and a little longer; without that, until it is given up.
+    fn longest(plan: &Plan<Settings>) -> Duration {
+        let most = plan.driver.stream_timeout;
+        let nominal = plan.driver.nominal();
+        nominal.map_or(most, |nominal| {
+            most.min(nominal + nominal / 10 + Duration::from_secs(1))
+        })
+    }
+
     fn descriptors(plan: &Plan<Settings>) -> u64 {
         let open = |group: &harness::plan::Group| match group.rate {
             // Little's law: what is open is the rate times how long it lasts.
@@ -128,6 +147,22 @@ impl Driver for FdPass {
                 (rate * plan.driver.nominal().unwrap_or_default().as_secs_f64() * 1.2) as u64
             }
             None => group.workers,
+        };
+        plan.groups.iter().map(open).sum()
+    }
+
+    /// Of streams that are known to end while others begin not all are open at once (Little's law).
+    fn open_at_once(plan: &Plan<Settings>) -> u64 {
+        let nominal = plan.driver.nominal().map(|nominal| nominal.as_secs_f64());
+        let open = |group: &harness::plan::Group| {
+            let ramp = group.ramp.as_secs_f64();
+            match (group.rate, nominal) {
+                (Some(rate), nominal) => (rate * nominal.unwrap_or_default()) as u64,
+                (None, Some(nominal)) if group.ops == Some(1) && nominal < ramp => {
+                    (group.workers as f64 * nominal / ramp) as u64
+                }
+                (None, _) => group.workers,
+            }
         };
         plan.groups.iter().map(open).sum()
     }
@@ -153,13 +188,43 @@ impl Driver for FdPass {
                 .and_then(|nominal| u64::try_from(nominal.as_nanos()).ok()),
             sockets,
             listener: OnceLock::new(),
+            expected: OnceLock::new(),
+            told: Once::new(),
             settings,
         })
     }
 
     fn check(&self) -> anyhow::Result<()> {
+        let mut expected = Expected::new(&self.settings);
         let mut doors = self.doors.iter().zip(&self.sockets);
-        doors.try_for_each(|(door, socket)| self.check_door(door, socket))
+        doors.try_for_each(|(door, socket)| self.check_door(door, socket, &mut expected))?;
+        // Another check can only have found the same.
+        let _ = self.expected.set(expected);
+        Ok(())
+    }
+
+    fn learned(&self) -> serde_json::Value {
+        serde_json::to_value(self.expected.get()).unwrap_or_default()
+    }
+
+    fn learn(&self, learned: serde_json::Value) -> anyhow::Result<()> {
+        let learned: Option<Expected> = serde_json::from_value(learned)?;
+        if let Some(mut expected) = learned {
+            expected.prepare(&self.settings);
+            let _ = self.expected.set(expected);
+        }
+        Ok(())
+    }
+
+    fn doubts(_plan: &Plan<Settings>, total: &Tally) -> Vec<Warning> {
+        let differences = total.counts.keys();
+        let mut differences = differences.filter_map(|name| name.strip_prefix(count::DIFFERS));
+        let hint = "the streams that say something else are counted as protocol_content: see the daemon's log; for a backend whose texts differ from one stream to the next, --expect any";
+        let first = differences.next();
+        first
+            .map(|first| Warning::content_differs(first, hint))
+            .into_iter()
+            .collect()
     }
 
     fn daemon_pid(&self) -> Option<u32> {
@@ -172,7 +237,12 @@ impl Driver for FdPass {
 }
 
 impl FdPass {
-    fn check_door(&self, door: &Door, socket: &Path) -> anyhow::Result<()> {
+    fn check_door(
+        &self,
+        door: &Door,
+        socket: &Path,
+        expected: &mut Expected,
+    ) -> anyhow::Result<()> {
         let handoff = door.connect().map_err(|errno| explain(socket, errno))?;
         if let Some(pid) = peer(&handoff) {
             // Another check can only have found the same.
@@ -183,8 +253,23 @@ impl FdPass {
             .context("making a client")?;
         pass(&handoff, &self.payload, theirs.as_raw_fd()).context("handing over a client")?;
         drop((theirs, handoff));
-        self.check_answer(&ours)
+        self.check_answer(&ours, expected)
             .with_context(|| format!("checking the answer of {}", socket.display()))
+    }
+
+    /// Returns what streams say, as far as the check has learned it.
+    pub(crate) fn expected(&self) -> Expected {
+        let learned = self.expected.get().cloned();
+        learned.unwrap_or_else(|| Expected::new(&self.settings))
+    }
+
+    /// Tells where a text first differed: once, however often it happens.
+    pub(crate) fn differs(&self, difference: &Difference, record: &Recorder) {
+        self.told.call_once(|| {
+            // Counts have static names: that of the one text lives as long as the program.
+            let name = format!("{}{difference}", count::DIFFERS);
+            record.count(name.leak(), 1);
+        });
     }
 
     /// The daemon of a start, by its place.
@@ -193,7 +278,7 @@ impl FdPass {
     }
 
     /// Reads one stream, to its end unless it lasts long.
-    fn check_answer(&self, client: &OwnedFd) -> anyhow::Result<()> {
+    fn check_answer(&self, client: &OwnedFd, expected: &mut Expected) -> anyhow::Result<()> {
         setsockopt(
             client,
             sockopt::ReceiveTimeout,
@@ -205,6 +290,7 @@ impl FdPass {
             .is_some_and(|nominal| nominal <= CHECK_WHOLE);
         let (mut reader, mut unread, mut buffer) =
             (Reader::default(), Vec::new(), vec![0; 64 * 1024]);
+        let mut body = 0;
         while whole || reader.records() == 0 {
             let length = match recv(client.as_raw_fd(), &mut buffer, MsgFlags::empty()) {
                 Ok(length) => length,
@@ -229,6 +315,19 @@ impl FdPass {
                 !seen.rejected,
                 "the daemon is at capacity (503) before the load has begun"
             );
+            let records = &unread[seen.head..seen.consumed];
+            match expected.take(body, records) {
+                Ok(()) => {}
+                Err(Unexpected::Content(difference)) => anyhow::bail!(
+                    "its text is not what is expected: {difference}; --expect says what it is compared with"
+                ),
+                // Their number is looked at below, where it is known.
+                Err(Unexpected::End) if self.settings.messages.is_some() => {}
+                Err(Unexpected::End) => {
+                    anyhow::bail!("the stream has another number of records than the one before it")
+                }
+            }
+            body += records.len();
             unread.drain(..seen.consumed);
         }
         match self.settings.messages {

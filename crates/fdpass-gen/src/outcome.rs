@@ -21,6 +21,12 @@ pub mod count {
     pub const SLOW: &str = "slow";
     /// Streams that ended before their nominal duration.
     pub const EARLY: &str = "early";
+    /// Streams that ended as they should and said what the shared transcript has.
+    pub const AS_TRANSCRIPT: &str = "equal_to_transcript";
+    /// Streams that ended as they should and said what the first one did.
+    pub const AS_FIRST: &str = "equal_to_first";
+    /// Begins the name of a count that tells where a content first differed, once for each process of the driver.
+    pub const DIFFERS: &str = "content differs: ";
 }
 
 /// The daemon refused at capacity: 503, or it closed a handoff with no answer at all.
@@ -74,6 +80,7 @@ pub const ERRORS: &[&str] = &[
     "protocol_json",
     "protocol_order",
     "protocol_trailing",
+    "protocol_content",
     SEND,
     "connect_EAGAIN",
     "connect_EMFILE",
@@ -95,6 +102,9 @@ pub const OF_A_FAULT: &[&str] = &[
     "connect_ECONNREFUSED",
     "connect_ENOENT",
 ];
+
+/// Those of a driver that has no descriptor or port left for a client or a connection of its own.
+pub const EXHAUSTED: &[&str] = &["connect_EMFILE", "connect_ENFILE", "connect_EADDRNOTAVAIL"];
 
 /// Whether another attempt may help: the accept queue is full, or the daemon is being started again.
 #[must_use]
@@ -125,6 +135,7 @@ mod tests {
             Fault::Json,
             Fault::Order,
             Fault::Trailing,
+            Fault::Content,
         ];
         let kinds = errnos.chain(faults.map(Fault::kind));
         for kind in kinds.chain(OF_A_FAULT.iter().copied()) {

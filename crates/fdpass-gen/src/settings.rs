@@ -6,6 +6,7 @@ use harness::duration;
 use harness::plan::{Invalid, Plan};
 use serde::{Deserialize, Serialize};
 
+use crate::expect::Expect;
 use crate::handoff::{ClientKind, SocketType, payload_limit};
 
 /// What the reference generator sends when nothing else is asked for.
@@ -49,6 +50,8 @@ pub struct Settings {
     /// Time between two records: told to a daemon that is launched.
     #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
     pub message_delay: Option<Duration>,
+    /// What the contents of streams are compared with.
+    pub expect: Expect,
     /// Attempts to connect again when the daemon's accept queue is full or it is not there, after 10, 20, 40 ms, …
     pub retries: u32,
     /// Clients that hang up after so many records.
@@ -79,6 +82,7 @@ impl Default for Settings {
             idle_timeout: None,
             messages: None,
             message_delay: None,
+            expect: Expect::Auto,
             retries: 2,
             abort_after: None,
             slow_reader: None,
@@ -268,8 +272,14 @@ impl Settings {
         let nominal = settings.nominal().map_or_else(String::new, |nominal| {
             format!(" of {}", duration::format(nominal))
         });
+        let compared = match settings.expect {
+            Expect::Auto => "",
+            Expect::Transcript => "; compare what they say with the shared transcript",
+            Expect::First => "; compare what they say with the first of them",
+            Expect::Any => "; what they say is not compared with anything",
+        };
         format!(
-            "Hand over {client} with {} bytes each and read the streams{nominal} that come back{behaviour}: {}; give up a stream after {}.",
+            "Hand over {client} with {} bytes each and read the streams{nominal} that come back{behaviour}: {}; give up a stream after {}{compared}.",
             settings.payload().len(),
             plan.load_sentence(),
             duration::format(settings.stream_timeout),

@@ -38,6 +38,8 @@ pub enum Fault {
     Order,
     /// Bytes after the end marker.
     Trailing,
+    /// A record with another text than expected.
+    Content,
 }
 
 impl Fault {
@@ -50,6 +52,7 @@ impl Fault {
             Self::Json => "protocol_json",
             Self::Order => "protocol_order",
             Self::Trailing => "protocol_trailing",
+            Self::Content => "protocol_content",
         }
     }
 }
@@ -59,6 +62,8 @@ impl Fault {
 pub struct Seen {
     /// Bytes that were understood; the rest belongs before the next piece.
     pub consumed: usize,
+    /// How many of them are the HTTP head.
+    pub head: usize,
     /// Records, without the end marker where it is a record of its own.
     pub records: u32,
     /// The daemon answered that it is at capacity (503).
@@ -102,7 +107,7 @@ impl Reader {
                     return Ok(seen);
                 }
                 Head::Stream(length) => {
-                    seen.consumed = length;
+                    (seen.consumed, seen.head) = (length, length);
                     self.phase = Phase::Body;
                 }
             }

@@ -5,7 +5,9 @@
 
 use std::os::fd::OwnedFd;
 
+use crate::expect::{Expected, Unexpected};
 use crate::sse::{Fault, Reader};
+use crate::transcript::Difference;
 
 /// One stream in flight.
 #[derive(Debug)]
@@ -36,6 +38,8 @@ pub(crate) struct Stream {
     pub(crate) event: u64,
     /// Bytes that came.
     pub(crate) bytes: u32,
+    /// Bytes of its records.
+    body: u32,
     /// A record that a read has cut: rare, so it is a pointer.
     #[expect(
         clippy::box_collection,
@@ -75,6 +79,35 @@ pub(crate) struct Piece {
     pub(crate) rejected: bool,
 }
 
+/// Why a stream is given up.
+#[derive(Debug)]
+pub(crate) struct Broken {
+    pub(crate) fault: Fault,
+    /// Where a text differs from the expected one.
+    pub(crate) difference: Option<Difference>,
+}
+
+impl From<Fault> for Broken {
+    fn from(fault: Fault) -> Self {
+        Self {
+            fault,
+            difference: None,
+        }
+    }
+}
+
+impl From<Unexpected> for Broken {
+    fn from(unexpected: Unexpected) -> Self {
+        match unexpected {
+            Unexpected::End => Fault::Order.into(),
+            Unexpected::Content(difference) => Self {
+                fault: Fault::Content,
+                difference: Some(difference),
+            },
+        }
+    }
+}
+
 impl Stream {
     pub(crate) fn new(
         client: OwnedFd,
@@ -98,26 +131,29 @@ impl Stream {
             last: handed,
             event: handed,
             bytes: 0,
+            body: 0,
             cut: None,
         }
     }
 
-    /// Reads a piece of the answer.
-    pub(crate) fn read(&mut self, bytes: &[u8]) -> Result<Piece, Fault> {
+    /// Reads a piece of the answer, and compares its records with what is expected.
+    pub(crate) fn read(&mut self, bytes: &[u8], expected: &mut Expected) -> Result<Piece, Broken> {
         self.bytes = self.bytes.saturating_add(bytes.len() as u32);
-        let seen = match self.cut.take() {
-            None => {
-                let seen = self.reader.read(bytes)?;
-                self.keep(&bytes[seen.consumed..]);
-                seen
-            }
-            Some(mut cut) => {
-                cut.extend_from_slice(bytes);
-                let seen = self.reader.read(&cut)?;
-                self.keep(&cut[seen.consumed..]);
-                seen
-            }
+        let Some(mut cut) = self.cut.take() else {
+            return self.take(bytes, expected);
         };
+        cut.extend_from_slice(bytes);
+        self.take(&cut, expected)
+    }
+
+    fn take(&mut self, bytes: &[u8], expected: &mut Expected) -> Result<Piece, Broken> {
+        let seen = self.reader.read(bytes)?;
+        if !seen.rejected {
+            let records = &bytes[seen.head..seen.consumed];
+            expected.take(self.body as usize, records)?;
+            self.body = self.body.saturating_add(records.len() as u32);
+        }
+        self.keep(&bytes[seen.consumed..]);
         Ok(Piece {
             records: seen.records,
             rejected: seen.rejected,

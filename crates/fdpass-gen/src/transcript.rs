@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
+mod body;
 mod difference;
 
+pub use body::Body;
 pub use difference::Difference;
 
 /// The file, as it was when this was built.

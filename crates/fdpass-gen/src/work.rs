@@ -18,6 +18,7 @@ use nix::sys::socket::{MsgFlags, recv};
 
 use crate::doubts::Doubts;
 use crate::driver::FdPass;
+use crate::expect::{Expect, Expected};
 use crate::handoff::{Clients, pass};
 use crate::outcome::{self, count};
 use crate::series::{CONNECT, DRIFT, FIRST_BYTE, FIRST_EVENT, GAP, HANDOFF, STREAM, TAKE};
@@ -26,7 +27,7 @@ use crate::stream::{Birth, Reads, Stream};
 /// Sides of a stream, for the tokens of its two descriptors.
 const CLIENT: u8 = 0;
 const CONNECTION: u8 = 1;
-/// Streams that are started before events are looked at again.
+/// Streams of a schedule that are started before events are looked at again; those of a burst all are.
 const STARTS_AT_ONCE: usize = 32;
 /// The shared read buffer: more than a daemon writes at once.
 const BUFFER: usize = 64 * 1024;
@@ -68,6 +69,7 @@ pub(crate) struct Loop<'a> {
     /// socket calls the kernel's collector (`unix_gc`), which preempts somebody, unless it is called already: closed
     /// one by one, 4 to 20 % fewer handoffs passed.
     closing: Vec<OwnedFd>,
+    expected: Expected,
 }
 
 impl<'a> Loop<'a> {
@@ -85,6 +87,7 @@ impl<'a> Loop<'a> {
             next_sweep: 0,
             ended: Vec::new(),
             closing: Vec::new(),
+            expected: driver.expected(),
             worker,
         })
     }
@@ -92,8 +95,8 @@ impl<'a> Loop<'a> {
     pub(crate) fn run(mut self) -> anyhow::Result<()> {
         loop {
             let now = clock::now();
-            let deadline = self.deadline(now);
             let next_start = self.start_due(now);
+            let deadline = self.deadline();
             let next_again = self.connect_again(now);
             let next_rested = self.resume_rested(now);
             self.sweep(now);
@@ -102,6 +105,7 @@ impl<'a> Loop<'a> {
             if self.over(now) || now >= deadline {
                 break;
             }
+            let bursts = self.worker.pacer.is_in_burst(now);
             let until = [
                 next_start,
                 next_again,
@@ -114,9 +118,10 @@ impl<'a> Loop<'a> {
             .into_iter()
             .min()
             .unwrap_or(now);
+            let until = self.worker.record.wait_until(until, now);
             for place in 0..self.reactor.wait(until, now)? {
                 if let Some(event) = self.reactor.event(place) {
-                    self.serve(event);
+                    self.serve(event, bursts);
                 }
             }
             self.closing.clear();
@@ -125,15 +130,14 @@ impl<'a> Loop<'a> {
         Ok(())
     }
 
-    /// When what is open is given up: the end of the drain phase, or earlier where that was asked.
-    fn deadline(&mut self, now: u64) -> u64 {
-        match self.worker.stop.deadline() {
-            Some(asked) => {
-                self.worker.pacer.stop_at(now);
-                asked.min(self.worker.phases.drained)
-            }
-            None => self.worker.phases.drained,
-        }
+    fn deadline(&self) -> u64 {
+        let Worker {
+            phases,
+            pacer,
+            stop,
+            ..
+        } = &self.worker;
+        phases.deadline(pacer, stop)
     }
 
     fn over(&self, now: u64) -> bool {
@@ -145,6 +149,9 @@ impl<'a> Loop<'a> {
 
     /// Starts what is due; returns when the next start is.
     fn start_due(&mut self, now: u64) -> u64 {
+        if self.worker.stop.deadline().is_some() {
+            self.worker.pacer.stop_at(now);
+        }
         for _ in 0..STARTS_AT_ONCE {
             match self.worker.pacer.poll(now) {
                 Tick::Ready(start) => self.begin(start),
@@ -294,16 +301,20 @@ impl<'a> Loop<'a> {
 
     /// A start that came to no stream.
     fn failed(&self, start: u64, kind: &'static str) {
-        if self.worker.phases.counts(start) {
-            self.worker.record.error(kind);
+        match self.worker.phases.counts(start) {
+            true => self.worker.record.error(kind),
+            false => self.worker.record.error_of_warmup(),
         }
         self.driver.say(start, kind, 0);
     }
 
-    fn serve(&mut self, event: Event) {
+    /// Serves what is ready. In a burst, records are left for later: reading those of the clients that began would delay
+    /// the rest of the burst. The kernel reports them again.
+    fn serve(&mut self, event: Event, bursts: bool) {
         let (id, side) = Id::from_token(event.token);
         match side {
             CONNECTION => self.taken(id, event),
+            _ if bursts => {}
             _ => self.read(id, event),
         }
     }
@@ -365,15 +376,18 @@ impl<'a> Loop<'a> {
         let stream = self.streams.get_mut(id)?;
         let first = stream.bytes == 0;
         let before = stream.reader.records();
-        let piece = stream.read(&self.buffer[..length]);
+        let piece = stream.read(&self.buffer[..length], &mut self.expected);
         stream.last = now;
-        let records = piece.map_or(0, |piece| piece.records);
+        let records = piece.as_ref().map_or(0, |piece| piece.records);
         let record = &self.worker.record;
         if stream.counted {
             record.count(count::BYTES, length as u64);
             if records > 0 {
                 record.count(count::EVENTS, u64::from(records));
             }
+        } else {
+            record.count_of_warmup(count::BYTES, length as u64);
+            record.count_of_warmup(count::EVENTS, u64::from(records));
         }
         if stream.timed {
             if first {
@@ -391,7 +405,12 @@ impl<'a> Loop<'a> {
             stream.event = now;
         }
         match piece {
-            Err(fault) => Some(fault.kind()),
+            Err(broken) => {
+                if let Some(difference) = broken.difference {
+                    self.driver.differs(&difference, record);
+                }
+                Some(broken.fault.kind())
+            }
             Ok(piece) if piece.rejected => Some(outcome::REJECTED),
             Ok(_) => self
                 .driver
@@ -432,6 +451,13 @@ impl<'a> Loop<'a> {
                 }
             }
         }
+        if stream.counted {
+            match self.expected.basis() {
+                Expect::Transcript => self.worker.record.count(count::AS_TRANSCRIPT, 1),
+                Expect::First => self.worker.record.count(count::AS_FIRST, 1),
+                Expect::Auto | Expect::Any => {}
+            }
+        }
         OK
     }
 
@@ -448,7 +474,10 @@ impl<'a> Loop<'a> {
         }
         self.driver.say(stream.start, kind, stream.bytes);
         if !stream.counted {
-            return;
+            return match kind {
+                OK => self.worker.record.ok_of_warmup(1),
+                _ => self.worker.record.error_of_warmup(),
+            };
         }
         match kind {
             OK => self.worker.record.ok(),

@@ -142,6 +142,63 @@ fn a_daemon_whose_tool_is_missing_is_skipped_unless_everything_is_required() {
 }
 
 #[test]
+fn what_a_daemon_prints_of_its_counters_is_compared() {
+    let own = std::env::current_exe().unwrap();
+    // It says the same before and after the load.
+    let root = project_with(&format!(
+        "about = 'a'\nserves = ['fdpass']\n\
+         run = ['{}', '--exact', 'is_the_daemon_where_it_was_launched_as_one', '--nocapture']\n\
+         counters = ['echo', 'daemon_handoffs_total {{port}}']\n\
+         ready = {{ unix = '{{socket}}' }}\n\
+         env = {{ FAULT = 'None', DAEMON_SOCKET_PATH = '{{socket}}' }}\n",
+        own.display()
+    ));
+    let load = [
+        "--daemon",
+        "faulty",
+        "--message-delay",
+        "0s",
+        "--ramp-up",
+        "0s",
+    ];
+    let load = [&load[..], &["--connections", "5"]].concat();
+    let (_, out, said) = ended(program(root.path(), &load));
+    let told = "handoffs: the driver counted 5, the daemon 0";
+    assert!(out.contains(told), "{out}{said}");
+}
+
+#[test]
+fn a_daemon_that_may_not_open_as_many_files_is_not_put_under_load() {
+    let own = std::env::current_exe().unwrap();
+    let root = project_with(&format!(
+        "about = 'a'\nserves = ['fdpass']\n\
+         run = ['prlimit', '--nofile=60', '{}', '--exact', 'is_the_daemon_where_it_was_launched_as_one', '--nocapture']\n\
+         ready = {{ unix = '{{socket}}' }}\n\
+         env = {{ FAULT = 'None', DAEMON_SOCKET_PATH = '{{socket}}' }}\n",
+        own.display()
+    ));
+    let run = |connections: &str| {
+        let load = [
+            "--daemon",
+            "faulty",
+            "--message-delay",
+            "0s",
+            "--ramp-up",
+            "0s",
+        ];
+        let load = [&load[..], &["--connections", connections]].concat();
+        ended(program(root.path(), &load))
+    };
+    let (code, _, said) = run("1000");
+    assert_eq!(code, Some(5), "{said}");
+    for part in ["may open 60 files", "needs 1000 more", "sudo prlimit --pid"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let (code, _, said) = run("5");
+    assert_ne!(code, Some(5), "{said}");
+}
+
+#[test]
 fn a_call_that_cannot_be_right_is_refused_with_option_and_remedy() {
     for (arguments, words) in [
         (

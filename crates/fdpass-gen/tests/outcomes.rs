@@ -9,6 +9,7 @@ mod target;
 
 use std::time::Duration;
 
+use fdpass_gen::transcript::Transcript;
 use nix::sys::socket::SockType;
 use serde_json::{Value, json};
 use target::{HEAD, Step, Target, close, record, right, write};
@@ -99,7 +100,7 @@ fn a_refusal_is_rejected_whether_it_is_said_or_not() {
 fn an_end_without_the_marker_is_incomplete() {
     all_end_as(
         "incomplete",
-        || vec![now(format!("{HEAD}{}", record("a"))), end()],
+        || vec![now(format!("{HEAD}{}", record("0"))), end()],
         &[],
     );
     all_end_as("incomplete", || vec![now(&HEAD[..20]), end()], &[]);
@@ -153,12 +154,86 @@ fn what_breaks_the_protocol_is_told_apart() {
 
 #[test]
 fn too_few_records_are_out_of_order_where_their_number_is_known() {
-    let stream = || vec![now(format!("{HEAD}{}data: [DONE]\n\n", record("a"))), end()];
+    let stream = || vec![now(format!("{HEAD}{}data: [DONE]\n\n", record("0"))), end()];
     let (_, json) = run(SockType::SeqPacket, stream, &["--messages", "3"]);
     assert_eq!(
         json["result"]["errors"],
         json!({ "protocol_order": STREAMS })
     );
+}
+
+#[test]
+fn another_text_than_that_of_the_first_stream_is_a_failure_and_is_shown_once() {
+    let wrong = || {
+        let body = ["0", "out of memory", "2"].map(record).concat();
+        vec![now(format!("{HEAD}{body}data: [DONE]\n\n")), end()]
+    };
+    for processes in ["1", "2"] {
+        let arguments = ["--messages", "3", "--processes", processes];
+        let json = all_end_as("protocol_content", wrong, &arguments);
+        let warnings = json["result"]["warnings"].as_array().unwrap();
+        let mut told = warnings
+            .iter()
+            .filter(|warning| warning["kind"] == "AnswersDiffer");
+        let told = told.next().unwrap()["message"].as_str().unwrap();
+        assert!(told.contains("▸out of memory"), "{told}");
+    }
+    let (_, json) = run(SockType::SeqPacket, wrong, &["--expect", "any"]);
+    assert_eq!(json["connections_completed"], STREAMS);
+    let (_, json) = run(SockType::SeqPacket, || right(3), &[]);
+    assert_eq!(json["result"]["counts"]["equal_to_first"], STREAMS);
+}
+
+/// The shared transcript, as far as it is one of 18 events of the default payload; `change` is made to its text.
+fn transcript(change: impl Fn(String) -> String) -> Vec<Step> {
+    let case = Transcript::golden().cases.swap_remove(0);
+    vec![now(change(case.whole_answer())), end()]
+}
+
+#[test]
+fn a_daemon_of_the_transcript_is_held_to_all_of_it_whatever_the_check_has_read() {
+    let run = |change: fn(String) -> String, arguments: &[&str]| {
+        let folder = tempfile::tempdir().unwrap();
+        let script = move |handoff| match handoff {
+            0 => transcript(|text| text),
+            _ => transcript(change),
+        };
+        let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, script);
+        let common = ["--connections", "20", "--ramp-up", "0s", "--quiet"];
+        let arguments = [&common, arguments].concat();
+        let (_, json) = drive::drive(folder.path(), target.path(), &arguments);
+        target.stop();
+        json["result"].clone()
+    };
+    let wrong = |text: String| text.replace("It computes nothing: waiting is its only work.", "x");
+    // Of streams that last long the check reads the first record alone.
+    let long = ["--messages", "18", "--message-delay", "1s"];
+    for arguments in [&[][..], &long, &["--expect", "transcript"]] {
+        let result = run(wrong, arguments);
+        assert_eq!(
+            result["errors"],
+            json!({ "protocol_content": STREAMS }),
+            "{arguments:?}"
+        );
+        let result = run(|text| text, arguments);
+        assert_eq!(result["operations"]["ok"], STREAMS);
+        assert_eq!(result["counts"]["equal_to_transcript"], STREAMS);
+    }
+}
+
+#[test]
+fn a_check_that_says_something_else_than_the_transcript_ends_the_run_before_it_begins() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(3));
+    let output = drive::program(folder.path())
+        .args(["--expect", "transcript", "--quiet", "--socket"])
+        .arg(target.path())
+        .output()
+        .unwrap();
+    assert_eq!(target.stop(), 1);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("▸0") && said.contains("--expect"), "{said}");
 }
 
 #[test]
@@ -170,7 +245,7 @@ fn times_that_pass_are_told_apart() {
         silent,
         &["--first-byte-timeout", "200ms"],
     );
-    let stuck = move || vec![now(format!("{HEAD}{}", record("a"))), close(never)];
+    let stuck = move || vec![now(format!("{HEAD}{}", record("0"))), close(never)];
     all_end_as("timeout_idle", stuck, &["--idle-timeout", "200ms"]);
     let json = all_end_as("timeout_total", stuck, &["--stream-timeout", "300ms"]);
     assert_eq!(json["errors"]["timeout"], STREAMS);
@@ -179,14 +254,14 @@ fn times_that_pass_are_told_apart() {
 #[test]
 fn clients_that_misbehave_as_asked_fail_no_run() {
     let slow = || {
-        (0..50)
+        (0..50_u64)
             .map(|number| {
                 write(
                     Duration::from_millis(10 * number),
                     if number == 0 {
                         HEAD.to_owned()
                     } else {
-                        record("x")
+                        record(&(number - 1).to_string())
                     },
                 )
             })
@@ -243,7 +318,11 @@ fn the_times_are_those_of_the_clients_that_read_where_only_a_share_does_not() {
 
 #[test]
 fn a_slow_reader_reads_everything_in_its_time() {
-    let (_, json) = run(SockType::SeqPacket, || right(20), &["--slow-reader", "5ms"]);
+    let (_, json) = run(
+        SockType::SeqPacket,
+        || right(20),
+        &["--slow-reader", "5ms", "--expect", "any"],
+    );
     assert_eq!(json["connections_completed"], STREAMS);
     // 20 records of at least 23 bytes at 64 bytes each 5 ms.
     let took = json["stream_duration_ms"]["p50"].as_f64().unwrap();
@@ -260,7 +339,7 @@ fn a_stream_cut_into_single_bytes_is_read_all_the_same() {
             .chain([close(Duration::from_millis(40))])
             .collect()
     };
-    let (_, json) = run(SockType::SeqPacket, bytes, &[]);
+    let (_, json) = run(SockType::SeqPacket, bytes, &["--expect", "any"]);
     assert_eq!(json["connections_completed"], STREAMS);
 }
 
@@ -316,4 +395,23 @@ fn a_daemon_that_goes_away_is_an_error_of_connecting_after_the_retries() {
             "{line}"
         );
     }
+}
+
+#[test]
+fn an_output_that_can_not_be_written_swallows_no_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(3));
+    let output = drive::program(folder.path())
+        .args(["--connections", "20", "--ramp-up", "0s", "--quiet"])
+        .args(["--output", "/dev/full", "--socket"])
+        .arg(target.path())
+        .output()
+        .unwrap();
+    target.stop();
+    let (shown, said) = (&output.stdout, &output.stderr);
+    let [shown, said] = [shown, said].map(|text| String::from_utf8_lossy(text).into_owned());
+    assert!(shown.contains("first_byte"), "{shown}{said}");
+    assert!(said.contains("--output /dev/full"), "{said}");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(folder.path().join("results").exists(), "the result is kept");
 }

@@ -6,26 +6,29 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Args;
+use measure::redact;
 use measure::report::Format;
 use measure::result::RunResult;
-use measure::warning::Kind;
+use serde::Serialize;
 
 use crate::daemon::DaemonError;
 use crate::driver::{Driver, Target};
 use crate::lanes::{SHARD_ARGUMENT, shard};
 use crate::launcher::remark;
 use crate::limits::{self, TooFewFiles};
+use crate::peer::CannotHold;
 use crate::plan::{Invalid, Plan, PlanError};
-use crate::run::{Settings, Subject, run};
+use crate::run::{External, Settings, Subject, run};
 use crate::signals::Signals;
 use crate::store::{self, Folder};
 use crate::{host, launcher, output};
 
 mod command;
-mod exit;
+pub(crate) mod exit;
 
-pub use command::{COMMAND_EXIT_CODES, exit_with, is_command, two_dashes, words};
-use exit::exit_code;
+pub use command::{
+    COMMAND_EXIT_CODES, exit_with, is_command, lines_of_files, refuse, two_dashes, words,
+};
 
 /// Descriptors that a process has open beside those of its load.
 const OWN_DESCRIPTORS: u64 = 100;
@@ -41,6 +44,13 @@ pub struct Common {
     /// Daemon to launch, by the name of its folder in daemons/ (without it and without a target: the embedded default)
     #[arg(long, value_name = "NAME")]
     pub daemon: Option<String>,
+    /// Name of the daemon that runs already, in reports and of the folder of its results [default: external]
+    #[arg(long, value_name = "NAME", conflicts_with = "daemon")]
+    pub name: Option<String>,
+    /// Metrics page of the daemon that runs already (http://, Prometheus text): its counters are compared with the
+    /// driver's, as those of a daemon that is launched. Give it once for each daemon
+    #[arg(long, value_name = "URL", conflicts_with = "daemon")]
+    pub daemon_metrics: Vec<String>,
     /// Plan to run (TOML), in place of the options that shape the load
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
@@ -202,11 +212,12 @@ async fn carry_out<D: Driver>(
     plan.instances = common.instances.unwrap_or(plan.instances);
     plan.thresholds.extend(common.threshold.iter().cloned());
     D::spell_out(&mut plan)?;
+    refuse_what_is_redacted(&plan)?;
     plan.validate()?;
     plan.thresholds(D::SERIES, D::ERRORS)?;
     D::validate(&plan)?;
     if common.print_plan {
-        let text = toml::to_string(&plan).map_err(|error| Failure::Run(error.into()))?;
+        let text = printed(&plan).map_err(Failure::Run)?;
         output::print(&text).map_err(|error| Failure::Run(error.into()))?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -215,10 +226,11 @@ async fn carry_out<D: Driver>(
     }
     let settings = size::<D>(&plan, &common)?;
     remark(common.quiet, &D::sentence(&plan));
+    // Until the daemon is built a signal ends this program at once, and the build with it.
+    let subject = subject::<D>(&plan, target, &common)?;
     let mut signals = Signals::listen()
         .context("listening for signals")
         .map_err(Failure::Run)?;
-    let subject = subject::<D>(&plan, target, &common)?;
     let (results, failure) = repeat::<D>(&plan, &subject, &settings, &common, &mut signals).await;
     let shown = match results.is_empty() {
         true => Ok(()),
@@ -230,19 +242,59 @@ async fn carry_out<D: Driver>(
         return Err(Failure::Run(anyhow::Error::msg(both)));
     }
     shown?;
-    failure.map_or_else(|| Ok(exit_code::<D>(&results)), Err)
+    let results: Vec<&RunResult> = results.iter().collect();
+    failure.map_or_else(|| Ok(ExitCode::from(exit::code::<D>(&results))), Err)
 }
 
-/// Writes `--output`, and shows the results.
+/// Refuses a plan in which a secret was left out: it would be run with what stands there instead.
+fn refuse_what_is_redacted<C: Serialize>(plan: &Plan<C>) -> Result<(), Failure> {
+    let plain = serde_json::to_value(plan).map_err(|error| Failure::Run(error.into()))?;
+    if !redact::is_redacted(&plain) {
+        return Ok(());
+    }
+    let problem = format!(
+        "{} stands for a secret that was left out: give it again, a header field by file (headers = [\"@FILE\"])",
+        redact::PLACEHOLDER
+    );
+    Err(Invalid::new("the plan", problem).into())
+}
+
+/// The plan as TOML, to be shown and given again: without the secrets in it.
+fn printed<C: Serialize>(plan: &Plan<C>) -> anyhow::Result<String> {
+    let plain = serde_json::to_value(plan)?;
+    let mut redacted = plain.clone();
+    redact::value(&mut redacted);
+    if redacted == plain {
+        return Ok(toml::to_string(plan)?);
+    }
+    Ok(format!(
+        "# Secrets were left out. Where it says {}, give them again: a header field by file (headers = [\"@FILE\"]).\n{}",
+        redact::PLACEHOLDER,
+        toml::to_string(&redacted)?
+    ))
+}
+
+/// Shows the results, and writes `--output`: where one of the two fails, the other is done all the same.
 fn report<D: Driver>(
     results: &[RunResult],
     common: &Common,
     seed: fn(&[RunResult]) -> serde_json::Value,
 ) -> anyhow::Result<()> {
+    let shown = show::<D>(results, common);
     if let Some(path) = &common.output {
         let json = serde_json::to_string_pretty(&seed(results))?;
-        store::write_whole(path, json.as_bytes())?;
+        let field = || {
+            format!(
+                "--output {}: the report and the result are whole",
+                path.display()
+            )
+        };
+        store::write_whole(path, json.as_bytes()).with_context(field)?;
     }
+    shown
+}
+
+fn show<D: Driver>(results: &[RunResult], common: &Common) -> anyhow::Result<()> {
     let report = common.format.render(results)?;
     // Formats that a program reads are left as they are.
     let summary = match common.format.name {
@@ -274,8 +326,6 @@ async fn repeat<D: Driver>(
                 return (results, Some(before_the_load(error)));
             }
         };
-        let kinds = |kind| result.warnings.iter().any(|warning| warning.kind == kind);
-        let interrupted = kinds(Kind::Interrupted);
         let written = folder
             .write_result(&result)
             .map_err(|error| match store::rescue(&result) {
@@ -287,7 +337,8 @@ async fn repeat<D: Driver>(
             Ok(path) => remark(common.quiet, &format!("Result: {}", path.display())),
             Err(error) => return (results, Some(Failure::Run(error))),
         }
-        if interrupted {
+        // A signal that came as the load was over asks for no further run either.
+        if signals.asked() {
             break;
         }
     }
@@ -311,9 +362,12 @@ fn folder<C>(plan: &Plan<C>, subject: &Subject, common: &Common) -> anyhow::Resu
     }
 }
 
-/// What fails before the load is the call's fault where it names a field, and a failed run otherwise.
+/// What fails before the load is the call's fault where it names a field, and a failed run otherwise; what the daemon or
+/// the machine can't hold is a matter of limits.
 fn before_the_load(error: anyhow::Error) -> Failure {
-    if error.is::<Invalid>() {
+    if error.is::<CannotHold>() {
+        Failure::Limit(error)
+    } else if error.is::<Invalid>() {
         Failure::Call(error)
     } else {
         Failure::Run(error)
@@ -326,7 +380,15 @@ fn subject<D: Driver>(
     common: &Common,
 ) -> Result<Subject, Failure> {
     match (target, &plan.daemon) {
-        (Some(target), _) => Ok(Subject::External(target)),
+        (Some(target), _) => {
+            let name = common.name.clone();
+            let metrics = common.daemon_metrics.clone();
+            Ok(Subject::External(External::new(target, name, metrics)?))
+        }
+        (None, Some(_)) if common.name.is_some() => Err(launched_has_its_own("--name").into()),
+        (None, Some(_)) if !common.daemon_metrics.is_empty() => {
+            Err(launched_has_its_own("--daemon-metrics").into())
+        }
         (None, Some(name)) => {
             let prepared = launcher::prepare(&launcher::root()?, name, D::PROTOCOL, common.quiet)
                 .map_err(of_the_daemon)?;
@@ -338,6 +400,11 @@ fn subject<D: Driver>(
         )
         .into()),
     }
+}
+
+fn launched_has_its_own(option: &str) -> Invalid {
+    let problem = "is for a daemon that runs already, and this one is launched, with the name and the metrics page of its manifest: leave it out, or give the address of one that runs (the URL, --socket, --uri)";
+    Invalid::new(option, problem)
 }
 
 /// A name or manifest that is wrong is the call's fault; a build or a launch that fails is a failed run.

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use measure::disturbance::Stalls;
 use measure::result::{Second, SecondSeries, owned};
 use measure::tally::Tally;
 
-use crate::recorder::{Interval, SECOND_NS};
+use crate::recorder::{Interval, SECOND_NS, UNFINISHED};
 
 /// One second of the whole driver.
 #[derive(Debug)]
@@ -21,11 +22,34 @@ pub struct Row {
     pub active_peak: i64,
     /// The integral of what was open over time, nanoseconds.
     pub active_ns: i64,
+    /// How far that may be off, nanoseconds.
+    active_slack_ns: u64,
     /// Whether one ended what another began.
     shared: bool,
+    /// Stalls of all workers.
+    stalls: Stalls,
+    /// CPU use of the busiest worker, and the wait of that which waited longest, percent of the time.
+    worker_cpu_pct: Option<f64>,
+    worker_wait_pct: Option<f64>,
 }
 
 impl Row {
+    /// A second of which nothing is known but what was recorded.
+    fn new(second: u64, tally: Tally) -> Self {
+        Self {
+            second,
+            tally,
+            active: 0,
+            active_peak: 0,
+            active_ns: 0,
+            active_slack_ns: 0,
+            shared: false,
+            stalls: Stalls::default(),
+            worker_cpu_pct: None,
+            worker_wait_pct: None,
+        }
+    }
+
     /// Operations open at its end. Where one worker ends what another begins, the two may report it a moment apart.
     #[must_use]
     pub fn open(&self) -> u64 {
@@ -50,6 +74,11 @@ impl Row {
             },
             // Workers report a turn apart: what one begins may be ended by another a moment before.
             active_mean: Some(self.active_ns.max(0) as f64 / SECOND_NS as f64),
+            active_slack: (self.active_slack_ns > 0)
+                .then(|| self.active_slack_ns as f64 / SECOND_NS as f64),
+            stalls: self.stalls.found(),
+            worker_cpu_pct: self.worker_cpu_pct,
+            worker_wait_pct: self.worker_wait_pct,
             counts: owned(&self.tally.counts),
             errors: owned(&self.tally.errors),
             series,
@@ -74,6 +103,8 @@ struct Lane {
 pub struct Collector {
     lanes: Vec<Lane>,
     pending: BTreeMap<u64, Row>,
+    /// The second after the last row that was given out.
+    next_row: u64,
     /// A tally for the next row: the memory of a run does not grow with its first seconds.
     clean: Vec<Tally>,
 }
@@ -85,6 +116,7 @@ impl Collector {
         Self {
             lanes: (0..lanes).map(|_| Lane::default()).collect(),
             pending: BTreeMap::new(),
+            next_row: 0,
             clean: vec![clean],
         }
     }
@@ -98,26 +130,29 @@ impl Collector {
             active,
             active_peak,
             active_ns,
+            active_slack_ns,
             cpu_ns,
+            wait_ns,
+            span_ns,
+            stalls,
             ended,
         } = interval;
         let lane = &mut self.lanes[usize::try_from(lane).expect("few workers")];
         // A worker's last word may hold nothing, and come when its second has long been given out.
         if ended.is_none() || !tally.is_empty() {
             let clean = &mut self.clean;
-            let row = self.pending.entry(second).or_insert_with(|| Row {
-                second,
-                tally: clean.pop().unwrap_or_else(|| tally.another()),
-                active: 0,
-                active_peak: 0,
-                active_ns: 0,
-                shared: false,
+            let row = self.pending.entry(second).or_insert_with(|| {
+                Row::new(second, clean.pop().unwrap_or_else(|| tally.another()))
             });
             row.tally.merge(&tally);
             row.active += active;
             row.active_peak += active_peak;
             row.active_ns += active_ns;
+            row.active_slack_ns += active_slack_ns;
             row.shared |= active < 0;
+            row.stalls.merge(stalls);
+            row.worker_cpu_pct = most(row.worker_cpu_pct, share_pct(Some(cpu_ns), span_ns));
+            row.worker_wait_pct = most(row.worker_wait_pct, share_pct(wait_ns, span_ns));
         } else if let Some(row) = self.pending.get_mut(&second) {
             row.active_ns += active_ns;
         }
@@ -131,8 +166,27 @@ impl Collector {
         tally
     }
 
-    /// The next second that all workers have reported.
+    /// The next second that all workers have reported. The last one counts as unfinished what workers that failed left
+    /// open.
     pub fn row(&mut self) -> Option<Row> {
+        self.reported_row().or_else(|| self.abandoned_row())
+    }
+
+    /// Returns a row of its own for the operations that nobody ends any more, once all workers have ended and some of them
+    /// failed. Only then is it known: one worker may end what another began.
+    fn abandoned_row(&mut self) -> Option<Row> {
+        if !self.over() || !self.pending.is_empty() || self.failures().next().is_none() {
+            return None;
+        }
+        let open: i64 = self.lanes.iter().map(|lane| lane.active).sum();
+        let abandoned = u64::try_from(open).ok().filter(|open| *open > 0)?;
+        self.lanes.iter_mut().for_each(|lane| lane.active = 0);
+        let mut tally = self.clean.pop()?;
+        tally.count(UNFINISHED, abandoned);
+        Some(Row::new(self.next_row, tally))
+    }
+
+    fn reported_row(&mut self) -> Option<Row> {
         let reported = self
             .lanes
             .iter()
@@ -145,6 +199,7 @@ impl Collector {
             .next()
             .filter(|second| **second < reported)?;
         let mut row = self.pending.remove(&second)?;
+        self.next_row = second + 1;
         for lane in &self.lanes {
             if lane.ended.is_some() && lane.last < second {
                 row.active += lane.active;
@@ -159,6 +214,13 @@ impl Collector {
     pub fn give_back(&mut self, mut row: Row) {
         row.tally.clear();
         self.clean.push(row.tally);
+    }
+
+    /// Counts the operations that were open when the workers last reported.
+    #[must_use]
+    pub fn open(&self) -> u64 {
+        let open: i64 = self.lanes.iter().map(|lane| lane.active).sum();
+        open.max(0) as u64
     }
 
     /// Whether all workers have ended.
@@ -182,6 +244,15 @@ impl Collector {
     }
 }
 
+/// A time as percent of the second in which it was counted, or of the longer span that it was counted over.
+fn share_pct(ns: Option<u64>, span_ns: u64) -> Option<f64> {
+    Some(100.0 * ns? as f64 / span_ns.max(SECOND_NS) as f64)
+}
+
+fn most(one: Option<f64>, other: Option<f64>) -> Option<f64> {
+    [one, other].into_iter().flatten().reduce(f64::max)
+}
+
 #[cfg(test)]
 mod tests {
     use measure::tally::Series;
@@ -201,7 +272,11 @@ mod tests {
             active: 1,
             active_peak: 2,
             active_ns: 500_000_000,
-            cpu_ns: 10,
+            active_slack_ns: 0,
+            cpu_ns: 100_000_000 * (lane + 1),
+            wait_ns: Some(50_000_000),
+            span_ns: SECOND_NS,
+            stalls: Stalls::default(),
             ended: ended.then_some(Ok(())),
         }
     }
@@ -223,6 +298,36 @@ mod tests {
             (0, 2, 4, 2)
         );
         assert!(collector.row().is_none());
+    }
+
+    #[test]
+    fn a_row_has_the_busiest_worker_and_the_one_that_waited_longest_and_the_stalls_of_all() {
+        let mut collector = Collector::new(2, Tally::new(NAMES));
+        let mut held = Stalls::default();
+        held.add(30_000_000);
+        collector.add(Interval {
+            stalls: held,
+            ..interval(0, 0, false)
+        });
+        // It came by after two seconds, half of which it waited.
+        collector.add(Interval {
+            cpu_ns: 300_000_000,
+            wait_ns: Some(SECOND_NS),
+            span_ns: 2 * SECOND_NS,
+            stalls: held,
+            ..interval(1, 0, false)
+        });
+        let row = collector.row().expect("both have reported").result();
+        assert_eq!(
+            (row.worker_cpu_pct, row.worker_wait_pct),
+            (Some(15.0), Some(50.0))
+        );
+        let all = Stalls {
+            count: 2,
+            longest_ns: 30_000_000,
+            total_ns: 60_000_000,
+        };
+        assert_eq!(row.stalls, Some(all));
     }
 
     #[test]
@@ -290,10 +395,67 @@ mod tests {
         let mut collector = Collector::new(2, Tally::new(NAMES));
         collector.add(interval(0, 0, true));
         assert!(collector.row().is_none() && !collector.over());
-        let nothing = Tally::new(NAMES);
-        collector.add(Interval::lost(1, nothing, "killed".to_owned()));
+        collector.add(lost(1, 0, 0));
         assert_eq!(collector.row().map(|row| row.second), Some(0));
-        assert!(collector.row().is_none() && collector.over());
+        assert!(collector.over());
         assert_eq!(collector.failures().collect::<Vec<_>>(), ["killed"]);
+    }
+
+    fn lost(lane: u64, second: u64, active: i64) -> Interval {
+        let last = Interval {
+            active,
+            ..interval(lane, second, false)
+        };
+        Interval::lost(lane, &last.last(), Tally::new(NAMES), "killed".to_owned())
+    }
+
+    /// Gives out every row that there is, and returns its second and what it counts as unfinished.
+    fn unfinished(collector: &mut Collector) -> Vec<(u64, u64)> {
+        let mut rows = Vec::new();
+        while let Some(row) = collector.row() {
+            rows.push((row.second, row.tally.counted(UNFINISHED)));
+            collector.give_back(row);
+        }
+        rows
+    }
+
+    #[test]
+    fn what_lost_workers_had_open_is_unfinished_once_and_after_all_have_ended() {
+        let mut collector = Collector::new(3, Tally::new(NAMES));
+        let of = |lane, second, active, ended: Option<Result<(), String>>| Interval {
+            active,
+            ended,
+            ..interval(lane, second, false)
+        };
+        collector.add(of(0, 0, 86, None));
+        collector.add(of(1, 0, 5, None));
+        collector.add(of(2, 0, 0, Some(Ok(()))));
+        assert_eq!(unfinished(&mut collector), [(0, 0)]);
+        collector.add(lost(0, 0, 86));
+        assert_eq!(unfinished(&mut collector), [], "the other one goes on");
+        let failed = Err("panicked".to_owned());
+        collector.add(of(1, 1, 7, Some(failed)));
+        assert_eq!(unfinished(&mut collector), [(1, 0), (2, 86 + 7)]);
+        assert_eq!(unfinished(&mut collector), []);
+    }
+
+    #[test]
+    fn what_a_lost_worker_began_and_another_ended_is_not_unfinished() {
+        let mut collector = Collector::new(2, Tally::new(NAMES));
+        let ends = Interval {
+            active: -97,
+            ended: Some(Ok(())),
+            ..interval(1, 0, false)
+        };
+        collector.add(ends);
+        collector.add(lost(0, 0, 100));
+        assert_eq!(unfinished(&mut collector), [(0, 0), (1, 3)]);
+    }
+
+    #[test]
+    fn a_driver_that_lost_count_without_losing_a_worker_is_not_helped_out() {
+        let mut collector = Collector::new(1, Tally::new(NAMES));
+        collector.add(interval(0, 0, true));
+        assert_eq!(unfinished(&mut collector), [(0, 0)], "one is open");
     }
 }

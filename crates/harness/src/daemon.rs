@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use crate::driver::Address;
 use crate::manifest::{Manifest, Stop};
 
+mod environment;
 mod error;
 mod group;
 mod guard;
@@ -20,8 +21,10 @@ mod prepare;
 mod ready;
 mod tool;
 
+pub use environment::for_builds;
 pub use error::DaemonError;
-pub use launch::Options;
+pub use guard::output as guarded_output;
+pub use launch::{CountersCommand, Options};
 pub use prepare::Prepared;
 
 use group::Group;
@@ -152,6 +155,12 @@ impl Daemon {
     #[must_use]
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
+    }
+
+    /// The command that prints what it counted, where its manifest has one instead of a metrics page.
+    #[must_use]
+    pub fn counters(&self) -> Option<CountersCommand> {
+        self.recipe.counters()
     }
 
     /// The process id of its first process, which is the id of its group too.

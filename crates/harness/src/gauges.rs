@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
@@ -31,8 +32,69 @@ pub async fn scrape(url: &str) -> anyhow::Result<BTreeMap<String, f64>> {
 /// When there is no answer within 1 s, or one that is not a 2xx.
 pub async fn page(url: &str) -> anyhow::Result<String> {
     let (status, body) = get(url).await?;
-    ensure!(status.is_success(), "GET {url} answered {status}");
+    ensure!(
+        status.is_success(),
+        "GET {} answered {status}",
+        without_user(url)
+    );
     Ok(String::from_utf8_lossy(&body).into_owned())
+}
+
+/// Checks that a URL is one of a page that can be fetched.
+///
+/// # Errors
+/// What it should be instead.
+pub(crate) fn check_url(url: &str) -> Result<(), String> {
+    address(url)
+        .map(drop)
+        .map_err(|error| format!("{error}: write it as http://127.0.0.1:9090/metrics"))
+}
+
+/// Returns a URL without the name and the password that it may have.
+#[must_use]
+pub fn without_user(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    match authority.rsplit_once('@') {
+        Some((user, _)) => url.replacen(&format!("{scheme}://{user}@"), &format!("{scheme}://"), 1),
+        None => url.to_owned(),
+    }
+}
+
+/// Returns what a URL names, and the credentials of its user for `Authorization: Basic` (RFC 7617).
+fn address(url: &str) -> anyhow::Result<(Uri, Option<String>)> {
+    let uri: Uri = url.parse().context("it is no URL")?;
+    ensure!(
+        uri.scheme_str() == Some("http"),
+        "only http:// addresses are fetched"
+    );
+    let authority = uri.authority().context("it names no host")?;
+    let user = authority.as_str().rsplit_once('@');
+    let credentials =
+        user.map(|(user, _)| format!("Basic {}", BASE64_STANDARD.encode(percent_decoded(user))));
+    Ok((uri, credentials))
+}
+
+/// Returns the bytes that a part of a URL stands for (RFC 3986 section 2.1).
+fn percent_decoded(text: &str) -> Vec<u8> {
+    let mut parts = text.split('%');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let code = part
+            .get(..2)
+            .and_then(|code| u8::from_str_radix(code, 16).ok());
+        match code {
+            Some(byte) => {
+                bytes.push(byte);
+                bytes.extend_from_slice(&part.as_bytes()[2..]);
+            }
+            None => {
+                bytes.push(b'%');
+                bytes.extend_from_slice(part.as_bytes());
+            }
+        }
+    }
+    bytes
 }
 
 /// One GET on a connection of its own, with 1 s for everything.
@@ -40,22 +102,25 @@ pub(crate) async fn get(url: &str) -> anyhow::Result<(StatusCode, Bytes)> {
     tokio::time::timeout(TIMEOUT, exchange(url))
         .await
         .unwrap_or_else(|_| bail!("no answer within {} s", TIMEOUT.as_secs()))
-        .with_context(|| format!("GET {url}"))
+        .with_context(|| format!("GET {}", without_user(url)))
 }
 
 async fn exchange(url: &str) -> anyhow::Result<(StatusCode, Bytes)> {
-    let uri: Uri = url.parse().context("it is no URL")?;
-    ensure!(
-        uri.scheme_str() == Some("http"),
-        "only http:// addresses are fetched"
-    );
+    let (uri, credentials) = address(url)?;
     let authority = uri.authority().context("it names no host")?;
+    let (_, host) = authority
+        .as_str()
+        .rsplit_once('@')
+        .unwrap_or(("", authority.as_str()));
     let stream = TcpStream::connect((authority.host(), authority.port_u16().unwrap_or(80))).await?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    let request = Request::get(uri.path_and_query().map_or("/", |path| path.as_str()))
-        .header(header::HOST, authority.as_str())
-        .header(header::CONNECTION, "close")
-        .body(Empty::<Bytes>::new())?;
+    let mut request = Request::get(uri.path_and_query().map_or("/", |path| path.as_str()))
+        .header(header::HOST, host)
+        .header(header::CONNECTION, "close");
+    if let Some(credentials) = credentials {
+        request = request.header(header::AUTHORIZATION, credentials);
+    }
+    let request = request.body(Empty::<Bytes>::new())?;
     let answer = async move {
         let response = sender.send_request(request).await?;
         let status = response.status();

@@ -9,7 +9,7 @@ use crate::{limits, manifest};
 
 mod control_groups;
 
-use control_groups::ControlGroups;
+pub(crate) use control_groups::ControlGroups;
 
 /// The facts of this machine, of the source tree and of this build. `steal_pct` is known only after a run: [`Steal`].
 #[must_use]

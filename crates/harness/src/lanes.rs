@@ -4,11 +4,12 @@
 //! again: it reads its order from stdin, reports intervals on stdout as one JSON object a line (histograms
 //! included, so that the sum is exact), and ends when stdin does.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::panic::AssertUnwindSafe;
 use std::process::Stdio;
-use std::sync::Arc;
 use std::sync::mpsc;
+use std::sync::{Arc, OnceLock};
 
 use anyhow::Context as _;
 use measure::tally::{PackedTally, Tally};
@@ -18,9 +19,10 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::driver::{Driver, Phases, Stop, Target, Worker};
+use crate::opening::{Opening, WorkerOpening};
 use crate::pacer::Pacer;
 use crate::plan::Plan;
-use crate::recorder::{self, Interval, MISSED, Recorder};
+use crate::recorder::{self, Interval, LastReport, MISSED, Recorder};
 use crate::schedule::Share;
 use crate::{clock, limits};
 
@@ -55,6 +57,7 @@ impl Threads {
         plan: &Plan<D::Config>,
         crew: Crew,
         phases: Phases,
+        opening: Option<&Arc<Opening>>,
         stop: &Arc<Stop>,
         intervals: &UnboundedSender<Interval>,
     ) -> anyhow::Result<Self> {
@@ -72,18 +75,22 @@ impl Threads {
                 index: lane,
                 of: crew.of,
             };
-            let pacer = Pacer::new(phases.origin, phases.end, plan.schedules(share));
+            let pacer = Pacer::new(phases.begin, phases.end, plan.schedules(share));
+            let response = D::response(plan);
             let (driver, stop, intervals) =
                 (Arc::clone(driver), Arc::clone(stop), intervals.clone());
+            let opening = WorkerOpening::new(opening.cloned());
             std::thread::Builder::new()
                 .name(format!("worker-{lane}"))
                 .spawn(move || {
-                    let record = Recorder::new(lane, phases.origin, first, intervals, take);
+                    let record = Recorder::new(lane, phases.origin, first, intervals, take)
+                        .measuring(phases, &stop, response);
                     let worker = Worker {
                         share,
                         pacer,
                         record: record.clone(),
                         phases,
+                        opening,
                         stop,
                         descriptors,
                     };
@@ -133,6 +140,8 @@ fn run_worker<D: Driver>(driver: &D, worker: Worker) -> Result<(), String> {
 struct Order<C> {
     plan: Plan<C>,
     target: Target,
+    /// What the check has learned.
+    learned: serde_json::Value,
     first: u64,
     here: u64,
     of: u64,
@@ -141,8 +150,10 @@ struct Order<C> {
 /// What a shard process is told while it runs, one JSON object a line.
 #[derive(Debug, Serialize, Deserialize)]
 enum Say {
-    /// The instant of the first start, in nanoseconds of CLOCK_MONOTONIC, which all processes of a machine share.
+    /// The instant at which the run begins, in nanoseconds of CLOCK_MONOTONIC, which all processes of a machine share.
     Go { origin: u64 },
+    /// The instant at which the load begins, where it is brought forward since all connections are open.
+    Begin { begin: u64 },
     /// Start nothing more; what is open may take this long.
     Stop { grace_ns: u64 },
 }
@@ -151,7 +162,9 @@ enum Say {
 #[derive(Debug, Serialize, Deserialize)]
 enum Report {
     Ready,
-    Interval(Interval<PackedTally>),
+    /// All workers of the shard have opened all of their connections.
+    Opened,
+    Interval(Box<Interval<PackedTally>>),
 }
 
 /// Shard processes of this one.
@@ -160,6 +173,8 @@ pub struct Processes {
     children: Vec<(Child, ChildStdin)>,
     readers: Vec<BufReader<tokio::process::ChildStdout>>,
     threads: u64,
+    /// Why they were killed.
+    killed: Arc<OnceLock<&'static str>>,
 }
 
 impl Processes {
@@ -168,6 +183,7 @@ impl Processes {
     /// # Errors
     /// A process that can't be started or ends before it is ready.
     pub async fn start<D: Driver>(
+        driver: &D,
         plan: &Plan<D::Config>,
         target: &Target,
         processes: u64,
@@ -178,6 +194,7 @@ impl Processes {
             children: Vec::new(),
             readers: Vec::new(),
             threads,
+            killed: Arc::default(),
         };
         for place in 0..processes {
             // A process group of its own: Ctrl-C reaches this process, which then tells the shards.
@@ -196,6 +213,7 @@ impl Processes {
             let order = Order {
                 plan: plan.clone(),
                 target: target.clone(),
+                learned: driver.learned(),
                 first: place * threads,
                 here: threads,
                 of: processes * threads,
@@ -214,13 +232,14 @@ impl Processes {
         Ok(all)
     }
 
-    /// Gives all shards the instant of the first start, and forwards what they report.
+    /// Gives all shards the instant at which the run begins, and forwards what they report.
     ///
     /// # Errors
     /// A shard that is gone.
     pub async fn go<D: Driver>(
         &mut self,
         origin: u64,
+        opening: Option<&Arc<Opening>>,
         intervals: &UnboundedSender<Interval>,
     ) -> anyhow::Result<()> {
         for (_, stdin) in &mut self.children {
@@ -234,10 +253,29 @@ impl Processes {
                 reader,
                 D::SERIES,
                 first..first + self.threads,
+                opening.cloned(),
                 intervals.clone(),
+                Arc::clone(&self.killed),
             ));
         }
         Ok(())
+    }
+
+    /// Tells all shards that the load begins at `begin`.
+    pub async fn begin_at(&mut self, begin: u64) {
+        for (_, stdin) in &mut self.children {
+            // A shard that is gone is reported as lost.
+            let _ = say(stdin, &Say::Begin { begin }).await;
+        }
+    }
+
+    /// Kills all shards: what they have not reported is lost, for the reason `why`.
+    pub fn kill(&mut self, why: &'static str) {
+        let _ = self.killed.set(why);
+        for (child, _) in &mut self.children {
+            // One that has ended needs no signal.
+            let _ = child.start_kill();
+        }
     }
 
     /// Tells all shards to end early.
@@ -261,19 +299,30 @@ async fn forward(
     mut reader: BufReader<tokio::process::ChildStdout>,
     names: &'static [&'static str],
     lanes: std::ops::Range<u64>,
+    mut opening: Option<Arc<Opening>>,
     intervals: UnboundedSender<Interval>,
+    killed: Arc<OnceLock<&'static str>>,
 ) {
-    let mut running: Vec<u64> = lanes.collect();
+    let workers = lanes.end - lanes.start;
+    let mut all_open = move || {
+        if let Some(opening) = opening.take() {
+            opening.opened_by(workers);
+        }
+    };
+    let mut running: BTreeMap<u64, LastReport> =
+        lanes.map(|lane| (lane, LastReport::default())).collect();
     let mut line = String::new();
     let mut why = "its process ended without a word".to_owned();
     while let Ok(1..) = reader.read_line(&mut line).await {
-        match serde_json::from_str(&line)
-            .map_err(|error| error.to_string())
-            .and_then(|report| read(report, names))
-        {
+        let report = serde_json::from_str(&line).map_err(|error| error.to_string());
+        if let Ok(Report::Opened) = report {
+            all_open();
+        }
+        match report.and_then(|report| read(report, names)) {
             Ok(Some(interval)) => {
-                if interval.ended.is_some() {
-                    running.retain(|lane| *lane != interval.lane);
+                match interval.ended {
+                    Some(_) => drop(running.remove(&interval.lane)),
+                    None => drop(running.insert(interval.lane, interval.last())),
                 }
                 // The collector is gone only once the run is over.
                 let _ = intervals.send(interval);
@@ -283,8 +332,14 @@ async fn forward(
         }
         line.clear();
     }
-    for lane in running {
-        let _ = intervals.send(Interval::lost(lane, Tally::new(names), why.clone()));
+    // Nobody waits for connections of a shard that is gone.
+    all_open();
+    if let Some(reason) = killed.get() {
+        why = (*reason).to_owned();
+    }
+    for (lane, last) in running {
+        let lost = Interval::lost(lane, &last, Tally::new(names), why.clone());
+        let _ = intervals.send(lost);
     }
 }
 
@@ -293,7 +348,7 @@ fn read(report: Report, names: &'static [&'static str]) -> Result<Option<Interva
         return Ok(None);
     };
     let tally = Tally::unpack(names, &interval.tally).map_err(|error| error.to_string())?;
-    Ok(Some(interval.replace(tally).0))
+    Ok(Some((*interval).replace(tally).0))
 }
 
 /// The whole life of a shard process.
@@ -310,11 +365,13 @@ pub async fn shard<D: Driver>() -> anyhow::Result<()> {
     let Order {
         plan,
         target,
+        learned,
         first,
         here,
         of,
     } = serde_json::from_str::<Order<D::Config>>(&order)?;
     let driver = Arc::new(D::setup(&plan, &target)?);
+    driver.learn(learned)?;
     report(&Report::Ready)?;
     let Some(go) = orders.next_line().await? else {
         return Ok(());
@@ -326,21 +383,33 @@ pub async fn shard<D: Driver>() -> anyhow::Result<()> {
     let stop = Arc::new(Stop::new()?);
     let (send, mut intervals) = tokio::sync::mpsc::unbounded_channel();
     let crew = Crew { first, here, of };
+    let limit = D::opening(&plan);
+    let opening = Arc::new(Opening::new(here));
     let threads = Threads::start(
         &driver,
         &plan,
         crew,
-        Phases::of(plan.timeline, origin),
+        Phases::after_opening(plan.timeline, origin, limit.unwrap_or_default()),
+        limit.map(|_| &opening),
         &stop,
         &send,
     )?;
     drop(send);
     limits::give_way();
     let mut listening = true;
+    let mut is_opening = limit.is_some();
     loop {
         tokio::select! {
+            () = opening.all_open(), if is_opening => {
+                is_opening = false;
+                report(&Report::Opened)?;
+            },
             order = orders.next_line(), if listening => match order?.map(|line| serde_json::from_str(&line)) {
                 Some(Ok(Say::Stop { grace_ns })) => stop.ask(grace_ns),
+                Some(Ok(Say::Begin { begin })) => {
+                    opening.begin_at(begin);
+                    stop.wake();
+                }
                 Some(_) => {}
                 // The parent is gone: nobody will read a result.
                 None => { stop.ask(0); listening = false; }
@@ -349,7 +418,7 @@ pub async fn shard<D: Driver>() -> anyhow::Result<()> {
                 Some(interval) => {
                     let (lane, packed) = (interval.lane, interval.tally.pack());
                     let (interval, tally) = interval.replace(packed);
-                    report(&Report::Interval(interval))?;
+                    report(&Report::Interval(Box::new(interval)))?;
                     threads.give_back(lane, tally);
                 }
                 None => return Ok(()),

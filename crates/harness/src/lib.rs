@@ -21,8 +21,10 @@ pub mod lanes;
 pub mod launcher;
 pub mod limits;
 pub mod manifest;
+pub mod opening;
 pub mod output;
 pub mod pacer;
+pub mod peer;
 pub mod plan;
 pub mod progress;
 pub mod reactor;
@@ -32,4 +34,7 @@ pub mod schedule;
 pub mod signals;
 pub mod slots;
 pub mod store;
+#[cfg(feature = "tls")]
+pub mod tls;
+pub mod trust;
 pub mod usage;

@@ -16,6 +16,8 @@ pub use project::{find_root, list, names};
 use placeholders::Phase;
 use project::FILE_NAME;
 
+use crate::trust::Untrusted;
+
 /// How a daemon is built, run, probed and stopped, with its placeholders still in place.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -38,9 +40,12 @@ pub struct Manifest {
     pub version: Vec<String>,
     /// The command that runs it in the foreground.
     pub run: Vec<String>,
-    /// Its environment, beside the little that every daemon gets.
+    /// The environment of its commands, beside the little that every daemon gets.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
+    /// Names of variables of the caller that its commands get too.
+    #[serde(default)]
+    pub pass_env: Vec<String>,
     /// Where every command runs; the manifest's own directory when absent.
     pub cwd: Option<String>,
     /// How it shows that it takes connections.
@@ -52,6 +57,10 @@ pub struct Manifest {
     pub urls: BTreeMap<String, String>,
     /// The address of its Prometheus page.
     pub metrics: Option<String>,
+    /// The command that prints its counters as such a page has them, for a daemon without one: run before the load and
+    /// after it. Empty where there is none.
+    #[serde(default)]
+    pub counters: Vec<String>,
     /// How it is stopped.
     #[serde(default)]
     pub stop: Stop,
@@ -106,19 +115,30 @@ pub struct ManifestError {
     pub remedy: String,
 }
 
+impl From<Untrusted> for ManifestError {
+    fn from(error: Untrusted) -> Self {
+        let Untrusted {
+            path,
+            problem,
+            remedy,
+        } = error;
+        Self {
+            file: path,
+            key: None,
+            problem,
+            remedy,
+        }
+    }
+}
+
 impl Manifest {
     /// Reads and checks `<root>/daemons/<name>/daemon.toml`.
     ///
     /// # Errors
-    /// When the file cannot be read, has an unknown key or a wrong value, or names an unknown placeholder.
+    /// When the file cannot be read, somebody else may have written it, or it has an unknown key or a wrong value, or names an unknown placeholder.
     pub fn load(root: &Path, name: &str) -> Result<Self, ManifestError> {
         let file = directory(root, name).join(FILE_NAME);
-        let text = std::fs::read_to_string(&file).map_err(|error| ManifestError {
-            file: file.clone(),
-            key: None,
-            problem: format!("cannot be read: {error}"),
-            remedy: "every daemon has one; daemons/README.md shows its keys".to_owned(),
-        })?;
+        let text = project::read(root, name)?;
         Self::parse(&text, &file)
     }
 
@@ -180,6 +200,13 @@ impl Manifest {
                 "write a program and its arguments, or leave the key out",
             ));
         }
+        if self.metrics.is_some() && !self.counters.is_empty() {
+            return Err(error(
+                "counters",
+                "stands beside `metrics`".to_owned(),
+                "leave one of the two out: both say what the daemon counted",
+            ));
+        }
         if let Probe::Tcp(address) = &self.ready.probe
             && !address.contains(':')
         {
@@ -204,8 +231,14 @@ impl Manifest {
         Ok(())
     }
 
+    /// Returns all of its commands.
+    pub(crate) fn every_command(&self) -> impl Iterator<Item = &Vec<String>> {
+        self.commands().map(|(_, command)| command)
+    }
+
     fn commands(&self) -> impl Iterator<Item = (&'static str, &Vec<String>)> {
         let version = (!self.version.is_empty()).then_some(("version", &self.version));
+        let counters = (!self.counters.is_empty()).then_some(("counters", &self.counters));
         let needs = self.needs.iter().map(|command| ("needs", command));
         let build = self.build.iter().map(|command| ("build", command));
         let test = self.test.iter().map(|command| ("test", command));
@@ -213,12 +246,15 @@ impl Manifest {
             .chain(build)
             .chain(test)
             .chain(version)
+            .chain(counters)
             .chain([("run", &self.run)])
     }
 
     /// What is expanded before a run exists.
     fn build_texts(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        let commands = self.commands().filter(|(key, _)| *key != "run");
+        let commands = self
+            .commands()
+            .filter(|(key, _)| !["run", "counters"].contains(key));
         let words = commands
             .flat_map(|(key, command)| command.iter().map(move |word| (key, word.as_str())));
         words.chain(self.cwd.iter().map(|cwd| ("cwd", cwd.as_str())))
@@ -227,6 +263,7 @@ impl Manifest {
     /// What is expanded for each run.
     fn run_texts(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let run = self.run.iter().map(|word| ("run", word.as_str()));
+        let counters = self.counters.iter().map(|word| ("counters", word.as_str()));
         let env = self.env.values().map(|value| ("env", value.as_str()));
         let metrics = self.metrics.iter().map(|url| ("metrics", url.as_str()));
         let url = self.url.iter().map(|url| ("url", url.as_str()));
@@ -235,6 +272,7 @@ impl Manifest {
             .chain(url)
             .chain(urls)
             .chain(metrics)
+            .chain(counters)
             .chain([self.ready.probe.key_and_text()])
     }
 }

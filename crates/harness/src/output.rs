@@ -2,17 +2,18 @@
 
 use std::io::{self, IsTerminal as _, Write};
 
+use measure::redact;
 use measure::report::terminal;
 
-/// Writes text to stdout, with a line end. A closed pipe is no error.
+/// Writes text to stdout, with a line end and without the secrets in it. A closed pipe is no error.
 ///
 /// # Errors
 /// What else the system answers, such as a full disk.
 pub fn print(text: &str) -> io::Result<()> {
-    whole_lines(&mut io::stdout().lock(), text)
+    whole_lines(&mut io::stdout().lock(), &redact::text(text))
 }
 
-/// The same of a report for people: in colour where stdout is a terminal and nobody asks for none (`NO_COLOR`,
+/// Writes a report of results, which have no secrets, to stdout: for people in colour where stdout is a terminal and nobody asks for none (`NO_COLOR`,
 /// no-color.org).
 ///
 /// # Errors
@@ -20,9 +21,9 @@ pub fn print(text: &str) -> io::Result<()> {
 pub fn print_report(format: &str, report: &str) -> io::Result<()> {
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     if format == "terminal" && io::stdout().is_terminal() && !plain {
-        print(&terminal::coloured(report))
+        whole_lines(&mut io::stdout().lock(), &terminal::coloured(report))
     } else {
-        print(report)
+        whole_lines(&mut io::stdout().lock(), report)
     }
 }
 
@@ -33,9 +34,9 @@ pub fn tell(text: &str) {
     }
 }
 
-/// Writes a remark to stderr, with a line end. There is nobody left to tell where that fails.
+/// Writes a remark to stderr, with a line end and without the secrets in it. There is nobody left to tell where that fails.
 pub fn remark(text: &str) {
-    let _ = whole_lines(&mut io::stderr().lock(), text);
+    let _ = whole_lines(&mut io::stderr().lock(), &redact::text(text));
 }
 
 fn whole_lines(to: &mut impl Write, text: &str) -> io::Result<()> {

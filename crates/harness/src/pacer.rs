@@ -1,9 +1,23 @@
 //! Says when the next operation starts and from when it is charged, and when it is over.
+//!
+//! The end of a run is no edge at which starts are lost to one late wake-up. One rule holds for every driver:
+//!
+//! - What is due before the end belongs to the run. What is due at the end or later was never offered.
+//! - A fixed number of operations ([`Schedule::has_fixed_number`]) starts in full, however late.
+//! - Anything else that is due before the end starts until [`CATCH_UP_NS`] after the end. What has not started by then is
+//!   missed.
+//! - After an interruption ([`Pacer::stop_at`]) nothing starts. What was due by then and had not started is missed.
+//!
+//! A late start is charged as any other: from its due time, with its lateness as `lag`.
 
 use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::schedule::{Due, Schedule};
+
+/// The time after the end, in nanoseconds, in which a rate or the clients of a closed loop may still start what was due
+/// before the end: far longer than any wake-up takes, far shorter than a run.
+pub const CATCH_UP_NS: u64 = 1_000_000_000;
 
 /// The instant that an operation counts from. Times are nanoseconds of the clock that the pacer is asked with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,8 +68,12 @@ pub struct Pacer {
     sources: Vec<Source>,
     /// The source whose operation is due first.
     head: Option<Head>,
-    /// No operation starts at or after this time.
+    /// Operations that are due at or after this time are not offered.
     end: u64,
+    /// Nothing starts at or after this time: the run was interrupted.
+    stopped: u64,
+    /// Nanoseconds by which the last start came after the end.
+    overrun: u64,
     /// Lateness in nanoseconds above which an operation is dropped.
     bears: u64,
     /// When a worker that does one thing at a time last woke from waiting for its next operation.
@@ -73,6 +91,8 @@ struct Source {
     schedule: Schedule,
     origin: u64,
     kind: Kind,
+    /// Whether its operations start in full, however late.
+    in_full: bool,
     due: u64,
     index: u64,
     done: bool,
@@ -96,7 +116,7 @@ struct Head {
 }
 
 impl Pacer {
-    /// A pacer of `schedules`, whose times count from `origin`; nothing starts at or after `end`.
+    /// A pacer of `schedules`, whose times count from `origin`; what is due at or after `end` is not offered.
     ///
     /// # Panics
     /// With more than 65,536 schedules.
@@ -115,6 +135,8 @@ impl Pacer {
             sources,
             head: None,
             end,
+            stopped: u64::MAX,
+            overrun: 0,
             bears: u64::MAX,
             awake: None,
             previous: None,
@@ -136,6 +158,23 @@ impl Pacer {
         self
     }
 
+    /// Moves all due times to count from another `origin`, and the end with them: the load begins earlier or later than
+    /// was planned. Changes nothing once an operation was started.
+    pub fn move_to(&mut self, origin: u64, end: u64) {
+        if self.started > 0 {
+            return;
+        }
+        for source in &mut self.sources {
+            source.due = source
+                .due
+                .saturating_sub(source.origin)
+                .saturating_add(origin);
+            source.origin = origin;
+        }
+        self.end = end.min(self.stopped);
+        self.find_head();
+    }
+
     /// The next operation that is due by `now`, for a loop that serves many connections: it never waits.
     ///
     /// Such a loop is never excused. What a schedule asked for is charged from its due time, and the lateness shows as
@@ -143,30 +182,31 @@ impl Pacer {
     /// operations come from [`again`](Self::again).
     pub fn poll(&mut self, now: u64) -> Tick {
         match self.take(now) {
-            Taken::Due(due) => Tick::Ready(self.count(due.charged_to_loop(now))),
+            Taken::Due(due) => Tick::Ready(self.count(due.charged_to_loop(now), now)),
             Taken::Wait(due) => Tick::Wait(due),
             Taken::Over => Tick::Over,
         }
     }
 
     /// The operation of a closed-loop worker that follows its `previous` one, at once. `None` if it has done all of
-    /// its own, if its stages have it leave by now, if it is over, or if `previous` was not of a closed loop.
+    /// its own, if its stages have it leave by now, if the end has come, or if `previous` was not of a closed loop.
     pub fn again(&mut self, previous: Start, now: u64) -> Option<Start> {
         if now >= self.end {
             return None;
         }
         let index = self.following(previous, now)?;
-        Some(self.count(Start {
+        let start = Start {
             at: now,
             due: now,
             lag: None,
             index,
             group: previous.group,
-        }))
+        };
+        Some(self.count(start, now))
     }
 
-    /// Waits until the next operation is due, for a worker that does one thing at a time. `None` if there is none
-    /// before the end; it does not wait for the end itself.
+    /// Waits until the next operation is due, for a worker that does one thing at a time. `None` if there is none left
+    /// to start; it does not wait for the end itself.
     ///
     /// A worker that comes here after the due time was busy, and is charged from then. A worker that was waiting here
     /// is charged from when it woke: how late that was is the driver's `lag`, for all operations that came due in
@@ -184,7 +224,7 @@ impl Pacer {
             let now = clock.now();
             match self.take(now) {
                 Taken::Due(due) => {
-                    let start = self.count(due.charged_to_worker(now, self.awake));
+                    let start = self.count(due.charged_to_worker(now, self.awake), now);
                     self.previous = (due.kind != Kind::Paced).then_some(start);
                     return Some(start);
                 }
@@ -197,25 +237,63 @@ impl Pacer {
         }
     }
 
-    /// Brings the end forward, as an interruption does. A later end than the present one changes nothing.
+    /// Ends all starts at a time, as an interruption does: nothing is caught up with after it. The earliest time that was
+    /// given holds.
     pub fn stop_at(&mut self, end: u64) {
+        self.stopped = self.stopped.min(end);
         self.end = self.end.min(end);
+        self.find_head();
     }
 
-    /// Whether no operation starts at `now` or later.
+    /// Returns true once no operation starts at `now` or later.
     #[must_use]
     pub fn over(&self, now: u64) -> bool {
         let closed = self
             .previous
             .is_some_and(|previous| self.following(previous, now).is_some());
-        now >= self.end || (!closed && self.head.is_none_or(|head| head.due >= self.end))
+        if now >= self.stopped {
+            return true;
+        }
+        let catches_up = now < self.caught_up_at();
+        let mut sources = self.sources.iter();
+        let waits = sources.any(|source| self.offers(source) && (source.in_full || catches_up));
+        !waits && (now >= self.end || !closed)
     }
 
-    /// Operations that were due before `now` and before the end, and never started. They will not be started any more:
-    /// ask at the end of a run. Gives the sum when asked again.
+    /// Returns until when what was due before the end may still start: without limit where the number of operations is
+    /// fixed, for as long as the catching up otherwise.
+    #[must_use]
+    pub fn starts_until(&self) -> u64 {
+        match self.sources.iter().any(|source| source.in_full) {
+            true => self.stopped,
+            false => self.caught_up_at(),
+        }
+    }
+
+    fn caught_up_at(&self) -> u64 {
+        let after_end = self.end.saturating_add(CATCH_UP_NS);
+        after_end.min(self.stopped)
+    }
+
+    /// Returns true while operations that are due all at once have not all been started. A loop starts them all before it
+    /// waits for anything: what is served in between would delay the rest.
+    #[must_use]
+    pub fn is_in_burst(&self, now: u64) -> bool {
+        let burst = |head: Head| head.due <= now && self.sources[head.source].kind == Kind::Burst;
+        now < self.stopped && self.head.is_some_and(burst)
+    }
+
+    /// Nanoseconds by which the last start came after the end. A drain phase lasts longer by as much, so that what
+    /// started late has as much time as the rest.
+    #[must_use]
+    pub fn overrun(&self) -> u64 {
+        self.overrun
+    }
+
+    /// Operations that were offered, due before `now`, and never started. They will not be started any more: ask at the
+    /// end of a run. Gives the sum when asked again.
     pub fn missed(&mut self, now: u64) -> u64 {
-        let until = now.min(self.end);
-        while let Some(head) = self.head.filter(|head| head.due < until) {
+        while let Some(head) = self.head.filter(|head| head.due < now) {
             self.missed += 1;
             self.advance(head);
         }
@@ -235,14 +313,16 @@ impl Pacer {
     }
 
     fn take(&mut self, now: u64) -> Taken {
-        if now >= self.end {
+        if now >= self.stopped {
             return Taken::Over;
         }
-        while let Some(head) = self.head.filter(|head| head.due < self.end) {
+        let catches_up = now < self.caught_up_at();
+        while let Some(head) = self.head {
             if head.due > now {
                 return Taken::Wait(head.due);
             }
             let source = &self.sources[head.source];
+            let in_time = source.in_full || catches_up;
             let due = Arrived {
                 due: head.due,
                 index: source.index,
@@ -250,17 +330,28 @@ impl Pacer {
                 kind: source.kind,
             };
             self.advance(head);
-            if due.kind != Kind::Paced || now - due.due <= self.bears {
+            if !in_time {
+                self.missed += 1;
+            } else if due.kind != Kind::Paced || now - due.due <= self.bears {
                 return Taken::Due(due);
+            } else {
+                self.dropped += 1;
             }
-            self.dropped += 1;
         }
         Taken::Over
     }
 
-    fn count(&mut self, start: Start) -> Start {
+    fn count(&mut self, start: Start, now: u64) -> Start {
         self.started += 1;
+        self.overrun = now.saturating_sub(self.end);
         start
+    }
+
+    /// Returns true if the next operation of a source belongs to the run. A burst needs no time, so a run without any
+    /// still has it.
+    fn offers(&self, source: &Source) -> bool {
+        let is_burst = source.in_full && source.kind == Kind::Burst;
+        !source.done && source.due < self.stopped && (source.due < self.end || is_burst)
     }
 
     fn following(&self, previous: Start, now: u64) -> Option<u64> {
@@ -274,13 +365,14 @@ impl Pacer {
         self.find_head();
     }
 
-    /// Groups are few: looking at each is cheaper than keeping them in order. The first one wins a tie.
+    /// Finds what is due next. Groups are few: looking at each is cheaper than keeping them in order. The first one wins
+    /// a tie.
     fn find_head(&mut self) {
         let waiting = self
             .sources
             .iter()
             .enumerate()
-            .filter(|(_, source)| !source.done);
+            .filter(|(_, source)| self.offers(source));
         self.head = waiting
             .map(|(place, source)| Head {
                 due: source.due,
@@ -298,6 +390,7 @@ impl Source {
             (false, false) => Kind::Paced,
         };
         let mut source = Self {
+            in_full: schedule.has_fixed_number(),
             schedule,
             origin,
             kind,

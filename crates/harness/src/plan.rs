@@ -1,6 +1,8 @@
 //! What to do: built from flags or a TOML file, validated before anything starts, stored whole in the result.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -19,6 +21,7 @@ pub use suite::{Capacity, Level, Suite};
 
 use crate::duration;
 use crate::schedule::{Arrival, Schedule, Share, Stage};
+use crate::trust::{self, Untrusted};
 
 /// What load to put on what. `D` holds the driver's own settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -163,6 +166,13 @@ impl<D> Plan<D> {
         }
     }
 
+    /// Returns true where the plan, or a level of its suite, sets the environment of daemons.
+    fn sets_environment(&self) -> bool {
+        let levels = self.suite.iter().flat_map(|suite| &suite.levels);
+        let mut set = levels.flat_map(|level| level.set.keys());
+        !self.daemon_env.is_empty() || set.any(|path| path.starts_with("daemon_env"))
+    }
+
     /// Checks what does not depend on the driver.
     ///
     /// # Errors
@@ -171,7 +181,8 @@ impl<D> Plan<D> {
         names_a_folder("name", &self.name)?;
         let mut levels = self.level.iter();
         levels.try_for_each(|level| names_a_folder("level", level))?;
-        if self.timeline.measure.is_zero() {
+        let is_burst = self.timeline.warmup.is_zero() && self.groups.iter().all(Group::is_burst);
+        if self.timeline.measure.is_zero() && !is_burst {
             return Err(Invalid::new(
                 "timeline.measure",
                 "must be longer than 0: give the run a time, such as 10s",
@@ -199,12 +210,28 @@ impl<D> Plan<D> {
             .iter()
             .enumerate()
             .try_for_each(|(place, group)| group.validate(&format!("groups[{place}]")))?;
+        self.ramps_fit()?;
         self.stages_fit()?;
         if !(1..=MOST_INSTANCES).contains(&self.instances) {
             let problem = format!("{} is not between 1 and {MOST_INSTANCES}", self.instances);
             return Err(Invalid::new("instances (--instances)", problem));
         }
         fault::validate(&self.faults, self.planned())
+    }
+
+    /// Refuses a ramp of clients that are used once each and that begin after the end: a fixed number starts in full.
+    fn ramps_fit(&self) -> Result<(), Invalid> {
+        let planned = self.planned();
+        let misfit = |group: &Group| group.is_used_once() && group.ramp > planned;
+        let Some(place) = self.groups.iter().position(misfit) else {
+            return Ok(());
+        };
+        let problem = format!(
+            "{} is longer than timeline.warmup and timeline.measure, {}: lengthen timeline.measure, so that all clients begin",
+            duration::format(self.groups[place].ramp),
+            duration::format(planned)
+        );
+        Err(Invalid::new(format!("groups[{place}].ramp"), problem))
     }
 
     /// The thresholds, read; `series` and `errors` are those of the driver.
@@ -268,7 +295,7 @@ impl<D> Plan<D> {
 }
 
 /// Checks what a folder of results is named by, so that it stays where it belongs.
-fn names_a_folder(field: &str, name: &str) -> Result<(), Invalid> {
+pub(crate) fn names_a_folder(field: &str, name: &str) -> Result<(), Invalid> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     if !name.is_empty() && !name.starts_with('.') && name.bytes().all(plain) {
         return Ok(());
@@ -279,6 +306,16 @@ fn names_a_folder(field: &str, name: &str) -> Result<(), Invalid> {
 }
 
 impl Group {
+    /// Returns true where a fixed number of clients does one operation each.
+    fn is_used_once(&self) -> bool {
+        self.rate.is_none() && self.stages.is_empty() && self.ops == Some(1)
+    }
+
+    /// Returns true where they do so all at once: that takes no time.
+    fn is_burst(&self) -> bool {
+        self.is_used_once() && self.ramp.is_zero()
+    }
+
     fn validate(&self, path: &str) -> Result<(), Invalid> {
         let rates = self
             .rate
@@ -421,6 +458,9 @@ pub enum PlanError {
         /// What is wrong where.
         problem: String,
     },
+    /// It sets the environment of daemons, and somebody else may have written it.
+    #[error("--plan {0}\n  or copy the plan, and read its `daemon_env` before it is run")]
+    Untrusted(#[source] Untrusted),
     /// `--set` names no field or gives no value.
     #[error("--set {setting}: {problem}")]
     Setting {
@@ -437,17 +477,21 @@ pub enum PlanError {
 /// Reads a plan, applies `path=value` settings to it, and checks it.
 ///
 /// # Errors
-/// A file that can't be read, an unknown or missing key (named with its line), a value that can't be run.
+/// A file that can't be read, an unknown or missing key (named with its line), a value that can't be run; a `daemon_env`,
+/// which decides what a daemon executes, in a file that somebody else may have written.
 pub fn load<D: DeserializeOwned>(path: &Path, settings: &[String]) -> Result<Plan<D>, PlanError> {
     let shown = path.display().to_string();
     let malformed = |problem: String| PlanError::Malformed {
         path: shown.clone(),
         problem,
     };
-    let text = std::fs::read_to_string(path).map_err(|problem| PlanError::Unreadable {
+    let unreadable = |problem| PlanError::Unreadable {
         path: shown.clone(),
         problem,
-    })?;
+    };
+    let mut file = File::open(path).map_err(unreadable)?;
+    let mut text = String::new();
+    file.read_to_string(&mut text).map_err(unreadable)?;
     let mut plan: Plan<D> = if settings.is_empty() {
         toml::from_str(&text).map_err(|error| malformed(error.to_string()))?
     } else {
@@ -461,6 +505,10 @@ pub fn load<D: DeserializeOwned>(path: &Path, settings: &[String]) -> Result<Pla
             malformed(format!("with --set {settings}: {}", error.message()))
         })?
     };
+    // A pipe is the caller's own.
+    if plan.sets_environment() && file.metadata().is_ok_and(|file| file.is_file()) {
+        trust::require_open(path, &file).map_err(PlanError::Untrusted)?;
+    }
     plan.measure_the_stages();
     plan.validate()?;
     Ok(plan)

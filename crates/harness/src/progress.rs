@@ -15,6 +15,8 @@ use crate::recorder::{OK, STARTED};
 #[derive(Debug)]
 pub struct Progress {
     bar: ProgressBar,
+    quiet: bool,
+    draining: bool,
     started: u64,
     ok: u64,
     failed: u64,
@@ -36,6 +38,8 @@ impl Progress {
         bar.set_style(style.progress_chars("━╸ "));
         Self {
             bar,
+            quiet,
+            draining: false,
             started: 0,
             ok: 0,
             failed: 0,
@@ -61,8 +65,12 @@ impl Progress {
         }
         self.bar.set_position(second);
         let p99 = response.map_or_else(|| "–".to_owned(), units::duration);
+        let draining = match self.draining {
+            true => "draining, Ctrl-C ends now  ",
+            false => "",
+        };
         self.bar.set_message(format!(
-            "started {} (+{started}/s)  open {}  ok {}  failed {}  p99 {p99}",
+            "{draining}started {} (+{started}/s)  open {}  ok {}  failed {}  p99 {p99}",
             units::count(self.started),
             units::count(row.open()),
             units::count(self.ok),
@@ -70,9 +78,17 @@ impl Progress {
         ));
     }
 
-    /// A line that stays, above the live one.
+    /// A line that stays, above the live one; not when `quiet`.
     pub fn above(&self, text: &str) {
-        self.bar.suspend(|| output::remark(text));
+        if !self.quiet {
+            self.bar.suspend(|| output::remark(text));
+        }
+    }
+
+    /// Says that nothing is started any more, and what to do about that: once above the live line, and from now on in it.
+    pub fn draining(&mut self, text: &str) {
+        self.draining = true;
+        self.above(text);
     }
 
     /// Takes the line away.

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use anyhow::Context as _;
 use measure::audit;
 use measure::machine::Machine;
 use measure::result::{Facts, RunResult, SCHEMA, SeriesResult, owned};
+use measure::throughput::Throughput;
 use measure::warning::{Verdict, Warning};
 
 mod faults;
@@ -19,20 +19,21 @@ mod site;
 mod watch;
 
 use faults::Faults;
-use judge::{compared, disagreements, doubts, measured_s, operations, slowest_ns};
+use judge::{compared, disagreements, disturbances, doubts, measured_s, operations, slowest_ns};
 use load::{Load, View};
 use rows::Rows;
 use site::Site;
 use watch::Watch;
 
+use crate::cli::exit;
 use crate::daemon::Prepared;
 use crate::driver::{Driver, Target};
 use crate::exporter::Exporter;
-use crate::plan::{Invalid, Plan};
+use crate::plan::{self, Invalid, Plan};
 use crate::progress::Progress;
 use crate::signals::Signals;
 use crate::store::{self, Folder};
-use crate::{clock, host, recorder};
+use crate::{clock, gauges, host, peer, recorder};
 
 /// The daemon's metrics by name.
 type Gauges = BTreeMap<String, f64>;
@@ -55,9 +56,47 @@ pub struct Settings {
 pub enum Subject {
     /// Launched afresh.
     Launched(Box<Prepared>),
-    /// Running already at a target.
-    External(Target),
+    /// Running already.
+    External(External),
 }
+
+/// A daemon that runs already, or several.
+#[derive(Debug)]
+pub struct External {
+    target: Target,
+    name: String,
+    /// Metrics pages, with the password where one is needed.
+    metrics: Vec<String>,
+}
+
+impl External {
+    /// A daemon at `target`, with a name of its own if one was given, and its metrics pages.
+    ///
+    /// # Errors
+    /// A name that can't be that of a folder, or an address that is none of a page.
+    pub fn new(
+        target: Target,
+        name: Option<String>,
+        metrics: Vec<String>,
+    ) -> Result<Self, Invalid> {
+        let name = name.unwrap_or_else(|| UNNAMED.to_owned());
+        plan::names_a_folder("--name", &name)?;
+        for url in &metrics {
+            gauges::check_url(url).map_err(|problem| {
+                let field = format!("--daemon-metrics {}", gauges::without_user(url));
+                Invalid::new(field, problem)
+            })?;
+        }
+        Ok(Self {
+            target,
+            name,
+            metrics,
+        })
+    }
+}
+
+/// The name of a daemon that runs already and was given none.
+const UNNAMED: &str = "external";
 
 impl Subject {
     /// The name of its folder of results.
@@ -65,7 +104,7 @@ impl Subject {
     pub fn name(&self) -> &str {
         match self {
             Self::Launched(prepared) => prepared.name(),
-            Self::External(_) => "external",
+            Self::External(external) => &external.name,
         }
     }
 }
@@ -84,15 +123,21 @@ pub async fn run<D: Driver>(
     let stored = serde_json::to_value(plan)?;
     let thresholds = plan.thresholds(D::SERIES, D::ERRORS)?;
     let machine = host::machine();
-    let progress = Progress::new(plan.planned(), settings.quiet);
+    let planned = plan.planned() + D::opening(plan).unwrap_or_default();
+    let progress = Progress::new(planned, settings.quiet);
     let exporter = settings.metrics_addr.map(exporter).transpose()?;
-    let mut site = Site::open(plan, subject, &progress).await?;
+    let mut site = unless_interrupted(signals, Site::open(plan, subject, &progress)).await??;
     progress.step("checking the answers");
     let of_subject = |error| of_subject(error, subject);
     let driver = Arc::new(D::setup(plan, &site.target).map_err(of_subject)?);
-    driver.check().map_err(of_subject).context(
-        "the check before the run failed: a measurement of a wrong answer is worth nothing",
-    )?;
+    // On a thread of its own: a daemon that does not answer must not keep an interruption from being heard.
+    let checking = {
+        let driver = Arc::clone(&driver);
+        tokio::task::spawn_blocking(move || driver.check())
+    };
+    let checked = unless_interrupted(signals, checking).await?;
+    checked?.map_err(of_subject)?;
+    peer::require(&site.target, D::open_at_once(plan), driver.daemon_pid())?;
 
     let mut watch = Watch::open::<D>(&site, driver.daemon_pid(), folder).await?;
     let mut load = Load::start(&driver, plan, &site.target, settings).await?;
@@ -106,7 +151,7 @@ pub async fn run<D: Driver>(
         total: recorder::clean(driver.as_ref()),
         rows: Rows::beside(folder)?,
     };
-    let mut faults = Faults::new(&plan.faults, load.phases.origin);
+    let mut faults = Faults::new(&plan.faults, &load.phases);
     let ending = load
         .follow(
             &mut view,
@@ -117,26 +162,29 @@ pub async fn run<D: Driver>(
             plan.planned(),
         )
         .await;
-    let wall_s = clock::now().saturating_sub(load.phases.origin) as f64 / 1e9;
+    let over = clock::now();
+    let wall_s = over.saturating_sub(load.phases.origin) as f64 / 1e9;
+    let measured_s = measured_s(&load.phases, load.stop.asked_at(), over);
     let steal_pct = steal.pct();
-    watch.finish(&site).await;
+    watch.finish(&site, ending.is_hurried()).await;
     view.progress.finish();
 
+    let (ended_by, hurried) = (ending.reason(), ending.is_hurried());
     let mut warnings = ending.warnings;
     let (seconds, lost) = view.rows.read_back();
     warnings.extend(lost.map(|why| Warning::seconds_lost(&why)));
     let operations = operations(&view.total, &seconds);
+    warnings.extend(Warning::unfinished(operations.unfinished, ended_by));
     warnings.extend(doubts::<D>(
         &view.total,
         &operations,
         plan,
-        &load,
         &machine,
         steal_pct,
-        wall_s,
     ));
-    let compared = compared::<D>(&watch.ledger, &view.total);
+    let compared = compared::<D>(&watch.ledger, plan, &view.total, &load);
     warnings.extend(disagreements(&compared));
+    warnings.extend(site.without_counters::<D>(&compared));
     warnings.extend(D::doubts(plan, &view.total));
     // Unix sockets have queues of their own, which the watch asks for.
     if site.target.sockets().is_empty()
@@ -150,7 +198,19 @@ pub async fn run<D: Driver>(
             .as_ref()
             .map(|error| Warning::rows_lost(&error.to_string())),
     );
-    let (usage, resources) = watch.summary(load.phases.origin);
+    // The seconds of opening and warm-up are in no figure.
+    let warmup_s = (load.phases.measure - load.phases.origin) as f64 / 1e9;
+    let (usage, resources) = watch.summary(load.phases.origin, warmup_s, &seconds);
+    let facts = Facts {
+        worker_cpu_pct: Some(load.collector.busiest_pct((wall_s * 1e9) as u64)),
+        compared,
+        peak_metric: D::PEAK_METRIC.map(str::to_owned),
+        opening: load.opening::<D>(plan),
+        ..D::facts(plan)
+    };
+    warnings.extend(disturbances::<D>(&usage, plan, &facts, load.workers));
+    let offered = D::is_open_loop(plan).then_some(operations.started + operations.missed);
+    let throughput = Throughput::new(&view.total.measured, measured_s, offered);
     let mut result = RunResult {
         schema: SCHEMA,
         run_id: format!("{began_unix:x}-{:x}", std::process::id()),
@@ -168,8 +228,10 @@ pub async fn run<D: Driver>(
         processes: settings.processes,
         threads: settings.processes * settings.threads,
         verdict: Verdict::Valid,
+        exit_code: None,
         warnings,
         operations,
+        throughput: Some(throughput),
         counts: owned(&view.total.counts),
         errors: owned(&view.total.errors),
         series: view
@@ -185,27 +247,40 @@ pub async fn run<D: Driver>(
         faults: faults.done,
         answer: driver.answer(),
         imported: None,
-        facts: Facts {
-            worker_cpu_pct: Some(load.collector.busiest_pct((wall_s * 1e9) as u64)),
-            compared,
-            ..D::facts(plan)
-        },
+        facts,
     };
     audit::judge(&mut result);
-    let measured_s = measured_s(plan.timeline, wall_s);
     result.thresholds = thresholds
         .iter()
-        .map(|threshold| threshold.judge(&result, measured_s))
+        .map(|threshold| threshold.judge(&result))
         .collect();
-    site.close(folder).await;
+    result.exit_code = Some(exit::code::<D>(&[&result]));
+    result.redact();
+    site.close(folder, hurried, signals).await;
     Ok(result)
+}
+
+/// Waits for a step before the load.
+///
+/// # Errors
+/// When a signal asks the run to end meanwhile.
+async fn unless_interrupted<T>(
+    signals: &mut Signals,
+    step: impl Future<Output = T>,
+) -> anyhow::Result<T> {
+    tokio::select! {
+        done = step => Ok(done),
+        () = signals.next() => anyhow::bail!("interrupted before the load began: nothing was measured"),
+    }
 }
 
 /// What a daemon does wrong that was launched for the run is no mistake of the call, whatever field the driver names.
 fn of_subject(error: anyhow::Error, subject: &Subject) -> anyhow::Error {
     match subject {
-        Subject::Launched(_) => anyhow::Error::msg(format!("{error:#}")),
-        Subject::External(_) => error,
+        Subject::Launched(_) if !error.is::<peer::CannotHold>() => {
+            anyhow::Error::msg(format!("{error:#}"))
+        }
+        _ => error,
     }
 }
 

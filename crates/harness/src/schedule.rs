@@ -251,6 +251,18 @@ impl Schedule {
         )
     }
 
+    /// Returns true where the number of operations is fixed, and not what fits into a time: clients that are used once
+    /// each, or a limit to what a rate starts.
+    #[must_use]
+    pub fn has_fixed_number(&self) -> bool {
+        match &self.rule {
+            Rule::Spread { .. } => true,
+            Rule::Constant(_) | Rule::Poisson(_) => self.limit < u64::MAX,
+            Rule::Drawn(drawn) => !drawn.is_closed() && drawn.ops < u64::MAX,
+            Rule::Closed { .. } | Rule::Users(_) => false,
+        }
+    }
+
     /// Whether workers go on by themselves once they have begun.
     #[must_use]
     pub fn is_closed(&self) -> bool {

@@ -10,6 +10,8 @@ pub struct Signals {
     terminate: Signal,
     /// Absent where it was told to be ignored, as `nohup` does: then the run goes on without its terminal.
     hang_up: Option<Signal>,
+    /// Signals that came so far.
+    came: u64,
 }
 
 impl Signals {
@@ -22,6 +24,7 @@ impl Signals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
             hang_up: hang_up()?,
+            came: 0,
         })
     }
 
@@ -32,6 +35,13 @@ impl Signals {
             _ = self.terminate.recv() => {}
             () = received(&mut self.hang_up) => {}
         }
+        self.came += 1;
+    }
+
+    /// Returns true once a signal was taken by [`next`](Self::next).
+    #[must_use]
+    pub fn asked(&self) -> bool {
+        self.came > 0
     }
 }
 

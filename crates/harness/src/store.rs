@@ -1,12 +1,14 @@
 //! Where results go: `<out>/<date>-<host>/<plan>/<daemon>/<level>/<n>/result.json`, and what lies beside it.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, ensure};
 use measure::result::RunResult;
+use tempfile::NamedTempFile;
 
 /// The file that says everything about a run.
 pub const RESULT: &str = "result.json";
@@ -76,10 +78,7 @@ impl Folder {
             !path.join(RESULT).exists(),
             "--into {shown}: holds a {RESULT} already: name another folder, or move that file away"
         );
-        let trial = path.join(format!(".trial-{}", std::process::id()));
-        File::create(&trial)
-            .and_then(|_| fs::remove_file(&trial))
-            .with_context(remedy)?;
+        temporary_in(path).with_context(remedy)?;
         Ok(Self {
             path: path.to_owned(),
             below: path.parent().unwrap_or(path).to_owned(),
@@ -92,13 +91,19 @@ impl Folder {
         &self.path
     }
 
-    /// Opens a file in it for lines that are appended while the run lasts.
+    /// Makes an empty file in it and replaces one of that name that is there. A link is replaced, not followed.
     ///
     /// # Errors
     /// What the file system answers.
     pub fn create(&self, name: &str) -> anyhow::Result<File> {
         let path = self.path.join(name);
-        File::create(&path).with_context(|| format!("creating {}", path.display()))
+        let removed = match fs::remove_file(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => other,
+        };
+        removed
+            .and_then(|()| File::create_new(&path))
+            .with_context(|| format!("creating {}", path.display()))
     }
 
     /// Writes the result; returns where.
@@ -136,8 +141,17 @@ pub fn numbered(plan: &str) -> impl Iterator<Item = String> + '_ {
 /// # Errors
 /// What the file system answers there too.
 pub fn rescue(result: &RunResult) -> anyhow::Result<PathBuf> {
-    let path = std::env::temp_dir().join(format!("drover-result-{}.json", result.run_id));
-    write_whole(&path, serde_json::to_string(result)?.as_bytes())?;
+    let folder = std::env::temp_dir();
+    // A name that nobody can have taken before.
+    let mut file = tempfile::Builder::new()
+        .prefix(&format!("drover-result-{}-", result.run_id))
+        .suffix(".json")
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(&folder)
+        .with_context(|| format!("writing to {}", folder.display()))?;
+    file.write_all(serde_json::to_string(result)?.as_bytes())?;
+    file.as_file().sync_all()?;
+    let (_, path) = file.keep()?;
     Ok(path)
 }
 
@@ -147,26 +161,59 @@ pub fn rescue(result: &RunResult) -> anyhow::Result<PathBuf> {
 /// A file that can't be read, or is no whole result: its path, and what is wrong with it.
 pub fn read_result(path: &Path) -> anyhow::Result<RunResult> {
     let text = fs::read(path).with_context(|| format!("reading {}", path.display()))?;
-    serde_json::from_slice(&text).with_context(|| format!("{} is no whole result", path.display()))
+    let mut result: RunResult = serde_json::from_slice(&text)
+        .with_context(|| format!("{} is no whole result", path.display()))?;
+    result.check_intact().with_context(|| {
+        format!(
+            "{} is not what was written: restore it, or run again",
+            path.display()
+        )
+    })?;
+    // An older one may have been stored with secrets.
+    result.redact();
+    Ok(result)
 }
 
-/// Writes a file so that it is there whole or not at all: to a temporary name beside it, synced, then renamed.
+/// Writes a file so that it is there whole or not at all: to a temporary name beside it, synced, then renamed. What is no
+/// file, such as `/dev/stdout`, is written as it is.
 ///
 /// # Errors
 /// What the file system answers.
 pub fn write_whole(path: &Path, content: &[u8]) -> anyhow::Result<()> {
-    let mut temporary = path.to_path_buf().into_os_string();
-    temporary.push(format!(".{}", std::process::id()));
-    let temporary = PathBuf::from(temporary);
     let write = || -> io::Result<()> {
-        let mut file = File::create(&temporary)?;
+        if is_special(path) {
+            return OpenOptions::new()
+                .append(true)
+                .open(path)?
+                .write_all(content);
+        }
+        let mut file = temporary_in(folder_of(path))?;
         file.write_all(content)?;
-        file.sync_all()?;
-        fs::rename(&temporary, path)
+        file.as_file().sync_all()?;
+        file.persist(path).map_err(|error| error.error)?;
+        Ok(())
     };
-    write()
-        .inspect_err(|_| drop(fs::remove_file(&temporary)))
-        .with_context(|| format!("writing {}", path.display()))
+    write().with_context(|| format!("writing {}", path.display()))
+}
+
+/// Makes an empty file of a name that nobody has, with the permissions that the umask leaves; it is removed when dropped.
+fn temporary_in(folder: &Path) -> io::Result<NamedTempFile> {
+    tempfile::Builder::new()
+        .prefix(".drover-")
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(folder)
+}
+
+fn folder_of(path: &Path) -> &Path {
+    let parent = path.parent();
+    parent
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
+}
+
+/// Returns true for a device, a pipe or a socket: a rename would put a file in its place.
+fn is_special(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|file| !file.is_file() && !file.is_dir())
 }
 
 /// Finds out before a run whether a file can be written at its end, without touching what is there.
@@ -183,14 +230,11 @@ pub fn probe(flag: &str, path: &Path) -> anyhow::Result<()> {
     if path.is_dir() {
         return Err(anyhow::anyhow!("it is a folder")).with_context(remedy);
     }
-    let folder = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    let trial = folder.join(format!(".trial-{}", std::process::id()));
-    File::create(&trial)
-        .and_then(|_| fs::remove_file(&trial))
-        .with_context(remedy)
+    if is_special(path) {
+        return Ok(());
+    }
+    temporary_in(folder_of(path)).with_context(remedy)?;
+    Ok(())
 }
 
 /// RFC 3339 in UTC, to the millisecond.
@@ -282,6 +326,63 @@ mod tests {
         assert!(error.contains("no whole result"), "{error}");
         let error = format!("{:#}", Folder::at(Path::new("/proc/nowhere")).unwrap_err());
         assert!(error.contains("--into /proc/nowhere"), "{error}");
+    }
+
+    /// A folder with a file that is somebody's own, and links to it of these names.
+    fn with_links(names: &[&str]) -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let own = folder.path().join("own");
+        fs::write(&own, "precious").unwrap();
+        for name in names {
+            std::os::unix::fs::symlink(&own, folder.path().join(name)).unwrap();
+        }
+        (folder, own)
+    }
+
+    #[test]
+    fn no_link_that_somebody_has_laid_is_followed() {
+        let pid = std::process::id();
+        let (trial, replaced) = (format!(".trial-{pid}"), format!("result.json.{pid}"));
+        let (folder, own) = with_links(&[&trial, &replaced, "resources.csv", "link.json"]);
+        let at = |name: &str| folder.path().join(name);
+        let run = Folder::at(folder.path()).unwrap();
+        run.create("resources.csv").unwrap();
+        probe("--output", &at("result.json")).unwrap();
+        write_whole(&at("result.json"), b"new").unwrap();
+        write_whole(&at("link.json"), b"new").unwrap();
+        assert_eq!(fs::read_to_string(&own).unwrap(), "precious");
+        assert!(at("resources.csv").symlink_metadata().unwrap().is_file());
+        assert_eq!(fs::read_to_string(at("link.json")).unwrap(), "new");
+        for left in [&trial, &replaced] {
+            assert!(at(left).is_symlink(), "{left} is not ours to remove");
+        }
+    }
+
+    #[test]
+    fn results_have_the_permissions_that_any_new_file_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let mode = |name: &str| {
+            let file = fs::metadata(folder.path().join(name)).unwrap();
+            file.permissions().mode()
+        };
+        fs::write(folder.path().join("plain"), "").unwrap();
+        write_whole(&folder.path().join("whole"), b"").unwrap();
+        assert_eq!(mode("whole"), mode("plain"));
+    }
+
+    #[test]
+    fn what_is_no_file_is_written_and_stays_what_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        probe("--output", &pipe).unwrap();
+        let writer = {
+            let pipe = pipe.clone();
+            std::thread::spawn(move || write_whole(&pipe, b"through"))
+        };
+        assert_eq!(fs::read_to_string(&pipe).unwrap(), "through");
+        writer.join().unwrap().unwrap();
+        assert!(!pipe.symlink_metadata().unwrap().is_file());
     }
 
     #[test]

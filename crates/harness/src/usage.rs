@@ -8,15 +8,18 @@ use crate::clock;
 
 mod backlog;
 mod csv;
+mod others;
 mod process;
+pub(crate) mod schedstat;
 pub(crate) mod stat;
 mod system;
 
 pub use backlog::Backlog;
 pub use csv::{csv_header, csv_row};
+pub use others::Others;
 pub use system::Machine;
 
-use process::Process;
+use process::{Process, Scheduled, add_scheduled};
 
 /// One page table walk per process: dear for a big one, and it holds the lock that a page fault needs.
 const PSS_DEAR_NS: u64 = 2_000_000;
@@ -31,8 +34,8 @@ const SELDOM: u64 = 10;
 /// of them. The first is exact, and includes children too short-lived for any sample, but misses children that nobody
 /// waits for; the second misses the time since the sample before. Neither sum ever falls.
 ///
-/// Context switches are counted per thread by the kernel and lost when a thread ends; what was last seen stays in the sum.
-/// A process with more than 64 threads has them counted in one sample of ten only.
+/// Context switches, and the time of waiting for a CPU, are counted per thread by the kernel and lost when a thread ends;
+/// what was last seen stays in the sum. A process with more than 64 threads has them counted in one sample of ten only.
 ///
 /// Proportional memory (PSS) is read in each sample while that takes less than 2 ms for the whole tree, in one of ten up
 /// to 20 ms, and never again after that.
@@ -44,6 +47,8 @@ pub struct Sampler {
     living: BTreeMap<i32, Process>,
     ended: Ended,
     before: Option<(u64, Cpu)>,
+    /// The time of the sample before, and how long threads had waited for a CPU by then.
+    waited_before: Option<(u64, u64)>,
     pss_rhythm: Rhythm,
     /// The kernel was built without `/proc/<pid>/task/<tid>/children`.
     scan_always: bool,
@@ -63,8 +68,7 @@ struct Ended {
     last_seen: Cpu,
     /// What parents had taken over before the first sample.
     taken_over_at_first: Cpu,
-    voluntary_switches: u64,
-    involuntary_switches: u64,
+    scheduled: Scheduled,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +95,7 @@ impl Sampler {
             living: BTreeMap::new(),
             ended: Ended::default(),
             before: None,
+            waited_before: None,
             pss_rhythm: Rhythm::Always,
             scan_always: false,
             taken: 0,
@@ -114,15 +119,15 @@ impl Sampler {
         let seldom = self.taken.is_multiple_of(SELDOM);
         let mut sample = Sample {
             unix_ns: clock::unix_ns(),
-            voluntary_switches: self.ended.voluntary_switches,
-            involuntary_switches: self.ended.involuntary_switches,
             ..Sample::default()
         };
+        add_scheduled(&mut sample, self.ended.scheduled);
         for process in self.living.values_mut() {
-            process.add_to(&mut sample, seldom);
+            process.add_to(&mut sample, seldom, now_ns);
         }
         sample.pss_kb = self.pss_kb(seldom);
         self.add_cpu(&mut sample, now_ns);
+        self.add_wait(&mut sample, now_ns);
         self.taken += 1;
         sample
     }
@@ -203,6 +208,19 @@ impl Sampler {
         self.before = Some((now_ns, cpu));
     }
 
+    fn add_wait(&mut self, sample: &mut Sample, now_ns: u64) {
+        let Some(waited) = sample.wait_ns else {
+            return;
+        };
+        if let Some((before_ns, before)) = self.waited_before
+            && now_ns > before_ns
+        {
+            let passed = (now_ns - before_ns) as f64;
+            sample.wait_pct = Some(100.0 * waited.saturating_sub(before) as f64 / passed);
+        }
+        self.waited_before = Some((now_ns, waited));
+    }
+
     fn pss_kb(&mut self, seldom: bool) -> Option<u64> {
         if self.pss_rhythm == Rhythm::Never || (self.pss_rhythm == Rhythm::Seldom && !seldom) {
             return None;
@@ -233,9 +251,7 @@ impl Rhythm {
 impl Ended {
     fn add(&mut self, process: &Process) {
         self.last_seen = Cpu::sum([self.last_seen, process.own_cpu(), process.taken_over_cpu()]);
-        let (voluntary, involuntary) = process.switches();
-        self.voluntary_switches += voluntary;
-        self.involuntary_switches += involuntary;
+        self.scheduled.add(process.scheduled());
     }
 }
 
@@ -321,6 +337,21 @@ mod tests {
         assert!(
             sample.voluntary_switches + sample.involuntary_switches > 0,
             "{sample:?}"
+        );
+    }
+
+    #[test]
+    fn a_thread_that_runs_is_the_busiest_and_waiting_for_a_cpu_is_counted() {
+        let mut sampler = Sampler::new(std::process::id(), &[]);
+        let first = sampler.sample(clock::now());
+        assert_eq!((first.busiest_thread_pct, first.wait_pct), (None, None));
+        let begun = clock::thread_cpu_ns();
+        while clock::thread_cpu_ns() < begun + 20_000_000 {}
+        let second = sampler.sample(clock::now());
+        assert!(second.busiest_thread_pct > Some(0.0), "{second:?}");
+        assert!(
+            second.wait_ns >= first.wait_ns && second.wait_pct >= Some(0.0),
+            "{second:?}"
         );
     }
 

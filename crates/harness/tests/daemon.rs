@@ -555,6 +555,105 @@ fn an_unknown_placeholder_is_found_before_anything_runs() {
     assert!(!project.dir("misspelt").join("ran").exists());
 }
 
+/// A project whose commands leave a mark when they run.
+fn marking() -> Project {
+    let manifest = "needs = [['sh', '-c', 'echo >>{root}/ran']]\nversion = ['{dir}/version']\n";
+    let project = Project::with("marks", &(manifest.to_owned() + &script("exit 1")));
+    std::fs::write(project.dir("marks").join("version"), "").unwrap();
+    project
+}
+
+/// Prepares the daemon of [`marking`], which must be refused before anything ran; returns what is said.
+fn refused_as_foreign(project: &Project) -> String {
+    let error = project.prepare("marks").unwrap_err();
+    assert!(matches!(error, DaemonError::BadManifest(_)), "{error}");
+    let error = Daemon::check_tools(project.root.path(), "marks").unwrap_err();
+    assert!(!project.root.path().join("ran").exists(), "{error}");
+    error.to_string()
+}
+
+#[test]
+fn what_others_may_write_is_refused_before_any_of_its_commands_runs() {
+    use std::os::unix::fs::PermissionsExt as _;
+    for (path, mode, plain) in [
+        ("", 0o777, 0o755),
+        ("daemons", 0o777, 0o755),
+        ("daemons/marks", 0o777, 0o755),
+        ("daemons/marks/daemon.toml", 0o666, 0o644),
+        ("daemons/marks/version", 0o757, 0o755),
+    ] {
+        let project = marking();
+        // Without the `/` at the end that joining nothing leaves.
+        let path: PathBuf = project.root.path().join(path).components().collect();
+        let set = |mode| {
+            let permissions = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(&path, permissions).unwrap();
+        };
+        set(mode);
+        let said = refused_as_foreign(&project);
+        for part in ["may be written by every user", "chmod go-w", "DROVER_ROOT"] {
+            assert!(said.contains(part), "{part:?} is not in: {said}");
+        }
+        assert!(said.contains(&path.display().to_string()), "{said}");
+        set(plain);
+        let _ = project.prepare("marks");
+        assert!(project.root.path().join("ran").exists());
+    }
+}
+
+#[test]
+fn a_link_to_a_folder_that_others_may_write_is_refused_as_that_folder() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let project = marking();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let target = elsewhere.path().join("marks");
+    std::fs::rename(project.dir("marks"), &target).unwrap();
+    std::os::unix::fs::symlink(&target, project.dir("marks")).unwrap();
+    let permissions = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(&target, permissions).unwrap();
+    let said = refused_as_foreign(&project);
+    assert!(said.starts_with(&target.display().to_string()), "{said}");
+}
+
+#[test]
+fn what_belongs_to_another_user_is_refused_unless_that_user_is_trusted_by_number() {
+    let owner = nix::unistd::Uid::from_raw(4711);
+    if !nix::unistd::geteuid().is_root() {
+        let required = std::env::var_os("DROVER_REQUIRE_ALL").is_some_and(|value| value == "1");
+        assert!(!required, "only root can give a file to another user");
+        harness::output::remark("skipped: only root can give a file to another user");
+        return;
+    }
+    for path in [
+        "",
+        "daemons",
+        "daemons/marks",
+        "daemons/marks/daemon.toml",
+        "daemons/marks/version",
+    ] {
+        let project = marking();
+        let path = project.root.path().join(path);
+        nix::unistd::chown(&path, Some(owner), None).unwrap();
+        let said = refused_as_foreign(&project);
+        for part in ["belongs to user 4711", "DROVER_TRUST_UID=4711", "chown"] {
+            assert!(said.contains(part), "{part:?} is not in: {said}");
+        }
+        let trusting = Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "plays_the_role_that_the_environment_names",
+                "--nocapture",
+            ])
+            .env("DROVER_TEST_ROLE", "preparer")
+            .env("DROVER_TEST_ROOT", project.root.path())
+            .env("DROVER_TRUST_UID", "4711")
+            .output()
+            .unwrap();
+        assert!(trusting.status.success());
+        assert!(project.root.path().join("ran").exists());
+    }
+}
+
 #[tokio::test]
 async fn a_program_that_is_not_there_is_named() {
     let project = Project::with(
@@ -601,6 +700,39 @@ async fn a_daemon_sees_only_the_listed_environment() {
         std::env::vars().any(|(name, _)| !allowed.contains(&name.as_str())),
         "the test's own environment is too small to show it"
     );
+}
+
+#[tokio::test]
+async fn the_commands_beside_run_see_the_listed_environment_and_what_the_manifest_names() {
+    let manifest = "needs = [['sh', '-c', 'env >{build}/needs']]\n\
+                    build = [['sh', '-c', 'env >{build}/build']]\n\
+                    test = [['sh', '-c', 'env >{build}/test']]\n\
+                    version = ['sh', '-c', 'env >{build}/version; echo 1']\n\
+                    env = { OWN = 'of {dir}', OF_A_RUN = '{port}' }\npass_env = ['CARGO_PKG_NAME']\n"
+        .to_owned()
+        + &script("env | sort; echo ready; exec sleep 1000");
+    let project = Project::with("environments", &manifest);
+    let prepared = project.prepare("environments").unwrap();
+    let log = prepared.test().unwrap();
+    let daemon = prepared.start(&[], &Options::default()).await.unwrap();
+    let seen = ["needs", "build", "test", "version"]
+        .map(|command| log.with_file_name(command))
+        .into_iter()
+        .chain([daemon.log_path().to_owned()]);
+    for (place, file) in seen.enumerate() {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let has = |line: &str| text.lines().any(|it| it == line);
+        let starts = |name: &str| text.lines().any(|line| line.starts_with(name));
+        let own = format!("OWN=of {}", project.dir("environments").display());
+        assert!(has(&own), "{}: {text}", file.display());
+        // Set by whoever runs this test, and passed on by name or not at all.
+        assert!(has("CARGO_PKG_NAME=harness"), "{}: {text}", file.display());
+        assert!(!starts("CARGO_MANIFEST_DIR"), "{}: {text}", file.display());
+        let is_of_run = place == 4;
+        assert_eq!(starts("OF_A_RUN="), is_of_run, "{}: {text}", file.display());
+        assert_eq!(starts("CARGO_TARGET_DIR="), !is_of_run, "{text}");
+    }
+    assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
 }
 
 #[tokio::test]
@@ -744,6 +876,31 @@ fn a_daemon_dies_with_a_killed_harness_even_without_its_guard() {
     std::fs::remove_dir_all(orphanage.scratch).unwrap();
 }
 
+/// A build with a child, as cargo has compilers.
+const BUILT: &str = "build = [['sh', '-c', 'echo $$ >>{dir}/pids; sleep 1000 & echo $! >>{dir}/pids; wait']]\nrun = ['true']\nready = { line = 'up' }\n";
+
+#[test]
+fn a_build_and_its_children_go_with_a_harness_that_is_killed() {
+    let project = Project::with("built", BUILT);
+    let mut harness = Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "plays_the_role_that_the_environment_names",
+            "--nocapture",
+        ])
+        .env("DROVER_TEST_ROLE", "builder")
+        .env("DROVER_TEST_ROOT", project.root.path())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let pids = wait_for_pids(&project.dir("built").join("pids"), 2);
+    harness.kill().unwrap();
+    harness.wait().unwrap();
+    wait_until("the build and its child are gone", || {
+        !pids.iter().any(|pid| is_alive(*pid))
+    });
+}
+
 /// Not a test by itself: tests run this file again to get a daemon or a harness.
 #[test]
 fn plays_the_role_that_the_environment_names() {
@@ -751,7 +908,9 @@ fn plays_the_role_that_the_environment_names() {
         Ok("seqpacket") => roles::listen_on_a_unix_socket(SockType::SeqPacket),
         Ok("stream") => roles::listen_on_a_unix_socket(SockType::Stream),
         Ok("http") => roles::serve_http(),
+        Ok("preparer") => roles::prepare_what_is_trusted(),
         Ok("harness") => roles::start_a_daemon_and_wait_to_be_killed(),
+        Ok("builder") => roles::build_a_daemon_and_wait_to_be_killed(),
         _ => {}
     }
 }
@@ -806,6 +965,12 @@ mod roles {
         }
     }
 
+    /// Its tools are asked for, whatever comes of the rest.
+    pub(super) fn prepare_what_is_trusted() {
+        let root = PathBuf::from(std::env::var("DROVER_TEST_ROOT").unwrap());
+        let _ = Daemon::prepare(&root, "marks", "test", &mut |_| {});
+    }
+
     pub(super) fn start_a_daemon_and_wait_to_be_killed() {
         let root = PathBuf::from(std::env::var("DROVER_TEST_ROOT").unwrap());
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -826,6 +991,11 @@ mod roles {
             std::fs::rename(&half_written, root.join("daemons/orphaned/started")).unwrap();
             daemon.exited().await;
         });
+    }
+
+    pub(super) fn build_a_daemon_and_wait_to_be_killed() {
+        let root = PathBuf::from(std::env::var("DROVER_TEST_ROOT").unwrap());
+        let _ = Daemon::prepare(&root, "built", "test", &mut |_| {});
     }
 
     /// The test runner does not capture what goes past `println!`.

@@ -5,7 +5,9 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use harness::clock::{self, Clock};
-use harness::pacer::{Pacer, Policy, Start, Tick};
+use harness::driver::Phases;
+use harness::pacer::{CATCH_UP_NS, Pacer, Policy, Start, Tick};
+use harness::plan::Timeline;
 use harness::schedule::{Arrival, Schedule, Share, Stage};
 use tokio::time::{advance, sleep, timeout};
 
@@ -239,16 +241,126 @@ fn groups_are_merged_by_due_time_and_the_first_group_wins_a_tie() {
     assert_eq!(order, expected);
 }
 
+/// All starts that a loop is given at one time.
+fn all_at(pacer: &mut Pacer, now: u64) -> Vec<Start> {
+    let ready = || match pacer.poll(now) {
+        Tick::Ready(start) => Some(start),
+        Tick::Wait(_) | Tick::Over => None,
+    };
+    std::iter::from_fn(ready).collect()
+}
+
 #[test]
-fn what_was_due_before_the_end_and_never_started_is_missed() {
+fn what_was_due_before_the_end_starts_where_the_loop_wakes_after_it() {
     let mut pacer = Pacer::new(0, 100 * MS, vec![hundred_a_second(1000)]);
-    for _ in 0..4 {
-        ready(pacer.poll(45 * MS));
+    assert_eq!(all_at(&mut pacer, 45 * MS).len(), 5);
+    // It sleeps over the end: 50, 60, … 90 ms are due before it, 100 ms is not.
+    assert!(!pacer.over(103 * MS));
+    let late = all_at(&mut pacer, 103 * MS);
+    let charged: Vec<_> = late.into_iter().map(charge).collect();
+    let expected = [50, 60, 70, 80, 90].map(|due| (due, due, Some(103 - due)));
+    assert_eq!(charged, expected);
+    assert!(pacer.over(103 * MS));
+    assert_eq!((pacer.overrun(), pacer.missed(FOREVER)), (3 * MS, 0));
+}
+
+#[test]
+fn a_rate_catches_up_for_a_stated_time_and_misses_the_rest() {
+    let rate = || {
+        let stage = Stage {
+            from: 100.0,
+            to: 100.0,
+            over: Duration::from_secs(3600),
+        };
+        Schedule::rate(&[stage], Arrival::Constant, 0, Share::ALL)
+    };
+    let last = 100 * MS + CATCH_UP_NS - 1;
+    let mut pacer = Pacer::new(0, 100 * MS, vec![rate()]);
+    assert_eq!(pacer.starts_until(), last + 1);
+    assert_eq!(all_at(&mut pacer, last).len(), 10);
+    assert_eq!(pacer.missed(FOREVER), 0);
+
+    let mut pacer = Pacer::new(0, 100 * MS, vec![rate()]);
+    assert_eq!(all_at(&mut pacer, 45 * MS).len(), 5);
+    assert!(!pacer.over(last) && pacer.over(last + 1));
+    assert_eq!(pacer.poll(last + 1), Tick::Over);
+    assert_eq!((pacer.started(), pacer.missed(FOREVER)), (5, 5));
+    assert_eq!(pacer.missed(FOREVER), 5, "asking again changes nothing");
+}
+
+#[test]
+fn a_fixed_number_starts_in_full_however_late() {
+    let second = Duration::from_secs(2);
+    let ramp = Schedule::spread(100, second, Share::ALL);
+    let limited = hundred_a_second(200);
+    for (schedule, number) in [(ramp, 100), (limited, 200)] {
+        let mut pacer = Pacer::new(0, 2_000 * MS, vec![schedule]);
+        let early = all_at(&mut pacer, 1_600 * MS).len();
+        assert!(early < number && !pacer.over(3_600_000 * MS));
+        let late = all_at(&mut pacer, 3_600_000 * MS);
+        assert_eq!(early + late.len(), number);
+        assert!(late.iter().all(|start| start.at == start.due));
+        assert!(pacer.over(3_600_000 * MS));
+        assert_eq!(pacer.missed(FOREVER), 0);
+        assert_eq!(pacer.overrun(), 3_598_000 * MS);
     }
-    assert_eq!(pacer.poll(100 * MS), Tick::Over, "the end has come");
-    // Due at 40, 50, … 90 ms; what is due at the end or after it was never offered.
-    assert_eq!((pacer.started(), pacer.missed(500 * MS)), (4, 6));
-    assert_eq!(pacer.missed(500 * MS), 6, "asking again changes nothing");
+}
+
+#[test]
+fn a_fixed_number_beside_a_rate_starts_in_full_when_the_rate_has_caught_up() {
+    let stage = Stage {
+        from: 10.0,
+        to: 10.0,
+        over: Duration::from_secs(3600),
+    };
+    let rate = Schedule::rate(&[stage], Arrival::Constant, 0, Share::ALL);
+    let ramp = Schedule::spread(10, Duration::from_secs(1), Share::ALL);
+    let mut pacer = Pacer::new(0, 1_000 * MS, vec![rate, ramp]);
+    let late = all_at(&mut pacer, 2_000 * MS);
+    assert!(late.iter().all(|start| start.group == 1));
+    assert_eq!((late.len(), pacer.missed(FOREVER)), (10, 10));
+}
+
+#[test]
+fn a_burst_needs_no_time_and_all_of_it_counts() {
+    let timeline = Timeline {
+        warmup: Duration::ZERO,
+        measure: Duration::ZERO,
+        drain: Duration::from_secs(1),
+    };
+    let phases = Phases::of(timeline, 7);
+    let burst = Schedule::spread(50, Duration::ZERO, Share::ALL);
+    let mut pacer = Pacer::new(phases.origin, phases.end, vec![burst]);
+    assert!(!pacer.is_in_burst(6) && pacer.is_in_burst(7));
+    let starts = all_at(&mut pacer, 9);
+    assert!(!pacer.is_in_burst(9) && pacer.over(9));
+    assert_eq!(starts.len(), 50);
+    assert!(starts.iter().all(|start| phases.counts(start.at)));
+}
+
+#[test]
+fn nothing_catches_up_after_an_interruption() {
+    let ramp = Schedule::spread(10, milliseconds(100), Share::ALL);
+    let mut pacer = Pacer::new(0, 100 * MS, vec![hundred_a_second(10), ramp]);
+    assert_eq!(all_at(&mut pacer, 45 * MS).len(), 10);
+    pacer.stop_at(75 * MS);
+    assert_eq!(pacer.starts_until(), 75 * MS);
+    assert!(pacer.over(75 * MS));
+    assert_eq!(all_at(&mut pacer, 80 * MS), []);
+    assert_eq!(pacer.missed(FOREVER), 6);
+}
+
+#[test]
+fn a_load_that_begins_at_another_time_has_the_same_schedule() {
+    let mut pacer = Pacer::new(500 * MS, 600 * MS, vec![hundred_a_second(1000)]);
+    assert_eq!(pacer.poll(200 * MS), Tick::Wait(500 * MS));
+    pacer.move_to(300 * MS, 400 * MS);
+    assert_eq!(pacer.poll(299 * MS), Tick::Wait(300 * MS));
+    assert_eq!(charge(ready(pacer.poll(301 * MS))), (300, 300, Some(1)));
+    pacer.move_to(0, 100 * MS);
+    assert_eq!(charge(ready(pacer.poll(311 * MS))).1, 310, "it has begun");
+    assert_eq!(all_at(&mut pacer, 500 * MS).len(), 8);
+    assert_eq!(pacer.missed(FOREVER), 0);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use harness::clock::Clock;
 use harness::driver::{Driver, Target, Worker};
 use harness::plan::{Group, Invalid, Plan, Timeline};
-use harness::run::{Settings, Subject, run};
+use harness::run::{External, Settings, Subject, run};
 use harness::schedule::Arrival;
 use harness::signals::Signals;
 use harness::store::Folder;
@@ -121,7 +121,8 @@ fn play(behaviour: Behaviour) -> anyhow::Result<(RunResult, tempfile::TempDir)> 
         metrics_addr: None,
         quiet: true,
     };
-    let subject = Subject::External(Target::at(PathBuf::from("/nowhere")));
+    let subject = External::new(Target::at(PathBuf::from("/nowhere")), None, Vec::new())?;
+    let subject = Subject::External(subject);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;

@@ -10,13 +10,18 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use crate::connection::Busy;
 use crate::files::{Content, Pieces};
+use crate::turns::Turn;
 
 /// The body of an answer. While it lives, the connection is not idle.
 #[derive(Debug)]
 pub(crate) struct Body {
     source: Source,
-    _busy: Busy,
+    turn: Turn,
+    busy: Busy,
 }
+
+/// Content in memory up to this length is sent at once; longer one takes turns with others, so long a piece at a time.
+const LARGEST_AT_ONCE: usize = 256 << 10;
 
 #[derive(Debug)]
 enum Source {
@@ -41,7 +46,8 @@ impl Body {
     pub(crate) fn whole(bytes: impl Into<Bytes>, busy: Busy) -> Self {
         Self {
             source: Source::Whole(bytes.into()),
-            _busy: busy,
+            turn: Turn::default(),
+            busy,
         }
     }
 
@@ -58,7 +64,8 @@ impl Body {
         };
         Self {
             source,
-            _busy: busy,
+            turn: Turn::default(),
+            busy,
         }
     }
 
@@ -71,7 +78,8 @@ impl Body {
                 pace: None,
                 chunked: true,
             },
-            _busy: busy,
+            turn: Turn::default(),
+            busy,
         }
     }
 
@@ -88,7 +96,19 @@ impl Body {
                 pace,
                 chunked: false,
             },
-            _busy: busy,
+            turn: Turn::default(),
+            busy,
+        }
+    }
+}
+
+impl Source {
+    /// Returns true where there is so much that others would wait for it.
+    fn is_large(&self) -> bool {
+        match self {
+            Self::Whole(bytes) => bytes.len() > LARGEST_AT_ONCE,
+            Self::File(pieces) => pieces.left() > 0,
+            Self::Repeated { left, pace, .. } => *left > 0 && pace.is_none(),
         }
     }
 }
@@ -101,8 +121,17 @@ impl HttpBody for Body {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        let bytes = match &mut self.source {
-            Source::Whole(bytes) => Ok(std::mem::take(bytes)),
+        let body = &mut *self;
+        if body.source.is_large() {
+            let connection = body.busy.connection();
+            // What the client does not read is not kept for it either.
+            if connection.is_blocked(cx) {
+                return Poll::Pending;
+            }
+            ready!(body.turn.poll(connection.turns(), cx));
+        }
+        let bytes = match &mut body.source {
+            Source::Whole(bytes) => Ok(bytes.split_to(bytes.len().min(LARGEST_AT_ONCE))),
             Source::File(pieces) => pieces.next(),
             Source::Repeated { left: 0, .. } => return Poll::Ready(None),
             Source::Repeated {

@@ -15,6 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::counts::Counts;
+use crate::turns::Turns;
 use crate::worker::Clock;
 
 /// What a connection is doing.
@@ -70,19 +71,20 @@ pub(crate) struct Connection {
     order: Cell<Order>,
     task: RefCell<Option<Waker>>,
     clock: Clock,
+    turns: Turns,
     counts: Counts,
 }
 
 impl Connection {
-    pub(crate) fn tcp(stream: TcpStream, clock: Clock, counts: Counts) -> Rc<Self> {
-        Self::new(Stream::Tcp(stream), clock, counts)
+    pub(crate) fn tcp(stream: TcpStream, clock: Clock, turns: Turns, counts: Counts) -> Rc<Self> {
+        Self::new(Stream::Tcp(stream), clock, turns, counts)
     }
 
-    pub(crate) fn unix(stream: UnixStream, clock: Clock, counts: Counts) -> Rc<Self> {
-        Self::new(Stream::Unix(stream), clock, counts)
+    pub(crate) fn unix(stream: UnixStream, clock: Clock, turns: Turns, counts: Counts) -> Rc<Self> {
+        Self::new(Stream::Unix(stream), clock, turns, counts)
     }
 
-    fn new(stream: Stream, clock: Clock, counts: Counts) -> Rc<Self> {
+    fn new(stream: Stream, clock: Clock, turns: Turns, counts: Counts) -> Rc<Self> {
         Rc::new(Self {
             stream: RefCell::new(stream),
             phase: Cell::new(Phase::Idle),
@@ -92,6 +94,7 @@ impl Connection {
             order: Cell::new(Order::None),
             task: RefCell::new(None),
             clock,
+            turns,
             counts,
         })
     }
@@ -127,6 +130,29 @@ impl Connection {
         }
     }
 
+    /// The queue of those that send much.
+    pub(crate) fn turns(&self) -> &Turns {
+        &self.turns
+    }
+
+    /// Returns true while a write waits for the client; the connection's task is woken when it goes on. Not where several
+    /// requests share it: they wait for each other by what their protocol grants them.
+    pub(crate) fn is_blocked(&self, cx: &Context<'_>) -> bool {
+        let is_blocked = self.blocked.get() && !self.multiplexed.get();
+        if is_blocked {
+            self.keep_task(cx);
+        }
+        is_blocked
+    }
+
+    fn keep_task(&self, cx: &Context<'_>) {
+        let mut task = self.task.borrow_mut();
+        match &mut *task {
+            Some(task) => task.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+    }
+
     /// Has its task obey from its next turn on, which is soon.
     pub(crate) fn order(&self, order: Order) {
         self.order.set(order);
@@ -137,11 +163,7 @@ impl Connection {
 
     /// What it is ordered to do; the task is woken by the next order.
     pub(crate) fn ordered(&self, cx: &Context<'_>) -> Order {
-        let mut task = self.task.borrow_mut();
-        match &mut *task {
-            Some(task) => task.clone_from(cx.waker()),
-            none => *none = Some(cx.waker().clone()),
-        }
+        self.keep_task(cx);
         self.order.get()
     }
 
@@ -269,6 +291,10 @@ impl Wire {
                 self.0.counts.sent(written.as_ref().copied().unwrap_or(0));
                 if self.0.blocked.replace(false) {
                     self.0.since.set(self.0.clock.now());
+                    // A body may have waited for this.
+                    if let Some(task) = self.0.task.borrow().as_ref() {
+                        task.wake_by_ref();
+                    }
                 }
             }
         }

@@ -27,6 +27,7 @@ mod service;
 mod sink;
 mod stop;
 mod tls;
+mod turns;
 mod worker;
 
 pub use self::config::{Certificate, Config};

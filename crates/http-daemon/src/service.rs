@@ -7,10 +7,11 @@ use std::task::{Context, Poll};
 
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Bytes, Incoming};
-use hyper::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
+use hyper::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::http::uri::Authority;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use serde_json::{Map, Value, json};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use crate::body::Body;
 use crate::connection::{Busy, Connection};
@@ -54,6 +55,13 @@ impl hyper::service::Service<Request<Incoming>> for Service {
 
     fn call(&self, request: Request<Incoming>) -> Answering {
         let busy = self.connection.begin();
+        if let Err(complaint) = check_host(request.version(), request.headers()) {
+            let mut answer = text(StatusCode::BAD_REQUEST, complaint, busy);
+            // What is wrong with one request may hide another one.
+            let close = HeaderValue::from_static("close");
+            answer.headers_mut().insert(CONNECTION, close);
+            return self.now(answer);
+        }
         let path = request.uri().path();
         if let Some(name) = path.strip_prefix("/fault/") {
             return match Fault::parse(name, request.uri().query().unwrap_or_default()) {
@@ -122,12 +130,52 @@ impl Service {
     }
 }
 
+/// Checks the Host of a request as RFC 9112, 3.2 asks for: one with HTTP/1.1, none or one with HTTP/1.0. HTTP/2 has it
+/// among its pseudo-header fields, which hyper checks.
+fn check_host(version: Version, headers: &HeaderMap) -> Result<(), &'static str> {
+    if version >= Version::HTTP_2 {
+        return Ok(());
+    }
+    let mut hosts = headers.get_all(HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        (None, _) if version == Version::HTTP_11 => Err("there is no Host\n"),
+        (None, _) => Ok(()),
+        (Some(_), Some(_)) => Err("there are two Hosts\n"),
+        (Some(host), None) if is_host(host.as_bytes()) => Ok(()),
+        (Some(_), None) => Err("the Host is no host\n"),
+    }
+}
+
+/// Returns true for `uri-host [ ":" port ]` (RFC 9110, 7.2), and for nothing, which stands for a target without authority.
+fn is_host(host: &[u8]) -> bool {
+    let Ok(host) = str::from_utf8(host) else {
+        return false;
+    };
+    let port = match host.rsplit_once(':') {
+        // The colons of an address in brackets.
+        Some((_, last)) if last.ends_with(']') => "",
+        Some((_, port)) => port,
+        None => "",
+    };
+    let is_authority = || {
+        host.parse::<Authority>()
+            .is_ok_and(|it| it.as_str() == host)
+    };
+    host.is_empty()
+        || (!host.contains('@')
+            && port.bytes().all(|digit| digit.is_ascii_digit())
+            && (port.is_empty() || port.parse::<u16>().is_ok())
+            && is_authority())
+}
+
 /// What was sent, as JSON: for tests of those who send.
 async fn echo(worker: Rc<Worker>, request: Request<Incoming>, busy: Busy) -> Answer {
     let (head, mut body) = request.into_parts();
     let mut length = 0;
+    // For all of it: a byte now and then would hold the connection for ever.
+    let deadline = Instant::now() + worker.config.connection_timeout;
     loop {
-        match timeout(worker.config.connection_timeout, body.frame()).await {
+        match timeout_at(deadline, body.frame()).await {
             Ok(None) => break,
             Ok(Some(Ok(frame))) => length += frame.data_ref().map_or(0, Bytes::len),
             // hyper ends the connection over it, so nobody reads this.
@@ -200,4 +248,22 @@ pub(crate) fn answer(status: StatusCode, kind: &'static str, body: Body) -> Answ
         .headers_mut()
         .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_a_name_or_an_address_with_or_without_a_port() {
+        for host in ["", "a", "a.b:80", "127.0.0.1", "[::1]", "[::1]:8080", "a:"] {
+            assert!(is_host(host.as_bytes()), "{host}");
+        }
+        for host in [
+            "a b", "a/b", "a@b", "a:b", "a:80:80", "a:99999", "a?b", "[::1", "a\u{e9}", "a\\b",
+            "http://a",
+        ] {
+            assert!(!is_host(host.as_bytes()), "{host}");
+        }
+    }
 }

@@ -28,6 +28,7 @@ use crate::files::Folder;
 use crate::listener::Listeners;
 use crate::sink::Limits;
 use crate::stop::Stop;
+use crate::turns::Turns;
 
 /// How often connections are looked at.
 const TICK: Duration = Duration::from_millis(250);
@@ -73,6 +74,7 @@ pub(crate) struct Worker {
     pub(crate) tls: Option<TlsAcceptor>,
     limits: Limits,
     clock: Clock,
+    turns: Turns,
     patience: Patience,
     connections: RefCell<Slab<Rc<Connection>>>,
     lingering: Cell<usize>,
@@ -118,6 +120,7 @@ impl Worker {
             tls,
             limits,
             clock: Clock::default(),
+            turns: Turns::default(),
             connections: RefCell::default(),
             lingering: Cell::new(0),
             ended: Notify::new(),
@@ -130,6 +133,7 @@ impl Worker {
             accepting.spawn_local(Rc::clone(self).accept_all(listener));
         }
         let looking = spawn_local(Rc::clone(self).look_after());
+        let turning = spawn_local(self.turns.clone().run());
         stop.asked().await.context("waiting for the end")?;
         accepting.shutdown().await;
         for (_, connection) in &*self.connections.borrow() {
@@ -144,6 +148,7 @@ impl Worker {
             tracing::warn!(open = self.connections.borrow().len(), "the grace is over");
         }
         looking.abort();
+        turning.abort();
         Ok(())
     }
 
@@ -244,15 +249,18 @@ impl Listener {
     }
 
     async fn accept(&self, worker: &Worker) -> io::Result<(Rc<Connection>, bool)> {
-        let clock = worker.clock.clone();
+        let (clock, turns) = (worker.clock.clone(), worker.turns.clone());
         Ok(match self {
             Self::Tcp { listener, secure } => {
                 let (stream, _) = listener.accept().await?;
-                (Connection::tcp(stream, clock, worker.counts), *secure)
+                (
+                    Connection::tcp(stream, clock, turns, worker.counts),
+                    *secure,
+                )
             }
             Self::Unix(listener) => {
                 let (stream, _) = listener.accept().await?;
-                (Connection::unix(stream, clock, worker.counts), false)
+                (Connection::unix(stream, clock, turns, worker.counts), false)
             }
         })
     }

@@ -1,7 +1,7 @@
 //! `http-load check`: what servers that are to be compared answer, held against each other.
 
 use anyhow::{Context as _, ensure};
-use harness::cli::{Failure, of_the_daemon};
+use harness::cli::{Failure, lines_of_files, of_the_daemon};
 use harness::daemon::{DaemonError, Prepared};
 use harness::driver::Driver as _;
 use harness::launcher::{self, Launcher, remark};
@@ -31,7 +31,7 @@ const MISSING: &str = "/no-such-file.txt";
 /// A call that is wrong, or something that has nothing to do with a server.
 pub(crate) fn run(typed: &CheckArgs) -> Result<bool, Failure> {
     if !typed.urls.is_empty() {
-        return check_running(&typed.urls);
+        return check_running(&lines_of_files("URL", typed.urls.clone())?);
     }
     let root = launcher::root()?;
     let asked_for = !typed.daemon.is_empty() || launcher::everything_is_required();

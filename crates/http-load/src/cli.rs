@@ -32,8 +32,8 @@ const EMBEDDED: &str = "http-daemon";
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
-    /// What to ask for: http://host:port/path, https://…, or unix:/path/of.socket:/path. Several servers have the
-    /// connections in turn
+    /// What to ask for: http://host:port/path, https://…, or unix:/path/of.socket:/path; @FILE takes them from a file, one
+    /// a line. Several servers have the connections in turn
     #[arg(value_name = "URL", conflicts_with = "daemon")]
     urls: Vec<String>,
     #[command(flatten)]
@@ -75,8 +75,10 @@ fn command() -> clap::Command {
 
 /// Words are taken as they are: `-c100`, as wrk's users write it, is no option with one dash.
 fn typed() -> Cli {
-    let mut matches = command().get_matches();
-    Cli::from_arg_matches_mut(&mut matches).unwrap_or_else(|error| error.exit())
+    let typed = command().try_get_matches();
+    typed
+        .and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches))
+        .unwrap_or_else(|error| cli::refuse(&error))
 }
 
 fn job_of(cli: Cli) -> Result<Job<Settings>, Failure> {
@@ -93,6 +95,7 @@ fn job_of(cli: Cli) -> Result<Job<Settings>, Failure> {
     if let Some(daemon) = &common.daemon {
         plan.daemon = Some(daemon.clone());
     }
+    let urls = cli::lines_of_files("URL", urls)?;
     let target = (!urls.is_empty()).then(|| Target::of_urls(urls));
     match target {
         Some(_) => plan.daemon = None,
@@ -218,10 +221,14 @@ mod tests {
     }
 
     #[test]
-    fn held_connections_are_opened_in_the_warm_up_and_asked_once_a_minute() {
+    fn held_connections_are_opened_before_the_load_and_asked_once_a_minute() {
         let plan = plan("--hold -c 60000 --connect-rate 20000");
         assert_eq!(plan.groups[0].rate, Some(1000.0));
-        assert_eq!(plan.timeline.warmup, Duration::from_secs(5));
+        assert_eq!(plan.timeline.warmup, Duration::from_secs(1));
+        assert_eq!(Settings::opening(&plan), Some(Duration::from_secs(42)));
+        let limited = self::plan("--hold -c 60000 --open-timeout 5s");
+        assert_eq!(Settings::opening(&limited), Some(Duration::from_secs(5)));
+        assert_eq!(Settings::opening(&self::plan("-R 5 -c 10")), None);
         assert_eq!(plan.driver.source_addresses, ["auto"]);
         // A rate with a fraction would stand in the name of the level.
         assert_eq!(self::plan("--hold -c 10000").groups[0].rate, Some(167.0));

@@ -2,16 +2,21 @@
 
 use std::net::IpAddr;
 use std::sync::{Once, OnceLock};
+use std::time::Duration;
 
 use anyhow::Context as _;
+use harness::cli;
 use harness::driver::{Address, Driver, Target, Worker};
 use harness::output;
 use harness::plan::{Group, Invalid, Plan};
 use measure::audit::{Facts, Lifetime};
 use measure::result::{Answer, RunResult};
-use measure::tally::Series;
+use measure::tally::{Series, Tally};
+use measure::warning::Warning;
+use serde::{Deserialize, Serialize};
 
 use crate::checks::Checks;
+use crate::content::Expected;
 use crate::preflight::{self, Sample};
 use crate::requests::Requests;
 use crate::settings::{self, Engine, Pacing, Settings};
@@ -37,7 +42,16 @@ pub struct HttpLoad {
     said: Once,
     /// How long every content is, once the first was seen; where all requests are alike.
     expected: Option<OnceLock<u64>>,
+    /// What every content is, once two answers had the same; where all requests are alike.
+    content: OnceLock<Expected>,
     answer: OnceLock<Answer>,
+}
+
+/// What shards are told of the answers before the run.
+#[derive(Debug, Serialize, Deserialize)]
+struct Learned {
+    length: Option<u64>,
+    content: Option<Expected>,
 }
 
 impl HttpLoad {
@@ -50,6 +64,33 @@ impl HttpLoad {
     pub(crate) fn is_as_long_as_others(&self, length: u64) -> bool {
         let expected = self.expected.as_ref();
         expected.is_none_or(|expected| *expected.get_or_init(|| length) == length)
+    }
+
+    /// The content of all answers, where that to this operation is to be compared with it.
+    pub(crate) fn compares(&self, index: u64) -> bool {
+        let content = self.content.get();
+        content.is_some_and(|expected| expected.compares(index))
+    }
+
+    /// Returns true unless the checksum of a content is that of another one than the expected.
+    pub(crate) fn is_expected(&self, sum: u32) -> bool {
+        let content = self.content.get();
+        content.is_none_or(|expected| expected.has(sum))
+    }
+
+    /// Asks a server again: where it answers with the same content, all answers should have it.
+    fn learn_content(&self, first: &Sample) {
+        let settings = &self.settings;
+        let fixed = self.expected.is_some() && !settings.any_content && first.length > 0;
+        if !fixed || self.is_head() || self.content.get().is_some() {
+            return;
+        }
+        let (server, requests) = (&self.servers[0], &self.requests[0]);
+        // A server that answers but once is found out by the run itself.
+        let again = preflight::fetch(settings, server, requests);
+        if again.is_ok_and(|again| again == *first) {
+            let _ = self.content.set(Expected::sampled(first.length, first.sum));
+        }
     }
 
     /// Says why no connection can be made, where that is no matter of counting: once, however often it happens.
@@ -76,6 +117,7 @@ impl Driver for HttpLoad {
     const ERRORS: &'static [&'static str] = outcome::ALL;
     const ASKED_FOR: &'static [&'static str] = &[];
     const OF_A_FAULT: &'static [&'static str] = outcome::OF_A_FAULT;
+    const EXHAUSTED: &'static [&'static str] = outcome::EXHAUSTED;
     type Config = Settings;
 
     fn validate(plan: &Plan<Settings>) -> Result<(), Invalid> {
@@ -90,6 +132,8 @@ impl Driver for HttpLoad {
             *text = k6::threshold(text).map_err(wrong)?;
             plan.driver.phases |= k6::is_of_a_phase(text);
         }
+        let headers = std::mem::take(&mut plan.driver.headers);
+        plan.driver.headers = cli::lines_of_files("driver.headers (--header)", headers)?;
         Ok(())
     }
 
@@ -121,11 +165,14 @@ impl Driver for HttpLoad {
                 ..Lifetime::of("response")
             }),
             users: facts.users.map(|users| users * f64::from(at_once)),
-            // Where they are opened at a rate of their own, holding them is what is asked for.
-            held: (plan.driver.keep_alive && plan.driver.connect_rate.is_some())
-                .then_some(plan.driver.connections),
+            // Where they are opened as a phase of its own, holding them is what is asked for.
+            held: Settings::opening(plan).map(|_| plan.driver.connections),
             ..facts
         }
+    }
+
+    fn opening(plan: &Plan<Settings>) -> Option<Duration> {
+        Settings::opening(plan)
     }
 
     fn spins(plan: &Plan<Settings>) -> bool {
@@ -134,6 +181,10 @@ impl Driver for HttpLoad {
 
     fn summary(result: &RunResult) -> Option<String> {
         summary::of(result)
+    }
+
+    fn longest(plan: &Plan<Settings>) -> Duration {
+        plan.driver.timeout
     }
 
     fn descriptors(plan: &Plan<Settings>) -> u64 {
@@ -164,6 +215,8 @@ impl Driver for HttpLoad {
         if settings.follow > 0 {
             checks.keep(redirect::LOCATION);
         }
+        let content = settings.expect_body.as_deref().map(Expected::named);
+        let content = content.transpose()?;
         let connections = Settings::connections_of(plan);
         source::room(&settings, connections, source::ways(&servers))?;
         Ok(Self {
@@ -179,22 +232,28 @@ impl Driver for HttpLoad {
             requests,
             hyper,
             said: Once::new(),
-            expected: match settings.expect_length {
-                Some(length) => Some(OnceLock::from(length)),
-                None => alike.then(OnceLock::new),
+            expected: match (&content, settings.expect_length) {
+                (Some(content), _) => Some(OnceLock::from(content.length)),
+                (None, Some(length)) => Some(OnceLock::from(length)),
+                (None, None) => (alike && !settings.any_content).then(OnceLock::new),
             },
+            content: content.map_or_else(OnceLock::new, OnceLock::from),
             answer: OnceLock::new(),
             settings,
         })
     }
 
-    /// Asks every server once: the status must be as expected, and all must answer alike.
+    /// Asks every server once: the status must be as expected, and all must answer alike. Where contents are to be compared
+    /// and none was named, the first is asked twice.
     fn check(&self) -> anyhow::Result<()> {
         let mut first: Option<Sample> = None;
         for (server, requests) in self.servers.iter().zip(&self.requests) {
             let sample = preflight::fetch(&self.settings, server, requests)
                 .with_context(|| format!("{} of {}", self.settings.path_at(server), server.peer))?;
             sample.check(&self.settings)?;
+            if let Some(content) = self.content.get() {
+                sample.check_content(content)?;
+            }
             match &first {
                 None => first = Some(sample),
                 Some(first) => first.compare(&sample)?,
@@ -202,9 +261,42 @@ impl Driver for HttpLoad {
         }
         if let Some(sample) = first {
             let _ = self.is_as_long_as_others(sample.length);
+            self.learn_content(&sample);
             let _ = self.answer.set(sample.into());
         }
         Ok(())
+    }
+
+    fn learned(&self) -> serde_json::Value {
+        let learned = Learned {
+            length: self.expected_length(),
+            content: self.content.get().copied(),
+        };
+        serde_json::to_value(learned).unwrap_or_default()
+    }
+
+    fn learn(&self, learned: serde_json::Value) -> anyhow::Result<()> {
+        let Learned { length, content } = serde_json::from_value(learned)?;
+        if let Some(length) = length {
+            let _ = self.is_as_long_as_others(length);
+        }
+        if let Some(content) = content {
+            let _ = self.content.set(content);
+        }
+        Ok(())
+    }
+
+    fn doubts(_plan: &Plan<Settings>, total: &Tally) -> Vec<Warning> {
+        let compared = total.counted(outcome::count::COMPARED);
+        let differing = total.errors.get(outcome::BODY).copied().unwrap_or(0);
+        let hint = "answers with the right status and length are counted as body where their content is another: look at one; where contents are to change, --any-content";
+        let differs = (differing > 0).then(|| {
+            let text = format!(
+                "{differing} of the {compared} contents that were compared are not that of the answers before the run, or of --expect-body"
+            );
+            Warning::content_differs(&text, hint)
+        });
+        differs.into_iter().collect()
     }
 
     fn answer(&self) -> Option<Answer> {

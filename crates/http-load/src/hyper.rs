@@ -12,6 +12,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use harness::clock::{self, Clock};
 use harness::driver::Worker;
+use harness::opening::WorkerOpening;
 use harness::pacer::Pacer;
 use harness::plan::Invalid;
 use hyper::client::conn::http1;
@@ -77,19 +78,21 @@ impl Prepared {
 pub(crate) async fn work(driver: &HttpLoad, mut worker: Worker) -> anyhow::Result<()> {
     let mut clock = Clock::real()?;
     let pacer = std::mem::replace(&mut worker.pacer, Pacer::new(0, 0, Vec::new()));
-    let desk = Desk::new(driver, &worker, pacer);
+    let opening = std::mem::replace(&mut worker.opening, WorkerOpening::new(None));
+    let desk = Desk::new(driver, &worker, pacer, opening);
     let mut links = FuturesUnordered::new();
     loop {
         let now = clock::now();
-        let deadline = desk.deadline(now);
         let next = desk.turn(now);
+        let deadline = desk.deadline();
         if desk.over(now) || now >= deadline {
             break;
         }
         while let Some(birth) = desk.born() {
             links.push(unconstrained(link::live(&desk, birth)));
         }
-        let mut wait = pin!(clock.sleep_until(next.min(deadline)));
+        let until = worker.record.wait_until(next.min(deadline), now);
+        let mut wait = pin!(clock.sleep_until(until));
         poll_fn(|context| {
             while let Poll::Ready(Some(())) = links.poll_next_unpin(context) {}
             match desk.sooner() {

@@ -20,11 +20,19 @@ pub(crate) struct Complete<'a> {
 
 impl HttpLoad {
     /// The kind of failure that a complete answer is; `None` if it is as it should be. Checks have no part in it.
-    pub(crate) fn outcome(&self, status: u16, length: u64) -> Option<&'static str> {
+    /// `sum` is the checksum of a content that is compared.
+    pub(crate) fn outcome(
+        &self,
+        status: u16,
+        length: u64,
+        sum: Option<u32>,
+    ) -> Option<&'static str> {
         if !self.settings.expects(status) {
             Some(outcome::STATUS)
         } else if !self.is_as_long_as_others(length) {
             Some(outcome::LENGTH)
+        } else if sum.is_some_and(|sum| !self.is_expected(sum)) {
+            Some(outcome::BODY)
         } else {
             None
         }

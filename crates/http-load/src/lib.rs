@@ -4,6 +4,7 @@ pub mod answer;
 mod check;
 mod checks;
 pub mod cli;
+mod content;
 mod driver;
 mod hyper;
 mod judge;

@@ -35,7 +35,9 @@ pub(crate) mod count {
     /// Answers that were as they should be but for a check.
     pub(crate) const FAILED_A_CHECK: &str = "failed_a_check";
     /// Bytes that came after an answer was complete, and belong to none.
-    pub(crate) const EXCESS: &str = "excess_bytes";
+    pub(crate) const EXCESS: &str = measure::audit::count::EXCESS_BYTES;
+    /// Answers whose content was compared with that of the answers before the run, or with the one that was named.
+    pub(crate) const COMPARED: &str = "bodies_compared";
 }
 
 /// Nobody listens.
@@ -58,6 +60,8 @@ pub(crate) const EARLY_CLOSE: &str = "early_close";
 pub(crate) const STATUS: &str = "status";
 /// The content is not as long as that of the other answers.
 pub(crate) const LENGTH: &str = "length";
+/// The content is as long as it should be, and another one.
+pub(crate) const BODY: &str = "body";
 
 /// A redirect, where they are followed, to another scheme, host or port than those that were asked.
 pub(crate) const REDIRECT_ELSEWHERE: &str = "redirect_elsewhere";
@@ -72,7 +76,7 @@ pub(crate) const TLS: &str = "tls";
 pub(crate) const HTTP2: &str = "protocol_http2";
 
 /// Those that are no fault of an answer.
-const OTHERS: [&str; 14] = [
+const OTHERS: [&str; 15] = [
     REFUSED,
     CONNECT_TIMEOUT,
     CONNECT,
@@ -82,6 +86,7 @@ const OTHERS: [&str; 14] = [
     RESET,
     STATUS,
     LENGTH,
+    BODY,
     REDIRECT_ELSEWHERE,
     TOO_MANY_REDIRECTS,
     REDIRECT_WITHOUT_LOCATION,
@@ -113,6 +118,10 @@ pub(crate) const OF_A_FAULT: &[&str] = &[
     RESET,
     EARLY_CLOSE,
 ];
+
+/// Those of a driver that has nothing left to connect with; connections for no particular request are counted by the same
+/// names.
+pub(crate) const EXHAUSTED: &[&str] = &[DESCRIPTORS, PORTS];
 
 /// The outcome of a connection that could not be made.
 pub(crate) fn connect_error(errno: Errno) -> &'static str {

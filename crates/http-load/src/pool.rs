@@ -25,12 +25,6 @@ pub(crate) struct Pool {
     not_before: u64,
     /// Nothing is begun then or later.
     end: u64,
-    /// From when requests count.
-    measure: u64,
-    /// Whether requests wait until all are there once: where they are opened at a rate of their own.
-    first: bool,
-    /// Up to when they had to.
-    opening: u64,
     pub(crate) keeps: bool,
     share: Share,
 }
@@ -45,9 +39,6 @@ impl Pool {
             begun: 0,
             not_before: 0,
             end: phases.end,
-            measure: phases.measure,
-            first: rate.is_some() && driver.settings.keep_alive,
-            opening: phases.origin,
             keeps: driver.settings.keep_alive,
             share,
         }
@@ -84,19 +75,9 @@ impl Pool {
         Ok(self.next_place())
     }
 
-    /// Until when requests wait at the longest while connections are opened, of which so many are there: opening a million
-    /// takes all that two processors can do. An event tells when the last is made.
-    pub(crate) fn opens(&mut self, now: u64, there: u64) -> Option<u64> {
-        self.first = self.first && now < self.measure && self.has_room(there);
-        if self.first {
-            self.opening = now;
-        }
-        self.first.then_some(self.measure)
-    }
-
-    /// Whether a request was due while connections were opened: nobody asks for it then.
-    pub(crate) fn was_opening(&self, at: u64) -> bool {
-        at < self.opening
+    /// Takes over phases whose load begins at another time.
+    pub(crate) fn end_at(&mut self, end: u64) {
+        self.end = end;
     }
 
     /// One could not be made: the next one is begun a moment later.

@@ -11,6 +11,7 @@ use measure::result::Answer;
 use ring::digest::{Context as Digest, SHA256};
 
 use crate::answer::{Asked, Reader, Sink};
+use crate::content::{Expected, Sum};
 use crate::hyper;
 use crate::redirect::{Astray, Hop, LOCATION, leads_on};
 use crate::requests::Requests;
@@ -30,6 +31,8 @@ pub(crate) struct Sample {
     pub(crate) length: u64,
     /// Of the content, in hexadecimal digits.
     pub(crate) sha256: String,
+    /// CRC-32C of the content.
+    pub(crate) sum: u32,
 }
 
 impl From<Sample> for Answer {
@@ -63,6 +66,18 @@ impl Sample {
             self.status,
             self.status
         )
+    }
+
+    /// Whether the content is the one that was named.
+    pub(crate) fn check_content(&self, expected: &Expected) -> anyhow::Result<()> {
+        ensure!(
+            expected.length == self.length && expected.has(self.sum),
+            "it answers {} with {} bytes of content that are not the {} of driver.expect_body (--expect-body): correct the path, or what is expected",
+            self.status,
+            self.length,
+            expected.length
+        );
+        Ok(())
     }
 
     /// Whether another server answers the same.
@@ -186,6 +201,7 @@ fn ask(
 /// The hash of a content, piece by piece, and where the answer leads.
 pub(crate) struct Content {
     digest: Digest,
+    sum: Sum,
     pub(crate) location: Option<Vec<u8>>,
 }
 
@@ -193,6 +209,7 @@ impl Default for Content {
     fn default() -> Self {
         Self {
             digest: Digest::new(&SHA256),
+            sum: Sum::default(),
             location: None,
         }
     }
@@ -213,6 +230,7 @@ impl Sink for Content {
 impl Content {
     pub(crate) fn update(&mut self, piece: &[u8]) {
         self.digest.update(piece);
+        self.sum.update(piece);
     }
 
     /// What an answer of that status and length was.
@@ -224,6 +242,7 @@ impl Content {
                 status,
                 length,
                 sha256: digits.collect(),
+                sum: self.sum.0,
             },
             location: self.location,
         }

@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use harness::plan::Invalid;
+use measure::redact;
 
 use crate::redirect::Hop;
 use crate::settings::Settings;
@@ -273,7 +274,7 @@ fn check_field(field: &str) -> Result<(&str, &str), Invalid> {
     let wrong = |problem: &str| {
         let problem = format!("{problem}: write it as \"Name: value\"");
         Err(Invalid::new(
-            format!("driver.headers (--header {field:?})"),
+            format!("driver.headers (--header {:?})", redact::field(field)),
             problem,
         ))
     };

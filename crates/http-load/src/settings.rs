@@ -24,8 +24,10 @@ const PIPELINE: &str = "the engine hyper sends nothing before the last request i
 const BATCH: &str = "the engine hyper can't: leave it out, or take --engine wire over http://";
 /// Longest time for a request or a connection: what a histogram can hold.
 const LONGEST: Duration = Duration::from_secs(3600);
+/// Time for connections to be open that a slow server may need, whatever their number.
+const OPENING: Duration = Duration::from_secs(30);
 /// Most connections of a run.
-const MOST_CONNECTIONS: u64 = 10_000_000;
+pub(crate) const MOST_CONNECTIONS: u64 = 10_000_000;
 
 /// The driver's own settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -72,6 +74,10 @@ pub struct Settings {
     /// Most connections opened a second, of those; absent: as fast as they can be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connect_rate: Option<f64>,
+    /// Longest time for all connections to be open, where they are opened at a rate; then the load begins with those that
+    /// are. Absent: 30 s and four times what their number takes at that rate.
+    #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
+    pub open_timeout: Option<Duration>,
     /// Addresses of this machine to connect from: `auto` for as many of 127.0.0.0/8 as the connections need, or
     /// addresses. Absent: the kernel chooses, and has some 28,000 ports for one server.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -88,6 +94,13 @@ pub struct Settings {
     /// Bytes of content that every answer has; absent: as many as the first one had.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expect_length: Option<u64>,
+    /// The content that every answer has: a text, or behind an @ the name of a file; absent: that of the answers before the
+    /// run, where all requests are alike and two of them were answered with the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expect_body: Option<String>,
+    /// Whether contents may differ, in their length too.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub any_content: bool,
     /// How the driver waits for the next start of an open loop.
     pub pacing: Pacing,
     /// What is asked about each answer, such as `status==200` or `duration<500ms`: counted, and no failure.
@@ -154,11 +167,14 @@ impl Default for Settings {
             batch: false,
             connections: 100,
             connect_rate: None,
+            open_timeout: None,
             source_addresses: Vec::new(),
             timeout: Duration::from_secs(30),
             connect_timeout: Duration::from_secs(10),
             expect_status: Vec::new(),
             expect_length: None,
+            expect_body: None,
+            any_content: false,
             pacing: Pacing::default(),
             checks: Vec::new(),
             phases: false,
@@ -250,6 +266,7 @@ impl Settings {
                 problem,
             ));
         }
+        settings.validate_content()?;
         load::validate(plan)?;
         let checks = Checks::parse(&settings.checks)?;
         if settings.method == "HEAD" && checks.need_body() {
@@ -258,6 +275,40 @@ impl Settings {
             return Err(Invalid::new("driver.checks (--check)", problem));
         }
         Ok(())
+    }
+
+    /// Returns the longest time for all connections to be open, before the load begins: where they are opened at a rate
+    /// of their own, and kept.
+    #[must_use]
+    pub fn opening(plan: &Plan<Self>) -> Option<Duration> {
+        let settings = &plan.driver;
+        let rate = settings.connect_rate.filter(|rate| *rate >= 1.0)?;
+        let opens = settings.keep_alive && open_loop(plan);
+        let takes = Duration::try_from_secs_f64(settings.connections as f64 / rate);
+        let default = || takes.map_or(LONGEST, |takes| (takes * 4 + OPENING).min(LONGEST));
+        opens.then(|| settings.open_timeout.unwrap_or_else(default))
+    }
+
+    fn validate_content(&self) -> Result<(), Invalid> {
+        let invalid = |field: &str, problem: &str| {
+            let option = format!("driver.{field} (--{})", field.replace('_', "-"));
+            Err(Invalid::new(option, problem))
+        };
+        match (&self.expect_body, self.expect_length, self.any_content) {
+            (Some(_), Some(_), _) => invalid(
+                "expect_length",
+                "--expect-body has a length: leave one of them out",
+            ),
+            (Some(_), _, true) | (_, Some(_), true) => invalid(
+                "any_content",
+                "takes whatever comes: leave it out, or --expect-body and --expect-length",
+            ),
+            (Some(_), ..) if self.method == "HEAD" => invalid(
+                "expect_body",
+                "an answer to HEAD has no content: leave it out",
+            ),
+            _ => Ok(()),
+        }
     }
 
     /// Whether the engine can do what is asked for, as far as that does not depend on the server.
@@ -332,7 +383,10 @@ impl Settings {
             (None, None) => "the URL",
         };
         let pool = match open_loop(plan) {
-            true => format!(" over {} connections", settings.connections),
+            true => match Self::opening(plan) {
+                Some(_) => format!(" over {} connections, opened first,", settings.connections),
+                None => format!(" over {} connections", settings.connections),
+            },
             false => String::new(),
         };
         let version = match (settings.http2, settings.streams) {

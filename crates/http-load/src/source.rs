@@ -10,6 +10,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use harness::peer::local_ports;
 use harness::plan::Invalid;
 use harness::schedule::Share;
 
@@ -22,8 +23,6 @@ const FIRST_PORT: u64 = 1_024;
 const LAST_PORT: u64 = 65_535;
 /// Most ports that are left to the kernel: half of them, where its range is wider.
 const MOST_LEFT: u64 = (LAST_PORT + 1 - FIRST_PORT) / 2;
-/// The range that the kernel chooses from (ip(7)).
-const RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 /// Connections that `auto` plans for each address: half of the ports that are always taken from, so that one that is lost
 /// has another port to come from while its own is in TIME_WAIT.
 const PLANNED: u64 = MOST_LEFT / 2;
@@ -59,7 +58,10 @@ pub(crate) fn room(
     };
     let each = Ports::of_this_machine().each();
     let (ports, whose) = match named {
-        [] => (range().1 + 1 - range().0, "the kernel has".to_owned()),
+        [] => (
+            local_ports().1 + 1 - local_ports().0,
+            "the kernel has".to_owned(),
+        ),
         [address] => (each, format!("{address} has")),
         several => {
             let addresses = several.len() as u64;
@@ -76,17 +78,6 @@ pub(crate) fn room(
         connections.div_ceil(each.saturating_mul(ways)).max(1)
     );
     Err(Invalid::new(FIELD, problem))
-}
-
-/// The first and the last port that the kernel chooses from. What it does not say is what it has unless it is told
-/// otherwise.
-fn range() -> (u64, u64) {
-    let range = std::fs::read_to_string(RANGE).unwrap_or_default();
-    let mut range = range.split_whitespace().map(str::parse);
-    match (range.next(), range.next()) {
-        (Some(Ok(first)), Some(Ok(last))) if first <= last => (first, last),
-        _ => (32_768, 60_999),
-    }
 }
 
 /// The addresses that the connections of a run come from; none where the kernel chooses.
@@ -163,7 +154,7 @@ struct Ports {
 impl Ports {
     /// Those of this machine.
     fn of_this_machine() -> Self {
-        let (first, last) = range();
+        let (first, last) = local_ports();
         Self::beside(first, last)
     }
 

@@ -2,6 +2,7 @@
 
 use harness::plan::Plan;
 use measure::result::RunResult;
+use measure::throughput::Throughput;
 
 use crate::settings::Settings;
 
@@ -14,16 +15,15 @@ mod wrk;
 struct Run<'a> {
     result: &'a RunResult,
     plan: Plan<Settings>,
-    /// How long operations were started that count, seconds.
-    measured_s: f64,
+    /// What ended in the measured time.
+    throughput: Throughput,
 }
 
 /// The block of k6 where what only it has is used: stages, checks or thresholds; that of wrk otherwise.
 pub(crate) fn of(result: &RunResult) -> Option<String> {
     let plan: Plan<Settings> = serde_json::from_value(result.plan.clone()).ok()?;
-    let ran = (result.wall_s - plan.timeline.warmup.as_secs_f64()).max(0.0);
     let run = Run {
-        measured_s: ran.min(plan.timeline.measure.as_secs_f64()),
+        throughput: result.throughput.clone()?,
         plan,
         result,
     };
@@ -37,11 +37,9 @@ pub(crate) fn of(result: &RunResult) -> Option<String> {
 }
 
 impl Run<'_> {
+    /// So many of the measured time as a rate.
     fn per_second(&self, number: u64) -> f64 {
-        match self.measured_s > 0.0 {
-            true => number as f64 / self.measured_s,
-            false => 0.0,
-        }
+        self.throughput.per_second(number).unwrap_or(0.0)
     }
 
     fn failed(&self, kinds: &[&str]) -> u64 {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use harness::plan::Invalid;
 use http::Uri;
+use measure::redact;
 
 /// A server as a URL names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,8 +50,9 @@ impl Server {
     /// # Errors
     /// A URL that is none, of another scheme, or of a host that can't be resolved.
     pub(crate) fn parse(url: &str) -> Result<Self, Invalid> {
+        let shown = redact::uri(url);
         let wrong =
-            |problem: &str| Invalid::new(format!("URL {url}"), format!("{problem}: {REMEDY}"));
+            |problem: &str| Invalid::new(format!("URL {shown}"), format!("{problem}: {REMEDY}"));
         if let Some(rest) = url.strip_prefix("unix:") {
             return Self::unix(rest).ok_or_else(|| wrong("names no socket"));
         }
@@ -63,7 +65,9 @@ impl Server {
         };
         let authority = uri.authority().ok_or_else(|| wrong("names no host"))?;
         if authority.as_str().contains('@') {
-            return Err(wrong("has a user: give an Authorization with --header"));
+            return Err(wrong(
+                "has a user: give an Authorization with --header @FILE",
+            ));
         }
         // An IPv6 address stands in brackets in a URL alone.
         let host = authority.host().trim_matches(['[', ']']).to_owned();
@@ -86,7 +90,7 @@ impl Server {
                 let problem = format!(
                     "the host {host} can't be resolved ({error}): correct the name, or write an address such as 127.0.0.1"
                 );
-                Invalid::new(format!("URL {url}"), problem)
+                Invalid::new(format!("URL {shown}"), problem)
             })?
             .next()
             .ok_or_else(|| wrong(&format!("{host} has no address")))?;

@@ -19,6 +19,8 @@ pub(crate) struct Answered {
     pub(crate) place: u32,
     /// Bytes of its content.
     pub(crate) body: u64,
+    /// Its checksum, where it is compared.
+    pub(crate) sum: Option<u32>,
     /// Where phases are measured, when its request was sent whole.
     pub(crate) written: u64,
     /// Where phases are measured, when its first byte came.
@@ -48,6 +50,19 @@ struct Sums {
     expected_body_bytes: u64,
     bytes_sent: u64,
     redirects: u64,
+    compared: u64,
+    of_warmup: OfWarmup,
+}
+
+/// What operations of the warm-up do: part of the rates, where it happens inside the measured time, and of no total.
+#[derive(Debug, Default)]
+struct OfWarmup {
+    ok: u64,
+    answers: u64,
+    bytes: u64,
+    body_bytes: u64,
+    bytes_sent: u64,
+    redirects: u64,
 }
 
 impl<'a> Turn<'a> {
@@ -68,14 +83,20 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// So many bytes came for operations that count, heads included.
-    pub(crate) fn received(&mut self, bytes: u64) {
-        self.sums.bytes += bytes;
+    /// So many bytes came for operations that count, or for those of the warm-up, heads included.
+    pub(crate) fn received(&mut self, bytes: u64, counted: bool) {
+        match counted {
+            true => self.sums.bytes += bytes,
+            false => self.sums.of_warmup.bytes += bytes,
+        }
     }
 
     /// So many bytes were sent for them.
-    pub(crate) fn sent(&mut self, bytes: u64) {
-        self.sums.bytes_sent += bytes;
+    pub(crate) fn sent(&mut self, bytes: u64, counted: bool) {
+        match counted {
+            true => self.sums.bytes_sent += bytes,
+            false => self.sums.of_warmup.bytes_sent += bytes,
+        }
     }
 
     /// What an operation asks, if it was led on by a redirect.
@@ -86,8 +107,9 @@ impl<'a> Turn<'a> {
     /// An operation has failed.
     pub(crate) fn failed(&mut self, record: &Recorder, operation: &Operation, kind: &'static str) {
         self.hops.forget(operation);
-        if operation.counted {
-            record.error(kind);
+        match operation.counted {
+            true => record.error(kind),
+            false => record.error_of_warmup(),
         }
     }
 
@@ -111,7 +133,7 @@ impl<'a> Turn<'a> {
                 self.led_on(record, operation, answered);
                 return false;
             }
-            Ok(false) => self.driver.outcome(status, answered.body),
+            Ok(false) => self.driver.outcome(status, answered.body, answered.sum),
             Err(astray) => Some(astray.kind()),
         };
         self.hops.forget(operation);
@@ -122,6 +144,10 @@ impl<'a> Turn<'a> {
     /// The answer is a redirect that is followed: one that counts, with no length that it should have.
     fn led_on(&mut self, record: &Recorder, operation: &Operation, answered: Answered) {
         if !operation.counted {
+            let sums = &mut self.sums.of_warmup;
+            sums.redirects += 1;
+            sums.answers += 1;
+            sums.body_bytes += answered.body;
             return;
         }
         self.sums.redirects += 1;
@@ -144,11 +170,12 @@ impl<'a> Turn<'a> {
     ) {
         let driver = self.driver;
         if !operation.counted {
-            return;
+            return self.ended_of_warmup(record, answered, kind);
         }
         self.sums.answers += 1;
         self.sums.body_bytes += answered.body;
         self.sums.expected_body_bytes += driver.expected_length().unwrap_or(0);
+        self.sums.compared += u64::from(answered.sum.is_some());
         let now = answered.now;
         let service_ns = now - operation.sent;
         if let Some(judge) = &mut self.judge {
@@ -167,6 +194,21 @@ impl<'a> Turn<'a> {
         record.value(RESPONSE, now - operation.at);
         record.value(SERVICE, service_ns);
         self.phases(record, answered);
+    }
+
+    fn ended_of_warmup(
+        &mut self,
+        record: &Recorder,
+        answered: Answered,
+        kind: Option<&'static str>,
+    ) {
+        let sums = &mut self.sums.of_warmup;
+        sums.answers += 1;
+        sums.body_bytes += answered.body;
+        match kind {
+            None => sums.ok += 1,
+            Some(_) => record.error_of_warmup(),
+        }
     }
 
     #[inline]
@@ -190,6 +232,7 @@ impl<'a> Turn<'a> {
             (audit::EXPECTED_BODY_BYTES, sums.expected_body_bytes),
             (count::BYTES_SENT, sums.bytes_sent),
             (count::REDIRECTS, sums.redirects),
+            (count::COMPARED, sums.compared),
         ];
         // What ended first: it was open when the turn began, and what is open at once must not seem to be more.
         record.ok_many(sums.ok);
@@ -199,8 +242,24 @@ impl<'a> Turn<'a> {
         for (name, number) in counts.into_iter().filter(|(_, number)| *number > 0) {
             record.count(name, number);
         }
+        sums.of_warmup.hand_over(record);
         if let Some(judge) = &mut self.judge {
             judge.hand_over(record);
+        }
+    }
+}
+
+impl OfWarmup {
+    fn hand_over(&self, record: &Recorder) {
+        record.ok_of_warmup(self.ok);
+        for (name, number) in [
+            (count::ANSWERS, self.answers),
+            (count::BYTES, self.bytes),
+            (count::BODY_BYTES, self.body_bytes),
+            (count::BYTES_SENT, self.bytes_sent),
+            (count::REDIRECTS, self.redirects),
+        ] {
+            record.count_of_warmup(name, number);
         }
     }
 }

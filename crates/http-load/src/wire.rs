@@ -19,6 +19,7 @@ use nix::sys::socket::{MsgFlags, recv, send};
 
 use crate::answer::{Asked, Fault};
 use crate::checks::Keeper;
+use crate::content::{Both, Sum};
 use crate::driver::HttpLoad;
 use crate::operation::{Operation, REST_NS, Rest, place_of, start_of};
 use crate::outcome::{self, count};
@@ -115,9 +116,11 @@ impl<'a> Loop<'a> {
     fn run(mut self) -> anyhow::Result<()> {
         loop {
             let now = clock::now();
-            let deadline = self.deadline(now);
+            self.look_for_stop(now);
+            self.follow_opening();
             let next_connect = self.fill_pool(now);
             let next_start = self.start_due(now);
+            let deadline = self.deadline();
             let next_rested = self.resume_rested(now);
             self.empty_outbox();
             self.sweep(now);
@@ -134,6 +137,7 @@ impl<'a> Loop<'a> {
                 deadline,
             ];
             let until = until.into_iter().min().unwrap_or(now);
+            let until = self.worker.record.wait_until(until, now);
             self.pause.take(until, now);
             let ready = self.reactor.wait(until, now)?;
             self.pause.learn(ready as u64, self.open);
@@ -147,15 +151,31 @@ impl<'a> Loop<'a> {
         Ok(())
     }
 
-    /// When what is open is given up: the end of the drain phase, or earlier where that was asked.
-    fn deadline(&mut self, now: u64) -> u64 {
-        match self.worker.stop.deadline() {
-            Some(asked) => {
-                self.worker.pacer.stop_at(now);
-                asked.min(self.worker.phases.drained)
-            }
-            None => self.worker.phases.drained,
+    /// Says when the pool is full, and takes over when the load begins.
+    fn follow_opening(&mut self) {
+        if !self.pool.has_room(self.established) {
+            self.worker.opening.say_open();
         }
+        if self.worker.follow_opening() {
+            self.pool.end_at(self.worker.phases.end);
+        }
+    }
+
+    /// Starts nothing more once the run was asked to end.
+    fn look_for_stop(&mut self, now: u64) {
+        if self.worker.stop.deadline().is_some() {
+            self.worker.pacer.stop_at(now);
+        }
+    }
+
+    fn deadline(&self) -> u64 {
+        let Worker {
+            phases,
+            pacer,
+            stop,
+            ..
+        } = &self.worker;
+        phases.deadline(pacer, stop)
     }
 
     fn over(&self, now: u64) -> bool {
@@ -178,9 +198,6 @@ impl<'a> Loop<'a> {
 
     /// Starts what is due; returns when the next start is.
     fn start_due(&mut self, now: u64) -> u64 {
-        if let Some(until) = self.pool.opens(now, self.established) {
-            return until;
-        }
         for _ in 0..STARTS_AT_ONCE {
             // An event tells: one of them is answered, or gone.
             if self.is_crowded() {
@@ -204,9 +221,6 @@ impl<'a> Loop<'a> {
     /// A client of a closed loop makes its connection, an operation of an open loop takes one that is free.
     fn begin(&mut self, start: Start, now: u64) {
         let closed = self.driver.closed[usize::from(start.group)];
-        if !closed && self.pool.was_opening(start.at) {
-            return;
-        }
         let operation = self.operation(start);
         if let Some(late) = start.lag.filter(|_| operation.counted) {
             self.worker.record.lag(late);
@@ -326,9 +340,7 @@ impl<'a> Loop<'a> {
             );
             match sent {
                 Ok(length) => {
-                    if counted {
-                        self.turn.sent(length as u64);
-                    }
+                    self.turn.sent(length as u64, counted);
                     if !connection.has_sent(length, bytes.len()) {
                         // The kernel tells when it has room again.
                         connection.written = began;
@@ -407,19 +419,26 @@ impl<'a> Loop<'a> {
                     .count(count::EXCESS, (length - taken) as u64);
                 return self.end(id, outcome::EARLY_CLOSE);
             };
-            if taken == 0 && operation.counted {
-                self.turn.received(length as u64);
+            let index = operation.index;
+            if taken == 0 {
+                self.turn.received(length as u64, operation.counted);
             }
             if connection.first_byte == 0 {
                 connection.first_byte = now;
+                let compares = self.driver.compares(index);
+                connection.sum = compares.then(Sum::default);
             }
             let bytes = &self.buffer[taken..length];
             let checks = &self.driver.checks;
-            let progress = match connection.seen.as_deref_mut() {
-                None => connection.reader.take(asked, bytes, &mut ()),
-                Some(seen) => connection
-                    .reader
-                    .take(asked, bytes, &mut Keeper { checks, seen }),
+            let reader = &mut connection.reader;
+            let progress = match (connection.seen.as_deref_mut(), &mut connection.sum) {
+                (None, None) => reader.take(asked, bytes, &mut ()),
+                (None, Some(sum)) => reader.take(asked, bytes, sum),
+                (Some(seen), sum) => {
+                    let keeper = Keeper { checks, seen };
+                    let sum = sum.as_mut();
+                    reader.take(asked, bytes, &mut Both { keeper, sum })
+                }
             };
             match progress {
                 Ok(progress) => {
@@ -540,10 +559,15 @@ impl<'a> Loop<'a> {
             let Some(mut connection) = self.connections.remove(id) else {
                 continue;
             };
+            if connection.state == State::Idle {
+                self.count_left(&connection);
+            }
             while let Some(operation) = connection.answered() {
                 open += usize::from(operation.counted);
             }
         }
+        // So that the result says 0 where there were none.
+        self.worker.record.count(count::EXCESS, 0);
         self.hand_over();
         self.worker.record.unfinished_many(open as u64);
         count_missed(&mut self.worker.pacer, &self.worker.record);

@@ -196,8 +196,8 @@ fn users_come_and_go_with_the_stages_and_take_their_connections_with_them() {
         };
         assert!(shown("vus.").contains("max=10"), "{}", ran.shown);
         assert!(shown("vus_max.").ends_with(" 10"), "{}", ran.shown);
-        // Each user has one connection, and the check before the run another.
-        assert_eq!(server.finish().connections, 10 + 1);
+        // Each user has one connection, and the check before the run two.
+        assert_eq!(server.finish().connections, 10 + 2);
     }
 }
 
@@ -230,7 +230,7 @@ fn checks_are_counted_and_fail_no_request() {
         ),
         Step::Again,
     ]);
-    let load = ["-c", "1", "-d", "1s", "--warmup", "0s"];
+    let load = ["-c", "1", "-d", "1s", "--warmup", "0s", "--any-content"];
     let checks = [
         "status==200",
         "json.ok==true",

@@ -93,6 +93,28 @@ fn a_certificate_that_is_trusted_or_any_will_do() {
 }
 
 #[test]
+fn a_certificate_that_signs_others_is_taken_from_the_server_that_it_was_given_for() {
+    let (server, other) = (
+        Secure::showing_a_ca(Spoken::Https),
+        Secure::showing_a_ca(Spoken::Https),
+    );
+    let (own, foreign) = (server.certificate(), other.certificate());
+    let (own, foreign) = (
+        own.path().to_str().unwrap(),
+        foreign.path().to_str().unwrap(),
+    );
+    let (localhost, address) = (server.url("localhost"), server.url("127.0.0.1"));
+    let output = http_load(&[&localhost, "--tls-ca", own]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{said}");
+    let name = ["not valid for name", "a name that its certificate has"];
+    refuses(&[&address, "--tls-ca", own], 1, &name);
+    let remedies = ["--tls-ca FILE", "--tls-insecure"];
+    refuses(&[&localhost, "--tls-ca", foreign], 1, &remedies);
+    refuses(&[&localhost], 1, &remedies);
+}
+
+#[test]
 fn a_handshake_that_fails_in_the_load_is_an_error_of_its_own() {
     let server = Secure::start(Spoken::Https);
     let settings = Settings {

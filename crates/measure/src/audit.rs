@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::result::RunResult;
-use crate::warning::{Kind, Warning, verdict};
+use crate::warning::{self, Kind, Warning, verdict};
 
 mod counts;
 mod load;
@@ -29,6 +29,8 @@ pub mod count {
     pub const HELD: &str = "held";
     /// Connections that ended while they were held open.
     pub const LOST: &str = "lost";
+    /// Bytes that came after the end of an answer, where nothing else was asked for.
+    pub const EXCESS_BYTES: &str = "excess_bytes";
     /// Attempts that were made again within an operation.
     pub const RETRIES: &str = "retries";
 }
@@ -49,6 +51,9 @@ pub struct Facts {
     /// Connections that the plan opens before the load, to hold all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<u64>,
+    /// The phase before the load in which connections are opened, where the plan has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opening: Option<OpeningTime>,
     /// Seconds of load that were planned, warm-up and measure, where nothing but time ends the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_s: Option<f64>,
@@ -58,9 +63,23 @@ pub struct Facts {
     /// CPU use of the driver's busiest worker over the run, percent of a core.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker_cpu_pct: Option<f64>,
+    /// The daemon's gauge of the most operations that were open at once, where the protocol has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_metric: Option<String>,
     /// What driver and daemon counted both.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compared: Vec<Compared>,
+}
+
+/// How long connections were opened before the load began. The seconds of a run count from the beginning of that.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OpeningTime {
+    /// Seconds from the first connection to the beginning of the load.
+    pub took_s: f64,
+    /// Seconds after which the load begins with what is open.
+    pub limit_s: f64,
+    /// Whether all connections were open when it began.
+    pub complete: bool,
 }
 
 /// Where the time in which an operation is open is recorded, from when it is counted as begun to its end.
@@ -96,18 +115,22 @@ pub struct Compared {
     pub driver: u64,
     /// What the daemon counted.
     pub daemon: u64,
-    /// Whether nothing of what the daemon counted is lost, as it is where it was started again.
+    /// Whether the daemon counted all of it: not where it was started again, or did not get all that was sent.
     pub whole: bool,
+    /// True where the driver did not count all of it: a worker was lost, or not all that the daemon sent was read.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub driver_short: bool,
 }
 
 impl Compared {
     /// Whether the two agree: exactly, or as far as the daemon could say.
     #[must_use]
     pub fn agrees(&self) -> bool {
-        if self.whole {
-            self.driver == self.daemon
-        } else {
-            self.driver >= self.daemon
+        match (self.whole, self.driver_short) {
+            (true, false) => self.driver == self.daemon,
+            (false, false) => self.driver >= self.daemon,
+            (true, true) => self.driver <= self.daemon,
+            (false, true) => true,
         }
     }
 }
@@ -162,11 +185,13 @@ pub fn of(result: &RunResult) -> Vec<Row> {
         rows.extend(load::concurrency(result));
         rows.extend(load::users(result));
         rows.extend(load::stages(result));
+        rows.extend(load::opening(result));
         rows.extend(load::wall(result));
         rows.extend(counts::connections(result));
         rows.extend(counts::held(result));
     }
     rows.extend(counts::bytes(result));
+    rows.extend(counts::excess(result));
     rows.extend(load::worker(result));
     rows.extend(counts::operations(result));
     rows.extend(counts::compared(result));
@@ -191,9 +216,7 @@ pub fn judge(result: &mut RunResult) {
         })
         .collect();
     result.warnings.extend(untold);
-    result
-        .warnings
-        .sort_by_key(|warning| std::cmp::Reverse(warning.severity));
+    warning::sort(&mut result.warnings);
     result.verdict = verdict(&result.warnings);
 }
 

@@ -7,7 +7,7 @@ use crate::warning::{Kind, Severity, Warning};
 /// What a run says about the load that was put on the daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Judgement<'a> {
-    /// It met all its thresholds, and nothing is unfinished or missed.
+    /// It met all its thresholds, nothing is unfinished or missed, and what was offered was served.
     Held,
     /// It did not: why, each with what was measured, and a death of the daemon first.
     NotHeld(Vec<String>),
@@ -47,6 +47,7 @@ impl RunResult {
                 format!("{} ({measured})", threshold.text)
             })
             .collect();
+        why.extend(self.overload().map(str::to_owned));
         for (count, what) in [
             (self.operations.unfinished, "did not end"),
             (self.operations.missed, "were due and never begun"),

@@ -10,7 +10,7 @@ use std::str::FromStr;
 use crate::imported::{Imported, SeriesSummary};
 use crate::machine::Machine;
 use crate::result::{DaemonInfo, Operations, RunResult, SCHEMA, ThresholdResult, Usage};
-use crate::warning::{Warning, verdict};
+use crate::warning::{EndedBy, Warning, verdict};
 
 mod k6;
 mod oha;
@@ -167,7 +167,7 @@ impl Run {
         let warnings: Vec<Warning> = [Warning::imported(self.driver, &self.times)]
             .into_iter()
             .chain(Warning::misleading(self.driver, &self.told))
-            .chain(Warning::unfinished(operations.unfinished))
+            .chain(Warning::unfinished(operations.unfinished, EndedBy::Plan))
             .chain(Warning::missed(operations.missed, operations.started))
             .collect();
         let series: Vec<SeriesSummary> = self
@@ -211,6 +211,8 @@ impl Run {
             faults: Vec::new(),
             answer: None,
             facts: crate::audit::Facts::default(),
+            exit_code: None,
+            throughput: None,
             imported: Some(Imported {
                 times: self.times,
                 series,

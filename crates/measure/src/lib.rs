@@ -4,11 +4,14 @@
 //! what is *known* about it is a [`result::RunResult`]; every report is a function of results.
 
 pub mod audit;
+pub mod disturbance;
 pub mod held;
 pub mod import;
 pub mod imported;
+mod intact;
 pub mod machine;
 pub mod ratio;
+pub mod redact;
 pub mod report;
 pub mod result;
 pub mod slope;
@@ -18,6 +21,7 @@ pub mod suite;
 pub mod system;
 pub mod tally;
 pub mod threshold;
+pub mod throughput;
 pub mod units;
 pub mod usage;
 pub mod warning;

@@ -1,16 +1,20 @@
 //! Everything known about one run of one plan against one daemon: the only thing stored, and what every report reads.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use crate::audit::Facts;
+use crate::disturbance::{Disturbance, Stalls};
 use crate::imported::Imported;
 use crate::machine::Machine;
+use crate::redact;
 pub use crate::slopes::Slopes;
 use crate::system::System;
 use crate::tally::{Counts, DecodeError, Distribution};
+use crate::throughput::Throughput;
 use crate::usage::UsageSummary;
 use crate::warning::{Verdict, Warning};
 
@@ -30,7 +34,7 @@ pub struct RunResult {
     pub driver: String,
     /// When the load began, RFC 3339 in UTC.
     pub started_at: String,
-    /// From the first start to the end of the drain phase, seconds.
+    /// From the first start, or the first connection of an opening, to the end of the drain phase, seconds.
     pub wall_s: f64,
     /// The resolved plan, whole.
     pub plan: serde_json::Value,
@@ -49,10 +53,16 @@ pub struct RunResult {
     pub threads: u64,
     /// Whether the figures may be believed: the gravest of `warnings`.
     pub verdict: Verdict,
+    /// What the driver exits with where this is its only run. Absent in older results and in imported ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<u8>,
     /// Reasons to doubt them.
     pub warnings: Vec<Warning>,
     /// What became of the operations.
     pub operations: Operations,
+    /// What ended in the measured time: rates are made of it. Absent in older results and in imported ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throughput: Option<Throughput>,
     /// What else was counted, by name.
     pub counts: BTreeMap<String, u64>,
     /// Failed operations by kind; kinds are disjoint.
@@ -98,6 +108,13 @@ pub struct Resources {
     pub active: Option<f64>,
     /// Connections that waited in the daemon's accept queue.
     pub backlog: Option<u64>,
+    /// CPU use of all else since the look before, on the CPUs that daemon and driver may use, in percent of one core.
+    /// Absent where the daemon's own is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others_cpu_pct: Option<f64>,
+    /// Periods since the look before in which the quota of the driver's control group held it; absent where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttled: Option<u64>,
 }
 
 /// What a process tree had and did at one look.
@@ -111,6 +128,9 @@ pub struct Cost {
     pub threads: u64,
     /// Open file descriptors.
     pub fds: u64,
+    /// How long its threads waited for a CPU since the look before, summed over them, in percent of that time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_pct: Option<f64>,
 }
 
 /// A threshold of the plan, and whether the run met it.
@@ -175,7 +195,7 @@ impl Operations {
 /// The subject of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DaemonInfo {
-    /// Its name: that of its manifest, or `external` for one that was already running.
+    /// Its name: that of its manifest, or for one that was already running the one that it was given, or `external`.
     pub name: String,
     /// Its manifest's one line.
     pub about: Option<String>,
@@ -186,6 +206,9 @@ pub struct DaemonInfo {
     /// Daemons that were started side by side to share the load.
     #[serde(default = "one")]
     pub instances: u64,
+    /// Metrics pages that were given of a daemon that was already running, without name and password.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub metrics: Vec<String>,
 }
 
 fn one() -> u64 {
@@ -202,6 +225,9 @@ pub struct Usage {
     /// The machine that both run on; absent where nobody looked.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub system: Option<System>,
+    /// What kept both from running; absent in older results.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub disturbance: Option<Disturbance>,
 }
 
 /// One series over the whole run. Times are in nanoseconds.
@@ -280,6 +306,19 @@ pub struct Second {
     /// run's last second, which is not whole, it is the part that passed. Absent where nobody integrated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_mean: Option<f64>,
+    /// How far that may be off, in the same unit, since some began or ended in turns of a loop that took long. Absent where
+    /// none did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active_slack: Option<f64>,
+    /// Stalls of the workers that ended in it; absent where there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stalls: Option<Stalls>,
+    /// CPU use of the worker that was busiest in it, percent of a core.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker_cpu_pct: Option<f64>,
+    /// How long the worker that waited longest in it waited for a CPU, percent of the time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker_wait_pct: Option<f64>,
     /// What was counted in it, by name.
     pub counts: BTreeMap<String, u64>,
     /// Operations that failed in it, by kind.
@@ -324,6 +363,36 @@ impl SecondSeries {
 }
 
 impl RunResult {
+    /// Takes the secrets out of its texts: passwords, tokens, header fields that authenticate. Stored and shown is only what
+    /// went through here.
+    pub fn redact(&mut self) {
+        redact::value(&mut self.plan);
+        let daemon = &mut self.daemon;
+        let texts = [&mut self.plan_sentence, &mut daemon.target];
+        let named = [&mut daemon.about, &mut daemon.version];
+        let warned = self.warnings.iter_mut();
+        let warned = warned.flat_map(|warning| [&mut warning.message, &mut warning.hint]);
+        let judged = self.thresholds.iter_mut().map(|judged| &mut judged.text);
+        let done = self.faults.iter_mut().map(|fault| &mut fault.what);
+        let texts = texts.into_iter().chain(named.into_iter().flatten());
+        for text in texts.chain(warned).chain(judged).chain(done) {
+            if let Cow::Owned(redacted) = redact::text(text) {
+                *text = redacted;
+            }
+        }
+        // A check is counted by its text.
+        let seconds = self.seconds.iter_mut();
+        let counted = seconds.flat_map(|second| [&mut second.counts, &mut second.errors]);
+        let measured = self
+            .throughput
+            .iter_mut()
+            .map(|measured| &mut measured.counts);
+        let all = [&mut self.counts, &mut self.errors]
+            .into_iter()
+            .chain(measured);
+        all.chain(counted).for_each(redact_names);
+    }
+
     /// A series by name.
     #[must_use]
     pub fn series(&self, name: &str) -> Option<&SeriesResult> {
@@ -336,38 +405,21 @@ impl RunResult {
         self.counts.get(name).copied().unwrap_or(0)
     }
 
-    /// Most operations open at once as the daemon saw it, where it says so: the greatest value of its gauge of that name.
-    /// Of several daemons side by side the sum of the peaks of each, an upper bound.
+    /// Returns the most operations that were open at once by the daemon's own gauge, which the driver names; `None` where
+    /// it has none. Of several daemons side by side the sum of the peaks of each, an upper bound.
     #[must_use]
     pub fn peak_of_daemon(&self) -> Option<f64> {
         let gauges = &self.usage.daemon.as_ref()?.gauges_peak;
-        let peaks = |name: &&String| name.contains("peak") && name.ends_with("streams");
-        gauges.get(gauges.keys().find(peaks)?).copied()
+        // Older results do not name it.
+        let name = self.facts.peak_metric.as_deref();
+        gauges.get(name.unwrap_or("daemon_peak_streams")).copied()
     }
 
-    /// So many a second of what is counted, in the whole seconds in which operations were started that count: what came
-    /// in while the run drained is no part of it. `None` where the plan does not say when that was, or no second was whole.
-    ///
-    /// Of an imported run over all of it: its seconds are not known.
+    /// Returns the seconds before the load in which connections were opened; 0 where that is no phase of the plan.
     #[must_use]
-    pub fn per_second(&self, name: &str) -> Option<f64> {
-        if self.imported.is_some() {
-            let counted = *self.counts.get(name)? as f64;
-            return (self.wall_s > 0.0).then(|| counted / self.wall_s);
-        }
-        let planned = |phase: &str| {
-            let text = self.plan["timeline"][phase].as_str()?;
-            Some(humantime::parse_duration(text).ok()?.as_secs_f64())
-        };
-        let begin = planned("warmup").unwrap_or(0.0);
-        let end = (begin + planned("measure")?).min(self.wall_s).floor();
-        let rows = self.seconds.iter().filter(|row| {
-            let second = row.second as f64;
-            second >= begin && second < end
-        });
-        let counted: u64 = rows.filter_map(|row| row.counts.get(name)).sum();
-        let whole = end - begin.ceil();
-        (whole >= 1.0).then(|| counted as f64 / whole)
+    pub fn opening_s(&self) -> f64 {
+        let opening = self.facts.opening.as_ref();
+        opening.map_or(0.0, |opening| opening.took_s)
     }
 
     /// How long faults kept the daemon from taking connections, in nanoseconds: the sum of all. `None` where there were
@@ -384,6 +436,17 @@ impl RunResult {
     pub fn success_pct(&self) -> Option<f64> {
         let Operations { started, ok, .. } = self.operations;
         (started > 0).then(|| 100.0 * ok as f64 / started as f64)
+    }
+}
+
+fn redact_names(counts: &mut BTreeMap<String, u64>) {
+    let names = counts.keys().filter_map(|name| match redact::text(name) {
+        Cow::Owned(redacted) => Some((name.clone(), redacted)),
+        Cow::Borrowed(_) => None,
+    });
+    for (name, redacted) in names.collect::<Vec<_>>() {
+        let count = counts.remove(&name).unwrap_or(0);
+        *counts.entry(redacted).or_default() += count;
     }
 }
 

@@ -1,5 +1,7 @@
 //! A straight line through points, with its error: what one more of something costs.
 
+use serde::{Deserialize, Serialize};
+
 use crate::spread;
 
 /// The line of least squares through points, `y = intercept + slope × x`.
@@ -57,9 +59,83 @@ impl Line {
     }
 }
 
+/// The sums of points that a line of least squares follows from: points are added one by one, and sums merge.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct LineSums {
+    points: u64,
+    x: f64,
+    y: f64,
+    xx: f64,
+    xy: f64,
+    yy: f64,
+}
+
+impl LineSums {
+    /// Adds a point.
+    pub fn add(&mut self, x: f64, y: f64) {
+        self.points += 1;
+        self.x += x;
+        self.y += y;
+        self.xx += x * x;
+        self.xy += x * y;
+        self.yy += y * y;
+    }
+
+    /// Adds the points of another.
+    pub fn merge(&mut self, other: &Self) {
+        self.points += other.points;
+        self.x += other.x;
+        self.y += other.y;
+        self.xx += other.xx;
+        self.xy += other.xy;
+        self.yy += other.yy;
+    }
+
+    /// Returns the line through the points, or `None` where [`Line::through`] has none.
+    #[must_use]
+    pub fn line(&self) -> Option<Line> {
+        if self.points < 3 {
+            return None;
+        }
+        let count = self.points as f64;
+        let width = self.xx - self.x * self.x / count;
+        let slope = (self.xy - self.x * self.y / count) / width;
+        // Points on a line leave a residual of rounding errors, which may be below 0.
+        let residual = (self.yy - self.y * self.y / count - slope * slope * width).max(0.0);
+        let line = Line {
+            slope,
+            intercept: (self.y - slope * self.x) / count,
+            slope_error: (residual / (count - 2.0) / width).sqrt(),
+            points: usize::try_from(self.points).ok()?,
+        };
+        (line.slope.is_finite() && line.slope_error.is_finite()).then_some(line)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sums_that_were_merged_have_the_line_of_all_points() {
+        let mut halves = [LineSums::default(); 2];
+        for (place, (x, y)) in WOMEN.into_iter().enumerate() {
+            halves[place % 2].add(x, y);
+        }
+        let [mut all, other] = halves;
+        all.merge(&other);
+        let (found, expected) = (all.line().unwrap(), Line::through(&WOMEN).unwrap());
+        for (found, expected) in [
+            (found.slope, expected.slope),
+            (found.intercept, expected.intercept),
+            (found.slope_error, expected.slope_error),
+        ] {
+            assert!((found / expected - 1.0).abs() < 1e-6, "{found} {expected}");
+        }
+        let mut same = LineSums::default();
+        (0..5).for_each(|_| same.add(1.0, 2.0));
+        assert_eq!(same.line(), None, "points of one x have no line");
+    }
 
     /// Heights in m and masses in kg of women: the worked example of "Simple linear regression" in Wikipedia.
     const WOMEN: [(f64, f64); 15] = [

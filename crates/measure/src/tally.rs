@@ -16,6 +16,8 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 use serde::{Deserialize, Serialize};
 
+use crate::slope::LineSums;
+
 /// Smallest value that a histogram tells apart, in nanoseconds.
 pub const LOWEST_NS: u64 = 1;
 /// Largest value that a histogram holds, in nanoseconds: one hour.
@@ -169,6 +171,25 @@ pub fn add(counts: &mut Counts, name: &'static str, count: u64) {
     }
 }
 
+/// The part of a tally that fell into the measured time: whatever happened in it, whenever its operation began.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// What was counted in it, by name.
+    pub counts: Counts,
+    /// Operations that failed in it.
+    pub failed: u64,
+    /// Response times against due times, both in seconds: whether the first grew with the second.
+    pub responses: LineSums,
+}
+
+impl Measured {
+    fn merge(&mut self, other: &Self) {
+        merge_counts(&mut self.counts, &other.counts);
+        self.failed += other.failed;
+        self.responses.merge(&other.responses);
+    }
+}
+
 /// Histograms and counts that merge: what a shard holds, what a second yields, what a run totals.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tally {
@@ -180,6 +201,8 @@ pub struct Tally {
     pub counts: Counts,
     /// Operations that failed, by kind.
     pub errors: Counts,
+    /// What of it happened inside the measured time.
+    pub measured: Measured,
 }
 
 impl Tally {
@@ -192,6 +215,7 @@ impl Tally {
             lag: Distribution::default(),
             counts: Counts::new(),
             errors: Counts::new(),
+            measured: Measured::default(),
         }
     }
 
@@ -262,6 +286,7 @@ impl Tally {
         self.lag.merge(&other.lag);
         merge_counts(&mut self.counts, &other.counts);
         merge_counts(&mut self.errors, &other.errors);
+        self.measured.merge(&other.measured);
     }
 
     /// Whether nothing was recorded or counted.
@@ -269,6 +294,7 @@ impl Tally {
     pub fn is_empty(&self) -> bool {
         self.counts.is_empty()
             && self.errors.is_empty()
+            && self.measured == Measured::default()
             && self.lag.is_empty()
             && self.series.iter().all(Distribution::is_empty)
     }
@@ -279,6 +305,7 @@ impl Tally {
         self.lag.clear();
         self.counts.clear();
         self.errors.clear();
+        self.measured = Measured::default();
     }
 
     /// The portable form, for a result file or another process. Empty series are left out.
@@ -297,6 +324,7 @@ impl Tally {
             lag: (!self.lag.is_empty()).then(|| pack(&self.lag)),
             counts: self.counts.clone(),
             errors: self.errors.clone(),
+            measured: self.measured.clone(),
         }
     }
 
@@ -325,6 +353,7 @@ impl Tally {
         }
         tally.counts.clone_from(&packed.counts);
         tally.errors.clone_from(&packed.errors);
+        tally.measured.clone_from(&packed.measured);
         Ok(tally)
     }
 }
@@ -346,7 +375,7 @@ pub struct Packed {
 }
 
 /// The portable form of a [`Tally`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PackedTally {
     /// Non-empty series by name.
     pub series: BTreeMap<String, Packed>,
@@ -356,4 +385,7 @@ pub struct PackedTally {
     pub counts: Counts,
     /// Failed operations by kind.
     pub errors: Counts,
+    /// What of it happened inside the measured time.
+    #[serde(default)]
+    pub measured: Measured,
 }

@@ -49,8 +49,7 @@ enum Statistic {
 #[derive(Debug, Clone, Copy)]
 struct Number {
     unit: Unit,
-    /// Of the result, and of the seconds that were measured.
-    read: fn(&RunResult, f64) -> Option<f64>,
+    read: fn(&RunResult) -> Option<f64>,
 }
 
 /// What a figure is counted in.
@@ -102,91 +101,89 @@ const STATISTICS: [(&str, Statistic); 10] = [
     ("count", Statistic::Count),
 ];
 
-type Read = fn(&RunResult, f64) -> Option<f64>;
+type Read = fn(&RunResult) -> Option<f64>;
 
 const NUMBERS: [(&str, Unit, Read); 27] = [
-    ("started", Unit::Count, |result, _| {
+    ("started", Unit::Count, |result| {
         Some(result.operations.started as f64)
     }),
-    ("ok", Unit::Count, |result, _| {
+    ("ok", Unit::Count, |result| {
         Some(result.operations.ok as f64)
     }),
-    ("errors", Unit::Count, |result, _| {
+    ("errors", Unit::Count, |result| {
         Some(result.operations.failed as f64)
     }),
-    ("errors.rate", Unit::Percent, |result, _| {
+    ("errors.rate", Unit::Percent, |result| {
         share(result.operations.failed, result.operations.started)
     }),
     // Of drivers that ask something about each answer, by the counts that they keep of it.
-    ("checks", Unit::Percent, |result, _| {
+    ("checks", Unit::Percent, |result| {
         let passed = result.count("checks_passed");
         share(passed, passed + result.count("checks_failed"))
     }),
-    ("checks.errors", Unit::Percent, |result, _| {
+    ("checks.errors", Unit::Percent, |result| {
         let failed = result.operations.failed + result.count("failed_a_check");
         share(failed, result.operations.started)
     }),
-    ("success", Unit::Percent, |result, _| {
+    ("success", Unit::Percent, |result| {
         share(result.operations.ok, result.operations.started)
     }),
-    ("unfinished", Unit::Count, |result, _| {
+    ("unfinished", Unit::Count, |result| {
         Some(result.operations.unfinished as f64)
     }),
-    ("missed", Unit::Count, |result, _| {
+    ("missed", Unit::Count, |result| {
         Some(result.operations.missed as f64)
     }),
-    ("peak", Unit::Count, |result, _| {
+    ("peak", Unit::Count, |result| {
         Some(result.operations.peak_active as f64)
     }),
-    ("rate", Unit::PerSecond, |result, measured_s| {
-        (measured_s > 0.0).then(|| result.operations.ok as f64 / measured_s)
-    }),
-    ("backlog.peak", Unit::Count, |result, _| {
+    ("rate", Unit::PerSecond, |result| result.per_second("ok")),
+    ("backlog.peak", Unit::Count, |result| {
         Some(daemon(result)?.backlog_peak? as f64)
     }),
-    ("daemon.rss.peak", Unit::Bytes, |result, _| {
+    ("daemon.rss.peak", Unit::Bytes, |result| {
         Some(rss_peak(daemon(result)?))
     }),
-    ("daemon.rss.growth", Unit::Bytes, |result, _| {
+    ("daemon.rss.growth", Unit::Bytes, |result| {
         Some(rss_growth(daemon(result)?))
     }),
-    ("daemon.rss.slope", Unit::Bytes, |result, _| {
+    ("daemon.rss.slope", Unit::Bytes, |result| {
         Some(result.slopes()?.rss_bytes.slope)
     }),
-    ("daemon.fds.slope", Unit::Count, |result, _| {
+    ("daemon.fds.slope", Unit::Count, |result| {
         Some(result.slopes()?.fds.slope)
     }),
-    ("daemon.cpu.average", Unit::Percent, |result, _| {
+    ("daemon.cpu.average", Unit::Percent, |result| {
         Some(daemon(result)?.cpu_avg_pct)
     }),
-    ("daemon.cpu.peak", Unit::Percent, |result, _| {
+    ("daemon.cpu.peak", Unit::Percent, |result| {
         Some(daemon(result)?.cpu_peak_pct)
     }),
-    ("daemon.threads.peak", Unit::Count, |result, _| {
+    ("daemon.threads.peak", Unit::Count, |result| {
         Some(daemon(result)?.threads_peak as f64)
     }),
-    ("daemon.fds.peak", Unit::Count, |result, _| {
+    ("daemon.fds.peak", Unit::Count, |result| {
         Some(daemon(result)?.fds_peak as f64)
     }),
-    ("driver.rss.peak", Unit::Bytes, |result, _| {
+    ("driver.rss.peak", Unit::Bytes, |result| {
         Some(rss_peak(driver(result)?))
     }),
-    ("driver.rss.growth", Unit::Bytes, |result, _| {
+    ("driver.rss.growth", Unit::Bytes, |result| {
         Some(rss_growth(driver(result)?))
     }),
-    ("driver.cpu.average", Unit::Percent, |result, _| {
+    ("driver.cpu.average", Unit::Percent, |result| {
         Some(driver(result)?.cpu_avg_pct)
     }),
-    ("driver.cpu.peak", Unit::Percent, |result, _| {
+    ("driver.cpu.peak", Unit::Percent, |result| {
         Some(driver(result)?.cpu_peak_pct)
     }),
-    ("driver.threads.peak", Unit::Count, |result, _| {
+    ("driver.threads.peak", Unit::Count, |result| {
         Some(driver(result)?.threads_peak as f64)
     }),
-    ("driver.fds.peak", Unit::Count, |result, _| {
+    ("driver.fds.peak", Unit::Count, |result| {
         Some(driver(result)?.fds_peak as f64)
     }),
-    ("down", Unit::Nanoseconds, |result, _| result.down_ns()),
+    ("down", Unit::Nanoseconds, |result| result.down_ns()),
 ];
 
 fn daemon(result: &RunResult) -> Option<&UsageSummary> {
@@ -260,10 +257,10 @@ impl Threshold {
         }
     }
 
-    /// Holds a result against it. `measured_s` is how long operations were started that count.
+    /// Holds a result against it.
     #[must_use]
-    pub fn judge(&self, result: &RunResult, measured_s: f64) -> ThresholdResult {
-        let (measured, met) = match (self.figure.read(result, measured_s), self.bound) {
+    pub fn judge(&self, result: &RunResult) -> ThresholdResult {
+        let (measured, met) = match (self.figure.read(result), self.bound) {
             (Some(Reading::Number(value, unit)), Bound::Number(bound)) => {
                 (Some(unit.show(value)), self.operator.holds(&value, &bound))
             }
@@ -348,10 +345,10 @@ impl Figure {
         }
     }
 
-    fn read(&self, result: &RunResult, measured_s: f64) -> Option<Reading> {
+    fn read(&self, result: &RunResult) -> Option<Reading> {
         let value = match self {
             Self::Verdict => return Some(Reading::Verdict(result.verdict)),
-            Self::Number(number) => (number.read)(result, measured_s)?,
+            Self::Number(number) => (number.read)(result)?,
             Self::Error(kind) => result.errors.get(kind).copied().unwrap_or(0) as f64,
             Self::Count(name) => result.count(name) as f64,
             Self::Series(name, statistic) => {

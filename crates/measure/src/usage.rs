@@ -33,6 +33,17 @@ pub struct Sample {
     pub involuntary_switches: u64,
     /// Processes in the tree.
     pub processes: u64,
+    /// How long its threads waited for a CPU since the start of the processes, nanoseconds; absent where the kernel does
+    /// not count it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub wait_ns: Option<u64>,
+    /// The same since the sample before, in percent of that time.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub wait_pct: Option<f64>,
+    /// CPU use of its busiest thread since the threads were last looked at, percent of a core; absent in a sample that does
+    /// not look at them.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub busiest_thread_pct: Option<f64>,
 }
 
 /// What a process tree cost over a run.
@@ -62,6 +73,13 @@ pub struct UsageSummary {
     pub involuntary_switches: u64,
     /// Most processes seen at once.
     pub processes_peak: u64,
+    /// How long threads waited for a CPU during the run, summed over them, seconds; absent where the kernel does not count
+    /// it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub wait_s: Option<f64>,
+    /// CPU use of the busiest thread of each sample, on average, percent of a core.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub busiest_thread_pct: Option<f64>,
     /// Most connections that waited in the accept queues of the process tree's listeners; absent where nobody looked.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub backlog_peak: Option<u64>,
@@ -106,8 +124,23 @@ impl UsageSummary {
                 .involuntary_switches
                 .saturating_sub(first.involuntary_switches),
             processes_peak: peak(|sample| sample.processes),
+            wait_s: last
+                .wait_ns
+                .zip(first.wait_ns)
+                .map(|(last, first)| last.saturating_sub(first) as f64 / 1e9),
+            busiest_thread_pct: mean(
+                samples
+                    .iter()
+                    .filter_map(|sample| sample.busiest_thread_pct),
+            ),
             backlog_peak: None,
             gauges_peak: BTreeMap::new(),
         }
     }
+}
+
+/// The mean of what was looked at; `None` for nothing.
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, count) = values.fold((0.0, 0_u64), |(sum, count), value| (sum + value, count + 1));
+    (count > 0).then(|| sum / count as f64)
 }

@@ -5,7 +5,7 @@ mod example;
 
 use std::collections::BTreeMap;
 
-use measure::audit::{self, Compared, Facts, Lifetime, count};
+use measure::audit::{self, Compared, Facts, Lifetime, OpeningTime, count};
 use measure::report::{FORMATS, markdown, suite, terminal};
 use measure::result::{FaultResult, Operations, RunResult, Second, SeriesResult};
 use measure::suite::Suite;
@@ -64,9 +64,11 @@ impl Loop {
             warnings: Vec::new(),
             verdict: Verdict::Valid,
             facts: Facts {
+                peak_metric: None,
                 lifetime: Some(Lifetime::of("response")),
                 users: Some(self.users as f64),
                 held: None,
+                opening: None,
                 load_s: Some(self.seconds as f64),
                 drain_s: Some(5.0),
                 worker_cpu_pct: Some(43.0),
@@ -75,6 +77,7 @@ impl Loop {
                     driver: operations,
                     daemon: operations,
                     whole: true,
+                    driver_short: false,
                 }],
             },
             ..example::full()
@@ -97,6 +100,32 @@ fn named(counts: &[(&str, u64)]) -> BTreeMap<String, u64> {
         .iter()
         .map(|(name, count)| ((*name).to_owned(), *count));
     owned.collect()
+}
+
+#[test]
+fn an_opening_is_no_part_of_the_load_and_is_told_where_not_all_was_open() {
+    let opening = |complete| OpeningTime {
+        took_s: 30.0,
+        limit_s: 30.0,
+        complete,
+    };
+    let mut result = good();
+    result.wall_s += 30.0;
+    for row in &mut result.seconds {
+        row.second += 30;
+    }
+    result.facts.opening = Some(opening(true));
+    assert_eq!(failing(&result), Vec::<String>::new());
+    result.facts.opening = Some(opening(false));
+    assert_eq!(
+        failing(&result),
+        [
+            "seconds to open the connections, before the load: 30.0 s, not all open for at most 30.0 s"
+        ]
+    );
+    audit::judge(&mut result);
+    let hints = result.warnings.iter().map(|warning| &warning.hint);
+    assert!(hints.clone().any(|hint| hint.contains("--open-timeout")));
 }
 
 /// The beginnings of the rows that do not add up.
@@ -131,17 +160,25 @@ fn every_comparison_of_a_good_run_is_a_row_that_adds_up() {
         [
             [
                 "open operations, mean (Little's law)",
-                "100 = rate × time",
+                "100 = rate × time (72 to 128)",
                 "100"
             ],
-            ["busy users, mean (rate × time)", "100 planned", "100"],
+            [
+                "busy users, mean (rate × time)",
+                "100 planned (80 to 103)",
+                "100"
+            ],
             [
                 "seconds from first start to the end",
-                "10.0 s to 15.0 s",
+                "10.0 s (9.6 s to 25.3 s)",
                 "10.0 s"
             ],
             ["connections opened, to be kept", "at most 50,100", "100"],
-            ["bytes per answer, body", "1,024 B", "1,024 B"],
+            [
+                "bytes per answer, body",
+                "1,024 B (1,014 B to 1,034 B)",
+                "1,024 B"
+            ],
             [
                 "CPU of the driver's busiest worker",
                 "at most 85 % of a core",
@@ -170,7 +207,7 @@ fn fifteen_busy_users_where_the_plan_averages_1_965_are_suspect() {
     let result = judged(result);
     assert_eq!(
         failing(&result),
-        ["busy users, mean (rate × time): 15 for 1,965 planned"]
+        ["busy users, mean (rate × time): 15 for 1,965 planned (1,572 to 2,005)"]
     );
     assert_eq!(result.verdict, Verdict::Suspect);
     let warning = &result.warnings[0];
@@ -198,7 +235,7 @@ fn what_was_open_must_be_the_rate_times_the_mean_time() {
     }
     assert_eq!(
         failing(&result),
-        ["open operations, mean (Little's law): 1,965 for 100 = rate × time"]
+        ["open operations, mean (Little's law): 1,965 for 100 = rate × time (72 to 128)"]
     );
     // Half of them without a time explain it.
     result.series[0].count /= 2;
@@ -229,7 +266,7 @@ fn stages_that_do_not_fit_are_suspect() {
     result.plan["groups"][0]["stages"] = json!(stages);
     assert_eq!(
         failing(&result),
-        ["seconds of load for the stages of users: 240 s for 300 s"]
+        ["seconds of load for the stages of users: 240 s for 300 s (at least 294 s)"]
     );
     assert_eq!(judged(result.clone()).verdict, Verdict::Suspect);
     result.plan["timeline"]["measure"] = json!("300s");
@@ -269,6 +306,47 @@ fn a_run_that_ends_early_or_drags_on_is_suspect() {
     );
 }
 
+/// The last of five users leaves when the curve falls below one; before there is nobody left, and a rate that falls to 0
+/// has its last operation a while before the end.
+#[test]
+fn users_that_leave_as_the_stages_say_end_the_load_early_and_rightly() {
+    let staged = |stages: serde_json::Value, wall_s: f64| {
+        let mut result = good();
+        result.plan["timeline"] = json!({ "measure": "4s", "drain": "5s" });
+        result.plan["groups"] = json!([{ "name": "users", "stages": stages }]);
+        result.facts = Facts {
+            load_s: Some(4.0),
+            drain_s: Some(5.0),
+            ..Facts::default()
+        };
+        result.wall_s = wall_s;
+        failing(&result)
+    };
+    let users = json!([{ "users": 5, "over": "2s" }, { "users": 0, "over": "2s" }]);
+    assert_eq!(staged(users.clone(), 3.6), [""; 0]);
+    assert_eq!(staged(users, 3.2).len(), 2);
+    let one = json!([{ "users": 1, "over": "0s" }, { "users": 0, "over": "1s" }, { "users": 0, "over": "3s" }]);
+    assert_eq!(staged(one, 0.1), [""; 0]);
+    let rate = json!([{ "rate": 4.0, "over": "2s" }, { "rate": 0.0, "over": "2s" }]);
+    assert_eq!(staged(rate.clone(), 3.0), [""; 0]);
+    assert_eq!(staged(rate, 2.5).len(), 2);
+    let up = json!([{ "users": 5, "over": "2s" }, { "users": 1, "over": "2s" }]);
+    assert_eq!(staged(up, 3.6).len(), 2);
+}
+
+/// All of a burst begins in one turn of the loop, so that it is not known when each of its operations began.
+#[test]
+fn a_burst_that_began_in_one_long_turn_is_not_accused() {
+    let mut result = good();
+    for row in &mut result.seconds {
+        row.active_mean = Some(180.0);
+    }
+    result.facts.users = None;
+    assert_eq!(failing(&result).len(), 1);
+    result.seconds[0].active_slack = Some(600.0);
+    assert_eq!(failing(&result), [""; 0]);
+}
+
 #[test]
 fn a_server_that_answers_the_wrong_file_with_200_is_suspect() {
     let mut result = good();
@@ -278,7 +356,7 @@ fn a_server_that_answers_the_wrong_file_with_200_is_suspect() {
         .insert(count::BODY_BYTES.to_owned(), 145 * answers);
     assert_eq!(
         failing(&result),
-        ["bytes per answer, body: 145 B for 1,024 B"]
+        ["bytes per answer, body: 145 B for 1,024 B (1,014 B to 1,034 B)"]
     );
     assert_eq!(judged(result.clone()).verdict, Verdict::Suspect);
     // Of another tool only all bytes are known: the body alone would be more.
@@ -286,7 +364,7 @@ fn a_server_that_answers_the_wrong_file_with_200_is_suspect() {
     result.counts.insert(count::BYTES.to_owned(), 145 * answers);
     assert_eq!(
         failing(&result),
-        ["bytes per answer, head and body: 145 B for at least 1,024 B"]
+        ["bytes per answer, head and body: 145 B for 1,024 B (at least 1,014 B)"]
     );
     // Where nobody knows what is due, the figure stands there for who does.
     result.counts.remove(count::EXPECTED_BODY_BYTES);
@@ -392,13 +470,23 @@ fn counts_that_differ_are_rows_and_are_told_once() {
     assert_eq!(failing(&started_again), [""; 0]);
     started_again.facts.compared[0].daemon += 2_000;
     assert_eq!(failing(&started_again).len(), 1);
+    // A worker that was lost takes along what it had not reported yet.
+    let mut lost_worker = good();
+    lost_worker.facts.compared[0].driver_short = true;
+    lost_worker.facts.compared[0].daemon += 1_000;
+    assert_eq!(failing(&lost_worker), [""; 0]);
+    lost_worker.facts.compared[0].daemon -= 2_000;
+    assert_eq!(failing(&lost_worker).len(), 1);
+    lost_worker.facts.compared[0].whole = false;
+    assert_eq!(failing(&lost_worker), [""; 0]);
 }
 
 #[test]
 fn a_driver_that_used_its_core_is_a_row_and_its_warning_is_not_said_twice() {
     let mut result = good();
     result.facts.worker_cpu_pct = Some(97.0);
-    result.warnings.extend(Warning::generator_cpu_bound(97.0));
+    let full = Warning::generator_cpu_bound(Severity::Invalid, 97.0, 10, 10);
+    result.warnings.push(full);
     let result = judged(result);
     assert_eq!((failing(&result).len(), result.warnings.len()), (1, 1));
     assert_eq!(result.verdict, Verdict::Invalid);
@@ -497,7 +585,7 @@ fn reports_show_every_row_and_those_that_fail_in_bold_or_red() {
     assert_eq!(coloured.matches('\u{1b}').count(), 2);
     let page = markdown::render(std::slice::from_ref(&result)).unwrap();
     assert!(
-        page.contains("| **busy users, mean (rate × time)** | **1,965 planned** | **100** | **DOES NOT ADD UP** |"),
+        page.contains("| **busy users, mean (rate × time)** | **1,965 planned (1,572 to 2,006)** | **100** | **DOES NOT ADD UP** |"),
         "{page}"
     );
     for format in FORMATS.iter().filter(|format| format.name == "json") {
@@ -530,7 +618,7 @@ fn a_suite_counts_the_runs_that_add_up_and_names_those_that_do_not() {
         "{page}"
     );
     assert!(
-        page.contains("run 2** | **busy users, mean (rate × time)** | **1,965 planned** | **100** | **DOES NOT ADD UP** |"),
+        page.contains("run 2** | **busy users, mean (rate × time)** | **1,965 planned (1,572 to 2,006)** | **100** | **DOES NOT ADD UP** |"),
         "{page}"
     );
     let html = suite::html(&runs).unwrap();

@@ -54,7 +54,7 @@ fn a_comparison_of_http_servers_says_what_wrk_k6_and_ps_would() {
 
     ## Throughput
 
-    Median of the runs (lowest–highest), and of five or more \[95 % t interval of their mean, not of the median\]. A rate is over the whole seconds in which operations were started: what came in while the run drained is no part of it, nor is what belongs to the warm-up. In × first stands the ratio to nginx, of runs with the same number.
+    Median of the runs (lowest–highest), and of five or more \[95 % t interval of their mean, not of the median\]. A rate is of what came in the measured time, divided by it: what came in the warm-up or while the run drained is no part of it. In × first stands the ratio to nginx, of runs with the same number.
 
     | daemon | level | answers/s | × first | MiB/s read | MiB/s sent |
     | --- | ---: | ---: | ---: | ---: | ---: |
@@ -95,12 +95,12 @@ fn a_comparison_of_http_servers_says_what_wrk_k6_and_ps_would() {
 
     ### Memory of the driver and of the kernel
 
-    driver: its peak, and what it grew by; kernel: how much less memory was available at the worst than before the load, without the growth of daemon and driver; what else the machine did meanwhile is part of it. objects: the growth of the slab (sockets, files, inodes, some of which count as available) and of TCP's queues, which leaves page tables out. each: for each of the most connections held. Both ends of every connection are on this machine.
+    driver: its peak, and what it grew by; kernel: how much less memory was available at the worst than before the load, without the growth of daemon and driver; what else the machine did meanwhile is part of it. objects: the growth of the slab (sockets, files, inodes, some of which count as available) and of TCP's queues, which leaves page tables out. each: for each of the most connections held; the kernel's is the growth of the slab that no pressure frees and of TCP's queues, from 16 MiB on: a machine moves by 4 MiB without a load. Both ends of every connection are on this machine.
 
-    | daemon | level | driver MiB | driver KiB each | kernel MiB | kernel KiB each | objects MiB | objects KiB each |
-    | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
-    | nginx | 100 | 8.81 | 0.250 | 0.781 | 8.00 | 0.684 | 7.00 |
-    | http-daemon | 100 | 8.81 | 0.250 | 0.781 | 8.00 | 0.684 | 7.00 |
+    | daemon | level | driver MiB | driver KiB each | kernel MiB | objects MiB | kernel KiB each |
+    | --- | ---: | ---: | ---: | ---: | ---: | ---: |
+    | nginx | 100 | 8.81 | 0.250 | 0.781 | 0.684 | – |
+    | http-daemon | 100 | 8.81 | 0.250 | 0.781 | 0.684 | – |
 
     ### Memory of one more connection
 

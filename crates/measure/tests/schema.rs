@@ -7,6 +7,7 @@ use std::path::Path;
 
 use measure::report::FORMATS;
 use measure::result::{RunResult, SCHEMA, schema};
+use measure::warning::{Verdict, Warning};
 use serde_json::{Value, json};
 
 const PUBLISHED: &str = concat!(
@@ -91,4 +92,57 @@ fn every_schema_number_has_a_file_that_is_read() {
             Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/result-{number}.json"));
         assert!(path.exists(), "{} is missing", path.display());
     }
+}
+
+#[test]
+fn a_result_whose_figures_do_not_fit_each_other_is_named_by_the_field() {
+    assert_eq!(example::full().check_intact(), Ok(()));
+    type Break = (&'static str, fn(&mut RunResult));
+    let breaks: [Break; 10] = [
+        ("verdict", |result| result.verdict = Verdict::Valid),
+        ("operations.failed", |result| result.operations.failed = 2),
+        ("operations.started", |result| {
+            result.operations.unfinished = 0
+        }),
+        ("operations.ok", |result| {
+            result.operations.ok = 998;
+            result.operations.failed = 0;
+            result.errors.clear();
+        }),
+        ("errors.rejected", |result| {
+            let of = |name: &str| name.to_owned();
+            result.errors = [(of("reset"), 2), (of("rejected"), 1)].into();
+        }),
+        ("counts.events", |result| {
+            result.counts.insert("events".to_owned(), 1);
+        }),
+        ("series.handoff.p99_ns", |result| {
+            result.series[0].p99_ns -= 1
+        }),
+        ("series.first_byte.mean_ns", |result| {
+            result.series[1].mean_ns *= 0.99
+        }),
+        ("series.lag.count", |result| {
+            result.lag.as_mut().unwrap().count -= 1
+        }),
+        ("series.stream.histogram", |result| {
+            result.series[2].histogram.replace_range(..9, "!");
+        }),
+    ];
+    for (field, apply) in breaks {
+        let mut result = example::full();
+        apply(&mut result);
+        let damaged = result.check_intact().unwrap_err();
+        assert_eq!(damaged.field, field, "{damaged}");
+        assert!(
+            damaged.to_string().starts_with("edited or damaged: `"),
+            "{damaged}"
+        );
+    }
+    // A driver that lost count says so: its sums need not fit.
+    let mut result = example::full();
+    result.operations.unfinished = 0;
+    result.counts.remove("unfinished");
+    result.warnings = vec![Warning::counts_disagree("operations", 1_000, 998)];
+    assert_eq!(result.check_intact(), Ok(()));
 }

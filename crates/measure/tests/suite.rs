@@ -12,7 +12,8 @@ use measure::held::Judgement;
 use measure::report::suite::{html, markdown, terminal};
 use measure::report::{Error, FORMATS};
 use measure::suite::Suite;
-use measure::warning::{Kind, Verdict, Warning, verdict};
+use measure::tally::Distribution;
+use measure::warning::{EndedBy, Kind, Verdict, Warning, verdict};
 use suite::{FOUR, Shape};
 
 /// Two daemons, three levels, two runs; something goes wrong in every way that a report must show.
@@ -587,8 +588,10 @@ fn a_run_that_left_something_undone_or_lost_its_daemon_did_not_hold_its_level() 
     assert_eq!(changed(suite::miss), ["first_byte.p99 <= 50ms (61.2ms)"]);
     // That the driver was late too is no excuse for a daemon that died.
     let died = changed(|run| {
+        let mut late = Distribution::default();
+        (0..1_000).for_each(|_| late.record(2_000_000));
         run.warnings = vec![
-            Warning::generator_late(2_000_000, None).unwrap(),
+            Warning::generator_late(&late, &Distribution::default(), true).unwrap(),
             Warning::daemon_died("SIGSEGV", "out of luck"),
         ];
         run.verdict = verdict(&run.warnings);
@@ -724,7 +727,10 @@ fn every_warning_is_shown_and_notes_of_one_kind_are_counted() {
         seconds: 10,
     });
     for run in &mut suite.results {
-        run.warnings = vec![Warning::debug_build(), Warning::unfinished(7).unwrap()];
+        run.warnings = vec![
+            Warning::debug_build(),
+            Warning::unfinished(7, EndedBy::Plan).unwrap(),
+        ];
         run.verdict = verdict(&run.warnings);
     }
     let report = markdown(&suite).unwrap();

@@ -27,13 +27,14 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Reads a request. The error is for the one who sent it.
-    pub(crate) fn parse(body: &[u8]) -> Result<Self, String> {
+    /// Reads a request whose head has `X-Test-Pattern`, or not. The error is for the one who sent it.
+    pub(crate) fn parse(header: Option<&str>, body: &[u8]) -> Result<Self, String> {
         let read: Body = serde_json::from_slice(body).map_err(|error| error.to_string())?;
         if !read.stream {
             return Err("this server streams only: send \"stream\": true".to_owned());
         }
-        let pattern = read.test_pattern.map(|name| name.parse()).transpose()?;
+        let named = header.or(read.test_pattern.as_deref());
+        let pattern = named.map(str::parse).transpose()?;
         Ok(Self {
             model: read.model.unwrap_or_else(|| "mock".to_owned()),
             pattern,
@@ -57,7 +58,7 @@ mod tests {
             ),
             ("hello", "expected"),
         ] {
-            let error = Asked::parse(body.as_bytes()).unwrap_err();
+            let error = Asked::parse(None, body.as_bytes()).unwrap_err();
             assert!(error.contains(word), "{error}");
         }
     }
@@ -66,10 +67,13 @@ mod tests {
     fn the_pattern_and_the_model_of_a_request_are_read() {
         let body =
             br#"{"messages":[{"a":1}],"stream":true,"model":"m","test_pattern":"status-429"}"#;
-        let asked = Asked::parse(body).unwrap();
+        let asked = Asked::parse(None, body).unwrap();
         assert_eq!(
             (&*asked.model, asked.pattern),
             ("m", Some(Pattern::Status(429)))
         );
+        let by_header = Asked::parse(Some("status-500"), body).unwrap();
+        assert_eq!(by_header.pattern, Some(Pattern::Status(500)));
+        assert!(Asked::parse(Some("x"), body).is_err());
     }
 }

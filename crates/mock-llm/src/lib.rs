@@ -6,7 +6,7 @@
 //! ```
 //!
 //! HTTP/1.1 and HTTP/2 (prior knowledge) are served on one port or Unix socket. The pattern is the
-//! request's `test_pattern`, else the server's own.
+//! request's `X-Test-Pattern` header or `test_pattern` key, else the server's own.
 
 mod asked;
 mod counts;

@@ -39,7 +39,7 @@ pub struct Options {
     )]
     pub delay: humantime::Duration,
 
-    /// Answer of requests without a `test_pattern`: plain, unicode, byte-chunks, 4k-chunks, quirks,
+    /// Answer of requests without an X-Test-Pattern header: plain, unicode, byte-chunks, 4k-chunks, quirks,
     /// echo, abort-after-N, finish-length, finish-only, no-finish, linger, error-event, stall, stall-head,
     /// status-NNN or not-sse
     #[arg(

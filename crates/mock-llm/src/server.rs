@@ -28,6 +28,8 @@ use crate::script::{Aborted, Script};
 
 /// A request may be this long.
 const BODY_LIMIT: usize = 1 << 20;
+/// The header field that names a pattern.
+const TEST_PATTERN: &str = "x-test-pattern";
 /// What accepting waits after an error, which is most likely a lack of descriptors.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -104,8 +106,12 @@ impl Server {
         }
         // A reset is for one connection, and an HTTP/2 connection has other streams.
         let resets = request.version() < Version::HTTP_2;
+        let header = request.headers().get(TEST_PATTERN).cloned();
+        let header = header
+            .as_ref()
+            .map(|value| value.to_str().unwrap_or_default());
         let asked = match Limited::new(request, BODY_LIMIT).collect().await {
-            Ok(body) => Asked::parse(&body.to_bytes()),
+            Ok(body) => Asked::parse(header, &body.to_bytes()),
             Err(failure) => Err(failure.to_string()),
         };
         // Counted once it is whole: what is taken back before that was never asked.

@@ -18,11 +18,10 @@ mod wire;
 
 use std::time::Duration;
 
-use hyper::body::Bytes;
 use tokio::time::timeout;
 
 pub use self::base::Base;
-pub(crate) use self::chat::Chat;
+pub(crate) use self::chat::{Ask, Chat};
 pub(crate) use self::exchange::Exchange;
 pub(crate) use self::failure::BackendFailure;
 pub use self::key::Key;
@@ -66,14 +65,14 @@ impl OpenAi {
     }
 
     /// The request of a handoff.
-    pub(crate) fn body(&self, chat: &Chat<'_>) -> Bytes {
-        chat.body(self.model.as_deref())
+    pub(crate) fn request(&self, chat: &Chat<'_>) -> Ask {
+        chat.ask(self.model.as_deref())
     }
 
     /// Sends a request and waits for the head of its answer, which has to promise an event stream.
     /// Dropping the future takes the request back.
-    pub(crate) async fn ask(&self, body: Bytes) -> Result<Exchange<'_>, BackendFailure> {
-        let sent = timeout(self.timeout, self.pool.send(body)).await;
+    pub(crate) async fn ask(&self, ask: Ask) -> Result<Exchange<'_>, BackendFailure> {
+        let sent = timeout(self.timeout, self.pool.send(ask)).await;
         let (response, lease) = sent.map_err(|_| BackendFailure::Timeout)??;
         Exchange::new(response, lease, &self.pool, self.timeout)
     }

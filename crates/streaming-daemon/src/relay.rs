@@ -9,7 +9,6 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::body::Bytes;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::time::timeout;
@@ -20,7 +19,7 @@ use crate::failure::StreamFailure;
 use crate::head::{BAD_GATEWAY, GATEWAY_TIMEOUT, HEAD};
 use crate::log::Log;
 use crate::metrics::Metrics;
-use crate::openai::{BackendFailure, Exchange, OpenAi, Reading};
+use crate::openai::{Ask, BackendFailure, Exchange, OpenAi, Reading};
 use crate::shard::Shared;
 use crate::socket::watch;
 
@@ -33,7 +32,7 @@ pub(crate) struct Order {
     /// `None` stands for the plain [`HEAD`].
     pub(crate) head: Option<Vec<u8>>,
     /// The request to the backend.
-    pub(crate) body: Bytes,
+    pub(crate) ask: Ask,
 }
 
 /// Serves a client for which a place has been taken at `started`. Dropping the future closes the
@@ -91,7 +90,7 @@ impl Relay<'_> {
         order: Order,
     ) -> Result<(Exchange<'a>, u64), StreamFailure> {
         let asked = clock::now();
-        let mut exchange = match openai.ask(order.body).await {
+        let mut exchange = match openai.ask(order.ask).await {
             Ok(exchange) => exchange,
             Err(failure) => {
                 let failure = self.blame(&failure);

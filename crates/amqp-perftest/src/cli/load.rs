@@ -9,7 +9,9 @@ use harness::duration;
 use harness::plan::{Group, Plan, PlannedStage, Timeline};
 use harness::schedule::Arrival;
 
-use super::values::{Flag, parse_argument, parse_interval, parse_property, parse_rate, parse_size};
+use super::values::{
+    Flag, parse_argument, parse_interval, parse_property, parse_rate, parse_seconds, parse_size,
+};
 use crate::settings::{
     CONSUMERS, Churn, DEFAULT_WINDOW, Engine, ExitWhen, PRODUCERS, Properties, Settings, SizeFor,
 };
@@ -24,6 +26,7 @@ pub(super) struct Load {
     engine: Engine,
     /// Producers, each with a connection of its own
     #[arg(
+        short = 'x',
         long,
         value_name = "N",
         default_value_t = 1,
@@ -32,6 +35,7 @@ pub(super) struct Load {
     producers: u64,
     /// Consumers, each with a connection of its own
     #[arg(
+        short = 'y',
         long,
         value_name = "N",
         default_value_t = 1,
@@ -47,11 +51,12 @@ pub(super) struct Load {
         env = "AMQP_PERFTEST_CHURN"
     )]
     churn: Option<Churn>,
-    /// How long to publish
-    #[arg(long, alias = "time", value_name = "DURATION", default_value = "30s", env = "AMQP_PERFTEST_DURATION", value_parser = duration::parse)]
+    /// How long to publish: a time with its unit, or PerfTest's seconds
+    #[arg(short = 'z', long, alias = "time", value_name = "DURATION", default_value = "30s", env = "AMQP_PERFTEST_DURATION", value_parser = parse_seconds)]
     duration: Duration,
-    /// Messages per second of all producers together, paced evenly; 0 for as fast as they can
+    /// Messages per second of all producers together, paced evenly (PerfTest's --rate is of each); 0 for as fast as they can
     #[arg(
+        short = 'r',
         long,
         value_name = "PER_SECOND",
         default_value_t = 0.0,
@@ -61,6 +66,7 @@ pub(super) struct Load {
     rate: f64,
     /// Time between two messages of each producer: a --rate of the producers' number divided by it, paced in the same way
     #[arg(
+        short = 'P',
         long,
         value_name = "DURATION",
         env = "AMQP_PERFTEST_PUBLISHING_INTERVAL",
@@ -85,6 +91,7 @@ pub(super) struct Load {
     arrival: Arrival,
     /// Bytes of a body, of which the first 28 are its stamp
     #[arg(
+        short = 's',
         long,
         value_name = "BYTES",
         default_value_t = 1024,
@@ -96,6 +103,7 @@ pub(super) struct Load {
     variable_size: Vec<SizeFor>,
     /// Files with bodies, sent one after the other, each behind a stamp
     #[arg(
+        short = 'B',
         long,
         value_name = "FILE[,FILE…]",
         value_delimiter = ',',
@@ -107,6 +115,7 @@ pub(super) struct Load {
     json_body: bool,
     /// What PerfTest calls flags: --persistent and --mandatory
     #[arg(
+        short = 'f',
         long,
         value_enum,
         value_name = "FLAG[,FLAG]",
@@ -127,16 +136,17 @@ pub(super) struct Load {
     #[arg(long, env = "AMQP_PERFTEST_CONFIRMS")]
     confirms: bool,
     /// Have messages confirmed, at most so many of each producer unconfirmed at once
-    #[arg(long, value_name = "N", env = "AMQP_PERFTEST_CONFIRM")]
+    #[arg(short = 'c', long, value_name = "N", env = "AMQP_PERFTEST_CONFIRM")]
     confirm: Option<u32>,
     /// After so long without its confirm a message has failed
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     confirm_timeout: Duration,
     /// Messages of each producer, or operations with --churn; by default as many as fit into --duration
-    #[arg(long, value_name = "N", env = "AMQP_PERFTEST_PMESSAGES")]
+    #[arg(short = 'C', long, value_name = "N", env = "AMQP_PERFTEST_PMESSAGES")]
     pmessages: Option<u64>,
     /// Name of the queue
     #[arg(
+        short = 'u',
         long,
         value_name = "NAME",
         default_value = "perftest",
@@ -188,10 +198,11 @@ pub(super) struct Load {
     #[arg(long, env = "AMQP_PERFTEST_EXCLUSIVE")]
     exclusive: bool,
     /// Queues and exchange are there already: declare and delete nothing
-    #[arg(long, env = "AMQP_PERFTEST_PREDECLARED")]
+    #[arg(short = 'p', long, env = "AMQP_PERFTEST_PREDECLARED")]
     predeclared: bool,
     /// Exchange to publish to; by default the default exchange
     #[arg(
+        short = 'e',
         long,
         value_name = "NAME",
         default_value = "",
@@ -200,6 +211,7 @@ pub(super) struct Load {
     exchange: String,
     /// Type of --exchange
     #[arg(
+        short = 't',
         long = "type",
         value_name = "TYPE",
         default_value = "direct",
@@ -207,10 +219,15 @@ pub(super) struct Load {
     )]
     exchange_type: String,
     /// Routing key; by default the name of the queue
-    #[arg(long, value_name = "KEY", env = "AMQP_PERFTEST_ROUTING_KEY")]
+    #[arg(
+        short = 'k',
+        long,
+        value_name = "KEY",
+        env = "AMQP_PERFTEST_ROUTING_KEY"
+    )]
     routing_key: Option<String>,
     /// Deliveries need no acknowledgement
-    #[arg(long, alias = "autoack", env = "AMQP_PERFTEST_AUTO_ACK")]
+    #[arg(short = 'a', long, alias = "autoack", env = "AMQP_PERFTEST_AUTO_ACK")]
     auto_ack: bool,
     /// Deliveries that may be unacknowledged at once, 0 for no limit
     #[arg(
@@ -222,10 +239,11 @@ pub(super) struct Load {
     )]
     prefetch: u16,
     /// --prefetch is a limit of the whole channel
-    #[arg(long, env = "AMQP_PERFTEST_GLOBAL_QOS")]
+    #[arg(short = 'Q', long, env = "AMQP_PERFTEST_GLOBAL_QOS")]
     global_qos: bool,
     /// Acknowledge every so many deliveries at once
     #[arg(
+        short = 'A',
         long,
         value_name = "N",
         default_value_t = 1,
@@ -239,7 +257,7 @@ pub(super) struct Load {
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, env = "AMQP_PERFTEST_REQUEUE")]
     requeue: bool,
     /// How long a consumer deals with each delivery before it acknowledges it, one after the other
-    #[arg(long, value_name = "DURATION", default_value = "0s", env = "AMQP_PERFTEST_CONSUMER_LATENCY", value_parser = duration::parse)]
+    #[arg(short = 'L', long, value_name = "DURATION", default_value = "0s", env = "AMQP_PERFTEST_CONSUMER_LATENCY", value_parser = duration::parse)]
     consumer_latency: Duration,
     /// Arguments of the consumers, such as x-priority=5; from where to read a stream is x-stream-offset, first by default
     #[arg(long, value_name = "KEY=VALUE[,…]", value_delimiter = ',', value_parser = parse_argument, env = "AMQP_PERFTEST_CONSUMER_ARGS")]
@@ -247,6 +265,7 @@ pub(super) struct Load {
     /// Messages per second that each consumer deals with at most: it holds back its acknowledgements, so that --prefetch
     /// lets no more come, or with --polling its questions
     #[arg(
+        short = 'R',
         long,
         value_name = "PER_SECOND",
         env = "AMQP_PERFTEST_CONSUMER_RATE",
@@ -262,7 +281,7 @@ pub(super) struct Load {
     polling_interval: Duration,
     /// Messages of each consumer, after which it takes no more; when all have had theirs, the run ends. With --auto-ack
     /// what is on its way by then is taken too
-    #[arg(long, value_name = "N", env = "AMQP_PERFTEST_CMESSAGES")]
+    #[arg(short = 'D', long, value_name = "N", env = "AMQP_PERFTEST_CMESSAGES")]
     cmessages: Option<u64>,
     /// End before --duration is over: when the queues are empty (empty: to drain what is --predeclared, with --producers 0)
     /// or when nothing was consumed for --exit-idle-after (idle)
@@ -295,7 +314,12 @@ pub(super) struct Load {
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
     ramp_up: Duration,
     /// Seconds between two heartbeats, 0 for none; by default what the broker offers
-    #[arg(long, value_name = "SECONDS", env = "AMQP_PERFTEST_HEARTBEAT")]
+    #[arg(
+        short = 'b',
+        long,
+        value_name = "SECONDS",
+        env = "AMQP_PERFTEST_HEARTBEAT"
+    )]
     heartbeat: Option<u16>,
     /// How long to wait before a lost connection is made again
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::parse)]
@@ -368,10 +392,9 @@ impl Load {
             false => Group {
                 rate: Some(self.rate()),
                 ramp: self.ramp_up,
-                // With a delay the time does not say how many they are.
+                // A fixed number is published in full, however late; the time alone would not say so.
                 ops: self
                     .pmessages
-                    .filter(|_| !self.producer_random_start_delay.is_zero())
                     .map(|each| each.saturating_mul(self.producers)),
                 ..group(PRODUCERS, 0)
             },

@@ -14,6 +14,15 @@ pub(super) enum Flag {
     Mandatory,
 }
 
+/// A duration; a number alone is of seconds, as PerfTest has it.
+pub(super) fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse::<u32>();
+    seconds.map_or_else(
+        |_| duration::parse(text),
+        |seconds| Ok(Duration::from_secs(u64::from(seconds))),
+    )
+}
+
 /// A duration that is longer than 0.
 pub(super) fn parse_interval(text: &str) -> Result<Duration, String> {
     let interval = duration::parse(text)?;

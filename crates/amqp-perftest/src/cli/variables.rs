@@ -12,7 +12,8 @@ const PREFIX: &str = "AMQP_PERFTEST_";
 pub(super) fn command() -> Command {
     Cli::command().mut_args(|arg| {
         let arg = match arg.get_long().map(variable) {
-            Some(name) => arg.env(name),
+            // Their values would stand in --help, and one has a password.
+            Some(name) => arg.env(name).hide_env_values(true),
             None => arg,
         };
         match is_flag(&arg) {

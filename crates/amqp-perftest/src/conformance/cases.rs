@@ -5,12 +5,14 @@ use super::case::Case;
 mod acknowledging;
 mod alternates;
 mod bindings;
+mod carbon_copies;
 mod channels;
 mod closing;
 mod confirming;
 mod consuming;
 mod content;
 mod dead_letters;
+mod direct_replies;
 mod exchange_bindings;
 mod exchanges;
 mod expiry;
@@ -50,6 +52,8 @@ pub(super) fn all() -> Vec<Case> {
         dead_letters::cases(),
         publishing::cases(),
         routing::cases(),
+        carbon_copies::cases(),
+        direct_replies::cases(),
         consuming::cases(),
         getting::cases(),
         prefetch::cases(),

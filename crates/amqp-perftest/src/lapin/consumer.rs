@@ -208,14 +208,20 @@ impl Consumer {
 
     pub(super) fn delivered(&mut self, desk: &Desk<'_>, delivery: &Delivery) {
         let now = clock::now();
+        desk.counts.borrow_mut().delivered += 1;
         let (tag, redelivered) = (delivery.delivery_tag, delivery.redelivered);
         if desk.driver.ending.is_open() && !self.is_wanted(desk, tag, now) {
             return;
         }
         let phases = desk.phases.get();
         let mut counts = false;
-        match Stamp::read(&delivery.data) {
-            Some(stamp) if desk.driver.is_ours(&stamp, &phases, now) => {
+        match Stamp::check(&delivery.data) {
+            Some((stamp, false)) => {
+                if !desk.driver.is_damaged(&stamp, &desk.record) {
+                    desk.counts.borrow_mut().foreign += 1;
+                }
+            }
+            Some((stamp, _)) if desk.driver.is_ours(&stamp, &phases, now) => {
                 counts = desk.driver.counts(stamp.stream);
                 self.arrived(desk, &stamp, redelivered, now);
             }
@@ -253,6 +259,8 @@ impl Consumer {
             let mut counts = desk.counts.borrow_mut();
             counts.consumed += 1;
             counts.redelivered += u64::from(redelivered);
+        } else {
+            desk.counts.borrow_mut().consumed_of_warmup += 1;
         }
     }
 

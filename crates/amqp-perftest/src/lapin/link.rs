@@ -122,6 +122,9 @@ async fn redial(desk: &Desk<'_>, number: u64) -> Option<Opened> {
     match desk.driver.dialer()?.again(number).await.ok()? {
         Ok(made) => Some(made),
         Err(error) => {
+            if let Some(kind) = error.exhausted() {
+                desk.record.count(kind, 1);
+            }
             *desk.why.borrow_mut() = error.to_string();
             None
         }

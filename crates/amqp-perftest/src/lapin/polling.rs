@@ -95,7 +95,7 @@ impl Consumer {
                     if desk.driver.ending.asks() && self.busy.is_empty() {
                         self.finish(desk);
                     }
-                    let counts = desk.phases.get().counts(clock::now());
+                    let counts = desk.phases.get().is_measuring(clock::now());
                     desk.counts.borrow_mut().empty += u64::from(counts);
                 }
             }

@@ -289,6 +289,11 @@ impl Producer {
         counted_all.begun += counted;
         counted_all.published += counted;
         counted_all.warmup += warmup;
+        counted_all.published_of_warmup += warmup;
+        if ends_when_written {
+            counted_all.ok_of_warmup += warmup;
+        }
+        counted_all.written += warmup + counted;
         driver.ledger.published(warmup + counted);
     }
 
@@ -316,6 +321,10 @@ impl Producer {
             desk.record
                 .value(CONFIRM, now.saturating_sub(message.start));
             counts.ok += u64::from(!desk.driver.ends_at_arrival() && !ended);
+        } else {
+            let mut counts = desk.counts.borrow_mut();
+            counts.confirmed_of_warmup += 1;
+            counts.ok_of_warmup += u64::from(!desk.driver.ends_at_arrival() && !ended);
         }
     }
 

@@ -12,6 +12,7 @@ use super::delays::in_turn;
 use super::queues::{Message, Queue, Queues};
 use super::{Broker, Channel, Mode, Peer, frames};
 use crate::session::encode;
+use crate::stamp;
 
 /// How long publishers are told to wait.
 const BLOCKED: Duration = Duration::from_millis(100);
@@ -85,6 +86,11 @@ impl Broker {
             says(&self.script.swap),
         );
         let marks = says(&self.script.mark);
+        let (shortens, corrupts, again_marked) = (
+            says(&self.script.shorten),
+            says(&self.script.corrupt),
+            says(&self.script.redeliver),
+        );
         let (refuses, cuts, blocks) = (
             says(&self.script.nack),
             says(&self.script.cut),
@@ -126,13 +132,24 @@ impl Broker {
         }
         match self.queues.route(&publish.exchange, &publish.routing_key) {
             Some(queue) => {
-                let message = Message {
+                let mut message = Message {
                     header: publish.header,
                     body: publish.body,
                     redelivered: marks,
                     due,
                 };
+                if shortens {
+                    message.shorten();
+                }
+                if corrupts && let Some(byte) = message.body.last_mut() {
+                    *byte ^= 1;
+                }
+                let again = again_marked.then(|| Message {
+                    redelivered: true,
+                    ..message.clone()
+                });
                 put(queue, message, drops, twice, swaps);
+                queue.messages.extend(again);
             }
             None if publish.mandatory => {
                 let back = basic::Return {
@@ -308,6 +325,15 @@ impl Channel {
     fn has_credit(&self) -> bool {
         let open = self.unacknowledged.len() as u64;
         self.consumes.is_some() && (self.prefetch == 0 || open < self.prefetch)
+    }
+}
+
+impl Message {
+    /// Cuts the body, and says so in its header: class and weight stand before the size (AMQP 0-9-1, 2.3.5.2).
+    fn shorten(&mut self) {
+        let length = self.body.len().saturating_sub(100).max(stamp::BYTES);
+        self.body.truncate(length);
+        self.header[4..12].copy_from_slice(&(self.body.len() as u64).to_be_bytes());
     }
 }
 

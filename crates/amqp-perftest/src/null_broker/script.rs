@@ -39,6 +39,12 @@ pub struct Script {
     pub drop: Vec<u64>,
     /// Messages that reach it twice.
     pub duplicate: Vec<u64>,
+    /// Messages that reach it twice, the second time marked as redelivered.
+    pub redeliver: Vec<u64>,
+    /// Messages whose body is cut by 100 bytes, or to that of its stamp.
+    pub shorten: Vec<u64>,
+    /// Messages of whose body one bit is another.
+    pub corrupt: Vec<u64>,
     /// Messages that reach it before the one before them.
     pub swap: Vec<u64>,
     /// Messages that are refused.

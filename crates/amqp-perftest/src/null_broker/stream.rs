@@ -3,7 +3,7 @@
 use harness::slots::Id;
 
 use super::{BATCH, Broker, Channel, frames};
-use crate::stamp::{self, Stamp};
+use crate::stamp::{self, Rest, Stamp};
 
 /// Octets of a body.
 const BODY: usize = 1024;
@@ -17,9 +17,11 @@ pub(super) struct Streamed {
     frames: Vec<u8>,
     /// Octets of one.
     each: usize,
-    /// Where in it the delivery tag is, and what changes of the stamp.
+    /// Where in it the delivery tag is, and the stamp.
     tag_at: usize,
     stamp_at: usize,
+    /// What follows the stamp.
+    rest: Rest,
     delivered: u64,
     unacknowledged: u64,
     no_ack: bool,
@@ -44,12 +46,13 @@ impl Streamed {
         frames::content(number, &header, &body, frames::LARGEST, &mut frames);
         let each = frames.len();
         // The body ends one octet before its frame.
-        let stamp_at = each - 1 - BODY + stamp::CHANGING;
+        let stamp_at = each - 1 - BODY;
         Self {
             frames: frames.repeat(BATCH / each),
             each,
             tag_at: frames::HEAD + BEFORE_CONSUMER + consumer.len(),
             stamp_at,
+            rest: Rest::of(&body),
             delivered: 0,
             unacknowledged: 0,
             no_ack,
@@ -70,7 +73,8 @@ impl Streamed {
             self.delivered += 1;
             let (tag_at, stamp_at) = (self.tag_at, self.stamp_at);
             delivery[tag_at..tag_at + 8].copy_from_slice(&self.delivered.to_be_bytes());
-            stamp.rewrite(&mut delivery[stamp_at..]);
+            let stamp_bytes = &mut delivery[stamp_at..stamp_at + stamp::BYTES];
+            stamp.put(stamp_bytes, &self.rest);
         }
         if !self.no_ack {
             self.unacknowledged += messages;

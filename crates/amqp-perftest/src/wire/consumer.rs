@@ -46,6 +46,17 @@ pub(super) struct Busy {
     delivery: Delivery,
 }
 
+/// A whole message that has come.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Came {
+    pub(super) tag: u64,
+    pub(super) redelivered: bool,
+    /// Of a body that can have one.
+    pub(super) stamp: Option<Stamp>,
+    /// Whether the body is as it was sent.
+    pub(super) is_intact: bool,
+}
+
 /// What is to be acknowledged.
 #[derive(Debug, Clone, Copy)]
 struct Delivery {
@@ -150,15 +161,14 @@ impl Loop<'_> {
     }
 
     /// A message has come, whole.
-    pub(super) fn delivered(
-        &mut self,
-        place: usize,
-        tag: u64,
-        redelivered: bool,
-        stamp: Option<Stamp>,
-        now: u64,
-        answer: &mut Vec<u8>,
-    ) {
+    pub(super) fn delivered(&mut self, place: usize, came: Came, now: u64, answer: &mut Vec<u8>) {
+        let Came {
+            tag,
+            redelivered,
+            stamp,
+            is_intact,
+        } = came;
+        self.counts.delivered += 1;
         if self.parting && !self.driver.plan.driver.auto_ack {
             // It can't be acknowledged any more: it goes back to its queue, and has not arrived.
             return;
@@ -169,6 +179,11 @@ impl Loop<'_> {
         let phases = &self.worker.phases;
         let mut counts = false;
         match stamp {
+            Some(stamp) if !is_intact => {
+                if !self.driver.is_damaged(&stamp, &self.worker.record) {
+                    self.counts.foreign += 1;
+                }
+            }
             Some(stamp) if self.driver.is_ours(&stamp, phases, now) => {
                 counts = self.driver.counts(stamp.stream);
                 self.arrived(place, stamp, redelivered, now);
@@ -239,6 +254,8 @@ impl Loop<'_> {
         if self.driver.counts(stamp.stream) {
             self.counts.consumed += 1;
             self.counts.redelivered += u64::from(redelivered);
+        } else {
+            self.counts.consumed_of_warmup += 1;
         }
     }
 

@@ -6,6 +6,7 @@ use harness::clock;
 use harness::reactor;
 use harness::slots::Id;
 
+use super::consumer::Came;
 use super::link::{Lost, Role};
 use super::read::Event;
 use super::{BUFFER, Loop};
@@ -114,9 +115,16 @@ impl Loop<'_> {
                 tag,
                 redelivered,
                 stamp,
+                is_intact,
             } => {
                 if let Some(Role::Consumer(place)) = role(channel) {
-                    self.delivered(place, tag, redelivered, stamp, now, answer);
+                    let came = Came {
+                        tag,
+                        redelivered,
+                        stamp,
+                        is_intact,
+                    };
+                    self.delivered(place, came, now, answer);
                 }
             }
             Event::Confirm {

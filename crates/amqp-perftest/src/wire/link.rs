@@ -284,6 +284,9 @@ impl Loop<'_> {
             let connection = match made {
                 Ok(connection) => connection,
                 Err(error) => {
+                    if let Some(kind) = error.exhausted() {
+                        self.worker.record.count(kind, 1);
+                    }
                     self.why = error.to_string();
                     continue;
                 }

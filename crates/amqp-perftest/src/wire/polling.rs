@@ -53,7 +53,7 @@ impl Loop<'_> {
         if self.driver.ending.asks() && self.consumers[place].busy.is_empty() {
             self.finish(place);
         }
-        self.counts.empty += u64::from(self.worker.phases.counts(now));
+        self.counts.empty += u64::from(self.worker.phases.is_measuring(now));
         self.answered(place, now, answer);
         true
     }

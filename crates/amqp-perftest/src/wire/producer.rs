@@ -78,7 +78,7 @@ impl Loop<'_> {
                 properties: &properties,
                 body,
             };
-            Template::new(&message, channel, frame_max, driver.run)
+            Template::new(&message, channel, frame_max)
         });
         let producer = &mut self.producers[place];
         producer.templates = templates.collect();
@@ -161,6 +161,11 @@ impl Loop<'_> {
         self.counts.begun += counted;
         self.counts.published += counted;
         self.counts.warmup += warmup;
+        self.counts.published_of_warmup += warmup;
+        if ends_when_written {
+            self.counts.ok_of_warmup += warmup;
+        }
+        self.counts.written += warmup + counted;
         driver.ledger.published(warmup + counted);
         producer.starts.waiting() > 0 && producer.unconfirmed.len() < window
     }
@@ -248,6 +253,9 @@ impl Loop<'_> {
             if !self.driver.ends_at_arrival() && !ended {
                 self.counts.ok += 1;
             }
+        } else {
+            self.counts.confirmed_of_warmup += 1;
+            self.counts.ok_of_warmup += u64::from(!self.driver.ends_at_arrival() && !ended);
         }
     }
 

@@ -5,7 +5,7 @@ use amq_protocol::protocol::AMQPClass;
 use amq_protocol::protocol::basic::{AMQPMethod, AMQPProperties, Publish};
 
 use crate::session::encode;
-use crate::stamp::{self, Stamp};
+use crate::stamp::{self, Rest, Stamp};
 
 /// Octets around the payload of a frame: type, channel and size before it, the end octet after it (AMQP 0-9-1, 2.3.5).
 pub(crate) const FRAME_OVERHEAD: usize = 8;
@@ -14,8 +14,10 @@ pub(crate) const FRAME_OVERHEAD: usize = 8;
 #[derive(Debug, Clone)]
 pub struct Template {
     bytes: Vec<u8>,
-    /// Where the changing part of the stamp lies.
-    changing: usize,
+    /// Where the stamp lies.
+    stamp: usize,
+    /// What follows it in the body.
+    rest: Rest,
 }
 
 /// What is published, and where to.
@@ -34,12 +36,12 @@ pub struct Message<'a> {
 }
 
 impl Template {
-    /// The frames of a message on a channel, none larger than `frame_max` octets; messages carry the number of `run`.
+    /// The frames of a message on a channel, none larger than `frame_max` octets.
     ///
     /// # Panics
     /// With a body shorter than [`stamp::BYTES`], a frame that can't hold a stamp, or names above 255 bytes.
     #[must_use]
-    pub fn new(message: &Message<'_>, channel: u16, frame_max: u32, run: u32) -> Self {
+    pub fn new(message: &Message<'_>, channel: u16, frame_max: u32) -> Self {
         let room = frame_max as usize - FRAME_OVERHEAD;
         assert!(room >= stamp::BYTES, "a frame holds a stamp");
         let publish = Publish {
@@ -56,28 +58,24 @@ impl Template {
         };
         let mut bytes = encode(&AMQPFrame::Method(channel, publish));
         bytes.extend(encode(&AMQPFrame::Header(channel, header)));
-        let mut body = message.body.to_vec();
-        let blank = Stamp {
-            run,
-            stream: 0,
-            sequence: 0,
-            start: 0,
-        };
-        blank.write(&mut body);
         // Behind type, channel and size.
-        let changing = bytes.len() + FRAME_OVERHEAD - 1 + stamp::CHANGING;
-        for piece in body.chunks(room) {
+        let stamp = bytes.len() + FRAME_OVERHEAD - 1;
+        for piece in message.body.chunks(room) {
             bytes.extend(encode(&AMQPFrame::Body(channel, piece.to_vec())));
         }
-        Self { bytes, changing }
+        Self {
+            bytes,
+            stamp,
+            rest: Rest::of(message.body),
+        }
     }
 
-    /// Appends the frames with this stamp; its run is that of the template.
+    /// Appends the frames with this stamp.
     pub fn append(&self, stamp: &Stamp, output: &mut Vec<u8>) {
         let begin = output.len();
         output.extend_from_slice(&self.bytes);
-        let changing = begin + self.changing;
-        stamp.rewrite(&mut output[changing..changing + stamp::BYTES - stamp::CHANGING]);
+        let at = begin + self.stamp;
+        stamp.put(&mut output[at..at + stamp::BYTES], &self.rest);
     }
 
     /// Octets of a message on the wire.

@@ -1,6 +1,6 @@
 //! Frames read in place: the few that come once a message are taken apart by hand, all others are handed on whole.
 
-use crate::stamp::{self, Stamp};
+use crate::stamp::{self, Beginning, Rest, Stamp};
 
 /// Octets before the payload of a frame: type, channel, size (AMQP 0-9-1, 2.3.5).
 const HEAD: usize = 7;
@@ -30,8 +30,10 @@ pub enum Event<'a> {
         tag: u64,
         /// Whether it may have been delivered before.
         redelivered: bool,
-        /// The stamp of its body, if there is one.
+        /// The stamp of its body, if it can have one.
         stamp: Option<Stamp>,
+        /// Whether the body is as it was sent, where it has a stamp.
+        is_intact: bool,
     },
     /// A whole message that no queue took (`basic.return`).
     Returned {
@@ -77,7 +79,10 @@ struct Partial {
     remaining: u64,
     /// Whether the beginning of the body has not come.
     fresh: bool,
-    stamp: Option<Stamp>,
+    beginning: Option<Beginning>,
+    /// Octets of the stamp that are still to be passed over, and what has come behind it.
+    of_stamp: usize,
+    rest: Rest,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -242,7 +247,7 @@ impl Reader {
         }
         partial.remaining = size;
         partial.fresh = true;
-        partial.stamp = None;
+        partial.beginning = None;
         Ok((size == 0).then(|| finish(channel, partial)))
     }
 
@@ -263,7 +268,9 @@ impl Reader {
                 return Ok(None);
             }
             partial.fresh = size == 0;
-            partial.stamp = Stamp::read(&payload[..size.min(payload.len())]);
+            partial.beginning = Beginning::read(&payload[..size.min(payload.len())]);
+            partial.of_stamp = stamp::BYTES;
+            partial.rest = Rest::default();
         }
         partial.remaining -= size as u64;
         self.skip = size as u64 + 1;
@@ -271,18 +278,25 @@ impl Reader {
         Ok(Some(0))
     }
 
-    /// Passes over what is left of a body's frame.
+    /// Passes over what is left of a body's frame, and sums it up.
     fn skip<'a>(&mut self, input: &[u8]) -> Result<(usize, Option<Event<'a>>), Malformed> {
         let octets = self.skip.min(input.len() as u64) as usize;
         self.skip -= octets as u64;
-        if self.skip > 0 {
+        let ends = self.skip == 0;
+        let channel = self.skipped;
+        let partial = self.content(channel);
+        if partial.beginning.is_some() {
+            let piece = &input[..octets - usize::from(ends)];
+            let of_stamp = partial.of_stamp.min(piece.len());
+            partial.of_stamp -= of_stamp;
+            partial.rest.add(&piece[of_stamp..]);
+        }
+        if !ends {
             return Ok((octets, None));
         }
         if input[octets - 1] != END {
             return Err(Malformed("a body without its end octet"));
         }
-        let channel = self.skipped;
-        let partial = self.content(channel);
         Ok((
             octets,
             (partial.remaining == 0).then(|| finish(channel, partial)),
@@ -294,9 +308,12 @@ const LARGE: Malformed = Malformed("it is larger than what was negotiated");
 const SHORT: Malformed = Malformed("a method without all of its arguments");
 
 fn finish<'a>(channel: u16, partial: &mut Partial) -> Event<'a> {
-    let stamp = partial.stamp;
+    let beginning = partial.beginning;
+    let stamp = beginning.map(|beginning| beginning.stamp);
+    let is_intact = beginning.is_some_and(|beginning| beginning.is_intact(&partial.rest));
     let kind = std::mem::take(&mut partial.kind);
     if kind == Kind::Returned {
+        let stamp = stamp.filter(|_| is_intact);
         return Event::Returned { channel, stamp };
     }
     Event::Delivery {
@@ -304,6 +321,7 @@ fn finish<'a>(channel: u16, partial: &mut Partial) -> Event<'a> {
         tag: partial.tag,
         redelivered: partial.redelivered,
         stamp,
+        is_intact,
     }
 }
 
@@ -418,6 +436,7 @@ mod tests {
             tag: 5,
             redelivered: false,
             stamp: Some(stamp(5)),
+            is_intact: true,
         };
         assert_eq!(whole[8], format!("{fifth:?}"));
         assert!(whole[3].contains("stamp: None") && whole[4].contains("redelivered: true"));
@@ -428,6 +447,19 @@ mod tests {
                 whole,
                 "in pieces of {piece}"
             );
+        }
+    }
+
+    #[test]
+    fn a_body_that_is_not_as_it_was_sent_is_told_apart_in_whatever_pieces_it_comes() {
+        let octets = delivery(1, 170);
+        let mut wrong = octets.clone();
+        let in_the_body = wrong.len() - 20;
+        wrong[in_the_body] ^= 1;
+        for piece in 1..200 {
+            let said = [&octets, &wrong].map(|octets| events(octets, piece).unwrap().concat());
+            assert!(said[0].contains("is_intact: true"), "{piece}: {said:?}");
+            assert!(said[1].contains("is_intact: false"), "{piece}: {said:?}");
         }
     }
 

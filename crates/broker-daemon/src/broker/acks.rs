@@ -75,10 +75,13 @@ impl Broker {
             .connections
             .get_mut(id)
             .and_then(|connection| connection.channel(number));
-        if let Some(tx) = channel.and_then(|channel| channel.tx.as_mut()) {
-            tx.settled
-                .extend(taken.drain(..).map(|delivered| (delivered, settlement)));
-            return;
+        if let Some(channel) = channel {
+            if let Some(tx) = &mut channel.tx {
+                tx.settled
+                    .extend(taken.drain(..).map(|delivered| (delivered, settlement)));
+                return;
+            }
+            channel.count_settled(&*taken);
         }
         if settlement == Settlement::Requeued {
             // From the last to the first, so that each goes before the one after it.
@@ -103,6 +106,7 @@ impl Broker {
             return self.gone(queue_id, &entry);
         };
         queue.unacked -= 1;
+        queue.acked += u64::from(settlement == Settlement::Acked);
         if let Some(consumer_id) = consumer
             && let Some(consumer) = self.consumers.get_mut(consumer_id)
         {
@@ -129,24 +133,6 @@ impl Broker {
         }
     }
 
-    /// After deliveries were settled: consumers that the channel's common limit held back may go on.
-    pub(super) fn wake_channel(&mut self, id: ConnectionId, number: u16) {
-        let Some(channel) = self
-            .connections
-            .get_mut(id)
-            .and_then(|connection| connection.channel(number))
-        else {
-            return;
-        };
-        if !std::mem::take(&mut channel.was_passed_over) {
-            return;
-        }
-        let consumers = channel.consumer_ids();
-        for consumer in consumers {
-            self.wake_consumer(consumer);
-        }
-    }
-
     /// basic.recover and basic.recover-async.
     ///
     /// # Errors
@@ -164,6 +150,7 @@ impl Broker {
         let mut taken = std::mem::take(&mut self.scratch);
         if let Some(channel) = self.channel(id, number)? {
             channel.unacked.take_up_to(0, &mut taken);
+            channel.count_settled(&taken);
         }
         taken.reverse();
         for delivered in taken.drain(..) {

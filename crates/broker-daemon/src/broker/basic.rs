@@ -26,10 +26,7 @@ impl Broker {
         };
         if qos.global {
             channel.global_prefetch = qos.prefetch_count;
-            let consumers = channel.consumer_ids();
-            for consumer in consumers {
-                self.wake_consumer(consumer);
-            }
+            self.wake_channel(id, number);
         } else {
             channel.prefetch = qos.prefetch_count;
         }
@@ -51,6 +48,7 @@ impl Broker {
             self.send_basic(id, number, basic::AMQPMethod::GetEmpty(basic::GetEmpty {}));
             return Ok(());
         };
+        queue.got += 1;
         let left = u32::try_from(queue.len()).unwrap_or(u32::MAX);
         let Some(connection) = self.connections.get_mut(id) else {
             return Ok(());
@@ -83,7 +81,9 @@ impl Broker {
             message: &message,
         };
         if let Some(connection) = self.connections.get_mut(id) {
-            connection.output.get_ok(delivery, left, frame_max);
+            connection
+                .output_of(number)
+                .get_ok(delivery, left, frame_max);
         }
         self.set_timer(queue_id);
         self.touch(id);

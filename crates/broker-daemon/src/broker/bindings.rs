@@ -5,6 +5,7 @@ use amq_protocol::types::{AMQPValue, FieldTable};
 
 use super::Broker;
 use super::exchanges::default_exchange;
+use super::queues::plain_name;
 use crate::exchange::{Binding, Destination, Kind, Name};
 use crate::failure::{Result, precondition_failed};
 use crate::queue::ConnectionId;
@@ -17,7 +18,7 @@ impl Broker {
         number: u16,
         bind: queue::Bind,
     ) -> Result {
-        let queue_id = self.queue_of(id, number, bind.queue.as_str())?;
+        let queue_id = self.queue_of(id, number, &plain_name(bind.queue.as_str()))?;
         // Without a name and a key, the name is the key too.
         let key = match (bind.queue.as_str(), bind.routing_key.as_str()) {
             ("", "") => self
@@ -28,15 +29,15 @@ impl Broker {
             (_, key) => key.to_owned(),
         };
         let binding = binding(&key, bind.arguments);
-        self.bind(
+        let ticket = self.bind(
             id,
-            bind.exchange.as_str(),
+            &plain_name(bind.exchange.as_str()),
             &Destination::Queue(queue_id),
             &binding,
         )?;
         if !bind.nowait {
             let ok = queue::AMQPMethod::BindOk(queue::BindOk {});
-            self.send(id, number, AMQPClass::Queue(ok));
+            self.answer(id, number, ticket, AMQPClass::Queue(ok))?;
         }
         Ok(())
     }
@@ -48,12 +49,14 @@ impl Broker {
         number: u16,
         unbind: queue::Unbind,
     ) -> Result {
-        match self.queue_of(id, number, unbind.queue.as_str()) {
+        // Of what is not there: its end may still be on its way to the disk.
+        let mut ticket = self.ticket();
+        match self.queue_of(id, number, &plain_name(unbind.queue.as_str())) {
             Ok(queue) => {
                 let binding = binding(unbind.routing_key.as_str(), unbind.arguments);
-                self.unbind(
+                ticket = self.unbind(
                     id,
-                    unbind.exchange.as_str(),
+                    &plain_name(unbind.exchange.as_str()),
                     &Destination::Queue(queue),
                     &binding,
                 )?;
@@ -62,8 +65,7 @@ impl Broker {
             Err(failure) => return Err(failure),
         }
         let ok = queue::AMQPMethod::UnbindOk(queue::UnbindOk {});
-        self.send(id, number, AMQPClass::Queue(ok));
-        Ok(())
+        self.answer(id, number, ticket, AMQPClass::Queue(ok))
     }
 
     /// exchange.bind.
@@ -73,12 +75,12 @@ impl Broker {
         number: u16,
         bind: exchange::Bind,
     ) -> Result {
-        let to = self.exchange_to_bind(id, bind.destination.as_str())?;
+        let to = self.exchange_to_bind(id, &plain_name(bind.destination.as_str()))?;
         let binding = binding(bind.routing_key.as_str(), bind.arguments);
-        self.bind(id, bind.source.as_str(), &to, &binding)?;
+        let ticket = self.bind(id, &plain_name(bind.source.as_str()), &to, &binding)?;
         if !bind.nowait {
             let ok = exchange::AMQPMethod::BindOk(exchange::BindOk {});
-            self.send(id, number, AMQPClass::Exchange(ok));
+            self.answer(id, number, ticket, AMQPClass::Exchange(ok))?;
         }
         Ok(())
     }
@@ -90,17 +92,18 @@ impl Broker {
         number: u16,
         unbind: exchange::Unbind,
     ) -> Result {
-        match self.exchange_to_bind(id, unbind.destination.as_str()) {
+        let mut ticket = self.ticket();
+        match self.exchange_to_bind(id, &plain_name(unbind.destination.as_str())) {
             Ok(to) => {
                 let binding = binding(unbind.routing_key.as_str(), unbind.arguments);
-                self.unbind(id, unbind.source.as_str(), &to, &binding)?;
+                ticket = self.unbind(id, &plain_name(unbind.source.as_str()), &to, &binding)?;
             }
             Err(failure) if failure.code == 404 => {}
             Err(failure) => return Err(failure),
         }
         if !unbind.nowait {
             let ok = exchange::AMQPMethod::UnbindOk(exchange::UnbindOk {});
-            self.send(id, number, AMQPClass::Exchange(ok));
+            self.answer(id, number, ticket, AMQPClass::Exchange(ok))?;
         }
         Ok(())
     }
@@ -116,13 +119,14 @@ impl Broker {
         }
     }
 
+    /// Returns the ticket of the log that its answer waits for.
     fn bind(
         &mut self,
         id: ConnectionId,
         source: &str,
         to: &Destination,
         binding: &Binding,
-    ) -> Result {
+    ) -> Result<u64> {
         if source.is_empty() {
             return Err(default_exchange());
         }
@@ -134,10 +138,16 @@ impl Broker {
         if exchange.traits.kind == Kind::Headers {
             check_match(&binding.arguments)?;
         }
+        let is_new = !exchange.has(to, binding);
+        let is_durable = self.is_durable_binding(index, source, to);
+        if is_new && is_durable {
+            self.check_store()?;
+        }
         if self.add_binding(index, source, to, binding) {
             self.store_binding(index, source, to, binding, true);
         }
-        Ok(())
+        // Also of one that was there: its record may be on its way to the disk.
+        Ok(if is_durable { self.ticket() } else { 0 })
     }
 
     /// Adds a binding where both ends are there. Returns whether it is new.
@@ -169,18 +179,21 @@ impl Broker {
         }
     }
 
+    /// Returns the ticket of the log that its answer waits for.
     fn unbind(
         &mut self,
         id: ConnectionId,
         source: &str,
         to: &Destination,
         binding: &Binding,
-    ) -> Result {
+    ) -> Result<u64> {
         if source.is_empty() {
             return Err(default_exchange());
         }
         self.finish_dead_letters();
         let index = self.vhost_of(id);
+        let is_durable = self.is_durable_binding(index, source, to);
+        let before = self.recorded;
         let exchange = self.vhosts[index].exchanges.get_mut(source);
         if exchange.is_some_and(|exchange| exchange.unbind(to, binding)) {
             self.topology += 1;
@@ -188,7 +201,11 @@ impl Broker {
             self.forget_source(index, to, &source.into());
             self.remove_if_unused(index, source);
         }
-        Ok(())
+        // Also of one that was not there: its end may be on its way to the disk.
+        Ok(match is_durable {
+            true => self.ticket(),
+            false => self.ticket_since(before),
+        })
     }
 
     /// Takes one binding off what a destination is bound to.

@@ -1,12 +1,18 @@
 //! basic.consume and basic.cancel.
 
-use amq_protocol::protocol::basic;
+use std::cmp::Reverse;
+use std::collections::HashMap;
 
+use amq_protocol::protocol::basic;
+use amq_protocol::types::{AMQPValue, FieldTable};
+
+use super::replies::REPLY_TO;
 use super::{Broker, enter_ring};
-use crate::channel::Consumer;
-use crate::failure::{Result, access_refused, not_allowed};
+use crate::channel::{Channel, Consumer};
+use crate::exchange::QueueId;
+use crate::failure::{Result, access_refused, not_allowed, precondition_failed};
 use crate::message::push_short;
-use crate::queue::{ConnectionId, ConsumerId};
+use crate::queue::{ConnectionId, ConsumerId, integer};
 
 impl Broker {
     /// basic.consume. `no-local` is accepted and means nothing, as in RabbitMQ.
@@ -16,12 +22,16 @@ impl Broker {
         number: u16,
         consume: &basic::Consume,
     ) -> Result {
+        if consume.queue.as_str() == REPLY_TO {
+            return self.consume_replies(id, number, consume);
+        }
         let queue_id = self.queue_of(id, number, consume.queue.as_str())?;
         let tag = match consume.consumer_tag.as_str() {
             "" => format!("amq.ctag-{}", super::queues::random_name()),
             tag => tag.to_owned(),
         };
-        if self.consumer_named(id, number, &tag).is_some() {
+        let channel = self.channel(id, number)?;
+        if channel.is_some_and(|channel| channel.has_consumer(&tag)) {
             return Err(not_allowed(format_args!(
                 "attempt to reuse consumer tag '{tag}'"
             )));
@@ -29,13 +39,19 @@ impl Broker {
         let Some(queue) = self.queues.get_mut(queue_id) else {
             return Ok(());
         };
-        if queue.has_exclusive_consumer || (consume.exclusive && !queue.consumers.is_empty()) {
+        let is_single = queue.limits.single_active;
+        if queue.has_exclusive_consumer
+            || (consume.exclusive && (is_single || !queue.consumers.is_empty()))
+        {
             let vhost = &self.vhosts[queue.vhost].name;
             return Err(access_refused(format_args!(
                 "queue '{}' in vhost '{vhost}' in exclusive use",
                 queue.name
             )));
         }
+        let vhost = &self.vhosts[queue.vhost].name;
+        let what = format!("queue '{}' in vhost '{vhost}'", queue.name);
+        let priority = read_priority(&consume.arguments, &what)?;
         let Some(channel) = self
             .connections
             .get_mut(id)
@@ -52,13 +68,18 @@ impl Broker {
             tag: short.into(),
             no_ack: consume.no_ack,
             exclusive: consume.exclusive,
+            priority,
             prefetch: channel.prefetch,
             unacked: 0,
-            in_ring: true,
+            in_ring: false,
+            is_passed_over: false,
+            last_tag: 0,
         });
         channel.consumers.insert(tag.as_str().into(), consumer);
         queue.consumers.insert(consumer);
-        queue.ring.push_back(consumer);
+        if is_single && queue.active.is_none() {
+            queue.active = Some(consumer);
+        }
         queue.has_exclusive_consumer = consume.exclusive;
         queue.used = self.now;
         if !consume.nowait {
@@ -67,8 +88,23 @@ impl Broker {
             };
             self.send_basic(id, number, basic::AMQPMethod::ConsumeOk(ok));
         }
-        self.activate(queue_id);
+        self.wake_consumer(consumer);
         Ok(())
+    }
+
+    /// Makes another consumer of a queue the single active one: of those of the highest priority the one that came first.
+    pub(super) fn choose_active(&mut self, queue_id: QueueId) {
+        let Some(queue) = self.queues.get_mut(queue_id) else {
+            return;
+        };
+        let rank = |id: &&ConsumerId| {
+            let priority = self.consumers.get(**id).map(|consumer| consumer.priority);
+            (priority, Reverse(id.serial))
+        };
+        queue.active = queue.consumers.iter().max_by_key(rank).copied();
+        if let Some(next) = queue.active {
+            self.wake_consumer(next);
+        }
     }
 
     /// basic.cancel. A tag that is not known is no error.
@@ -83,6 +119,12 @@ impl Broker {
                 channel.consumers.remove(cancel.consumer_tag.as_str());
             }
             self.remove_consumer(consumer);
+        } else if let Some(channel) = self.channel(id, number)?
+            && let Some(replies) = channel
+                .replies
+                .take_if(|replies| replies.has_tag(cancel.consumer_tag.as_str()))
+        {
+            self.replies.remove(&replies.address);
         }
         if !cancel.nowait {
             let ok = basic::CancelOk {
@@ -98,6 +140,73 @@ impl Broker {
         channel.consumers.get(tag).copied()
     }
 
+    /// Lets consumers go on that the channel's common limit held back, as far as there is room: those of the queue first that
+    /// was served longest ago, so that none starves behind the others.
+    pub(super) fn wake_channel(&mut self, id: ConnectionId, number: u16) {
+        let connection = self.connections.get_mut(id);
+        let Some(channel) = connection.and_then(|connection| connection.channel(number)) else {
+            return;
+        };
+        let mut room = channel.room();
+        if channel.passed_over.is_empty() || room == 0 {
+            return;
+        }
+        let waiting = std::mem::take(&mut channel.passed_over);
+        let mut last = None;
+        let mut held = Vec::new();
+        for consumer_id in self.by_last_service(id, number, waiting) {
+            let Some(consumer) = self.consumers.get_mut(consumer_id) else {
+                continue;
+            };
+            let queue = consumer.queue;
+            let has_messages = self.queues.get(queue).is_some_and(|queue| queue.len() > 0);
+            if has_messages && last != Some(queue) {
+                if room == 0 {
+                    held.push(consumer_id);
+                    continue;
+                }
+                room -= 1;
+                last = Some(queue);
+            }
+            consumer.is_passed_over = false;
+            self.wake_consumer(consumer_id);
+        }
+        if held.is_empty() {
+            return;
+        }
+        let connection = self.connections.get_mut(id);
+        if let Some(channel) = connection.and_then(|connection| connection.channel(number)) {
+            channel.passed_over = held;
+            // Those that were woken may find that their messages are gone.
+            self.limited.push((id, number));
+        }
+    }
+
+    /// Sorts consumers of a channel by when one of their queue was served last. Those of a queue keep their order.
+    fn by_last_service(
+        &self,
+        id: ConnectionId,
+        number: u16,
+        mut waiting: Vec<ConsumerId>,
+    ) -> Vec<ConsumerId> {
+        if waiting.len() == 1 {
+            return waiting;
+        }
+        let connections = self.connections.get(id);
+        let channel = connections.and_then(|connection| connection.channel_ref(number));
+        let all = channel.map_or_else(Vec::new, Channel::consumer_ids);
+        let mut served: HashMap<QueueId, u64> = HashMap::new();
+        for consumer in all.iter().filter_map(|id| self.consumers.get(*id)) {
+            let last = served.entry(consumer.queue).or_default();
+            *last = consumer.last_tag.max(*last);
+        }
+        waiting.sort_by_cached_key(|id| {
+            let queue = self.consumers.get(*id).map(|consumer| consumer.queue);
+            (queue.and_then(|queue| served.get(&queue).copied()), queue)
+        });
+        waiting
+    }
+
     /// Gives a consumer its turns back, if it has room.
     pub(super) fn wake_consumer(&mut self, id: ConsumerId) {
         let Some(consumer) = self.consumers.get_mut(id) else {
@@ -110,5 +219,36 @@ impl Broker {
         if enter_ring(queue, id, consumer) && queue.len() > 0 {
             self.activate(queue_id);
         }
+    }
+}
+
+/// Reads the arguments of basic.consume.
+///
+/// # Errors
+/// 406 for an `x-priority` that is no integer, and for what is not there.
+fn read_priority(arguments: &FieldTable, what: &str) -> Result<i64> {
+    let invalid = |name: &str, why: &str| {
+        Err(precondition_failed(format_args!(
+            "invalid arg '{name}' for {what}{why}"
+        )))
+    };
+    let get = |name: &str| arguments.inner().get(name);
+    if get("x-stream-offset").is_some() {
+        return invalid("x-stream-offset", " of queue type classic");
+    }
+    if get("x-credit").is_some() {
+        return invalid("x-credit", ": it is not supported");
+    }
+    // There is no other node that could take over, so both values mean the same.
+    if !matches!(
+        get("x-cancel-on-ha-failover"),
+        None | Some(AMQPValue::Boolean(_))
+    ) {
+        return invalid("x-cancel-on-ha-failover", ": it is no boolean");
+    }
+    match get("x-priority").map(integer) {
+        None => Ok(0),
+        Some(Some(priority)) => Ok(priority),
+        Some(None) => invalid("x-priority", ": expected integer"),
     }
 }

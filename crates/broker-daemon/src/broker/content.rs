@@ -6,12 +6,14 @@
 use std::rc::Rc;
 
 use super::Broker;
+use super::replies::REPLY_TO;
+use crate::carbon_copies::{CarbonCopies, Key};
 use crate::channel::{Channel, Stage};
 use crate::failure::{
     Result, frame_error, not_implemented, precondition_failed, resource_error, unexpected_frame,
 };
 use crate::frame::Frame;
-use crate::message::{Facts, HEADER_FIXED, Message, Properties, Share};
+use crate::message::{Facts, HEADER_FIXED, Message, Properties, Share, push_short};
 use crate::queue::ConnectionId;
 
 /// The largest body, as RabbitMQ's `max_message_size`.
@@ -54,7 +56,9 @@ impl Broker {
         let Some(channel) = self.channel(id, frame.channel)? else {
             return Ok(());
         };
-        let incoming = &mut channel.incoming;
+        let Channel {
+            incoming, replies, ..
+        } = channel;
         if incoming.stage != Stage::Header {
             return Err(unexpected_frame(
                 "got a content header where none was expected",
@@ -63,8 +67,9 @@ impl Broker {
         let Some((fixed, properties)) = frame.payload.split_first_chunk::<HEADER_FIXED>() else {
             return Err(frame_error("a content header that is too short"));
         };
-        let [c0, c1, _, _, size @ ..] = *fixed;
-        if [c0, c1] != [0, 60] {
+        let [c0, c1, w0, w1, size @ ..] = *fixed;
+        // The weight is unused and must be 0 (AMQP 0-9-1, 2.3.5.2).
+        if [c0, c1, w0, w1] != [0, 60, 0, 0] {
             return Err(unexpected_frame("expected a content header for class 60"));
         }
         let size = u64::from_be_bytes(size);
@@ -75,11 +80,19 @@ impl Broker {
         }
         incoming.missing = usize::try_from(size).expect("it is at most 128 MiB");
         // Read here and not in the copy: that is new memory, and reading it would wait until it has come to the cache.
-        incoming.facts = Some(read_facts(properties, &user));
-        incoming.head = incoming.address.len() + frame.payload.len();
+        let address = replies.as_ref().map(|replies| &*replies.address);
+        incoming.copies.clear();
+        let mut changed = None;
+        incoming.facts = Some(read_facts(properties, &user).and_then(|(facts, found)| {
+            changed = rewrite(properties, &found, address, &mut incoming.copies)?;
+            Ok(facts)
+        }));
+        let properties = changed.as_deref().unwrap_or(properties);
+        incoming.head = incoming.address.len() + HEADER_FIXED + properties.len();
         let mut data = Vec::with_capacity(incoming.head + incoming.missing.min(TRUSTED));
         data.extend_from_slice(&incoming.address);
-        data.extend_from_slice(frame.payload);
+        data.extend_from_slice(fixed);
+        data.extend_from_slice(properties);
         incoming.data = data;
         incoming.stage = Stage::Body;
         if incoming.missing == 0 {
@@ -149,7 +162,7 @@ impl Broker {
 }
 
 /// What properties say of a message that this user publishes.
-fn read_facts(properties: &[u8], user: &str) -> Result<Facts> {
+fn read_facts<'a>(properties: &'a [u8], user: &str) -> Result<(Facts, Properties<'a>)> {
     let properties = Properties::scan(properties)?;
     if let Some(claimed) = properties.user_id
         && claimed != user.as_bytes()
@@ -159,7 +172,48 @@ fn read_facts(properties: &[u8], user: &str) -> Result<Facts> {
             "user_id property set to '{claimed}' but authenticated user was '{user}'"
         )));
     }
-    properties.facts()
+    Ok((properties.facts()?, properties))
+}
+
+/// Reads the routing keys among the headers. Returns the properties as consumers are to see them, where those are others:
+/// without `BCC`, and with the address of this channel where answers are to come directly.
+///
+/// # Errors
+/// 406 for keys that are no array, and for direct answers that nobody consumes.
+fn rewrite(
+    properties: &[u8],
+    found: &Properties<'_>,
+    address: Option<&str>,
+    copies: &mut Vec<Key>,
+) -> Result<Option<Vec<u8>>> {
+    let mut changed: Option<Vec<u8>> = None;
+    let offset = |part: &[u8]| part.as_ptr() as usize - properties.as_ptr() as usize;
+    // It stands behind the headers: first, so that what is found there stays where it was found.
+    if let Some(reply_to) = found.reply_to
+        && reply_to == REPLY_TO.as_bytes()
+    {
+        let address =
+            address.ok_or_else(|| precondition_failed("fast reply consumer does not exist"))?;
+        let mut short = Vec::with_capacity(address.len() + 1);
+        push_short(&mut short, address.as_bytes());
+        let start = offset(reply_to) - 1;
+        let end = start + 1 + reply_to.len();
+        let bytes = changed.get_or_insert_with(|| properties.to_vec());
+        bytes.splice(start..end, short);
+    }
+    if let Some(headers) = found.headers {
+        let CarbonCopies { keys, hidden } = CarbonCopies::read(headers)?;
+        *copies = keys;
+        if let Some(hidden) = hidden {
+            let start = offset(headers);
+            let length = u32::try_from(headers.len() - 4 - hidden.len());
+            let length = length.expect("headers are shorter than a frame");
+            let bytes = changed.get_or_insert_with(|| properties.to_vec());
+            bytes.drain(start + hidden.start..start + hidden.end);
+            bytes[start..start + 4].copy_from_slice(&length.to_be_bytes());
+        }
+    }
+    Ok(changed)
 }
 
 /// Takes the message that is whole now, with mandatory and immediate.

@@ -7,6 +7,7 @@ use amq_protocol::protocol::basic::{AMQPProperties, gen_properties, parse_proper
 use amq_protocol::types::{AMQPValue, FieldArray, FieldTable, ShortString};
 
 use super::Broker;
+use crate::carbon_copies::{Key, open_keys};
 use crate::exchange::QueueId;
 use crate::frame::is_too_deep;
 use crate::message::{HEADER_FIXED, Message, Properties, push_short};
@@ -88,11 +89,16 @@ impl Broker {
     pub(super) fn dead_letter(&mut self, dead: DeadLetter) {
         if let Some(queue) = self.queues.get(dead.queue)
             && let Some(exchange) = queue.limits.dead_letter_exchange.clone()
-            && let Some((message, deaths)) = self.dead_message(queue, &exchange, &dead)
+            && let Some((message, deaths, copies)) = self.dead_message(queue, &exchange, &dead)
         {
             let vhost = &self.vhosts[queue.vhost];
             let mut queues = Vec::new();
             vhost.route_from(&exchange, message.routing_key(), &message, &mut queues);
+            for key in &copies {
+                vhost.route_from(&exchange, key, &message, &mut queues);
+            }
+            queues.sort_unstable();
+            queues.dedup();
             queues.retain(|to| {
                 self.queues
                     .get(*to)
@@ -108,18 +114,24 @@ impl Broker {
         }
     }
 
-    /// The message with its new address and its `x-death`. `None` where its properties cannot be read, even without
+    /// The message with its new address, its `x-death`, and the further keys that it is routed by. `None` where its properties cannot be read, even without
     /// headers.
     fn dead_message(
         &self,
         queue: &Queue,
         exchange: &str,
         dead: &DeadLetter,
-    ) -> Option<(Message, FieldArray)> {
+    ) -> Option<(Message, FieldArray, Vec<Key>)> {
         let old = &dead.message;
         let properties = readable(old.properties())?;
         let mut headers = properties.headers().clone().unwrap_or_default();
-        let deaths = add_death(&headers, queue, old, &properties, dead.reason);
+        let mut copies = open_keys(&headers);
+        let deaths = add_death(&headers, queue, old, &properties, dead.reason, &copies);
+        if queue.limits.dead_letter_key.is_some() {
+            // Another address is one for all.
+            copies.clear();
+            headers = without(&headers, "CC");
+        }
         if !headers.contains_key("x-first-death-queue") {
             for (name, value) in [
                 ("x-first-death-reason", dead.reason.name()),
@@ -158,6 +170,7 @@ impl Broker {
         Some((
             Message::new(data, address, head, facts, &self.memory),
             deaths,
+            copies,
         ))
     }
 }
@@ -182,6 +195,7 @@ fn add_death(
     message: &Message,
     properties: &AMQPProperties,
     reason: Reason,
+    copies: &[Key],
 ) -> FieldArray {
     let before = headers.inner().get("x-death").and_then(AMQPValue::as_array);
     let mut others: Vec<AMQPValue> = before
@@ -196,7 +210,7 @@ fn add_death(
     let same = others.iter().position(is_same).map(|at| others.remove(at));
     let mut death = match same {
         Some(AMQPValue::FieldTable(table)) => table,
-        _ => new_death(queue, message, properties, reason),
+        _ => new_death(queue, message, properties, reason, copies),
     };
     let count = death.inner().get("count").and_then(integer).unwrap_or(0);
     death.insert(
@@ -212,11 +226,13 @@ fn new_death(
     message: &Message,
     properties: &AMQPProperties,
     reason: Reason,
+    copies: &[Key],
 ) -> FieldTable {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| since.as_secs());
-    let key = String::from_utf8_lossy(message.routing_key());
+    let keys = std::iter::once(message.routing_key()).chain(copies.iter().map(|key| &**key));
+    let keys = keys.map(|key| long(&String::from_utf8_lossy(key)));
     let mut death = FieldTable::default();
     death.insert("reason".into(), long(reason.name()));
     death.insert("queue".into(), long(&queue.name));
@@ -227,7 +243,7 @@ fn new_death(
     );
     death.insert(
         "routing-keys".into(),
-        AMQPValue::FieldArray(vec![long(&key)].into()),
+        AMQPValue::FieldArray(keys.collect::<Vec<_>>().into()),
     );
     if let Some(expiration) = properties.expiration() {
         death.insert("original-expiration".into(), long(expiration.as_str()));
@@ -285,6 +301,17 @@ fn without_expiration(properties: &AMQPProperties) -> AMQPProperties {
         kept = kept.with_timestamp(*timestamp);
     }
     kept
+}
+
+/// Returns the headers without one of them.
+fn without(headers: &FieldTable, name: &str) -> FieldTable {
+    let mut rest = FieldTable::default();
+    for (other, value) in headers.inner() {
+        if other.as_str() != name {
+            rest.insert(other.clone(), value.clone());
+        }
+    }
+    rest
 }
 
 fn is_text(table: &FieldTable, name: &str, text: &str) -> bool {

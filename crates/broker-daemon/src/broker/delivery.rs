@@ -53,7 +53,7 @@ impl Broker {
         let Some(queue) = self.queues.get_mut(id) else {
             return false;
         };
-        while let Some(consumer_id) = queue.ring.pop_front() {
+        while let Some((_, consumer_id)) = queue.ring.pop_front() {
             let Some(consumer) = self.consumers.get_mut(consumer_id) else {
                 continue;
             };
@@ -64,7 +64,7 @@ impl Broker {
             let Some(connection) = self.connections.get_mut(consumer.connection) else {
                 continue;
             };
-            if connection.output.pending() >= FULL {
+            if connection.pending() >= FULL {
                 connection.was_passed_over = true;
                 continue;
             }
@@ -72,9 +72,10 @@ impl Broker {
             let Some(channel) = connection.channel(consumer.channel) else {
                 continue;
             };
-            let limit = usize::from(channel.global_prefetch);
-            if limit > 0 && !consumer.no_ack && channel.unacked.len() >= limit {
-                channel.was_passed_over = true;
+            // Also one that does not acknowledge, which takes no room (as RabbitMQ).
+            if channel.room() == 0 {
+                channel.passed_over.push(consumer_id);
+                consumer.is_passed_over = true;
                 continue;
             }
             let Some(entry) = queue.pop() else {
@@ -83,6 +84,7 @@ impl Broker {
             queue.delivered += 1;
             channel.last_tag += 1;
             let tag = channel.last_tag;
+            consumer.last_tag = tag;
             self.counts.messages_delivered += 1;
             self.counts.messages_redelivered += u64::from(entry.redelivered);
             let message = Rc::clone(&entry.message);
@@ -95,7 +97,14 @@ impl Broker {
             let mut settled = None;
             if consumer.no_ack {
                 settled = Some(entry);
+                // Since it takes no room, it would go on for as long as its queue has messages, and others wait for theirs.
+                consumer.is_passed_over = !channel.passed_over.is_empty();
+                if consumer.is_passed_over {
+                    channel.passed_over.push(consumer_id);
+                    self.limited.push((consumer.connection, consumer.channel));
+                }
             } else {
+                channel.unsettled += 1;
                 consumer.unacked += 1;
                 queue.unacked += 1;
                 channel.unacked.push(Delivered {
@@ -105,17 +114,18 @@ impl Broker {
                     entry,
                 });
             }
-            if connection.output.pending() == 0
+            let output = connection.output_of(consumer.channel);
+            if output.pending() == 0
                 && let Some(buffer) = self.spares.pop()
             {
-                connection.output.reuse(buffer);
+                output.reuse(buffer);
             }
-            connection
-                .output
-                .deliver(delivery, &consumer.tag, frame_max);
+            output.deliver(delivery, &consumer.tag, frame_max);
             // Also when it is full now: it is found so at its next turn.
-            consumer.in_ring = true;
-            queue.ring.push_back(consumer_id);
+            if !consumer.is_passed_over {
+                consumer.in_ring = true;
+                queue.enter_ring(consumer_id, consumer.priority);
+            }
             let to = consumer.connection;
             if let Some(entry) = settled {
                 self.gone(id, &entry);
@@ -194,7 +204,7 @@ impl Broker {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
-        if !connection.was_passed_over || connection.output.pending() > FULL / 2 {
+        if !connection.was_passed_over || connection.pending() > FULL / 2 {
             return;
         }
         connection.was_passed_over = false;

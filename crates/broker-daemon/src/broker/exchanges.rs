@@ -4,7 +4,7 @@ use amq_protocol::protocol::{AMQPClass, exchange};
 use amq_protocol::types::{AMQPValue, FieldTable};
 
 use super::Broker;
-use super::queues::{same, same_argument};
+use super::queues::{plain_name, same, same_argument};
 use crate::exchange::{Destination, Exchange, Kind, Name, Traits};
 use crate::failure::{Result, access_refused, command_invalid, precondition_failed};
 use crate::queue::ConnectionId;
@@ -18,16 +18,18 @@ impl Broker {
         declare: exchange::Declare,
     ) -> Result {
         let nowait = declare.nowait;
-        let name = declare.exchange.as_str();
+        let name = &*plain_name(declare.exchange.as_str());
         let index = self.vhost_of(id);
         let vhost = &self.vhosts[index];
         if name.is_empty() {
             return Err(default_exchange());
         }
+        let ticket;
         if declare.passive {
-            if !vhost.exchanges.contains_key(name) {
+            let Some(exchange) = vhost.exchanges.get(name) else {
                 return Err(vhost.no_exchange(name));
-            }
+            };
+            ticket = exchange.ticket;
         } else {
             let kind = declare.kind.as_str();
             let Some(kind) = Kind::parse(kind) else {
@@ -47,6 +49,7 @@ impl Broker {
                 Some(existing) => {
                     let what = format!("exchange '{name}' in vhost '{}'", vhost.name);
                     check_same(&what, &traits, &existing.traits)?;
+                    ticket = existing.ticket;
                 }
                 None if name.starts_with("amq.") => {
                     return Err(access_refused(format_args!(
@@ -57,17 +60,19 @@ impl Broker {
                     if traits.durable {
                         self.check_store()?;
                     }
+                    let before = self.recorded;
                     self.store_exchange(index, name, &traits, true);
-                    self.vhosts[index]
-                        .exchanges
-                        .insert(name.into(), Exchange::new(traits));
+                    ticket = self.ticket_since(before);
+                    let mut exchange = Exchange::new(traits);
+                    exchange.ticket = ticket;
+                    self.vhosts[index].exchanges.insert(name.into(), exchange);
                     self.topology += 1;
                 }
             }
         }
         if !nowait {
             let ok = exchange::AMQPMethod::DeclareOk(exchange::DeclareOk {});
-            self.send(id, number, AMQPClass::Exchange(ok));
+            self.answer(id, number, ticket, AMQPClass::Exchange(ok))?;
         }
         Ok(())
     }
@@ -79,7 +84,7 @@ impl Broker {
         number: u16,
         delete: &exchange::Delete,
     ) -> Result {
-        let name = delete.exchange.as_str();
+        let name = &*plain_name(delete.exchange.as_str());
         let index = self.vhost_of(id);
         let vhost = &self.vhosts[index];
         if name.is_empty() {
@@ -91,6 +96,8 @@ impl Broker {
                 vhost.name
             )));
         }
+        // Of one that is not there: its end may still be on its way to the disk.
+        let mut ticket = self.ticket();
         if let Some(exchange) = vhost.exchanges.get(name) {
             if delete.if_unused && exchange.is_used() {
                 let vhost = &vhost.name;
@@ -98,11 +105,13 @@ impl Broker {
                     "exchange '{name}' in vhost '{vhost}' in use"
                 )));
             }
+            let before = self.recorded;
             self.remove_exchange(index, name);
+            ticket = self.ticket_since(before);
         }
         if !delete.nowait {
             let ok = exchange::AMQPMethod::DeleteOk(exchange::DeleteOk {});
-            self.send(id, number, AMQPClass::Exchange(ok));
+            self.answer(id, number, ticket, AMQPClass::Exchange(ok))?;
         }
         Ok(())
     }

@@ -21,7 +21,7 @@ use crate::queue::ConnectionId;
 const LOCAL_USER: &str = "guest";
 const PROTOCOL_HEADER: &[u8; 8] = b"AMQP\x00\x00\x09\x01";
 /// The least that both sides must be able to take (AMQP 0-9-1, 4.2.3; RabbitMQ has 8192 since 4.0).
-const LEAST_FRAME: u32 = 4096;
+pub(super) const LEAST_FRAME: u32 = 4096;
 
 impl Broker {
     /// Takes the protocol header. Returns how many bytes it took; 0 where more must come.
@@ -96,11 +96,28 @@ impl Broker {
         Ok(())
     }
 
-    /// connection.close of the client.
+    /// Answers connection.close. The socket is the client's to close, as with RabbitMQ: one that closes from several
+    /// threads asks several times, and reads the end of the stream before its answer otherwise.
     pub(super) fn client_closes(&mut self, id: ConnectionId) {
+        let now = self.now;
+        if let Some(connection) = self.connections.get_mut(id)
+            && connection.phase != Phase::Closing
+        {
+            connection.phase = Phase::Closing;
+            connection.since = now;
+            connection.is_blocked = false;
+            connection.wake.notify_one();
+        }
+        self.let_go(id);
+        if let Some(connection) = self.connections.get_mut(id)
+            && !connection.answers.is_empty()
+        {
+            // Its channels are answered first.
+            connection.is_leaving = true;
+            return;
+        }
         let ok = connection::AMQPMethod::CloseOk(connection::CloseOk {});
         self.send(id, 0, AMQPClass::Connection(ok));
-        self.close_when_written(id);
     }
 
     fn start_ok(&mut self, id: ConnectionId, ok: &connection::StartOk) -> Result {
@@ -198,7 +215,7 @@ impl Broker {
 }
 
 /// Whether somebody may log in, or why not.
-fn check_login(
+pub(super) fn check_login(
     users: &[(String, String)],
     login: &(String, String),
     peer: Option<SocketAddr>,
@@ -266,6 +283,8 @@ fn server_properties() -> FieldTable {
         "connection.blocked",
         "authentication_failure_close",
         "per_consumer_qos",
+        "consumer_priorities",
+        "direct_reply_to",
     ] {
         capabilities.insert(name.into(), AMQPValue::Boolean(true));
     }

@@ -7,6 +7,8 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
 use super::Broker;
+use super::handshake::LEAST_FRAME;
+use crate::answers::Answers;
 use crate::channel::{Delivered, Settlement};
 use crate::connection::{Connection, Phase};
 use crate::failure::{Failure, Result, channel_error, connection_forced, not_allowed};
@@ -15,7 +17,8 @@ use crate::queue::{ConnectionId, ConsumerId};
 impl Broker {
     /// A client connected.
     pub(crate) fn connect(&mut self, socket: Option<Rc<TcpStream>>) -> (ConnectionId, Rc<Notify>) {
-        let frame_max = self.config.frame_max as usize;
+        // Until both have agreed on another.
+        let frame_max = LEAST_FRAME as usize;
         let connection = Connection::new(socket, frame_max, self.now, &self.memory);
         let wake = Rc::clone(&connection.wake);
         self.counts.connections_opened += 1;
@@ -60,6 +63,7 @@ impl Broker {
         let Some(mut channel) = connection.take_channel(number) else {
             return;
         };
+        connection.answers.orphan(number);
         let mut unsettled: Vec<Delivered> = Vec::new();
         channel.unacked.take_up_to(0, &mut unsettled);
         if let Some(tx) = channel.tx.take() {
@@ -70,9 +74,9 @@ impl Broker {
         for delivered in unsettled.into_iter().rev() {
             self.settle(delivered, Settlement::Requeued);
         }
-        // Nobody is told of its commits any more, and least of all a channel that takes the number.
-        self.committing
-            .retain(|(of, channel, _)| (*of, *channel) != (id, number));
+        if let Some(replies) = channel.replies.take() {
+            self.replies.remove(&replies.address);
+        }
         for consumer in channel.consumer_ids() {
             self.remove_consumer(consumer);
         }
@@ -83,16 +87,25 @@ impl Broker {
         let Some(consumer) = self.consumers.remove(id) else {
             return;
         };
+        let connection = self.connections.get_mut(consumer.connection);
+        if consumer.is_passed_over
+            && let Some(channel) = connection.and_then(|of| of.channel(consumer.channel))
+        {
+            channel.passed_over.retain(|other| *other != id);
+        }
         let Some(queue) = self.queues.get_mut(consumer.queue) else {
             return;
         };
         queue.remove_consumer(id);
+        let was_active = queue.active == Some(id);
         queue.has_exclusive_consumer &= !consumer.exclusive;
         queue.used = self.now;
         if queue.traits.auto_delete && queue.consumers.is_empty() {
-            self.remove_queue(consumer.queue);
-        } else {
-            self.set_timer(consumer.queue);
+            return self.remove_queue(consumer.queue);
+        }
+        self.set_timer(consumer.queue);
+        if was_active {
+            self.choose_active(consumer.queue);
         }
     }
 
@@ -120,9 +133,11 @@ impl Broker {
         Ok(())
     }
 
-    /// channel.close and channel.close-ok of the client.
-    pub(super) fn client_closes_channel(&mut self, id: ConnectionId, number: u16) {
-        self.end_channel(id, number);
+    /// Answers channel.close, and ends the channel unless the broker has closed it and awaits the answer.
+    pub(super) fn client_closes_channel(&mut self, id: ConnectionId, number: u16, crosses: bool) {
+        if !crosses {
+            self.end_channel(id, number);
+        }
         let ok = channel::AMQPMethod::CloseOk(channel::CloseOk {});
         self.send(id, number, AMQPClass::Channel(ok));
     }
@@ -180,6 +195,7 @@ impl Broker {
         connection.phase = Phase::Closing;
         connection.since = self.now;
         connection.is_blocked = false;
+        connection.answers = Answers::default();
         // Its answer is to be read, also where it was made to wait.
         connection.wake.notify_one();
         self.let_go(id);
@@ -221,7 +237,7 @@ impl Broker {
     /// Appends a method to a connection's output.
     pub(super) fn send(&mut self, id: ConnectionId, channel: u16, method: AMQPClass) {
         if let Some(connection) = self.connections.get_mut(id) {
-            connection.output.method(channel, method);
+            connection.output_of(channel).method(channel, method);
         }
         self.touch(id);
     }

@@ -87,15 +87,9 @@ impl Broker {
                 return self.open_channel(id, number);
             }
             [0, 20, 0, 40, ..] => {
-                if self
-                    .connections
-                    .get_mut(id)
-                    .and_then(|connection| connection.channel(number))
-                    .is_none()
-                {
-                    return Err(channel_error("expected 'channel.open'"));
-                }
-                self.client_closes_channel(id, number);
+                // Sent before the client read the broker's own: it will answer that one too, so the channel stays.
+                let crosses = self.channel(id, number)?.is_none();
+                self.client_closes_channel(id, number, crosses);
                 return Ok(());
             }
             [0, 20, 0, 41, ..] => {

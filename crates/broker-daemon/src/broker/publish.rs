@@ -5,6 +5,7 @@ use std::rc::Rc;
 use amq_protocol::protocol::{AMQPClass, confirm};
 
 use super::Broker;
+use crate::carbon_copies::Key;
 use crate::channel::{Confirms, Pending, Verdict};
 use crate::exchange::QueueId;
 use crate::failure::{Result, precondition_failed};
@@ -29,8 +30,9 @@ impl Broker {
         let Some(channel) = self.channel(id, number)? else {
             return Ok(());
         };
-        if !channel.incoming.has_route || channel.route.topology != topology {
-            self.find_route(id, number, message)?;
+        let copies = std::mem::take(&mut channel.incoming.copies);
+        if !channel.incoming.has_route || channel.route.topology != topology || !copies.is_empty() {
+            self.find_route(id, number, message, &copies)?;
         }
         let Some(channel) = self.channel(id, number)? else {
             return Ok(());
@@ -39,15 +41,22 @@ impl Broker {
             tx.published.push(Pending {
                 message: Rc::clone(message),
                 mandatory,
+                copies,
             });
             return Ok(());
         }
-        self.deliver_to_queues(id, number, message, mandatory);
+        self.deliver_to_queues(id, number, message, mandatory, &copies);
         Ok(())
     }
 
     /// Fills the channel's route for this message, unless it is the last one's.
-    fn find_route(&mut self, id: ConnectionId, number: u16, message: &Message) -> Result {
+    fn find_route(
+        &mut self,
+        id: ConnectionId,
+        number: u16,
+        message: &Message,
+        copies: &[Key],
+    ) -> Result {
         let topology = self.topology;
         let Some(connection) = self.connections.get_mut(id) else {
             return Ok(());
@@ -57,12 +66,21 @@ impl Broker {
             return Ok(());
         };
         let route = &mut channel.route;
-        if route.topology == topology && route.address == message.address() {
+        let is_known = route.topology == topology && route.address == message.address();
+        if is_known && copies.is_empty() {
             return Ok(());
         }
         route.queues.clear();
         route.topology = 0;
-        if vhost.route(message, &mut route.queues)? {
+        let by_address = vhost.route(message, &mut route.queues)?;
+        if !copies.is_empty() {
+            for key in copies {
+                let exchange = String::from_utf8_lossy(message.exchange());
+                vhost.route_from(&exchange, key, message, &mut route.queues);
+            }
+            route.queues.sort_unstable();
+            route.queues.dedup();
+        } else if by_address {
             route.topology = topology;
             route.address.clear();
             route.address.extend_from_slice(message.address());
@@ -78,7 +96,14 @@ impl Broker {
         number: u16,
         message: &Rc<Message>,
         mandatory: bool,
+        copies: &[Key],
     ) {
+        if message.exchange().is_empty() {
+            self.deliver_reply(message.routing_key(), message);
+            for key in copies {
+                self.deliver_reply(key, message);
+            }
+        }
         let Some(channel) = self
             .connections
             .get_mut(id)
@@ -115,8 +140,13 @@ impl Broker {
 
     /// Publishes what a transaction held back. An exchange that is gone meanwhile leads nowhere.
     pub(super) fn publish_pending(&mut self, id: ConnectionId, number: u16, pending: &Pending) {
-        if self.find_route(id, number, &pending.message).is_ok() {
-            self.deliver_to_queues(id, number, &pending.message, pending.mandatory);
+        let Pending {
+            message,
+            mandatory,
+            copies,
+        } = pending;
+        if self.find_route(id, number, message, copies).is_ok() {
+            self.deliver_to_queues(id, number, message, *mandatory, copies);
         }
     }
 
@@ -224,7 +254,7 @@ impl Broker {
         if let Some(connection) = self.connections.get_mut(id) {
             let frame_max = connection.frame_max;
             connection
-                .output
+                .output_of(number)
                 .give_back(number, (312, "NO_ROUTE"), message, frame_max);
             self.counts.messages_returned += 1;
         }
@@ -262,11 +292,11 @@ impl Broker {
                 return false;
             };
             let (mut output, before) = (
-                std::mem::take(&mut connection.output),
+                std::mem::take(connection.output_of(*number)),
                 self.counts.messages_confirmed,
             );
             let Some(channel) = connection.channel(*number) else {
-                connection.output = output;
+                *connection.output_of(*number) = output;
                 return false;
             };
             let mut waits = false;
@@ -278,7 +308,7 @@ impl Broker {
                 waits = confirms.is_waiting();
             }
             channel.is_confirming = waits;
-            connection.output = output;
+            *connection.output_of(*number) = output;
             if self.counts.messages_confirmed > before {
                 self.touch(*id);
             }

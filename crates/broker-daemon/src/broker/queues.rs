@@ -1,5 +1,6 @@
 //! The queue class (AMQP 0-9-1, queue; replies as RabbitMQ's).
 
+use std::borrow::Cow;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::rc::Rc;
 
@@ -7,14 +8,16 @@ use amq_protocol::protocol::{AMQPClass, basic, queue};
 use amq_protocol::types::FieldTable;
 
 use super::Broker;
+use super::replies::REPLY_TO;
 use crate::exchange::{Destination, Name, QueueId};
 use crate::failure::{
     Failure, Result, access_refused, not_found, precondition_failed, resource_locked,
 };
-use crate::queue::{ConnectionId, Limits, Queue, QueueTraits};
+use crate::notes::quote;
+use crate::queue::{ConnectionId, Limits, Queue, QueueTraits, queue_type};
 
 /// Arguments that must be the same when a queue is declared again.
-const COMPARED: [&str; 10] = [
+const COMPARED: [&str; 19] = [
     "x-expires",
     "x-message-ttl",
     "x-dead-letter-exchange",
@@ -24,8 +27,26 @@ const COMPARED: [&str; 10] = [
     "x-overflow",
     "x-max-priority",
     "x-queue-mode",
-    "x-queue-type",
+    "x-queue-version",
+    "x-queue-master-locator",
+    "x-single-active-consumer",
+    "x-delivery-limit",
+    "x-max-in-memory-length",
+    "x-max-in-memory-bytes",
+    "x-quorum-initial-group-size",
+    "x-initial-cluster-size",
+    "x-queue-leader-locator",
+    "x-dead-letter-strategy",
 ];
+
+/// Returns a name without line breaks: where queues and exchanges are declared, deleted and bound, they do not count (as
+/// RabbitMQ).
+pub(super) fn plain_name(name: &str) -> Cow<'_, str> {
+    match name.contains(['\r', '\n']) {
+        true => name.replace(['\r', '\n'], "").into(),
+        false => name.into(),
+    }
+}
 
 /// 22 characters that nobody has used before.
 pub(super) fn random_name() -> String {
@@ -92,7 +113,11 @@ impl Broker {
         declare: &queue::Declare,
     ) -> Result {
         let nowait = declare.nowait;
-        let name: Name = match declare.queue.as_str() {
+        let asked = plain_name(declare.queue.as_str());
+        if asked.starts_with(REPLY_TO) {
+            return self.declare_replies(id, number, &asked, nowait);
+        }
+        let name: Name = match &*asked {
             "" if declare.passive => self.full_name(id, number, "")?,
             "" => format!("amq.gen-{}", random_name()).into(),
             name => name.into(),
@@ -100,7 +125,7 @@ impl Broker {
         let queue_id = match self.vhosts[self.vhost_of(id)].queues.get(&name) {
             _ if declare.passive => self.find_queue(id, &name)?,
             Some(existing) => self.check_same(id, *existing, declare)?,
-            None if declare.queue.as_str().starts_with("amq.") => {
+            None if asked.starts_with("amq.") => {
                 return Err(access_refused(format_args!(
                     "queue name '{name}' contains reserved prefix 'amq.*'"
                 )));
@@ -119,12 +144,10 @@ impl Broker {
             message_count: u32::try_from(queue.len()).unwrap_or(u32::MAX),
             consumer_count: u32::try_from(queue.consumers.len()).unwrap_or(u32::MAX),
         };
+        let ticket = queue.ticket;
         if !nowait {
-            self.send(
-                id,
-                number,
-                AMQPClass::Queue(queue::AMQPMethod::DeclareOk(ok)),
-            );
+            let ok = queue::AMQPMethod::DeclareOk(ok);
+            self.answer(id, number, ticket, AMQPClass::Queue(ok))?;
         }
         Ok(())
     }
@@ -146,7 +169,7 @@ impl Broker {
             return Err(locked(&queue.name, vhost));
         }
         let what = format!("queue '{}' in vhost '{vhost}'", queue.name);
-        same("durable", &what, declare.durable, queue.traits.durable)?;
+        same("durable", &what, is_durable(declare), queue.traits.durable)?;
         same(
             "auto_delete",
             &what,
@@ -155,6 +178,11 @@ impl Broker {
         )?;
         for name in COMPARED {
             same_argument(name, &what, &declare.arguments, &queue.traits.arguments)?;
+        }
+        let (received, current) = (&declare.arguments, &queue.traits.arguments);
+        // Without a type it is a classic one.
+        if queue_type(received) != queue_type(current) {
+            same_argument("x-queue-type", &what, received, current)?;
         }
         Ok(existing)
     }
@@ -168,12 +196,15 @@ impl Broker {
         let vhost = self.vhost_of(id);
         let limits = Limits::read(&declare.arguments, name, &self.vhosts[vhost].name)?;
         let traits = QueueTraits {
-            durable: declare.durable,
+            durable: is_durable(declare),
             auto_delete: declare.auto_delete,
             arguments: declare.arguments.clone(),
         };
+        let what = format!("queue '{name}' in vhost '{}'", self.vhosts[vhost].name);
+        let as_classic = self.config.quorum_as_classic;
+        let warning = traits.check_type(&what, declare.exclusive, as_classic)?;
         let owner = declare.exclusive.then_some(id);
-        if declare.durable && owner.is_none() {
+        if traits.durable {
             self.check_store()?;
         }
         let mut queue = Queue::new(Rc::clone(name), vhost, traits, limits, owner);
@@ -188,6 +219,10 @@ impl Broker {
             connection.exclusive.push(queue_id);
         }
         self.set_timer(queue_id);
+        if let Some(warning) = warning {
+            let line = format_args!("warning: queue {}: {warning}", quote(name));
+            self.notes.say(self.now, line);
+        }
         Ok(queue_id)
     }
 
@@ -199,12 +234,15 @@ impl Broker {
         purge: &queue::Purge,
     ) -> Result {
         let queue_id = self.queue_of(id, number, purge.queue.as_str())?;
+        let before = self.recorded;
         let count = self.drop_ready(queue_id);
+        let ticket = self.ticket_since(before);
         if !purge.nowait {
             let ok = queue::PurgeOk {
                 message_count: count,
             };
-            self.send(id, number, AMQPClass::Queue(queue::AMQPMethod::PurgeOk(ok)));
+            let ok = queue::AMQPMethod::PurgeOk(ok);
+            self.answer(id, number, ticket, AMQPClass::Queue(ok))?;
         }
         Ok(())
     }
@@ -217,6 +255,7 @@ impl Broker {
             .map(Queue::take_all)
             .unwrap_or_default();
         self.counts.messages_dropped += dropped.len() as u64;
+        self.recorded += u64::from(dropped.iter().any(|entry| entry.is_stored));
         for entry in &dropped {
             self.gone(id, entry);
         }
@@ -230,8 +269,10 @@ impl Broker {
         number: u16,
         delete: &queue::Delete,
     ) -> Result {
-        let name = self.full_name(id, number, delete.queue.as_str())?;
+        let name = self.full_name(id, number, &plain_name(delete.queue.as_str()))?;
         let mut count = 0;
+        // Of one that is not there: its end may still be on its way to the disk.
+        let mut ticket = self.ticket();
         if self.vhosts[self.vhost_of(id)].queues.contains_key(&name) {
             let queue_id = self.find_queue(id, &name)?;
             let queue = self
@@ -250,17 +291,16 @@ impl Broker {
                 )));
             }
             count = u32::try_from(queue.len()).unwrap_or(u32::MAX);
+            let before = self.recorded;
             self.remove_queue(queue_id);
+            ticket = self.ticket_since(before);
         }
         if !delete.nowait {
             let ok = queue::DeleteOk {
                 message_count: count,
             };
-            self.send(
-                id,
-                number,
-                AMQPClass::Queue(queue::AMQPMethod::DeleteOk(ok)),
-            );
+            let ok = queue::AMQPMethod::DeleteOk(ok);
+            self.answer(id, number, ticket, AMQPClass::Queue(ok))?;
         }
         Ok(())
     }
@@ -301,6 +341,7 @@ impl Broker {
             let is_told = connection.capabilities.consumer_cancel_notify;
             if let Some(channel) = connection.channel(consumer.channel) {
                 channel.consumers.remove(consumer.tag());
+                channel.passed_over.retain(|other| *other != consumer_id);
                 if is_told {
                     let cancel = basic::Cancel {
                         consumer_tag: consumer.tag().into(),
@@ -371,4 +412,9 @@ fn show_value(value: &amq_protocol::types::AMQPValue) -> String {
         Some(text) => format!("'{text}' of type 'longstr'"),
         None => format!("{value:?}"),
     }
+}
+
+/// Returns whether a queue outlives the broker: one that goes with its connection doesn't, whatever was asked (as RabbitMQ).
+fn is_durable(declare: &queue::Declare) -> bool {
+    declare.durable && !declare.exclusive
 }

@@ -6,8 +6,6 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use amq_protocol::protocol::{AMQPClass, tx};
-
 use super::Broker;
 use crate::channel::Channel;
 use crate::exchange::{Binding, Destination, Exchange, QueueId, Traits};
@@ -15,11 +13,8 @@ use crate::failure::{Result, precondition_failed};
 use crate::log::{self, Log, Parts, Recovered, State, Stored};
 use crate::message::{HEADER_FIXED, Message, Properties};
 use crate::meta::Definition;
-use crate::queue::{ConnectionId, Entry, Limits, Queue};
+use crate::queue::{Entry, Limits, Queue};
 use crate::vhost::Vhost;
-
-/// Class and method of tx.commit.
-const TX_COMMIT: (u16, u16) = (90, 20);
 
 /// Milliseconds since 1970.
 fn unix_ms() -> u64 {
@@ -50,6 +45,7 @@ impl Broker {
             .map(|id| (id.serial, id))
             .collect();
         let unix = unix_ms();
+        self.restored = 0;
         for stored in recovered.messages {
             let mut holding = Vec::new();
             for serial in stored.queues() {
@@ -59,6 +55,7 @@ impl Broker {
                     None => log.settle(*serial, stored.id),
                 }
             }
+            self.restored += usize::from(!holding.is_empty());
             self.restore_message(stored, unix, &holding);
         }
         self.log = Some(log);
@@ -66,6 +63,11 @@ impl Broker {
             self.set_timer(id);
         }
         Ok(())
+    }
+
+    /// Returns how many messages of the log some queue holds since the start.
+    pub(crate) fn restored(&self) -> usize {
+        self.restored
     }
 
     fn restore(&mut self, definition: Definition) {
@@ -164,7 +166,11 @@ impl Broker {
     /// Whether a message that a client publishes can be stored, if it has to be.
     pub(super) fn can_store(&self, queues: &[QueueId], message: &Message) -> bool {
         let is_stored = |id: &QueueId| self.queues.get(*id).is_some_and(Queue::is_stored);
-        self.log_takes || !message.facts().persistent || !queues.iter().any(is_stored)
+        let length = message.header().len() + message.body().len();
+        let has_room = |log: &Log| self.log_takes && log.has_room(length);
+        !message.facts().persistent
+            || self.log.as_ref().is_none_or(has_room)
+            || !queues.iter().any(is_stored)
     }
 
     /// Stores a message for those of its queues that are durable. Returns the ticket to wait for.
@@ -210,12 +216,14 @@ impl Broker {
 
     /// A queue was made.
     pub(super) fn store_queue(&mut self, id: QueueId) {
-        let (Some(queue), Some(log)) = (self.queues.get(id), &mut self.log) else {
+        let (Some(queue), Some(log)) = (self.queues.get_mut(id), &mut self.log) else {
             return;
         };
         if queue.is_stored() {
             let definition = queue_definition(&self.vhosts[queue.vhost], id, queue);
             log.put_meta(&definition.key(), &definition.encode());
+            queue.ticket = log.ticket();
+            self.recorded += 1;
         }
     }
 
@@ -228,6 +236,7 @@ impl Broker {
         if let Some(log) = &mut self.log
             && queue.is_stored()
         {
+            self.recorded += 1;
             log.delete_queue(id.serial, unacked);
             log.delete_meta(&queue_definition(&self.vhosts[queue.vhost], id, queue).key());
         }
@@ -262,9 +271,25 @@ impl Broker {
             traits: exchange.clone(),
         };
         keep(log, &definition, is_there);
+        self.recorded += 1;
     }
 
-    /// A binding was made, or is gone. It is durable if both its ends are.
+    /// Returns true if a binding is durable: both its ends are.
+    pub(super) fn is_durable_binding(&self, vhost: usize, source: &str, to: &Destination) -> bool {
+        let exchanges = &self.vhosts[vhost].exchanges;
+        let is_durable = |name: &str| {
+            exchanges
+                .get(name)
+                .is_none_or(|exchange| exchange.traits.durable)
+        };
+        is_durable(source)
+            && match to {
+                Destination::Exchange(name) => is_durable(name),
+                Destination::Queue(id) => self.queues.get(*id).is_some_and(Queue::is_stored),
+            }
+    }
+
+    /// A binding was made, or is gone.
     pub(super) fn store_binding(
         &mut self,
         vhost: usize,
@@ -273,31 +298,26 @@ impl Broker {
         binding: &Binding,
         is_there: bool,
     ) {
-        let Some(log) = &mut self.log else { return };
-        let at = &self.vhosts[vhost];
-        let is_durable = |name: &str| {
-            at.exchanges
-                .get(name)
-                .is_none_or(|exchange| exchange.traits.durable)
+        let is_durable = self.is_durable_binding(vhost, source, to);
+        let Some(log) = self.log.as_mut().filter(|_| is_durable) else {
+            return;
         };
         let (to_queue, to) = match to {
-            Destination::Exchange(name) if is_durable(name) => (false, name.to_string()),
+            Destination::Exchange(name) => (false, name.to_string()),
             Destination::Queue(id) => match self.queues.get(*id) {
-                Some(queue) if queue.is_stored() => (true, queue.name.to_string()),
-                _ => return,
+                Some(queue) => (true, queue.name.to_string()),
+                None => return,
             },
-            Destination::Exchange(_) => return,
         };
-        if is_durable(source) {
-            let definition = Definition::Binding {
-                vhost: at.name.to_string(),
-                source: source.to_owned(),
-                to_queue,
-                to,
-                binding: binding.clone(),
-            };
-            keep(log, &definition, is_there);
-        }
+        let definition = Definition::Binding {
+            vhost: self.vhosts[vhost].name.to_string(),
+            source: source.to_owned(),
+            to_queue,
+            to,
+            binding: binding.clone(),
+        };
+        keep(log, &definition, is_there);
+        self.recorded += 1;
     }
 
     /// Hands what was gathered to the disk.
@@ -323,39 +343,7 @@ impl Broker {
         self.log_takes = matches!(state, State::Running);
         self.log_failed = matches!(state, State::Failed(_));
         self.is_congested = log.congested();
-        let (synced, has_failed) = (self.synced, self.log_failed);
-        let mut committing = std::mem::take(&mut self.committing);
-        committing.retain(|(id, number, ticket)| {
-            let is_due = *ticket <= synced;
-            if is_due {
-                self.send_commit_ok(*id, *number);
-            } else if has_failed && matches!(self.channel(*id, *number), Ok(Some(_))) {
-                let failure = precondition_failed("the disk failed: nothing can be stored");
-                self.fail(*id, *number, TX_COMMIT, &failure);
-            }
-            !is_due && !has_failed
-        });
-        self.committing = committing;
-    }
-
-    /// tx.commit-ok: now, or when what it speaks for is on disk.
-    pub(super) fn answer_commit(&mut self, id: ConnectionId, number: u16) {
-        match &self.log {
-            Some(log) if log.ticket() > self.synced && !self.log_failed => {
-                self.committing.push((id, number, log.ticket()))
-            }
-            _ => self.send_commit_ok(id, number),
-        }
-    }
-
-    fn send_commit_ok(&mut self, id: ConnectionId, number: u16) {
-        if matches!(self.channel(id, number), Ok(Some(_))) {
-            self.send(
-                id,
-                number,
-                AMQPClass::Tx(tx::AMQPMethod::CommitOk(tx::CommitOk {})),
-            );
-        }
+        self.send_answers();
     }
 
     /// Writes what is left.

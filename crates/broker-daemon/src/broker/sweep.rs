@@ -7,6 +7,7 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 
 use super::Broker;
+use crate::answers::Answers;
 use crate::connection::Phase;
 use crate::queue::ConnectionId;
 
@@ -80,6 +81,7 @@ impl Broker {
         if let Some(connection) = self.connections.get_mut(id) {
             connection.phase = Phase::Closed;
             connection.output = crate::output::Output::default();
+            connection.answers = Answers::default();
             connection.wake.notify_one();
         }
     }

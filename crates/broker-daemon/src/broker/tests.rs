@@ -8,6 +8,7 @@ mod fairness;
 mod limits;
 mod memory;
 mod negotiating;
+mod replies;
 
 use std::rc::Rc;
 

@@ -45,13 +45,17 @@ impl Broker {
         for pending in published {
             self.publish_pending(id, number, &pending);
         }
+        if let Some(channel) = self.channel(id, number)? {
+            let consumed = settled.iter().map(|(delivered, _)| delivered);
+            channel.count_settled(consumed);
+        }
         settled.sort_by_key(|(delivered, _)| std::cmp::Reverse(delivered.tag));
         for (delivered, settlement) in settled {
             self.settle(delivered, settlement);
         }
         self.wake_channel(id, number);
-        self.answer_commit(id, number);
-        Ok(())
+        let ok = tx::AMQPMethod::CommitOk(tx::CommitOk {});
+        self.answer(id, number, self.ticket(), AMQPClass::Tx(ok))
     }
 
     /// tx.rollback. What was settled is unsettled again; it is not delivered anew (AMQP 0-9-1, tx.rollback).

@@ -25,13 +25,13 @@ pub enum Error {
         found: u32,
     },
     /// A file with the name of a segment and the content of something else.
-    #[error("{}: not a segment of a log: move it out of the folder", file.display())]
+    #[error("{}: not a segment of a log: move it out of the folder, or start with --salvage, which does", file.display())]
     NotALog {
         /// The file.
         file: PathBuf,
     },
     /// Bytes that were on disk have changed since, or are gone.
-    #[error("{}: damaged at byte {offset} ({what}): restore the folder from a backup", file.display())]
+    #[error("{}: damaged at byte {offset} ({what}): restore the folder from a backup, or keep what is readable with --salvage", file.display())]
     Corrupt {
         /// The segment.
         file: PathBuf,
@@ -41,7 +41,7 @@ pub enum Error {
         what: &'static str,
     },
     /// A file is gone from between two others.
-    #[error("{}: missing, though older segments are there: restore the folder from a backup", file.display())]
+    #[error("{}: missing, though older segments are there: restore the folder from a backup, or keep what is readable with --salvage", file.display())]
     Missing {
         /// The segment.
         file: PathBuf,

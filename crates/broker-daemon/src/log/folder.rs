@@ -2,8 +2,12 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+
+use nix::fcntl::{FallocateFlags, fallocate};
+use nix::sys::statvfs::statvfs;
 
 use super::error::Error;
 
@@ -11,6 +15,10 @@ const LOCK: &str = "lock";
 /// What a segment is called until it can be read.
 const NEW: &str = "new";
 const SUFFIX: &str = ".log";
+/// Bytes behind the end of a file that its last block may take; more than these were reserved.
+const LAST_BLOCK: u64 = 64 << 10;
+/// What `st_blocks` counts in, whatever the file system's blocks are.
+const STAT_BLOCK: u64 = 512;
 
 /// A folder that this process alone writes in.
 #[derive(Debug)]
@@ -30,14 +38,60 @@ pub(super) fn io_error(doing: &'static str, path: &Path) -> impl FnOnce(io::Erro
     }
 }
 
+/// Makes the folder if there is none, readable by its owner alone.
+pub(super) fn make(path: &Path) -> Result<(), Error> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(io_error("creating the folder of the log", path))
+}
+
+/// Ends a file at `len` bytes and gives the space back that was reserved behind it.
+pub(super) fn give_back(file: &File, len: u64) -> io::Result<()> {
+    file.set_len(len)?;
+    if let Some(allocated) = reserved_behind(&file.metadata()?, len) {
+        // tmpfs keeps what was reserved when the length stays the same. Others have given it back already.
+        let hole = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+        let ends = |number| i64::try_from(number).unwrap_or(i64::MAX);
+        // A file system that can't do this has lost nothing but space.
+        let _ = fallocate(file.as_fd(), hole, ends(len), ends(allocated));
+    }
+    Ok(())
+}
+
+/// Returns how many bytes a file takes on the disk, if more of them lie behind `len` than its last block.
+fn reserved_behind(metadata: &fs::Metadata, len: u64) -> Option<u64> {
+    let allocated = metadata.blocks() * STAT_BLOCK;
+    (allocated > len + LAST_BLOCK).then_some(allocated)
+}
+
+/// Returns how many bytes are free on the disk of this folder.
+///
+/// # Errors
+/// When the system can't tell.
+pub(super) fn free(path: &Path) -> io::Result<u64> {
+    let found = statvfs(path)?;
+    Ok(found.blocks_available() * found.fragment_size())
+}
+
+/// Returns how many bytes the log in this folder may grow to: what is free, and what its segments have already.
+///
+/// # Errors
+/// When the system can't tell.
+pub(super) fn space(path: &Path) -> io::Result<u64> {
+    let free = free(path)?;
+    let mut own = 0;
+    for entry in fs::read_dir(path)? {
+        own += entry?.metadata()?.blocks() * STAT_BLOCK;
+    }
+    Ok(free + own)
+}
+
 impl Folder {
     /// Makes the folder if there is none, readable by its owner alone, and locks it.
     pub(super) fn open(path: &Path) -> Result<Self, Error> {
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(path)
-            .map_err(io_error("creating the folder of the log", path))?;
+        make(path)?;
         let lock_path = path.join(LOCK);
         let lock = File::options()
             .create(true)
@@ -102,6 +156,24 @@ impl Folder {
         fs::rename(&new, self.segment(number))?;
         self.folder.sync_all()?;
         Ok(file)
+    }
+
+    /// Makes changes to the names in the folder last.
+    pub(super) fn sync(&self) -> Result<(), Error> {
+        let synced = self.folder.sync_all();
+        synced.map_err(io_error("syncing the folder of the log", &self.path))
+    }
+
+    /// Gives back what a process that was killed had reserved behind the end of a segment.
+    pub(super) fn trim(&self, number: u64, len: u64) -> Result<(), Error> {
+        let path = self.segment(number);
+        let trim = || {
+            if reserved_behind(&fs::metadata(&path)?, len).is_some() {
+                give_back(&File::options().write(true).open(&path)?, len)?;
+            }
+            Ok(())
+        };
+        trim().map_err(io_error("giving back the space behind a segment", &path))
     }
 
     /// Removes a segment. It is gone from the disk when this returns, so that none comes back that is older than one

@@ -147,8 +147,8 @@ pub(super) struct BatchHeader {
 }
 
 impl BatchHeader {
-    /// `None` if the bytes are no header of a batch of this segment.
-    pub(super) fn decode(bytes: &[u8], salt: u32) -> Option<Self> {
+    /// `None` if the bytes are no header of a batch of this segment; of any segment where the salt isn't known.
+    pub(super) fn decode(bytes: &[u8], salt: Option<u32>) -> Option<Self> {
         let (mut bytes, whole) = (bytes, bytes);
         if take(&mut bytes)? != BATCH_MAGIC {
             return None;
@@ -159,7 +159,8 @@ impl BatchHeader {
             digest: take_u32(&mut bytes)?,
         };
         let crc = take_u32(&mut bytes)?;
-        (crc == crc32c_append(salt, &whole[..BATCH_HEADER - 4])).then_some(header)
+        let is_sound = |salt| crc == crc32c_append(salt, &whole[..BATCH_HEADER - 4]);
+        salt.is_none_or(is_sound).then_some(header)
     }
 
     /// Whether these are the records of this batch, each of them sound.

@@ -1,8 +1,9 @@
 //! Opening a log: reads all segments, and makes of them what was on disk when the last process ended.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
+use std::fs::{self, File};
 use std::mem;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
@@ -28,8 +29,9 @@ pub(super) struct Source {
     pub(super) newest: bool,
 }
 
-/// Reads the folder. Cuts off what a crash left of a batch that had not been synced.
+/// Reads the folder. Removes a newest segment that is empty, and cuts off what a crash left of a batch that had not been synced.
 pub(super) fn recover(folder: &Folder, least_weight: u64) -> Result<Recovery, Error> {
+    let empty = remove_empty(folder)?;
     let sources = sources(folder)?;
     let mut replay = Replay::new(least_weight);
     let mut cut_bytes = 0;
@@ -38,9 +40,30 @@ pub(super) fn recover(folder: &Folder, least_weight: u64) -> Result<Recovery, Er
             cut_bytes = source.len - scan.len;
             cut(folder, source.header.number, scan.len)?;
         }
+        folder.trim(source.header.number, scan.len)?;
         replay.segment(&source.header, scan);
     }
-    Ok(replay.end(cut_bytes))
+    let mut recovery = replay.end(cut_bytes);
+    recovery.recovered.empty = empty;
+    Ok(recovery)
+}
+
+/// Removes the newest segment where its file is empty: it was made and never written, so nothing of it was promised to
+/// anybody. Where the one before it is gone, that was removed for the sake of what this one held, which is damage.
+fn remove_empty(folder: &Folder) -> Result<Option<PathBuf>, Error> {
+    let numbers = folder.segments()?;
+    let (newest, before) = match numbers[..] {
+        [.., before, newest] => (newest, before),
+        [only] => (only, 0),
+        [] => return Ok(None),
+    };
+    let path = folder.segment(newest);
+    let metadata = fs::metadata(&path).map_err(io_error("reading a segment", &path))?;
+    if metadata.len() > 0 || before + 1 != newest {
+        return Ok(None);
+    }
+    folder.remove(newest)?;
+    Ok(Some(path))
 }
 
 /// Reads the headers, and with them what must be there of each file.
@@ -205,6 +228,7 @@ impl Replay {
                 meta: self.meta.clone().into_iter().collect(),
                 messages,
                 cut_bytes,
+                empty: None,
             },
             index: self.index,
             meta: self.meta,

@@ -132,7 +132,7 @@ impl Scan {
                 return Ok(if chunk.is_empty() { 0 } else { BATCH_HEADER });
             };
             let unsound = |what| Stop::Unsound(self.len, what);
-            let header = BatchHeader::decode(head, source.header.salt)
+            let header = BatchHeader::decode(head, Some(source.header.salt))
                 .ok_or_else(|| unsound("no batch begins here"))?;
             let size = BATCH_HEADER + header.len;
             if self.len + size as u64 > source.len {
@@ -203,7 +203,7 @@ fn synced_beyond(file: &mut File, source: &Source, offset: u64) -> io::Result<bo
     let mut rest = Vec::new();
     file.take(source.len - offset).read_to_end(&mut rest)?;
     let found = memmem::find_iter(&rest, &BATCH_MAGIC).any(|at| {
-        BatchHeader::decode(&rest[at..], source.header.salt)
+        BatchHeader::decode(&rest[at..], Some(source.header.salt))
             .is_some_and(|header| header.durable > offset)
     });
     Ok(found)

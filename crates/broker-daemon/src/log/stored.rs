@@ -1,5 +1,7 @@
 //! What recovery hands over: the meta and the messages.
 
+use std::path::PathBuf;
+
 use super::format::Publish;
 use super::index::Holders;
 
@@ -12,6 +14,8 @@ pub struct Recovered {
     pub messages: Vec<Stored>,
     /// Bytes at the end of the log that a crash left of writes which had not been synced. They were cut off.
     pub cut_bytes: u64,
+    /// The newest segment, where its file was empty. It was removed.
+    pub empty: Option<PathBuf>,
 }
 
 /// A message that was read.

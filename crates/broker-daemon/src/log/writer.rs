@@ -20,7 +20,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, fallocate};
 
 use super::error::Error;
-use super::folder::{Folder, io_error};
+use super::folder::{Folder, give_back, io_error};
 use super::format::{self, BATCH_HEADER, SegmentHeader};
 use super::index::Span;
 
@@ -306,10 +306,7 @@ impl<W: Fn()> Writer<W> {
         let mut previous_len = self.previous_len;
         if let Some(previous) = previous {
             previous_len = previous.end;
-            // Gives back the space that was reserved behind its end.
-            previous
-                .file
-                .set_len(previous.end)
+            give_back(&previous.file, previous.end)
                 .map_err(|error| self.failed("ending a segment", &previous, error))?;
         }
         let salt = u32::from_le_bytes(
@@ -359,9 +356,7 @@ impl<W: Fn()> Writer<W> {
     /// A clean end: the mark is on disk, and the space that was reserved is given back.
     fn end(&self, current: &Current) -> Result<(), Error> {
         self.mark(current)?;
-        current
-            .file
-            .set_len(current.end + BATCH_HEADER as u64)
+        give_back(&current.file, current.end + BATCH_HEADER as u64)
             .and_then(|()| current.file.sync_all())
             .map_err(|error| self.failed("ending a segment", current, error))
     }

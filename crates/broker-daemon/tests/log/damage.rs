@@ -4,18 +4,23 @@ use std::fs;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use broker_daemon::log::{Error, State};
+use broker_daemon::log::{Error, Log, Salvage, State, salvage};
 
-use crate::model::{Model, Modelled, recover, segments};
+use crate::model::{Model, Modelled, SMALL, body, recover, segments};
 
 /// The mark of a clean end, behind the last batch.
 const MARK: usize = 24;
 
 /// A closed log of several segments, with some of everything.
 fn written(dir: &Path) -> Model {
+    written_in(dir, 9)
+}
+
+/// The same, of so many turns.
+fn written_in(dir: &Path, turns: u32) -> Model {
     let mut log = Modelled::new(dir);
     log.put("queue/a", b"durable");
-    for turn in 0..9u32 {
+    for turn in 0..turns {
         let id = log.publish(&[1, 2], 5000);
         log.publish(&[3], 40 * turn as usize);
         log.settle(1, id);
@@ -209,4 +214,157 @@ fn a_body_that_looks_like_a_log_is_a_body() {
         .expect("a torn tail is cut off");
     assert_eq!(recovered.messages.len(), 1);
     assert_eq!(recovered.messages[0].body(), b"first".as_slice());
+}
+
+/// Salvages a folder that is damaged. Returns what was found, and the numbers of the messages and the queues that hold
+/// them; they have new ids, and everything else of them is checked.
+fn salvaged(dir: &Path) -> (Salvage, Model) {
+    let salvage = salvage(dir, SMALL).expect("what is readable is kept");
+    let (log, recovered) = Log::open(dir, SMALL, || ()).expect("nothing is damaged any more");
+    log.close().expect("it is written");
+    let mut model = Model {
+        meta: recovered.meta.into_iter().collect(),
+        ..Model::default()
+    };
+    for stored in recovered.messages {
+        let number = stored.published_ms / 7;
+        assert_eq!(stored.exchange(), format!("x{number}").as_bytes());
+        assert_eq!(stored.properties(), number.to_be_bytes().as_slice());
+        assert_eq!(stored.body(), body(number, stored.body().len()));
+        let queues = stored.queues().iter().copied().collect();
+        model.messages.insert(number, (stored.body().len(), queues));
+    }
+    (salvage.expect("it was damaged"), model)
+}
+
+#[test]
+fn salvaging_keeps_every_message_but_the_damaged_one_and_says_which_segment_it_was_in() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let written = written(dir.path());
+    let before = segments(dir.path());
+    // In the body of one message.
+    let number = *written.messages.keys().nth(5).expect("there are some");
+    let mark = format!("x{number}key");
+    let at = (0..before.len()).find_map(|segment| {
+        let bytes = fs::read(&before[segment]).expect("a segment is read");
+        let found = bytes
+            .windows(mark.len())
+            .position(|part| part == mark.as_bytes());
+        found.map(|at| (segment, at))
+    });
+    let (segment, at) = at.expect("the message is in a segment");
+    let mut bytes = fs::read(&before[segment]).expect("a segment is read");
+    bytes[at + mark.len() + 9] ^= 4;
+    fs::write(&before[segment], &bytes).expect("a segment is written");
+    recover(dir.path()).expect_err("without being asked for, damage stops the start");
+
+    let (found, model) = salvaged(dir.path());
+    let mut expected = written;
+    expected.messages.remove(&number);
+    assert_eq!(model, expected);
+    assert_eq!(found.segments.len(), before.len());
+    for (at, found) in found.segments.iter().enumerate() {
+        assert_eq!(found.file, before[at]);
+        assert_eq!(found.damage.is_some(), at == segment, "{found}");
+    }
+    assert_eq!(found.messages, expected.messages.len());
+    // The damaged segments are where it says.
+    let name = before[segment].file_name().expect("it has a name");
+    assert_eq!(
+        fs::read(found.aside.join(name)).expect("it is aside"),
+        bytes
+    );
+    assert!(
+        salvage(dir.path(), SMALL).expect("it opens").is_none(),
+        "nothing is damaged now"
+    );
+}
+
+#[test]
+fn salvaging_reads_on_behind_lost_headers_holes_and_segments_that_are_gone() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let written = written_in(dir.path(), 25);
+    let paths = segments(dir.path());
+    assert!(paths.len() > 3, "{paths:?}");
+    // The header of one is lost, of another a whole batch, and a third is gone.
+    let damage = |path: &Path, at: usize, len: usize| {
+        let file = fs::File::options()
+            .write(true)
+            .open(path)
+            .expect("it opens");
+        file.write_all_at(&vec![0xff; len], at as u64)
+            .expect("it is written");
+    };
+    damage(&paths[0], 3, 20);
+    damage(&paths[1], 44, 200);
+    fs::remove_file(&paths[2]).expect("a segment is removed");
+    let (found, model) = salvaged(dir.path());
+    assert_eq!(model.meta, written.meta);
+    for (number, (len, queues)) in &model.messages {
+        // What was settled in the lost part may be back; nothing else is changed.
+        let (was, held) = written.messages.get(number).expect("it was there");
+        assert!(len == was && queues.is_superset(held), "{number}");
+    }
+    assert!(
+        !model.messages.is_empty() && model.messages.len() < written.messages.len(),
+        "{:?}",
+        found.segments
+    );
+    let damaged: Vec<bool> = found
+        .segments
+        .iter()
+        .map(|found| found.damage.is_some())
+        .collect();
+    assert_eq!(damaged[..4], [true, true, true, false]);
+    assert!(found.segments[2].to_string().contains("missing"));
+    assert!(found.segments[0].messages > 0, "{}", found.segments[0]);
+}
+
+#[test]
+fn a_salvage_that_a_crash_interrupted_is_finished_by_the_next_start() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let whole = dir.path().join("salvage-whole");
+    let mut log = Modelled::new(&whole);
+    log.publish(&[1], 100);
+    let (model, _) = log.close();
+    // The damaged ones are still in their places.
+    for number in 1..4 {
+        fs::write(dir.path().join(format!("{number:016x}.log")), b"damaged")
+            .expect("it is written");
+    }
+    let (found, _) = recover(dir.path()).expect("what was kept takes their place");
+    assert_eq!(found, model);
+    assert!(!whole.exists());
+    let aside = fs::read_dir(dir.path())
+        .expect("it is listed")
+        .filter_map(Result::ok);
+    let aside = aside.filter(|entry| entry.file_name().to_string_lossy().starts_with("damaged-"));
+    let files: Vec<usize> = aside
+        .map(|entry| fs::read_dir(entry.path()).expect("it is listed").count())
+        .collect();
+    assert_eq!(files, [3]);
+}
+
+#[test]
+fn an_empty_newest_segment_is_removed_unless_those_before_it_are_gone() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let model = written(dir.path());
+    let paths = segments(dir.path());
+    let last = paths.last().expect("there are segments");
+    let name = last
+        .file_stem()
+        .and_then(|name| name.to_str())
+        .expect("text");
+    let next = u64::from_str_radix(name, 16).expect("a number") + 1;
+    let empty = dir.path().join(format!("{next:016x}.log"));
+    fs::write(&empty, b"").expect("it is written");
+    let (log, recovered) = Log::open(dir.path(), SMALL, || ()).expect("it opens");
+    drop(log);
+    assert_eq!(recovered.empty.as_ref(), Some(&empty));
+    assert_eq!(Model::of(&recovered), model);
+
+    let alone = tempfile::tempdir().expect("a folder");
+    fs::write(alone.path().join(format!("{:016x}.log", 7)), b"").expect("it is written");
+    let error = recover(alone.path()).expect_err("what it held is lost");
+    assert!(error.to_string().contains("--salvage"), "{error}");
 }

@@ -249,6 +249,31 @@ fn a_full_file_system_refuses_loses_nothing_and_is_emptied_by_settling() {
 }
 
 #[test]
+fn a_small_disk_keeps_most_of_its_space_and_a_closed_log_reserves_none_of_it() {
+    let Some(small) = Small::new() else {
+        return;
+    };
+    let used = || {
+        let found = nix::sys::statvfs::statvfs(small.0.path()).expect("it tells its space");
+        (found.blocks() - found.blocks_free()) * found.fragment_size()
+    };
+    let dir = small.0.path().join("log");
+    let options = Options::fitting(&dir).expect("it tells its space");
+    let mut log = Modelled::open(&dir, options, Model::default(), 1);
+    log.publish(&[1], 100);
+    log.sync();
+    assert!(log.log.has_room(500_000) && log.log.has_room(1_500_000));
+    assert!(
+        !log.log.has_room(2_500_000),
+        "what is reserved is for what frees space"
+    );
+    // 128 MiB would be reserved of a large disk.
+    assert!((2 << 20..3 << 20).contains(&used()), "{}", used());
+    log.close();
+    assert!(used() < 64 << 10, "{} bytes are still reserved", used());
+}
+
+#[test]
 fn a_file_system_without_one_free_byte_is_waited_out() {
     let Some(small) = Small::new() else {
         return;

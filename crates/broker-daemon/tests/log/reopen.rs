@@ -1,8 +1,23 @@
 //! What a log holds when it is opened again, and who may open it.
 
-use broker_daemon::log::{Error, Log};
+use std::fs::{self, File};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use broker_daemon::log::{Error, Log, Options};
+use nix::fcntl::{FallocateFlags, fallocate};
 
 use crate::model::{Model, Modelled, SMALL, recover, segments};
+
+/// Bytes that the segments of a folder take on the disk.
+fn allocated(dir: &Path) -> u64 {
+    let sizes = segments(dir).into_iter().map(|path| {
+        let metadata = fs::metadata(path).expect("a segment is there");
+        metadata.blocks() * 512
+    });
+    sizes.sum()
+}
 
 #[test]
 fn what_was_published_and_not_settled_is_there_again_in_order() {
@@ -143,4 +158,50 @@ fn definitions_that_fill_a_segment_do_not_begin_one_with_each_turn() {
     }
     assert!(log.log.usage().segments <= 3, "{:?}", log.log.usage());
     log.reopen(dir.path(), SMALL).close();
+}
+
+#[test]
+fn the_space_that_a_killed_process_had_reserved_is_given_back_in_every_segment() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut log = Modelled::new(dir.path());
+    // One message each, so that no segment is removed.
+    for _ in 0..3 {
+        log.publish(&[1], 100);
+        log = log.reopen(dir.path(), SMALL);
+    }
+    let (model, next) = log.close();
+    let paths = segments(dir.path());
+    assert!(paths.len() >= 3, "{paths:?}");
+    // As a kill leaves it: nothing ended the segment.
+    let reserved = 8 << 20;
+    for path in &paths {
+        let file = File::options().write(true).open(path).expect("it opens");
+        fallocate(
+            file.as_fd(),
+            FallocateFlags::FALLOC_FL_KEEP_SIZE,
+            0,
+            reserved,
+        )
+        .expect("the file system reserves space");
+    }
+    assert!(allocated(dir.path()) >= paths.len() as u64 * reserved as u64);
+    let log = Modelled::open(dir.path(), SMALL, model, next);
+    let left = allocated(dir.path());
+    assert!(left < 1 << 20, "{left} bytes are still reserved");
+    log.close();
+    let left = allocated(dir.path());
+    assert!(left < 1 << 20, "{left} bytes are still reserved");
+}
+
+#[test]
+fn segments_fit_the_disk_and_stay_as_they_are_while_the_log_fills_it() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let folder = dir.path().join("log");
+    let options = Options::fitting(&folder).expect("the disk tells its space");
+    let found = nix::sys::statvfs::statvfs(&folder).expect("the disk tells its space");
+    let free = found.blocks_available() * found.fragment_size();
+    // Others write to this disk meanwhile.
+    assert!(options.segment_bytes <= (free / 16).max(1 << 20));
+    assert!((1 << 20..=64 << 20).contains(&options.segment_bytes));
+    assert!(options.in_flight_bytes <= options.segment_bytes / 4);
 }

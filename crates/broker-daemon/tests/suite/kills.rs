@@ -10,10 +10,11 @@ use std::time::Duration;
 use lapin::message::{Delivery, DeliveryResult};
 use lapin::options::{
     BasicAckOptions, BasicConsumeOptions, BasicGetOptions, BasicPublishOptions, BasicQosOptions,
-    ConfirmSelectOptions, QueueBindOptions, QueueDeclareOptions,
+    ConfirmSelectOptions, ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions,
+    QueueDeleteOptions,
 };
 use lapin::types::FieldTable;
-use lapin::{BasicProperties, Channel};
+use lapin::{BasicProperties, Channel, ExchangeKind};
 use nix::sys::signal::Signal;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
@@ -266,4 +267,71 @@ fn a_sigterm_under_load_loses_nothing_and_exits_with_0() {
         assert_eq!(broker.ended(), Some(0));
     }
     check_all(folder.path(), &seen);
+}
+
+/// Makes what is durable, deletes some of it, and has the broker killed as soon as the last is answered.
+async fn define(broker: &Process, life: u32) {
+    let (_connection, channel) = broker.channel().await;
+    let none = FieldTable::default;
+    let (queue, exchange) = (format!("q{life}"), format!("x{life}"));
+    let durable = QueueDeclareOptions {
+        durable: true,
+        ..QueueDeclareOptions::default()
+    };
+    for name in [&queue, "brief"] {
+        let declared = channel.queue_declare(name.into(), durable, none());
+        declared.await.unwrap();
+    }
+    let options = ExchangeDeclareOptions {
+        durable: true,
+        ..ExchangeDeclareOptions::default()
+    };
+    let kind = ExchangeKind::Fanout;
+    let declared = channel.exchange_declare(exchange.as_str().into(), kind, options, none());
+    declared.await.unwrap();
+    let deleted = channel.queue_delete("brief".into(), QueueDeleteOptions::default());
+    deleted.await.unwrap();
+    let (to, from) = (queue.as_str().into(), exchange.as_str().into());
+    let bound = channel.queue_bind(to, from, "".into(), QueueBindOptions::default(), none());
+    bound.await.unwrap();
+    broker.signal(Signal::SIGKILL);
+}
+
+/// Looks whether what earlier lives made is there, and what they deleted is not.
+async fn check_definitions(broker: &Process, lives: u32) {
+    let (connection, channel) = broker.channel().await;
+    let (options, none) = (BasicPublishOptions::default(), FieldTable::default);
+    let passive = QueueDeclareOptions {
+        passive: true,
+        ..QueueDeclareOptions::default()
+    };
+    for life in 0..lives {
+        let (queue, exchange) = (format!("q{life}"), format!("x{life}"));
+        let properties = BasicProperties::default();
+        let published =
+            channel.basic_publish(exchange.into(), "".into(), options, b"m", properties);
+        published.await.unwrap();
+        let declared = channel.queue_declare(queue.into(), passive, none());
+        assert_eq!(declared.await.unwrap().message_count(), 1, "life {life}");
+    }
+    let apart = connection.create_channel().await.unwrap();
+    let declared = apart.queue_declare("brief".into(), passive, none()).await;
+    assert!(declared.is_err(), "a queue that was deleted is back");
+}
+
+#[test]
+fn what_was_declared_bound_and_deleted_stays_so_after_a_kill() {
+    let folder = tempfile::tempdir().unwrap();
+    // The first finds an empty folder, where answers were furthest ahead of the disk.
+    for life in 0..6 {
+        let broker = Process::with_data(folder.path());
+        run(async {
+            check_definitions(&broker, life).await;
+            define(&broker, life).await;
+        });
+        assert_eq!(broker.ended(), None);
+    }
+    let broker = Process::with_data(folder.path());
+    run(check_definitions(&broker, 6));
+    assert_eq!(broker.end(Signal::SIGTERM), Some(0));
 }

@@ -6,6 +6,7 @@ mod faults;
 mod floods;
 mod full;
 mod kills;
+mod management;
 mod process;
 mod raw;
 mod support;

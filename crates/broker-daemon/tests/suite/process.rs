@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::thread;
@@ -187,6 +188,75 @@ fn what_was_confirmed_survives_a_kill_and_what_was_acknowledged_does_not_return(
         assert_eq!(declare(&channel, true).await, 0);
     });
     assert_eq!(broker.end(Signal::SIGTERM), Some(0));
+}
+
+#[test]
+fn kills_leave_no_reserved_space_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    for life in 0..4 {
+        let broker = Process::with_data(folder.path());
+        run(async {
+            let (_connection, channel) = broker.channel().await;
+            assert_eq!(declare(&channel, false).await, life);
+            let options = ConfirmSelectOptions::default();
+            channel.confirm_select(options).await.unwrap();
+            publish(&channel, life, 2).await;
+        });
+        assert_eq!(broker.end(Signal::SIGKILL), None);
+    }
+    let broker = Process::with_data(folder.path());
+    assert_eq!(broker.end(Signal::SIGTERM), Some(0));
+    let files = fs::read_dir(folder.path()).unwrap();
+    let allocated = files.map(|file| file.unwrap().metadata().unwrap().blocks() * 512);
+    let allocated: u64 = allocated.sum();
+    assert!(allocated < 1 << 20, "{allocated} bytes");
+}
+
+#[test]
+fn a_damaged_log_stops_the_start_and_salvage_starts_with_the_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let broker = Process::with_data(folder.path());
+    run(async {
+        let (_connection, channel) = broker.channel().await;
+        declare(&channel, false).await;
+        let options = ConfirmSelectOptions::default();
+        channel.confirm_select(options).await.unwrap();
+        for number in 0xABCD_0000..0xABCD_0010 {
+            publish(&channel, number, 2).await;
+        }
+    });
+    assert_eq!(broker.end(Signal::SIGTERM), Some(0));
+    let mut files = fs::read_dir(folder.path()).unwrap();
+    let segment = files.find_map(|file| {
+        let path = file.unwrap().path();
+        path.extension()
+            .is_some_and(|end| end == "log")
+            .then_some(path)
+    });
+    let segment = segment.unwrap();
+    let mut bytes = fs::read(&segment).unwrap();
+    let body = 0xABCD_0007_u32.to_be_bytes();
+    let at = bytes.windows(4).position(|part| part == body).unwrap();
+    bytes[at] ^= 1;
+    fs::write(&segment, bytes).unwrap();
+
+    let refused = Command::new(BINARY)
+        .args(["--listen", "127.0.0.1:0", "--data-dir", path])
+        .output()
+        .unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    let complaint = String::from_utf8(refused.stderr).unwrap();
+    assert!(complaint.contains("--salvage"), "{complaint}");
+    // The second time there is nothing to salvage.
+    for _ in 0..2 {
+        let broker = Process::start(&["--data-dir", path, "--salvage"]);
+        run(async {
+            let (_connection, channel) = broker.channel().await;
+            assert_eq!(declare(&channel, true).await, 15);
+        });
+        assert_eq!(broker.end(Signal::SIGTERM), Some(0));
+    }
 }
 
 #[test]

@@ -52,3 +52,89 @@ fn a_call_that_cannot_be_right_is_refused_before_anything_runs() {
     refused(&project, &["nonsense"], &["nonsense"]);
     refused(&project, &["doctor", "nonesuch.toml"], &["nonesuch.toml"]);
 }
+
+/// Calls the program below the root of a project, without naming it.
+fn called_below(project: &Project, more: &[(&str, &std::path::Path)]) -> std::process::Output {
+    let below = project.path("below");
+    std::fs::create_dir_all(&below).unwrap();
+    let mut command = project.drover(&["list"]);
+    command.current_dir(below).envs(more.iter().copied());
+    command.output().unwrap()
+}
+
+#[test]
+fn a_root_that_others_may_write_is_refused_and_one_that_is_named_goes_before_it() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let project = Project::new("[driver]\n");
+    ends_with(&called_below(&project, &[]), 0);
+    let permissions = std::fs::Permissions::from_mode(0o1777);
+    std::fs::set_permissions(project.path(""), permissions).unwrap();
+    let output = called_below(&project, &[]);
+    ends_with(&output, 2);
+    for part in ["finding the project", "every user", "DROVER_ROOT"] {
+        assert!(said(&output).contains(part), "{}", said(&output));
+    }
+    let named = Project::new("[driver]\n");
+    named.daemon("only-here", "true");
+    let output = called_below(&project, &[("DROVER_ROOT", &named.path(""))]);
+    ends_with(&output, 0);
+    let shown = crate::support::shown(&output);
+    assert!(shown.contains("only-here"), "{shown}");
+}
+
+#[test]
+fn a_plan_that_sets_the_environment_of_daemons_is_nobody_else_s() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let project = Project::new("[driver]\n");
+    let suite = "[driver]\n[suite]\ndaemons = ['a']\n";
+    project.plan("harmless", suite);
+    project.plan(
+        "sets",
+        &format!("{suite}levels = [{{ name = '5', set = {{ 'daemon_env.LD_PRELOAD' = 'x' }} }}]\n"),
+    );
+    for plan in ["harmless", "sets"] {
+        let path = project.path(&format!("configs/fake/{plan}.toml"));
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666)).unwrap();
+    }
+    let sets = ["run", "configs/fake/sets.toml", "--force"];
+    refused(
+        &project,
+        &sets,
+        &["every user", "`daemon_env`", "chmod go-w"],
+    );
+    let output = project
+        .drover(&["run", "configs/fake/harmless.toml", "--force"])
+        .output()
+        .unwrap();
+    assert!(!said(&output).contains("every user"), "{}", said(&output));
+}
+
+#[test]
+fn a_plan_with_a_secret_is_refused_before_it_is_kept_beside_results() {
+    let project = Project::new("[driver]\n");
+    let suite = "[suite]\ndaemons = ['a']\n";
+    for (name, plan) in [
+        (
+            "field",
+            format!("[driver]\nheaders = ['Authorization: s3cret']\n{suite}"),
+        ),
+        (
+            "variable",
+            format!("[daemon_env]\nAPI_KEY = 's3cret'\n[driver]\n{suite}"),
+        ),
+        (
+            "level",
+            format!(
+                "[driver]\n{suite}levels = [{{ name = '5', set = {{ 'driver.headers' = ['Cookie: s3cret'] }} }}]\n"
+            ),
+        ),
+    ] {
+        project.plan(name, &plan);
+        let plan = format!("configs/fake/{name}.toml");
+        let arguments = ["run", plan.as_str(), "--force"];
+        refused(&project, &arguments, &["@FILE", "pass_env"]);
+        let output = project.drover(&arguments).output().unwrap();
+        assert!(!said(&output).contains("s3cret"), "{}", said(&output));
+        assert!(!project.path("bench-results").exists());
+    }
+}

@@ -8,7 +8,7 @@ use std::process::Command;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::support::{Project, Started, ends_with, interrupt, is_gone, said, shown, until};
+use crate::support::{Project, Started, ends_with, interrupt, is_gone, json, said, shown, until};
 
 const ONE: &str = "[suite]\ndaemons = ['a', 'b']\nlevels = [{ name = '5', set = {} }, { name = '10', set = {} }]\n";
 
@@ -189,4 +189,49 @@ fn a_full_disk_keeps_what_was_measured_and_says_so() {
         "{}",
         shown(&output)
     );
+}
+
+/// Changes the result of the first run of a suite.
+fn edit(project: &Project, change: impl FnOnce(&mut serde_json::Value)) {
+    let path = project.suite("tiny/a/5/1/result.json");
+    let mut result = json(&path);
+    change(&mut result);
+    fs::write(path, result.to_string()).unwrap();
+}
+
+#[test]
+fn a_resumed_suite_exits_as_the_drivers_of_its_earlier_runs_did() {
+    let project = hanging("hang");
+    let (child, _) = project.hang(&["--force"]);
+    interrupt(&child);
+    child.end();
+    // The suite ended before it could note what the driver had exited with.
+    edit(&project, |result| result["exit_code"] = 1.into());
+    let mut record = project.record();
+    record["runs"] = serde_json::json!([]);
+    fs::write(project.suite("tiny/suite.json"), record.to_string()).unwrap();
+    ends_with(&project.run(&[]), 1);
+    assert_eq!(project.log()[3..], ["b/10/1", "a/10/1"]);
+}
+
+#[test]
+fn a_result_that_was_edited_is_named_and_measured_again() {
+    let project = hanging("hang");
+    let (child, _) = project.hang(&["--force"]);
+    interrupt(&child);
+    child.end();
+    edit(&project, |result| result["operations"]["ok"] = 4.into());
+    let cell = project.suite("tiny/a/5/1");
+    let path = cell.join("result.json");
+    let output = project.drover(&["report", path.to_str().unwrap()]).output();
+    let output = output.unwrap();
+    ends_with(&output, 2);
+    let found = "edited or damaged: `operations.started` is 5, and 4";
+    assert!(said(&output).contains(found), "{}", said(&output));
+    let output = project.run(&[]);
+    ends_with(&output, 0);
+    assert!(said(&output).contains(found), "{}", said(&output));
+    assert_eq!(project.log()[3..], ["a/5/1", "b/10/1", "a/10/1"]);
+    let edited = json(&cell.join("unreadable.json"));
+    assert_eq!(edited["operations"]["ok"], 4);
 }

@@ -63,8 +63,11 @@ result = json.load(open(here / "template.json"))
 result["daemon"]["name"], result["level"], result["verdict"], result["warnings"] = daemon, level, "VALID", []
 result["run_id"] = f"{daemon}-{level}-{into.name}"
 result["operations"] = {"started": workers, "ok": workers, "failed": 0, "unfinished": 0, "missed": 0, "peak_active": workers}
-result["errors"], result["thresholds"] = {}, []
+result["errors"], result["thresholds"], result["counts"], result["seconds"] = {}, [], {}, []
 code = 0
+def warn(kind, severity):
+    result["warnings"] = [{"kind": kind, "severity": severity, "message": "it began late", "hint": "give it cores"}]
+    result["verdict"] = severity.upper()
 def write():
     into.mkdir(parents=True, exist_ok=True)
     (into / "result.json.part").write_text(json.dumps(result))
@@ -72,7 +75,7 @@ def write():
 def interrupted(*_):
     if what == "deaf":
         return
-    result["warnings"] = [{"kind": "Interrupted", "severity": "suspect", "message": "m", "hint": "h"}]
+    warn("Interrupted", "suspect")
     write()
     os._exit(3)
 if what in ("hang", "deaf") and (here / "hang").exists():
@@ -88,7 +91,8 @@ if what == "allowed":
     result["operations"].update(ok=workers - 3, failed=3)
     result["errors"] = {"rejected": 3}
 if what == "suspect":
-    result["verdict"], code = "SUSPECT", 3
+    warn("NoisyHost", "suspect")
+    code = 3
 late = what == "late" or what == "late once" and into.name == "1"
 for threshold in plan.get("thresholds", []):
     met = workers <= plan["driver"]["capacity"][daemon]
@@ -97,8 +101,8 @@ for threshold in plan.get("thresholds", []):
 if late:
     for threshold in result["thresholds"]:
         threshold["met"] = False
-    result["warnings"] = [{"kind": "GeneratorLate", "severity": "invalid", "message": "it began late", "hint": "give it cores"}]
-    result["verdict"], code = "INVALID", 4
+    warn("GeneratorLate", "invalid")
+    code = 4
 try:
     write()
 except OSError as error:

@@ -9,6 +9,7 @@ use harness::duration;
 use harness::plan::{Group, Invalid, Plan, Timeline};
 use harness::schedule::Arrival;
 
+use crate::expect::Expect;
 use crate::handoff::{ClientKind, SocketType};
 use crate::settings::{DEFAULT_DATA, Settings};
 
@@ -73,6 +74,9 @@ pub(super) struct Load {
     /// reckoned from [default when launched: 50ms]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     message_delay: Option<Duration>,
+    /// What the contents of streams are compared with; another text is the failure protocol_content
+    #[arg(long, value_name = "WITH", value_enum, default_value = "auto")]
+    expect: Expect,
     /// Attempts to connect again when the accept queue is full or the daemon is not there, after 10, 20, 40 ms, …
     #[arg(long, value_name = "N", default_value_t = 2)]
     retry: u32,
@@ -107,6 +111,7 @@ impl Load {
             idle_timeout: self.idle_timeout,
             messages: self.messages,
             message_delay: self.message_delay,
+            expect: self.expect,
             retries: self.retry,
             abort_after: self.abort_after,
             slow_reader: self.slow_reader,

@@ -18,14 +18,6 @@ pub(crate) fn program(out: &Path) -> Command {
     command
 }
 
-/// The first of five runs in which nothing was missed, and what it came with. A machine that is busy wakes the driver too
-/// late for what is due at the very end; a driver that loses starts loses them in every run.
-pub(crate) fn none_missed<T>(run: impl FnMut() -> (Value, T)) -> (Value, T) {
-    let mut runs = std::iter::repeat_with(run).take(5);
-    runs.find(|(result, _)| result["operations"]["missed"] == 0)
-        .expect("a run in which nothing is missed")
-}
-
 /// Runs the program on a socket; returns how it ended and the JSON of `--output`.
 pub(crate) fn drive(out: &Path, socket: &Path, arguments: &[&str]) -> (Output, Value) {
     let json = out.join("output.json");

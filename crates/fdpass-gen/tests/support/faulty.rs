@@ -129,8 +129,7 @@ pub(crate) fn serve_if_launched() {
     };
     let number = |name: &str, or: usize| variable(name).map_or(or, |text| text.parse().unwrap());
     let delay = variable("DAEMON_MESSAGE_DELAY").map_or(Duration::ZERO, |text| {
-        let ms = text.trim_end_matches("ms").parse().unwrap();
-        Duration::from_millis(ms)
+        harness::duration::parse(&text).unwrap()
     });
     if let Some(address) = variable("METRICS") {
         let listener = TcpListener::bind(address).unwrap();

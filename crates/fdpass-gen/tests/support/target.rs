@@ -89,6 +89,8 @@ impl Target {
         kind: SockType,
         script: impl Fn(usize) -> Vec<Step> + Send + 'static,
     ) -> Self {
+        // The driver refuses a load that this process may not hold.
+        harness::limits::raise_nofile().unwrap();
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let listener = socket(AddressFamily::Unix, kind, flags, None).unwrap();
         bind(listener.as_raw_fd(), &UnixAddr::new(path).unwrap()).unwrap();
@@ -119,6 +121,11 @@ impl Target {
             );
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    /// Counts the handoffs that it has taken.
+    pub(crate) fn counter(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.taken)
     }
 
     /// Ends it; returns how many handoffs it took.

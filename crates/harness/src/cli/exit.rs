@@ -1,7 +1,5 @@
 //! What the exit code says of the results.
 
-use std::process::ExitCode;
-
 use measure::result::{FaultResult, RunResult};
 use measure::threshold;
 use measure::warning::{Kind, Severity, Verdict};
@@ -14,18 +12,18 @@ const AFTERMATH_S: f64 = 3.0;
 
 /// 0 fine, 1 a run failed, 4 a threshold was missed, 3 the results are suspect: the first of them that holds, in this
 /// order. A miss is what the user asked to know; that the figures may be off stands in the report besides.
-pub(super) fn exit_code<D: Driver>(results: &[RunResult]) -> ExitCode {
-    let any = |holds: &dyn Fn(&RunResult) -> bool| results.iter().any(holds);
+pub(crate) fn code<D: Driver>(results: &[&RunResult]) -> u8 {
+    let any = |holds: &dyn Fn(&RunResult) -> bool| results.iter().any(|result| holds(result));
     if any(&|result| broke_down(result) || has_failures::<D>(result)) {
-        return ExitCode::from(1);
+        return 1;
     }
     if any(&|result| result.thresholds.iter().any(|threshold| !threshold.met)) {
-        return ExitCode::from(4);
+        return 4;
     }
     if any(&doubted) {
-        return ExitCode::from(3);
+        return 3;
     }
-    ExitCode::SUCCESS
+    0
 }
 
 /// Whether daemon or driver did not live through it, or nothing went well, whatever a threshold or a fault makes of failures:
@@ -46,11 +44,13 @@ fn broke_down(result: &RunResult) -> bool {
 fn has_failures<D: Driver>(result: &RunResult) -> bool {
     let failed = |(kind, count): (&String, &u64)| {
         let mut texts = result.thresholds.iter().map(|threshold| &threshold.text);
-        if D::ASKED_FOR.contains(&kind.as_str()) || texts.any(|text| threshold::judges(text, kind))
-        {
+        let kind = kind.as_str();
+        // What the driver itself could not do says nothing of the daemon: the result is INVALID.
+        let is_excused = D::ASKED_FOR.contains(&kind) || D::EXHAUSTED.contains(&kind);
+        if is_excused || texts.any(|text| threshold::judges(text, kind)) {
             return false;
         }
-        let excused = match D::OF_A_FAULT.contains(&kind.as_str()) {
+        let excused = match D::OF_A_FAULT.contains(&kind) {
             true => of_faults(result, kind),
             false => 0,
         };

@@ -7,7 +7,7 @@
 use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use nix::unistd::Pid;
 
@@ -38,6 +38,35 @@ impl Guard {
     pub(super) fn pid(&self) -> u32 {
         self.shell.id()
     }
+}
+
+/// Kills the group that it leads, itself with it.
+const LEADER: &str = "trap '' HUP INT TERM; read -r end; kill -s KILL 0";
+
+impl Guard {
+    /// A guard that leads a new process group: there is no moment in which a process of the group has none.
+    fn leading() -> io::Result<Self> {
+        let shell = Command::new("/bin/sh")
+            .args(["-c", LEADER, "drover-guard"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .current_dir("/")
+            .process_group(0)
+            .spawn()?;
+        Ok(Self { shell })
+    }
+}
+
+/// Runs a command to its end, in a process group of its own. The whole group is killed where this program dies first: what
+/// a build has started would go on for minutes otherwise.
+///
+/// # Errors
+/// A command, or its guard, that can't be started.
+pub fn output(command: &mut Command) -> io::Result<Output> {
+    let guard = Guard::leading()?;
+    let group = i32::try_from(guard.pid()).map_err(io::Error::other)?;
+    command.process_group(group).spawn()?.wait_with_output()
 }
 
 impl Drop for Guard {

@@ -1,9 +1,11 @@
 //! One start of a prepared daemon: fresh ports, a fresh socket path and a fresh directory, then waiting until it is ready.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,13 +14,15 @@ use super::guard::Guard;
 use super::log::Log;
 use super::prepare::{LAST_LINES, Prepared};
 use super::ready::{self, Failure};
-use super::{Daemon, DaemonError, Endpoint, tool};
+use super::{Daemon, DaemonError, Endpoint, environment, tool};
+use crate::gauges;
 use crate::manifest::{Probe, placeholders};
 
-/// What of this program's environment a daemon sees: enough to find programs, no more, so that runs are alike.
-const PASSED_ON: [&str; 5] = ["PATH", "HOME", "LANG", "TZ", "TMPDIR"];
 /// `sun_path` has 108 bytes; what is added to the temporary directory takes 30.
 const LONGEST_TEMPORARY: usize = 70;
+
+/// How long a daemon's command may take to print what it counted.
+const COUNTERS_LIMIT: Duration = Duration::from_secs(5);
 
 /// Variations of a start. The default is what a measurement wants.
 #[derive(Debug, Clone)]
@@ -41,6 +45,29 @@ impl Default for Options {
     }
 }
 
+/// A command that prints what a daemon counted.
+#[derive(Debug, Clone)]
+pub struct CountersCommand {
+    words: Vec<String>,
+    directory: PathBuf,
+    environment: BTreeMap<OsString, OsString>,
+}
+
+impl CountersCommand {
+    /// Runs it; returns one number for each metric. Dropping the future kills it.
+    ///
+    /// # Errors
+    /// When it can't be started, fails, or does not end within 5 s.
+    pub async fn read(&self) -> anyhow::Result<BTreeMap<String, f64>> {
+        let command = tool::command(&self.words, &self.directory, &self.environment);
+        let mut command = tokio::process::Command::from(command);
+        let output = command.kill_on_drop(true).output();
+        let output = tokio::time::timeout(COUNTERS_LIMIT, output).await??;
+        anyhow::ensure!(output.status.success(), tool::ending(output.status));
+        Ok(gauges::parse(&String::from_utf8_lossy(&output.stdout)))
+    }
+}
+
 /// What one run has for itself.
 #[derive(Debug)]
 struct Run<'a> {
@@ -55,8 +82,10 @@ struct Run<'a> {
 pub(super) struct Recipe {
     name: String,
     words: Vec<String>,
+    /// The command that prints its counters; empty where there is none.
+    counters: Vec<String>,
     directory: PathBuf,
-    environment: Vec<(OsString, OsString)>,
+    environment: BTreeMap<OsString, OsString>,
     pub(super) probe: Probe,
     pub(super) limit: Duration,
     /// What the guard removes when this program dies.
@@ -67,8 +96,7 @@ impl Recipe {
     /// Starts the process, its output into `log`.
     pub(super) fn start(&self, log: File) -> Result<(Group, Option<Guard>), DaemonError> {
         let io = |doing: &'static str| DaemonError::io(&self.name, doing);
-        let mut command = tool::command(&self.words, &self.directory);
-        command.env_clear().envs(self.environment.iter().cloned());
+        let mut command = tool::command(&self.words, &self.directory, &self.environment);
         command
             .stdout(log.try_clone().map_err(io("sharing its log"))?)
             .stderr(log);
@@ -78,6 +106,15 @@ impl Recipe {
         let removes = self.removes.as_deref().unwrap_or(Path::new(""));
         let guard = Guard::over(group.id(), removes).ok();
         Ok((group, guard))
+    }
+
+    /// Returns the command that prints its counters, if it has one.
+    pub(super) fn counters(&self) -> Option<CountersCommand> {
+        (!self.counters.is_empty()).then(|| CountersCommand {
+            words: self.counters.clone(),
+            directory: self.directory.clone(),
+            environment: self.environment.clone(),
+        })
     }
 
     fn shown(&self) -> String {
@@ -115,6 +152,12 @@ impl Prepared {
             words: self
                 .manifest
                 .run
+                .iter()
+                .map(|word| run.expand(word))
+                .collect(),
+            counters: self
+                .manifest
+                .counters
                 .iter()
                 .map(|word| run.expand(word))
                 .collect(),
@@ -211,20 +254,19 @@ impl Run<'_> {
         }
     }
 
-    fn environment(&self, extra: &[(String, String)]) -> Vec<(OsString, OsString)> {
-        let passed_on = PASSED_ON
-            .iter()
-            .filter_map(|name| Some((name.into(), std::env::var_os(name)?)));
-        let own = self
-            .prepared
-            .manifest
+    fn environment(&self, extra: &[(String, String)]) -> BTreeMap<OsString, OsString> {
+        let manifest = &self.prepared.manifest;
+        let mut environment = environment::for_run(&manifest.pass_env);
+        let own = manifest
             .env
             .iter()
             .map(|(name, value)| (name.into(), self.expand(value).into()));
+        environment.extend(own);
         let extra = extra
             .iter()
             .map(|(name, value)| (name.into(), value.into()));
-        passed_on.chain(own).chain(extra).collect()
+        environment.extend(extra);
+        environment
     }
 }
 
@@ -237,6 +279,7 @@ fn scratch() -> io::Result<tempfile::TempDir> {
     };
     tempfile::Builder::new()
         .prefix("drover-")
+        .permissions(Permissions::from_mode(0o700))
         .tempdir_in(directory)
 }
 
@@ -265,6 +308,13 @@ mod tests {
                 .iter()
                 .any(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
         );
+    }
+
+    #[test]
+    fn nobody_else_may_look_into_the_directory_of_a_run() {
+        let directory = scratch().unwrap();
+        let mode = directory.path().metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::io::Write as _;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -28,8 +28,12 @@ pub(super) struct Log {
 impl Log {
     /// Makes an empty file. It is opened for appending, so that it can be shortened below its writer.
     pub(super) fn create(path: PathBuf) -> io::Result<(Self, File)> {
-        // Shortened by hand: O_TRUNC and O_APPEND exclude each other in `OpenOptions`.
-        let file = OpenOptions::new().create(true).append(true).open(&path)?;
+        // Shortened by hand: O_TRUNC and O_APPEND exclude each other in `OpenOptions`. A link is nobody's log.
+        let file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(&path)?;
         file.set_len(0)?;
         Ok((Self { path }, file))
     }
@@ -183,6 +187,17 @@ mod tests {
             format!("two\n{}…\nfour", "é".repeat(500))
         );
         assert_eq!(log.last_lines(20).lines().count(), 4);
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_a_log_is_refused_and_what_it_leads_to_is_left_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let own = directory.path().join("own");
+        std::fs::write(&own, "precious").unwrap();
+        let link = directory.path().join("build.log");
+        std::os::unix::fs::symlink(&own, &link).unwrap();
+        Log::create(link).unwrap_err();
+        assert_eq!(std::fs::read_to_string(own).unwrap(), "precious");
     }
 
     #[test]

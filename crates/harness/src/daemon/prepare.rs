@@ -1,13 +1,19 @@
 //! Before a daemon can start: the tools that it needs, its build, its version.
 
-use std::fs::File;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
 use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::DaemonError;
+use super::guard;
 use super::log::Log;
-use super::tool;
-use crate::manifest::{self, Manifest, placeholders};
+use super::{environment, tool};
+use crate::manifest::placeholders::{self, Phase};
+use crate::manifest::{self, Manifest};
+use crate::trust;
 
 /// How many lines of a log an error shows.
 pub(super) const LAST_LINES: usize = 20;
@@ -55,12 +61,36 @@ impl Prepared {
     pub(super) fn found(root: &Path, name: &str, manifest: Manifest) -> Result<Self, DaemonError> {
         let places =
             Places::of(root, name).map_err(DaemonError::io(name, "finding its directories"))?;
-        Ok(Self {
+        let prepared = Self {
             name: name.to_owned(),
             manifest,
             places,
             version: None,
-        })
+        };
+        prepared.require_trust()?;
+        Ok(prepared)
+    }
+
+    /// Refuses a folder in which the commands run, or a file of the project that they name, which somebody else may have
+    /// written. What is built is the caller's own.
+    fn require_trust(&self) -> Result<(), DaemonError> {
+        let directory = self.directory();
+        let is_sources = |path: &PathBuf| {
+            path.starts_with(&self.places.root) && !path.starts_with(&self.places.target)
+        };
+        let named = self
+            .manifest
+            .every_command()
+            .flat_map(|words| self.expanded(words))
+            .map(|word| directory.join(word))
+            .filter(|path| path.is_file());
+        let folder = Some(directory.clone()).filter(|folder| folder.is_dir());
+        folder
+            .into_iter()
+            .chain(named)
+            .filter(is_sources)
+            .try_for_each(|path| trust::require(&path))
+            .map_err(|error| DaemonError::BadManifest(error.into()))
     }
 
     /// The name of the daemon's directory.
@@ -91,6 +121,25 @@ impl Prepared {
         self.places.dir.join(cwd.unwrap_or_default())
     }
 
+    /// The environment of the commands beside `run`. What the manifest sets from the names of a run is left out: it has
+    /// no value yet.
+    fn environment(&self) -> BTreeMap<OsString, OsString> {
+        let mut environment = environment::for_tools(&self.manifest.pass_env);
+        let of_a_run = |name| placeholders::check(name, Phase::Build).is_err();
+        let own = self
+            .manifest
+            .env
+            .iter()
+            .filter(|(_, value)| !placeholders::names(value).any(of_a_run))
+            .map(|(name, value)| {
+                let value = placeholders::expand(value, |name| self.places.value(name));
+                (name.into(), value.into())
+            });
+        environment.extend(own);
+        environment.insert("CARGO_TARGET_DIR".into(), self.places.target.clone().into());
+        environment
+    }
+
     fn expanded(&self, words: &[String]) -> Vec<String> {
         words
             .iter()
@@ -101,7 +150,7 @@ impl Prepared {
     pub(super) fn require_tools(&self) -> Result<(), DaemonError> {
         for words in &self.manifest.needs {
             let words = self.expanded(words);
-            let problem = match tool::output(&words, &self.directory()) {
+            let problem = match tool::output(&words, &self.directory(), &self.environment()) {
                 Ok((status, _)) if status.success() => continue,
                 Ok((status, output)) => format!(
                     "`{}` {}: {}",
@@ -180,13 +229,11 @@ impl Prepared {
     fn step(&self, words: &[String], file: &mut File) -> Result<(), String> {
         let run = || {
             writeln!(file, "$ {}", tool::shown(words))?;
-            tool::command(words, &self.directory())
-                .env("CARGO_TARGET_DIR", &self.places.target)
-                .stdout(file.try_clone()?)
-                .stderr(file.try_clone()?)
-                .status()
+            let mut command = tool::command(words, &self.directory(), &self.environment());
+            command.stdout(file.try_clone()?).stderr(file.try_clone()?);
+            guard::output(&mut command)
         };
-        match { run }() {
+        match { run }().map(|output| output.status) {
             Ok(status) if status.success() => Ok(()),
             Ok(status) => Err(tool::ending(status)),
             Err(error) => Err(format!("could not be started: {error}")),
@@ -194,7 +241,11 @@ impl Prepared {
     }
 
     fn lock_build(&self, on_step: &mut dyn FnMut(&str)) -> std::io::Result<File> {
-        let lock = File::create(self.places.build.join("build.lock"))?;
+        let lock = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(self.places.build.join("build.lock"))?;
         if lock.try_lock().is_err() {
             on_step(&format!("waiting for another build of {}", self.name));
             lock.lock()?;
@@ -206,8 +257,12 @@ impl Prepared {
         if self.manifest.version.is_empty() {
             return None;
         }
-        let (status, output) =
-            tool::output(&self.expanded(&self.manifest.version), &self.directory()).ok()?;
+        let (status, output) = tool::output(
+            &self.expanded(&self.manifest.version),
+            &self.directory(),
+            &self.environment(),
+        )
+        .ok()?;
         let line = output
             .lines()
             .map(str::trim)

@@ -1,5 +1,7 @@
 //! Commands beside the daemon itself: what it needs, how it is built, its version.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
 use std::path::Path;
@@ -12,24 +14,34 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// Nobody's version is longer.
 const MOST_OUTPUT: u64 = 64 << 10;
 
-/// A command of a manifest, its words expanded.
-pub(super) fn command(words: &[String], directory: &Path) -> Command {
+/// A command of a manifest, its words expanded, with this environment and nothing else of this program's.
+pub(super) fn command(
+    words: &[String],
+    directory: &Path,
+    environment: &BTreeMap<OsString, OsString>,
+) -> Command {
     let (program, arguments) = words
         .split_first()
         .expect("a manifest is refused when a command is empty");
     let mut command = Command::new(program);
     command
         .args(arguments)
+        .env_clear()
+        .envs(environment)
         .current_dir(directory)
         .stdin(Stdio::null());
     command
 }
 
 /// Runs a command that should end soon; returns how it ended, and what it wrote to standard output and, after that, error.
-pub(super) fn output(words: &[String], directory: &Path) -> io::Result<(ExitStatus, String)> {
+pub(super) fn output(
+    words: &[String],
+    directory: &Path,
+    environment: &BTreeMap<OsString, OsString>,
+) -> io::Result<(ExitStatus, String)> {
     // Into files: a pipe that nobody reads meanwhile would stop a talkative one.
     let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
-    let mut child = command(words, directory)
+    let mut child = command(words, directory, environment)
         .stdout(stdout.try_clone()?)
         .stderr(stderr.try_clone()?)
         .spawn()?;

@@ -2,11 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use measure::disturbance::Throttled;
+
 use super::{number, text};
 
 /// The directories of the control groups that this process is in, each with its ancestors: the tightest limit counts.
-#[derive(Debug, Default)]
-pub(super) struct ControlGroups {
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct ControlGroups {
     /// Version 2, where memory and CPU share one tree.
     unified: Vec<PathBuf>,
     memory: Vec<PathBuf>,
@@ -15,9 +17,15 @@ pub(super) struct ControlGroups {
 
 impl ControlGroups {
     pub(super) fn of_this_process() -> Self {
+        Self::of_process(std::process::id())
+    }
+
+    /// Those of a process; none for one that is gone.
+    pub(crate) fn of_process(pid: u32) -> Self {
         let cgroup = Path::new("/sys/fs/cgroup");
         let mut groups = Self::default();
-        for line in text("/proc/self/cgroup").unwrap_or_default().lines() {
+        let lines = text(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+        for line in lines.lines() {
             let Some((controllers, path)) = line
                 .split_once(':')
                 .and_then(|(_, rest)| rest.split_once(':'))
@@ -73,6 +81,29 @@ impl ControlGroups {
         });
         unified.chain(first).min_by(f64::total_cmp)
     }
+
+    /// What the quotas of these groups did, that of the group which was held most often; `None` where none has a quota.
+    pub(crate) fn throttled(&self) -> Option<Throttled> {
+        let groups = self.unified.iter().chain(&self.cpu);
+        let found = groups.filter_map(|group| throttled(&text(group.join("cpu.stat"))?));
+        found.max_by_key(|found| (found.throttled, found.periods))
+    }
+}
+
+/// The counts of a `cpu.stat`: of version 1 in nanoseconds, of version 2 in microseconds. A group without a quota has had
+/// no period.
+fn throttled(stat: &str) -> Option<Throttled> {
+    let value = |key: &str| {
+        let mut lines = stat.lines().filter_map(|line| line.split_once(' '));
+        lines.find(|(name, _)| *name == key)?.1.trim().parse().ok()
+    };
+    let held_us = value("throttled_usec").map(|us: u64| us.saturating_mul(1_000));
+    let found = Throttled {
+        periods: value("nr_periods")?,
+        throttled: value("nr_throttled")?,
+        held_ns: value("throttled_time").or(held_us)?,
+    };
+    (found.periods > 0).then_some(found)
 }
 
 /// The directory of a group below a mount, then of each group above it.
@@ -87,6 +118,24 @@ fn with_ancestors(mount: &Path, group: &str) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn periods_in_which_a_quota_held_a_group_are_read_of_both_versions() {
+        let of = |periods, throttled, held_ns| Throttled {
+            periods,
+            throttled,
+            held_ns,
+        };
+        let first = "nr_periods 40\nnr_throttled 39\nthrottled_time 3700000000\nnr_bursts 0\n";
+        assert_eq!(throttled(first), Some(of(40, 39, 3_700_000_000)));
+        let second = "usage_usec 5\nnr_periods 7\nnr_throttled 1\nthrottled_usec 20\n";
+        assert_eq!(throttled(second), Some(of(7, 1, 20_000)));
+        let without = "nr_periods 0\nnr_throttled 0\nthrottled_time 0\n";
+        assert_eq!(
+            (throttled(without), throttled("usage_usec 5\n")),
+            (None, None)
+        );
+    }
 
     #[test]
     fn the_tightest_limit_of_nested_control_groups_counts() {

@@ -25,6 +25,13 @@ impl<D> Plan<D> {
             .any(|group| !group.is_closed() || group.ops == Some(1))
     }
 
+    /// Returns true where a schedule alone says when operations begin: no group is a closed loop, whose operations wait
+    /// for each other, and none ends by a number of operations, before the time that is measured.
+    #[must_use]
+    pub fn is_open_loop(&self) -> bool {
+        self.groups.iter().all(Group::is_open_loop)
+    }
+
     /// Users on average over the measured time, those that the ramp has not begun left out. `None` where some come by a
     /// rate, or have an end of their own.
     fn users(&self) -> Option<f64> {
@@ -55,6 +62,12 @@ impl<D> Plan<D> {
 }
 
 impl Group {
+    /// Returns true where a schedule says when its operations begin, for as long as the plan has them begin.
+    #[must_use]
+    pub fn is_open_loop(&self) -> bool {
+        !self.is_closed() && self.ops.is_none()
+    }
+
     /// The share of its workers that has begun, on average from `from` to `to` (seconds).
     fn begun(&self, from: f64, to: f64) -> f64 {
         let ramp = self.ramp.as_secs_f64();

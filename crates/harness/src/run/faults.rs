@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::site::{Instance, Site, State};
 use super::watch::Watch;
 use crate::clock;
+use crate::driver::Phases;
 use crate::duration;
 use crate::plan::{Fault, Signal};
 
@@ -22,8 +23,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 pub(super) struct Faults {
     ahead: VecDeque<Fault>,
     stage: Stage,
-    /// The instant of the first start, nanoseconds of CLOCK_MONOTONIC.
+    /// When the run and its load begin, nanoseconds of CLOCK_MONOTONIC.
     origin: u64,
+    begin: u64,
     pub(super) done: Vec<FaultResult>,
     /// Daemons that are on their way back.
     returning: JoinSet<Back>,
@@ -64,11 +66,12 @@ enum Stage {
 }
 
 impl Faults {
-    pub(super) fn new(faults: &[Fault], origin: u64) -> Self {
+    pub(super) fn new(faults: &[Fault], phases: &Phases) -> Self {
         let mut faults = Self {
             ahead: faults.iter().cloned().collect(),
             stage: Stage::Over,
-            origin,
+            origin: phases.origin,
+            begin: phases.begin,
             done: Vec::new(),
             returning: JoinSet::new(),
         };
@@ -76,10 +79,16 @@ impl Faults {
         faults
     }
 
+    /// The load begins at another time, and the faults with it: none has been yet.
+    pub(super) fn begin_at(&mut self, begin: u64) {
+        self.begin = begin;
+        self.wait_for_next();
+    }
+
     fn wait_for_next(&mut self) {
         let next = self.ahead.front();
         self.stage = next.map_or(Stage::Over, |fault| {
-            let due = self.origin + fault.at.as_nanos() as u64;
+            let due = self.begin + fault.at.as_nanos() as u64;
             let ahead = Duration::from_nanos(due.saturating_sub(clock::now()));
             Stage::Before(Instant::now() + ahead)
         });

@@ -1,15 +1,16 @@
 //! What a run did, in numbers, and what speaks against them.
 
-use measure::audit::Compared;
+use measure::audit::{Compared, Facts};
+use measure::disturbance::Context;
 use measure::machine::Machine;
-use measure::result::{Operations, Second};
+use measure::result::{Operations, Second, Usage};
 use measure::tally::Tally;
 use measure::warning::Warning;
 
 use super::load::Load;
 use super::pages::Ledger;
-use crate::driver::Driver;
-use crate::plan::{Plan, Timeline};
+use crate::driver::{Driver, Phases};
+use crate::plan::Plan;
 use crate::recorder::{MISSED, OK, STARTED, UNFINISHED};
 
 pub(super) fn operations(total: &Tally, seconds: &[Second]) -> Operations {
@@ -33,36 +34,62 @@ pub(super) fn doubts<D: Driver>(
     total: &Tally,
     operations: &Operations,
     plan: &Plan<D::Config>,
-    load: &Load,
     machine: &Machine,
     steal_pct: Option<f64>,
-    wall_s: f64,
 ) -> Vec<Warning> {
-    let lag_p99 = total.lag.quantile(0.99).unwrap_or(0);
     let response = D::response(plan);
     let responses = total.of(response);
     let mut found = vec![
-        Warning::generator_late(lag_p99, responses.quantile(0.99)),
-        Warning::generator_cpu_bound(match D::spins(plan) {
-            true => 0.0,
-            false => load.collector.busiest_pct((wall_s * 1e9) as u64),
-        }),
+        Warning::generator_late(&total.lag, responses, plan.is_paced()),
+        Warning::driver_exhausted(&exhausted::<D>(total)),
         nothing_succeeded::<D>(total, operations),
-        Warning::unfinished(operations.unfinished),
         Warning::missed(operations.missed, operations.started),
         Warning::few_samples(D::SERIES[response.0], responses.len()),
         Warning::noisy_host(machine.load1, machine.cpus, steal_pct),
         cfg!(debug_assertions).then(Warning::debug_build),
     ];
     if !operations.add_up() {
-        let accounted = operations.ok + operations.failed + operations.unfinished;
-        found.push(Some(Warning::counts_disagree(
-            "operations begun and operations accounted for",
-            operations.started,
-            accounted,
-        )));
+        let ended = operations.ok + operations.failed + operations.unfinished;
+        let disagree = Warning::operations_disagree(operations.started, ended);
+        found.push(Some(disagree));
     }
     found.into_iter().flatten().collect()
+}
+
+/// What daemon and driver were kept from running by, with what the judgement of it needs besides.
+pub(super) fn disturbances<D: Driver>(
+    usage: &Usage,
+    plan: &Plan<D::Config>,
+    facts: &Facts,
+    workers: u64,
+) -> Vec<Warning> {
+    let context = Context {
+        workers,
+        spins: D::spins(plan),
+        closed: facts.users.is_some(),
+        worker_cpu_pct: facts.worker_cpu_pct.unwrap_or(0.0),
+        forced_switches: usage
+            .driver
+            .as_ref()
+            .map_or(0, |side| side.involuntary_switches),
+        daemon_thread_pct: usage
+            .daemon
+            .as_ref()
+            .and_then(|side| side.busiest_thread_pct),
+    };
+    let found = usage
+        .disturbance
+        .map(|disturbance| disturbance.warnings(&context));
+    found.unwrap_or_default()
+}
+
+/// How many operations the driver itself had no descriptor or port for, by kind.
+fn exhausted<D: Driver>(total: &Tally) -> Vec<(&'static str, u64)> {
+    let found = D::EXHAUSTED.iter().map(|kind| {
+        let failed = total.errors.get(*kind).copied().unwrap_or(0);
+        (*kind, failed + total.counted(kind))
+    });
+    found.filter(|(_, count)| *count > 0).collect()
 }
 
 /// Said where operations failed that were not asked to, and none succeeded.
@@ -75,13 +102,22 @@ fn nothing_succeeded<D: Driver>(total: &Tally, operations: &Operations) -> Optio
 
 /// Our counts beside the daemons' own. Where daemons were started again, what each did after its last page is lost: they
 /// may then have counted less than the driver, and still never more.
-pub(super) fn compared<D: Driver>(ledger: &Ledger, total: &Tally) -> Vec<Compared> {
+pub(super) fn compared<D: Driver>(
+    ledger: &Ledger,
+    plan: &Plan<D::Config>,
+    total: &Tally,
+    load: &Load,
+) -> Vec<Compared> {
+    let driver_short = load.collector.failures().next().is_some();
     let compared = |(metric, name): &(&str, &str)| {
+        let daemon = ledger.counted(metric)?;
+        let bounds = D::bounds(name, plan, total);
         Some(Compared {
             name: (*name).to_owned(),
             driver: total.counted(name),
-            daemon: ledger.counted(metric)? as u64,
-            whole: ledger.is_whole(),
+            daemon: daemon.number as u64,
+            whole: daemon.whole && !bounds.daemon_less,
+            driver_short: driver_short || bounds.daemon_more,
         })
     };
     D::AUDIT.iter().filter_map(compared).collect()
@@ -101,8 +137,9 @@ pub(super) fn slowest_ns(total: &Tally) -> u64 {
     longest.max().unwrap_or(0)
 }
 
-/// How long operations were started that count, seconds: less than planned where the run ended earlier.
-pub(super) fn measured_s(timeline: Timeline, wall_s: f64) -> f64 {
-    let ran = (wall_s - timeline.warmup.as_secs_f64()).max(0.0);
-    ran.min(timeline.measure.as_secs_f64())
+/// Returns how long the measured time was, seconds: less than planned where the run was asked to end, at `asked_at`, or
+/// ended by itself.
+pub(super) fn measured_s(phases: &Phases, asked_at: u64, over: u64) -> f64 {
+    let end = phases.end.min(asked_at).min(over);
+    end.saturating_sub(phases.measure) as f64 / 1e9
 }

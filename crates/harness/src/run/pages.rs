@@ -4,6 +4,7 @@
 use tokio::task::JoinSet;
 
 use super::Gauges;
+use crate::daemon::CountersCommand;
 use crate::gauges;
 
 /// A page to fetch.
@@ -13,7 +14,15 @@ pub(super) struct Source {
     pub(super) place: usize,
     /// Which start of it.
     pub(super) life: u64,
-    pub(super) url: String,
+    pub(super) origin: Origin,
+}
+
+/// Where a page comes from.
+#[derive(Debug)]
+pub(super) enum Origin {
+    Url(String),
+    /// A command prints it, before and after the load alone.
+    Command(CountersCommand),
 }
 
 /// A page that was asked for; `None` where it did not come.
@@ -22,17 +31,29 @@ pub(super) struct Page {
     place: usize,
     life: u64,
     gauges: Option<Gauges>,
+    /// Whether it is of a command: it has counters to compare, and nothing to watch.
+    printed: bool,
 }
 
 /// Fetches pages, all at the same time. Dropping the future ends it.
 pub(super) async fn fetch(sources: Vec<Source>) -> Vec<Page> {
     let mut fetching = JoinSet::new();
-    for Source { place, life, url } in sources {
+    for source in sources {
         fetching.spawn(async move {
+            let Source {
+                place,
+                life,
+                origin,
+            } = source;
+            let (gauges, printed) = match origin {
+                Origin::Url(url) => (gauges::scrape(&url).await.ok(), false),
+                Origin::Command(command) => (command.read().await.ok(), true),
+            };
             Page {
                 place,
                 life,
-                gauges: gauges::scrape(&url).await.ok(),
+                gauges,
+                printed,
             }
         });
     }
@@ -41,11 +62,12 @@ pub(super) async fn fetch(sources: Vec<Source>) -> Vec<Page> {
 
 /// All pages as one; `None` where one did not come, since a sum without it would be wrong.
 pub(super) fn sum(pages: &[Page]) -> Option<Gauges> {
-    let mut sum = Gauges::new();
-    for page in pages {
-        add(&mut sum, page.gauges.as_ref()?, 1.0);
+    let mut sum = None;
+    for page in pages.iter().filter(|page| !page.printed) {
+        let sum = sum.get_or_insert_with(Gauges::new);
+        add(sum, page.gauges.as_ref()?, 1.0);
     }
-    (!pages.is_empty()).then_some(sum)
+    sum
 }
 
 fn add(sum: &mut Gauges, page: &Gauges, sign: f64) {
@@ -122,8 +144,9 @@ impl Ledger {
         }
     }
 
-    /// What all daemons counted of a metric; `None` where none has it, or one did not say with what it began.
-    pub(super) fn counted(&self, metric: &str) -> Option<f64> {
+    /// What all daemons counted of a metric; `None` where none has it, or one did not say with what it began. One that
+    /// counts less than at first was started again by somebody else, and counts from 0.
+    pub(super) fn counted(&self, metric: &str) -> Option<Counted> {
         if self.daemons.iter().any(|account| account.unknown) {
             return None;
         }
@@ -133,18 +156,30 @@ impl Ledger {
             if last.is_none() && before.is_none() {
                 return None;
             }
-            let first = account.first.get(metric).unwrap_or(&0.0);
+            let first = *account.first.get(metric).unwrap_or(&0.0);
+            let restarted = last.is_some_and(|last| *last < first);
+            let first = if restarted { 0.0 } else { first };
             let running = last.map_or(0.0, |last| last - first);
-            Some(running + before.unwrap_or(&0.0))
+            Some(Counted {
+                number: running + before.unwrap_or(&0.0),
+                whole: !restarted,
+            })
         };
-        let counted: Vec<f64> = self.daemons.iter().filter_map(of).collect();
-        (!counted.is_empty()).then(|| counted.iter().sum())
+        let counted: Vec<Counted> = self.daemons.iter().filter_map(of).collect();
+        let all_whole = counted.iter().all(|counted| counted.whole);
+        (!counted.is_empty()).then(|| Counted {
+            number: counted.iter().map(|counted| counted.number).sum(),
+            whole: all_whole && !self.daemons.iter().any(|account| account.short),
+        })
     }
+}
 
-    /// Whether nothing can be missing.
-    pub(super) fn is_whole(&self) -> bool {
-        !self.daemons.iter().any(|account| account.short)
-    }
+/// A count of all daemons together.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Counted {
+    pub(super) number: f64,
+    /// Whether nothing of it can be missing.
+    pub(super) whole: bool,
 }
 
 #[cfg(test)]
@@ -157,6 +192,7 @@ mod tests {
             place,
             life,
             gauges,
+            printed: false,
         }
     }
 
@@ -164,14 +200,16 @@ mod tests {
         Ledger::open(2, vec![page(0, 0, Some(1.0)), page(1, 0, Some(1.0))])
     }
 
+    fn whole(number: f64) -> Option<Counted> {
+        let whole = true;
+        Some(Counted { number, whole })
+    }
+
     #[test]
     fn what_several_daemons_counted_is_summed_without_what_was_there_before() {
         let mut ledger = opened();
         ledger.close(&[page(0, 0, Some(11.0)), page(1, 0, Some(21.0))]);
-        assert_eq!(
-            (ledger.counted("handoffs"), ledger.is_whole()),
-            (Some(30.0), true)
-        );
+        assert_eq!(ledger.counted("handoffs"), whole(30.0));
         assert_eq!(ledger.counted("nothing"), None);
     }
 
@@ -182,11 +220,18 @@ mod tests {
         ledger.reborn(0, 1);
         ledger.note(&[page(0, 0, Some(9.0))]);
         ledger.close(&[page(0, 1, Some(5.0)), page(1, 0, Some(6.0))]);
-        assert_eq!(ledger.counted("handoffs"), Some(7.0 + 5.0 + 5.0));
-        assert!(
-            !ledger.is_whole(),
-            "what came after the last page is not known"
-        );
+        // What came after the last page is not known.
+        let number = 7.0 + 5.0 + 5.0;
+        let whole = false;
+        assert_eq!(ledger.counted("handoffs"), Some(Counted { number, whole }));
+    }
+
+    #[test]
+    fn a_daemon_that_somebody_else_started_again_counts_from_0_and_not_below() {
+        let mut ledger = Ledger::open(1, vec![page(0, 0, Some(1_000.0))]);
+        ledger.close(&[page(0, 0, Some(5.0))]);
+        let (number, whole) = (5.0, false);
+        assert_eq!(ledger.counted("handoffs"), Some(Counted { number, whole }));
     }
 
     #[test]
@@ -204,6 +249,10 @@ mod tests {
         assert_eq!(both["handoffs"], 3.0);
         let mut ledger = opened();
         ledger.close(&[page(0, 0, Some(2.0)), page(1, 0, None)]);
-        assert!(!ledger.is_whole());
+        assert!(
+            ledger
+                .counted("handoffs")
+                .is_some_and(|counted| !counted.whole)
+        );
     }
 }

@@ -2,18 +2,27 @@
 
 use std::future::{Future as _, poll_fn};
 use std::task::Poll;
+use std::time::Duration;
 
+use measure::audit::Compared;
 use measure::result::DaemonInfo;
+use measure::warning::Warning;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::Subject;
-use super::pages::Source;
+use super::pages::{Origin, Source};
 use crate::daemon::{Daemon, Endpoint, Options as LaunchOptions, Prepared};
-use crate::driver::Target;
+use crate::driver::{Driver, Target};
+use crate::gauges::{self, without_user};
 use crate::plan::{Invalid, Plan};
 use crate::progress::Progress;
+use crate::signals::Signals;
 use crate::store::Folder;
 use crate::usage::Backlog;
+
+/// How long a daemon has to end once the user does not want to wait.
+const HURRIED_GRACE: Duration = Duration::from_secs(1);
 
 /// The daemons of a run.
 #[derive(Debug)]
@@ -21,6 +30,8 @@ pub(super) struct Site {
     pub(super) target: Target,
     /// Those that were launched for the run.
     pub(super) instances: Vec<Instance>,
+    /// The metrics pages of those that ran already.
+    pages: Vec<String>,
 }
 
 /// A daemon that was launched for the run.
@@ -52,12 +63,14 @@ impl Site {
         progress: &Progress,
     ) -> anyhow::Result<Self> {
         let prepared = match subject {
-            Subject::External(target) => {
+            Subject::External(external) => {
                 launched_only("instances (--instances)", plan.instances == 1)?;
                 launched_only("faults", plan.faults.is_empty())?;
+                answering(&external.metrics).await?;
                 return Ok(Self {
-                    target: target.clone(),
+                    target: external.target.clone(),
                     instances: Vec::new(),
+                    pages: external.metrics.clone(),
                 });
             }
             Subject::Launched(prepared) => prepared,
@@ -67,6 +80,7 @@ impl Site {
                 addresses: Vec::new(),
             },
             instances: Vec::new(),
+            pages: Vec::new(),
         };
         for _ in 0..plan.instances {
             site.launch(plan, prepared, progress).await?;
@@ -111,19 +125,39 @@ impl Site {
         (!sockets.is_empty()).then(|| Backlog::of(&sockets).ok())?
     }
 
-    /// The metrics pages of those that can be asked now.
-    pub(super) fn sources(&self) -> Vec<Source> {
+    /// The metrics pages of those that can be asked now; before and after the load (`counters`) also what commands print.
+    pub(super) fn sources(&self, counters: bool) -> Vec<Source> {
+        let origin = |daemon: &Daemon| match &daemon.endpoint().metrics {
+            Some(url) => Some(Origin::Url(url.clone())),
+            None => daemon.counters().filter(|_| counters).map(Origin::Command),
+        };
         let source = |(place, instance): (usize, &Instance)| {
             Some(Source {
                 place,
                 life: instance.life,
-                url: instance.daemon.endpoint().metrics.clone()?,
+                origin: origin(&instance.daemon)?,
             })
         };
         let up = self.instances.iter().enumerate();
-        up.filter(|(_, instance)| instance.state == State::Up)
-            .filter_map(source)
-            .collect()
+        let up = up.filter(|(_, instance)| instance.state == State::Up);
+        let external = self.pages.iter().enumerate().map(|(place, url)| Source {
+            place,
+            life: 0,
+            origin: Origin::Url(url.clone()),
+        });
+        up.filter_map(source).chain(external).collect()
+    }
+
+    /// Counts the daemons that may have a metrics page.
+    pub(super) fn daemons(&self) -> usize {
+        self.instances.len().max(self.pages.len())
+    }
+
+    /// Returns a note where a metrics page was given, and has no counter that could be compared.
+    pub(super) fn without_counters<D: Driver>(&self, compared: &[Compared]) -> Option<Warning> {
+        let metrics = D::AUDIT.iter().map(|(metric, _)| *metric);
+        let asked = !self.pages.is_empty() && compared.is_empty();
+        asked.then(|| Warning::nothing_compared(&metrics.collect::<Vec<_>>()))
     }
 
     /// Completes when a daemon ends by itself, with its place and how it ended. Each is reported once.
@@ -173,11 +207,14 @@ impl Site {
             version: self.instances.first().and_then(version),
             target: addresses.join(", "),
             instances: addresses.len() as u64,
+            metrics: self.pages.iter().map(|url| without_user(url)).collect(),
         }
     }
 
-    /// Stops the daemons, all at the same time, and keeps their logs beside the result.
-    pub(super) async fn close(&mut self, folder: &Folder) {
+    /// Stops the daemons, all at the same time, and keeps their logs beside the result. Where the user is in a hurry, or
+    /// sends a signal meanwhile, they have a second for it.
+    pub(super) async fn close(&mut self, folder: &Folder, hurried: bool, signals: &mut Signals) {
+        let (hurry, _) = watch::channel(hurried);
         // One signal each: many daemons take a second one as the order to end at once.
         let mut stopping = JoinSet::new();
         for (place, mut instance) in self.instances.drain(..).enumerate() {
@@ -185,14 +222,33 @@ impl Site {
                 0 => "daemon.log".to_owned(),
                 _ => format!("daemon-{}.log", place + 1),
             };
-            let log = folder.path().join(name);
+            // The log helps; a result is complete without it.
+            let log = folder.create(&name);
+            let mut hurry = hurry.subscribe();
             stopping.spawn(async move {
-                instance.daemon.stop().await;
-                // The log helps; a result is complete without it.
-                let _ = std::fs::copy(instance.daemon.log_path(), log);
+                let patience = async {
+                    // The sender lives until all have ended.
+                    let _ = hurry.wait_for(|hurried| *hurried).await;
+                    tokio::time::sleep(HURRIED_GRACE).await;
+                };
+                tokio::select! {
+                    _ = instance.daemon.stop() => {}
+                    // It is killed as it is dropped.
+                    () = patience => {}
+                }
+                if let (Ok(mut log), Ok(mut said)) =
+                    (log, std::fs::File::open(instance.daemon.log_path()))
+                {
+                    let _ = std::io::copy(&mut said, &mut log);
+                }
             });
         }
-        while stopping.join_next().await.is_some() {}
+        while !stopping.is_empty() {
+            tokio::select! {
+                _ = stopping.join_next() => {}
+                () = signals.next() => drop(hurry.send_replace(true)),
+            }
+        }
     }
 }
 
@@ -209,6 +265,20 @@ fn no_address(daemon: &Endpoint, name: &str, endpoint: Option<&str>) -> anyhow::
     };
     let problem = format!("`{endpoint}` is no URL in the [urls] of {manifest}: {remedy}");
     Invalid::new("endpoint", problem).into()
+}
+
+/// Checks that the metrics pages of daemons that run already can be had.
+async fn answering(pages: &[String]) -> Result<(), Invalid> {
+    for url in pages {
+        gauges::scrape(url).await.map_err(|error| {
+            let field = format!("--daemon-metrics {}", without_user(url));
+            let problem = format!(
+                "{error:#}: give the address of the daemon's page in the Prometheus text format, or leave it out"
+            );
+            Invalid::new(field, problem)
+        })?;
+    }
+    Ok(())
 }
 
 /// What needs a daemon of our own, and may not be asked of somebody else's.

@@ -2,19 +2,25 @@
 
 use std::fs::File;
 use std::io::Write as _;
+use std::time::Duration;
 
-use measure::result::{Cost, Resources, Usage};
+use measure::disturbance::{Disturbance, Throttled};
+use measure::result::{Cost, Resources, Second, Usage};
 use measure::system::{System, SystemLook};
 use measure::usage::{Sample, UsageSummary};
 use tokio::task::JoinHandle;
 
 use super::Gauges;
-use super::pages::{self, Ledger, Page};
+use super::pages::{self, Ledger, Page, Source};
 use super::site::{Instance, Site};
 use crate::clock;
 use crate::driver::Driver;
+use crate::host::ControlGroups;
 use crate::store::Folder;
-use crate::usage::{self, Backlog, Machine, Sampler};
+use crate::usage::{self, Backlog, Machine, Others, Sampler};
+
+/// How long a user who is in a hurry waits for a metrics page.
+const HURRIED: Duration = Duration::from_millis(200);
 
 /// Looks at what daemon and driver cost, into `resources.csv` and for the result.
 #[derive(Debug)]
@@ -23,6 +29,8 @@ pub(super) struct Watch {
     driver: Sampler,
     backlog: Option<Backlog>,
     machine: Option<Machine>,
+    others: Option<Others>,
+    quotas: Quotas,
     looks: Vec<Look>,
     /// A look whose pages are on their way.
     fetching: Option<(Look, JoinHandle<Vec<Page>>)>,
@@ -49,6 +57,28 @@ struct Look {
     backlog: Option<u64>,
     machine: Option<SystemLook>,
     active: Option<f64>,
+    others_cpu_pct: Option<f64>,
+    driver_quota: Option<Throttled>,
+    daemon_quota: Option<Throttled>,
+}
+
+/// The control groups whose quotas are looked at.
+#[derive(Debug)]
+struct Quotas {
+    driver: ControlGroups,
+    /// Absent where it is in the driver's groups, or where no process of it is known.
+    daemon: Option<ControlGroups>,
+}
+
+impl Quotas {
+    fn of(daemons: &[u32]) -> Self {
+        let driver = ControlGroups::of_process(std::process::id());
+        let daemon = daemons.first().map(|pid| ControlGroups::of_process(*pid));
+        Self {
+            daemon: daemon.filter(|daemon| *daemon != driver),
+            driver,
+        }
+    }
 }
 
 impl Watch {
@@ -57,7 +87,7 @@ impl Watch {
         external: Option<u32>,
         folder: &Folder,
     ) -> anyhow::Result<Self> {
-        let before = pages::fetch(site.sources()).await;
+        let before = pages::fetch(site.sources(true)).await;
         let columns: Vec<String> = pages::sum(&before)
             .unwrap_or_default()
             .into_keys()
@@ -74,9 +104,18 @@ impl Watch {
             // Where the kernel does not tell, the column stays empty.
             backlog: site.backlog(),
             machine: Machine::open(),
+            // Where the daemon's own CPU time is not known, what is left would be blamed on others.
+            others: match daemons.is_empty() {
+                true => None,
+                false => {
+                    let own = std::iter::once(std::process::id());
+                    Others::open(&own.chain(daemons.iter().copied()).collect::<Vec<_>>())
+                }
+            },
+            quotas: Quotas::of(&daemons),
             looks: Vec::new(),
             fetching: None,
-            ledger: Ledger::open(site.instances.len(), before),
+            ledger: Ledger::open(site.daemons(), before),
             gauges: Gauges::new(),
             active: D::ACTIVE_METRIC,
             columns,
@@ -87,20 +126,33 @@ impl Watch {
 
     /// Looks, and asks for the pages. A look whose pages have not come within its second is not disturbed by a new one.
     pub(super) fn look(&mut self, site: &Site) {
-        if self.fetching.is_some() {
-            return;
+        if self.fetching.is_none() {
+            self.look_for(site.sources(false));
         }
+    }
+
+    fn look_for(&mut self, sources: Vec<Source>) {
         let at = clock::now();
         let sampled = self.daemon.as_mut().map(|sampler| sampler.sample(at));
+        let driver = self.driver.sample(at);
+        let ticks = |sample: &Sample| sample.utime_ticks + sample.stime_ticks;
+        let own = ticks(&driver) + sampled.as_ref().map_or(0, ticks);
         let look = Look {
             at,
-            driver: self.driver.sample(at),
+            others_cpu_pct: self.others.as_mut().and_then(|others| others.look(at, own)),
+            driver_quota: self.quotas.driver.throttled(),
+            daemon_quota: self
+                .quotas
+                .daemon
+                .as_ref()
+                .and_then(ControlGroups::throttled),
+            driver,
             daemon: sampled.filter(|sample| sample.processes > 0),
             backlog: self.backlog.as_mut().and_then(Backlog::pending),
             machine: self.machine.as_mut().and_then(Machine::look),
             active: None,
         };
-        self.fetching = Some((look, tokio::spawn(pages::fetch(site.sources()))));
+        self.fetching = Some((look, tokio::spawn(pages::fetch(sources))));
     }
 
     /// Completes when the pages of a look have come. May be dropped and called again.
@@ -131,14 +183,19 @@ impl Watch {
         self.looks.push(look);
     }
 
-    /// The last look.
-    pub(super) async fn finish(&mut self, site: &Site) {
+    /// The last look. A user who is in a hurry does not wait for the pages of a daemon that does not answer.
+    pub(super) async fn finish(&mut self, site: &Site, hurried: bool) {
+        let patience = match hurried {
+            true => HURRIED,
+            false => Duration::MAX,
+        };
         if self.fetching.is_some() {
-            let pages = self.pages().await;
-            self.note(&pages);
+            let pages = tokio::time::timeout(patience, self.pages()).await;
+            self.note(&pages.unwrap_or_default());
         }
-        self.look(site);
-        let pages = self.pages().await;
+        self.look_for(site.sources(true));
+        let pages = tokio::time::timeout(patience, self.pages()).await;
+        let pages = pages.unwrap_or_default();
         self.note(&pages);
         self.ledger.close(&pages);
     }
@@ -172,8 +229,14 @@ impl Watch {
         System::of(&looks)
     }
 
-    /// What it cost in all, and over time; `origin` is the instant of the first start.
-    pub(super) fn summary(self, origin: u64) -> (Usage, Vec<Resources>) {
+    /// What it cost in all, and over time; `origin` is the instant of the first start, `from_s` how long after it operations
+    /// began to count.
+    pub(super) fn summary(
+        self,
+        origin: u64,
+        from_s: f64,
+        seconds: &[Second],
+    ) -> (Usage, Vec<Resources>) {
         let ticks = usage::ticks_per_s();
         let system = self.system();
         let of =
@@ -191,15 +254,38 @@ impl Watch {
             driver: Some(cost(&look.driver)),
             active: look.active,
             backlog: look.backlog,
+            others_cpu_pct: look.others_cpu_pct,
+            throttled: None,
         };
-        let resources = self.looks.iter().map(over_time).collect();
+        let mut resources: Vec<Resources> = self.looks.iter().map(over_time).collect();
+        for (place, pair) in self.looks.windows(2).enumerate() {
+            let held = quota(&[pair[0].driver_quota, pair[1].driver_quota]);
+            resources[place + 1].throttled = held.map(|held| held.throttled);
+        }
+        let cpus = self.others.as_ref().map_or(0, Others::cpus);
+        let quotas = |of: fn(&Look) -> Option<Throttled>| {
+            quota(&self.looks.iter().map(of).collect::<Vec<_>>())
+        };
+        let disturbance = Disturbance {
+            driver_quota: quotas(|look| look.driver_quota),
+            daemon_quota: quotas(|look| look.daemon_quota),
+            ..Disturbance::of(seconds, &resources, cpus, from_s)
+        };
         let usage = Usage {
             daemon,
             driver,
             system,
+            disturbance: Some(disturbance),
         };
         (usage, resources)
     }
+}
+
+/// What a quota did from the first look to the last.
+fn quota(looks: &[Option<Throttled>]) -> Option<Throttled> {
+    let last = (*looks.last()?)?;
+    // A group that had no quota has had no period.
+    Some(last.since(looks.first()?.unwrap_or_default()))
 }
 
 fn cost(sample: &Sample) -> Cost {
@@ -208,5 +294,6 @@ fn cost(sample: &Sample) -> Cost {
         cpu_pct: sample.cpu_pct,
         threads: sample.threads,
         fds: sample.fds,
+        wait_pct: sample.wait_pct,
     }
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use measure::usage::Sample;
 
 use super::Cpu;
+use super::schedstat::Schedstat;
 use super::stat::{Stat, status_value};
 
 /// More threads than this are not looked at one by one in every sample: 64 cost about 1 ms.
@@ -22,9 +23,39 @@ pub(super) struct Process {
     status_file: File,
     stat: Stat,
     threads: u64,
-    /// Voluntary and involuntary switches by thread.
-    switches: BTreeMap<i32, (u64, u64)>,
-    switches_of_ended_threads: (u64, u64),
+    /// What the scheduler counted, by thread.
+    scheduled: BTreeMap<i32, Scheduled>,
+    scheduled_of_ended_threads: Scheduled,
+    /// When the threads were last looked at, nanoseconds.
+    threads_looked_at: Option<u64>,
+}
+
+/// What the scheduler counted of a thread.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Scheduled {
+    pub(super) voluntary_switches: u64,
+    pub(super) involuntary_switches: u64,
+    /// Absent where the kernel does not count it.
+    account: Option<Schedstat>,
+}
+
+impl Scheduled {
+    /// How long it waited for a CPU, nanoseconds.
+    pub(super) fn wait_ns(&self) -> Option<u64> {
+        self.account.map(|account| account.wait_ns)
+    }
+
+    pub(super) fn add(&mut self, other: Self) {
+        self.voluntary_switches += other.voluntary_switches;
+        self.involuntary_switches += other.involuntary_switches;
+        self.account = match (self.account, other.account) {
+            (Some(one), Some(other)) => Some(Schedstat {
+                cpu_ns: one.cpu_ns + other.cpu_ns,
+                wait_ns: one.wait_ns + other.wait_ns,
+            }),
+            (one, other) => one.or(other),
+        };
+    }
 }
 
 /// The kernel offers no list of children.
@@ -40,8 +71,9 @@ impl Process {
             directory,
             stat: Stat::default(),
             threads: 0,
-            switches: BTreeMap::new(),
-            switches_of_ended_threads: (0, 0),
+            scheduled: BTreeMap::new(),
+            scheduled_of_ended_threads: Scheduled::default(),
+            threads_looked_at: None,
         };
         process.refresh().then_some(process)
     }
@@ -74,7 +106,7 @@ impl Process {
     }
 
     /// Adds everything but CPU time. A zombie has nothing left but that.
-    pub(super) fn add_to(&mut self, sample: &mut Sample, seldom: bool) {
+    pub(super) fn add_to(&mut self, sample: &mut Sample, seldom: bool, now_ns: u64) {
         let mut buffer = [0; BUFFER];
         if !self.stat.is_zombie()
             && let Some(status) = read(&self.status_file, &mut buffer)
@@ -86,20 +118,21 @@ impl Process {
             sample.fds += self.fds();
             sample.processes += 1;
             if seldom || !self.has_many_threads() {
-                self.read_switches();
+                let busiest = self.look_at_threads(now_ns);
+                sample.busiest_thread_pct = [sample.busiest_thread_pct, busiest]
+                    .into_iter()
+                    .flatten()
+                    .reduce(f64::max);
             }
         }
-        let (voluntary, involuntary) = self.switches();
-        sample.voluntary_switches += voluntary;
-        sample.involuntary_switches += involuntary;
+        add_scheduled(sample, self.scheduled());
     }
 
-    pub(super) fn switches(&self) -> (u64, u64) {
-        self.switches
-            .values()
-            .fold(self.switches_of_ended_threads, |sum, of| {
-                (sum.0 + of.0, sum.1 + of.1)
-            })
+    /// What the scheduler counted of all threads, those that have ended too.
+    pub(super) fn scheduled(&self) -> Scheduled {
+        let mut sum = self.scheduled_of_ended_threads;
+        self.scheduled.values().for_each(|of| sum.add(*of));
+        sum
     }
 
     pub(super) fn has_many_threads(&self) -> bool {
@@ -144,27 +177,34 @@ impl Process {
         }
     }
 
-    /// `/proc/<pid>/status` has the switches of the first thread only: every thread is asked.
-    fn read_switches(&mut self) {
-        let mut before = std::mem::take(&mut self.switches);
+    /// `/proc/<pid>/status` and `/proc/<pid>/schedstat` have the figures of the first thread only: every thread is asked.
+    /// Returns the CPU use of the busiest since the last look, percent of a core.
+    fn look_at_threads(&mut self, now_ns: u64) -> Option<f64> {
+        let mut before = std::mem::take(&mut self.scheduled);
+        let mut most_ns = None;
         for (thread, directory) in self.thread_directories() {
             let Ok(status) = std::fs::read(directory.join("status")) else {
                 continue;
             };
             let switches = |key| status_value(&status, key);
-            self.switches.insert(
-                thread,
-                (
-                    switches("voluntary_ctxt_switches"),
-                    switches("nonvoluntary_ctxt_switches"),
-                ),
-            );
-            before.remove(&thread);
+            let account = std::fs::read(directory.join("schedstat")).ok();
+            let found = Scheduled {
+                voluntary_switches: switches("voluntary_ctxt_switches"),
+                involuntary_switches: switches("nonvoluntary_ctxt_switches"),
+                account: account.as_deref().and_then(Schedstat::parse),
+            };
+            let known = before.remove(&thread);
+            let ran_before = known.and_then(|known| known.account).unwrap_or_default();
+            let ran = found.account.unwrap_or_default().cpu_ns;
+            most_ns = most_ns.max(Some(ran.saturating_sub(ran_before.cpu_ns)));
+            self.scheduled.insert(thread, found);
         }
-        for (voluntary, involuntary) in before.into_values() {
-            self.switches_of_ended_threads.0 += voluntary;
-            self.switches_of_ended_threads.1 += involuntary;
+        for ended in before.into_values() {
+            self.scheduled_of_ended_threads.add(ended);
         }
+        let since = self.threads_looked_at.replace(now_ns)?;
+        let passed = now_ns.checked_sub(since).filter(|passed| *passed > 0)?;
+        Some(100.0 * most_ns? as f64 / passed as f64)
     }
 
     fn thread_directories(&self) -> impl Iterator<Item = (i32, PathBuf)> + use<> {
@@ -173,6 +213,15 @@ impl Process {
             .flatten()
             .filter_map(Result::ok);
         entries.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())))
+    }
+}
+
+/// Adds what the scheduler counted to a sample.
+pub(super) fn add_scheduled(sample: &mut Sample, scheduled: Scheduled) {
+    sample.voluntary_switches += scheduled.voluntary_switches;
+    sample.involuntary_switches += scheduled.involuntary_switches;
+    if let Some(wait_ns) = scheduled.wait_ns() {
+        *sample.wait_ns.get_or_insert(0) += wait_ns;
     }
 }
 

@@ -85,6 +85,22 @@ fn what_is_no_request_is_answered_with_400_and_what_is_no_page_with_405() {
         assert_eq!(client.send(nonsense).answer().status(), 400, "{nonsense:?}");
         assert!(client.rest().is_empty());
     }
+    for hosts in [
+        "",
+        "Host: a\r\nHost: a\r\n",
+        "Host: a b\r\n",
+        "Host: a@b\r\n",
+    ] {
+        let mut client = daemon.connect();
+        client.send(format!("GET /1kb.txt HTTP/1.1\r\n{hosts}\r\n").as_bytes());
+        assert_eq!(client.answer().status(), 400, "{hosts:?}");
+        assert!(client.rest().is_empty());
+    }
+    for (version, hosts) in [("1.0", ""), ("1.0", "Host: a\r\n"), ("1.1", "Host:\r\n")] {
+        let mut client = daemon.connect();
+        client.send(format!("GET /1kb.txt HTTP/{version}\r\n{hosts}\r\n").as_bytes());
+        assert_eq!(client.answer().status(), 200, "{version} {hosts:?}");
+    }
     let mut client = daemon.connect();
     let answer = client
         .send(b"DELETE /1kb.txt HTTP/1.1\r\nHost: test\r\n\r\n")

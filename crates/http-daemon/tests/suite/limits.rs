@@ -18,12 +18,7 @@ fn a_head_that_does_not_come_to_its_end_is_answered_with_408() {
     // So is one that drips, and the second on a connection.
     let mut client = daemon.connect();
     assert_eq!(client.get("/1kb.txt").status(), 200);
-    let mut dripping = client.0.try_clone().unwrap();
-    let drips = thread::spawn(move || {
-        while std::io::Write::write_all(&mut dripping, b"x").is_ok() {
-            thread::sleep(std::time::Duration::from_millis(50));
-        }
-    });
+    let drips = drip(&client);
     assert_eq!(client.answer().status(), 408);
     drop(client);
     drips.join().unwrap();
@@ -32,6 +27,23 @@ fn a_head_that_does_not_come_to_its_end_is_answered_with_408() {
     let mut client = daemon.connect();
     client.send(b"POST /echo HTTP/1.1\r\nHost: test\r\nContent-Length: 5\r\n\r\nhell");
     assert_eq!(client.answer().status(), 408);
+    // One that drips is over in the same time.
+    let mut client = daemon.connect();
+    client.send(b"POST /echo HTTP/1.1\r\nHost: test\r\nContent-Length: 1000000\r\n\r\n");
+    let drips = drip(&client);
+    assert_eq!(client.answer().status(), 408);
+    drop(client);
+    drips.join().unwrap();
+}
+
+/// Sends a byte now and then, until the other side has closed.
+fn drip(client: &Client) -> thread::JoinHandle<()> {
+    let mut dripping = client.0.try_clone().unwrap();
+    thread::spawn(move || {
+        while std::io::Write::write_all(&mut dripping, b"x").is_ok() {
+            thread::sleep(std::time::Duration::from_millis(50));
+        }
+    })
 }
 
 #[test]

@@ -75,7 +75,10 @@ fn a_preface_that_comes_in_pieces_is_one() {
     // What begins like it and is something else is HTTP/1.1, and not a good one.
     let mut client = daemon.connect();
     assert_eq!(
-        client.send(b"PRI / HTTP/1.1\r\n\r\n").answer().status(),
+        client
+            .send(b"PRI / HTTP/1.1\r\nHost: test\r\n\r\n")
+            .answer()
+            .status(),
         405
     );
 }

@@ -9,12 +9,12 @@ use harness::plan::{Group, Plan, PlannedStage, Timeline};
 use harness::schedule::Arrival;
 
 use super::stages;
-use crate::settings::{Engine, Pacing, Settings};
+use crate::settings::{Engine, MOST_CONNECTIONS, Pacing, Settings};
 
 /// Connections that are opened a second where they are held and nothing else is asked for.
 const CONNECT_RATE: f64 = 20_000.0;
-/// What the last connections may take beyond their schedule.
-const SETTLING: Duration = Duration::from_secs(2);
+/// Load before the measurement where nothing else is asked for.
+const WARMUP: Duration = Duration::from_secs(1);
 /// Held connections are asked once in this time where no rate is given.
 const ROUND_S: f64 = 60.0;
 
@@ -46,8 +46,7 @@ pub(super) struct Load {
     /// How long to measure
     #[arg(long, short, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     duration: Duration,
-    /// Load before that, which is not counted; with stages their beginning [default: 1s; with stages 0; with --hold as
-    /// long as connecting takes]
+    /// Load before that, which is not counted; with stages their beginning [default: 1s; with stages 0]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     warmup: Option<Duration>,
     /// Requests per second, whatever the server does (open loop; k6's constant-arrival-rate): latency counts from when a
@@ -61,10 +60,14 @@ pub(super) struct Load {
     /// each once a minute
     #[arg(long, conflicts_with = "no_keep_alive")]
     hold: bool,
-    /// Connections opened per second, with --rate or --hold: requests wait for the last of them, and the warm-up must be
-    /// long enough for all [default: 20000 with --hold, otherwise as fast as can be]
+    /// Open the connections at a rate per second before the load begins, with --rate or --hold [default: 20000 with
+    /// --hold, otherwise as fast as can be, and requests do not wait for all of them]
     #[arg(long, value_name = "PER_SECOND")]
     connect_rate: Option<f64>,
+    /// Begin the load when so much time has passed since the first connection was opened, even if not all are open, with
+    /// --hold or --connect-rate [default: 30s and four times what they take at that rate]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    open_timeout: Option<Duration>,
     /// Addresses of this machine to connect from, each good for some 36,000 connections to one port: auto takes as many of
     /// 127.0.0.0/8 as the connections need, for a server on this machine [default: auto with --hold, otherwise the kernel
     /// chooses, and has some 28,000 ports]
@@ -113,7 +116,7 @@ pub(super) struct Load {
     /// Path to ask for, in place of the URL's: {id} in it is the number of the request, {id:N} its remainder by N
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
-    /// A field of the head, such as "Accept: text/plain"; may be given again
+    /// A field of the head, such as "Accept: text/plain", or @FILE with one a line, for a secret; may be given again
     #[arg(long, short = 'H', value_name = "FIELD")]
     header: Vec<String>,
     /// Content to send; several take turns, and {id} is put in as in the path
@@ -122,7 +125,7 @@ pub(super) struct Load {
     /// File of content to send; several take turns, after those of --body
     #[arg(long, value_name = "FILE")]
     body_file: Vec<PathBuf>,
-    /// Time for a request and its answer; what takes longer fails as `timeout`. The run waits for it, and a second more,
+    /// Time for a request and its answer; what takes longer fails as timeout. The run waits for it, and a second more,
     /// after --duration
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     timeout: Duration,
@@ -135,6 +138,13 @@ pub(super) struct Load {
     /// Bytes of content that every answer must have [default: as many as the first one]
     #[arg(long, value_name = "BYTES")]
     expect_length: Option<u64>,
+    /// Content that every answer must have, as a text or as @FILE; another one is the failure body [default: that of two
+    /// answers before the run, where they have the same; of answers above 4 KiB a share is compared]
+    #[arg(long, value_name = "TEXT|@FILE")]
+    expect_body: Option<String>,
+    /// Take any content: its length and its bytes may differ from answer to answer
+    #[arg(long, conflicts_with_all = ["expect_body", "expect_length"])]
+    any_content: bool,
     /// How to wait for the next start of --rate: a timer for each, one for all of half a millisecond, or none and a core
     /// for it
     #[arg(long, value_enum, default_value = "precise")]
@@ -157,7 +167,11 @@ impl Load {
     /// The plan that is asked for, not yet validated.
     pub(super) fn plan(&self) -> Plan<Settings> {
         let rate = match (self.rate, self.hold) {
-            (None, true) => Some((self.connections as f64 / ROUND_S).ceil().max(1.0)),
+            // More connections are refused by their own name, not by that of a rate that nobody gave.
+            (None, true) => {
+                let connections = self.connections.min(MOST_CONNECTIONS) as f64;
+                Some((connections / ROUND_S).ceil().max(1.0))
+            }
             (rate, _) => rate,
         };
         let connect_rate = match (self.connect_rate, self.hold) {
@@ -179,7 +193,10 @@ impl Load {
             ops: None,
         };
         let timeline = Timeline {
-            warmup: self.warmup.unwrap_or_else(|| self.opening(connect_rate)),
+            warmup: self.warmup.unwrap_or(match staged {
+                true => Duration::ZERO,
+                false => WARMUP,
+            }),
             measure: match staged {
                 true => Duration::ZERO,
                 false => self.duration,
@@ -204,6 +221,7 @@ impl Load {
             batch: self.batch,
             connections: self.connections,
             connect_rate,
+            open_timeout: self.open_timeout,
             source_addresses: match self.hold && self.source_addresses.is_empty() {
                 true => vec!["auto".to_owned()],
                 false => self.source_addresses.clone(),
@@ -212,6 +230,8 @@ impl Load {
             connect_timeout: self.connect_timeout,
             expect_status: self.expect_status.clone(),
             expect_length: self.expect_length,
+            expect_body: self.expect_body.clone(),
+            any_content: self.any_content,
             pacing: self.pacing,
             checks: self.check.clone(),
             phases: self.phases || staged,
@@ -222,18 +242,5 @@ impl Load {
         };
         plan.measure_the_stages();
         plan
-    }
-
-    /// The time before the measurement: a second, or as long as connecting takes.
-    fn opening(&self, connect_rate: Option<f64>) -> Duration {
-        match (self.hold, connect_rate) {
-            (true, Some(rate)) if rate >= 1.0 => {
-                // What takes longer than can be said is refused as a warm-up that is too long.
-                let opening = Duration::try_from_secs_f64((self.connections as f64 / rate).ceil());
-                opening.unwrap_or(Duration::MAX).saturating_add(SETTLING)
-            }
-            _ if self.stage.is_empty() && self.rate_stage.is_empty() => Duration::from_secs(1),
-            _ => Duration::ZERO,
-        }
     }
 }

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use harness::clock;
 use harness::driver::{Phases, Stop, Worker};
 use harness::lanes::count_missed;
+use harness::opening::WorkerOpening;
 use harness::pacer::{Pacer, Start, Tick};
 use harness::recorder::Recorder;
 use harness::schedule::Share;
@@ -61,7 +62,8 @@ pub(super) struct Desk<'a> {
     pub(super) driver: &'a HttpLoad,
     record: Recorder,
     share: Share,
-    phases: Phases,
+    phases: Cell<Phases>,
+    opening: RefCell<WorkerOpening>,
     stop: &'a Stop,
     pacer: RefCell<Pacer>,
     sources: RefCell<Sources>,
@@ -96,12 +98,18 @@ pub(super) fn add(number: &Cell<u64>, more: i64) {
 }
 
 impl<'a> Desk<'a> {
-    pub(super) fn new(driver: &'a HttpLoad, worker: &'a Worker, pacer: Pacer) -> Self {
+    pub(super) fn new(
+        driver: &'a HttpLoad,
+        worker: &'a Worker,
+        pacer: Pacer,
+        opening: WorkerOpening,
+    ) -> Self {
         let shortest = driver.settings.timeout.min(driver.settings.connect_timeout);
         Self {
             record: worker.record.clone(),
             share: worker.share,
-            phases: worker.phases,
+            phases: Cell::new(worker.phases),
+            opening: RefCell::new(opening),
             stop: &worker.stop,
             pacer: RefCell::new(pacer),
             sources: RefCell::new(Sources::new(driver.sources.clone(), worker.share)),
@@ -129,6 +137,8 @@ impl<'a> Desk<'a> {
     /// One turn of the worker's loop; returns when the next is due.
     pub(super) fn turn(&self, now: u64) -> u64 {
         self.sooner.set(false);
+        self.look_for_stop(now);
+        self.follow_opening();
         let next_connect = self.fill_pool(now);
         let next_start = self.start_due(now);
         let next_rested = self.resume_rested(now);
@@ -139,15 +149,30 @@ impl<'a> Desk<'a> {
         looks.into_iter().fold(next, u64::min)
     }
 
-    /// When what is open is given up: the end of the drain phase, or earlier where that was asked.
-    pub(super) fn deadline(&self, now: u64) -> u64 {
-        match self.stop.deadline() {
-            Some(asked) => {
-                self.pacer.borrow_mut().stop_at(now);
-                asked.min(self.phases.drained)
-            }
-            None => self.phases.drained,
+    /// Says when the pool is full, and takes over when the load begins.
+    fn follow_opening(&self) {
+        let mut opening = self.opening.borrow_mut();
+        let mut pool = self.pool.borrow_mut();
+        if !pool.has_room(self.established.get()) {
+            opening.say_open();
         }
+        if let Some(begin) = opening.brought_forward() {
+            let phases = self.phases.get();
+            let phases = phases.begin_at(begin, &mut self.pacer.borrow_mut(), &self.record);
+            self.phases.set(phases);
+            pool.end_at(phases.end);
+        }
+    }
+
+    /// Starts nothing more once the run was asked to end.
+    fn look_for_stop(&self, now: u64) {
+        if self.stop.deadline().is_some() {
+            self.pacer.borrow_mut().stop_at(now);
+        }
+    }
+
+    pub(super) fn deadline(&self) -> u64 {
+        self.phases.get().deadline(&self.pacer.borrow(), self.stop)
     }
 
     pub(super) fn over(&self, now: u64) -> bool {
@@ -169,8 +194,11 @@ impl<'a> Desk<'a> {
     /// Hands over what was counted, and every second that is over.
     fn account(&self, now: u64) {
         let mut turn = self.turn.borrow_mut();
-        turn.received(self.totals.received.take());
-        turn.sent(self.totals.sent.take());
+        let totals = &self.totals;
+        turn.received(totals.received.take(), true);
+        turn.received(totals.received_of_warmup.take(), false);
+        turn.sent(totals.sent.take(), true);
+        turn.sent(totals.sent_of_warmup.take(), false);
         turn.hand_over(&self.record);
         if now >= self.next_second.get() {
             self.record.count(count::HELD, self.established.get());
@@ -181,10 +209,6 @@ impl<'a> Desk<'a> {
 
     /// Starts what is due; returns when the next start is.
     fn start_due(&self, now: u64) -> u64 {
-        let opens = self.pool.borrow_mut().opens(now, self.established.get());
-        if let Some(until) = opens {
-            return until;
-        }
         for _ in 0..STARTS_AT_ONCE {
             let tick = self.pacer.borrow_mut().poll(now);
             match tick {
@@ -199,9 +223,6 @@ impl<'a> Desk<'a> {
     /// A client of a closed loop makes its connection, an operation of an open loop takes one that is free.
     fn begin(&self, start: Start) {
         let closed = self.driver.closed[usize::from(start.group)];
-        if !closed && self.pool.borrow().was_opening(start.at) {
-            return;
-        }
         let operation = self.operation(start);
         if let Some(late) = start.lag.filter(|_| operation.counted) {
             self.record.lag(late);
@@ -214,7 +235,7 @@ impl<'a> Desk<'a> {
     }
 
     fn operation(&self, start: Start) -> Operation {
-        let counted = self.phases.counts(start.at);
+        let counted = self.phases.get().counts(start.at);
         add(&self.open, 1);
         add(&self.counted, i64::from(counted));
         self.turn.borrow_mut().begin(counted);
@@ -308,6 +329,13 @@ impl<'a> Desk<'a> {
         }
     }
 
+    /// A connection for no particular request could not be made.
+    pub(super) fn unconnected(&self, kind: &'static str) {
+        if outcome::EXHAUSTED.contains(&kind) {
+            self.record.count(kind, 1);
+        }
+    }
+
     /// A connection of the pool is gone, or could not be made. What failed with it has been told.
     pub(super) fn pool_lost(&self, state: State, had_operation: bool) {
         self.gone(state);
@@ -340,7 +368,7 @@ impl<'a> Desk<'a> {
     pub(super) fn client_lost(&self, state: State, failed: bool, last: Operation, place: u32) {
         self.gone(state);
         let until = clock::now() + if failed { REST_NS } else { 0 };
-        if until < self.phases.end {
+        if until < self.phases.get().end {
             self.resting.borrow_mut().push(Reverse(Rest {
                 until,
                 group: last.group,
@@ -441,5 +469,7 @@ impl<'a> Desk<'a> {
         self.account(clock::now());
         self.record.unfinished_many(self.counted.get());
         count_missed(&mut self.pacer.borrow_mut(), &self.record);
+        // So that the result says 0 where there were none.
+        self.record.count(count::EXCESS, 0);
     }
 }

@@ -24,6 +24,7 @@ use super::meter::{Meter, Metered};
 use super::seat::{Late, Seat};
 use super::sender::Sender;
 use crate::checks::{Keeper, Seen};
+use crate::content::Sum;
 use crate::operation::Operation;
 use crate::outcome;
 use crate::turn::Answered;
@@ -74,8 +75,9 @@ pub(super) async fn live(desk: &Desk<'_>, birth: Birth) {
             }
         }
         Err(kind) => {
-            if let Some(operation) = operation {
-                link.fail(&operation, kind);
+            match operation {
+                Some(operation) => link.fail(&operation, kind),
+                None => desk.unconnected(kind),
             }
             State::Connecting
         }
@@ -149,6 +151,10 @@ impl Link<'_, '_> {
             })
             .await
         };
+        // What hyper has read of a connection that is left, and nobody asked for.
+        if let Some(open) = connection.take() {
+            excess += open.into_parts().read_buf.len();
+        }
         if !self.failed.get() {
             self.desk.excess(excess);
         }
@@ -344,10 +350,11 @@ impl Link<'_, '_> {
             } else {
                 0
             };
-            let body = self.length(response, keeper).await.map_err(broken)?;
-            Ok((status, body, first_byte))
+            let mut sum = driver.compares(operation.index).then(Sum::default);
+            let body = self.length(response, keeper, &mut sum).await;
+            Ok((status, body.map_err(broken)?, sum, first_byte))
         };
-        let (status, body, head_at) = match seat.within(exchange).await {
+        let (status, body, sum, head_at) = match seat.within(exchange).await {
             Ok(done) => done?,
             Err(Late) => return Err((outcome::TIMEOUT, is_http2)),
         };
@@ -363,6 +370,7 @@ impl Link<'_, '_> {
             status,
             place: self.place,
             body,
+            sum: sum.map(|sum| sum.0),
             written,
             first_byte,
             now,
@@ -374,6 +382,7 @@ impl Link<'_, '_> {
         &self,
         mut response: Response<Incoming>,
         mut keeper: Option<Keeper<'_>>,
+        sum: &mut Option<Sum>,
     ) -> hyper::Result<u64> {
         if let Some(keeper) = &mut keeper {
             keeper.seen.clear();
@@ -388,6 +397,9 @@ impl Link<'_, '_> {
                 length += data.len() as u64;
                 if let Some(keeper) = &mut keeper {
                     keeper.piece(data);
+                }
+                if let Some(sum) = sum {
+                    sum.update(data);
                 }
             }
         }

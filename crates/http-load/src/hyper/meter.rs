@@ -12,8 +12,12 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// What the connections of a worker have carried since it was last asked.
 #[derive(Debug, Default)]
 pub(super) struct Totals {
+    /// Bytes while an operation was open that counts.
     pub(super) received: Cell<u64>,
     pub(super) sent: Cell<u64>,
+    /// Bytes while there was none.
+    pub(super) received_of_warmup: Cell<u64>,
+    pub(super) sent_of_warmup: Cell<u64>,
 }
 
 /// What goes over one connection.
@@ -59,10 +63,11 @@ impl Meter {
         if length > 0 && self.times && self.first_byte.get() == 0 {
             self.first_byte.set(clock::now());
         }
-        if self.counted.get() > 0 {
-            let total = &self.totals.received;
-            total.set(total.get() + length as u64);
-        }
+        let total = match self.counted.get() {
+            0 => &self.totals.received_of_warmup,
+            _ => &self.totals.received,
+        };
+        total.set(total.get() + length as u64);
     }
 
     fn sent(&self, length: usize) {
@@ -70,10 +75,11 @@ impl Meter {
         if self.times {
             self.written.set(clock::now());
         }
-        if self.counted.get() > 0 {
-            let total = &self.totals.sent;
-            total.set(total.get() + length as u64);
-        }
+        let total = match self.counted.get() {
+            0 => &self.totals.sent_of_warmup,
+            _ => &self.totals.sent,
+        };
+        total.set(total.get() + length as u64);
     }
 }
 

@@ -2,12 +2,12 @@
 
 use harness::duration;
 use harness::plan::{Invalid, Plan};
+use harness::tls;
 
-use super::{Settings, open_loop};
+use super::{LONGEST, Settings, open_loop};
 use crate::requests::Requests;
 use crate::source;
 use crate::target::Server;
-use crate::tls;
 
 /// Checks it.
 ///
@@ -15,6 +15,11 @@ use crate::tls;
 /// The first field that can't be run, with the remedy.
 pub(super) fn validate(plan: &Plan<Settings>) -> Result<(), Invalid> {
     let settings = &plan.driver;
+    if settings.open_timeout.is_some() && Settings::opening(plan).is_none() {
+        let problem = "has no effect where the load does not wait for connections: give --hold, or a rate (--rate) and a \
+            --connect-rate, or leave it out";
+        return Err(Invalid::new(OPEN_TIMEOUT, problem));
+    }
     match open_loop(plan) {
         true => has_a_pool(plan)?,
         false if settings.connect_rate.is_some() => {
@@ -25,7 +30,7 @@ pub(super) fn validate(plan: &Plan<Settings>) -> Result<(), Invalid> {
         false => {}
     }
     if let Some(file) = &settings.tls_ca {
-        tls::roots(Some(file))?;
+        tls::client_config(Some(file), false)?;
     }
     let connections = Settings::connections_of(plan);
     // The ports of a server that runs already are known when its URL is read; a daemon that is launched has one.
@@ -37,6 +42,7 @@ pub(super) fn validate(plan: &Plan<Settings>) -> Result<(), Invalid> {
     Requests::new(settings, &Server::anywhere()).map(|_| ())
 }
 
+const OPEN_TIMEOUT: &str = "driver.open_timeout (--open-timeout)";
 const CONNECT_RATE: &str = "driver.connect_rate (--connect-rate)";
 
 /// What goes for connections that are opened before they are needed.
@@ -50,16 +56,20 @@ fn has_a_pool(plan: &Plan<Settings>) -> Result<(), Invalid> {
     let Some(rate) = settings.connect_rate.filter(|_| settings.keep_alive) else {
         return Ok(());
     };
-    let (connections, warmup) = (settings.connections, plan.timeline.warmup);
-    let opened = rate * warmup.as_secs_f64();
-    if opened >= connections as f64 {
+    let Some(limit) = Settings::opening(plan) else {
         return Ok(());
-    }
-    let problem = format!(
-        "{rate} a second open {opened:.0} of {connections} connections in the {} before the measurement: give it a warm-up \
-         (timeline.warmup, --warmup) of {:.0}s at least, or a higher rate",
-        duration::format(warmup),
-        (connections as f64 / rate).ceil()
-    );
-    Err(Invalid::new(CONNECT_RATE, problem))
+    };
+    let connections = settings.connections as f64;
+    let least = (connections / rate).ceil();
+    let problem = match limit.as_secs_f64() {
+        seconds if limit > LONGEST => format!("{seconds:.0}s is longer than an hour: shorten it"),
+        seconds if seconds * rate < connections => format!(
+            "{rate} a second open {:.0} of {connections} connections in {}: give it {least:.0}s at least, or raise \
+             driver.connect_rate (--connect-rate)",
+            rate * seconds,
+            duration::format(limit),
+        ),
+        _ => return Ok(()),
+    };
+    Err(Invalid::new(OPEN_TIMEOUT, problem))
 }

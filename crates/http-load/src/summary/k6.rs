@@ -34,6 +34,9 @@ pub(super) fn block(run: &Run<'_>) -> String {
         let _ = writeln!(text, "     {name:.<COLUMN$}: {value}");
     }
     text.truncate(text.trim_end().len());
+    if let Some(headline) = run.result.overload() {
+        let _ = write!(text, "\n\n     {headline}");
+    }
     text
 }
 
@@ -77,15 +80,16 @@ fn lines(run: &Run<'_>) -> Vec<(&'static str, String)> {
     lines.push(("data_sent", data(run, count::BYTES_SENT)));
     let missed = result.operations.missed;
     if missed > 0 {
-        lines.push(("dropped_iterations", counter(run, missed)));
+        lines.push(("dropped_iterations", counter(run, missed, missed)));
     }
     let trends = TRENDS
         .iter()
         .filter_map(|(name, series)| Some((*name, trend(result.series(series)?)?)));
     lines.extend(trends);
     lines.push(("http_req_failed", rate(failed, ok)));
-    lines.push(("http_reqs", counter(run, ok + failed)));
-    lines.push(("iterations", counter(run, ok + failed)));
+    let ended = counter(run, ok + failed, run.throughput.ok + run.throughput.failed);
+    lines.push(("http_reqs", ended.clone()));
+    lines.push(("iterations", ended));
     if let Some((last, least, most)) = users(run) {
         lines.push(("vus", format!("{last:<12} min={least:<10} max={most}")));
     }
@@ -100,8 +104,8 @@ fn lines(run: &Run<'_>) -> Vec<(&'static str, String)> {
 
 /// Connections that were there at the end of each second of the measurement: the last, the fewest, the most.
 fn users(run: &Run<'_>) -> Option<(u64, u64, u64)> {
-    let begin = run.plan.timeline.warmup.as_secs_f64();
-    let end = begin + run.measured_s;
+    let begin = run.result.opening_s() + run.plan.timeline.warmup.as_secs_f64();
+    let end = begin + run.throughput.measured_s;
     let measured = run.result.seconds.iter().filter(|row| {
         let at = (row.second + 1) as f64;
         at > begin && at <= end
@@ -124,14 +128,16 @@ fn percent(part: u64, whole: u64) -> String {
     }
 }
 
-fn counter(run: &Run<'_>, number: u64) -> String {
-    format!("{number:<12} {:.2}/s", run.per_second(number))
+/// A number of the whole run, and the rate of those of the measured time.
+fn counter(run: &Run<'_>, number: u64, measured: u64) -> String {
+    format!("{number:<12} {:.2}/s", run.per_second(measured))
 }
 
 fn data(run: &Run<'_>, name: &str) -> String {
     let bytes = run.result.count(name);
     let whole = size(bytes as f64, 1000.0, " ");
-    format!("{whole:<12} {}/s", size(run.per_second(bytes), 1000.0, " "))
+    let each_second = run.per_second(run.throughput.count(name));
+    format!("{whole:<12} {}/s", size(each_second, 1000.0, " "))
 }
 
 fn trend(series: &SeriesResult) -> Option<String> {

@@ -8,6 +8,7 @@ use harness::schedule::Arrival;
 use measure::machine::Machine;
 use measure::result::{DaemonInfo, Operations, RunResult, SCHEMA, Second, SeriesResult, Usage};
 use measure::tally::Distribution;
+use measure::throughput::{Overload, Throughput};
 use measure::warning::Verdict;
 
 use crate::settings::Settings;
@@ -88,6 +89,13 @@ fn result(plan: &Plan<Settings>, errors: &[(&str, u64)]) -> RunResult {
             ("check passed: duration<500ms", 990),
             ("check failed: duration<500ms", 10),
         ]),
+        "throughput": Throughput {
+            measured_s: 4.0,
+            ok: 1000,
+            failed,
+            counts: named(&[("answers", 1010), ("bytes", 5_000_000), ("bytes_sent", 60_000)]),
+            ..Throughput::default()
+        },
         "errors": named(errors),
         "series": all,
         // The first second is warm-up, the last one drain.
@@ -174,4 +182,31 @@ fn a_threshold_alone_asks_for_the_block_of_k6_and_says_what_was_missed() {
 fn what_took_no_time_is_0_as_k6_has_it() {
     let shown = [1.0, 0.0, 1.5, 999.0].map(super::time);
     assert_eq!(shown, ["0s", "0s", "1.5ns", "999ns"]);
+}
+
+#[test]
+fn what_was_answered_after_the_measured_time_is_in_no_rate() {
+    let mut result = result(&plan(group(100, Vec::new())), &[]);
+    let throughput = result.throughput.as_mut().unwrap();
+    throughput.ok = 400;
+    throughput.counts = named(&[("answers", 400), ("bytes", 2_000_000)]);
+    throughput.overload = Some(Overload {
+        headline: "overloaded: asked 250/s, served 100/s, backlog grew by 150/s".to_owned(),
+        ..Overload::default()
+    });
+    let wrk = super::of(&result).unwrap();
+    assert!(
+        wrk.contains("  400 requests in 4.00s, 1.91MB read\nRequests/sec:     100.00\n")
+            && wrk.ends_with("\noverloaded: asked 250/s, served 100/s, backlog grew by 150/s"),
+        "{wrk}"
+    );
+    let staged = vec![PlannedStage::to_users(100, Duration::from_secs(4))];
+    result.plan = serde_json::to_value(plan(group(0, staged))).unwrap();
+    let k6 = super::of(&result).unwrap();
+    assert!(
+        k6.contains("http_reqs.......................: 1000         100.00/s")
+            && k6.contains("data_received...................: 5.00 MB      500.00 kB/s")
+            && k6.ends_with("overloaded: asked 250/s, served 100/s, backlog grew by 150/s"),
+        "{k6}"
+    );
 }

@@ -19,8 +19,8 @@ const CONNECT: [&str; 5] = [
     outcome::PORTS,
 ];
 
-/// `requests` are those that were answered, whatever the answer said, and those that were led on by redirects once; the latency is the response time, from the intended
-/// start where there is a rate.
+/// `requests` are those that were answered in the measured time, whatever the answer said, and those that were led on by
+/// redirects once; the latency is the response time of all, from the intended start where there is a rate.
 pub(super) fn block(run: &Run<'_>) -> String {
     let result = run.result;
     let connections = match open_loop(&run.plan) {
@@ -43,20 +43,24 @@ pub(super) fn block(run: &Run<'_>) -> String {
             let _ = writeln!(text, "  {name:>6} {:>9}", time(value as f64));
         }
     }
-    let answers = result
+    let throughput = &run.throughput;
+    let answers = throughput
         .count(count::ANSWERS)
-        .saturating_sub(result.count(count::REDIRECTS));
-    let bytes = result.count(count::BYTES);
+        .saturating_sub(throughput.count(count::REDIRECTS));
+    let bytes = throughput.count(count::BYTES);
     let _ = writeln!(
         text,
         "  {answers} requests in {:.2}s, {} read",
-        run.measured_s,
+        throughput.measured_s,
         size(bytes as f64, 1024.0, "")
     );
     failures(run, &mut text);
     let _ = writeln!(text, "Requests/sec: {:>10.2}", run.per_second(answers));
     let transferred = size(run.per_second(bytes), 1024.0, "");
     let _ = write!(text, "Transfer/sec: {transferred:>10}");
+    if let Some(headline) = result.overload() {
+        let _ = write!(text, "\n{headline}");
+    }
     text
 }
 

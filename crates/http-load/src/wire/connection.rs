@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 
 use crate::answer::Reader;
 use crate::checks::Seen;
+use crate::content::Sum;
 use crate::operation::Operation;
 
 /// What a connection is doing.
@@ -41,6 +42,8 @@ pub(super) struct Connection {
     /// When the first byte of the answer came; 0 before.
     pub(super) first_byte: u64,
     pub(super) reader: Reader,
+    /// The checksum of the content that comes, where it is compared.
+    pub(super) sum: Option<Sum>,
     /// What the checks need to see of an answer, where they do.
     pub(super) seen: Option<Box<Seen>>,
     #[expect(
@@ -73,6 +76,7 @@ impl Connection {
             written: now,
             first_byte: 0,
             reader: Reader::new(),
+            sum: None,
             seen: None,
             more: None,
         }

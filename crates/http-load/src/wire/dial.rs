@@ -74,8 +74,12 @@ impl Loop<'_> {
         now: u64,
     ) {
         self.connecting -= 1;
+        let kind = outcome::connect_error(errno);
+        if operation.is_none() && outcome::EXHAUSTED.contains(&kind) {
+            self.worker.record.count(kind, 1);
+        }
         if let Some(operation) = operation {
-            self.fail(operation, outcome::connect_error(errno));
+            self.fail(operation, kind);
             if !pool {
                 return self.rest(operation.group, operation.index, place, now + REST_NS);
             }

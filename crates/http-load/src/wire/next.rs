@@ -1,6 +1,9 @@
 //! What follows on an answer: where it led, the next request, or the end of the connection.
 
+use std::os::fd::AsRawFd as _;
+
 use harness::slots::Id;
+use nix::sys::socket::{MsgFlags, recv};
 
 use super::Loop;
 use super::connection::{Connection, State};
@@ -26,6 +29,7 @@ impl Loop<'_> {
             status: answer.status,
             place: connection.place,
             body: answer.body,
+            sum: connection.sum.map(|sum| sum.0),
             written,
             first_byte,
             now,
@@ -46,6 +50,15 @@ impl Loop<'_> {
             (true, false) => self.end(id, outcome::EARLY_CLOSE),
             (false, true) => self.ask_this(id, operation),
             (false, false) => self.ask_elsewhere(id, operation, now),
+        }
+    }
+
+    /// Counts what lies unread on a connection that nothing is expected of: a server that once sent too much has answered
+    /// each request since with what was left of the one before.
+    pub(super) fn count_left(&mut self, connection: &Connection) {
+        let socket = connection.socket.as_raw_fd();
+        if let Ok(left) = recv(socket, &mut self.buffer, MsgFlags::MSG_DONTWAIT) {
+            self.worker.record.count(count::EXCESS, left as u64);
         }
     }
 
@@ -94,8 +107,9 @@ impl Loop<'_> {
             None if connection.first().is_some() => {}
             // A user who leaves takes his connection with him.
             None if self.driver.closed[usize::from(operation.group)] => {
-                self.connections.remove(id);
+                let left = self.connections.remove(id);
                 self.established -= 1;
+                left.iter().for_each(|left| self.count_left(left));
             }
             None => {
                 connection.state = State::Idle;

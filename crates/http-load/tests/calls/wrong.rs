@@ -92,14 +92,18 @@ fn a_call_that_is_wrong_says_what_where_and_what_to_do_before_anything_is_asked(
                 "100",
                 "--connect-rate",
                 "10",
-                "--warmup",
+                "--open-timeout",
                 "2s",
             ],
             &[
-                "driver.connect_rate (--connect-rate)",
+                "driver.open_timeout (--open-timeout)",
                 "20 of 100 connections",
                 "10s at least",
             ],
+        ),
+        (
+            &["-R", "10", "--open-timeout", "2s"],
+            &["driver.open_timeout (--open-timeout)", "--connect-rate"],
         ),
         (
             &["--hold", "--no-keep-alive"],
@@ -117,7 +121,7 @@ fn a_call_that_is_wrong_says_what_where_and_what_to_do_before_anything_is_asked(
                 "--connect-rate",
                 "1",
             ],
-            &["timeline.warmup", "split the run"],
+            &["driver.connections", "10,000,000"],
         ),
         (
             &["--connect-rate", "10"],

@@ -72,7 +72,7 @@ pub(crate) fn put_for(
         of: 1,
     };
     let phases = Phases::of(timeline, clock::now());
-    let _threads = Threads::start(&driver, &plan, crew, phases, &stop, &send)
+    let _threads = Threads::start(&driver, &plan, crew, phases, None, &stop, &send)
         .expect("a thread can be started");
     drop(send);
     let mut total = Tally::new(HttpLoad::SERIES);

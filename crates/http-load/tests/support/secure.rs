@@ -12,7 +12,7 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -54,8 +54,19 @@ struct Seen {
 
 impl Secure {
     pub(crate) fn start(spoken: Spoken) -> Self {
-        let CertifiedKey { cert, signing_key } =
-            generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        Self::showing(spoken, IsCa::NoCa)
+    }
+
+    /// With a certificate that may sign others, as `openssl req -x509` makes it.
+    pub(crate) fn showing_a_ca(spoken: Spoken) -> Self {
+        Self::showing(spoken, IsCa::Ca(BasicConstraints::Unconstrained))
+    }
+
+    fn showing(spoken: Spoken, is_ca: IsCa) -> Self {
+        let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
+        params.is_ca = is_ca;
+        let signing_key = KeyPair::generate().unwrap();
+        let cert = params.self_signed(&signing_key).unwrap();
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(signing_key.serialize_der()));
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()

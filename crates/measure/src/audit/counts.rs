@@ -31,15 +31,16 @@ pub(super) fn bytes(result: &RunResult) -> Option<Row> {
             let fits = (least..=most).contains(&found);
             Some(Row::new(
                 "bytes per answer, body",
-                show(expected),
+                format!("{} ({} to {})", show(expected), show(least), show(most)),
                 show(found),
                 fits,
                 hint,
             ))
         }
         (Some(expected), None, Some(found)) => {
-            let least = format!("at least {}", show(expected));
-            let fits = found >= expected * (1.0 - BYTES_SHARE);
+            let least = expected * (1.0 - BYTES_SHARE);
+            let fits = found >= least;
+            let least = format!("{} (at least {})", show(expected), show(least));
             Some(Row::new(
                 "bytes per answer, head and body",
                 least,
@@ -58,6 +59,18 @@ pub(super) fn bytes(result: &RunResult) -> Option<Row> {
         }
         (Some(_), None, None) => None,
     }
+}
+
+/// Bytes that nobody asked for, where the driver counts them.
+pub(super) fn excess(result: &RunResult) -> Option<Row> {
+    let excess = result.counts.get(count::EXCESS_BYTES).copied()?;
+    Some(Row::new(
+        "bytes after the end of an answer",
+        "0 B".to_owned(),
+        format!("{} B", units::count(excess)),
+        excess == 0,
+        "the server sends more than it was asked for, and a later request may have been given what was left of an earlier answer: look at one answer as it comes, and at its Content-Length",
+    ))
 }
 
 /// Connections opened where the plan keeps them: one for each that is open at once, and few besides.
@@ -137,10 +150,15 @@ pub(super) fn operations(result: &RunResult) -> Option<Row> {
 /// Our counts against the daemon's own.
 pub(super) fn compared(result: &RunResult) -> Vec<Row> {
     let rows = result.facts.compared.iter().map(|compared| {
-        let least = if compared.whole { "" } else { "at most " };
+        let bound = match (compared.whole, compared.driver_short) {
+            (true, false) => "",
+            (false, false) => "at most ",
+            (true, true) => "at least ",
+            (false, true) => "about ",
+        };
         let row = Row::new(
             format!("{} by the daemon's count", compared.name),
-            format!("{least}{}", units::count(compared.driver)),
+            format!("{bound}{}", units::count(compared.driver)),
             units::count(compared.daemon),
             compared.agrees(),
             "does another client use the daemon? else one of the two is wrong",

@@ -61,18 +61,24 @@ pub(super) fn concurrency(result: &RunResult) -> Option<Row> {
     // One turn of each worker's loop.
     let turns = 1.0 + result.threads as f64;
     let ended = (operations.ok + operations.failed) as f64 / result.wall_s;
+    let slack = result.seconds.iter().filter_map(|row| row.active_slack);
+    let slack = slack.sum::<f64>() / result.wall_s;
     let most = expected * (1.0 + CONCURRENCY_SHARE)
         + turns
+        + slack
         + ended * lifetime.counted_late_ns as f64 / 1e9
         + untimed(result, times.timed) as f64;
     let least = match lifetime.from_due {
         true => 0.0,
-        false => expected * (1.0 - CONCURRENCY_SHARE) - turns,
+        false => (expected * (1.0 - CONCURRENCY_SHARE) - turns - slack).max(0.0),
     };
-    let bound = if lifetime.from_due { "at most " } else { "" };
     Some(Row::new(
         "open operations, mean (Little's law)",
-        format!("{bound}{} = rate × time", number(expected)),
+        format!(
+            "{} = rate × time ({})",
+            number(expected),
+            range(least, most)
+        ),
         number(found),
         (least..=most).contains(&found),
         "the times are not those of what was open: operations that are in no series, or a series that is not the operation's",
@@ -98,7 +104,11 @@ pub(super) fn users(result: &RunResult) -> Option<Row> {
     let most = users * (1.0 + SHORT_SHARE) + edge + 1.0;
     Some(Row::new(
         "busy users, mean (rate × time)",
-        format!("{} planned", number(users)),
+        format!(
+            "{} planned ({})",
+            number(users),
+            range(least.max(0.0), most)
+        ),
         number(busy),
         (least..=most).contains(&busy),
         "fewer: users wait for the client, or think; more: times hold waiting that no user did; in both cases the load was not the planned one",
@@ -109,10 +119,15 @@ pub(super) fn users(result: &RunResult) -> Option<Row> {
 /// timeline all of it.
 fn measured_s(result: &RunResult) -> Option<f64> {
     let measured_s = match phase(result, "measure") {
-        Some(measure) => measure.min(result.wall_s - phase(result, "warmup").unwrap_or(0.0)),
-        None => result.wall_s,
+        Some(measure) => measure.min(load_s(result) - phase(result, "warmup").unwrap_or(0.0)),
+        None => load_s(result),
     };
     (measured_s > 0.0).then_some(measured_s)
+}
+
+/// Returns the seconds of the run after its opening.
+fn load_s(result: &RunResult) -> f64 {
+    result.wall_s - result.opening_s()
 }
 
 fn phase(result: &RunResult, name: &str) -> Option<f64> {
@@ -128,9 +143,9 @@ fn duration(text: &serde_json::Value) -> Option<f64> {
 pub(super) fn stages(result: &RunResult) -> Vec<Row> {
     let timed = phase(result, "measure").map(|measure| {
         let planned = measure + phase(result, "warmup").unwrap_or(0.0);
-        planned.min(result.wall_s)
+        planned.min(load_s(result))
     });
-    let ran_s = timed.unwrap_or(result.wall_s);
+    let ran_s = timed.unwrap_or(load_s(result));
     let groups = result.plan["groups"].as_array().into_iter().flatten();
     let of_group = |group: &serde_json::Value| {
         let stages = group["stages"]
@@ -141,14 +156,17 @@ pub(super) fn stages(result: &RunResult) -> Vec<Row> {
             .iter()
             .map(|stage| duration(&stage["over"]))
             .collect();
-        let planned_s: f64 = each?.iter().sum();
+        let each = each?;
+        let planned_s: f64 = each.iter().sum();
+        let tail_s = tail_s(stages, &each);
+        let least_s = least_s(planned_s - tail_s);
         let name = group["name"].as_str().unwrap_or("the load");
         (!is_limited).then(|| {
             Row::new(
                 format!("seconds of load for the stages of {name}"),
-                seconds(planned_s),
+                format!("{} (at least {})", seconds(planned_s), seconds(least_s)),
                 seconds(ran_s),
-                lasts(ran_s, planned_s),
+                ran_s >= least_s,
                 "the last stages never ran: make warm-up and measure as long as all stages together",
             )
         })
@@ -156,26 +174,97 @@ pub(super) fn stages(result: &RunResult) -> Vec<Row> {
     groups.filter_map(of_group).collect()
 }
 
+/// Returns how long opening the connections took against the time that it may take.
+pub(super) fn opening(result: &RunResult) -> Option<Row> {
+    let opening = result.facts.opening.as_ref()?;
+    let short = if opening.complete {
+        ""
+    } else {
+        ", not all open"
+    };
+    Some(Row::new(
+        "seconds to open the connections, before the load",
+        format!("at most {}", seconds(opening.limit_s)),
+        format!("{}{short}", seconds(opening.took_s)),
+        opening.complete,
+        "the load began with the connections that were open by then: allow more time (--open-timeout, driver.open_timeout), or find out why the server takes connections so slowly",
+    ))
+}
+
 /// What the run took, from its first start to the end of its drain, against its phases.
 pub(super) fn wall(result: &RunResult) -> Option<Row> {
-    let load_s = result.facts.load_s?;
-    let most = result.facts.drain_s.map(|drain_s| load_s + drain_s);
-    let fits = most.is_none_or(|most| result.wall_s <= most * (1.0 + SHORT_SHARE) + LATE_S);
-    let expected = match most.filter(|most| *most > load_s) {
-        Some(most) => format!("{} to {}", seconds(load_s), seconds(most)),
-        None => seconds(load_s),
+    let planned_s = result.facts.load_s?;
+    let ran_s = load_s(result);
+    let least = least_s(planned_s - shortest_tail_s(result));
+    let most = result.facts.drain_s.map(|drain_s| planned_s + drain_s);
+    let most = most.map(|most| most * (1.0 + SHORT_SHARE) + LATE_S);
+    let fits = most.is_none_or(|most| ran_s <= most);
+    let bounds = match most {
+        Some(most) => format!("{} to {}", seconds(least), seconds(most)),
+        None => format!("at least {}", seconds(least)),
     };
+    let expected = format!("{} ({bounds})", seconds(planned_s));
     Some(Row::new(
         "seconds from first start to the end",
         expected,
-        seconds(result.wall_s),
-        fits && lasts(result.wall_s, load_s),
+        seconds(ran_s),
+        fits && ran_s >= least,
         "the load ended early or dragged on: its rates are of other seconds than those that were planned",
     ))
 }
 
-fn lasts(ran_s: f64, planned_s: f64) -> bool {
-    ran_s >= planned_s * (1.0 - SHORT_SHARE) - WAKING_S
+/// The least that something may last that was to last so long.
+fn least_s(planned_s: f64) -> f64 {
+    (planned_s * (1.0 - SHORT_SHARE) - WAKING_S).max(0.0)
+}
+
+/// Seconds at the end of stages in which nothing is to happen any more: a user leaves when the curve falls below his
+/// number, the last one below 1, and on a way down to rate 0 the last operation is due when less than one is left.
+fn tail_s(stages: &[serde_json::Value], each_s: &[f64]) -> f64 {
+    let load = |place: usize| {
+        let stage = &stages[place];
+        stage["users"]
+            .as_f64()
+            .or_else(|| stage["rate"].as_f64())
+            .unwrap_or(0.0)
+    };
+    let mut tail_s = 0.0;
+    for place in (0..stages.len()).rev() {
+        let (over_s, to) = (each_s[place], load(place));
+        let from = place.checked_sub(1).map_or(0.0, load);
+        if to > 0.0 {
+            break;
+        }
+        if from > 0.0 {
+            let of_stage = match stages[place]["users"].is_null() {
+                false => over_s / from,
+                true => (2.0 * over_s / from).sqrt(),
+            };
+            return tail_s + of_stage.min(over_s);
+        }
+        tail_s += over_s;
+    }
+    tail_s
+}
+
+/// The shortest of the groups' tails; 0 where one has no stages.
+fn shortest_tail_s(result: &RunResult) -> f64 {
+    let groups = result.plan["groups"].as_array().into_iter().flatten();
+    let tail = |group: &serde_json::Value| {
+        let stages = group["stages"].as_array()?;
+        let each: Option<Vec<f64>> = stages
+            .iter()
+            .map(|stage| duration(&stage["over"]))
+            .collect();
+        Some(tail_s(stages, &each?))
+    };
+    let tails = groups.map(|group| tail(group).unwrap_or(0.0));
+    tails.reduce(f64::min).unwrap_or(0.0)
+}
+
+/// The bounds between which a figure adds up.
+fn range(least: f64, most: f64) -> String {
+    format!("{} to {}", number(least), number(most))
 }
 
 fn seconds(seconds: f64) -> String {

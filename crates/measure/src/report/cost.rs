@@ -1,6 +1,7 @@
 //! What daemon and driver cost, beside each other.
 
 use super::page::{self, Block, Table};
+use crate::disturbance;
 use crate::result::RunResult;
 use crate::units;
 use crate::usage::UsageSummary;
@@ -22,21 +23,71 @@ pub(super) fn of(result: &RunResult) -> Vec<Block> {
             show(&result.usage.driver, figure),
         ]
     };
-    let rows = FIGURES.iter().map(row).collect();
-    vec![
+    let is_known = |(label, _): &&(&str, Figure)| {
+        let sides = [&result.usage.daemon, &result.usage.driver];
+        // Absent in older results, and where the kernel does not count it.
+        *label != WAITED
+            || sides
+                .into_iter()
+                .flatten()
+                .any(|side| side.wait_s.is_some())
+    };
+    let rows = FIGURES.iter().filter(is_known).map(row).collect();
+    let mut blocks = vec![
         Block::Heading("cost".to_owned()),
         Block::Table(Table {
             head,
             rows,
             ..Table::default()
         }),
-    ]
+    ];
+    blocks.extend(disturbance(result));
+    blocks
+}
+
+/// What kept both from running, in one line.
+fn disturbance(result: &RunResult) -> Option<Block> {
+    let found = result.usage.disturbance?;
+    let mut parts = Vec::new();
+    if let Some(others) = found.others_cpu_pct {
+        let peak = found.others_cpu_peak_pct.unwrap_or(others);
+        parts.push(format!(
+            "other work used {others:.0} % of a core, {peak:.0} % at the most"
+        ));
+    }
+    if let Some(wait) = found.worker_wait_pct {
+        parts.push(format!(
+            "workers of the driver waited up to {} of the time for a CPU",
+            disturbance::pct(wait)
+        ));
+    }
+    let stalls = found.stalls;
+    parts.push(match stalls.count {
+        0 => "no stall of a worker".to_owned(),
+        count => format!(
+            "{} stalls of workers, {} at the longest, {} in all",
+            units::count(count),
+            units::duration(stalls.longest_ns),
+            units::duration(stalls.total_ns)
+        ),
+    });
+    if let Some(quota) = found.driver_quota.filter(|quota| quota.throttled > 0) {
+        parts.push(format!(
+            "held by its quota in {} of {} periods",
+            units::count(quota.throttled),
+            units::count(quota.periods)
+        ));
+    }
+    Some(Block::Facts(vec![("disturbed", parts.join("; "))]))
 }
 
 type Figure = fn(&UsageSummary, &RunResult) -> String;
 
+/// The row of the time that threads waited for a CPU.
+const WAITED: &str = "waited for a CPU, all threads";
+
 /// The rows of the cost table.
-const FIGURES: [(&str, Figure); 13] = [
+const FIGURES: [(&str, Figure); 14] = [
     ("RSS before the load", |usage, _| {
         units::bytes(kib(usage.rss_baseline_kb))
     }),
@@ -73,6 +124,9 @@ const FIGURES: [(&str, Figure); 13] = [
             units::count(usage.voluntary_switches),
             units::count(usage.involuntary_switches)
         )
+    }),
+    (WAITED, |usage, _| {
+        usage.wait_s.map_or(page::NONE.to_owned(), page::seconds)
     }),
 ];
 

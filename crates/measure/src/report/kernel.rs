@@ -1,7 +1,7 @@
 //! What a run cost the kernel, in words: memory that no process shows, and what TCP dropped or sent again.
 
 use super::cost::kib;
-use super::page::Block;
+use super::page::{self, Block};
 use crate::result::RunResult;
 use crate::units;
 
@@ -9,16 +9,11 @@ use crate::units;
 pub(super) fn of(result: &RunResult) -> Option<Block> {
     let system = result.usage.system?;
     let connections = result.most_held().unwrap_or(result.operations.peak_active);
-    let with_each = |kb: u64| {
-        let each = kib(kb).checked_div(connections).map(units::bytes);
-        let each = each.map_or(String::new(), |each| format!(", {each} for each held"));
-        format!("{}{each}", units::bytes(kib(kb)))
-    };
     let mut facts = Vec::new();
     if let Some(kb) = result.kernel_kb().filter(|kb| *kb > 0) {
         let memory = format!(
-            "{}: {} less available than before the load, without what daemon and driver grew by",
-            with_each(kb),
+            "{}: {} less available than before the load, without what daemon and driver grew by; other programs move it too",
+            units::bytes(kib(kb)),
             units::bytes(kib(system.taken_kb()))
         );
         facts.push(("kernel", memory));
@@ -26,9 +21,19 @@ pub(super) fn of(result: &RunResult) -> Option<Block> {
     if system.objects_kb() > 0 {
         let objects = format!(
             "{}: growth of the slab and of TCP's queues",
-            with_each(system.objects_kb())
+            units::bytes(kib(system.objects_kb()))
         );
         facts.push(("objects", objects));
+    }
+    if connections > 0 {
+        let each = match system.kb_for_each(connections) {
+            Ok(kb) => format!(
+                "{} for each held: growth of the slab that no pressure frees and of TCP's queues",
+                units::bytes((kb * 1024.0) as u64)
+            ),
+            Err(why) => format!("{}: {why}", page::NONE),
+        };
+        facts.push(("each", each));
     }
     let tcp = system.tcp;
     let counters = [

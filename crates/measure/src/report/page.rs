@@ -5,7 +5,7 @@ use crate::imported::SeriesSummary;
 use crate::machine::Machine;
 use crate::result::RunResult;
 use crate::units;
-use crate::warning::{Severity, Warning};
+use crate::warning::{self, Severity, Warning};
 
 /// Stands where there is no figure.
 pub(super) const NONE: &str = "–";
@@ -46,6 +46,8 @@ pub(super) struct Table {
 /// The whole report of one run.
 pub(super) fn of(result: &RunResult) -> Result<Vec<Block>, Error> {
     let mut blocks = vec![title(result)];
+    let overload = result.overload().map(str::to_owned);
+    blocks.extend(overload.map(Block::Note));
     blocks.extend(reasons(result));
     blocks.extend([
         Block::Facts(run(result)),
@@ -78,17 +80,15 @@ fn title(result: &RunResult) -> Block {
     ))
 }
 
-/// Why the verdict is what it is: the first line of each grave warning, the gravest first.
+/// Returns the reasons of the verdict: the first line of each severe warning, causes first, then the most severe.
 fn reasons(result: &RunResult) -> Option<Block> {
-    let mut grave: Vec<&Warning> = result
-        .warnings
+    let mut warnings = result.warnings.clone();
+    warning::sort(&mut warnings);
+    let grave = warnings
         .iter()
-        .filter(|warning| warning.severity > Severity::Note)
-        .collect();
-    grave.sort_by_key(|warning| std::cmp::Reverse(warning.severity));
+        .filter(|warning| warning.severity > Severity::Note);
     let first_line = |warning: &Warning| plain(warning.message.lines().next().unwrap_or_default());
     let facts: Vec<_> = grave
-        .into_iter()
         .map(|warning| (severity(warning.severity), first_line(warning)))
         .collect();
     (!facts.is_empty()).then_some(Block::Facts(facts))

@@ -8,12 +8,12 @@ use measure::result::{
 };
 use measure::tally::Distribution;
 use measure::usage::UsageSummary;
-use measure::warning::{Warning, verdict};
+use measure::warning::{EndedBy, Warning, verdict};
 
 /// Three seconds of 400, 400 and 200 streams; 3 failed and 2 were left open.
 pub(crate) fn full() -> RunResult {
     let warnings: Vec<Warning> = [
-        Warning::unfinished(2),
+        Warning::unfinished(2, EndedBy::Plan),
         Warning::few_samples("first_byte", 995),
     ]
     .into_iter()
@@ -35,6 +35,7 @@ pub(crate) fn full() -> RunResult {
             version: Some("streaming-daemon 0.1.0".to_owned()),
             target: "/tmp/drover/streaming.sock".to_owned(),
             instances: 1,
+            metrics: vec!["http://127.0.0.1:9090/metrics".to_owned()],
         },
         machine: machine(),
         processes: 1,
@@ -42,12 +43,14 @@ pub(crate) fn full() -> RunResult {
         verdict: verdict(&warnings),
         warnings,
         operations: Operations { started: 1_000, ok: 995, failed: 3, unfinished: 2, missed: 0, peak_active: 84 },
+        exit_code: None,
+        throughput: None,
         counts: named(&[("bytes", 995 * 1_226), ("events", 995 * 18), ("ok", 995), ("started", 1_000), ("unfinished", 2)]),
         errors: named(&[("rejected", 2), ("reset", 1)]),
         series: series(),
         lag: SeriesResult::of("lag", &whole("lag")),
         seconds: vec![second(0, 400, 396, &[]), second(1, 400, 402, &[("rejected", 2)]), second(2, 200, 197, &[("reset", 1)])],
-        usage: Usage { daemon: Some(usage(4_096, 4_640, 0.12)), driver: Some(usage(9_000, 11_048, 0.03)), system: None },
+        usage: Usage { daemon: Some(usage(4_096, 4_640, 0.12)), driver: Some(usage(9_000, 11_048, 0.03)), ..Usage::default() },
         resources: Vec::new(),
         thresholds: Vec::new(),
         faults: Vec::new(),
@@ -107,6 +110,7 @@ fn second(second: u64, started: u64, ok: u64, errors: &[(&str, u64)]) -> Second 
             .into_iter()
             .filter_map(of)
             .collect(),
+        ..Second::default()
     }
 }
 
@@ -133,6 +137,7 @@ fn usage(baseline: u64, peak: u64, cpu_s: f64) -> UsageSummary {
         processes_peak: 1,
         backlog_peak: None,
         gauges_peak: [("daemon_active_streams".to_owned(), 84.0)].into(),
+        ..UsageSummary::default()
     }
 }
 

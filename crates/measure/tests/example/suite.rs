@@ -7,7 +7,7 @@ use measure::result::{
 };
 use measure::suite::{Suite, Unreached};
 use measure::tally::Distribution;
-use measure::warning::{Warning, verdict};
+use measure::warning::{Severity, Warning, verdict};
 
 use super::result;
 
@@ -204,6 +204,7 @@ fn look(second: u64, seconds: u64, level: u64, peak_kb: f64, cpu_pct: f64) -> Re
         cpu_pct: cpu_pct * noise(second + level) * (1.0 + 0.2 * (second as f64 / 5.0).cos()),
         threads: 3,
         fds: 20 + open as u64,
+        ..Cost::default()
     };
     Resources {
         at_s: second as f64 + 0.3,
@@ -215,13 +216,14 @@ fn look(second: u64, seconds: u64, level: u64, peak_kb: f64, cpu_pct: f64) -> Re
         } else {
             (noise(second) * 8.0) as u64 - 4
         }),
+        ..Resources::default()
     }
 }
 
 /// The run ended in something that makes its figures not those of the daemon.
 pub(crate) fn invalidate(result: &mut RunResult) {
     result.warnings = vec![
-        Warning::generator_cpu_bound(97.0).unwrap(),
+        Warning::generator_cpu_bound(Severity::Invalid, 97.0, 0, 10),
         Warning::debug_build(),
     ];
     result.verdict = verdict(&result.warnings);

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
+use hyper::body::Incoming;
 use hyper::client::conn::{TrySendError, http1, http2};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, USER_AGENT};
 use hyper::{Method, Request, Response, Uri};
@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::base::Base;
+use super::chat::Ask;
 use super::failure::BackendFailure;
 use super::key::Key;
 use super::wire::{Body, Connection2, Http, STREAMS, connect1, connect2, speaks_http2};
@@ -29,6 +30,8 @@ const IDLE_TIME: Duration = Duration::from_secs(30);
 /// connection gives it back untouched, goes to the next one, so many times.
 const TRIES: usize = 3;
 
+/// How a backend that is made for tests is to answer.
+const TEST_PATTERN: &str = "x-test-pattern";
 const AGENT: &str = concat!("streaming-daemon/", env!("CARGO_PKG_VERSION"));
 
 /// Opens connections as they are needed.
@@ -92,7 +95,7 @@ impl Pool {
     }
 
     /// Sends a request and waits for the head of its answer.
-    pub(super) async fn send(&self, body: Bytes) -> Result<Sent, BackendFailure> {
+    pub(super) async fn send(&self, ask: Ask) -> Result<Sent, BackendFailure> {
         let is_http2 = match self.http {
             Http::One => false,
             Http::Two => true,
@@ -102,14 +105,14 @@ impl Pool {
             }
         };
         match is_http2 {
-            false => self.send1(body).await,
-            true => self.send2(body).await,
+            false => self.send1(ask).await,
+            true => self.send2(ask).await,
         }
     }
 
-    async fn send1(&self, body: Bytes) -> Result<Sent, BackendFailure> {
+    async fn send1(&self, ask: Ask) -> Result<Sent, BackendFailure> {
         let path = Uri::from(self.base.path.clone());
-        let mut request = self.request(path, body);
+        let mut request = self.request(path, ask);
         let host = HeaderValue::from_str(self.base.authority.as_str());
         let host = host.expect("an authority is a header value");
         request.headers_mut().insert(HOST, host);
@@ -128,8 +131,8 @@ impl Pool {
         Ok((response, Lease::Whole(sender)))
     }
 
-    async fn send2(&self, body: Bytes) -> Result<Sent, BackendFailure> {
-        let mut request = self.request(self.base.uri(), body);
+    async fn send2(&self, ask: Ask) -> Result<Sent, BackendFailure> {
+        let mut request = self.request(self.base.uri(), ask);
         let mut tries = 0;
         loop {
             let Multiplexed { mut sender, places } = self.multiplexed().await?;
@@ -146,8 +149,8 @@ impl Pool {
         }
     }
 
-    fn request(&self, uri: Uri, body: Bytes) -> Request<Body> {
-        let mut request = Request::new(Full::new(body));
+    fn request(&self, uri: Uri, ask: Ask) -> Request<Body> {
+        let mut request = Request::new(Full::new(ask.body));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = uri;
         let headers = request.headers_mut();
@@ -156,6 +159,9 @@ impl Pool {
         headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
         if let Some(key) = &self.key {
             headers.insert(AUTHORIZATION, key.header().clone());
+        }
+        if let Some(pattern) = ask.test_pattern {
+            headers.insert(TEST_PATTERN, pattern);
         }
         request
     }

@@ -1,16 +1,21 @@
 //! basic.consume, basic.cancel, basic.deliver.
 
 use amq_protocol::protocol::{basic, queue};
+use amq_protocol::types::AMQPValue;
 use anyhow::ensure;
 
 use crate::conformance::case::{Case, case, on_channel, on_connection};
 use crate::conformance::usual::{consumer, deletion, same};
-use crate::conformance::values::table;
+use crate::conformance::values::{flag, int, table, text};
+
+/// The argument of a queue that delivers to one of its consumers alone.
+const SINGLE: (&str, AMQPValue) = ("x-single-active-consumer", AMQPValue::Boolean(true));
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = starting();
     cases.extend(delivering());
     cases.extend(cancelling());
+    cases.extend(choosing());
     cases
 }
 
@@ -275,6 +280,136 @@ fn delivering() -> Vec<Case> {
             },
         ),
     ]
+}
+
+/// Who of several consumers is delivered to.
+fn choosing() -> Vec<Case> {
+    let with = |queue: &str, key: &str, value: AMQPValue| basic::Consume {
+        arguments: table(&[(key, value)]),
+        ..consumer(queue)
+    };
+    let mut cases: Vec<Case> = [
+        ("x-priority", "a string", text("5")),
+        ("x-priority", "a boolean", flag(true)),
+        ("x-stream-offset", "of a stream", text("first")),
+        ("x-cancel-on-ha-failover", "a string", text("true")),
+    ]
+    .into_iter()
+    .map(|(key, what, value)| {
+        on_channel(
+            format!("basic.consume: {key} that is {what} is 406"),
+            move |channel| {
+                let queue = channel.queue()?;
+                channel.refuses(406, with(&queue, key, value.clone()))
+            },
+        )
+    })
+    .collect();
+    cases.extend([
+        on_channel(
+            "basic.consume: an unknown argument changes nothing",
+            move |channel| {
+                let queue = channel.queue()?;
+                channel.consume_as(with(&queue, "x-conformance", int(1)))?;
+                channel.publish("", &queue, "x")?;
+                same("the delivery", channel.delivery()?.body(), "x")
+            },
+        ),
+        on_channel(
+            "basic.consume: the higher x-priority first, while it has room",
+            move |channel| {
+                let queue = channel.queue()?;
+                let low = channel.consume_as(with(&queue, "x-priority", int(-1)))?;
+                let normal = channel.consume(&queue)?;
+                channel.qos(2, false)?;
+                let high = channel.consume_as(with(&queue, "x-priority", int(10)))?;
+                let mut seen = Vec::new();
+                for _ in 0..4 {
+                    channel.publish("", &queue, "x")?;
+                    seen.push(channel.delivery()?.consumer);
+                }
+                let expected = [&high, &high, &normal, &normal].map(String::clone);
+                same("consumers", seen, expected)?;
+                channel.cancel(&normal)?;
+                channel.publish("", &queue, "x")?;
+                same("without the second", channel.delivery()?.consumer, low)?;
+                channel.ack(1, false)?;
+                channel.publish("", &queue, "x")?;
+                same("with room again", channel.delivery()?.consumer, high)
+            },
+        ),
+        on_channel(
+            "basic.consume: a single active consumer is followed by the next",
+            |channel| {
+                let queue = channel.queue_with(table(&[SINGLE]))?;
+                let (first, second) = (channel.consume(&queue)?, channel.consume(&queue)?);
+                for _ in 0..2 {
+                    channel.publish("", &queue, "x")?;
+                    same("the consumer", &channel.delivery()?.consumer, &first)?;
+                }
+                same("consumers", channel.counts(&queue)?.1, 2)?;
+                channel.cancel(&first)?;
+                channel.publish("", &queue, "x")?;
+                same("the next", channel.delivery()?.consumer, second)
+            },
+        ),
+        on_channel(
+            "basic.consume: a single active consumer stays before those of a higher x-priority",
+            move |channel| {
+                let queue = channel.queue_with(table(&[SINGLE]))?;
+                let first = channel.consume(&queue)?;
+                let normal = channel.consume(&queue)?;
+                let high = channel.consume_as(with(&queue, "x-priority", int(10)))?;
+                channel.publish("", &queue, "x")?;
+                same("the consumer", &channel.delivery()?.consumer, &first)?;
+                channel.cancel(&first)?;
+                channel.publish("", &queue, "x")?;
+                same("the next", &channel.delivery()?.consumer, &high)?;
+                channel.cancel(&high)?;
+                channel.publish("", &queue, "x")?;
+                same("the last", channel.delivery()?.consumer, normal)
+            },
+        ),
+        on_channel(
+            "basic.consume: without room, a single active consumer is waited for",
+            |channel| {
+                let queue = channel.queue_with(table(&[SINGLE]))?;
+                let other = channel.connection.channel()?;
+                channel.qos(1, false)?;
+                channel.consume(&queue)?;
+                other.consume(&queue)?;
+                for body in ["a", "b"] {
+                    other.publish("", &queue, body)?;
+                }
+                let held = channel.delivery()?;
+                other.is_quiet()?;
+                channel.ack(held.tag, false)?;
+                same("the next", channel.delivery()?.body(), "b")?;
+                channel.close()?;
+                let again = other.delivery()?;
+                same(
+                    "handed on",
+                    (again.body(), again.redelivered),
+                    ("b".to_owned(), true),
+                )?;
+                channel.open()
+            },
+        ),
+        on_channel(
+            "basic.consume: exclusive beside a single active consumer is 403",
+            |channel| {
+                let queue = channel.queue_with(table(&[SINGLE]))?;
+                channel.refuses(
+                    403,
+                    basic::Consume {
+                        exclusive: true,
+                        ..consumer(&queue)
+                    },
+                )
+            },
+        ),
+    ]);
+    cases
 }
 
 fn cancelling() -> Vec<Case> {

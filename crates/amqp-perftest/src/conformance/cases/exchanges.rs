@@ -1,6 +1,7 @@
 //! exchange.declare and exchange.delete.
 
 use amq_protocol::protocol::{basic, exchange};
+use anyhow::ensure;
 
 use crate::conformance::case::{Case, case, on_channel};
 use crate::conformance::method::Method as _;
@@ -35,6 +36,20 @@ pub(super) fn cases() -> Vec<Case> {
 
 fn declaring() -> Vec<Case> {
     let mut cases = vec![
+        on_channel(
+            "exchange.declare: a name loses its line breaks, in delete too",
+            |channel| {
+                let name = channel.scope().name();
+                let broken = format!("{}\r\n{}", &name[..3], &name[3..]);
+                let declare = exchange_of(&broken, "fanout");
+                channel.call::<exchange::DeclareOk>(declare)?;
+                ensure!(channel.has_exchange(&name)?, "{name} is not there");
+                channel.bind_exchange(&broken, "amq.topic\n", "#")?;
+                channel.call::<exchange::DeleteOk>(deletion(&broken))?;
+                ensure!(!channel.has_exchange(&name)?, "{name} is there");
+                Ok(())
+            },
+        ),
         on_channel(
             "exchange.declare: passive of a missing one is 404",
             |channel| {

@@ -1,6 +1,9 @@
 //! basic.qos: per consumer, per channel, without a limit.
 
+use std::collections::BTreeMap;
+
 use amq_protocol::protocol::basic;
+use anyhow::ensure;
 
 use crate::conformance::case::{Case, case, on_channel, on_connection};
 use crate::conformance::channel::Channel;
@@ -31,6 +34,21 @@ fn settles(channel: &Channel<'_>) -> anyhow::Result<()> {
         channel.cancel("conformance-nobody")?;
     }
     channel.has_nothing()
+}
+
+/// Acknowledges 90 deliveries one by one, and asserts that each of the consumers got a fair part of them. RabbitMQ chooses
+/// at random, so a fair part is not an equal one.
+fn is_shared(channel: &Channel<'_>, consumers: usize) -> anyhow::Result<()> {
+    let mut shares: BTreeMap<String, u32> = BTreeMap::new();
+    for _ in 0..90 {
+        let message = channel.delivery()?;
+        *shares.entry(message.consumer).or_default() += 1;
+        channel.ack(message.tag, false)?;
+    }
+    let is_fair = shares.len() == consumers && shares.values().all(|share| *share >= 8);
+    ensure!(is_fair, "the consumers got {:?}", shares.values());
+    // What is on its way goes back with the channel.
+    Ok(())
 }
 
 pub(super) fn cases() -> Vec<Case> {
@@ -127,6 +145,70 @@ pub(super) fn cases() -> Vec<Case> {
             })?;
             gets(channel, 50).map(drop)
         }),
+        on_channel(
+            "basic.qos: queues share the limit of their channel",
+            |channel| {
+                let mut queues = Vec::new();
+                for _ in 0..3 {
+                    queues.push(filled(channel, 100)?);
+                }
+                channel.qos(1, true)?;
+                for queue in &queues {
+                    channel.consume(queue)?;
+                }
+                is_shared(channel, 3)
+            },
+        ),
+        on_channel(
+            "basic.qos: consumers of a queue share the limit of their channel",
+            |channel| {
+                let queue = filled(channel, 100)?;
+                channel.qos(1, true)?;
+                channel.consume(&queue)?;
+                channel.consume(&queue)?;
+                is_shared(channel, 2)
+            },
+        ),
+        on_channel(
+            "basic.qos: without room for the channel, no-ack waits too",
+            |channel| {
+                let (acked, queue) = (filled(channel, 1)?, filled(channel, 20)?);
+                channel.qos(1, true)?;
+                channel.consume(&acked)?;
+                let held = gets(channel, 1)?;
+                channel.consume_as(basic::Consume {
+                    no_ack: true,
+                    ..consumer(&queue)
+                })?;
+                settles(channel)?;
+                channel.ack(held, false)?;
+                gets(channel, 20).map(drop)
+            },
+        ),
+        on_channel(
+            "basic.qos: no-ack takes nothing of the room for the channel",
+            |channel| {
+                let queue = filled(channel, 20)?;
+                channel.qos(1, true)?;
+                channel.consume_as(basic::Consume {
+                    no_ack: true,
+                    ..consumer(&queue)
+                })?;
+                gets(channel, 20).map(drop)
+            },
+        ),
+        on_channel(
+            "basic.qos: the limit for the channel is not for basic.get",
+            |channel| {
+                let queue = filled(channel, 10)?;
+                channel.qos(2, true)?;
+                for _ in 0..3 {
+                    channel.eventually("a message", || channel.get(&queue))?;
+                }
+                channel.consume(&queue)?;
+                gets(channel, 2).map(drop)
+            },
+        ),
         on_channel("basic.qos: nack without requeue makes room", |channel| {
             let queue = filled(channel, 5)?;
             channel.qos(2, false)?;

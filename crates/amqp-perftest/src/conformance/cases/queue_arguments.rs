@@ -23,7 +23,7 @@ fn declaration(name: &str, arguments: &[(&str, AMQPValue)]) -> queue::Declare {
 }
 
 fn refused() -> Vec<Case> {
-    let wrong: [(&'static str, &str, AMQPValue); 19] = [
+    let wrong: [(&'static str, &str, AMQPValue); 33] = [
         ("x-message-ttl", "a string", text("1000")),
         ("x-message-ttl", "negative", int(-1)),
         ("x-message-ttl", "a boolean", flag(true)),
@@ -51,6 +51,28 @@ fn refused() -> Vec<Case> {
         ),
         ("x-queue-type", "unknown", text("conformance")),
         ("x-queue-type", "a number", int(1)),
+        ("x-single-active-consumer", "a string", text("true")),
+        ("x-single-active-consumer", "a number", int(1)),
+        ("x-queue-mode", "unknown", text("conformance")),
+        ("x-queue-version", "unknown", int(3)),
+        ("x-queue-version", "a string", text("2")),
+        ("x-delivery-limit", "of a quorum queue", int(3)),
+        ("x-max-in-memory-length", "of a quorum queue", int(3)),
+        ("x-max-in-memory-bytes", "of a quorum queue", int(3)),
+        ("x-quorum-initial-group-size", "of a quorum queue", int(3)),
+        ("x-initial-cluster-size", "of a stream", int(3)),
+        (
+            "x-queue-leader-locator",
+            "of a stream",
+            text("client-local"),
+        ),
+        (
+            "x-dead-letter-strategy",
+            "of a quorum queue",
+            text("at-most-once"),
+        ),
+        ("x-max-age", "of a stream", text("1h")),
+        ("x-stream-max-segment-size-bytes", "of a stream", int(1000)),
     ];
     wrong
         .into_iter()
@@ -67,7 +89,7 @@ fn refused() -> Vec<Case> {
 }
 
 fn taken() -> Vec<Case> {
-    let right: [(&'static str, &str, AMQPValue); 14] = [
+    let right: [(&'static str, &str, AMQPValue); 18] = [
         ("x-message-ttl", "0", int(0)),
         (
             "x-message-ttl",
@@ -102,6 +124,10 @@ fn taken() -> Vec<Case> {
         ),
         ("x-queue-type", "classic", text("classic")),
         ("x-conformance", "unknown to everybody", int(1)),
+        ("x-queue-mode", "lazy", text("lazy")),
+        ("x-queue-version", "2", int(2)),
+        ("x-single-active-consumer", "on", flag(true)),
+        ("x-single-active-consumer", "off", flag(false)),
     ];
     right
         .into_iter()
@@ -120,13 +146,14 @@ fn taken() -> Vec<Case> {
 }
 
 fn compared() -> Vec<Case> {
-    let values: [(&'static str, AMQPValue, AMQPValue); 6] = [
+    let values: [(&'static str, AMQPValue, AMQPValue); 7] = [
         ("x-message-ttl", int(60_000), int(70_000)),
         ("x-expires", int(60_000), int(70_000)),
         ("x-max-length", int(10), int(11)),
         ("x-max-length-bytes", int(10), int(11)),
         ("x-overflow", text("drop-head"), text("reject-publish")),
         ("x-dead-letter-exchange", text("a"), text("b")),
+        ("x-single-active-consumer", flag(true), flag(false)),
     ];
     let mut cases: Vec<Case> = Vec::new();
     for (key, one, other) in values {
@@ -183,6 +210,16 @@ fn compared() -> Vec<Case> {
             channel
                 .declare(declaration(&name, &[("x-message-ttl", wide)]))
                 .map(drop)
+        },
+    ));
+    cases.push(on_channel(
+        "queue.declare: without a type it is a classic queue",
+        |channel| {
+            let name = channel.scope().name();
+            channel.declare(declaration(&name, &[]))?;
+            let classic = declaration(&name, &[("x-queue-type", text("classic"))]);
+            channel.declare(classic)?;
+            channel.declare(declaration(&name, &[])).map(drop)
         },
     ));
     cases.push(on_channel(

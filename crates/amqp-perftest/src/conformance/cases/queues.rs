@@ -27,6 +27,41 @@ fn declaring() -> Vec<Case> {
             },
         ),
         on_channel(
+            "queue.declare: a name loses its line breaks, in bind and delete too",
+            |channel| {
+                let name = channel.scope().name();
+                let broken = format!("\r{}\n{}\r\n", &name[..3], &name[3..]);
+                let declared = channel.declare(named(&broken))?;
+                same("the name", declared.queue.as_str(), name.as_str())?;
+                channel.declare(named(&name))?;
+                channel.declare(passive(&broken))?;
+                channel.bind(&broken, "amq.\ndirect", &broken)?;
+                channel.publish("amq.direct", &broken, "x")?;
+                same("the message", channel.take(&name)?.body(), "x")?;
+                channel.unbind(&broken, "amq.direct\r", &broken)?;
+                channel.call::<queue::DeleteOk>(deletion(&broken))?;
+                ensure!(!channel.has_queue(&name)?, "the queue is there");
+                Ok(())
+            },
+        ),
+        on_channel("queue.declare: line breaks alone are no name", |channel| {
+            let declared = channel.declare(queue::Declare {
+                exclusive: true,
+                ..named("\r\n")
+            })?;
+            let name = declared.queue.as_str();
+            ensure!(name.starts_with("amq.gen-"), "the name is {name:?}");
+            Ok(())
+        }),
+        on_channel("queue.purge: a name keeps its line breaks", |channel| {
+            let queue = channel.queue()?;
+            let purge = queue::Purge {
+                queue: format!("{queue}\n").into(),
+                nowait: false,
+            };
+            channel.refuses(404, purge)
+        }),
+        on_channel(
             "queue.declare: answers with the name and two zeros",
             |channel| {
                 let name = channel.scope().name();

@@ -1,14 +1,30 @@
 //! `connection.tune` and what is agreed on: frame_max, channel_max, heartbeat.
 
+use amq_protocol::frame::AMQPFrame;
 use amq_protocol::protocol::{basic, channel, connection};
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 
 use crate::conformance::case::{Case, case};
 use crate::conformance::connection::Connection;
+use crate::conformance::method::Method as _;
 use crate::conformance::usual::{same, to_queue};
-use crate::conformance::wire::{Frame, HEARTBEAT};
+use crate::conformance::values::text;
+use crate::conformance::wire::{Frame, HEARTBEAT, encoded};
 
 type Change = fn(&mut connection::Tune);
+
+/// `connection.start-ok` whose payload has so many bytes.
+fn long_start_ok(connection: &Connection<'_>, size: usize) -> anyhow::Result<Vec<u8>> {
+    let scope = connection.scope;
+    let filled = |length: usize| {
+        let mut start_ok = connection.plain(scope.user(), scope.password());
+        let filling = text(&"x".repeat(length));
+        start_ok.client_properties.insert("filling".into(), filling);
+        encoded(&AMQPFrame::Method(0, start_ok.wrap()))
+    };
+    let room = (size + 8).checked_sub(filled(0).len());
+    Ok(filled(room.context("it is longer without a filling")?))
+}
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = vec![
@@ -21,6 +37,24 @@ pub(super) fn cases() -> Vec<Case> {
                     "it suggests {tune:?}"
                 );
                 Ok(())
+            },
+        ),
+        case(
+            "connection.start-ok: a frame of 4096 bytes is taken before tune",
+            |scope| {
+                let connection = Connection::greet(scope)?;
+                let frame = long_start_ok(&connection, 4096)?;
+                connection.wire.write(&frame)?;
+                connection.receive::<connection::Tune>().map(drop)
+            },
+        ),
+        case(
+            "connection.start-ok: a longer frame before tune ends the connection",
+            |scope| {
+                let connection = Connection::greet(scope)?;
+                let frame = long_start_ok(&connection, 4097)?;
+                connection.wire.write(&frame)?;
+                connection.is_given_up()
             },
         ),
         case(

@@ -84,10 +84,15 @@ fn queues_are_declared_again_only_as_they_are_and_by_their_owner() {
         passive: true,
         ..queue_declare(name, &[])
     };
+    let durable = |declare: &queue::Declare| queue::Declare {
+        durable: true,
+        ..declare.clone()
+    };
     let ttl = |value| [("x-message-ttl", AMQPValue::LongInt(value))];
     for (id, declare, answer) in [
         (owner, own.clone(), "queue.declare-ok 0 0"),
         (owner, passive("own"), "queue.declare-ok 0 0"),
+        (owner, durable(&own), "queue.declare-ok 0 0"),
         (other, own, "channel.close 405"),
         (other, passive("own"), "channel.close 405"),
         (owner, queue_declare("own", &[]), "channel.close 405"),
@@ -247,4 +252,34 @@ fn a_long_chain_of_exchanges_goes_with_its_last_binding() {
     stand.method(id, 1, AMQPClass::Queue(QueueMethod::Delete(delete)));
     assert_eq!(stand.told(id), ["queue.delete-ok 0"]);
     assert_eq!(stand.broker.vhosts[0].exchanges.len(), before);
+}
+
+#[test]
+fn a_queue_that_is_declared_as_a_quorum_queue_runs_as_a_classic_one_where_that_is_asked_for() {
+    let declare = |stand: &mut Stand, id| {
+        let declare = queue::Declare {
+            durable: true,
+            ..queue_declare("q", &[("x-queue-type", text("quorum"))])
+        };
+        stand.method(id, 1, AMQPClass::Queue(QueueMethod::Declare(declare)));
+        stand.told(id)
+    };
+    let mut stand = Stand::new();
+    let id = stand.client();
+    assert_eq!(declare(&mut stand, id), ["channel.close 406"]);
+    let mut stand = Stand::with(Config {
+        quorum_as_classic: true,
+        ..Config::default()
+    });
+    let id = stand.client();
+    for _ in 0..2 {
+        assert_eq!(declare(&mut stand, id), ["queue.declare-ok 0 0"]);
+    }
+    // It is no classic one to whoever declares it as such.
+    let classic = queue::Declare {
+        durable: true,
+        ..queue_declare("q", &[("x-queue-type", text("classic"))])
+    };
+    stand.method(id, 1, AMQPClass::Queue(QueueMethod::Declare(classic)));
+    assert_eq!(stand.told(id), ["channel.close 406"]);
 }

@@ -236,3 +236,114 @@ fn a_commit_makes_room_under_the_common_limit() {
     let told = stand.told(id);
     assert!(told.contains(&"c 2 2".to_owned()), "{told:?}");
 }
+
+impl Stand {
+    fn consume_first(&mut self, id: ConnectionId, tag: &str, priority: i32) {
+        let consume = basic::Consume {
+            queue: "q".into(),
+            consumer_tag: tag.into(),
+            arguments: table(&[("x-priority", AMQPValue::LongInt(priority))]),
+            ..basic::Consume::default()
+        };
+        self.basic(id, Basic::Consume(consume));
+    }
+
+    fn cancel(&mut self, id: ConnectionId, tag: &str) {
+        let cancel = basic::Cancel {
+            consumer_tag: tag.into(),
+            nowait: true,
+        };
+        self.basic(id, Basic::Cancel(cancel));
+    }
+}
+
+#[test]
+fn a_consumer_of_a_higher_priority_is_served_for_as_long_as_it_has_room() {
+    let mut stand = Stand::new();
+    let id = stand.client();
+    stand.declare(id, "q", &[]);
+    let qos = basic::Qos {
+        prefetch_count: 2,
+        global: false,
+    };
+    stand.basic(id, Basic::Qos(qos));
+    stand.consume(id, "q", "low", true);
+    stand.consume_first(id, "high", 1);
+    stand.told(id);
+    for _ in 0..4 {
+        stand.publish(id, "q", "m");
+    }
+    assert_eq!(
+        stand.told(id),
+        ["high 1 m", "high 2 m", "low 3 m", "low 4 m"]
+    );
+    stand.basic(
+        id,
+        Basic::Ack(basic::Ack {
+            delivery_tag: 1,
+            multiple: false,
+        }),
+    );
+    stand.publish(id, "q", "m");
+    assert_eq!(stand.told(id), ["high 5 m"]);
+}
+
+#[test]
+fn a_single_active_consumer_is_followed_by_the_first_of_the_highest_priority() {
+    let mut stand = Stand::new();
+    let id = stand.client();
+    let single = [("x-single-active-consumer", AMQPValue::Boolean(true))];
+    stand.declare(id, "q", &single);
+    // The first is it, whatever priorities come later.
+    stand.consume(id, "q", "first", false);
+    stand.consume(id, "q", "second", false);
+    stand.consume_first(id, "important", 5);
+    stand.consume_first(id, "late", 5);
+    stand.told(id);
+    for _ in 0..3 {
+        stand.publish(id, "q", "m");
+    }
+    assert_eq!(stand.told(id), ["first 1 m", "first 2 m", "first 3 m"]);
+    stand.cancel(id, "second");
+    stand.cancel(id, "first");
+    stand.publish(id, "q", "m");
+    assert_eq!(stand.told(id), ["important 4 m"]);
+    stand.cancel(id, "important");
+    stand.publish(id, "q", "m");
+    assert_eq!(stand.told(id), ["late 5 m"]);
+    // A channel takes its consumers along, and what they held goes to who follows.
+    let other = stand.client();
+    stand.consume(other, "q", "other", true);
+    stand.told(other);
+    stand.broker.disconnect(id);
+    assert_eq!(stand.told(other).len(), 5);
+}
+
+#[test]
+fn a_single_active_consumer_without_room_lets_nobody_else_take_its_messages() {
+    let mut stand = Stand::new();
+    let id = stand.client();
+    let single = [("x-single-active-consumer", AMQPValue::Boolean(true))];
+    stand.declare(id, "q", &single);
+    let qos = basic::Qos {
+        prefetch_count: 1,
+        global: false,
+    };
+    stand.basic(id, Basic::Qos(qos));
+    stand.consume(id, "q", "active", false);
+    stand.consume(id, "q", "waits", true);
+    stand.publish(id, "q", "m");
+    stand.publish(id, "q", "m");
+    let told = stand.told(id);
+    assert_eq!(
+        told[1..],
+        ["consume-ok active", "consume-ok waits", "active 1 m"]
+    );
+    let exclusive = basic::Consume {
+        queue: "q".into(),
+        exclusive: true,
+        ..basic::Consume::default()
+    };
+    stand.basic(id, Basic::Consume(exclusive));
+    assert_eq!(stand.told(id), ["channel.close 403"]);
+}

@@ -8,26 +8,59 @@ use amq_protocol::protocol::tx;
 use super::*;
 use crate::log::{Options, State};
 
-impl Stand {
-    /// A broker whose log fails after `prepare`, since its folder goes.
-    fn with_failing_disk(prepare: impl FnOnce(&mut Self) -> ConnectionId) -> (Self, ConnectionId) {
+/// A broker with a log, and the folder of that.
+struct Stored {
+    stand: Stand,
+    woken: mpsc::Receiver<()>,
+    folder: tempfile::TempDir,
+}
+
+impl Stored {
+    fn new() -> Self {
+        Self::with(Options::default())
+    }
+
+    /// A log that begins a segment with each turn, so that it finds out at once that its folder is gone.
+    fn with_short_segments() -> Self {
+        Self::with(Options {
+            segment_bytes: 1,
+            ..Options::default()
+        })
+    }
+
+    fn with(options: Options) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (wake, woken) = mpsc::channel();
         // The test may have seen enough.
         let tell = move || wake.send(()).unwrap_or_default();
-        let (log, recovered) = Log::open(folder.path(), Options::default(), tell).unwrap();
-        let mut stand = Self::new();
+        let (log, recovered) = Log::open(folder.path(), options, tell).unwrap();
+        let mut stand = Stand::new();
         stand.broker.open_store(log, recovered).unwrap();
-        let id = prepare(&mut stand);
-        folder.close().unwrap();
-        stand.broker.flush_log();
-        let has_failed =
-            |broker: &Broker| matches!(broker.log.as_ref().map(Log::state), Some(State::Failed(_)));
-        while !has_failed(&stand.broker) {
-            woken.recv_timeout(Duration::from_secs(60)).unwrap();
+        Self {
+            stand,
+            woken,
+            folder,
         }
-        stand.broker.finish_turn();
-        (stand, id)
+    }
+
+    /// Waits until the log is as a test needs it, then lets the broker see that.
+    fn wait_for(&mut self, is_met: impl Fn(&Log) -> bool) {
+        self.stand.broker.flush_log();
+        while !is_met(self.stand.broker.log.as_ref().unwrap()) {
+            self.woken.recv_timeout(Duration::from_secs(60)).unwrap();
+        }
+        self.stand.broker.finish_turn();
+    }
+
+    /// Waits until everything is on disk.
+    fn sync(&mut self) {
+        self.wait_for(|log| log.synced() == log.ticket());
+    }
+
+    /// The folder goes, and with it the disk.
+    fn lose_disk(&mut self) {
+        std::fs::remove_dir_all(self.folder.path()).unwrap();
+        self.wait_for(|log| matches!(log.state(), State::Failed(_)));
     }
 
     fn declare_durable(&mut self, id: ConnectionId, queue: &str, arguments: &[(&str, AMQPValue)]) {
@@ -35,13 +68,30 @@ impl Stand {
             durable: true,
             ..queue_declare(queue, arguments)
         };
-        self.method(id, 1, AMQPClass::Queue(QueueMethod::Declare(declare)));
-        assert_eq!(self.told(id), ["queue.declare-ok 0 0"]);
+        let declare = AMQPClass::Queue(QueueMethod::Declare(declare));
+        self.stand.method(id, 1, declare);
+        assert_eq!(self.stand.told(id), [""; 0]);
+        self.sync();
+        assert_eq!(self.stand.told(id), ["queue.declare-ok 0 0"]);
     }
+}
 
+impl Stand {
     fn publish_persistent(&mut self, id: ConnectionId, queue: &str) {
         let persistent = AMQPProperties::default().with_delivery_mode(2);
         self.publish_as(id, ("", queue), persistent, b"m");
+    }
+
+    fn tx(&mut self, id: ConnectionId, method: tx::AMQPMethod) {
+        self.method(id, 1, AMQPClass::Tx(method));
+    }
+
+    /// Closes channel 1, and opens another one under its number, without waiting for answers.
+    fn reopen(&mut self, id: ConnectionId) {
+        let close = ChannelMethod::Close(channel::Close::default());
+        self.method(id, 1, AMQPClass::Channel(close));
+        let open = ChannelMethod::Open(channel::Open {});
+        self.method(id, 1, AMQPClass::Channel(open));
     }
 
     fn reject(&mut self, id: ConnectionId, delivery_tag: u64) {
@@ -58,19 +108,19 @@ impl Stand {
 
 #[test]
 fn a_dead_letter_is_not_lost_to_a_disk_that_takes_nothing() {
-    let (mut stand, id) = Stand::with_failing_disk(|stand| {
-        let id = stand.client();
-        let dead = [
-            ("x-dead-letter-exchange", text("")),
-            ("x-dead-letter-routing-key", text("dead")),
-        ];
-        stand.declare_durable(id, "dead", &[]);
-        stand.declare_durable(id, "q", &dead);
-        stand.publish_persistent(id, "q");
-        stand.consume(id, "q", "c", false);
-        assert_eq!(stand.told(id), ["consume-ok c", "c 1 m"]);
-        id
-    });
+    let mut stored = Stored::with_short_segments();
+    let id = stored.stand.client();
+    let dead = [
+        ("x-dead-letter-exchange", text("")),
+        ("x-dead-letter-routing-key", text("dead")),
+    ];
+    stored.declare_durable(id, "dead", &[]);
+    stored.declare_durable(id, "q", &dead);
+    stored.stand.publish_persistent(id, "q");
+    stored.stand.consume(id, "q", "c", false);
+    assert_eq!(stored.stand.told(id), ["consume-ok c", "c 1 m"]);
+    stored.lose_disk();
+    let stand = &mut stored.stand;
     stand.select_confirms(id);
     stand.publish_persistent(id, "q");
     assert_eq!(stand.told(id), ["nack 1 false"]);
@@ -80,20 +130,18 @@ fn a_dead_letter_is_not_lost_to_a_disk_that_takes_nothing() {
 
 #[test]
 fn a_transaction_that_cannot_be_stored_gives_back_what_it_was_to_settle() {
-    let (mut stand, id) = Stand::with_failing_disk(|stand| {
-        let id = stand.client();
-        stand.declare_durable(id, "q", &[]);
-        stand.publish_persistent(id, "q");
-        let select = tx::AMQPMethod::Select(tx::Select {});
-        stand.method(id, 1, AMQPClass::Tx(select));
-        stand.consume(id, "q", "c", false);
-        stand.told(id);
-        stand.reject(id, 1);
-        stand.publish_persistent(id, "q");
-        id
-    });
-    let commit = tx::AMQPMethod::Commit(tx::Commit {});
-    stand.method(id, 1, AMQPClass::Tx(commit));
+    let mut stored = Stored::with_short_segments();
+    let id = stored.stand.client();
+    stored.declare_durable(id, "q", &[]);
+    stored.stand.publish_persistent(id, "q");
+    stored.stand.tx(id, tx::AMQPMethod::Select(tx::Select {}));
+    stored.stand.consume(id, "q", "c", false);
+    stored.stand.told(id);
+    stored.stand.reject(id, 1);
+    stored.stand.publish_persistent(id, "q");
+    stored.lose_disk();
+    let stand = &mut stored.stand;
+    stand.tx(id, tx::AMQPMethod::Commit(tx::Commit {}));
     assert_eq!(stand.told(id), ["channel.close 406"]);
     let other = stand.client();
     assert_eq!(stand.ready(other, "q"), "queue.declare-ok 1 0");
@@ -101,25 +149,22 @@ fn a_transaction_that_cannot_be_stored_gives_back_what_it_was_to_settle() {
 
 #[test]
 fn what_waits_for_a_disk_that_fails_is_nacked() {
-    let (mut stand, id) = Stand::with_failing_disk(|stand| {
-        let id = stand.client();
-        stand.declare_durable(id, "q", &[]);
-        stand.select_confirms(id);
-        stand.publish_persistent(id, "q");
-        assert_eq!(stand.told(id), [""; 0]);
-        id
-    });
-    assert_eq!(stand.told(id), ["nack 1 false"]);
+    let mut stored = Stored::with_short_segments();
+    let id = stored.stand.client();
+    stored.declare_durable(id, "q", &[]);
+    stored.stand.select_confirms(id);
+    stored.stand.publish_persistent(id, "q");
+    assert_eq!(stored.stand.told(id), [""; 0]);
+    stored.lose_disk();
+    assert_eq!(stored.stand.told(id), ["nack 1 false"]);
 }
 
 #[test]
 fn a_deleted_queue_leaves_nothing_in_the_log_also_of_what_is_unacknowledged() {
-    let folder = tempfile::tempdir().unwrap();
-    let (log, recovered) = Log::open(folder.path(), Options::default(), || {}).unwrap();
-    let mut stand = Stand::new();
-    stand.broker.open_store(log, recovered).unwrap();
-    let id = stand.client();
-    stand.declare_durable(id, "q", &[]);
+    let mut stored = Stored::new();
+    let id = stored.stand.client();
+    stored.declare_durable(id, "q", &[]);
+    let stand = &mut stored.stand;
     stand.publish_persistent(id, "q");
     stand.publish_persistent(id, "q");
     stand.basic(
@@ -131,46 +176,259 @@ fn a_deleted_queue_leaves_nothing_in_the_log_also_of_what_is_unacknowledged() {
     );
     assert_eq!(stand.told(id), ["get 1 1 m"]);
     let live = |stand: &Stand| stand.broker.log.as_ref().unwrap().usage().live_bytes;
-    assert!(live(&stand) > 0);
-    let delete = queue::Delete {
-        queue: "q".into(),
-        ..queue::Delete::default()
-    };
-    stand.method(id, 1, AMQPClass::Queue(QueueMethod::Delete(delete)));
-    assert_eq!(stand.told(id), ["queue.delete-ok 1"]);
-    assert_eq!(live(&stand), 0);
+    assert!(live(stand) > 0);
+    stand.method(id, 1, delete("q"));
+    assert_eq!(live(stand), 0);
+    stored.sync();
+    assert_eq!(stored.stand.told(id), ["queue.delete-ok 1"]);
 }
 
 #[test]
-fn a_channel_that_takes_the_number_of_another_is_not_told_of_its_commit() {
-    let folder = tempfile::tempdir().unwrap();
-    let (wake, woken) = mpsc::channel();
-    let tell = move || wake.send(()).unwrap_or_default();
-    let (log, recovered) = Log::open(folder.path(), Options::default(), tell).unwrap();
-    let mut stand = Stand::new();
-    stand.broker.open_store(log, recovered).unwrap();
-    let id = stand.client();
-    stand.declare_durable(id, "q", &[]);
-    let in_tx = |method| AMQPClass::Tx(method);
-    stand.method(id, 1, in_tx(tx::AMQPMethod::Select(tx::Select {})));
-    stand.publish_persistent(id, "q");
+fn a_channel_that_takes_the_number_of_another_is_answered_behind_its_commit() {
+    let mut stored = Stored::new();
+    let id = stored.stand.client();
+    stored.declare_durable(id, "q", &[]);
+    stored.stand.tx(id, tx::AMQPMethod::Select(tx::Select {}));
+    stored.stand.publish_persistent(id, "q");
+    stored.stand.told(id);
+    stored.stand.tx(id, tx::AMQPMethod::Commit(tx::Commit {}));
+    stored.stand.reopen(id);
+    assert_eq!(stored.stand.told(id), [""; 0]);
+    stored.sync();
+    let told = stored.stand.told(id);
+    assert_eq!(told, ["90.21", "20.41", "channel.open-ok"]);
+    assert_eq!(stored.stand.ready(id, "q"), "queue.declare-ok 1 0");
+}
+
+#[test]
+fn what_is_durable_is_answered_when_it_is_on_disk() {
+    let mut stored = Stored::new();
+    let id = stored.stand.client();
+    // Each method, and what answers it.
+    let methods = [
+        (declare_exchange("x"), "exchange.declare-ok"),
+        (declare_durable("q"), "queue.declare-ok 0 0"),
+        (bind("q", "x"), "50.21"),
+        (bind_exchange("x", "amq.topic"), "40.31"),
+        (unbind("q", "x"), "50.51"),
+        (unbind_exchange("x", "amq.topic"), "40.51"),
+        (delete_exchange("x"), "40.21"),
+        (delete("q"), "queue.delete-ok 0"),
+    ];
+    for (method, answer) in methods {
+        stored.stand.method(id, 1, method);
+        assert_eq!(stored.stand.told(id), [""; 0], "{answer}");
+        stored.sync();
+        assert_eq!(stored.stand.told(id), [answer]);
+    }
+}
+
+#[test]
+fn what_is_purged_is_answered_when_that_is_on_disk_and_what_is_not_stored_at_once() {
+    let mut stored = Stored::new();
+    let id = stored.stand.client();
+    stored.declare_durable(id, "q", &[]);
+    stored.stand.publish_persistent(id, "q");
+    stored.sync();
+    let purge = || {
+        let purge = queue::Purge {
+            queue: "q".into(),
+            nowait: false,
+        };
+        AMQPClass::Queue(QueueMethod::Purge(purge))
+    };
+    stored.stand.method(id, 1, purge());
+    assert_eq!(stored.stand.told(id), [""; 0]);
+    stored.sync();
+    assert_eq!(stored.stand.told(id), ["queue.purge-ok 1"]);
+    stored.stand.publish(id, "q", "m");
+    stored.stand.method(id, 1, purge());
+    assert_eq!(stored.stand.told(id), ["queue.purge-ok 1"]);
+    stored.stand.declare(id, "transient", &[]);
+    stored.stand.method(id, 1, delete("transient"));
+    assert_eq!(stored.stand.told(id), ["queue.delete-ok 0"]);
+}
+
+#[test]
+fn a_client_hears_that_something_is_there_when_that_is_on_disk_whoever_made_it() {
+    let mut stored = Stored::new();
+    let (maker, other) = (stored.stand.client(), stored.stand.client());
+    stored.stand.method(maker, 1, declare_durable("q"));
+    stored.stand.method(maker, 1, declare_exchange("x"));
+    stored.stand.method(maker, 1, bind("q", "x"));
+    let passive = queue::Declare {
+        passive: true,
+        ..queue_declare("q", &[])
+    };
+    let asked = [
+        AMQPClass::Queue(QueueMethod::Declare(passive)),
+        declare_durable("q"),
+        declare_exchange("x"),
+        bind("q", "x"),
+    ];
+    for method in asked {
+        stored.stand.method(other, 1, method);
+    }
+    stored.stand.method(maker, 1, delete("q"));
+    stored.stand.method(other, 1, delete("q"));
+    assert_eq!(stored.stand.told(other), [""; 0]);
+    stored.sync();
+    let told = stored.stand.told(other);
+    let expected = [
+        "queue.declare-ok 0 0",
+        "queue.declare-ok 0 0",
+        "exchange.declare-ok",
+        "50.21",
+        "queue.delete-ok 0",
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn nothing_overtakes_an_answer_that_waits_and_other_channels_do_not_wait_for_it() {
+    let mut stored = Stored::new();
+    let id = stored.stand.client();
+    let stand = &mut stored.stand;
+    let open = || AMQPClass::Channel(ChannelMethod::Open(channel::Open {}));
+    stand.method(id, 2, open());
     stand.told(id);
-    stand.method(id, 1, in_tx(tx::AMQPMethod::Commit(tx::Commit {})));
-    assert_eq!(stand.told(id), [""; 0]);
+    stand.select_confirms(id);
+    stand.method(id, 1, declare_durable("q"));
+    stand.consume(id, "q", "c", true);
+    stand.publish(id, "q", "m");
+    stand.publish(id, "nowhere", "m");
+    let get = basic::Get {
+        queue: "q".into(),
+        no_ack: true,
+    };
+    stand.basic(id, Basic::Get(get));
+    stand.method(id, 1, declare_durable("q2"));
     let close = ChannelMethod::Close(channel::Close::default());
     stand.method(id, 1, AMQPClass::Channel(close));
-    let open = ChannelMethod::Open(channel::Open {});
-    stand.method(id, 1, AMQPClass::Channel(open));
-    stand.told(id);
-    stand.broker.flush_log();
-    let is_synced = |broker: &Broker| {
-        let log = broker.log.as_ref().unwrap();
-        log.synced() == log.ticket()
+    // On the other channel, and to another client.
+    let other = queue_declare("other", &[]);
+    stand.method(id, 2, AMQPClass::Queue(QueueMethod::Declare(other)));
+    assert_eq!(stand.told(id), ["queue.declare-ok 0 0"]);
+    let second = stand.client();
+    stand.declare(second, "third", &[]);
+    stored.sync();
+    let expected = [
+        "queue.declare-ok 0 0",
+        "consume-ok c",
+        "c 1 m",
+        "ack 1 false",
+        "return 312 m",
+        "ack 2 false",
+        "get-empty",
+        "queue.declare-ok 0 0",
+        "20.41",
+    ];
+    assert_eq!(stored.stand.told(id), expected);
+}
+
+#[test]
+fn a_client_that_leaves_is_answered_before_it_is_told_good_bye() {
+    let mut stored = Stored::new();
+    let id = stored.stand.client();
+    stored.stand.method(id, 1, declare_durable("q"));
+    let close = ConnectionMethod::Close(connection::Close::default());
+    stored.stand.method(id, 0, AMQPClass::Connection(close));
+    assert_eq!(stored.stand.told(id), [""; 0]);
+    stored.sync();
+    let told = stored.stand.told(id);
+    assert_eq!(told, ["queue.declare-ok 0 0", "connection.close-ok"]);
+    // The socket is the client's to close.
+    assert_eq!(
+        stored.stand.broker.connection(id).unwrap().phase,
+        Phase::Closing
+    );
+}
+
+#[test]
+fn what_waits_for_a_disk_that_fails_ends_its_channel_and_no_other() {
+    let mut stored = Stored::with_short_segments();
+    let id = stored.stand.client();
+    stored.declare_durable(id, "before", &[]);
+    stored.stand.method(id, 1, declare_durable("q"));
+    // This one is closed before, and one that takes its number is not ended for it.
+    let other = stored.stand.client();
+    stored.stand.method(other, 1, declare_durable("q2"));
+    stored.stand.reopen(other);
+    stored.lose_disk();
+    assert_eq!(stored.stand.told(id), ["channel.close 406"]);
+    assert_eq!(stored.stand.told(other), ["20.41", "channel.open-ok"]);
+    assert_eq!(stored.stand.ready(other, "before"), "queue.declare-ok 0 0");
+    // What cannot come true is no longer promised.
+    stored.stand.method(other, 1, delete("before"));
+    assert_eq!(stored.stand.told(other), ["channel.close 406"]);
+}
+
+fn declare_durable(queue: &str) -> AMQPClass {
+    let declare = queue::Declare {
+        durable: true,
+        ..queue_declare(queue, &[])
     };
-    while !is_synced(&stand.broker) {
-        woken.recv_timeout(Duration::from_secs(60)).unwrap();
-    }
-    stand.broker.finish_turn();
-    assert_eq!(stand.told(id), [""; 0]);
-    assert_eq!(stand.ready(id, "q"), "queue.declare-ok 1 0");
+    AMQPClass::Queue(QueueMethod::Declare(declare))
+}
+
+fn delete(queue: &str) -> AMQPClass {
+    let delete = queue::Delete {
+        queue: queue.into(),
+        ..queue::Delete::default()
+    };
+    AMQPClass::Queue(QueueMethod::Delete(delete))
+}
+
+fn bind(queue: &str, exchange: &str) -> AMQPClass {
+    let bind = queue::Bind {
+        queue: queue.into(),
+        exchange: exchange.into(),
+        ..queue::Bind::default()
+    };
+    AMQPClass::Queue(QueueMethod::Bind(bind))
+}
+
+fn unbind(queue: &str, exchange: &str) -> AMQPClass {
+    let unbind = queue::Unbind {
+        queue: queue.into(),
+        exchange: exchange.into(),
+        ..queue::Unbind::default()
+    };
+    AMQPClass::Queue(QueueMethod::Unbind(unbind))
+}
+
+fn declare_exchange(exchange: &str) -> AMQPClass {
+    let declare = exchange::Declare {
+        exchange: exchange.into(),
+        kind: "direct".into(),
+        durable: true,
+        ..exchange::Declare::default()
+    };
+    AMQPClass::Exchange(exchange::AMQPMethod::Declare(declare))
+}
+
+fn delete_exchange(exchange: &str) -> AMQPClass {
+    let delete = exchange::Delete {
+        exchange: exchange.into(),
+        ..exchange::Delete::default()
+    };
+    AMQPClass::Exchange(exchange::AMQPMethod::Delete(delete))
+}
+
+fn bind_exchange(destination: &str, source: &str) -> AMQPClass {
+    let bind = exchange::Bind {
+        destination: destination.into(),
+        source: source.into(),
+        ..exchange::Bind::default()
+    };
+    AMQPClass::Exchange(exchange::AMQPMethod::Bind(bind))
+}
+
+fn unbind_exchange(destination: &str, source: &str) -> AMQPClass {
+    let unbind = exchange::Unbind {
+        destination: destination.into(),
+        source: source.into(),
+        ..exchange::Unbind::default()
+    };
+    AMQPClass::Exchange(exchange::AMQPMethod::Unbind(unbind))
 }

@@ -1,5 +1,9 @@
 //! Much at once, and nobody is held up; much that comes and goes, and nothing piles up.
 
+use std::collections::BTreeMap;
+
+use amq_protocol::protocol::tx;
+
 use super::*;
 
 fn cancel(tag: &str) -> Basic {
@@ -178,4 +182,179 @@ fn a_queue_that_goes_takes_none_of_its_dead_letters_with_it() {
     let both = both.map(|method| encode(&AMQPFrame::Method(1, method)));
     stand.broker.receive(id, &both.concat());
     assert_eq!(stand.ready(id, "dead"), "queue.declare-ok 5000 0");
+}
+
+/// What consumers of channel 1 got while a client acknowledged each delivery at once, `count` in all.
+fn served(stand: &mut Stand, id: ConnectionId, count: usize) -> BTreeMap<String, usize> {
+    let mut served = BTreeMap::new();
+    for _ in 0..count {
+        let told = stand.told(id);
+        let [delivery] = &told[..] else {
+            panic!("not one delivery: {told:?}");
+        };
+        let (tag, number) = delivery.split_once(' ').unwrap();
+        *served.entry(tag.to_owned()).or_insert(0) += 1;
+        let number = number.split_once(' ').unwrap().0;
+        stand.basic(id, ack(number.parse().unwrap()));
+    }
+    served
+}
+
+fn ack(delivery_tag: u64) -> Basic {
+    let multiple = false;
+    Basic::Ack(basic::Ack {
+        delivery_tag,
+        multiple,
+    })
+}
+
+fn qos(prefetch_count: u16) -> Basic {
+    Basic::Qos(basic::Qos {
+        prefetch_count,
+        global: true,
+    })
+}
+
+impl Stand {
+    /// A client whose channel has a common limit, and queues with so many messages.
+    fn limited(&mut self, limit: u16, queues: &[(&str, usize)]) -> ConnectionId {
+        let id = self.client();
+        for (queue, count) in queues {
+            self.declare(id, queue, &[]);
+            for _ in 0..*count {
+                self.publish(id, queue, "m");
+            }
+        }
+        self.basic(id, qos(limit));
+        assert_eq!(self.told(id), ["60.11"]);
+        id
+    }
+
+    fn consume_all(&mut self, id: ConnectionId, queues: &[&str], no_ack: bool) -> Vec<String> {
+        for queue in queues {
+            self.consume(id, queue, queue, no_ack);
+        }
+        let mut told = self.told(id);
+        told.retain(|line| !line.starts_with("consume-ok"));
+        told
+    }
+}
+
+#[test]
+fn a_limit_for_a_channel_is_shared_among_its_queues() {
+    let mut stand = Stand::new();
+    let id = stand.limited(1, &[("a", 100), ("b", 100), ("c", 100)]);
+    assert_eq!(stand.consume_all(id, &["a", "b", "c"], false), ["a 1 m"]);
+    stand.basic(id, ack(1));
+    let served = served(&mut stand, id, 99);
+    assert_eq!(served.into_values().collect::<Vec<_>>(), [33, 33, 33]);
+}
+
+#[test]
+fn a_limit_for_a_channel_is_shared_among_consumers_of_a_queue() {
+    let mut stand = Stand::new();
+    let id = stand.limited(1, &[("q", 100)]);
+    stand.consume(id, "q", "a", false);
+    stand.consume(id, "q", "b", false);
+    stand.told(id);
+    stand.basic(id, ack(1));
+    let served = served(&mut stand, id, 50);
+    assert_eq!(served.into_values().collect::<Vec<_>>(), [25, 25]);
+}
+
+#[test]
+fn a_queue_that_is_published_to_all_the_time_does_not_keep_the_limit_to_itself() {
+    let mut stand = Stand::new();
+    let id = stand.limited(1, &[("a", 10), ("b", 10)]);
+    stand.consume_all(id, &["a", "b"], false);
+    let mut got = BTreeMap::new();
+    for tag in 1..=10 {
+        // In one read: `a` is to be dispatched before there is room.
+        let mut read: Vec<u8> = publish_frames(("", "a"), AMQPProperties::default(), b"m")
+            .iter()
+            .flat_map(encode)
+            .collect();
+        let acked = AMQPClass::Basic(ack(tag));
+        read.extend(encode(&AMQPFrame::Method(1, acked)));
+        stand.broker.receive(id, &read);
+        for delivery in stand.told(id) {
+            let tag = delivery.split_once(' ').unwrap().0.to_owned();
+            *got.entry(tag).or_insert(0) += 1;
+        }
+    }
+    assert_eq!(got.into_values().collect::<Vec<_>>(), [5, 5]);
+}
+
+#[test]
+fn room_that_one_queue_does_not_take_goes_to_another() {
+    let mut stand = Stand::new();
+    let id = stand.limited(1, &[("a", 10), ("b", 1)]);
+    stand.consume_all(id, &["a", "b"], false);
+    // It takes the only message for which the first waits.
+    let other = stand.client();
+    stand.consume(other, "b", "other", true);
+    assert_eq!(stand.told(other), ["consume-ok other", "other 1 m"]);
+    for tag in 1..=5 {
+        stand.basic(id, ack(tag));
+        assert_eq!(stand.told(id), [format!("a {} m", tag + 1)]);
+    }
+}
+
+#[test]
+fn who_does_not_acknowledge_waits_for_room_too_and_takes_turns() {
+    let mut stand = Stand::new();
+    let id = stand.limited(2, &[("acks", 10), ("never", 10)]);
+    let first = stand.consume_all(id, &["acks"], false);
+    assert_eq!(first, ["acks 1 m", "acks 2 m"]);
+    assert!(stand.consume_all(id, &["never"], true).is_empty());
+    stand.basic(id, ack(1));
+    assert_eq!(stand.told(id), ["never 3 m", "acks 4 m"]);
+    stand.basic(id, qos(0));
+    assert_eq!(stand.told(id).len(), 1 + 9 + 7);
+}
+
+#[test]
+fn who_does_not_acknowledge_gets_all_where_nobody_waits() {
+    let mut stand = Stand::new();
+    let id = stand.limited(2, &[("q", 10)]);
+    assert_eq!(stand.consume_all(id, &["q"], true).len(), 10);
+}
+
+#[test]
+fn what_was_fetched_does_not_count_and_what_is_acknowledged_in_a_transaction_does() {
+    let mut stand = Stand::new();
+    let id = stand.limited(1, &[("q", 10)]);
+    let get = basic::Get {
+        queue: "q".into(),
+        no_ack: false,
+    };
+    stand.basic(id, Basic::Get(get));
+    assert_eq!(stand.told(id), ["get 1 9 m"]);
+    let tx = |method| AMQPClass::Tx(method);
+    stand.method(id, 1, tx(tx::AMQPMethod::Select(tx::Select {})));
+    stand.told(id);
+    assert_eq!(stand.consume_all(id, &["q"], false), ["q 2 m"]);
+    stand.basic(id, ack(1));
+    stand.basic(id, ack(2));
+    let other = stand.client();
+    stand.publish(other, "q", "m");
+    assert_eq!(stand.told(id), [""; 0]);
+    stand.method(id, 1, tx(tx::AMQPMethod::Rollback(tx::Rollback {})));
+    assert_eq!(stand.told(id), ["90.31"]);
+    stand.basic(id, ack(2));
+    stand.method(id, 1, tx(tx::AMQPMethod::Commit(tx::Commit {})));
+    assert_eq!(stand.told(id), ["90.21", "q 3 m"]);
+}
+
+#[test]
+fn consumers_that_come_and_go_while_there_is_no_room_leave_nothing_behind() {
+    let mut stand = Stand::new();
+    let id = stand.limited(1, &[("q", 10)]);
+    stand.consume_all(id, &["q"], false);
+    for _ in 0..100 {
+        stand.consume(id, "q", "c", false);
+        stand.basic(id, cancel("c"));
+    }
+    let channel = stand.broker.connection(id).unwrap().channel(1).unwrap();
+    assert!(channel.passed_over.len() <= 1, "{:?}", channel.passed_over);
 }

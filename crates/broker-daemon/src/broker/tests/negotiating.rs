@@ -111,3 +111,70 @@ fn who_says_nothing_is_closed_and_who_is_silent_too_long_as_well() {
     stand.broker.sweep();
     assert_eq!(stand.broker.connection(id).unwrap().phase, Phase::Closed);
 }
+
+#[test]
+fn a_frame_before_tune_has_4096_bytes_at_most() {
+    for (size, is_taken) in [(4096_u16, true), (4097, false)] {
+        let mut stand = Stand::new();
+        let id = stand.stranger();
+        stand.told(id);
+        // The head of a frame of a method, which has not come whole.
+        let [high, low] = size.to_be_bytes();
+        stand
+            .broker
+            .receive(id, &[1, 0, 0, 0, 0, high, low, 0, 10, 0, 11]);
+        let phase = stand.broker.connection(id).unwrap().phase;
+        assert_eq!(phase == Phase::Start, is_taken, "{size}: {phase:?}");
+        assert_eq!(stand.told(id), [""; 0]);
+    }
+}
+
+#[test]
+fn closing_that_crosses_the_brokers_own_is_answered_and_both_are_over_once_each_was() {
+    let mut stand = Stand::new();
+    let id = stand.client();
+    let close = || AMQPClass::Channel(ChannelMethod::Close(channel::Close::default()));
+    let close_ok = || AMQPClass::Channel(ChannelMethod::CloseOk(channel::CloseOk {}));
+    let open = || AMQPClass::Channel(ChannelMethod::Open(channel::Open {}));
+    stand.publish_as(id, ("nowhere", ""), AMQPProperties::default(), b"x");
+    // Sent before the client reads that its channel is closed.
+    stand.method(id, 1, close());
+    assert_eq!(stand.told(id), ["channel.close 404", "20.41"]);
+    stand.method(id, 1, close_ok());
+    stand.method(id, 1, open());
+    assert_eq!(stand.told(id), ["channel.open-ok"]);
+}
+
+#[test]
+fn connection_close_is_answered_each_time_until_the_client_has_closed_the_socket() {
+    let mut stand = Stand::new();
+    let id = stand.client();
+    let close = || AMQPClass::Connection(ConnectionMethod::Close(connection::Close::default()));
+    for _ in 0..2 {
+        stand.method(id, 0, close());
+        assert_eq!(stand.told(id), ["connection.close-ok"]);
+    }
+    // A client that keeps the socket open is not waited for without end, however often it asks.
+    stand.broker.now += 10_001;
+    stand.method(id, 0, close());
+    stand.broker.sweep();
+    assert_eq!(stand.broker.connection(id).unwrap().phase, Phase::Closed);
+}
+
+#[test]
+fn a_type_that_is_not_known_is_501_and_a_weight_is_505() {
+    let mut stand = Stand::new();
+    let id = stand.client();
+    // On a channel that is not open.
+    stand.broker.receive(id, &[9, 0, 7, 0, 0, 0, 1, 0, 0xce]);
+    assert_eq!(stand.told(id), ["connection.close 501"]);
+
+    let id = stand.client();
+    let frames = publish_frames(("", "q"), AMQPProperties::default(), b"x");
+    stand.frame(id, &frames[0]);
+    let mut header = encode(&frames[1]);
+    // Behind the head of the frame and the class.
+    header[10] = 1;
+    stand.broker.receive(id, &header);
+    assert_eq!(stand.told(id), ["connection.close 505"]);
+}

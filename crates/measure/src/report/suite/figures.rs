@@ -125,12 +125,6 @@ pub(super) fn kernel<'a>() -> Figure<'a> {
     })
 }
 
-pub(super) fn kernel_kib_per_connection<'a>() -> Figure<'a> {
-    Figure::new("kernel KiB each", show::significant, |run| {
-        Some(run.kernel_kb()? as f64 / connections(run)?)
-    })
-}
-
 /// What the kernel's objects and TCP's queues took.
 pub(super) fn objects<'a>() -> Figure<'a> {
     Figure::new("objects MiB", show::significant, |run| {
@@ -138,9 +132,10 @@ pub(super) fn objects<'a>() -> Figure<'a> {
     })
 }
 
-pub(super) fn objects_kib_per_connection<'a>() -> Figure<'a> {
-    Figure::new("objects KiB each", show::significant, |run| {
-        Some(run.usage.system?.objects_kb() as f64 / connections(run)?)
+/// The kernel's memory for each connection, where it is beyond what a machine moves by itself.
+pub(super) fn kernel_kib_per_connection<'a>() -> Figure<'a> {
+    Figure::new("kernel KiB each", show::significant, |run| {
+        run.usage.system?.kb_for_each(connections(run)? as u64).ok()
     })
 }
 

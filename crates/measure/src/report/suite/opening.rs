@@ -17,6 +17,7 @@ pub(super) fn of(cells: &Cells<'_>) -> Section {
     let mut parts = Vec::new();
     if !suite.results.is_empty() {
         parts.push(Part::Grid(verdicts(cells)));
+        parts.push(Part::Facts(overloads(cells)));
         parts.push(Part::Facts(reasons(cells)));
     }
     parts.push(Part::Facts(facts(cells)));
@@ -207,6 +208,20 @@ fn of_cell(cell: &Cell<'_>) -> String {
         .map(|(count, verdict)| format!("{count} {verdict}"))
         .collect();
     there.join(", ")
+}
+
+/// Runs whose daemon did not serve what was offered.
+fn overloads(cells: &Cells<'_>) -> Vec<(&'static str, String)> {
+    let mut overloads = Vec::new();
+    for cell in cells.all() {
+        for (place, run) in cell.runs.iter().enumerate() {
+            if let Some(headline) = run.overload() {
+                let who = cells.run_name(&cell, place);
+                overloads.push(("overload", format!("{who}: {headline}")));
+            }
+        }
+    }
+    overloads
 }
 
 /// The first line of each grave warning, with the run that it is about.

@@ -102,7 +102,7 @@ pub(super) fn of(cells: &Cells<'_>) -> Option<Section> {
 
 fn reading(cells: &Cells<'_>) -> String {
     let reading = figures::reading(cells);
-    let of = "A rate is over the whole seconds in which operations were started: what came in while the run drained is no part of it, nor is what belongs to the warm-up.";
+    let of = "A rate is of what came in the measured time, divided by it: what came in the warm-up or while the run drained is no part of it.";
     match cells.daemons.first() {
         Some(first) if cells.daemons.len() > 1 => format!(
             "{reading} {of} In × first stands the ratio to {}, of runs with the same number.",

@@ -1,0 +1,125 @@
+//! PerfTest's own spellings (2.22): options of one or several letters behind one dash.
+
+use std::ffi::OsString;
+
+use harness::cli::Failure;
+use harness::plan::Invalid;
+
+/// Options of several letters, and what they are here.
+const LONGER: [(&str, &str); 18] = [
+    ("-ad", "--auto-delete"),
+    ("-ca", "--consumer-args"),
+    ("-ct", "--confirm-timeout"),
+    ("-jb", "--json-body"),
+    ("-mp", "--message-properties"),
+    ("-na", "--nack"),
+    ("-pi", "--polling-interval"),
+    ("-po", "--polling"),
+    ("-qa", "--queue-args"),
+    ("-qp", "--queue-pattern"),
+    ("-qpf", "--queue-pattern-from"),
+    ("-qpt", "--queue-pattern-to"),
+    ("-qq", "--quorum-queue"),
+    ("-re", "--requeue"),
+    ("-sq", "--stream-queue"),
+    ("-vr", "--variable-rate"),
+    ("-vs", "--variable-size"),
+    ("-H", "--uri"),
+];
+
+/// Options that are not here, and what is there instead.
+const OTHERWISE: [(&[&str], &str); 6] = [
+    (
+        &["-X", "--producer-channel-count"],
+        "channels are not counted beside producers here: --channels N with so many times the --producers",
+    ),
+    (
+        &["-Y", "--consumer-channel-count"],
+        "channels are not counted beside consumers here: --channels N with so many times the --consumers",
+    ),
+    (
+        &["-m", "--ptxsize", "-n", "--ctxsize"],
+        "transactions are not measured: --confirm N has messages confirmed",
+    ),
+    (
+        &["-K", "--random-routing-key"],
+        "routing keys are not drawn: give one with --routing-key",
+    ),
+    (
+        &["-M", "--framemax"],
+        "put it behind the address: --uri 'amqp://…/?frame_max=N'",
+    ),
+    (
+        &["-i", "--interval"],
+        "a line comes each second: leave it out",
+    ),
+];
+
+/// Puts the words of a command line as this program spells them.
+///
+/// # Errors
+/// An option of PerfTest that is not here.
+pub(super) fn words(typed: impl Iterator<Item = OsString>) -> Result<Vec<OsString>, Failure> {
+    let typed: Vec<OsString> = typed.collect();
+    let text = |at: usize| typed.get(at).and_then(|word| word.to_str()).unwrap_or("");
+    let mut words = Vec::new();
+    for (place, word) in typed.iter().enumerate() {
+        let next = text(place + 1);
+        let option = text(place).split('=').next().unwrap_or_default();
+        let otherwise = OTHERWISE.iter().find(|(names, _)| names.contains(&option));
+        if let Some((_, remedy)) = otherwise {
+            let field = format!("{option} (PerfTest's)");
+            return Err(Invalid::new(field, *remedy).into());
+        }
+        let longer = LONGER.iter().find(|(letters, _)| *letters == option);
+        words.push(match (text(place), longer) {
+            // -h is PerfTest's --uri, and everybody else's --help.
+            ("-h", _) if next.starts_with("amqp") => "--uri".into(),
+            // -q is PerfTest's --qos, and --quiet of the other drivers.
+            ("-q", _) if next.parse::<u16>().is_ok() => "--prefetch".into(),
+            (text, Some((letters, long))) => text.replacen(letters, long, 1).into(),
+            _ => word.clone(),
+        });
+    }
+    Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spelled(line: &str) -> Result<String, String> {
+        let typed = line.split(' ').map(OsString::from);
+        let words = words(typed).map_err(|failure| failure.to_string())?;
+        let words = words.iter().map(|word| word.to_str().unwrap());
+        Ok(words.collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn letters_of_perftest_become_the_options_of_this_program() {
+        for (typed, expected) in [
+            (
+                "-qq -qp q-%d -qpf 1 -qpt=3",
+                "--quorum-queue --queue-pattern q-%d --queue-pattern-from 1 --queue-pattern-to=3",
+            ),
+            (
+                "-h amqp://a -H amqp://b,amqp://c",
+                "--uri amqp://a --uri amqp://b,amqp://c",
+            ),
+            ("-h", "-h"),
+            ("-q 100 -x 2", "--prefetch 100 -x 2"),
+            ("-q --rate 3", "-q --rate 3"),
+            ("--queue -a", "--queue -a"),
+        ] {
+            assert_eq!(spelled(typed).unwrap(), expected);
+        }
+        for (typed, remedy) in [
+            ("-X 2", "--channels"),
+            ("-n 5", "--confirm"),
+            ("--framemax=1", "?frame_max"),
+        ] {
+            let said = spelled(typed).unwrap_err();
+            assert!(said.contains(remedy), "{said}");
+        }
+    }
+}

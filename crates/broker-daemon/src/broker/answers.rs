@@ -1,0 +1,120 @@
+//! Answers of methods that change what is durable: they wait for the sync of its record, as confirms do.
+
+use amq_protocol::protocol::AMQPClass;
+
+use super::Broker;
+use crate::failure::{Failure, Result, precondition_failed};
+use crate::log::Log;
+use crate::queue::ConnectionId;
+
+impl Broker {
+    /// Returns the ticket of everything that the log was given until now; 0 without a log.
+    pub(super) fn ticket(&self) -> u64 {
+        self.log.as_ref().map_or(0, Log::ticket)
+    }
+
+    /// Returns the ticket to wait for after something may have changed what is durable; 0 where it has not. `before` is
+    /// [`Broker::recorded`] from before the change.
+    pub(super) fn ticket_since(&self, before: u64) -> u64 {
+        if self.recorded == before {
+            return 0;
+        }
+        self.ticket()
+    }
+
+    /// Answers a method: now, or when the log has reached a ticket. Until then everything else that its channel is sent
+    /// waits behind the answer.
+    ///
+    /// # Errors
+    /// 406 where the disk has failed, so that the ticket is never reached.
+    pub(super) fn answer(
+        &mut self,
+        id: ConnectionId,
+        number: u16,
+        ticket: u64,
+        answer: AMQPClass,
+    ) -> Result {
+        if ticket <= self.synced {
+            self.send(id, number, answer);
+            return Ok(());
+        }
+        if self.log_failed {
+            return Err(disk_failed());
+        }
+        if let Some(connection) = self.connections.get_mut(id) {
+            if !connection.answers.is_waiting(number) {
+                self.answering.push((id, number));
+            }
+            connection.answers.push(number, ticket, answer);
+        }
+        Ok(())
+    }
+
+    /// Sends the answers whose tickets are reached. After a failure of the disk, those that wait become errors of their
+    /// channels.
+    pub(super) fn send_answers(&mut self) {
+        // As with the confirms: there may be thousands that wait.
+        if self.answering.is_empty() || (self.answers_sent == self.synced && !self.log_failed) {
+            return;
+        }
+        self.answers_sent = self.synced;
+        for (id, number) in std::mem::take(&mut self.answering) {
+            let is_waiting = match self.log_failed {
+                true => self.refuse_answers(id, number),
+                false => self.send_answers_of(id, number),
+            };
+            if is_waiting {
+                self.answering.push((id, number));
+            }
+            self.touch(id);
+            self.leave_when_answered(id);
+        }
+    }
+
+    /// Returns true if answers of the channel still wait.
+    fn send_answers_of(&mut self, id: ConnectionId, number: u16) -> bool {
+        let synced = self.synced;
+        let Some(connection) = self.connections.get_mut(id) else {
+            return false;
+        };
+        while let Some(answer) = connection.answers.take_due(number, synced) {
+            connection.output.method(number, answer.method);
+            connection.output.append(answer.behind);
+        }
+        connection.answers.is_waiting(number)
+    }
+
+    /// Sends those whose tickets were reached, and makes an error of the channel of the first other one. Returns false,
+    /// since nothing waits any more.
+    fn refuse_answers(&mut self, id: ConnectionId, number: u16) -> bool {
+        self.send_answers_of(id, number);
+        let Some(connection) = self.connections.get_mut(id) else {
+            return false;
+        };
+        while let Some(answer) = connection.answers.take_due(number, u64::MAX) {
+            if answer.is_orphan {
+                connection.output.append(answer.behind);
+                continue;
+            }
+            connection.answers.forget(number);
+            self.fail(id, number, answer.request, &disk_failed());
+            break;
+        }
+        false
+    }
+
+    /// Answers a client's connection.close that waited for other answers.
+    fn leave_when_answered(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        if connection.is_leaving && connection.answers.is_empty() {
+            connection.is_leaving = false;
+            self.client_closes(id);
+        }
+    }
+}
+
+fn disk_failed() -> Failure {
+    precondition_failed("the disk failed: nothing can be stored")
+}

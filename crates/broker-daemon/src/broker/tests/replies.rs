@@ -1,0 +1,173 @@
+//! Answers without a queue, and messages with several routing keys.
+
+use amq_protocol::protocol::tx;
+
+use super::*;
+use crate::broker::replies::REPLY_TO;
+
+impl Stand {
+    /// Publishes a question, and returns where its answer is to go, as the one who is asked reads it.
+    fn ask(&mut self, id: ConnectionId, queue: &str) -> String {
+        let properties = AMQPProperties::default()
+            .with_content_type("text/plain".into())
+            .with_reply_to(REPLY_TO.into())
+            .with_correlation_id("7".into());
+        self.publish_as(id, ("", queue), properties, b"question");
+        let properties = self.fetch(id, queue);
+        assert_eq!(properties.correlation_id().as_ref().unwrap().as_str(), "7");
+        properties.reply_to().as_ref().unwrap().to_string()
+    }
+
+    /// Fetches a message, and returns its properties.
+    fn fetch(&mut self, id: ConnectionId, queue: &str) -> AMQPProperties {
+        let get = basic::Get {
+            queue: queue.into(),
+            no_ack: true,
+        };
+        self.basic(id, Basic::Get(get));
+        let frames = self.frames(id);
+        let header = frames.into_iter().find_map(|frame| match frame {
+            AMQPFrame::Header(_, header) => Some(header.properties),
+            _ => None,
+        });
+        header.expect("there is a message")
+    }
+}
+
+fn copies(entries: &[(&str, &[&str])]) -> AMQPProperties {
+    let array = |keys: &[&str]| {
+        let keys: Vec<AMQPValue> = keys.iter().map(|key| text(key)).collect();
+        AMQPValue::FieldArray(keys.into())
+    };
+    let entries: Vec<_> = entries
+        .iter()
+        .map(|(name, keys)| (*name, array(keys)))
+        .collect();
+    AMQPProperties::default().with_headers(table(&entries))
+}
+
+#[test]
+fn an_answer_goes_to_the_channel_that_asked_and_to_no_other() {
+    let mut stand = Stand::new();
+    let (asks, answers) = (stand.client(), stand.client());
+    stand.declare(asks, "q", &[]);
+    stand.consume(asks, REPLY_TO, "replies", true);
+    assert_eq!(stand.told(asks), ["consume-ok replies"]);
+    let address = stand.ask(asks, "q");
+    stand.publish(answers, &address, "answer");
+    assert_eq!(stand.told(asks), ["replies 2 answer"]);
+    // It is mandatory, and has no queue to go to.
+    assert_eq!(stand.told(answers), ["return 312 answer"]);
+    assert_eq!(stand.ready(answers, &address), "queue.declare-ok 0 1");
+
+    let cancel = basic::Cancel {
+        consumer_tag: "replies".into(),
+        nowait: true,
+    };
+    stand.basic(asks, Basic::Cancel(cancel));
+    stand.publish(answers, &address, "late");
+    assert_eq!(stand.told(asks), [""; 0]);
+    stand.told(answers);
+    assert_eq!(stand.ready(answers, &address), "channel.close 404");
+    assert!(stand.broker.replies.is_empty());
+}
+
+#[test]
+fn a_channel_that_ends_takes_its_address_along() {
+    let mut stand = Stand::new();
+    let id = stand.client();
+    stand.consume(id, REPLY_TO, "replies", true);
+    stand.broker.disconnect(id);
+    assert!(stand.broker.replies.is_empty());
+}
+
+#[test]
+fn who_asks_without_a_consumer_is_refused() {
+    let mut stand = Stand::new();
+    let id = stand.client();
+    let properties = AMQPProperties::default().with_reply_to(REPLY_TO.into());
+    stand.publish_as(id, ("", "q"), properties, b"m");
+    assert_eq!(stand.told(id), ["channel.close 406"]);
+    for no_ack in [false, true] {
+        let id = stand.client();
+        stand.consume(id, REPLY_TO, "first", true);
+        stand.consume(id, REPLY_TO, "second", no_ack);
+        assert_eq!(stand.told(id), ["consume-ok first", "channel.close 406"]);
+    }
+}
+
+#[test]
+fn copies_go_to_each_queue_once_and_the_blind_ones_are_not_shown() {
+    let mut stand = Stand::new();
+    let id = stand.client();
+    for queue in ["a", "b", "c"] {
+        stand.declare(id, queue, &[]);
+    }
+    // Also in a transaction, and with an answer's address rewritten beside it.
+    stand.consume(id, REPLY_TO, "replies", true);
+    stand.told(id);
+    for in_tx in [false, true] {
+        if in_tx {
+            stand.method(id, 1, AMQPClass::Tx(tx::AMQPMethod::Select(tx::Select {})));
+        }
+        let properties = copies(&[("BCC", &["c", "b"]), ("CC", &["b", "nowhere"])]);
+        let properties = properties.with_reply_to(REPLY_TO.into());
+        stand.publish_as(id, ("", "a"), properties, b"m");
+        if in_tx {
+            stand.method(id, 1, AMQPClass::Tx(tx::AMQPMethod::Commit(tx::Commit {})));
+        }
+        stand.told(id);
+        for queue in ["a", "b", "c"] {
+            assert_eq!(stand.ready(id, queue), "queue.declare-ok 1 0", "{queue}");
+            let seen = stand.fetch(id, queue);
+            let headers = seen.headers().as_ref().unwrap();
+            assert_eq!(headers.inner().len(), 1);
+            assert!(headers.contains_key("CC"));
+            assert_ne!(seen.reply_to().as_ref().unwrap().as_str(), REPLY_TO);
+        }
+        // The next one has the same address and no copies.
+        stand.publish(id, "a", "m");
+        if in_tx {
+            stand.method(
+                id,
+                1,
+                AMQPClass::Tx(tx::AMQPMethod::Rollback(tx::Rollback {})),
+            );
+        } else {
+            stand.fetch(id, "a");
+            assert_eq!(stand.ready(id, "b"), "queue.declare-ok 0 0");
+        }
+        stand.told(id);
+    }
+}
+
+#[test]
+fn a_dead_letter_goes_where_its_copies_go_unless_it_has_another_key() {
+    for (own_key, expected) in [(false, ["1", "1", "0"]), (true, ["0", "0", "1"])] {
+        let mut stand = Stand::new();
+        let id = stand.client();
+        for queue in ["k", "copy", "dead"] {
+            stand.declare(id, queue, &[]);
+        }
+        let mut arguments = vec![
+            ("x-dead-letter-exchange", text("")),
+            ("x-max-length", AMQPValue::LongInt(0)),
+        ];
+        if own_key {
+            arguments.push(("x-dead-letter-routing-key", text("dead")));
+        }
+        stand.declare(id, "dies", &arguments);
+        let bind = queue::Bind {
+            queue: "dies".into(),
+            exchange: "amq.fanout".into(),
+            nowait: true,
+            ..queue::Bind::default()
+        };
+        stand.method(id, 1, AMQPClass::Queue(QueueMethod::Bind(bind)));
+        stand.publish_as(id, ("amq.fanout", "k"), copies(&[("CC", &["copy"])]), b"m");
+        for (queue, count) in ["k", "copy", "dead"].into_iter().zip(expected) {
+            let ready = stand.ready(id, queue);
+            assert_eq!(ready, format!("queue.declare-ok {count} 0"), "{queue}");
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! Making a log of what is readable in a damaged one. The damaged segments are moved aside whole.
+//!
+//! What is kept is written to a log of its own, in a folder beside the segments, whose names tell how far this has
+//! come: so a crash in the middle loses nothing, and opening the folder goes on where it stopped.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use memchr::memmem;
+
+use super::error::Error;
+use super::folder::{Folder, io_error};
+use super::format::{
+    BATCH_HEADER, BATCH_MAGIC, BatchHeader, RECORD_HEADER, Record, Records, SEGMENT_HEADER,
+    SegmentHeader, u32s, u64s,
+};
+use super::recover::recover;
+use super::stored::Stored;
+use super::{Log, Message, Options, State};
+
+/// The log that is being written of what is kept.
+const UNFINISHED: &str = "salvage-unfinished";
+/// It is whole: the damaged segments go first.
+const WHOLE: &str = "salvage-whole";
+/// The damaged segments are aside: what was kept takes their place.
+const READY: &str = "salvage-ready";
+/// Where damaged segments go, with the time behind it.
+const ASIDE: &str = "damaged-";
+
+/// What became of a damaged log.
+#[derive(Debug)]
+pub struct Salvage {
+    /// Each segment, in the order of the log.
+    pub segments: Vec<SalvagedSegment>,
+    /// Messages that some queue still held.
+    pub messages: usize,
+    /// Exchanges, queues and bindings.
+    pub definitions: usize,
+    /// The folder with the segments as they were found.
+    pub aside: PathBuf,
+}
+
+/// What was read of a segment.
+#[derive(Debug)]
+pub struct SalvagedSegment {
+    /// Its name in the folder of the log.
+    pub file: PathBuf,
+    /// Records of messages that were read.
+    pub messages: usize,
+    /// Other records that were read: of what was settled, and of definitions.
+    pub others: usize,
+    /// The first byte that could not be read, and what is wrong there; `None` where all of it was read.
+    pub damage: Option<(u64, &'static str)>,
+    /// Bytes that could not be read.
+    pub lost_bytes: u64,
+}
+
+impl fmt::Display for SalvagedSegment {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let file = self.file.display();
+        let (messages, others) = (self.messages, self.others);
+        write!(
+            out,
+            "{file}: read {messages} messages and {others} other records"
+        )?;
+        match self.damage {
+            None => Ok(()),
+            Some((offset, what)) => write!(
+                out,
+                "; {} bytes are not readable, the first at byte {offset} ({what})",
+                self.lost_bytes
+            ),
+        }
+    }
+}
+
+/// Opens a folder whose log may be damaged. Where it is, keeps what is readable: messages with the queues that held
+/// them as far as that is known, and definitions. Moves the damaged segments aside. Returns `None` where nothing is
+/// damaged. What was settled or deleted in a part that is not readable may come back.
+///
+/// # Errors
+/// Another process has the folder open; a segment is of another version; the system refuses.
+pub fn salvage(dir: &Path, options: Options) -> Result<Option<Salvage>, Error> {
+    let folder = Folder::open(dir)?;
+    finish(&folder)?;
+    match recover(&folder, options.segment_bytes) {
+        Ok(_) => return Ok(None),
+        Err(Error::Corrupt { .. } | Error::Missing { .. } | Error::NotALog { .. }) => {}
+        Err(other) => return Err(other),
+    }
+    let mut found = Found::default();
+    let mut segments: Vec<SalvagedSegment> = Vec::new();
+    let mut due = None;
+    for number in folder.segments()? {
+        for missing in due.unwrap_or(number)..number {
+            segments.push(SalvagedSegment {
+                file: folder.segment(missing),
+                messages: 0,
+                others: 0,
+                damage: Some((0, "it is missing")),
+                lost_bytes: 0,
+            });
+        }
+        due = Some(number + 1);
+        segments.push(found.segment(&folder.segment(number))?);
+    }
+    found.clear();
+    let unfinished = dir.join(UNFINISHED);
+    remove(&unfinished)?;
+    if let Err(error) = found.write(&unfinished, options) {
+        remove(&unfinished)?;
+        return Err(error);
+    }
+    let io = |source| io_error("moving what was salvaged", &unfinished)(source);
+    fs::rename(&unfinished, dir.join(WHOLE)).map_err(io)?;
+    folder.sync()?;
+    let aside = finish(&folder)?.expect("there is something to finish");
+    Ok(Some(Salvage {
+        segments,
+        messages: found.messages.len(),
+        definitions: found.meta.len(),
+        aside,
+    }))
+}
+
+/// Ends a salvage that a crash may have interrupted: moves the damaged segments aside, and what was kept into their
+/// place. Returns the folder of the damaged ones; `None` where there was nothing to do.
+pub(super) fn finish(folder: &Folder) -> Result<Option<PathBuf>, Error> {
+    let whole = folder.path().join(WHOLE);
+    let ready = folder.path().join(READY);
+    fn io(path: &Path) -> impl FnOnce(io::Error) -> Error {
+        io_error("moving what was salvaged", path)
+    }
+    let mut moved = None;
+    if whole.exists() {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let name = format!("{ASIDE}{}", since.unwrap_or_default().as_millis());
+        let aside = folder.path().join(name);
+        fs::create_dir(&aside).map_err(io(&aside))?;
+        for number in folder.segments()? {
+            let from = folder.segment(number);
+            let to = aside.join(from.file_name().expect("a segment has a name"));
+            fs::rename(&from, to).map_err(io(&from))?;
+        }
+        folder.sync()?;
+        fs::rename(&whole, &ready).map_err(io(&whole))?;
+        folder.sync()?;
+        moved = Some(aside);
+    }
+    if ready.exists() {
+        for entry in fs::read_dir(&ready).map_err(io(&ready))? {
+            let from = entry.map_err(io(&ready))?.path();
+            if from.extension().is_some_and(|end| end == "log") {
+                let to = folder.path().join(from.file_name().expect("it was listed"));
+                fs::rename(&from, to).map_err(io(&from))?;
+            }
+        }
+        folder.sync()?;
+        remove(&ready)?;
+    }
+    Ok(moved)
+}
+
+fn remove(dir: &Path) -> Result<(), Error> {
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error(
+            "removing what an interrupted salvage left",
+            dir,
+        )(error)),
+        _ => Ok(()),
+    }
+}
+
+/// What the readable records add up to.
+#[derive(Default)]
+struct Found {
+    meta: BTreeMap<String, Vec<u8>>,
+    /// Messages and the queues that hold them, by id.
+    messages: BTreeMap<u64, (Stored, BTreeSet<u32>)>,
+    /// Queues that were deleted, and up to which id.
+    cleared: HashMap<u32, u64>,
+}
+
+impl Found {
+    /// Reads what can be read of a segment.
+    fn segment(&mut self, path: &Path) -> Result<SalvagedSegment, Error> {
+        let mut bytes = Vec::new();
+        // Whatever comes before an error of the disk has been read.
+        let read = File::open(path).and_then(|mut file| file.read_to_end(&mut bytes));
+        let header = SegmentHeader::decode(&bytes, path);
+        if let Err(version @ Error::Version { .. }) = header {
+            return Err(version);
+        }
+        let salt = header.ok().map(|header| header.salt);
+        let mut segment = SalvagedSegment {
+            file: path.to_owned(),
+            messages: 0,
+            others: 0,
+            damage: None,
+            lost_bytes: 0,
+        };
+        let lost = |segment: &mut SalvagedSegment, from: usize, to: usize, what| {
+            segment.damage.get_or_insert((from as u64, what));
+            segment.lost_bytes += (to - from) as u64;
+        };
+        let mut at = SEGMENT_HEADER.min(bytes.len());
+        if salt.is_none() {
+            lost(&mut segment, 0, at, "the header is damaged");
+        }
+        while at < bytes.len() {
+            let rest = &bytes[at..];
+            let header = BatchHeader::decode(rest, salt).filter(|header| {
+                let records = rest.get(BATCH_HEADER..BATCH_HEADER + header.len);
+                // Without the salt nothing but the records tells a batch.
+                salt.is_some() || records.is_some_and(|records| header.matches(records))
+            });
+            let Some(header) = header else {
+                let next = salt.and_then(|salt| next_batch(rest, salt));
+                let end = at + next.unwrap_or(rest.len());
+                // What was reserved and never written is no loss.
+                if bytes[at..end].iter().any(|byte| *byte != 0) {
+                    lost(&mut segment, at, end, "no batch begins here");
+                }
+                at = end;
+                continue;
+            };
+            let records = &rest[BATCH_HEADER..rest.len().min(BATCH_HEADER + header.len)];
+            // The first batch has all definitions.
+            if at == SEGMENT_HEADER && header.matches(records) {
+                self.meta.clear();
+            }
+            let sound = self.batch(records, &mut segment);
+            at += BATCH_HEADER;
+            if sound < header.len {
+                lost(
+                    &mut segment,
+                    at,
+                    at + records.len(),
+                    "records fail their checksums",
+                );
+                segment.lost_bytes -= sound.min(records.len()) as u64;
+            }
+            at += records.len();
+        }
+        if read.is_err() {
+            lost(
+                &mut segment,
+                bytes.len(),
+                bytes.len(),
+                "the disk can't read further",
+            );
+        }
+        Ok(segment)
+    }
+
+    /// Takes in the sound records of a batch. Returns how many bytes they have.
+    fn batch(&mut self, records: &[u8], segment: &mut SalvagedSegment) -> usize {
+        let mut sound = 0;
+        for (at, content) in Records::of(records) {
+            let crc = &records[at + 4..at + RECORD_HEADER];
+            if crc != crc32c::crc32c(content).to_le_bytes() {
+                continue;
+            }
+            let Some(record) = Record::decode(content) else {
+                continue;
+            };
+            sound += RECORD_HEADER + content.len();
+            match record {
+                Record::Publish(_) => segment.messages += 1,
+                _ => segment.others += 1,
+            }
+            self.record(record, content);
+        }
+        sound
+    }
+
+    fn record(&mut self, record: Record<'_>, content: &[u8]) {
+        match record {
+            Record::Publish(publish) => {
+                // One that was moved is there already, with what was settled since.
+                self.messages.entry(publish.id).or_insert_with(|| {
+                    (
+                        Stored::new(&publish, content),
+                        u32s(publish.queues).collect(),
+                    )
+                });
+            }
+            Record::Held { id, queues } => {
+                if let Some((_, holders)) = self.messages.get_mut(&id) {
+                    *holders = u32s(queues).collect();
+                }
+            }
+            Record::Settle { queue, ids } => {
+                for id in u64s(ids) {
+                    self.settle(queue, id);
+                }
+            }
+            Record::Clear { queue, up_to } => {
+                self.cleared.insert(queue, up_to);
+            }
+            Record::Put { key, value } => {
+                self.meta.insert(key.to_owned(), value.to_owned());
+            }
+            Record::Delete { key } => {
+                self.meta.remove(key);
+            }
+        }
+    }
+
+    fn settle(&mut self, queue: u32, id: u64) {
+        if let Some((_, holders)) = self.messages.get_mut(&id) {
+            holders.remove(&queue);
+        }
+    }
+
+    /// Forgets what was in queues that were deleted, and what no queue holds.
+    fn clear(&mut self) {
+        let cleared = &self.cleared;
+        self.messages.retain(|id, (_, holders)| {
+            holders.retain(|queue| cleared.get(queue).is_none_or(|up_to| id > up_to));
+            !holders.is_empty()
+        });
+    }
+
+    /// Writes all of it to a log of its own.
+    fn write(&self, dir: &Path, options: Options) -> Result<(), Error> {
+        let (wake, woken) = mpsc::channel();
+        let (mut log, _) = Log::open(dir, options, move || {
+            // Nobody waits any more once the log is closed.
+            let _ = wake.send(());
+        })?;
+        for (key, value) in &self.meta {
+            log.put_meta(key, value);
+        }
+        for (stored, holders) in self.messages.values() {
+            let queues: Vec<u32> = holders.iter().copied().collect();
+            log.publish(
+                &queues,
+                &Message {
+                    published_ms: stored.published_ms,
+                    exchange: stored.exchange(),
+                    routing_key: stored.routing_key(),
+                    properties: stored.properties(),
+                    body: stored.body(),
+                },
+            );
+            while log.congested() {
+                log.flush();
+                if matches!(log.state(), State::Full) || woken.recv().is_err() {
+                    break;
+                }
+            }
+        }
+        log.close().map_err(|error| {
+            Arc::into_inner(error).unwrap_or_else(|| {
+                io_error("writing what was salvaged", dir)(io::Error::other("the log failed"))
+            })
+        })
+    }
+}
+
+/// Where the next batch begins behind the first byte.
+fn next_batch(bytes: &[u8], salt: u32) -> Option<usize> {
+    let mut found = memmem::find_iter(&bytes[1..], &BATCH_MAGIC).map(|at| at + 1);
+    found.find(|at| BatchHeader::decode(&bytes[*at..], Some(salt)).is_some())
+}

@@ -1,0 +1,315 @@
+//! The part of RabbitMQ's management API that reads, and the metrics of each queue.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use lapin::ExchangeKind;
+use lapin::options::{
+    BasicAckOptions, BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions,
+    ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions,
+};
+use lapin::types::{AMQPValue, FieldTable};
+use lapin::{BasicProperties, Channel};
+use serde_json::{Value, json};
+
+use crate::support::{Broker, run, start};
+
+/// `guest:guest` and `app:secret`, as HTTP has them.
+const GUEST: &str = "Basic Z3Vlc3Q6Z3Vlc3Q=";
+const APP: &str = "Basic YXBwOnNlY3JldA==";
+/// A name that needs escaping in a path and in a label.
+const QUEUE: &str = "a/b \"c\"\\";
+const ENCODED: &str = "a%2Fb%20%22c%22%5C";
+
+/// Sends a request. Returns the head of the answer and its content.
+fn ask(broker: &Broker, method: &str, path: &str, authorization: &str) -> (String, String) {
+    let mut client = TcpStream::connect(&broker.metrics).unwrap();
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: broker\r\nConnection: close\r\nAuthorization: {authorization}\r\n\r\n"
+    );
+    client.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.to_ascii_lowercase(), body.to_owned())
+}
+
+fn status(broker: &Broker, method: &str, path: &str, authorization: &str) -> String {
+    let (head, _) = ask(broker, method, path, authorization);
+    head.split(' ').nth(1).unwrap().to_owned()
+}
+
+fn get(broker: &Broker, path: &str) -> Value {
+    let (head, body) = ask(broker, "GET", path, GUEST);
+    assert!(head.starts_with("http/1.1 200"), "{path}: {head}");
+    assert!(head.contains("content-type: application/json"), "{head}");
+    serde_json::from_str(&body).unwrap_or_else(|error| panic!("{path}: {error}: {body}"))
+}
+
+/// Finds what has this name.
+fn named<'a>(list: &'a Value, name: &str) -> &'a Value {
+    let found = list
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["name"] == name);
+    found.unwrap_or_else(|| panic!("{name} is not in {list}"))
+}
+
+/// Declares the queue, bound to an exchange of its own, with three messages of which one was acknowledged.
+async fn fill(channel: &Channel) {
+    let mut arguments = FieldTable::default();
+    arguments.insert("x-max-length".into(), AMQPValue::LongInt(7));
+    let declare = QueueDeclareOptions {
+        durable: true,
+        ..QueueDeclareOptions::default()
+    };
+    channel
+        .queue_declare(QUEUE.into(), declare, arguments)
+        .await
+        .unwrap();
+    let mine = QueueDeclareOptions {
+        exclusive: true,
+        ..QueueDeclareOptions::default()
+    };
+    channel
+        .queue_declare("mine".into(), mine, FieldTable::default())
+        .await
+        .unwrap();
+    let (options, none) = (ExchangeDeclareOptions::default(), FieldTable::default());
+    channel
+        .exchange_declare("news".into(), ExchangeKind::Topic, options, none)
+        .await
+        .unwrap();
+    let (options, none) = (QueueBindOptions::default(), FieldTable::default());
+    channel
+        .queue_bind(QUEUE.into(), "news".into(), "a.#".into(), options, none)
+        .await
+        .unwrap();
+    channel
+        .confirm_select(ConfirmSelectOptions::default())
+        .await
+        .unwrap();
+    for _ in 0..3 {
+        let (options, properties) = (BasicPublishOptions::default(), BasicProperties::default());
+        let published = channel.basic_publish("".into(), QUEUE.into(), options, b"x", properties);
+        published.await.unwrap().await.unwrap();
+    }
+    for is_acked in [true, false] {
+        let got = channel
+            .basic_get(QUEUE.into(), BasicGetOptions::default())
+            .await
+            .unwrap()
+            .unwrap();
+        if is_acked {
+            got.ack(BasicAckOptions::default()).await.unwrap();
+            // Answered behind the acknowledgement.
+            channel
+                .queue_declare("mine".into(), mine, FieldTable::default())
+                .await
+                .unwrap();
+        }
+    }
+}
+
+#[test]
+fn tools_read_what_there_is_under_the_names_that_rabbitmq_gives_it() {
+    let broker = start(|config| config.vhosts.push("other".to_owned()));
+    run(async {
+        let connection = broker.connect().await;
+        let channel = connection.create_channel().await.unwrap();
+        fill(&channel).await;
+        for path in [
+            format!("/api/queues/%2F/{ENCODED}"),
+            "/api/queues".to_owned(),
+            "/api/queues/%2f".to_owned(),
+        ] {
+            let found = get(&broker, &path);
+            let queue = if found.is_array() {
+                named(&found, QUEUE)
+            } else {
+                &found
+            };
+            for (key, value) in [
+                ("vhost", json!("/")),
+                ("durable", json!(true)),
+                ("auto_delete", json!(false)),
+                ("exclusive", json!(false)),
+                ("arguments", json!({"x-max-length": 7})),
+                ("messages", json!(2)),
+                ("messages_ready", json!(1)),
+                ("messages_unacknowledged", json!(1)),
+                ("consumers", json!(0)),
+                ("state", json!("running")),
+                ("type", json!("classic")),
+            ] {
+                assert_eq!(queue[key], value, "{key} of {path}");
+            }
+            let stats = json!({"publish": 3, "deliver_get": 2, "deliver": 0, "get": 2, "ack": 1});
+            assert_eq!(queue["message_stats"], stats);
+        }
+        assert_eq!(get(&broker, "/api/queues/other"), json!([]));
+        assert_eq!(
+            named(&get(&broker, "/api/queues"), "mine")["exclusive"],
+            true
+        );
+        let exchange = get(&broker, "/api/exchanges/%2F/news");
+        assert_eq!(
+            (&exchange["type"], &exchange["durable"]),
+            (&json!("topic"), &json!(false))
+        );
+        assert_eq!(
+            get(&broker, "/api/exchanges/other")
+                .as_array()
+                .unwrap()
+                .len(),
+            6
+        );
+        let bindings = get(&broker, &format!("/api/queues/%2F/{ENCODED}/bindings"));
+        let keys = |key: &str| {
+            bindings
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|one| one["routing_key"] == key)
+        };
+        assert!(keys("a.#") && keys(QUEUE), "{bindings}");
+        assert_eq!(get(&broker, "/api/bindings").as_array().unwrap().len(), 3);
+        let connections = get(&broker, "/api/connections");
+        assert_eq!(connections[0]["user"], "guest");
+        assert_eq!(connections[0]["state"], "running");
+        assert_eq!(connections[0]["channels"], 1);
+        let overview = get(&broker, "/api/overview");
+        assert_eq!(overview["object_totals"]["queues"], 2);
+        assert_eq!(overview["queue_totals"]["messages"], 2);
+        let definitions = get(&broker, "/api/definitions");
+        // A queue that goes with its connection is not declared again, nor is the password shown.
+        assert_eq!(definitions["queues"].as_array().unwrap().len(), 1);
+        assert_eq!(definitions["bindings"].as_array().unwrap().len(), 1);
+        assert_eq!(definitions["exchanges"].as_array().unwrap().len(), 1);
+        assert_eq!(definitions["users"], json!([]));
+    });
+}
+
+#[test]
+fn the_api_asks_for_a_login_and_changes_nothing() {
+    let broker = start(|config| config.users.push(("app".to_owned(), "secret".to_owned())));
+    for (method, path, authorization, expected) in [
+        ("GET", "/api/overview", GUEST, "200"),
+        ("HEAD", "/api/overview", APP, "200"),
+        ("GET", "/api/overview", "none", "401"),
+        ("GET", "/api/overview", "Basic Z3Vlc3Q6eA==", "401"),
+        ("GET", "/api/nothing", "none", "401"),
+        ("GET", "/api/nothing", GUEST, "404"),
+        ("GET", "/api/queues/nowhere", GUEST, "404"),
+        ("GET", "/api/queues/%2F/none", GUEST, "404"),
+        ("GET", "/api/queues/%2F/none/bindings", GUEST, "404"),
+        ("GET", "/api/exchanges/%2F/none", GUEST, "404"),
+        ("GET", "/api/queues/%zz", GUEST, "400"),
+        ("PUT", "/api/queues/%2F/q", GUEST, "405"),
+        ("DELETE", "/api/queues/%2F/q", "none", "405"),
+        ("GET", "/metrics", "none", "200"),
+        ("GET", "/healthz", "none", "200"),
+    ] {
+        assert_eq!(
+            status(&broker, method, path, authorization),
+            expected,
+            "{method} {path}"
+        );
+    }
+    let (head, _) = ask(&broker, "GET", "/api/overview", "none");
+    assert!(head.contains("www-authenticate: basic"), "{head}");
+    let (head, _) = ask(&broker, "POST", "/api/overview", GUEST);
+    assert!(head.contains("allow: get, head"), "{head}");
+    // Who names no user at all has not tried.
+    assert_eq!(broker.metric("broker_logins_refused_total"), 1);
+}
+
+#[test]
+fn health_checks_answer_200_or_503_with_the_reason() {
+    let broker = start(|config| config.memory_limit = 1000);
+    let port = broker.address.rsplit_once(':').unwrap().1;
+    let check = |check: &str| {
+        let (head, body) = ask(
+            &broker,
+            "GET",
+            &format!("/api/health/checks/{check}"),
+            GUEST,
+        );
+        (head.split(' ').nth(1).unwrap().to_owned(), body)
+    };
+    for (path, expected) in [
+        ("alarms", "200"),
+        ("local-alarms", "200"),
+        (&*format!("port-listener/{port}"), "200"),
+        ("port-listener/1", "503"),
+        ("port-listener/x", "400"),
+        ("protocol-listener/amqp", "200"),
+        ("protocol-listener/amqp0-9-1", "200"),
+        ("protocol-listener/mqtt", "503"),
+        ("virtual-hosts", "200"),
+        ("node-is-quorum-critical", "200"),
+        ("certificate-expiration/2/weeks", "200"),
+        ("certificate-expiration/2/moons", "400"),
+        ("none", "404"),
+    ] {
+        assert_eq!(check(path).0, expected, "{path}");
+    }
+    run(async {
+        let connection = broker.connect().await;
+        let channel = connection.create_channel().await.unwrap();
+        let (options, none) = (QueueDeclareOptions::default(), FieldTable::default());
+        channel
+            .queue_declare("q".into(), options, none)
+            .await
+            .unwrap();
+        channel
+            .confirm_select(ConfirmSelectOptions::default())
+            .await
+            .unwrap();
+        let (options, properties) = (BasicPublishOptions::default(), BasicProperties::default());
+        let body = [0; 2000];
+        let published = channel.basic_publish("".into(), "q".into(), options, &body, properties);
+        published.await.unwrap().await.unwrap();
+        let (status, body) = check("alarms");
+        assert_eq!(status, "503");
+        let found: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(found["status"], "failed");
+        assert_eq!(found["alarms"][0]["resource"], "memory");
+    });
+}
+
+#[test]
+fn each_queue_has_metrics_on_a_page_of_their_own() {
+    let broker = start(|_| ());
+    run(async {
+        let connection = broker.connect().await;
+        let channel = connection.create_channel().await.unwrap();
+        fill(&channel).await;
+        let (_, page) = ask(&broker, "GET", "/metrics/per-object", "none");
+        for (name, value) in [
+            ("messages_ready", 1),
+            ("messages_unacked", 1),
+            ("consumers", 0),
+            ("messages_published_total", 3),
+            ("messages_delivered_total", 2),
+            ("messages_acked_total", 1),
+        ] {
+            let line =
+                format!("broker_queue_{name}{{vhost=\"/\",queue=\"a/b \\\"c\\\"\\\\\"}} {value}\n");
+            assert!(page.contains(&line), "{line} is not in\n{page}");
+            assert!(page.contains(&format!(
+                "broker_queue_{name}{{vhost=\"/\",queue=\"mine\"}}"
+            )));
+        }
+        assert!(
+            page.contains("\nbroker_queues 2\n"),
+            "what the broker counts stands first"
+        );
+        let (_, page) = ask(&broker, "GET", "/metrics", "none");
+        assert!(
+            !page.contains("broker_queue_"),
+            "many queues would swamp this page"
+        );
+    });
+}

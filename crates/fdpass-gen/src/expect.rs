@@ -1,0 +1,328 @@
+//! What a stream must say, held against what it says, byte for byte and record by record.
+//!
+//! Every stream of a run has the same payload, so all of them say the same: what the shared [`transcript`] has for it, or,
+//! of a daemon with other texts, what its first stream said. Cost: one comparison of some 60 bytes a record, and no state
+//! in a stream but how many bytes it has said.
+//!
+//! [`transcript`]: crate::transcript
+
+use clap::ValueEnum;
+use memchr::memmem;
+use serde::{Deserialize, Serialize};
+
+use crate::settings::Settings;
+use crate::transcript::{Body, Difference};
+
+/// Most bytes of a first stream that are kept; what others say after them is not compared.
+const KEPT: usize = 1024 * 1024;
+/// Events that are prepared at once where their number is not known.
+const EVENTS_AT_ONCE: u32 = 64;
+
+/// What the contents of streams are compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Expect {
+    /// The shared transcript where the first record is that of the transcript, else the first stream
+    #[default]
+    Auto,
+    /// The transcript that all daemons of daemons/ share
+    Transcript,
+    /// The first stream: all others must say the same
+    First,
+    /// Nothing: for backends whose texts differ from one stream to the next
+    Any,
+}
+
+/// What the contents of streams are compared with, as far as that is known.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Expected {
+    expect: Expect,
+    /// Where the transcript is compared with, or may be: what it has for the payload.
+    #[serde(skip)]
+    transcript: Option<Body>,
+    /// Events of the transcript, where their number is known.
+    events: Option<u32>,
+    /// The body, as far as it is known.
+    bytes: Vec<u8>,
+}
+
+/// Why a record is not the expected one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unexpected {
+    /// Its text differs.
+    Content(Difference),
+    /// The stream ends there, or goes on there, and should not.
+    End,
+}
+
+impl Expected {
+    /// Nothing was said yet.
+    #[must_use]
+    pub fn new(settings: &Settings) -> Self {
+        let mut expected = Self {
+            expect: settings.expect,
+            transcript: None,
+            events: settings.messages,
+            bytes: Vec::new(),
+        };
+        expected.prepare(settings);
+        expected
+    }
+
+    /// Makes again what is not sent from one process to another.
+    pub(crate) fn prepare(&mut self, settings: &Settings) {
+        self.transcript = matches!(self.expect, Expect::Auto | Expect::Transcript)
+            .then(|| Body::new(&settings.payload()));
+        if self.expect == Expect::Transcript && self.bytes.is_empty() {
+            self.begin_transcript();
+        }
+    }
+
+    /// Returns what contents are compared with; `Auto` as long as no stream has said anything.
+    #[must_use]
+    pub fn basis(&self) -> Expect {
+        self.expect
+    }
+
+    /// Takes whole records that a stream said, which begin at a byte of its body.
+    ///
+    /// # Errors
+    /// The first record that is not the expected one.
+    #[inline]
+    pub fn take(&mut self, at: usize, came: &[u8]) -> Result<(), Unexpected> {
+        let end = at + came.len();
+        if self.bytes.get(at..end) == Some(came) || self.expect == Expect::Any {
+            return Ok(());
+        }
+        self.take_more(at, came)
+    }
+
+    /// The rarer cases: more is said than was known, or something else.
+    #[cold]
+    fn take_more(&mut self, at: usize, came: &[u8]) -> Result<(), Unexpected> {
+        if came.is_empty() {
+            return Ok(());
+        }
+        if self.expect == Expect::Auto {
+            self.choose(came);
+        }
+        let end = at + came.len();
+        match self.expect {
+            Expect::First => self.learn(at, came),
+            _ if self.events.is_none() => self.extend(end),
+            _ => {}
+        }
+        let known = &self.bytes[at.min(self.bytes.len())..end.min(self.bytes.len())];
+        let shared = known.iter().zip(came).take_while(|(a, b)| a == b).count();
+        if shared == came.len() || (self.expect == Expect::First && end > KEPT) {
+            return Ok(());
+        }
+        let start = memmem::rfind(&came[..shared], b"\n\n").map_or(0, |gap| gap + 2);
+        if self.ends_here(at + start, &came[start..]) {
+            return self.take_more(at, came);
+        }
+        let expected = first_record(&self.bytes[(at + start).min(self.bytes.len())..]);
+        let record = first_record(&came[start..]);
+        let is_end = |record: &[u8]| record.is_empty() || memmem::find(record, b"[DONE").is_some();
+        if is_end(expected) != is_end(record) {
+            return Err(Unexpected::End);
+        }
+        let difference = Difference::between(expected, record);
+        Err(difference.map_or(Unexpected::End, |mut difference| {
+            difference.at += at + start;
+            Unexpected::Content(difference)
+        }))
+    }
+
+    /// By the first record that a daemon sends.
+    fn choose(&mut self, came: &[u8]) {
+        let mut transcript = self.clone();
+        transcript.begin_transcript();
+        match transcript.take_more(0, first_record(came)) {
+            Ok(()) => *self = transcript,
+            Err(_) => self.expect = Expect::First,
+        }
+    }
+
+    fn begin_transcript(&mut self) {
+        self.expect = Expect::Transcript;
+        if let (Some(body), Some(events)) = (&self.transcript, self.events) {
+            self.bytes = body.with_events(events);
+        }
+    }
+
+    /// The first stream that says so much determines what others say.
+    fn learn(&mut self, at: usize, came: &[u8]) {
+        if let Some(more) = self.bytes.len().checked_sub(at) {
+            let room = KEPT.saturating_sub(self.bytes.len());
+            let came = came.get(more..).unwrap_or_default();
+            self.bytes.extend_from_slice(&came[..came.len().min(room)]);
+        }
+    }
+
+    /// Prepares more of a transcript whose number of events is not known.
+    fn extend(&mut self, end: usize) {
+        let Some(body) = &self.transcript else {
+            return;
+        };
+        let mut events = EVENTS_AT_ONCE;
+        while self.bytes.len() < end {
+            self.bytes = body.first_events(events);
+            events = events.saturating_mul(2);
+        }
+    }
+
+    /// Where the number of events is not known, the first stream that ends as the transcript does determines it.
+    fn ends_here(&mut self, at: usize, came: &[u8]) -> bool {
+        if self.expect != Expect::Transcript || self.events.is_some() {
+            return false;
+        }
+        let ends = Body::end(at);
+        let end = ends
+            .into_iter()
+            .find(|end| came.starts_with(end) || end.starts_with(came));
+        let Some(end) = end else {
+            return false;
+        };
+        self.bytes.truncate(at);
+        self.bytes.extend_from_slice(end);
+        self.events = Some(u32::MAX);
+        true
+    }
+}
+
+/// The first record, with the empty line that ends it.
+fn first_record(bytes: &[u8]) -> &[u8] {
+    match memmem::find(bytes, b"\n\n") {
+        Some(gap) => &bytes[..gap + 2],
+        None => bytes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expected(expect: Expect, messages: Option<u32>) -> Expected {
+        Expected::new(&Settings {
+            expect,
+            messages,
+            ..Settings::default()
+        })
+    }
+
+    fn body(events: u32) -> Vec<u8> {
+        Body::new(&Settings::default().payload()).with_events(events)
+    }
+
+    /// Says a body record by record.
+    fn say(expected: &mut Expected, body: &[u8]) -> Result<(), Unexpected> {
+        let mut at = 0;
+        while at < body.len() {
+            let record = first_record(&body[at..]);
+            expected.take(at, record)?;
+            at += record.len();
+        }
+        Ok(())
+    }
+
+    fn records(texts: &[&str]) -> Vec<u8> {
+        let record = |text: &&str| format!("data: {{\"content\":\"{text}\"}}\n\n");
+        let records: String = texts.iter().map(record).collect();
+        format!("{records}data: [DONE]\n\n").into_bytes()
+    }
+
+    #[test]
+    fn a_stream_of_the_transcript_is_as_expected_whether_or_not_its_length_is_known() {
+        for expect in [Expect::Auto, Expect::Transcript] {
+            for events in [0, 1, 2, 3, 18, 400] {
+                for messages in [Some(events), None] {
+                    let mut expected = expected(expect, messages);
+                    for _ in 0..2 {
+                        assert_eq!(say(&mut expected, &body(events)), Ok(()), "{events}");
+                        assert_eq!(expected.take(0, &body(events)), Ok(()), "{events} at once");
+                    }
+                    assert_eq!(expected.basis(), Expect::Transcript);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn another_text_is_found_and_shown_with_what_should_stand_there() {
+        for messages in [Some(18), None] {
+            for at_once in [true, false] {
+                let mut expected = expected(Expect::Auto, messages);
+                let text = String::from_utf8(body(18)).unwrap();
+                let wrong = text.replace("Each line that you read is one event.", "out of memory");
+                let said = match at_once {
+                    true => expected.take(0, wrong.as_bytes()),
+                    false => say(&mut expected, wrong.as_bytes()),
+                };
+                let Err(Unexpected::Content(difference)) = said else {
+                    panic!("{said:?}")
+                };
+                assert_eq!(difference.at, text.find("Each line").unwrap());
+                assert!(difference.came.contains("▸out of memory"), "{difference}");
+                assert!(difference.expected.contains("▸Each line"), "{difference}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_event_too_many_or_too_few_is_no_matter_of_text() {
+        let mut known = expected(Expect::Transcript, Some(18));
+        for events in [17, 19, 1] {
+            assert_eq!(say(&mut known, &body(events)), Err(Unexpected::End));
+        }
+        let mut learned = expected(Expect::Auto, None);
+        assert_eq!(say(&mut learned, &body(18)), Ok(()));
+        assert_eq!(say(&mut learned, &body(17)), Err(Unexpected::End));
+    }
+
+    #[test]
+    fn a_daemon_with_texts_of_its_own_is_held_to_what_its_first_stream_said() {
+        let mut expected = expected(Expect::Auto, Some(3));
+        let (first, other) = (records(&["a", "b", "c"]), records(&["a", "x", "c"]));
+        // The first has said but one record when the second is through.
+        assert_eq!(expected.take(0, first_record(&first)), Ok(()));
+        assert_eq!(expected.basis(), Expect::First);
+        assert_eq!(say(&mut expected, &first), Ok(()));
+        assert!(matches!(
+            say(&mut expected, &other),
+            Err(Unexpected::Content(_))
+        ));
+        let short = records(&["a", "b"]);
+        assert_eq!(say(&mut expected, &short), Err(Unexpected::End));
+        let indexed = |index| format!("data: {{\"content\": \"[DONE]\", \"index\": {index}}}\n\n");
+        let mut expected = self::expected(Expect::First, None);
+        assert_eq!(say(&mut expected, indexed(0).as_bytes()), Ok(()));
+        assert_eq!(say(&mut expected, indexed(0).as_bytes()), Ok(()));
+    }
+
+    #[test]
+    fn nothing_is_compared_where_that_is_asked_for() {
+        let mut expected = expected(Expect::Any, Some(2));
+        assert_eq!(say(&mut expected, &records(&["a", "b"])), Ok(()));
+        assert_eq!(say(&mut expected, &records(&["c", "d"])), Ok(()));
+    }
+
+    #[test]
+    fn what_one_process_has_learned_another_goes_on_with() {
+        let settings = Settings::default();
+        for first in [body(18), records(&["a", "b"])] {
+            let mut one = Expected::new(&settings);
+            assert_eq!(one.take(0, first_record(&first)), Ok(()));
+            let text = serde_json::to_string(&one).unwrap();
+            let mut other: Expected = serde_json::from_str(&text).unwrap();
+            other.prepare(&settings);
+            assert_eq!(other.basis(), one.basis());
+            assert_eq!(say(&mut other, &first), Ok(()));
+            let wrong = records(&["out of memory"]);
+            assert!(matches!(
+                say(&mut other, &wrong),
+                Err(Unexpected::Content(_))
+            ));
+        }
+    }
+}

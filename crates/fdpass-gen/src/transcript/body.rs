@@ -1,0 +1,130 @@
+//! What the shared transcript has a daemon answer to a payload, for any number of events: the rules of which the cases
+//! of the file are examples.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::Transcript;
+
+/// The marker after the last event.
+const DONE: &[u8] = b"data: [DONE]\n\n";
+/// The last event and the marker, which are written at once.
+const END: &[u8] = b"data: {\"content\":\"[DONE-CONTENT]\"}\n\ndata: [DONE]\n\n";
+/// Bytes of the prompt that the first event repeats.
+const PROMPT_EXCERPT: usize = 50;
+
+/// The body of an answer by the shared transcript: all but the HTTP head.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Body {
+    /// The events that depend on the payload.
+    opening: Vec<u8>,
+    /// The events that follow, from the first of them again when the last one was sent.
+    lines: Vec<Vec<u8>>,
+}
+
+/// The keys of a payload that the mock backend answers to.
+#[derive(Debug, Default, Deserialize)]
+struct Request {
+    user_id: Option<i64>,
+    prompt: Option<String>,
+    /// Not part of the body: a payload whose headers are no text is invalid as a whole.
+    #[serde(rename = "response_headers")]
+    _response_headers: Option<BTreeMap<String, String>>,
+}
+
+impl Body {
+    /// Makes the answer to a payload; one that is not valid is answered as an empty one.
+    #[must_use]
+    pub fn new(payload: &[u8]) -> Self {
+        let request = Request::parse(payload).unwrap_or_default();
+        let default = Transcript::golden().cases.swap_remove(0);
+        let mut events = default.answer.into_iter().skip(1);
+        let greeting = events.next().unwrap_or_default();
+        let greeting = greeting.split("benchmark test").next().unwrap_or_default();
+        let prompt = excerpt(request.prompt.unwrap_or_default());
+        let prompt = serde_json::Value::from(prompt).to_string();
+        let opening = format!(
+            "{greeting}{}\"}}\n\ndata: {{\"content\":\"User ID: {}\"}}\n\n",
+            &prompt[1..prompt.len() - 1],
+            request.user_id.unwrap_or(0)
+        );
+        let mut lines: Vec<Vec<u8>> = events.skip(1).map(String::into_bytes).collect();
+        lines.pop();
+        Self {
+            opening: opening.into_bytes(),
+            lines,
+        }
+    }
+
+    /// Returns the body of an answer of so many events.
+    #[must_use]
+    pub fn with_events(&self, events: u32) -> Vec<u8> {
+        let Some(before_the_last) = events.checked_sub(1) else {
+            return DONE.to_vec();
+        };
+        let mut body = self.first_events(before_the_last);
+        body.extend_from_slice(END);
+        body
+    }
+
+    /// Returns so many events of a longer answer.
+    #[must_use]
+    pub fn first_events(&self, events: u32) -> Vec<u8> {
+        let opening = self.opening.split_inclusive(|byte| *byte == b'\n');
+        // Two lines each: the data, and the empty one that ends the event.
+        let opening: Vec<&[u8]> = opening.take(2 * events as usize).collect();
+        let lines = self.lines.iter().cycle();
+        let mut body = opening.concat();
+        let lines = lines.take(events.saturating_sub(2) as usize);
+        lines.for_each(|line| body.extend_from_slice(line));
+        body
+    }
+
+    /// Returns what ends an answer after so many bytes of its body.
+    #[must_use]
+    pub fn end(after: usize) -> [&'static [u8]; 2] {
+        // Only an answer without events has no last one.
+        if after == 0 { [END, DONE] } else { [END, END] }
+    }
+}
+
+impl Request {
+    /// `None` of what is no JSON object.
+    fn parse(payload: &[u8]) -> Option<Self> {
+        let is_content = |byte: &u8| !matches!(byte, 0 | b' ' | b'\t' | b'\n' | b'\r');
+        let start = payload.iter().position(is_content)?;
+        let end = payload.iter().rposition(is_content)?;
+        let object = payload[start..=end].strip_prefix(b"{").is_some();
+        object
+            .then(|| serde_json::from_slice(&payload[start..=end]).ok())
+            .flatten()
+    }
+}
+
+/// The prompt as the first event repeats it: cut between two characters.
+fn excerpt(prompt: String) -> String {
+    if prompt.len() <= PROMPT_EXCERPT {
+        return prompt;
+    }
+    let mut end = PROMPT_EXCERPT;
+    while !prompt.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}...", &prompt[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_case_of_the_transcript_follows_from_its_payload_and_its_number_of_events() {
+        for case in Transcript::golden().cases {
+            let body = Body::new(&case.payload).with_events(case.messages);
+            let answer = case.whole_answer();
+            let (_, expected) = answer.split_once("\r\n\r\n").unwrap();
+            assert_eq!(String::from_utf8(body).unwrap(), expected, "{}", case.name);
+        }
+    }
+}

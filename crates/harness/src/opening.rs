@@ -1,0 +1,129 @@
+//! The opening of a run: connections that are made before the load begins, where a driver asks for that
+//! ([`Driver::opening`](crate::driver::Driver::opening)).
+//!
+//! Workers begin to open at the origin of the run, and each says when all of its connections are open. When all have
+//! said so, the load is brought forward: one instant for all workers, those of shard processes too, which the parent
+//! decides. Where that does not happen in the time for opening, the load begins when that time has passed, with what is
+//! open by then. Nothing is due before the load begins, so that no start grows stale.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::Notify;
+
+/// The opening of the workers of one process, or of a whole run.
+#[derive(Debug)]
+pub struct Opening {
+    /// Workers that have not opened all of their connections.
+    pending: AtomicU64,
+    /// When the load begins, nanoseconds of CLOCK_MONOTONIC; `u64::MAX` as long as it is not brought forward.
+    begin: AtomicU64,
+    all_open: Notify,
+}
+
+impl Opening {
+    /// An opening by so many workers.
+    #[must_use]
+    pub fn new(workers: u64) -> Self {
+        Self {
+            pending: AtomicU64::new(workers),
+            begin: AtomicU64::new(u64::MAX),
+            all_open: Notify::new(),
+        }
+    }
+
+    /// Counts workers that have opened all of their connections, or have ended: each once.
+    pub fn opened_by(&self, workers: u64) {
+        if self.pending.fetch_sub(workers, Ordering::AcqRel) == workers {
+            self.all_open.notify_one();
+        }
+    }
+
+    /// Returns once all workers have opened all of their connections. Cancel-safe.
+    pub async fn all_open(&self) {
+        if self.pending.load(Ordering::Acquire) > 0 {
+            self.all_open.notified().await;
+        }
+    }
+
+    /// Brings the load forward to `begin`.
+    pub fn begin_at(&self, begin: u64) {
+        self.begin.store(begin, Ordering::Release);
+    }
+}
+
+/// One worker's part in an opening; of a run without one it does nothing.
+#[derive(Debug)]
+pub struct WorkerOpening {
+    /// Absent where there is none, or the load was brought forward.
+    shared: Option<Arc<Opening>>,
+    has_opened: bool,
+}
+
+impl WorkerOpening {
+    /// The part of one worker.
+    #[must_use]
+    pub fn new(shared: Option<Arc<Opening>>) -> Self {
+        Self {
+            shared,
+            has_opened: false,
+        }
+    }
+
+    /// Says that all connections of the worker are open. Further calls say nothing new.
+    pub fn say_open(&mut self) {
+        if let Some(shared) = self.shared.as_ref().filter(|_| !self.has_opened) {
+            self.has_opened = true;
+            shared.opened_by(1);
+        }
+    }
+
+    /// Returns when the load begins, once, where it was brought forward.
+    pub fn brought_forward(&mut self) -> Option<u64> {
+        let begin = self.shared.as_ref()?.begin.load(Ordering::Acquire);
+        if begin == u64::MAX {
+            return None;
+        }
+        self.say_open();
+        self.shared = None;
+        Some(begin)
+    }
+}
+
+impl Drop for WorkerOpening {
+    /// A worker that has ended keeps nobody waiting.
+    fn drop(&mut self) {
+        self.say_open();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn all_is_open_when_every_worker_has_said_so_once_or_has_ended() {
+        let opening = Arc::new(Opening::new(3));
+        let part = || WorkerOpening::new(Some(Arc::clone(&opening)));
+        let (mut first, second, mut third) = (part(), part(), part());
+        let at_once = || tokio::time::timeout(Duration::ZERO, opening.all_open());
+        for _ in 0..5 {
+            first.say_open();
+        }
+        assert!(at_once().await.is_err());
+        drop(second);
+        drop(first);
+        assert!(at_once().await.is_err());
+        assert_eq!(third.brought_forward(), None);
+        third.say_open();
+        opening.all_open().await;
+        opening.begin_at(7);
+        assert_eq!(third.brought_forward(), Some(7));
+        assert_eq!(third.brought_forward(), None);
+        let mut none = WorkerOpening::new(None);
+        none.say_open();
+        assert_eq!(none.brought_forward(), None);
+    }
+}

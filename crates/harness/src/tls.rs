@@ -1,0 +1,185 @@
+//! TLS of a driver: whom a server's certificate must be signed by.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::verify_server_name;
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+};
+
+use crate::plan::Invalid;
+
+/// Returns a configuration of clients that takes certificates which those of the file `ca` have signed (`driver.tls_ca`,
+/// `--tls-ca`), and those certificates themselves; without a file, those that this machine trusts. With `insecure` it takes
+/// any.
+///
+/// # Errors
+/// A file that can't be read or has no certificate, with the remedy.
+pub fn client_config(ca: Option<&Path>, insecure: bool) -> Result<ClientConfig, Invalid> {
+    let wrong = |error: &dyn std::fmt::Display| Invalid::new("driver.tls_ca", error.to_string());
+    let provider = Arc::new(ring::default_provider());
+    let verifier: Arc<dyn ServerCertVerifier> = match insecure {
+        true => Arc::new(Anybody(Arc::clone(&provider))),
+        false => Arc::new(Trusted::new(ca, &provider)?),
+    };
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| wrong(&error))?;
+    Ok(builder
+        .dangerous()
+        .with_custom_certificate_verifier(verifier)
+        .with_no_client_auth())
+}
+
+/// Takes certificates that were signed by those whom it trusts, and theirs.
+#[derive(Debug)]
+struct Trusted {
+    signed: Arc<WebPkiServerVerifier>,
+    given: Vec<CertificateDer<'static>>,
+}
+
+impl Trusted {
+    fn new(ca: Option<&Path>, provider: &Arc<CryptoProvider>) -> Result<Self, Invalid> {
+        let given = ca.map(read).transpose()?.unwrap_or_default();
+        let field = || {
+            ca.map_or("driver.tls_ca (--tls-ca)".to_owned(), |path| {
+                format!("driver.tls_ca (--tls-ca {})", path.display())
+            })
+        };
+        let wrong = |problem: String| {
+            let remedy =
+                "name a file of certificates in PEM with --tls-ca, or take any with --tls-insecure";
+            Invalid::new(field(), format!("{problem}: {remedy}"))
+        };
+        let mut roots = RootCertStore::empty();
+        match ca {
+            // Those that can't be read are none to trust.
+            None => {
+                roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+            }
+            Some(_) => {
+                for certificate in &given {
+                    let added = roots.add(certificate.clone());
+                    added.map_err(|error| wrong(error.to_string()))?;
+                }
+            }
+        }
+        let builder =
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
+        let signed = builder.build().map_err(|error| wrong(error.to_string()))?;
+        Ok(Self { signed, given })
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<CertificateDer<'static>>, Invalid> {
+    let wrong = |problem: String| {
+        let field = format!("driver.tls_ca (--tls-ca {})", path.display());
+        let remedy = "name a file of certificates in PEM";
+        Invalid::new(field, format!("{problem}: {remedy}"))
+    };
+    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+    let certificates: Vec<_> = read.map_err(|error| wrong(error.to_string()))?;
+    match certificates.is_empty() {
+        true => Err(wrong("it has no certificate".to_owned())),
+        false => Ok(certificates),
+    }
+}
+
+impl ServerCertVerifier for Trusted {
+    fn verify_server_cert(
+        &self,
+        shown: &CertificateDer<'_>,
+        between: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        match self
+            .signed
+            .verify_server_cert(shown, between, name, ocsp, now)
+        {
+            // What `openssl req -x509` makes may sign others, and webpki takes no such certificate of a server
+            // (CaUsedAsEndEntity, after it has looked at the dates). Shown by the server that it was given for, it is
+            // the one that is trusted.
+            Err(rustls::Error::InvalidCertificate(CertificateError::Other(_)))
+                if self.given.iter().any(|given| given == shown) =>
+            {
+                verify_server_name(&ParsedCertificate::try_from(shown)?, name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            verified => verified,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.signed
+            .verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.signed
+            .verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.signed.supported_verify_schemes()
+    }
+}
+
+/// Takes any certificate; that whoever shows it has its key is still asked.
+#[derive(Debug)]
+struct Anybody(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,62 @@
+//! What `/proc/<pid>/task/<tid>/schedstat` says of a thread (Documentation/scheduler/sched-stats.rst of Linux).
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+
+/// The scheduler's account of one thread, nanoseconds since its start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Schedstat {
+    /// How long it ran.
+    pub(crate) cpu_ns: u64,
+    /// How long it could have run and waited for a CPU.
+    pub(crate) wait_ns: u64,
+}
+
+impl Schedstat {
+    /// Reads an open file of it from its start; `None` where the thread is gone, or the kernel does not count.
+    pub(crate) fn read(file: &File) -> Option<Self> {
+        let mut buffer = [0; 96];
+        let length = file.read_at(&mut buffer, 0).ok()?;
+        Self::parse(&buffer[..length])
+    }
+
+    /// Parses three numbers: the time on a CPU, the time of waiting, and how often it ran. A thread that never ran is one of
+    /// a kernel that does not count.
+    pub(crate) fn parse(text: &[u8]) -> Option<Self> {
+        let mut numbers = std::str::from_utf8(text).ok()?.split_ascii_whitespace();
+        let mut next = || numbers.next()?.parse().ok();
+        let (cpu_ns, wait_ns, times): (u64, u64, u64) = (next()?, next()?, next()?);
+        (times > 0).then_some(Self { cpu_ns, wait_ns })
+    }
+}
+
+/// Opens that of the calling thread.
+pub(crate) fn of_this_thread() -> Option<File> {
+    File::open("/proc/thread-self/schedstat").ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_numbers_are_an_account_and_anything_else_is_none() {
+        let of = |cpu_ns, wait_ns| Some(Schedstat { cpu_ns, wait_ns });
+        assert_eq!(
+            Schedstat::parse(b"158396 2343735 2\n"),
+            of(158_396, 2_343_735)
+        );
+        for text in [&b"0 0 0\n"[..], b"", b"1 2", b"1 -2 3", b"\xff 1 2"] {
+            assert_eq!(Schedstat::parse(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_calling_thread_has_run() {
+        let file = of_this_thread().expect("this kernel counts");
+        let first = Schedstat::read(&file).unwrap();
+        while Schedstat::read(&file).unwrap().cpu_ns == first.cpu_ns {
+            std::thread::yield_now();
+        }
+    }
+}

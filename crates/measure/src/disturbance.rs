@@ -1,0 +1,709 @@
+//! What kept daemon and driver from running: stalls, waiting for a CPU, quotas, and other work on the machine.
+//!
+//! All limits stand here, each with its reason; `crates/README.md` lists them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::result::{Cost, Resources, Second};
+use crate::units;
+use crate::warning::{Kind, Severity, WORKER_CPU_LIMIT_PCT, Warning};
+
+/// One stall that is at least this long makes a result SUSPECT however long the run was: a tenth of a second is more than
+/// any wake-up of an idle machine takes, and shows as the maximum of every series.
+const LONG_STALL_NS: u64 = 100_000_000;
+/// Share of the workers' time in stalls, in percent, above which a result is SUSPECT: the part that a p99.9 leaves out.
+const STALLED_SUSPECT_PCT: f64 = 0.1;
+/// The same above which it is INVALID: the part that a p99 leaves out.
+const STALLED_INVALID_PCT: f64 = 1.0;
+/// CPU of others, in percent of the CPUs that daemon and driver may use, above which a result is SUSPECT: twice what an
+/// idle machine with a desktop uses, and more than the 3 % that a comparison calls a difference.
+const OTHERS_SUSPECT_PCT: f64 = 5.0;
+/// The same above which it is INVALID where daemon or driver waited too: one of four CPUs was not theirs.
+const OTHERS_INVALID_PCT: f64 = 25.0;
+/// Looks in which others used more than [`OTHERS_INVALID_PCT`] that a run may have, in percent: the part that a p99
+/// leaves out. One alone is always allowed, since a look lasts a second and a run may last five.
+const DISTURBED_LOOKS_PCT: f64 = 1.0;
+/// Waiting for a CPU that others had, in percent of the time, above which a result is SUSPECT: the limit of
+/// [`OTHERS_SUSPECT_PCT`], for a side that is bound to a CPU.
+const WAIT_SUSPECT_PCT: f64 = 5.0;
+/// The same above which it is INVALID: a tenth, as for the driver's lateness.
+const WAIT_INVALID_PCT: f64 = 10.0;
+/// Waiting for a CPU that is noted whoever had it, in percent of the time. Where nobody else runs it is daemon and driver
+/// that wait for each other, as they do in every closed loop that shares its CPUs.
+const WAIT_NOTED_PCT: f64 = 25.0;
+/// The same above which a result is SUSPECT where it is not known who had it: a worker that shares its CPU with one thread
+/// of the daemon waits for half of the time at most.
+const WAIT_UNKNOWN_SUSPECT_PCT: f64 = 50.0;
+/// Periods in which the control group's quota held the driver, in percent, above which a result is INVALID; any makes it
+/// SUSPECT. A period is 100 ms, so that more than the part that a p99 leaves out was late by up to that.
+const THROTTLED_INVALID_PCT: f64 = 1.0;
+/// Measured seconds in which a worker was full, in percent, above which a result is INVALID: a tenth, as for the driver's
+/// lateness. Two make it SUSPECT, one is noted.
+const FULL_SECONDS_INVALID_PCT: f64 = 10.0;
+/// CPU use of a daemon's busiest thread, or of all CPUs together, in percent, above which it is called full.
+const FULL_PCT: f64 = 85.0;
+
+/// Times that the loop of a worker did not run although something was due, without those that it spent working.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Stalls {
+    /// How many, each longer than 10 ms.
+    pub count: u64,
+    /// The longest, nanoseconds.
+    pub longest_ns: u64,
+    /// All together, nanoseconds.
+    pub total_ns: u64,
+}
+
+impl Stalls {
+    /// Adds one.
+    pub fn add(&mut self, ns: u64) {
+        self.merge(Self {
+            count: 1,
+            longest_ns: ns,
+            total_ns: ns,
+        });
+    }
+
+    /// Adds those of another worker or second.
+    pub fn merge(&mut self, other: Self) {
+        self.count += other.count;
+        self.longest_ns = self.longest_ns.max(other.longest_ns);
+        self.total_ns += other.total_ns;
+    }
+
+    /// Returns itself, or `None` where there was none.
+    #[must_use]
+    pub fn found(self) -> Option<Self> {
+        (self.count > 0).then_some(self)
+    }
+}
+
+/// Periods of a control group's CPU quota.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Throttled {
+    /// Periods in which the group had something to run.
+    pub periods: u64,
+    /// Those in which it used its quota up and was held.
+    pub throttled: u64,
+    /// How long that was, nanoseconds, summed over CPUs.
+    pub held_ns: u64,
+}
+
+impl Throttled {
+    /// Returns what was counted since an earlier look.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            periods: self.periods.saturating_sub(earlier.periods),
+            throttled: self.throttled.saturating_sub(earlier.throttled),
+            held_ns: self.held_ns.saturating_sub(earlier.held_ns),
+        }
+    }
+
+    /// Returns the share of the periods in which it was held, in percent.
+    fn pct(self) -> f64 {
+        100.0 * self.throttled as f64 / self.periods.max(1) as f64
+    }
+}
+
+/// What kept daemon and driver from running over the measured time. What was not looked at is absent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Disturbance {
+    /// Stalls of all workers.
+    pub stalls: Stalls,
+    /// Measured seconds in which the workers reported.
+    pub seconds: u64,
+    /// Those of them in which a worker used most of its core.
+    pub full_seconds: u64,
+    /// CPU use of the busiest worker in its busiest second, percent of a core.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worker_cpu_peak_pct: Option<f64>,
+    /// How long the worker that waited longest in each second waited for a CPU, percent of the time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worker_wait_pct: Option<f64>,
+    /// How long threads of the daemon waited for a CPU: percent of the time, or of the time that they wanted to run where
+    /// that is more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub daemon_wait_pct: Option<f64>,
+    /// CPUs that daemon and driver may use, and on which others are looked for.
+    pub cpus: u64,
+    /// CPU use of daemon and driver together, percent of one core.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub own_cpu_pct: Option<f64>,
+    /// CPU use of all else on those CPUs, percent of one core. Absent where the daemon's own is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub others_cpu_pct: Option<f64>,
+    /// The same in the look in which it was most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub others_cpu_peak_pct: Option<f64>,
+    /// Looks, about one a second, and those in which others used more than a quarter of the CPUs.
+    pub looks: u64,
+    /// See [`looks`](Self::looks).
+    pub disturbed_looks: u64,
+    /// What the quota of the driver's control group did; absent where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub driver_quota: Option<Throttled>,
+    /// The same of the daemon's, where it is in another group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub daemon_quota: Option<Throttled>,
+}
+
+/// What else the judgement of a disturbance needs.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Context {
+    /// Workers of the driver.
+    pub workers: u64,
+    /// Whether its workers use a whole core each on purpose.
+    pub spins: bool,
+    /// Whether all clients go on as soon as they are answered.
+    pub closed: bool,
+    /// CPU use of the busiest worker over the run, percent of a core.
+    pub worker_cpu_pct: f64,
+    /// Forced context switches of the driver.
+    pub forced_switches: u64,
+    /// CPU use of the daemon's busiest thread over the run, percent of a core.
+    pub daemon_thread_pct: Option<f64>,
+}
+
+impl Disturbance {
+    /// Sums up seconds and looks, those that begin at `from_s` seconds after the first start or later.
+    #[must_use]
+    pub fn of(seconds: &[Second], looks: &[Resources], cpus: u64, from_s: f64) -> Self {
+        let mut sum = Self {
+            cpus,
+            ..Self::default()
+        };
+        let measured = seconds
+            .iter()
+            .filter(|row| row.second as f64 >= from_s.floor());
+        let mut waited = Mean::default();
+        for row in measured {
+            sum.stalls.merge(row.stalls.unwrap_or_default());
+            sum.seconds += 1;
+            sum.full_seconds += u64::from(row.worker_cpu_pct > Some(WORKER_CPU_LIMIT_PCT));
+            sum.worker_cpu_peak_pct = most(sum.worker_cpu_peak_pct, row.worker_cpu_pct);
+            waited.add(row.worker_wait_pct, 1.0);
+        }
+        sum.worker_wait_pct = waited.value();
+        sum.add_looks(looks, from_s);
+        sum
+    }
+
+    fn add_looks(&mut self, looks: &[Resources], from_s: f64) {
+        let [mut others, mut own, mut daemon_cpu, mut daemon_wait] = [Mean::default(); 4];
+        let quarter = OTHERS_INVALID_PCT * self.cpus as f64;
+        for pair in looks.windows(2) {
+            let (before, look) = (&pair[0], &pair[1]);
+            if before.at_s < from_s.floor() {
+                continue;
+            }
+            let lasted_s = look.at_s - before.at_s;
+            let of = |side: Option<Cost>, figure: fn(Cost) -> f64| side.map_or(0.0, figure);
+            let cpu = |side: Option<Cost>| of(side, |cost| cost.cpu_pct);
+            own.add(Some(cpu(look.driver) + cpu(look.daemon)), lasted_s);
+            daemon_cpu.add(look.daemon.map(|cost| cost.cpu_pct), lasted_s);
+            daemon_wait.add(look.daemon.and_then(|cost| cost.wait_pct), lasted_s);
+            others.add(look.others_cpu_pct, lasted_s);
+            self.others_cpu_peak_pct = most(self.others_cpu_peak_pct, look.others_cpu_pct);
+            self.looks += 1;
+            self.disturbed_looks += u64::from(look.others_cpu_pct > Some(quarter));
+        }
+        self.own_cpu_pct = own.value();
+        self.others_cpu_pct = others.value();
+        self.daemon_wait_pct = daemon_wait.value().map(|wait| {
+            let wanted = daemon_cpu.value().unwrap_or(0.0) + wait;
+            100.0 * wait / wanted.max(100.0)
+        });
+    }
+
+    /// Returns what speaks against figures that were measured meanwhile.
+    #[must_use]
+    pub fn warnings(&self, context: &Context) -> Vec<Warning> {
+        let found = [
+            self.other_work(context),
+            self.throttled(),
+            self.daemon_throttled(),
+            self.stalled(context),
+            self.full_worker(context),
+            self.shared(context),
+            self.unfilled(context),
+        ];
+        found.into_iter().flatten().collect()
+    }
+
+    /// CPU of others in percent of the CPUs that daemon and driver may use.
+    fn others_pct(&self) -> Option<f64> {
+        Some(self.others_cpu_pct? / self.cpus.max(1) as f64)
+    }
+
+    /// The part of a wait for a CPU that is due to others: their part of what ran meanwhile.
+    fn due_to_others(&self, wait_pct: Option<f64>) -> Option<f64> {
+        let (others, own) = (self.others_cpu_pct?, self.own_cpu_pct?);
+        let part = others / (others + own).max(f64::MIN_POSITIVE);
+        Some(wait_pct? * part)
+    }
+
+    /// Other work on the machine.
+    fn other_work(&self, context: &Context) -> Option<Warning> {
+        let others = self.others_pct()?;
+        let waits = [self.worker_wait_pct, self.daemon_wait_pct];
+        let worst = waits
+            .into_iter()
+            .filter_map(|wait| self.due_to_others(wait))
+            .reduce(f64::max);
+        let disturbed = self.disturbed_looks > 1
+            && 100.0 * self.disturbed_looks as f64 > DISTURBED_LOOKS_PCT * self.looks as f64;
+        let waited = worst.unwrap_or(0.0);
+        let no_wait_known = worst.is_none();
+        let severity = if waited > WAIT_INVALID_PCT
+            || (others > OTHERS_INVALID_PCT && (waited > WAIT_SUSPECT_PCT || no_wait_known))
+        {
+            Severity::Invalid
+        } else if others > OTHERS_SUSPECT_PCT || waited > WAIT_SUSPECT_PCT || disturbed {
+            Severity::Suspect
+        } else {
+            return None;
+        };
+        let cpus = match self.cpus {
+            1 => "CPU".to_owned(),
+            several => format!("{several} CPUs"),
+        };
+        let peak = self.others_cpu_peak_pct.unwrap_or(0.0) / self.cpus.max(1) as f64;
+        let mut message = format!(
+            "other work took {} of the {cpus} during the run, {} at the most",
+            pct(others),
+            pct(peak)
+        );
+        if let Some(wait) = self.worker_wait_pct {
+            message += &format!(
+                "; a worker of the driver waited {} of the time for a CPU ({} forced switches)",
+                pct(wait),
+                units::count(context.forced_switches)
+            );
+        }
+        if let Some(wait) = self.daemon_wait_pct {
+            message += &format!("; the daemon waited {}", pct(wait));
+        }
+        let hint = "stop what else runs, or give daemon and driver cores of their own (taskset), and repeat";
+        Some(warning(Kind::OtherWork, severity, message, hint))
+    }
+
+    /// The quota of the driver's control group.
+    fn throttled(&self) -> Option<Warning> {
+        let quota = self.driver_quota.filter(|quota| quota.throttled > 0)?;
+        let severity = match quota.pct() > THROTTLED_INVALID_PCT {
+            true => Severity::Invalid,
+            false => Severity::Suspect,
+        };
+        let message = format!(
+            "the CPU quota of the driver's control group held it in {} of {} periods, {} in all",
+            units::count(quota.throttled),
+            units::count(quota.periods),
+            units::duration(quota.held_ns)
+        );
+        let hint = "raise the quota (cpu.max, cpu.cfs_quota_us, docker --cpus), or run the driver outside of that group";
+        Some(warning(Kind::Throttled, severity, message, hint))
+    }
+
+    /// The quota of the daemon's own group, which is a part of what is measured.
+    fn daemon_throttled(&self) -> Option<Warning> {
+        let quota = self.daemon_quota.filter(|quota| quota.throttled > 0)?;
+        let message = format!(
+            "the CPU quota of the daemon's control group held it in {} of {} periods",
+            units::count(quota.throttled),
+            units::count(quota.periods)
+        );
+        let hint = "the figures are those of a daemon with this quota: say so beside them";
+        Some(warning(Kind::Throttled, Severity::Note, message, hint))
+    }
+
+    /// Stalls of the workers' loops.
+    fn stalled(&self, context: &Context) -> Option<Warning> {
+        let stalls = self.stalls.found()?;
+        let workers = context.workers.max(1);
+        let time_ns = (self.seconds * workers) as f64 * 1e9;
+        let share = 100.0 * stalls.total_ns as f64 / time_ns.max(1.0);
+        let is_long = stalls.longest_ns >= LONG_STALL_NS;
+        // One wake-up that was late for all workers.
+        let is_single = stalls.count <= workers && !is_long;
+        let severity = match is_single {
+            true => Severity::Note,
+            false if share > STALLED_INVALID_PCT => Severity::Invalid,
+            false if is_long || share > STALLED_SUSPECT_PCT => Severity::Suspect,
+            false => Severity::Note,
+        };
+        let message = format!(
+            "workers of the driver stood still {} times although something was due: {} at the longest, {} in all, {} of their time",
+            units::count(stalls.count),
+            units::duration(stalls.longest_ns),
+            units::duration(stalls.total_ns),
+            pct(share)
+        );
+        let hint = "was the driver stopped, or had other work its CPUs? what ended meanwhile has times that are the driver's: give it cores of its own, and repeat";
+        Some(warning(Kind::Stalled, severity, message, hint))
+    }
+
+    /// A worker that was full over the run or in some of its seconds.
+    fn full_worker(&self, context: &Context) -> Option<Warning> {
+        if context.spins {
+            return None;
+        }
+        let full = self.full_seconds;
+        let severity = if context.worker_cpu_pct > WORKER_CPU_LIMIT_PCT
+            || (full > 1 && 100.0 * full as f64 > FULL_SECONDS_INVALID_PCT * self.seconds as f64)
+        {
+            Severity::Invalid
+        } else if full > 1 {
+            Severity::Suspect
+        } else if full == 1 {
+            Severity::Note
+        } else {
+            return None;
+        };
+        Some(Warning::generator_cpu_bound(
+            severity,
+            context.worker_cpu_pct,
+            full,
+            self.seconds,
+        ))
+    }
+
+    /// Daemon and driver that waited for each other.
+    fn shared(&self, context: &Context) -> Option<Warning> {
+        let wait = self.worker_wait_pct.filter(|wait| *wait > WAIT_NOTED_PCT)?;
+        let others = self.due_to_others(Some(wait));
+        if others.is_some_and(|others| others > WAIT_SUSPECT_PCT) {
+            // Said with the other work.
+            return None;
+        }
+        let (who, severity) = match others {
+            Some(_) => ("which daemon and driver had themselves", Severity::Note),
+            None if wait > WAIT_UNKNOWN_SUSPECT_PCT => {
+                ("and who had it is not known", Severity::Suspect)
+            }
+            None => ("and who had it is not known", Severity::Note),
+        };
+        let message = format!(
+            "a worker of the driver waited {} of the time for a CPU, {who} ({} forced switches)",
+            pct(wait),
+            units::count(context.forced_switches)
+        );
+        let hint = "its times hold that wait: give daemon and driver cores of their own (taskset), or lower the load";
+        Some(warning(Kind::SharedCpus, severity, message, hint))
+    }
+
+    /// A closed loop that filled neither side.
+    fn unfilled(&self, context: &Context) -> Option<Warning> {
+        let (own, daemon) = (self.own_cpu_pct?, context.daemon_thread_pct?);
+        let worker = context.worker_cpu_pct;
+        let all = (own + self.others_cpu_pct.unwrap_or(0.0)) / self.cpus.max(1) as f64;
+        let is_full = [daemon, worker, all]
+            .into_iter()
+            .any(|used| used > FULL_PCT);
+        if !context.closed || context.spins || is_full {
+            return None;
+        }
+        let message = format!(
+            "neither side was full: the daemon's busiest thread used {daemon:.0} % of a core, the driver's busiest worker {worker:.0} %, all CPUs {all:.0} %"
+        );
+        let hint = "a closed loop then measures how long both wait (wake-ups, locks, disks, delays on purpose), not what the daemon can do: add clients, or take a rate";
+        Some(warning(Kind::Unfilled, Severity::Note, message, hint))
+    }
+}
+
+/// A mean that is weighted by time.
+#[derive(Debug, Clone, Copy, Default)]
+struct Mean {
+    sum: f64,
+    weight: f64,
+}
+
+impl Mean {
+    fn add(&mut self, value: Option<f64>, weight: f64) {
+        if let Some(value) = value {
+            self.sum += value * weight;
+            self.weight += weight;
+        }
+    }
+
+    fn value(self) -> Option<f64> {
+        (self.weight > 0.0).then(|| self.sum / self.weight)
+    }
+}
+
+fn most(one: Option<f64>, other: Option<f64>) -> Option<f64> {
+    [one, other].into_iter().flatten().reduce(f64::max)
+}
+
+/// A share with as many digits as say something.
+pub(crate) fn pct(share: f64) -> String {
+    match share {
+        large if large >= 9.95 => format!("{large:.0} %"),
+        middle if middle >= 0.095 => format!("{middle:.1} %"),
+        small => format!("{small:.2} %"),
+    }
+}
+
+fn warning(kind: Kind, severity: Severity, message: String, hint: &str) -> Warning {
+    Warning {
+        kind,
+        severity,
+        message,
+        hint: hint.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Severity::{Invalid, Note, Suspect};
+
+    const MS: u64 = 1_000_000;
+
+    /// The severity of the warning of a kind.
+    fn severity(of: &Disturbance, context: &Context, kind: Kind) -> Option<Severity> {
+        let mut found = of.warnings(context).into_iter();
+        found
+            .find(|warning| warning.kind == kind)
+            .map(|warning| warning.severity)
+    }
+
+    #[test]
+    fn stalls_are_judged_by_their_length_and_their_share_of_the_time() {
+        let of = |seconds, workers, count, longest_ms, total_ms| {
+            let found = Disturbance {
+                seconds,
+                stalls: Stalls {
+                    count,
+                    longest_ns: longest_ms * MS,
+                    total_ns: total_ms * MS,
+                },
+                ..Disturbance::default()
+            };
+            let context = Context {
+                workers,
+                ..Context::default()
+            };
+            severity(&found, &context, Kind::Stalled)
+        };
+        let table = [
+            ((60, 1, 0, 0, 0), None),
+            // One late wake-up of each worker.
+            ((5, 2, 2, 60, 110), Some(Note)),
+            ((5, 1, 1, 99, 99), Some(Note)),
+            // Stopped for 0.5 s, in a minute and in ten seconds.
+            ((60, 2, 2, 500, 1_000), Some(Suspect)),
+            ((10, 2, 2, 500, 1_000), Some(Invalid)),
+            ((3_600, 1, 1, 100, 100), Some(Suspect)),
+            // Again and again.
+            ((60, 1, 3, 12, 36), Some(Note)),
+            ((60, 1, 6, 12, 72), Some(Suspect)),
+            ((60, 1, 60, 12, 720), Some(Invalid)),
+        ];
+        for ((seconds, workers, count, longest, total), expected) in table {
+            let found = of(seconds, workers, count, longest, total);
+            assert_eq!(found, expected, "{count} in {seconds} s, {longest} ms");
+        }
+    }
+
+    #[test]
+    fn other_work_is_judged_by_its_share_of_the_cpus_and_by_how_long_others_were_waited_for() {
+        // CPUs, own CPU, CPU of others, wait of a worker, wait of the daemon.
+        let of = |cpus, own, others, worker, daemon| {
+            let found = Disturbance {
+                cpus,
+                own_cpu_pct: Some(own),
+                others_cpu_pct: Some(others),
+                worker_wait_pct: worker,
+                daemon_wait_pct: daemon,
+                looks: 60,
+                ..Disturbance::default()
+            };
+            severity(&found, &Context::default(), Kind::OtherWork)
+        };
+        let table = [
+            // An idle machine, and one whose CPUs daemon and driver filled and waited for each other.
+            ((2, 3.0, 4.0, Some(0.3), Some(0.2)), None),
+            ((2, 180.0, 6.0, Some(45.0), Some(40.0)), None),
+            ((2, 3.0, 12.0, Some(0.3), Some(0.2)), Some(Suspect)),
+            // A core for others: nobody waited, nobody knows, the daemon waited.
+            ((2, 3.0, 99.0, Some(0.3), Some(0.2)), Some(Suspect)),
+            ((2, 3.0, 99.0, None, None), Some(Invalid)),
+            ((2, 3.0, 99.0, Some(0.3), Some(8.0)), Some(Invalid)),
+            // Three busy loops on the driver's CPU, and one beside a driver of nice 19.
+            ((2, 35.0, 75.0, Some(72.0), Some(2.0)), Some(Invalid)),
+            ((2, 3.0, 98.0, Some(97.0), Some(1.0)), Some(Invalid)),
+            // The same on one of 64 CPUs.
+            ((64, 35.0, 75.0, Some(72.0), Some(2.0)), Some(Invalid)),
+            ((64, 35.0, 75.0, Some(9.0), Some(2.0)), Some(Suspect)),
+        ];
+        for ((cpus, own, others, worker, daemon), expected) in table {
+            let found = of(cpus, own, others, worker, daemon);
+            assert_eq!(
+                found, expected,
+                "{cpus} CPUs, {own} % and {others} %, {worker:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn other_work_of_some_seconds_is_suspect_and_of_one_is_not() {
+        let of = |looks, disturbed_looks| {
+            let found = Disturbance {
+                cpus: 2,
+                own_cpu_pct: Some(20.0),
+                others_cpu_pct: Some(5.0),
+                looks,
+                disturbed_looks,
+                ..Disturbance::default()
+            };
+            severity(&found, &Context::default(), Kind::OtherWork)
+        };
+        assert_eq!(
+            [of(5, 1), of(60, 2), of(600, 6)],
+            [None, Some(Suspect), None]
+        );
+    }
+
+    #[test]
+    fn a_quota_that_held_the_driver_is_grave_and_one_of_the_daemon_is_noted() {
+        let held = |throttled| {
+            Some(Throttled {
+                periods: 600,
+                throttled,
+                held_ns: throttled * 95 * MS,
+            })
+        };
+        let of = |driver_quota, daemon_quota| {
+            let found = Disturbance {
+                driver_quota,
+                daemon_quota,
+                ..Disturbance::default()
+            };
+            severity(&found, &Context::default(), Kind::Throttled)
+        };
+        assert_eq!(of(None, None), None);
+        assert_eq!(of(held(0), held(0)), None);
+        assert_eq!(of(held(6), None), Some(Suspect));
+        assert_eq!(of(held(590), held(3)), Some(Invalid));
+        assert_eq!(of(None, held(590)), Some(Note));
+    }
+
+    #[test]
+    fn a_worker_is_judged_by_its_full_seconds_too() {
+        let of = |worker_cpu_pct, full_seconds, spins| {
+            let found = Disturbance {
+                seconds: 60,
+                full_seconds,
+                ..Disturbance::default()
+            };
+            let context = Context {
+                worker_cpu_pct,
+                spins,
+                ..Context::default()
+            };
+            severity(&found, &context, Kind::GeneratorCpuBound)
+        };
+        assert_eq!(of(84.0, 0, false), None);
+        assert_eq!(of(20.0, 1, false), Some(Note));
+        assert_eq!(of(20.0, 2, false), Some(Suspect));
+        assert_eq!(of(20.0, 7, false), Some(Invalid));
+        assert_eq!(of(86.0, 60, false), Some(Invalid));
+        assert_eq!(of(99.0, 60, true), None);
+    }
+
+    #[test]
+    fn what_daemon_and_driver_do_to_each_other_is_noted() {
+        let of = |own, worker_wait_pct, others_cpu_pct| Disturbance {
+            cpus: 2,
+            own_cpu_pct: Some(own),
+            worker_wait_pct,
+            others_cpu_pct,
+            ..Disturbance::default()
+        };
+        let closed = Context {
+            closed: true,
+            worker_cpu_pct: 50.0,
+            daemon_thread_pct: Some(40.0),
+            ..Context::default()
+        };
+        let shared =
+            |own, wait, others| severity(&of(own, wait, others), &closed, Kind::SharedCpus);
+        assert_eq!(shared(180.0, Some(45.0), Some(4.0)), Some(Note));
+        assert_eq!(shared(180.0, Some(45.0), None), Some(Note));
+        assert_eq!(shared(180.0, Some(51.0), None), Some(Suspect));
+        assert_eq!(shared(180.0, Some(70.0), Some(4.0)), Some(Note));
+        assert_eq!(shared(180.0, Some(20.0), Some(4.0)), None);
+        let unfilled =
+            |own, context: &Context| severity(&of(own, None, Some(4.0)), context, Kind::Unfilled);
+        assert_eq!(unfilled(90.0, &closed), Some(Note));
+        assert_eq!(unfilled(180.0, &closed), None, "they filled the CPUs");
+        let daemon_full = Context {
+            daemon_thread_pct: Some(97.0),
+            ..closed
+        };
+        assert_eq!(unfilled(90.0, &daemon_full), None);
+        let open = Context {
+            closed: false,
+            ..closed
+        };
+        assert_eq!(unfilled(90.0, &open), None);
+    }
+
+    #[test]
+    fn the_warm_up_is_left_out_of_the_sum() {
+        let held = |ns| {
+            let mut stalls = Stalls::default();
+            stalls.add(ns);
+            Some(stalls)
+        };
+        let second = |second, stalls, cpu, wait| Second {
+            second,
+            stalls,
+            worker_cpu_pct: Some(cpu),
+            worker_wait_pct: Some(wait),
+            ..Second::default()
+        };
+        let seconds = [
+            second(0, held(900 * MS), 99.0, 80.0),
+            second(1, None, 90.0, 10.0),
+            second(2, held(20 * MS), 10.0, 20.0),
+        ];
+        let look = |at_s, others_cpu_pct, wait_pct| Resources {
+            at_s,
+            daemon: Some(Cost {
+                cpu_pct: 30.0,
+                wait_pct: Some(wait_pct),
+                ..Cost::default()
+            }),
+            driver: Some(Cost {
+                cpu_pct: 10.0,
+                ..Cost::default()
+            }),
+            others_cpu_pct,
+            ..Resources::default()
+        };
+        let looks = [
+            look(-0.1, None, 0.0),
+            look(1.0, Some(200.0), 400.0),
+            look(2.0, Some(60.0), 10.0),
+            look(4.0, Some(30.0), 40.0),
+        ];
+        let sum = Disturbance::of(&seconds, &looks, 2, 1.0);
+        assert_eq!((sum.seconds, sum.full_seconds), (2, 1));
+        assert_eq!(sum.stalls, held(20 * MS).unwrap());
+        assert_eq!(sum.worker_cpu_peak_pct, Some(90.0));
+        assert_eq!(sum.worker_wait_pct, Some(15.0));
+        assert_eq!((sum.looks, sum.disturbed_looks), (2, 1));
+        assert_eq!(
+            (sum.others_cpu_pct, sum.others_cpu_peak_pct),
+            (Some(40.0), Some(60.0))
+        );
+        assert_eq!(
+            (sum.own_cpu_pct, sum.daemon_wait_pct),
+            (Some(40.0), Some(30.0))
+        );
+    }
+}

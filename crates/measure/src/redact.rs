@@ -1,0 +1,472 @@
+//! Takes secrets out of what is shown and stored: passwords in URIs, header fields that authenticate, tokens and keys.
+//!
+//! Every text that leaves a program goes through here: results, reports, messages. What is a secret is known by the name
+//! that stands before it, or by its place in a URI. Redacting twice changes nothing.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use serde_json::Value;
+
+/// Stands where a secret was.
+pub const PLACEHOLDER: &str = "[redacted]";
+
+/// Ends of names that hold a secret, in small letters, without `-`, `_` and `.`.
+const SECRET_ENDS: &[&str] = &[
+    "accesskey",
+    "apikey",
+    "authkey",
+    "authorization",
+    "bearer",
+    "cookie",
+    "credential",
+    "credentials",
+    "jwt",
+    "passphrase",
+    "passwd",
+    "password",
+    "privatekey",
+    "secret",
+    "secretkey",
+    "sessionid",
+    "signature",
+    "token",
+];
+/// Whole names that hold a secret in the query of a URI, and elsewhere mean much else.
+const SECRET_IN_QUERIES: &[&str] = &["auth", "key", "pass", "pwd", "sid", "session", "sig"];
+/// Whole names of header fields that hold a secret, beside those in several words with one of [`SECRET_ENDS`].
+const SECRET_FIELDS: &[&str] = &["authorization", "cookie", "password", "secret"];
+/// What ends a value that stands in a text without quotes.
+const ENDS_OF_VALUE: &[char] = &['&', ';', ',', '#', ')', ']', '}', '<', '>', '"', '\'', '`'];
+/// What ends a URI in a text.
+const ENDS_OF_URI: &[char] = &['"', '\'', '`', '<', '>'];
+
+/// Returns a text without the secrets in it.
+#[must_use]
+pub fn text(text: &str) -> Cow<'_, str> {
+    let mut found = secrets(text);
+    if found.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    found.sort_by_key(|range| (range.start, range.end));
+    let mut redacted = String::with_capacity(text.len());
+    let mut copied = 0;
+    for range in found {
+        // One secret may hold another.
+        if range.start >= copied {
+            redacted.push_str(&text[copied..range.start]);
+            redacted.push_str(PLACEHOLDER);
+        }
+        copied = copied.max(range.end);
+    }
+    redacted.push_str(&text[copied..]);
+    Cow::Owned(redacted)
+}
+
+/// Returns what was typed as a URI without its password, even where it is no URI: up to the last `@` nothing is shown then.
+#[must_use]
+pub fn uri(typed: &str) -> Cow<'_, str> {
+    let redacted = text(typed);
+    let is_known = redacted.contains("://");
+    match redacted.rsplit_once('@') {
+        Some((_, rest)) if !is_known => Cow::Owned(format!("{PLACEHOLDER}@{rest}")),
+        _ => redacted,
+    }
+}
+
+/// Returns a header field, `Name: value`, without its value where that is a secret.
+#[must_use]
+pub fn field(field: &str) -> Cow<'_, str> {
+    match field.split_once(':') {
+        Some((name, value)) if is_secret(name) && !value.trim().is_empty() => {
+            Cow::Owned(format!("{name}: {PLACEHOLDER}"))
+        }
+        _ => text(field),
+    }
+}
+
+/// Takes the secrets out of every text in a value, and those that stand under a key that names one.
+pub fn value(value: &mut Value) {
+    match value {
+        Value::String(string) => *string = field(string).into_owned(),
+        Value::Array(values) => values.iter_mut().for_each(self::value),
+        Value::Object(entries) => {
+            for (key, entry) in entries {
+                match entry {
+                    Value::String(string) if is_secret(key) && !string.is_empty() => {
+                        PLACEHOLDER.clone_into(string);
+                    }
+                    entry => self::value(entry),
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Returns true where a text in a value stands for a secret that was taken out.
+#[must_use]
+pub fn is_redacted(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains(PLACEHOLDER),
+        Value::Array(values) => values.iter().any(is_redacted),
+        Value::Object(entries) => entries.values().any(is_redacted),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// Returns true for a name such as `X-Api-Key`, `access_token` or `Cookie`. Letters may be percent-encoded.
+#[must_use]
+pub fn is_secret(name: &str) -> bool {
+    let name = plain(name);
+    SECRET_ENDS.iter().any(|end| name.ends_with(end))
+}
+
+/// A name in small letters, decoded, without what separates its words.
+fn plain(name: &str) -> String {
+    let decoded = decoded(name.trim());
+    let letters = decoded
+        .chars()
+        .filter(|letter| !matches!(letter, '-' | '_' | '.'));
+    letters.flat_map(char::to_lowercase).collect()
+}
+
+/// Percent-decoded, as far as it is.
+fn decoded(text: &str) -> Cow<'_, str> {
+    if !text.contains('%') {
+        return Cow::Borrowed(text);
+    }
+    let bytes = text.as_bytes();
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let digits = bytes.get(at + 1..at + 3).filter(|_| bytes[at] == b'%');
+        let byte = digits
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        decoded.push(byte.unwrap_or(bytes[at]));
+        at += if byte.is_some() { 3 } else { 1 };
+    }
+    Cow::Owned(String::from_utf8_lossy(&decoded).into_owned())
+}
+
+/// Returns where the secrets of a text stand, in no order; one may hold another.
+fn secrets(text: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    for (at, _) in text.match_indices("://") {
+        found.extend(userinfo(text, at));
+    }
+    for (at, mark) in text.char_indices() {
+        let value = match mark {
+            '=' => assigned(text, at),
+            ':' => said(text, at),
+            _ => None,
+        };
+        // What stands in a secret names nothing.
+        let is_within = found
+            .iter()
+            .any(|secret: &Range<usize>| secret.contains(&at));
+        let value = value.filter(|value| !is_within && is_unredacted(text, value));
+        found.extend(value);
+    }
+    found
+}
+
+/// Returns true unless there is nothing to take out, or it was. A value may end within what stands for it.
+fn is_unredacted(text: &str, value: &Range<usize>) -> bool {
+    !value.is_empty() && !text[value.start..].starts_with(PLACEHOLDER)
+}
+
+/// The password of the URI whose `://` is at `at`. For http without a password the user: it is a token then.
+fn userinfo(text: &str, at: usize) -> Option<Range<usize>> {
+    let begin = at + "://".len();
+    let rest = &text[begin..];
+    let is_end = |letter: char| letter.is_whitespace() || ENDS_OF_URI.contains(&letter);
+    let token = &rest[..rest.find(is_end).unwrap_or(rest.len())];
+    // Of several URIs in a list, each has what stands before the scheme of the next.
+    let token = match token.find("://") {
+        Some(next) => {
+            let before = &token[..next];
+            let is_of_scheme =
+                |letter: char| letter.is_ascii_alphanumeric() || "+-.".contains(letter);
+            let scheme = before.trim_end_matches(is_of_scheme);
+            scheme.trim_end_matches([',', ';', '|'])
+        }
+        None => token,
+    };
+    let authority = &token[..token.find(['/', '?', '#']).unwrap_or(token.len())];
+    let end = match authority.rfind('@') {
+        Some(end) => end,
+        // A password with a `/` that is not encoded: what stands after the colon is no port then.
+        None => {
+            let (_, port) = authority.rsplit_once(':')?;
+            let is_port = port.bytes().all(|byte| byte.is_ascii_digit());
+            let is_ipv6 = authority.starts_with('[') && authority.contains(']');
+            if is_port || (is_ipv6 && authority.ends_with(']')) {
+                return None;
+            }
+            token.rfind('@')?
+        }
+    };
+    let secret = match token[..end].find(':') {
+        Some(colon) => begin + colon + 1..begin + end,
+        None => {
+            let scheme = text[..at].to_ascii_lowercase();
+            let is_http = scheme.ends_with("http") || scheme.ends_with("https");
+            is_http.then_some(begin..begin + end)?
+        }
+    };
+    is_unredacted(text, &secret).then_some(secret)
+}
+
+/// The value of `name=value` whose `=` is at `at`, where the name is that of a secret.
+fn assigned(text: &str, at: usize) -> Option<Range<usize>> {
+    let before = text[..at].trim_end_matches([' ', '"']);
+    let name = last_word(before);
+    let is_in_query = before[..before.len() - name.len()].ends_with(['?', '&']);
+    let is_of_query = is_in_query && SECRET_IN_QUERIES.contains(&plain(name).as_str());
+    if !(is_of_query || is_secret(name)) {
+        return None;
+    }
+    // `==` compares.
+    let begin = at + text[at..].len() - text[at..].trim_start_matches(['=', ' ']).len();
+    Some(extent(text, begin, false))
+}
+
+/// The value of `Name: value` or `"name": "value"` whose colon is at `at`, where the name is that of a secret.
+fn said(text: &str, at: usize) -> Option<Range<usize>> {
+    let before = &text[..at];
+    let unquoted = before.trim_end_matches('"').trim_end_matches('\\');
+    let is_key = unquoted.len() < before.len();
+    let name = last_word(unquoted);
+    let is_field = name.contains(['-', '_']) && is_secret(name)
+        || SECRET_FIELDS.contains(&plain(name).as_str());
+    if !(is_field || is_key && is_secret(name)) {
+        return None;
+    }
+    let rest = &text[at + 1..];
+    let begin = at + 1 + rest.len() - rest.trim_start_matches([' ', '\t', '\\']).len();
+    // A field that is quoted as a whole ends with the quote; another one with its line.
+    let opening = text[..unquoted.len() - name.len()].chars().next_back();
+    if let Some(quote @ ('"' | '\'' | '`')) = opening.filter(|_| !is_key) {
+        let end = text[begin..]
+            .find(quote)
+            .map_or(text.len(), |end| begin + end);
+        return Some(begin..end);
+    }
+    Some(extent(text, begin, true))
+}
+
+/// The value that begins there: in quotes up to the closing one, else up to the end of the line or of the word.
+fn extent(text: &str, begin: usize, whole_line: bool) -> Range<usize> {
+    let rest = &text[begin..];
+    let quote = rest
+        .chars()
+        .next()
+        .filter(|first| matches!(first, '"' | '\'' | '`'));
+    if let Some(quote) = quote {
+        let inner = &rest[1..];
+        let mut escaped = false;
+        let closing = inner.char_indices().find(|(_, letter)| {
+            let closes = *letter == quote && !escaped;
+            escaped = *letter == '\\' && !escaped;
+            closes
+        });
+        let end = closing.map_or(inner.len(), |(end, _)| end);
+        return begin + 1..begin + 1 + end;
+    }
+    let is_end = |letter: char| match whole_line {
+        true => matches!(letter, '\n' | '\r'),
+        false => letter.is_whitespace() || ENDS_OF_VALUE.contains(&letter),
+    };
+    begin..begin + rest.find(is_end).unwrap_or(rest.len())
+}
+
+/// The name at the end of a text.
+fn last_word(text: &str) -> &str {
+    let is_of_name =
+        |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.' | '%');
+    &text[text.trim_end_matches(is_of_name).len()..]
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_password_of_a_uri_is_taken_out_and_the_rest_stays() {
+        for (typed, shown) in [
+            (
+                "amqp://guest:s3cret@localhost:5672/",
+                "amqp://guest:[redacted]@localhost:5672/",
+            ),
+            (
+                "amqp://us%40er:p%3A%2Fs%40s@h/v%2fh",
+                "amqp://us%40er:[redacted]@h/v%2fh",
+            ),
+            (
+                "amqp://user:p@ss:w@rd@host/x",
+                "amqp://user:[redacted]@host/x",
+            ),
+            ("amqp://user:pa/ss@host/x", "amqp://user:[redacted]@host/x"),
+            ("amqp://user:pa?s#s@host", "amqp://user:[redacted]@host"),
+            (
+                "amqps://u:p@[2001:db8::1]:5671/v",
+                "amqps://u:[redacted]@[2001:db8::1]:5671/v",
+            ),
+            (
+                "amqp://a:p1@h1,amqp://b:p2@h2:1/",
+                "amqp://a:[redacted]@h1,amqp://b:[redacted]@h2:1/",
+            ),
+            (
+                "amqp://a:p,1@h1,amqp://b:p2@h2",
+                "amqp://a:[redacted]@h1,amqp://b:[redacted]@h2",
+            ),
+            ("amqp://:p@h", "amqp://:[redacted]@h"),
+            (
+                "https://gh_token@example.com/x",
+                "https://[redacted]@example.com/x",
+            ),
+            (
+                "URL http://u:p@127.0.0.1/: has a user",
+                "URL http://u:[redacted]@127.0.0.1/: has a user",
+            ),
+            ("(`amqp://u:p@h`)", "(`amqp://u:[redacted]@h`)"),
+        ] {
+            assert_eq!(text(typed), shown);
+            assert_eq!(text(shown), shown);
+        }
+    }
+
+    #[test]
+    fn what_is_no_password_stays() {
+        for plain in [
+            "amqp://guest@localhost/",
+            "amqp://u:@h/",
+            "http://127.0.0.1:8080/@scope/pkg",
+            "http://[::1]/@x",
+            "http://[::1]:80/a:b@c",
+            "http://h/a?max_tokens=5&monkey=1",
+            "unix:/run/x.sock:/y",
+            "at 12:30 a@b.c wrote: token: x",
+            "invalid token: `x`",
+            "give an Authorization with --header",
+            "routing_key = 'a.b'",
+            "Content-Type: text/plain",
+        ] {
+            assert_eq!(text(plain), plain);
+        }
+    }
+
+    #[test]
+    fn what_was_typed_as_a_uri_and_is_none_shows_nothing_before_its_host() {
+        assert_eq!(uri("user:pass@host:5672"), "[redacted]@host:5672");
+        assert_eq!(uri("amqp:/user:pass@host"), "[redacted]@host");
+        assert_eq!(uri("amqp://u:p@h"), "amqp://u:[redacted]@h");
+        assert_eq!(uri("localhost:5672"), "localhost:5672");
+    }
+
+    #[test]
+    fn tokens_and_keys_are_taken_out_of_queries_and_assignments() {
+        for (typed, shown) in [
+            ("/x?token=abc&a=1", "/x?token=[redacted]&a=1"),
+            ("/x?a=1&api_key=a%20b#f", "/x?a=1&api_key=[redacted]#f"),
+            ("/x?%74oken=abc", "/x?%74oken=[redacted]"),
+            ("/x?ACCESS-TOKEN=abc d", "/x?ACCESS-TOKEN=[redacted] d"),
+            (
+                "GET /x?key=AIza&sig=1: 5 clients",
+                "GET /x?key=[redacted]&sig=[redacted] 5 clients",
+            ),
+            ("user=a&password=b", "user=a&password=[redacted]"),
+            ("--set driver.token=abc", "--set driver.token=[redacted]"),
+            ("api_key = \"a b\"", "api_key = \"[redacted]\""),
+            ("header.x-api-key==abc", "header.x-api-key==[redacted]"),
+        ] {
+            assert_eq!(text(typed), shown);
+            assert_eq!(text(shown), shown);
+        }
+    }
+
+    #[test]
+    fn header_fields_that_authenticate_lose_their_value() {
+        for (typed, shown) in [
+            ("Authorization: Bearer a.b.c", "Authorization: [redacted]"),
+            ("authorization:Basic dTpw", "authorization:[redacted]"),
+            ("Proxy-Authorization: x", "Proxy-Authorization: [redacted]"),
+            ("Cookie: a=\"b\"; session=c", "Cookie: [redacted]"),
+            (
+                "Set-Cookie: a=b\nVary: x",
+                "Set-Cookie: [redacted]\nVary: x",
+            ),
+            (
+                "`Cookie: a=b` is refused",
+                "`Cookie: [redacted]` is refused",
+            ),
+            (
+                "headers = [\"X-Api-Key: k\"]",
+                "headers = [\"X-Api-Key: [redacted]\"]",
+            ),
+            (
+                "{\"password\": \"a\\\"b\", \"c\": 1}",
+                "{\"password\": \"[redacted]\", \"c\": 1}",
+            ),
+            ("{\"token\":\"a\"}", "{\"token\":\"[redacted]\"}"),
+        ] {
+            assert_eq!(text(typed), shown);
+            assert_eq!(text(shown), shown);
+        }
+        assert_eq!(field("X-Token: a, b"), "X-Token: [redacted]");
+        assert_eq!(field("Token: a"), "Token: [redacted]");
+        assert_eq!(field("Accept: a"), "Accept: a");
+    }
+
+    #[test]
+    fn a_value_is_searched_whole_and_by_its_keys() {
+        let mut plan = json!({
+            "daemon_env": { "OPENAI_API_KEY": "sk-1", "MODE": "x" },
+            "driver": { "headers": ["Cookie: a", "Accept: b"], "path": "/x?token=t", "max_tokens": 5 },
+        });
+        assert!(!is_redacted(&plan));
+        value(&mut plan);
+        let redacted = json!({
+            "daemon_env": { "OPENAI_API_KEY": "[redacted]", "MODE": "x" },
+            "driver": { "headers": ["Cookie: [redacted]", "Accept: b"], "path": "/x?token=[redacted]", "max_tokens": 5 },
+        });
+        assert_eq!(plan, redacted);
+        assert!(is_redacted(&plan));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn no_password_survives_wherever_its_uri_stands(
+            user in "[a-z%0-9]{0,8}", password in "SECRET[a-z0-9%:@!$&*+=.~_-]{0,12}",
+            host in "[a-z]{1,8}|\\[::1\\]|10\\.0\\.0\\.1", port in proptest::option::of(1_u16..),
+            path in "(/[a-z0-9%]{0,8})?", before in "(|[ (`']|--uri |error: )", count in 1_usize..4,
+        ) {
+            let port = port.map_or(String::new(), |port| format!(":{port}"));
+            let uri = format!("amqp://{user}:{password}@{host}{port}{path}");
+            let typed = format!("{before}{}", vec![uri; count].join(","));
+            let shown = text(&typed);
+            prop_assert!(!shown.contains("SECRET"), "{shown}");
+            let whole = format!("amqp://{user}:{PLACEHOLDER}@{host}{port}{path}");
+            prop_assert_eq!(shown.matches(&whole).count(), count, "{}", &shown);
+        }
+
+        #[test]
+        fn no_text_panics_and_a_second_time_changes_nothing(
+            wild in ".*",
+            pieces in proptest::collection::vec("token|password|Cookie|x-key|http|://|[a-z]{1,3}|[]:/@?=&\"' \\\\,;#%\\[]", 0..16),
+        ) {
+            for typed in [wild, pieces.concat()] {
+                let once = text(&typed).into_owned();
+                prop_assert_eq!(text(&once), once.as_str());
+                let _ = (field(&typed), uri(&typed));
+            }
+        }
+    }
+}

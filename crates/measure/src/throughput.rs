@@ -1,0 +1,263 @@
+//! What ended in the measured time, and whether that is what was asked for.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::result::{RunResult, owned};
+use crate::tally::Measured;
+use crate::units;
+
+/// The share of what was offered that must have ended in the measured time: less is an overload.
+const LEAST_ENDED: f64 = 0.99;
+/// Seconds by which the response time grows in each second of a load of which 1 % is not served. Operations that take
+/// long are open at the end of the measured time too, but do not take longer from start to start.
+const LEAST_GROWTH: f64 = 0.01;
+/// Standard errors by which the growth must exceed 0, so that scattered times of few operations are no growth.
+const ERRORS: f64 = 3.0;
+
+/// Counts that stand elsewhere in a [`Throughput`], or that are no sum over time.
+const ELSEWHERE: [&str; 5] = ["started", "ok", "unfinished", "missed", "held"];
+
+/// What ended inside the measured time, whenever it began. What ended while the run drained is no part of it; what began
+/// in the warm-up is.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Throughput {
+    /// Seconds of the measured time: less than planned where the run ended earlier.
+    pub measured_s: f64,
+    /// Operations that were due in it; absent where a closed loop decided when they begin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered: Option<u64>,
+    /// Operations that ended as they should in it.
+    pub ok: u64,
+    /// Operations that ended otherwise in it.
+    pub failed: u64,
+    /// What else was counted in it, by name.
+    pub counts: BTreeMap<String, u64>,
+    /// Seconds by which response times grew from one second of due times to the next: the slope of the line of least
+    /// squares. Absent where fewer than three operations had one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_growth: Option<f64>,
+    /// Set where the daemon did not serve what was offered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overload: Option<Overload>,
+}
+
+/// A load that the daemon did not serve: operations were due faster than they ended, and waited longer and longer.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Overload {
+    /// Operations that were due each second.
+    pub asked_per_s: f64,
+    /// Operations that ended as they should each second.
+    pub served_per_s: f64,
+    /// Operations that ended otherwise each second.
+    pub failed_per_s: f64,
+    /// Operations by which those that were due and had not ended became more each second.
+    pub backlog_per_s: f64,
+    /// The same as a sentence.
+    pub headline: String,
+}
+
+impl Throughput {
+    /// Puts together what happened in `measured_s` seconds. `offered` operations were due in them; `None` for a closed
+    /// loop.
+    #[must_use]
+    pub fn new(measured: &Measured, measured_s: f64, offered: Option<u64>) -> Self {
+        let mut counts = owned(&measured.counts);
+        let ok = counts.get("ok").copied().unwrap_or(0);
+        counts.retain(|name, _| !ELSEWHERE.contains(&name.as_str()));
+        let line = measured.responses.line();
+        let grows = line.is_some_and(|line| {
+            line.slope > LEAST_GROWTH && line.slope > ERRORS * line.slope_error
+        });
+        let throughput = Self {
+            measured_s,
+            offered,
+            ok,
+            failed: measured.failed,
+            counts,
+            response_growth: line.map(|line| line.slope),
+            overload: None,
+        };
+        Self {
+            overload: offered
+                .filter(|_| grows)
+                .and_then(|offered| throughput.overload(offered)),
+            ..throughput
+        }
+    }
+
+    fn overload(&self, offered: u64) -> Option<Overload> {
+        let ended = self.ok + self.failed;
+        let is_short = (ended as f64) < LEAST_ENDED * offered as f64;
+        let overload = Overload {
+            asked_per_s: self.per_second(offered)?,
+            served_per_s: self.per_second(self.ok)?,
+            failed_per_s: self.per_second(self.failed)?,
+            backlog_per_s: self.per_second(offered.saturating_sub(ended))?,
+            headline: String::new(),
+        };
+        is_short.then(|| Overload {
+            headline: overload.to_string(),
+            ..overload
+        })
+    }
+
+    /// Returns so many in the measured time as a rate, or `None` where no time was measured.
+    #[must_use]
+    pub fn per_second(&self, number: u64) -> Option<f64> {
+        (self.measured_s > 0.0).then(|| number as f64 / self.measured_s)
+    }
+
+    /// Returns how many of `name` were counted in the measured time.
+    #[must_use]
+    pub fn count(&self, name: &str) -> u64 {
+        match name {
+            "ok" => self.ok,
+            name => self.counts.get(name).copied().unwrap_or(0),
+        }
+    }
+}
+
+impl fmt::Display for Overload {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "overloaded: asked {}, served {}, ",
+            rate(self.asked_per_s),
+            rate(self.served_per_s)
+        )?;
+        if self.failed_per_s > 0.0 {
+            write!(formatter, "{} failed, ", rate(self.failed_per_s))?;
+        }
+        write!(formatter, "backlog grew by {}", rate(self.backlog_per_s))
+    }
+}
+
+/// Returns a rate with its unit, whole from 100 on.
+fn rate(per_s: f64) -> String {
+    match per_s {
+        few if few < 99.95 => format!("{few:.1}/s"),
+        many => format!("{}/s", units::count(many.round() as u64)),
+    }
+}
+
+impl RunResult {
+    /// Returns the sentence that says that the daemon did not serve what was offered, where that is so.
+    #[must_use]
+    pub fn overload(&self) -> Option<&str> {
+        let overload = self.throughput.as_ref()?.overload.as_ref()?;
+        Some(overload.headline.as_str())
+    }
+
+    /// Returns how many of what is counted as `name` came in each second of the measured time, whenever the operation
+    /// began: what ended while the run drained is no part of it. `None` where no time was measured.
+    ///
+    /// Of a result without a [`Throughput`], over the whole seconds inside the measured time; of an imported one over all
+    /// of it.
+    #[must_use]
+    pub fn per_second(&self, name: &str) -> Option<f64> {
+        match &self.throughput {
+            Some(throughput) => throughput.per_second(throughput.count(name)),
+            None if self.imported.is_some() => {
+                let counted = match name {
+                    "ok" => self.operations.ok,
+                    name => *self.counts.get(name)?,
+                } as f64;
+                (self.wall_s > 0.0).then(|| counted / self.wall_s)
+            }
+            None => self.per_whole_second(name),
+        }
+    }
+
+    fn per_whole_second(&self, name: &str) -> Option<f64> {
+        let planned = |phase: &str| {
+            let text = self.plan["timeline"][phase].as_str()?;
+            Some(humantime::parse_duration(text).ok()?.as_secs_f64())
+        };
+        let begin = planned("warmup").unwrap_or(0.0);
+        let end = (begin + planned("measure")?).min(self.wall_s).floor();
+        let rows = self.seconds.iter().filter(|row| {
+            let second = row.second as f64;
+            second >= begin && second < end
+        });
+        let counted: u64 = rows.filter_map(|row| row.counts.get(name)).sum();
+        let whole = end - begin.ceil();
+        (whole >= 1.0).then(|| counted as f64 / whole)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::slope::LineSums;
+    use crate::tally::add;
+
+    use super::*;
+
+    /// `ok` and `failed` operations that ended in three seconds, and response times that grow by `growth` for each second
+    /// of due times, in turn higher and lower by `scatter`.
+    fn measured(ok: u64, failed: u64, growth: f64, scatter: f64) -> Measured {
+        let mut measured = Measured {
+            failed,
+            ..Measured::default()
+        };
+        add(&mut measured.counts, "ok", ok);
+        for place in 0..300 {
+            let due = f64::from(place) / 100.0;
+            let sign = if place % 2 == 0 { 1.0 } else { -1.0 };
+            let response = 0.1 + growth * due + sign * scatter;
+            measured.responses.add(due, response);
+        }
+        measured
+    }
+
+    fn headline(measured: &Measured, offered: Option<u64>) -> Option<String> {
+        let throughput = Throughput::new(measured, 3.0, offered);
+        throughput.overload.map(|overload| overload.headline)
+    }
+
+    #[test]
+    fn what_was_due_and_did_not_end_in_the_measured_time_is_an_overload() {
+        let overloaded = measured(23_100, 0, 1.6, 0.01);
+        assert_eq!(
+            headline(&overloaded, Some(60_000)).as_deref(),
+            Some("overloaded: asked 20,000/s, served 7,700/s, backlog grew by 12,300/s")
+        );
+        assert_eq!(headline(&overloaded, None), None, "a closed loop waits");
+        let failing = measured(150, 60, 1.6, 0.01);
+        assert_eq!(
+            headline(&failing, Some(300)).as_deref(),
+            Some("overloaded: asked 100/s, served 50.0/s, 20.0/s failed, backlog grew by 30.0/s")
+        );
+    }
+
+    #[test]
+    fn operations_that_take_long_and_no_longer_are_no_overload() {
+        // A tenth is open at the end since each takes a tenth of the time.
+        assert_eq!(headline(&measured(270, 0, 0.0, 0.02), Some(300)), None);
+        // Times that scatter have a slope by chance.
+        assert_eq!(headline(&measured(270, 0, 0.011, 3.0), Some(300)), None);
+        // All that was due has ended, if late.
+        assert_eq!(headline(&measured(299, 0, 0.5, 0.01), Some(300)), None);
+        let nothing = Measured {
+            responses: LineSums::default(),
+            ..measured(0, 0, 0.0, 0.0)
+        };
+        assert_eq!(headline(&nothing, Some(300)), None);
+    }
+
+    #[test]
+    fn counts_that_are_no_sum_of_what_went_through_are_left_out() {
+        let mut measured = measured(3, 0, 0.0, 0.0);
+        for name in ["held", "started", "answers"] {
+            add(&mut measured.counts, name, 6);
+        }
+        let throughput = Throughput::new(&measured, 3.0, None);
+        let names: Vec<&str> = throughput.counts.keys().map(String::as_str).collect();
+        assert_eq!(names, ["answers"]);
+        assert_eq!((throughput.count("ok"), throughput.count("held")), (3, 0));
+        assert_eq!(throughput.per_second(6), Some(2.0));
+    }
+}
