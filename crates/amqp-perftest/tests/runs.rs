@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use amqp_perftest::null_broker::{Mode, NullBroker, Script};
 use amqp_perftest::settings::Settings;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
 /// `runs_lapin.rs` is these tests once more.
@@ -660,6 +662,87 @@ fn a_broker_that_goes_away_ends_the_run_in_time_with_a_result() {
         why.contains("not made again by the end: Connection refused"),
         "{why}"
     );
+}
+
+/// Producers without a rate publish nothing while they are stopped: only the stall shows that they were.
+#[test]
+fn a_driver_that_was_stopped_has_stalled() {
+    let out = tempfile::tempdir().unwrap();
+    let broker = NullBroker::start(Script::default()).unwrap();
+    let running = program(out.path(), &broker.uri())
+        .args(["--consumers", "0", "--confirms", "--duration", "3s"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    while broker.taken() < 100 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let signal = |signal| kill(Pid::from_raw(running.id().cast_signed()), signal).unwrap();
+    signal(Signal::SIGSTOP);
+    std::thread::sleep(Duration::from_millis(300));
+    signal(Signal::SIGCONT);
+    let output = running.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let result = result(out.path());
+    adds_up(&result);
+    let stalls = &result["usage"]["disturbance"]["stalls"];
+    let longest_ns = stalls["longest_ns"].as_u64();
+    assert!(longest_ns > Some(250_000_000), "{stalls}");
+    assert!(warned(&result, "Stalled"), "{}", result["warnings"]);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+}
+
+fn warned(result: &Value, kind: &str) -> bool {
+    let mut warnings = result["warnings"].as_array().unwrap().iter();
+    warnings.any(|warning| warning["kind"] == kind && warning["severity"] != "note")
+}
+
+/// For a second, the program may open no file: each connection that it wants is an error of its own.
+#[test]
+fn descriptors_that_run_out_are_no_failure_of_the_broker() {
+    // No engine has a part in it.
+    if engine() != "wire" {
+        return;
+    }
+    let out = tempfile::tempdir().unwrap();
+    let broker = NullBroker::start(Script::default()).unwrap();
+    let mut running = Command::new(assert_cmd::cargo::cargo_bin!("amqp-perftest"))
+        .args(["--uri", &broker.uri(), "--churn", "connection"])
+        .args(["--producers", "3", "--duration", "5s", "--into"])
+        .arg(out.path().join("run"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = running.id().to_string();
+    let may_open = |files: u64| {
+        let set = Command::new("prlimit")
+            .args(["--pid", &pid])
+            .arg(format!("--nofile={files}:"))
+            .status();
+        assert!(set.unwrap().success());
+    };
+    let mut said = BufReader::new(running.stderr.take().unwrap()).lines();
+    let mut a_second = || {
+        let line = said.by_ref().map(Result::unwrap);
+        let mut line = line.skip_while(|line| !line.contains("/s"));
+        line.next().expect("it says what it does once a second")
+    };
+    a_second();
+    may_open(3);
+    a_second();
+    a_second();
+    may_open(1_024);
+    let rest: Vec<String> = said.map_while(Result::ok).collect();
+    let code = running.wait().unwrap().code();
+    let result = result(out.path());
+    adds_up(&result);
+    let errors = result["errors"].as_object().unwrap();
+    let kinds: Vec<_> = errors.keys().collect();
+    assert_eq!(kinds, ["descriptors"], "{rest:?}");
+    assert!(warned(&result, "DriverExhausted"), "{rest:?}");
+    assert_eq!((code, &result["verdict"]), (Some(3), &"INVALID".into()));
 }
 
 #[test]

@@ -25,10 +25,14 @@ use crate::plan::Invalid;
 pub fn client_config(ca: Option<&Path>, insecure: bool) -> Result<ClientConfig, Invalid> {
     let wrong = |error: &dyn std::fmt::Display| Invalid::new("driver.tls_ca", error.to_string());
     let provider = Arc::new(ring::default_provider());
-    let verifier: Arc<dyn ServerCertVerifier> = match insecure {
-        true => Arc::new(Anybody(Arc::clone(&provider))),
-        false => Arc::new(Trusted::new(ca, &provider)?),
+    let trusted = match insecure {
+        true => None,
+        false => Some(Trusted::new(ca, &provider)?),
     };
+    let verifier = Arc::new(Verifier {
+        provider: Arc::clone(&provider),
+        trusted,
+    });
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| wrong(&error))?;
@@ -38,7 +42,7 @@ pub fn client_config(ca: Option<&Path>, insecure: bool) -> Result<ClientConfig, 
         .with_no_client_auth())
 }
 
-/// Takes certificates that were signed by those whom it trusts, and theirs.
+/// The certificates that a server may show: those that `signed` accepts, and those of `given`.
 #[derive(Debug)]
 struct Trusted {
     signed: Arc<WebPkiServerVerifier>,
@@ -92,7 +96,15 @@ fn read(path: &Path) -> Result<Vec<CertificateDer<'static>>, Invalid> {
     }
 }
 
-impl ServerCertVerifier for Trusted {
+/// Verifies the certificate that a server shows. Without `trusted` it takes any; that the server has the key of it is
+/// verified even so.
+#[derive(Debug)]
+struct Verifier {
+    provider: Arc<CryptoProvider>,
+    trusted: Option<Trusted>,
+}
+
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         shown: &CertificateDer<'_>,
@@ -101,15 +113,15 @@ impl ServerCertVerifier for Trusted {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        match self
-            .signed
-            .verify_server_cert(shown, between, name, ocsp, now)
-        {
-            // What `openssl req -x509` makes may sign others, and webpki takes no such certificate of a server
-            // (CaUsedAsEndEntity, after it has looked at the dates). Shown by the server that it was given for, it is
-            // the one that is trusted.
+        let Some(Trusted { signed, given }) = &self.trusted else {
+            return Ok(ServerCertVerified::assertion());
+        };
+        match signed.verify_server_cert(shown, between, name, ocsp, now) {
+            // A certificate from `openssl req -x509` may sign others, and webpki takes no such certificate of a server
+            // (CaUsedAsEndEntity, after it has checked the dates). If the user named this very certificate, it is the
+            // one to trust.
             Err(rustls::Error::InvalidCertificate(CertificateError::Other(_)))
-                if self.given.iter().any(|given| given == shown) =>
+                if given.iter().any(|given| given == shown) =>
             {
                 verify_server_name(&ParsedCertificate::try_from(shown)?, name)?;
                 Ok(ServerCertVerified::assertion())
@@ -124,48 +136,7 @@ impl ServerCertVerifier for Trusted {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.signed
-            .verify_tls12_signature(message, certificate, signed)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.signed
-            .verify_tls13_signature(message, certificate, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.signed.supported_verify_schemes()
-    }
-}
-
-/// Takes any certificate; that whoever shows it has its key is still asked.
-#[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Anybody {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
+        let algorithms = &self.provider.signature_verification_algorithms;
         verify_tls12_signature(message, certificate, signed, algorithms)
     }
 
@@ -175,11 +146,13 @@ impl ServerCertVerifier for Anybody {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
+        let algorithms = &self.provider.signature_verification_algorithms;
         verify_tls13_signature(message, certificate, signed, algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
     }
 }

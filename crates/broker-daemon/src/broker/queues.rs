@@ -9,6 +9,7 @@ use amq_protocol::types::FieldTable;
 
 use super::Broker;
 use super::replies::REPLY_TO;
+use crate::channel::Consumer;
 use crate::exchange::{Destination, Name, QueueId};
 use crate::failure::{
     Failure, Result, access_refused, not_found, precondition_failed, resource_locked,
@@ -271,6 +272,7 @@ impl Broker {
     ) -> Result {
         let name = self.full_name(id, number, &plain_name(delete.queue.as_str()))?;
         let mut count = 0;
+        let mut cancelled = Vec::new();
         // Of one that is not there: its end may still be on its way to the disk.
         let mut ticket = self.ticket();
         if self.vhosts[self.vhost_of(id)].queues.contains_key(&name) {
@@ -292,21 +294,48 @@ impl Broker {
             }
             count = u32::try_from(queue.len()).unwrap_or(u32::MAX);
             let before = self.recorded;
-            self.remove_queue(queue_id);
+            cancelled = self.take_queue(queue_id);
             ticket = self.ticket_since(before);
         }
+        let mut answered = Ok(());
         if !delete.nowait {
             let ok = queue::DeleteOk {
                 message_count: count,
             };
             let ok = queue::AMQPMethod::DeleteOk(ok);
-            self.answer(id, number, ticket, AMQPClass::Queue(ok))?;
+            answered = self.answer(id, number, ticket, AMQPClass::Queue(ok));
         }
-        Ok(())
+        // In the order of RabbitMQ: a client that deletes the queue it consumes from reads the answer first.
+        self.announce_cancelled(&cancelled);
+        answered
     }
 
-    /// Removes a queue with its messages, bindings and consumers; those who understand it are told.
+    /// Removes a queue with its messages, bindings and consumers, and announces the end of the consumers.
     pub(super) fn remove_queue(&mut self, id: QueueId) {
+        let cancelled = self.take_queue(id);
+        self.announce_cancelled(&cancelled);
+    }
+
+    /// Sends basic.cancel for consumers whose queue is gone, to the clients that understand it.
+    fn announce_cancelled(&mut self, cancelled: &[Consumer]) {
+        for consumer in cancelled {
+            let connection = self.connections.get(consumer.connection);
+            if connection.is_some_and(|found| found.capabilities.consumer_cancel_notify) {
+                let cancel = basic::Cancel {
+                    consumer_tag: consumer.tag().into(),
+                    nowait: true,
+                };
+                self.send_basic(
+                    consumer.connection,
+                    consumer.channel,
+                    basic::AMQPMethod::Cancel(cancel),
+                );
+            }
+        }
+    }
+
+    /// Removes a queue with its messages, bindings and consumers. Returns the consumers whose channels are still open.
+    fn take_queue(&mut self, id: QueueId) -> Vec<Consumer> {
         self.finish_dead_letters();
         self.drop_ready(id);
         let Some((vhost, sources)) = self
@@ -314,13 +343,13 @@ impl Broker {
             .get_mut(id)
             .map(|queue| (queue.vhost, std::mem::take(&mut queue.sources)))
         else {
-            return;
+            return Vec::new();
         };
         for source in &sources {
             self.forget_destination(vhost, source, &Destination::Queue(id));
         }
         let Some(queue) = self.queues.remove(id) else {
-            return;
+            return Vec::new();
         };
         self.topology += 1;
         self.unstore_queue(id, &queue);
@@ -331,30 +360,19 @@ impl Broker {
         {
             owner.exclusive.retain(|other| *other != id);
         }
+        let mut cancelled = Vec::new();
         for consumer_id in queue.consumers {
             let Some(consumer) = self.consumers.remove(consumer_id) else {
                 continue;
             };
-            let Some(connection) = self.connections.get_mut(consumer.connection) else {
-                continue;
-            };
-            let is_told = connection.capabilities.consumer_cancel_notify;
-            if let Some(channel) = connection.channel(consumer.channel) {
+            let connection = self.connections.get_mut(consumer.connection);
+            if let Some(channel) = connection.and_then(|found| found.channel(consumer.channel)) {
                 channel.consumers.remove(consumer.tag());
                 channel.passed_over.retain(|other| *other != consumer_id);
-                if is_told {
-                    let cancel = basic::Cancel {
-                        consumer_tag: consumer.tag().into(),
-                        nowait: true,
-                    };
-                    self.send_basic(
-                        consumer.connection,
-                        consumer.channel,
-                        basic::AMQPMethod::Cancel(cancel),
-                    );
-                }
+                cancelled.push(consumer);
             }
         }
+        cancelled
     }
 }
 

@@ -4,6 +4,7 @@
 //! ports and memory, and spoil the next run. The guard reads from a pipe that nobody writes to and whose other end only
 //! this program has: the read ends when this program does, however it dies.
 
+use std::ffi::OsStr;
 use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -11,9 +12,11 @@ use std::process::{Child, Command, Output, Stdio};
 
 use nix::unistd::Pid;
 
-/// The signals of a closing terminal must not end the guard before this program.
-const SCRIPT: &str =
-    "trap '' HUP INT TERM; read -r end; kill -s KILL -- \"-$1\"; [ -z \"$2\" ] || rm -rf -- \"$2\"";
+/// Kills the group `$1` and removes the directory `$2`, unless that is empty.
+const KILL_GROUP: &str = "kill -s KILL -- \"-$1\"; [ -z \"$2\" ] || rm -rf -- \"$2\"";
+
+/// Kills the group that the guard leads, the guard included.
+const KILL_OWN_GROUP: &str = "kill -s KILL 0";
 
 #[derive(Debug)]
 pub(super) struct Guard {
@@ -21,11 +24,25 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    /// `scratch` is removed; nothing is when it is empty.
+    /// Guards the process group `group`. The directory `scratch` is removed too, unless the path is empty.
     pub(super) fn over(group: Pid, scratch: &Path) -> io::Result<Self> {
+        Self::start(
+            KILL_GROUP,
+            &[group.to_string().as_ref(), scratch.as_os_str()],
+        )
+    }
+
+    /// Starts a guard that leads a new process group, so that the group is guarded before it has its second process.
+    fn leading() -> io::Result<Self> {
+        Self::start(KILL_OWN_GROUP, &[])
+    }
+
+    fn start(at_the_end: &str, arguments: &[&OsStr]) -> io::Result<Self> {
+        // The signals of a closing terminal must not end the guard before this program.
+        let script = format!("trap '' HUP INT TERM; read -r end; {at_the_end}");
         let shell = Command::new("/bin/sh")
-            .args(["-c", SCRIPT, "drover-guard", &group.to_string()])
-            .arg(scratch)
+            .args(["-c", &script, "drover-guard"])
+            .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -37,24 +54,6 @@ impl Guard {
 
     pub(super) fn pid(&self) -> u32 {
         self.shell.id()
-    }
-}
-
-/// Kills the group that it leads, itself with it.
-const LEADER: &str = "trap '' HUP INT TERM; read -r end; kill -s KILL 0";
-
-impl Guard {
-    /// A guard that leads a new process group: there is no moment in which a process of the group has none.
-    fn leading() -> io::Result<Self> {
-        let shell = Command::new("/bin/sh")
-            .args(["-c", LEADER, "drover-guard"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .current_dir("/")
-            .process_group(0)
-            .spawn()?;
-        Ok(Self { shell })
     }
 }
 

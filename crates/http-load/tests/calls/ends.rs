@@ -123,6 +123,36 @@ fn a_closed_loop_that_was_stopped_has_stalled() {
     }
 }
 
+/// For a second of three, the program may open no file: each connection that it wants is an error of its own.
+#[test]
+fn descriptors_that_run_out_are_no_failure_of_the_server() {
+    for engine in ["wire", "hyper"] {
+        let server = well();
+        let arguments = ["--engine", engine, "--no-keep-alive"];
+        let ran = while_it_runs(&url(&server), &arguments, |running| {
+            wait_until_under_way(&server);
+            may_open(running, 3);
+            thread::sleep(Duration::from_secs(1));
+            may_open(running, 1_024);
+        });
+        ran.adds_up(None);
+        assert_eq!(ran.kinds(), ["descriptors"], "{engine}: {}", ran.said);
+        assert!(ran.warned("DriverExhausted"), "{}", ran.said);
+        assert_eq!(ran.result["verdict"], "INVALID", "{engine}");
+        assert_eq!(ran.code, 3, "{engine}: {}", ran.said);
+    }
+}
+
+/// Sets the soft limit of a process's open files.
+fn may_open(running: &Child, files: u64) {
+    let set = Command::new("prlimit")
+        .arg("--pid")
+        .arg(running.id().to_string())
+        .arg(format!("--nofile={files}:"))
+        .status();
+    assert!(set.unwrap().success());
+}
+
 #[test]
 fn a_run_that_is_told_to_end_drains_and_writes_what_there_is() {
     for (signal, engine) in [(Signal::SIGINT, "wire"), (Signal::SIGTERM, "hyper")] {

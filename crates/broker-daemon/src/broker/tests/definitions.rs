@@ -212,6 +212,21 @@ fn a_queue_that_is_deleted_tells_its_consumers_and_leaves_no_binding() {
 }
 
 #[test]
+fn a_client_that_deletes_the_queue_it_consumes_from_reads_the_answer_first() {
+    let mut stand = Stand::new();
+    let id = stand.client();
+    stand.declare(id, "q", &[]);
+    stand.consume(id, "q", "c", false);
+    stand.told(id);
+    let delete = queue::Delete {
+        queue: "q".into(),
+        ..queue::Delete::default()
+    };
+    stand.method(id, 1, AMQPClass::Queue(QueueMethod::Delete(delete)));
+    assert_eq!(stand.told(id), ["queue.delete-ok 0", "cancel c"]);
+}
+
+#[test]
 fn a_long_chain_of_exchanges_goes_with_its_last_binding() {
     const LENGTH: usize = 5_000;
     let mut stand = Stand::new();

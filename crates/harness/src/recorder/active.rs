@@ -1,0 +1,92 @@
+//! How many operations a worker has open, and for how long.
+
+use super::stalls::HEARTBEAT_NS;
+
+/// Counts open operations and integrates the count over time. Times are nanoseconds of CLOCK_MONOTONIC.
+#[derive(Debug)]
+pub(super) struct Active {
+    /// Operations begun here less those ended here: below 0 where it ends what others began.
+    now: i64,
+    peak: i64,
+    /// The integral up to `integrated_until`, operations × nanoseconds.
+    integral_ns: i64,
+    integrated_until: u64,
+    /// How many were open as this turn of the loop began: what begins or ends in a turn counts from the turn's end.
+    at_turn: i64,
+    turned: u64,
+    /// Operations that began or ended in this turn, and how far the integral may be off because of earlier ones.
+    changed: u64,
+    slack_ns: u64,
+}
+
+/// What [`Active`] counted in one second.
+#[derive(Debug)]
+pub(super) struct ActiveSecond {
+    pub(super) at_end: i64,
+    pub(super) peak: i64,
+    pub(super) integral_ns: i64,
+    pub(super) slack_ns: u64,
+}
+
+impl Active {
+    pub(super) fn new(origin: u64) -> Self {
+        Self {
+            now: 0,
+            peak: 0,
+            integral_ns: 0,
+            integrated_until: origin,
+            at_turn: 0,
+            turned: origin,
+            changed: 0,
+            slack_ns: 0,
+        }
+    }
+
+    pub(super) fn begin(&mut self, operations: u64) {
+        self.changed += operations;
+        self.now += operations as i64;
+        self.peak = self.peak.max(self.now);
+    }
+
+    pub(super) fn end(&mut self, operations: u64) {
+        self.changed += operations;
+        self.now -= operations as i64;
+    }
+
+    /// Adds to the slack what began or ended in a turn that took longer than a loop may wait: nobody knows when in the turn
+    /// it did. A burst begins all in one turn.
+    pub(super) fn add_slack(&mut self, now: u64) {
+        let changed = std::mem::take(&mut self.changed);
+        let took = now.saturating_sub(std::mem::replace(&mut self.turned, now));
+        if took > 2 * HEARTBEAT_NS {
+            self.slack_ns += changed * took;
+        }
+    }
+
+    /// Integrates up to `until` what was open as the turn began.
+    pub(super) fn integrate(&mut self, until: u64) {
+        self.integral_ns += self.at_turn * until.saturating_sub(self.integrated_until) as i64;
+        self.integrated_until = self.integrated_until.max(until);
+    }
+
+    /// Integrates up to `now` and begins a new turn.
+    pub(super) fn begin_turn(&mut self, now: u64) {
+        self.integrate(now);
+        self.at_turn = self.now;
+    }
+
+    /// Integrates up to `end` what is open now: others will end it.
+    pub(super) fn leave_open(&mut self, end: u64) {
+        self.integral_ns += self.now * end.saturating_sub(self.integrated_until) as i64;
+    }
+
+    /// Returns what was counted since the last call.
+    pub(super) fn take(&mut self) -> ActiveSecond {
+        ActiveSecond {
+            at_end: self.now,
+            peak: std::mem::replace(&mut self.peak, self.now),
+            integral_ns: std::mem::take(&mut self.integral_ns),
+            slack_ns: std::mem::take(&mut self.slack_ns),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Counts of the measured time, kept apart from those of the seconds that it begins and ends in.
+
+use std::sync::Arc;
+
+use measure::tally::{Counts, Series, Tally};
+
+use crate::clock;
+use crate::driver::{Phases, Stop};
+
+/// Copies to the tally's `measured` part what happens inside the measured time, to a turn of the worker's loop.
+#[derive(Debug)]
+pub(super) struct MeasuredTime {
+    phases: Phases,
+    stop: Arc<Stop>,
+    /// The series that is compared with the due times.
+    response: Series,
+    state: State,
+    /// When the first response of this turn came: the clock is read once for all of them.
+    now: Option<u64>,
+}
+
+#[derive(Debug)]
+enum State {
+    Before,
+    /// Inside the measured time. The counts, and the number of failures, are those that the running second had when the
+    /// measured time began.
+    Within(Counts, u64),
+    After,
+}
+
+impl MeasuredTime {
+    pub(super) fn new(phases: Phases, stop: &Arc<Stop>, response: Series) -> Self {
+        Self {
+            phases,
+            stop: Arc::clone(stop),
+            response,
+            state: State::Before,
+            now: None,
+        }
+    }
+
+    /// Moves the measured time to that of `phases`, unless it has begun.
+    pub(super) fn move_to(&mut self, phases: Phases) {
+        if matches!(self.state, State::Before) {
+            self.phases = phases;
+        }
+    }
+
+    pub(super) fn is_within(&self) -> bool {
+        matches!(self.state, State::Within(..))
+    }
+
+    /// Goes on to `now`, once everything that happened before is in the tally.
+    pub(super) fn turn(&mut self, now: u64, tally: &mut Tally) {
+        self.now = None;
+        if matches!(self.state, State::Before) && now >= self.phases.measure {
+            self.state = State::Within(tally.counts.clone(), tally.errors.values().sum());
+        }
+        let end = self.phases.end.min(self.stop.asked_at());
+        if self.is_within() && now >= end {
+            self.set_apart(tally);
+            self.state = State::After;
+        }
+    }
+
+    /// Adds what was counted since the second, or the measured time, began; the next second begins at zero.
+    pub(super) fn set_apart(&mut self, tally: &mut Tally) {
+        let State::Within(counts, failed_before) = &mut self.state else {
+            return;
+        };
+        let measured = &mut tally.measured;
+        for (name, count) in &tally.counts {
+            let more = count - counts.get(name).unwrap_or(&0);
+            if more > 0 {
+                *measured.counts.entry(name.clone()).or_default() += more;
+            }
+        }
+        let failed: u64 = tally.errors.values().sum();
+        measured.failed += failed - *failed_before;
+        counts.clear();
+        *failed_before = 0;
+    }
+
+    /// Takes a value of `series`; if it is a response time, it belongs to an operation that ends now.
+    pub(super) fn value(&mut self, series: Series, ns: u64, tally: &mut Tally) {
+        if series != self.response {
+            return;
+        }
+        let now = *self.now.get_or_insert_with(clock::now);
+        let due = now.saturating_sub(ns) as f64 - self.phases.measure as f64;
+        tally.measured.responses.add(due / 1e9, ns as f64 / 1e9);
+    }
+}

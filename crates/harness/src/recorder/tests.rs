@@ -1,0 +1,262 @@
+//! One recorder, driven with times that the tests choose.
+
+use measure::disturbance::Stalls;
+
+use super::stalls::HEARTBEAT_NS;
+use super::*;
+
+const MS: u64 = 1_000_000;
+
+#[test]
+fn a_thread_whose_seconds_are_not_read_waits_before_it_takes_all_memory() {
+    let (send, mut sent) = tokio::sync::mpsc::unbounded_channel();
+    let (give, take) = std::sync::mpsc::channel();
+    give.send(Tally::new(&["one"])).unwrap();
+    let seconds = 3 * TALLIES as u64;
+    let thread = std::thread::spawn(move || {
+        let record = Recorder::new(0, 0, Tally::new(&["one"]), send, take);
+        (1..=seconds).for_each(|second| {
+            record.tick(second * SECOND_NS);
+        });
+    });
+    while sent.len() < TALLIES - 1 {
+        std::thread::yield_now();
+    }
+    for second in 0..seconds {
+        // Time for one more, which must not come.
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        assert!(sent.len() < TALLIES, "{}", sent.len());
+        let interval = sent.blocking_recv().unwrap();
+        assert_eq!(interval.second, second);
+        // The thread needs none after its last second.
+        let _ = give.send(interval.tally);
+    }
+    thread.join().unwrap();
+}
+
+/// The stalls that a loop of these turns has, in milliseconds: when each began, and until when it said to wait then.
+fn stalls(turns: &[(u64, u64)]) -> Vec<(u64, Stalls)> {
+    let (send, mut sent) = tokio::sync::mpsc::unbounded_channel();
+    let (_give, take) = std::sync::mpsc::channel();
+    let record = Recorder::new(0, 0, Tally::new(&["one"]), send, take);
+    for (now, until) in turns {
+        record.tick(now * MS);
+        assert!(record.wait_until(until * MS, now * MS) <= now * MS + HEARTBEAT_NS);
+    }
+    record.finish(Ok(()));
+    let mut found = Vec::new();
+    while let Ok(interval) = sent.try_recv() {
+        found.extend(
+            interval
+                .stalls
+                .found()
+                .map(|stalls| (interval.second, stalls)),
+        );
+    }
+    found
+}
+
+#[test]
+fn what_begins_in_a_long_turn_may_have_begun_at_its_end() {
+    let (send, mut sent) = tokio::sync::mpsc::unbounded_channel();
+    let (_give, take) = std::sync::mpsc::channel();
+    let record = Recorder::new(0, 0, Tally::new(&["one"]), send, take);
+    record.tick(MS);
+    record.begin_many(100);
+    record.tick(401 * MS);
+    record.ok_many(60);
+    record.tick(402 * MS);
+    record.finish(Ok(()));
+    assert_eq!(sent.try_recv().unwrap().active_slack_ns, 100 * 400 * MS);
+}
+
+#[test]
+fn a_loop_that_turns_later_than_it_said_has_stalled() {
+    assert_eq!(
+        stalls(&[(0, 1_000), (10, 11), (20, 25), (35, 35), (45, 60)]),
+        []
+    );
+    // It waits for events of a closed loop, and is held for half a second.
+    let found = stalls(&[
+        (0, 1_000),
+        (500, 1_000),
+        (510, 510),
+        (541, 600),
+        (1_700, 1_701),
+    ]);
+    let of = |(second, stalls): &(u64, Stalls)| {
+        // What the test itself took of the CPU is no part of them.
+        let ms = |ns: u64| (ns + MS).div_euclid(MS);
+        (
+            *second,
+            stalls.count,
+            ms(stalls.longest_ns),
+            ms(stalls.total_ns),
+        )
+    };
+    let found: Vec<_> = found.iter().map(of).collect();
+    assert_eq!(found, [(0, 2, 490, 521), (1, 1, 1_149, 1_149)]);
+}
+
+/// The thread's own clock: it works for as long as the loop is late.
+#[test]
+fn a_turn_that_works_for_long_is_no_stall() {
+    let (send, mut sent) = tokio::sync::mpsc::unbounded_channel();
+    let (_give, take) = std::sync::mpsc::channel();
+    let record = Recorder::new(0, 0, Tally::new(&["one"]), send, take);
+    record.tick(MS);
+    record.wait_until(MS, MS);
+    let begun = clock::thread_cpu_ns();
+    while clock::thread_cpu_ns() < begun + 30 * MS {}
+    record.tick(32 * MS);
+    record.finish(Ok(()));
+    assert_eq!(sent.try_recv().unwrap().stalls, Stalls::default());
+}
+
+/// What is open is integrated from one turn of the loop to the next.
+#[test]
+fn what_is_open_is_integrated_over_time_and_belongs_to_the_second_in_which_it_was_open() {
+    let (send, mut sent) = tokio::sync::mpsc::unbounded_channel();
+    let (_give, take) = std::sync::mpsc::channel();
+    let record = Recorder::new(0, 0, Tally::new(&["one"]), send, take);
+    record.begin();
+    record.tick(100 * MS);
+    record.begin_many(2);
+    record.tick(500 * MS);
+    // The loop comes by late: what was open until the second ended is of that second.
+    record.tick(1_250 * MS);
+    record.ok_many(2);
+    record.tick(1_500 * MS);
+    record.finish(Ok(()));
+    let mut rows = Vec::new();
+    while let Ok(interval) = sent.try_recv() {
+        rows.push((
+            interval.second,
+            interval.active_ns / MS as i64,
+            interval.active,
+        ));
+    }
+    // One for 0.4 s, three for 0.5 s; three for 0.5 s, and one that is left open for the rest.
+    assert_eq!(rows, [(0, 1_900, 3), (1, 2_000, 1)]);
+}
+
+/// What one thread reported, and its measured time from 1.5 s to 2.5 s of a time that begins now.
+fn measured(work: impl FnOnce(&Recorder, u64)) -> Vec<(u64, u64, u64)> {
+    let (send, mut sent) = tokio::sync::mpsc::unbounded_channel();
+    let (_give, take) = std::sync::mpsc::channel();
+    let origin = clock::now();
+    let phases = Phases {
+        origin,
+        begin: origin,
+        measure: origin + 1_500 * MS,
+        end: origin + 2_500 * MS,
+        drained: origin + 9_000 * MS,
+    };
+    let stop = Arc::new(Stop::new().unwrap());
+    let record = Recorder::new(0, origin, Tally::new(&["one"]), send, take).measuring(
+        phases,
+        &stop,
+        Series(0),
+    );
+    work(&record, origin);
+    record.finish(Ok(()));
+    let mut rows = Vec::new();
+    while let Ok(interval) = sent.try_recv() {
+        let measured = &interval.tally.measured;
+        let of = |name| measured.counts.get(name).copied().unwrap_or(0);
+        rows.push((interval.second, of(OK), measured.failed));
+    }
+    rows
+}
+
+#[test]
+fn what_ends_inside_the_measured_time_is_set_apart_wherever_rows_begin() {
+    let rows = measured(|record, origin| {
+        // (at, ended well before it, of the warm-up, failed)
+        for (at_ms, ok, of_warmup, failed) in [
+            (900, 10_000, 10_000, 10_000),
+            (1_200, 1_000, 1_000, 1_000),
+            (1_600, 1_000, 1_000, 1_000),
+            (1_900, 1, 2, 0),
+            (2_100, 4, 8, 1),
+            (2_400, 16, 0, 2),
+            (2_600, 32, 64, 0),
+            (2_900, 1_000, 1_000, 1_000),
+            (3_500, 1_000, 1_000, 1_000),
+        ] {
+            record.ok_many(ok);
+            record.ok_of_warmup(of_warmup);
+            (0..failed).for_each(|_| record.error("status"));
+            record.tick(origin + at_ms * MS);
+        }
+    });
+    let measured: Vec<_> = rows
+        .into_iter()
+        .filter(|(_, ok, failed)| ok + failed > 0)
+        .collect();
+    // What came in the turn that finds the second over is of that second, and the same at both edges.
+    assert_eq!(measured, [(1, 15, 1), (2, 112, 2)]);
+}
+
+#[test]
+fn the_measured_time_ends_where_the_run_is_asked_to() {
+    let (send, mut sent) = tokio::sync::mpsc::unbounded_channel();
+    let (_give, take) = std::sync::mpsc::channel();
+    let origin = clock::now();
+    let phases = Phases {
+        origin,
+        begin: origin,
+        measure: origin,
+        end: u64::MAX,
+        drained: u64::MAX,
+    };
+    let stop = Arc::new(Stop::new().unwrap());
+    let record = Recorder::new(0, origin, Tally::new(&["one"]), send, take).measuring(
+        phases,
+        &stop,
+        Series(0),
+    );
+    record.tick(origin);
+    record.ok_many(3);
+    stop.ask(5_000 * MS);
+    let asked = stop.asked_at();
+    stop.ask(0);
+    assert_eq!(stop.asked_at(), asked, "it was asked once");
+    record.tick(asked);
+    record.ok_many(100);
+    record.finish(Ok(()));
+    let interval = sent.try_recv().unwrap();
+    assert_eq!(interval.tally.counted(OK), 103);
+    assert_eq!(interval.tally.measured.counts.get(OK), Some(&3));
+}
+
+#[test]
+fn response_times_are_held_against_the_times_that_they_were_due() {
+    let (send, mut sent) = tokio::sync::mpsc::unbounded_channel();
+    let (_give, take) = std::sync::mpsc::channel();
+    let now = clock::now();
+    let origin = now - 10 * SECOND_NS;
+    let phases = Phases {
+        origin,
+        begin: origin,
+        measure: origin,
+        end: u64::MAX,
+        drained: u64::MAX,
+    };
+    let stop = Arc::new(Stop::new().unwrap());
+    let record = Recorder::new(0, origin, Tally::new(&["one", "two"]), send, take).measuring(
+        phases,
+        &stop,
+        Series(1),
+    );
+    // All of them end at one time: what was due a second later took a second less.
+    for response_s in 1..=9 {
+        record.value(Series(1), response_s * SECOND_NS);
+        record.value(Series(0), 1);
+    }
+    record.finish(Ok(()));
+    let interval = sent.try_recv().unwrap();
+    let line = interval.tally.measured.responses.line().unwrap();
+    assert_eq!(line.points, 9);
+    assert!((line.slope + 1.0).abs() < 1e-6, "{line:?}");
+}
