@@ -4,6 +4,7 @@ use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use measure::audit::count;
 use measure::tally::Tally;
 use measure::units;
 
@@ -17,6 +18,8 @@ pub struct Progress {
     bar: ProgressBar,
     quiet: bool,
     draining: bool,
+    /// Connections to open before the load, and those that are open: absent once the load has begun.
+    opening: Option<(u64, u64)>,
     started: u64,
     ok: u64,
     failed: u64,
@@ -40,6 +43,7 @@ impl Progress {
             bar,
             quiet,
             draining: false,
+            opening: None,
             started: 0,
             ok: 0,
             failed: 0,
@@ -50,6 +54,11 @@ impl Progress {
     pub fn step(&self, what: &str) {
         self.bar.set_message(what.to_owned());
         self.bar.tick();
+    }
+
+    /// Counts connections up to `connections` until the load begins.
+    pub fn count_opening(&mut self, connections: Option<u64>) {
+        self.opening = connections.map(|all| (all, 0));
     }
 
     /// Shows one more second.
@@ -64,6 +73,10 @@ impl Progress {
             self.bar.set_length(second);
         }
         self.bar.set_position(second);
+        if let Some(message) = self.opened(&row.tally) {
+            self.bar.set_message(message);
+            return;
+        }
         let p99 = response.map_or_else(|| "–".to_owned(), units::duration);
         let draining = match self.draining {
             true => "draining, Ctrl-C ends now  ",
@@ -76,6 +89,18 @@ impl Progress {
             units::count(self.ok),
             units::count(self.failed),
         ));
+    }
+
+    /// Returns what to say of the opening of connections, until the first operation has started.
+    fn opened(&mut self, tally: &Tally) -> Option<String> {
+        let (all, open) = self.opening.as_mut()?;
+        *open += tally.counted(count::OPENED);
+        if self.started > 0 {
+            self.opening = None;
+            return None;
+        }
+        let (all, open) = (units::count(*all), units::count(*open));
+        Some(format!("opening connections: {open} of {all}"))
     }
 
     /// A line that stays, above the live one; not when `quiet`.
@@ -105,4 +130,24 @@ pub fn p99(tally: &Tally, series: &str) -> Option<u64> {
         .find(|(name, _)| *name == series)?
         .1
         .quantile(0.99)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_are_counted_until_the_load_begins() {
+        let mut progress = Progress::new(Duration::from_secs(1), true);
+        let mut tally = Tally::new(&["response"]);
+        assert_eq!(progress.opened(&tally), None);
+        progress.count_opening(Some(1_000_000));
+        tally.count(count::OPENED, 20_000);
+        let said = progress.opened(&tally);
+        assert_eq!(said.unwrap(), "opening connections: 20,000 of 1,000,000");
+        let said = progress.opened(&tally);
+        assert_eq!(said.unwrap(), "opening connections: 40,000 of 1,000,000");
+        progress.started = 1;
+        assert_eq!(progress.opened(&tally), None);
+    }
 }

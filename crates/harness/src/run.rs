@@ -124,7 +124,7 @@ pub async fn run<D: Driver>(
     let thresholds = plan.thresholds(D::SERIES, D::ERRORS)?;
     let machine = host::machine();
     let planned = plan.planned() + D::opening(plan).unwrap_or_default();
-    let progress = Progress::new(planned, settings.quiet);
+    let mut progress = Progress::new(planned, settings.quiet);
     let exporter = settings.metrics_addr.map(exporter).transpose()?;
     let mut site = unless_interrupted(signals, Site::open(plan, subject, &progress)).await??;
     progress.step("checking the answers");
@@ -139,6 +139,7 @@ pub async fn run<D: Driver>(
     checked?.map_err(of_subject)?;
     peer::require(&site.target, D::open_at_once(plan), driver.daemon_pid())?;
 
+    progress.count_opening(D::facts(plan).held);
     let mut watch = Watch::open::<D>(&site, driver.daemon_pid(), folder).await?;
     let mut load = Load::start(&driver, plan, &site.target, settings).await?;
     let began_unix = clock::unix_ns();
