@@ -227,6 +227,8 @@ prop_compose! {
 proptest! {
     #[test]
     fn as_many_users_are_there_as_the_curve_says(stages in stages(), n in 1u64..6, looks in prop::collection::vec(0.0..1.0f64, 20)) {
+        // A plan without any time is refused before it is scheduled.
+        prop_assume!(lasts(&stages) > 0);
         let whole = stints(&stages, Share::ALL);
         let shares: Vec<Stint> = (0..n).flat_map(|index| stints(&stages, Share { index, of: n })).collect();
         for look in looks {
