@@ -138,6 +138,9 @@ impl Collector {
             ended,
         } = interval;
         let lane = &mut self.lanes[usize::try_from(lane).expect("few workers")];
+        if lane.ended.is_some() {
+            return tally;
+        }
         // A worker's last word may hold nothing, and come when its second has long been given out.
         if ended.is_none() || !tally.is_empty() {
             let clean = &mut self.clean;
@@ -208,6 +211,15 @@ impl Collector {
             }
         }
         Some(row)
+    }
+
+    /// Gives up every worker that has not ended: it failed for the reason `why`, and is no longer listened to. Its open
+    /// operations become unfinished.
+    pub fn give_up(&mut self, why: &str) {
+        for lane in self.lanes.iter_mut().filter(|lane| lane.ended.is_none()) {
+            lane.next = u64::MAX;
+            lane.ended = Some(Err(why.to_owned()));
+        }
     }
 
     /// Takes a row back that was read.
@@ -297,6 +309,26 @@ mod tests {
             ),
             (0, 2, 4, 2)
         );
+        assert!(collector.row().is_none());
+    }
+
+    #[test]
+    fn a_worker_that_is_given_up_leaves_its_operations_unfinished_and_reports_no_more() {
+        let mut collector = Collector::new(2, Tally::new(NAMES));
+        collector.add(interval(0, 0, false));
+        collector.add(interval(1, 0, true));
+        collector.add(interval(0, 1, false));
+        collector.give_up("hung");
+        assert!(collector.over());
+        assert_eq!(collector.failures().collect::<Vec<_>>(), ["hung"]);
+        let mut rows = Vec::new();
+        while let Some(row) = collector.row() {
+            let counted = |name| row.tally.counted(name);
+            rows.push((row.second, counted("started"), counted(UNFINISHED)));
+            collector.give_back(row);
+        }
+        assert_eq!(rows, [(0, 2, 0), (1, 1, 0), (2, 0, 2)]);
+        collector.add(interval(0, 2, false));
         assert!(collector.row().is_none());
     }
 

@@ -15,6 +15,8 @@ use harness::store::Folder;
 use measure::result::RunResult;
 use measure::tally::Series;
 use measure::warning::{Kind, Verdict};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
 const RESPONSE: Series = Series(0);
@@ -25,6 +27,7 @@ enum Behaviour {
     Work,
     OnePanics,
     OneFails,
+    OneHangs,
     CheckFails,
 }
 
@@ -85,10 +88,22 @@ impl Driver for Toy {
             match self.0 {
                 Behaviour::OnePanics if first && done == 3 => panic!("out of luck"),
                 Behaviour::OneFails if first && done == 3 => anyhow::bail!("out of words"),
+                Behaviour::OneHangs if first && done == 3 => hang_and_interrupt(),
                 _ => {}
             }
         }
         Ok(())
+    }
+}
+
+/// Interrupts this process twice and never returns.
+fn hang_and_interrupt() -> ! {
+    for _ in 0..2 {
+        kill(Pid::this(), Signal::SIGINT).unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    loop {
+        std::thread::park();
     }
 }
 
@@ -196,4 +211,29 @@ fn an_error_of_one_worker_is_told_with_its_reason() {
 fn nothing_is_measured_where_the_check_fails() {
     let error = format!("{:#}", play(Behaviour::CheckFails).unwrap_err());
     assert!(error.contains("the answer is wrong"), "{error}");
+}
+
+/// In a process of its own, since it interrupts the whole process.
+#[test]
+fn a_thread_that_hangs_does_not_outlive_the_second_interruption() {
+    const ALONE: &str = "DROVER_TEST_HUNG_THREAD";
+    if std::env::var_os(ALONE).is_none() {
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", std::thread::current().name().unwrap()])
+            .env(ALONE, "1")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{said}");
+        assert!(said.contains("1 passed"), "{said}");
+        return;
+    }
+    let (result, _) = play(Behaviour::OneHangs).unwrap();
+    let failure = failure(&result);
+    assert!(
+        failure.contains("did not end after the second interruption"),
+        "{failure}"
+    );
+    assert!(result.operations.add_up());
+    assert!(result.operations.ok >= 3, "{:?}", result.operations);
 }

@@ -164,9 +164,7 @@ impl Load {
                 () = signals.next() => self.interrupted(&mut ending, view, planned).await,
                 () = sleep_until(ending.kill_at) => {
                     ending.kill_at = None;
-                    if let Some(processes) = &mut self.processes {
-                        processes.kill("its process did not end after the second interruption");
-                    }
+                    self.kill(view);
                 }
                 (place, status) = site.death() => self.died(&mut ending, site, place, &status).await,
                 else => break,
@@ -228,6 +226,10 @@ impl Load {
         if let Some(threads) = &self.threads {
             threads.give_back(lane, read);
         }
+        self.show_rows(view);
+    }
+
+    fn show_rows(&mut self, view: &mut View) {
         while let Some(row) = self.collector.row() {
             view.row(&row);
             self.collector.give_back(row);
@@ -258,6 +260,20 @@ impl Load {
                 view.progress.above(&text);
             }
             _ => {}
+        }
+    }
+
+    /// Ends workers that have not ended by themselves. A thread can't be killed, so that it is left behind.
+    fn kill(&mut self, view: &mut View) {
+        match &mut self.processes {
+            Some(processes) => {
+                processes.kill("its process did not end after the second interruption");
+            }
+            None => {
+                self.collector
+                    .give_up("its thread did not end after the second interruption");
+                self.show_rows(view);
+            }
         }
     }
 
