@@ -483,7 +483,9 @@ fn a_server_that_holds_fewer_than_were_asked_for_is_told_apart() {
             "1s",
         ];
         let ran = run(&[&load[..], &words].concat());
-        assert!(ran.count("lost") > 0, "{engine}");
+        // On a busy machine it may close all of them before they are open.
+        let refused = ran.count("lost") + ran.count("unconnected");
+        assert!(refused > 0, "{engine}");
         ran.started_of_any(40);
         let opening = &ran.0["facts"]["opening"];
         // On a busy machine the server may close those that it does not hold when all are there.

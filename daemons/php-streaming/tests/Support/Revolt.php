@@ -105,6 +105,7 @@ final class EventLoop
             unset(self::$signals[$number]);
             $call();
         }
+        uasort(self::$timers, static fn (array $one, array $other): int => $one[0] <=> $other[0]);
         foreach (self::$timers as $id => [$due, $interval, $closure]) {
             if ($due <= self::now() && isset(self::$timers[$id])) {
                 if ($interval === null) {
