@@ -1,25 +1,25 @@
-# What people do with Drover; `just` alone lists it.
+# Recipes for common tasks; `just` without arguments lists them.
 
 set positional-arguments
 
-# Settings of bench-… and run. They may stand before the recipe or behind it: `just bench-go CONNECTIONS=1000 HOLD=30s`.
+# Settings of bench-… and run. They may come before or after the recipe: `just bench-go CONNECTIONS=1000 HOLD=30s`.
 CONNECTIONS := "100"
 RAMP := "10s"
 HOLD := "60s"
 DAEMON := "rust"
-# The socket of `run`; by default where the daemon of that name listens.
+# The socket of `run` [default: the socket path of the daemon named by DAEMON].
 SOCKET := ""
-# The folder of `analyze`; by default the latest suite.
+# The folder of `analyze` [default: the latest suite].
 DIR := ""
 
 _list:
     @just --list --unsorted
 
-# Install what this machine lacks (--check only says what)
+# Install the packages and tools that are missing on this machine (--check only lists them)
 setup *args:
     scripts/setup "$@"
 
-# Build everything, optimised
+# Build everything in release mode
 build:
     cargo build --release --workspace
 
@@ -27,7 +27,7 @@ build:
 test *args:
     cargo test --workspace "$@"
 
-# Formatting, lints and documentation, as .ci/run wants them
+# Check formatting, lints and documentation, as .ci/run does
 check:
     cargo fmt --check
     cargo clippy --workspace --all-targets --locked -- -D warnings
@@ -37,31 +37,31 @@ check:
 bench *args:
     cargo bench --workspace "$@"
 
-# The same with cargo-criterion (`just setup --bench` installs it)
+# Run the microbenchmarks with cargo-criterion (`just setup --bench` installs it)
 criterion *args:
     cargo criterion --workspace "$@"
 
-# Measure a streaming daemon: fdpass-gen with these arguments
+# Measure a streaming daemon: run fdpass-gen with these arguments
 run-fdpass *args:
     cargo run --release -p fdpass-gen -- "$@"
 
-# Measure an AMQP broker: amqp-perftest with these arguments
+# Measure an AMQP broker: run amqp-perftest with these arguments
 run-amqp *args:
     cargo run --release -p amqp-perftest -- "$@"
 
-# Compare the brokers: every plan of configs/amqp/
+# Compare the brokers: run every plan in configs/amqp/
 bench-amqp *args:
     cargo run --release --quiet -p drover -- run configs/amqp/*.toml "$@"
 
-# Run the HTTP driver on the embedded server, or on any: `just run-http -c 1000 -d 30s http://127.0.0.1:8080/`
+# Measure the embedded HTTP server, or any other: `just run-http -c 1000 -d 30s http://127.0.0.1:8080/`
 run-http *args:
     cargo run --release -p http-load -- "$@"
 
-# Compare the HTTP servers: every plan of configs/http/
+# Compare the HTTP servers: run every plan in configs/http/
 bench-http *args:
     cargo run --release --quiet -p drover -- run configs/http/*.toml "$@"
 
-# Run every plan of configs/ that is a suite, full.toml among them: all daemons, all levels, the search for the capacity
+# Run every plan in configs/ that is a suite, including full.toml: all daemons, all levels, the capacity search
 bench-all *args:
     #!/usr/bin/env bash
     set -euo pipefail
@@ -71,16 +71,16 @@ bench-all *args:
 # Launch the Go daemon and measure it: `just bench-go CONNECTIONS=1000 HOLD=30s`
 bench-go *settings: (_drive "go" "launch" settings)
 
-# The Python daemon
+# Launch the Python daemon and measure it
 bench-python *settings: (_drive "python" "launch" settings)
 
-# The PHP daemon
+# Launch the PHP daemon and measure it
 bench-php *settings: (_drive "php" "launch" settings)
 
-# The Rust daemon
+# Launch the Rust daemon and measure it
 bench-rust *settings: (_drive "rust" "launch" settings)
 
-# Measure a daemon that runs already: `just run DAEMON=go CONNECTIONS=1000 HOLD=30s`
+# Measure an already running daemon: `just run DAEMON=go CONNECTIONS=1000 HOLD=30s`
 run *settings: (_drive DAEMON "running" settings)
 
 [private]
@@ -92,15 +92,15 @@ _drive daemon how settings:
     for setting in ${settings[@]+"${settings[@]}"}; do
         case $setting in
             CONNECTIONS=* | RAMP=* | HOLD=* | SOCKET=*) declare "$setting" ;;
-            DAEMON=*) if [[ $2 == running ]]; then declare "$setting"; else echo "DAEMON= belongs to \`just run\`" >&2; exit 2; fi ;;
-            *) echo "$setting: known are CONNECTIONS=, RAMP=, HOLD=, and for \`just run\` DAEMON= and SOCKET=" >&2; exit 2 ;;
+            DAEMON=*) if [[ $2 == running ]]; then declare "$setting"; else echo "DAEMON= is a setting of \`just run\` only: remove it, or use \`just run\`" >&2; exit 2; fi ;;
+            *) echo "unknown setting $setting: use CONNECTIONS=, RAMP=, HOLD=, and for \`just run\` DAEMON= and SOCKET=" >&2; exit 2 ;;
         esac
     done
     load=(--connections "$CONNECTIONS" --ramp-up "$RAMP" --hold "$HOLD")
     if [[ $2 == launch ]]; then
         exec cargo run --release --quiet -p fdpass-gen -- --daemon "$DAEMON-streaming" "${load[@]}"
     fi
-    # Beside the common default each daemon of the reference has a path of its own.
+    # Besides the common default, each daemon of the reference has its own path.
     declare -A own=([python]=-py [rust]=-rs [php]=-amp)
     for path in "/var/run/streaming-daemon${own[$DAEMON]:-}.sock" /var/run/streaming-daemon.sock; do
         [[ -n $SOCKET || ! -S $path ]] || SOCKET=$path
@@ -113,18 +113,18 @@ analyze dir=DIR:
     set -euo pipefail
     dir=${1#DIR=}
     [[ -n $dir ]] || dir=$(ls -t bench-results/*/*/suite.json 2>/dev/null | head -n 1 | xargs -r dirname) || true
-    [[ -n $dir ]] || { echo "there is no suite in bench-results yet: just bench-all, or DIR=…" >&2; exit 2; }
+    [[ -n $dir ]] || { echo "no suite in bench-results: run just bench-all, or set DIR=…" >&2; exit 2; }
     exec cargo run --release --quiet -p drover -- analyze "$dir"
 
-# The suite program: `just drover run configs/fdpass/quick.toml`, `just drover list`
+# Run the suite program: `just drover run configs/fdpass/quick.toml`, `just drover list`
 drover *args:
     cargo run --release --quiet -p drover -- "$@"
 
-# Say what this machine lacks for the plans, with the commands that mend it
+# Check that this machine can run the plans; print a fix for each problem
 doctor *args:
     cargo run --release --quiet -p drover -- doctor "$@"
 
-# Check that all daemons answer byte for byte as they must
+# Check that all daemons give the correct responses, byte for byte
 check-daemons *args:
     cargo run --release --quiet -p drover -- check "$@"
 
@@ -132,6 +132,6 @@ check-daemons *args:
 check-results +files:
     cargo run --quiet -p measure --example check-result -- "$@"
 
-# Everything that a change must pass
+# Run all the checks that a change must pass
 ci:
     .ci/run

@@ -1,5 +1,5 @@
-// The file server of net/http: FILES/www on three ports of 127.0.0.1, for HTTP/1.1, for HTTPS with both versions of
-// HTTP, and for HTTP/2 with prior knowledge. Ends on SIGTERM or SIGINT.
+// Command server serves FILES/www with the file server of net/http on three ports of 127.0.0.1: HTTP/1.1, HTTPS with
+// HTTP/1.1 and HTTP/2, and HTTP/2 with prior knowledge. It ends on SIGTERM or SIGINT.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// Requests that are under way when the server is asked to end have this long.
+// grace is the time for open requests to finish after the signal.
 const grace = 5 * time.Second
 
 func main() {
@@ -30,11 +30,11 @@ func main() {
 func run() error {
 	workers, err := strconv.Atoi(os.Getenv("HTTP_WORKERS"))
 	if err != nil {
-		return fmt.Errorf("HTTP_WORKERS: %w", err)
+		return fmt.Errorf("HTTP_WORKERS: %w; set it to the number of workers", err)
 	}
 	runtime.GOMAXPROCS(workers)
 	files := os.Getenv("FILES")
-	asked, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	shutdown, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 
 	plain, err := listen("HTTP_PORT")
@@ -45,7 +45,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	prior, err := listen("H2C_PORT")
+	h2c, err := listen("H2C_PORT")
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func run() error {
 
 	ended := make(chan error, 3)
 	go func() { ended <- server.Serve(plain) }()
-	go func() { ended <- http2.Serve(prior) }()
+	go func() { ended <- http2.Serve(h2c) }()
 	tls := filepath.Join(files, "tls")
 	go func() {
 		ended <- both.ServeTLS(secure, filepath.Join(tls, "cert.pem"), filepath.Join(tls, "key.pem"))
@@ -67,7 +67,7 @@ func run() error {
 	select {
 	case err := <-ended:
 		return err
-	case <-asked.Done():
+	case <-shutdown.Done():
 	}
 	limited, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
@@ -89,7 +89,7 @@ func newServer(files string, protocols *http.Protocols) *http.Server {
 func listen(variable string) (net.Listener, error) {
 	port := os.Getenv(variable)
 	if port == "" {
-		return nil, fmt.Errorf("%s: give the port to listen on", variable)
+		return nil, fmt.Errorf("%s is not set: set it to the port to listen on", variable)
 	}
 	return net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
 }

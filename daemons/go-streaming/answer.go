@@ -14,11 +14,11 @@ const (
 	done       = "data: [DONE]\n\n"
 	greeting   = "Hello from the streaming daemon. Prompt: "
 
-	// Of the prompt, so many bytes are repeated.
+	// The number of bytes of the prompt that the greeting repeats.
 	promptExcerpt = 50
 )
 
-// lines are the events between the user id and the end.
+// lines are the texts of the events between the user ID and the end mark.
 var lines = []string{
 	"This answer comes from the mock backend.",
 	"It computes nothing: waiting is its only work.",
@@ -37,8 +37,8 @@ var lines = []string{
 	"After it comes the mark that ends it all.",
 }
 
-// An answer is what every stream of this process has in common: how many events, how far apart, and
-// their text. A stream is messages + 1 writes: the head is write 0 and event k is write k.
+// An answer holds what all streams of this process share: the number of events, the delay between
+// them, and their text. A stream is messages + 1 writes: the head is write 0 and event k is write k.
 type answer struct {
 	messages int
 	delay    time.Duration
@@ -46,13 +46,13 @@ type answer struct {
 	last     []byte
 }
 
-// plainHead is shared by nearly all streams.
+// plainHead is the head of a stream without additional headers. Nearly all streams share it.
 var plainHead = []byte(head)
 
 // An opening is the part of an answer that depends on the request: writes 0, 1 and 2.
 type opening [3][]byte
 
-// newAnswer renders the texts once for all streams.
+// newAnswer renders the texts that all streams share.
 func newAnswer(messages int, delay time.Duration) *answer {
 	a := &answer{messages: messages, delay: delay, last: []byte(event("[DONE-CONTENT]") + done)}
 	for _, line := range lines {
@@ -61,7 +61,7 @@ func newAnswer(messages int, delay time.Duration) *answer {
 	return a
 }
 
-// opening renders what depends on the request.
+// opening renders the writes that depend on the request.
 func (a *answer) opening(r request) *opening {
 	first := plainHead
 	if len(r.responseHeaders) > 0 {
@@ -74,7 +74,7 @@ func (a *answer) opening(r request) *opening {
 	return &opening{first, greet(r.prompt), []byte(user)}
 }
 
-// bytes returns what write number n sends. The opening may be nil if n is greater than 2.
+// bytes returns the bytes of write number n. The opening may be nil if n is greater than 2.
 func (a *answer) bytes(n int, o *opening) []byte {
 	switch {
 	case n == a.messages && n > 0:
@@ -86,16 +86,17 @@ func (a *answer) bytes(n int, o *opening) []byte {
 	}
 }
 
-// offset returns how much later than the head write number n is due.
+// offset returns the time between the head and the due time of write number n.
 func (a *answer) offset(n int) time.Duration {
 	return time.Duration(max(n-1, 0)) * a.delay
 }
 
-// event returns one server-sent event of text that needs no escapes.
+// event returns one server-sent event. The content must not need escaping.
 func event(content string) string {
 	return eventStart + content + eventEnd
 }
 
+// greet returns the first event, which repeats the beginning of the prompt.
 func greet(prompt string) []byte {
 	end := excerptEnd(prompt)
 	e := make([]byte, 0, 128)
@@ -107,8 +108,8 @@ func greet(prompt string) []byte {
 	return append(e, eventEnd...)
 }
 
-// excerptEnd returns the length of the longest beginning of prompt that has no more than
-// promptExcerpt bytes and whole characters.
+// excerptEnd returns the length of the longest prefix of prompt that has at most promptExcerpt bytes
+// and does not split a character.
 func excerptEnd(prompt string) int {
 	if len(prompt) <= promptExcerpt {
 		return len(prompt)
@@ -120,8 +121,8 @@ func excerptEnd(prompt string) int {
 	return end
 }
 
-// appendEscaped appends text as it stands inside a JSON string. encoding/json would also escape
-// U+2028 and U+2029, which the other daemons do not.
+// appendEscaped appends text, escaped for a JSON string. encoding/json would also escape U+2028 and
+// U+2029, which the other daemons do not.
 func appendEscaped(to []byte, text string) []byte {
 	for _, b := range []byte(text) {
 		switch {

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// A goldenCase is one answer that all streaming daemons give alike.
+// A goldenCase is a payload and the answer that all streaming daemons give to it.
 type goldenCase struct {
 	Name       string
 	Payload    string
@@ -106,7 +106,7 @@ func TestWhatTheTranscriptLeavesOutIsReadAsRustStreamingReadsIt(t *testing.T) {
 func TestEveryProperPrefixOfAnObjectIsABeginning(t *testing.T) {
 	whole := `{"prompt":"a } b","response_headers":{"X":"}"},"user_id":1}`
 	for end := 1; end < len(whole); end++ {
-		if _, err := parseRequest([]byte(whole[:end])); err != errBeginning {
+		if _, err := parseRequest([]byte(whole[:end])); err != errIncomplete {
 			t.Errorf("%s: %v", whole[:end], err)
 		}
 	}
@@ -129,7 +129,7 @@ func TestEventsArriveOneByOneAndNoneBeforeItsTime(t *testing.T) {
 			t.Fatalf("event %d was early", events)
 		}
 	}
-	// 18 or 19, unless the test was held up for many delays.
+	// 18 or 19, unless the test was suspended for many delays.
 	if len(all) != 1226 || reads <= 6 {
 		t.Errorf("%d bytes in %d reads", len(all), reads)
 	}
@@ -147,7 +147,7 @@ func TestManyStreamsShareTicksAndNoneIsEarly(t *testing.T) {
 	}
 	clock.stop()
 	if err := clock.wait(time.Now().Add(time.Hour), 1); err != reasonCanceled {
-		t.Errorf("a clock that is stopped waits: %v", err)
+		t.Errorf("a stopped clock waits: %v", err)
 	}
 }
 

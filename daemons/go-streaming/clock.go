@@ -5,26 +5,27 @@ import (
 	"time"
 )
 
-// The grain of a clock that few wait for: it makes no write later than a timer does anyway.
+// fineGrain is the grain of a clock with few waiters. A write is not delayed by more than the error of
+// a timer.
 const fineGrain = 50 * time.Microsecond
 
-// A clock wakes all that are due about the same time together: they share one timer and one channel,
-// which is closed for them. A wake-up of the process costs more than the write that it is for.
+// A clock wakes streams that are due at about the same time together. They share one timer and one
+// channel, which the timer closes. Waking the process costs more than the write itself.
 type clock struct {
 	epoch  time.Time
 	coarse time.Duration
-	// The delay after which a stream is due again.
+	// The delay between two writes of a stream.
 	period time.Duration
 
-	mutex  sync.Mutex
-	ticks  map[time.Duration]chan struct{} // by the time since the epoch
-	silent bool
+	mutex   sync.Mutex
+	ticks   map[time.Duration]chan struct{} // by the time since the epoch
+	stopped bool
 }
 
-// newClock makes a clock for streams that are due every period.
+// newClock makes a clock for streams that are due once per period.
 //
-// Its grain is 1/500 of the period, but no less than 1 ms and no more than 5 ms: so late is a write
-// at most. Lateness never adds up, because due times do not move.
+// The grain is 1/500 of the period, but at least 1 ms and at most 5 ms. It limits how late a write can
+// be. Lateness does not accumulate, because due times do not move.
 func newClock(period time.Duration) *clock {
 	return &clock{
 		epoch:  time.Now(),
@@ -34,8 +35,8 @@ func newClock(period time.Duration) *clock {
 	}
 }
 
-// wait waits until the due time, and then up to a grain. The grain is coarse if so many streams are
-// open that more than one falls due within it. It fails when the clock is stopped.
+// wait blocks until the due time, rounded up to the grain. The grain is coarse if the number of open
+// streams makes more than one of them due within it. It fails once the clock is stopped.
 func (c *clock) wait(due time.Time, open int64) error {
 	grain := fineGrain
 	if time.Duration(open)*c.coarse > c.period {
@@ -45,21 +46,21 @@ func (c *clock) wait(due time.Time, open int64) error {
 	if tick != nil {
 		<-tick
 	}
-	if c.isSilent() {
+	if c.isStopped() {
 		return reasonCanceled
 	}
 	return nil
 }
 
-// tick returns the channel that is closed at a time, or nil if the clock is stopped.
+// tick returns the channel that is closed at the given time, or nil if the clock is stopped.
 func (c *clock) tick(at time.Duration) <-chan struct{} {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	if c.silent {
+	if c.stopped {
 		return nil
 	}
-	tick, there := c.ticks[at]
-	if !there {
+	tick, ok := c.ticks[at]
+	if !ok {
 		tick = make(chan struct{})
 		c.ticks[at] = tick
 		time.AfterFunc(time.Until(c.epoch.Add(at)), func() { c.ring(at) })
@@ -67,28 +68,28 @@ func (c *clock) tick(at time.Duration) <-chan struct{} {
 	return tick
 }
 
-// ring wakes those who wait for a time.
+// ring wakes the streams that wait for the given time.
 func (c *clock) ring(at time.Duration) {
 	c.mutex.Lock()
-	tick, there := c.ticks[at]
+	tick, ok := c.ticks[at]
 	delete(c.ticks, at)
 	c.mutex.Unlock()
-	if there {
+	if ok {
 		close(tick)
 	}
 }
 
-func (c *clock) isSilent() bool {
+func (c *clock) isStopped() bool {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	return c.silent
+	return c.stopped
 }
 
-// stop wakes everybody, now and from now on.
+// stop wakes all waiters. Later calls of wait fail at once.
 func (c *clock) stop() {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	c.silent = true
+	c.stopped = true
 	for _, tick := range c.ticks {
 		close(tick)
 	}

@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// Descriptors that are kept for other things than streams: the standard ones, the runtime, the
-	// metrics page, the handoffs that are just being read.
+	// The descriptors reserved for everything but streams: the standard ones, the runtime, the metrics
+	// page, and the handoffs being read.
 	reservedFiles = 64
 
-	// How long nothing is accepted after the process ran out of descriptors. Trying again at once
-	// would spin, for the connection stays in the queue.
+	// The pause in accepting after the process ran out of descriptors. Retrying at once would spin,
+	// because the connection stays in the queue.
 	acceptPause = 10 * time.Millisecond
 )
 
-// A daemon takes handoffs and answers their clients.
+// A daemon receives handoffs and answers their clients.
 type daemon struct {
 	config   *config
 	answer   *answer
@@ -35,14 +35,15 @@ type daemon struct {
 	buffers  sync.Pool
 	capacity int64
 
-	// The goroutines that have to end before the daemon does.
+	// The goroutines that must end before the daemon does.
 	running sync.WaitGroup
-	// Ends them, whatever they do.
-	canceled context.Context
-	cancel   context.CancelFunc
+	// The context of these goroutines. cancel ends them after the grace period.
+	ctx    context.Context
+	cancel context.CancelFunc
 }
 
-// newDaemon makes a daemon that listens already: a handoff sent now waits until run.
+// newDaemon makes a daemon that is already listening. A handoff that arrives before run waits in the
+// accept queue.
 func newDaemon(c config) (*daemon, error) {
 	openFiles, err := raiseOpenFiles()
 	if err != nil {
@@ -56,13 +57,13 @@ func newDaemon(c config) (*daemon, error) {
 		log:      newLimitedLog(),
 		capacity: min(c.maxConnections, max(int64(openFiles)-reservedFiles, 1)),
 	}
-	makeRoom(min(uint64(d.capacity)+reservedFiles, openFiles))
+	preallocateFDTable(min(uint64(d.capacity)+reservedFiles, openFiles))
 	d.buffers.New = func() any { return newBuffer() }
 	if d.capacity < c.maxConnections {
-		d.log.warn("the limit of open files leaves room for %d streams", d.capacity)
+		d.log.warn("the limit of open files allows only %d streams; for more, raise it (ulimit -Hn)", d.capacity)
 	}
-	d.canceled, d.cancel = context.WithCancel(context.Background())
-	context.AfterFunc(d.canceled, d.clock.stop)
+	d.ctx, d.cancel = context.WithCancel(context.Background())
+	context.AfterFunc(d.ctx, d.clock.stop)
 	if err := d.open(); err != nil {
 		d.close()
 		return nil, err
@@ -70,21 +71,21 @@ func newDaemon(c config) (*daemon, error) {
 	return d, nil
 }
 
-// open makes what has to be closed.
+// open creates the resources that close releases.
 func (d *daemon) open() (err error) {
 	if d.waiter, err = newWaiter(); err != nil {
 		return err
 	}
 	if address := d.config.metricsAddr; address != "" {
-		const remedy = "another address: -metrics-addr or DAEMON_METRICS_ADDR; none: DAEMON_METRICS_ENABLED=false"
+		const remedy = "choose another address with -metrics-addr or DAEMON_METRICS_ADDR, or disable the metrics with DAEMON_METRICS_ENABLED=false"
 		if err := d.addPages(address, remedy, metricsPages(d.metrics), metricsTimeout); err != nil {
-			return fmt.Errorf("listening for the metrics: %w", err)
+			return fmt.Errorf("cannot listen for the metrics: %w", err)
 		}
 	}
 	if address := d.config.pprofAddr; address != "" {
-		// A profile takes as long as it was asked to.
-		if err := d.addPages(address, "another address: -pprof-addr", pprofPages(), 0); err != nil {
-			return fmt.Errorf("listening for pprof: %w", err)
+		// No timeout: the request says how long a profile takes.
+		if err := d.addPages(address, "choose another address with -pprof-addr", pprofPages(), 0); err != nil {
+			return fmt.Errorf("cannot listen for pprof: %w", err)
 		}
 	}
 	d.listener, err = listen(d.config)
@@ -99,8 +100,8 @@ func (d *daemon) addPages(address, remedy string, pages http.Handler, timeout ti
 	return err
 }
 
-// run serves until the shutdown begins, then refuses further handoffs, takes those that wait in the
-// accept queue, and lets streams go on for the grace time. Then it closes everything.
+// run serves until shutdown is done. Then it refuses new handoffs, accepts those that wait in the
+// accept queue, lets streams continue for the grace period, and closes everything.
 func (d *daemon) run(shutdown context.Context) {
 	defer d.close()
 	for _, server := range d.pages {
@@ -132,64 +133,57 @@ func (d *daemon) close() {
 	}
 }
 
-// receive takes handoffs until the listener is stopped and its queue is empty.
+// receive accepts handoffs until the listener is stopped and its queue is empty.
 func (d *daemon) receive(from *os.File) {
 	defer d.running.Done()
 	r := &receiver{daemon: d}
 	for {
-		err := each(from, r.take, r.endRush)
-		if err == errStopped {
+		err := each(from, r.take, r.endBatch)
+		if errors.Is(err, errStopped) {
 			return
 		}
-		// A handoff that lost its client has been counted already.
+		// A handoff that lost its client is already counted.
 		if !errors.Is(err, reasonTruncated) {
-			d.metrics.handoffFlaw(reasonOutOfDescriptors)
+			d.metrics.handoffAnomaly(reasonOutOfDescriptors)
 			d.log.warn("accepting: %v (%v)", reasonOutOfDescriptors, err)
 		}
 		time.Sleep(acceptPause)
-		if d.whetherCanceled() != nil {
+		if d.ctx.Err() != nil {
 			return
 		}
 	}
 }
 
-// makeRoom has the kernel make room for so many descriptors in this process's table now.
+// preallocateFDTable makes the kernel enlarge the descriptor table of this process to the given number
+// of files now.
 //
-// It doubles a table that is full, and with several threads each doubling waits for a grace period of
-// RCU: the thread that opens stands still. At 1,024, 2,048, 4,096 … streams that was 8 to 17 ms, which
-// alone was the p99 of the first byte. An entry takes 8 bytes of the kernel's memory. Where it fails,
-// only this is lost.
-func makeRoom(files uint64) {
-	some, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
+// The kernel doubles a full table. With several threads, each doubling waits for an RCU grace period,
+// and the thread that opens a descriptor blocks meanwhile. At 1,024, 2,048, 4,096 … streams this took 8
+// to 17 ms, which alone was the p99 of the first byte. An entry takes 8 bytes of kernel memory. Errors
+// are ignored: the table then grows on demand.
+func preallocateFDTable(files uint64) {
+	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
 	if err != nil {
 		return
 	}
-	if last, err := unix.FcntlInt(uintptr(some), unix.F_DUPFD_CLOEXEC, int(files)-1); err == nil {
+	if last, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, int(files)-1); err == nil {
 		closeAll(last)
 	}
-	closeAll(some)
+	closeAll(fd)
 }
 
-// whetherCanceled returns reasonCanceled once everything has to end.
-func (d *daemon) whetherCanceled() error {
-	if d.canceled.Err() != nil {
-		return reasonCanceled
-	}
-	return nil
-}
-
-// raiseOpenFiles raises the soft limit of open files to the hard one and returns it.
+// raiseOpenFiles raises the soft limit of open files to the hard limit and returns it.
 func raiseOpenFiles() (uint64, error) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		return 0, fmt.Errorf("reading the limit of open files: %w", err)
+		return 0, fmt.Errorf("cannot read the limit of open files: %w", err)
 	}
 	if limit.Cur == limit.Max {
 		return limit.Max, nil
 	}
 	limit.Cur = limit.Max
 	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		return 0, fmt.Errorf("raising the limit of open files to the hard limit: %w", err)
+		return 0, fmt.Errorf("cannot raise the limit of open files to the hard limit: %w", err)
 	}
 	return limit.Max, nil
 }

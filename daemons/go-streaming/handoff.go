@@ -1,52 +1,54 @@
 package main
 
 import (
+	"errors"
 	"time"
 )
 
-// A rush is over when the accept queue is empty, or when so many clients have been taken.
-const rushLimit = 4096
+// batchLimit is the maximum number of clients in a batch. A batch also ends when the accept queue is
+// empty.
+const batchLimit = 4096
 
-// A receiver takes handoffs. There are two, so that one goes on while the other is off its core.
+// A receiver accepts handoffs. There are two, so that one continues while the other is not scheduled.
 type receiver struct {
 	*daemon
-	fresh []*stream // taken in this rush and not begun yet
+	batch []*stream // received in this batch and not started yet
 }
 
-// take reads a handoff connection that was accepted. The message is mostly there already; if not,
-// it is waited for elsewhere, so that nobody else waits. It returns reasonTruncated if there was no
-// room for the client's descriptor, for the next one would be lost as well.
+// take reads an accepted handoff connection. Its message has usually arrived; if not, a separate
+// goroutine waits for it. take returns reasonTruncated if no descriptor was free for the client,
+// because the next client would be lost as well.
 //
-// The streams begin when the rush is over: the accept queue is short (4,096) and a full one refuses
-// handoffs, while a write can be late. Were each begun at once, thousands of goroutines would
+// The streams start when the batch ends: the accept queue is short (4,096) and refuses handoffs when
+// it is full, while a write can be late. If each stream started at once, thousands of goroutines would
 // compete with the one that accepts.
-func (d *receiver) take(connection int) error {
-	d.metrics.connectionOpened()
-	i := newIncoming(connection)
-	s, err := d.tryRead(i)
-	if err == errWait {
-		d.running.Add(1)
-		go d.await(i)
+func (r *receiver) take(connection int) error {
+	r.metrics.connectionOpened()
+	in := newIncoming(connection)
+	s, err := r.tryRead(in)
+	if errors.Is(err, errWait) {
+		r.running.Add(1)
+		go r.await(in)
 	}
 	if s != nil {
-		d.fresh = append(d.fresh, s)
+		r.batch = append(r.batch, s)
 	}
-	if len(d.fresh) == rushLimit {
-		d.endRush()
+	if len(r.batch) == batchLimit {
+		r.endBatch()
 	}
-	if err == reasonTruncated {
+	if errors.Is(err, reasonTruncated) {
 		return err
 	}
 	return nil
 }
 
-// endRush begins the streams of those that were taken.
-func (d *receiver) endRush() {
-	for _, s := range d.fresh {
-		d.begin(s)
+// endBatch starts the streams of the batch.
+func (r *receiver) endBatch() {
+	for _, s := range r.batch {
+		r.begin(s)
 	}
-	clear(d.fresh)
-	d.fresh = d.fresh[:0]
+	clear(r.batch)
+	r.batch = r.batch[:0]
 }
 
 func (d *daemon) begin(s *stream) {
@@ -54,16 +56,16 @@ func (d *daemon) begin(s *stream) {
 	go s.run(d)
 }
 
-// await reads a handoff connection whose message has not come yet, or not all of it.
-func (d *daemon) await(i *incoming) {
+// await waits for the message of a handoff connection, or for the rest of it.
+func (d *daemon) await(in *incoming) {
 	defer d.running.Done()
 	var s *stream
 	err := errWait
-	for err == errWait {
-		if err = i.wait(d.canceled, d.waiter); err == nil {
-			s, err = d.tryRead(i)
+	for errors.Is(err, errWait) {
+		if err = in.wait(d.ctx, d.waiter); err == nil {
+			s, err = d.tryRead(in)
 		} else {
-			s = d.giveUp(i, err.(reason))
+			s = d.giveUp(in, asReason(err))
 		}
 	}
 	if s != nil {
@@ -71,86 +73,86 @@ func (d *daemon) await(i *incoming) {
 	}
 }
 
-// tryRead reads what is there. It returns errWait if more has to come; otherwise the handoff has
-// been dealt with: it brought a stream or it did not.
-func (d *daemon) tryRead(i *incoming) (*stream, error) {
+// tryRead reads what has arrived. It returns errWait if the message is incomplete. Otherwise the
+// handoff is finished or refused; the stream is nil if it was refused or turned away.
+func (d *daemon) tryRead(in *incoming) (*stream, error) {
 	b := d.buffers.Get().(*buffer)
 	defer d.buffers.Put(b)
-	payload, err := i.read(d.config.isSeqpacket, b)
+	payload, err := in.read(d.config.isSeqpacket, b)
 	switch {
 	case err == nil:
-		return d.finish(i, payload), nil
-	case err != errWait:
-		d.refuse(i, err.(reason))
+		return d.finish(in, payload), nil
+	case !errors.Is(err, errWait):
+		d.refuse(in, asReason(err))
 	}
 	return nil, err
 }
 
-// giveUp ends the waiting for a message. Half a payload is one that does not parse: the client is
-// served with the defaults.
-func (d *daemon) giveUp(i *incoming, r reason) *stream {
-	if r == reasonTimeout && i.client != noClient {
-		return d.finish(i, i.begun)
+// giveUp stops waiting for a message. After a timeout, a client whose payload is incomplete is served
+// with the defaults.
+func (d *daemon) giveUp(in *incoming, r reason) *stream {
+	if r == reasonTimeout && in.client != noClient {
+		return d.finish(in, in.begun)
 	}
-	d.refuse(i, r)
+	d.refuse(in, r)
 	return nil
 }
 
-// finish closes the handoff connection and makes the stream of its client, if it is in order and
-// there is a place for it.
-func (d *daemon) finish(i *incoming, payload []byte) *stream {
-	if i.client == noClient {
-		d.refuse(i, reasonNoDescriptor)
+// finish closes the handoff connection and makes the stream of its client. It returns nil if the
+// handoff is invalid or the limit of streams is reached.
+func (d *daemon) finish(in *incoming, payload []byte) *stream {
+	if in.client == noClient {
+		d.refuse(in, reasonNoDescriptor)
 		return nil
 	}
-	if err := prepareClient(i.client); err != nil {
-		d.refuse(i, err.(reason))
+	if err := prepareClient(in.client); err != nil {
+		d.refuse(in, asReason(err))
 		return nil
 	}
-	i.close()
-	if i.surplus > 0 {
-		d.flaw(reasonSurplusDescriptors, nil)
+	in.close()
+	if in.surplus > 0 {
+		d.anomaly(reasonSurplusDescriptors, nil)
 	}
-	r, err := parseRequest(payload)
+	req, err := parseRequest(payload)
 	if err != nil {
-		d.flaw(reasonInvalidJSON, err)
-		r = request{}
+		d.anomaly(reasonInvalidJSON, err)
+		req = request{}
 	}
-	return d.place(i, d.answer.opening(r))
+	return d.admit(in, d.answer.opening(req))
 }
 
-// place takes one of the places for streams, or turns the client away.
-func (d *daemon) place(i *incoming, o *opening) *stream {
+// admit makes a stream, or turns the client away if the limit of streams is reached.
+func (d *daemon) admit(in *incoming, o *opening) *stream {
 	started := time.Now()
-	d.metrics.handoffDone(started.Sub(i.accepted))
+	d.metrics.handoffDone(started.Sub(in.accepted))
 	if !d.metrics.tryStartStream(d.capacity) {
-		turnAway(i.client)
+		turnAway(in.client)
 		return nil
 	}
-	return &stream{client: i.client, started: started, opening: o}
+	return &stream{client: in.client, started: started, opening: o}
 }
 
-// turnAway answers 503. A fresh socket takes it at once; to one that does not, the close has to say
-// it.
+// turnAway answers 503. A fresh socket takes the answer at once; if it does not, the client only sees
+// the connection close.
 func turnAway(client int) {
 	sendNow(client, []byte(refusal))
 	closeAll(client)
 }
 
-// refuse ends a handoff that brings no stream.
-func (d *daemon) refuse(i *incoming, r reason) {
-	i.drop()
+// refuse ends a handoff that does not lead to a stream.
+func (d *daemon) refuse(in *incoming, r reason) {
+	in.drop()
 	d.metrics.handoffFailed(r)
 	if r != reasonEmpty {
 		d.log.warn("handoff refused: %v", r)
 	}
 }
 
-// flaw notes what is wrong with a handoff that brings a stream all the same.
-func (d *daemon) flaw(r reason, why error) {
-	d.metrics.handoffFlaw(r)
-	if why != nil {
-		d.log.warn("%v: %v", r, why)
+// anomaly counts and logs an irregularity of a handoff that leads to a stream nevertheless.
+func (d *daemon) anomaly(r reason, cause error) {
+	d.metrics.handoffAnomaly(r)
+	if cause != nil {
+		d.log.warn("%v: %v", r, cause)
 	} else {
 		d.log.warn("%v", r)
 	}

@@ -15,7 +15,7 @@ func TestTheSenderSeesTheConnectionClosedAndNotAByteOnIt(t *testing.T) {
 		_, theirs := newClient(t)
 		sender := daemon.connect()
 		pass(t, sender, payload, theirs)
-		// The sender keeps its end open: it is the daemon that closes, long before the stream ends.
+		// The sender keeps its end open: the daemon closes the connection, long before the stream ends.
 		expectHungUp(t, sender)
 		closeAll(sender, theirs)
 	})
@@ -135,7 +135,7 @@ func TestAProbeThatConnectsAndClosesCountsAsEmpty(t *testing.T) {
 }
 
 // The kernel can report the end of a SEQPACKET connection while a message is queued. An empty record
-// looks the same to the daemon, at a time of our choosing.
+// looks the same to the daemon, and the test controls when it is sent.
 func TestAfterAFirstEndTheMessageIsLookedForOnceMore(t *testing.T) {
 	daemon := start(t, unchanged)
 	ours, theirs := newClient(t)
@@ -158,12 +158,12 @@ func TestAHandoffThatLostDescriptorsIsDroppedWithThoseThatArrived(t *testing.T) 
 	pass(t, pair[0], payload, theirFirst, theirSecond, theirThird)
 	closeAll(pair[0], theirFirst, theirSecond, theirThird)
 
-	i, b := newIncoming(pair[1]), newBuffer()
+	in, b := newIncoming(pair[1]), newBuffer()
 	b.control = b.control[:unix.CmsgLen(2*4)] // room for two of the three
-	if _, err := i.read(true, b); err != reasonTruncated {
+	if _, err := in.read(true, b); err != reasonTruncated {
 		t.Errorf("%v", err)
 	}
-	i.drop()
+	in.drop()
 	for _, client := range []*os.File{first, second, third} {
 		if answer := readAll(t, client); answer != "" {
 			t.Errorf("%q", answer)

@@ -21,14 +21,14 @@ const refusal = "HTTP/1.1 503 Service Unavailable\r\n" +
 	"Content-Length: 0\r\n" +
 	"\r\n"
 
-// reservedNames are set by the daemon itself, or would make the body mean something else.
+// reservedNames are the headers that the daemon sets itself, and those that would change the meaning of
+// the body.
 var reservedNames = []string{
 	"content-type", "cache-control", "connection", "x-accel-buffering",
 	"transfer-encoding", "content-length", "content-encoding",
 }
 
-// headWith returns the head with those of the headers that may be added, sorted by the bytes of
-// their names.
+// headWith returns the head with the permitted headers added, sorted by the bytes of their names.
 func headWith(headers map[string]string) string {
 	var lines strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
@@ -45,12 +45,12 @@ func isAllowed(name, value string) bool {
 		!strings.ContainsFunc(value, isForbidden)
 }
 
-// isForbidden says whether a header value must not contain r: a control character that is no tabulator.
+// isForbidden reports whether r must not occur in a header value: a control character other than a tab.
 func isForbidden(r rune) bool {
 	return r < ' ' && r != '\t' || r == 0x7f
 }
 
-// isToken says whether name is a token as RFC 9110 §5.6.2 defines it.
+// isToken reports whether name is a token as defined in RFC 9110 §5.6.2.
 func isToken(name string) bool {
 	isOther := func(r rune) bool {
 		isLetter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'

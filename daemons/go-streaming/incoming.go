@@ -8,18 +8,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How long a sender may take for its payload after it connected.
+// receiveTimeout limits the time between the connection of a sender and the end of its payload.
 const receiveTimeout = 5 * time.Second
 
-// Linux lets one message carry so many descriptors (SCM_MAX_FD).
+// maxDescriptors is the maximum number of descriptors in one message on Linux (SCM_MAX_FD).
 const maxDescriptors = 253
 
-// errWait says that the message, or the rest of it, has still to come.
+// errWait reports that the message is missing or incomplete.
 var errWait = errors.New("the message has not arrived yet")
 
-// A buffer is room for one handoff, used again and again.
+// A buffer holds the data of one handoff. Buffers are reused.
 type buffer struct {
-	// One byte more than is allowed, so that what is too long shows.
+	// One byte longer than the limit, to detect a payload that is too long.
 	payload [payloadLimit + 1]byte
 	control []byte
 }
@@ -28,14 +28,14 @@ func newBuffer() *buffer {
 	return &buffer{control: make([]byte, unix.CmsgSpace(maxDescriptors*4))}
 }
 
-// An incoming is a handoff connection that was accepted, and what came from it.
+// An incoming is an accepted handoff connection, and the data received from it.
 type incoming struct {
 	connection int
 	accepted   time.Time
 	client     int // or noClient
 	surplus    int
 	sawEnd     bool
-	// What has come of a payload while its rest is waited for.
+	// The part of a payload received so far, while the rest is awaited.
 	begun []byte
 }
 
@@ -45,32 +45,31 @@ func newIncoming(connection int) *incoming {
 	return &incoming{connection: connection, accepted: time.Now(), client: noClient}
 }
 
-// close closes the connection, which is all that its sender hears from us.
-func (i *incoming) close() {
-	closeAll(i.connection)
+// close closes the connection. The sender gets no other reply.
+func (in *incoming) close() {
+	closeAll(in.connection)
 }
 
 // drop closes the client as well.
-func (i *incoming) drop() {
-	i.close()
-	if i.client != noClient {
-		closeAll(i.client)
+func (in *incoming) drop() {
+	in.close()
+	if in.client != noClient {
+		closeAll(in.client)
 	}
 }
 
-// read reads what is there into the buffer, after what had been read before, and returns the
-// payload if it is whole, or errWait.
+// read appends the available data to the buffer. It returns the payload if it is complete, or errWait.
 //
 // On SOCK_SEQPACKET one record is one handoff. On SOCK_STREAM nothing marks the end of the payload,
-// for the sender may keep the connection open until we close it. So a payload is whole there unless
-// it is the beginning of a JSON object; then the rest is waited for, until it parses or the
-// connection ends or the time is over.
-func (i *incoming) read(isRecord bool, b *buffer) ([]byte, error) {
-	filled := copy(b.payload[:], i.begun)
+// because the sender may keep the connection open until the daemon closes it. There a payload is
+// complete unless it is the beginning of a JSON object. In that case the rest is awaited until the
+// payload parses, the connection ends, or the timeout expires.
+func (in *incoming) read(isRecord bool, b *buffer) ([]byte, error) {
+	filled := copy(b.payload[:], in.begun)
 	for {
-		n, isEnd, err := i.receive(b, filled)
-		if err == errWait {
-			i.begun = append([]byte(nil), b.payload[:filled]...)
+		n, isEnd, err := in.receive(b, filled)
+		if errors.Is(err, errWait) {
+			in.begun = append([]byte(nil), b.payload[:filled]...)
 		}
 		if err != nil {
 			return nil, err
@@ -79,28 +78,28 @@ func (i *incoming) read(isRecord bool, b *buffer) ([]byte, error) {
 		switch {
 		case filled > payloadLimit:
 			return nil, reasonTooLarge
-		case isEnd && !i.sawEnd:
-			// On a SEQPACKET socket the first end may be none: the kernel looks for a message, finds
-			// none, then the sender sends and closes, and then the kernel finds that the sender has
-			// closed. The message is there at the second try.
-			i.sawEnd = true
-		case isEnd && filled == 0 && i.client == noClient:
+		case isEnd && !in.sawEnd:
+			// On a SEQPACKET socket the first end of file may be spurious: the kernel looks for a
+			// message and finds none, then the sender sends and closes, and then the kernel sees that
+			// the sender has closed. The second attempt returns the message.
+			in.sawEnd = true
+		case isEnd && filled == 0 && in.client == noClient:
 			return nil, reasonEmpty
-		case isEnd || isRecord || isWhole(b.payload[:filled]):
+		case isEnd || isRecord || isComplete(b.payload[:filled]):
 			return b.payload[:filled], nil
 		}
 	}
 }
 
-func isWhole(payload []byte) bool {
+func isComplete(payload []byte) bool {
 	_, err := parseRequest(payload)
-	return err != errBeginning
+	return !errors.Is(err, errIncomplete)
 }
 
-// receive receives once, without waiting. Every descriptor that comes along is kept or closed.
-func (i *incoming) receive(b *buffer, filled int) (n int, isEnd bool, err error) {
+// receive receives once, without blocking. Every received descriptor is kept or closed.
+func (in *incoming) receive(b *buffer, filled int) (n int, isEnd bool, err error) {
 	const flags = unix.MSG_DONTWAIT | unix.MSG_CMSG_CLOEXEC
-	n, controlled, got, _, err := unix.Recvmsg(i.connection, b.payload[filled:], b.control, flags)
+	n, controlled, got, _, err := unix.Recvmsg(in.connection, b.payload[filled:], b.control, flags)
 	switch {
 	case err == unix.EAGAIN || err == unix.EINTR:
 		return 0, false, errWait
@@ -108,7 +107,7 @@ func (i *incoming) receive(b *buffer, filled int) (n int, isEnd bool, err error)
 		return 0, false, reasonOf(err)
 	}
 	descriptors := descriptorsIn(b.control[:controlled])
-	i.keep(descriptors)
+	in.keep(descriptors)
 	switch {
 	case got&unix.MSG_CTRUNC != 0:
 		return 0, false, reasonTruncated
@@ -119,16 +118,16 @@ func (i *incoming) receive(b *buffer, filled int) (n int, isEnd bool, err error)
 }
 
 // keep keeps the first descriptor and closes the others.
-func (i *incoming) keep(descriptors []int) {
-	if i.client == noClient && len(descriptors) > 0 {
-		i.client, descriptors = descriptors[0], descriptors[1:]
+func (in *incoming) keep(descriptors []int) {
+	if in.client == noClient && len(descriptors) > 0 {
+		in.client, descriptors = descriptors[0], descriptors[1:]
 	}
-	i.surplus += len(descriptors)
+	in.surplus += len(descriptors)
 	closeAll(descriptors...)
 }
 
-// descriptorsIn lists the descriptors in control data, also where it was cut off: the kernel has
-// opened those that fitted.
+// descriptorsIn returns the descriptors in control data. Truncated data counts as well: the kernel has
+// opened the descriptors that fitted.
 func descriptorsIn(control []byte) []int {
 	var all []int
 	for len(control) >= unix.SizeofCmsghdr {
@@ -145,7 +144,7 @@ func descriptorsIn(control []byte) []int {
 	return all
 }
 
-// wait waits until there is more to read. It fails with reasonTimeout if the time is over.
-func (i *incoming) wait(ctx context.Context, w *waiter) error {
-	return w.wait(ctx, i.connection, unix.EPOLLIN, receiveTimeout-time.Since(i.accepted))
+// wait blocks until more data can be read. It fails with reasonTimeout after the receive timeout.
+func (in *incoming) wait(ctx context.Context, w *waiter) error {
+	return w.wait(ctx, in.connection, unix.EPOLLIN, receiveTimeout-time.Since(in.accepted))
 }

@@ -11,28 +11,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The longest path that fits into a socket address, which ends with a NUL.
-const longestPath = 107
+// maxPathLength is the maximum length of a path in a socket address, in bytes, without the final NUL.
+const maxPathLength = 107
 
-// errStopped says that the listener takes no further connections and none is left in its queue.
+// errStopped reports that the listener accepts no more connections and its queue is empty.
 var errStopped = errors.New("the listener was stopped")
 
-// A listener is the handoff socket: made with its permissions, never stolen from a living daemon,
-// removed at the end.
+// A listener is the handoff socket. Its file has the configured permissions, does not replace the socket
+// of a running daemon, and is removed at the end.
 type listener struct {
 	path string
-	made os.FileInfo // of the socket file, to tell it from one that took its place
-	// Two descriptors of the socket, which Go's poller watches, for two that accept.
+	made os.FileInfo // of the socket file, to detect that another file replaced it
+	// Two descriptors of the socket for two receivers, watched by Go's poller.
 	files [2]*os.File
 }
 
-// listen makes the socket file and listens.
+// listen creates the socket file and listens.
 //
-// The file never has wider permissions than those asked for: bind gives it those of the socket, less
-// the umask, and nobody can connect before listen.
+// The file never has wider permissions than configured: bind gives it the permissions of the socket,
+// minus the umask, and clients cannot connect before listen.
 func listen(c *config) (*listener, error) {
-	if len(c.socketPath) > longestPath {
-		return nil, fmt.Errorf("%s: a socket path has at most %d bytes", c.socketPath, longestPath)
+	if len(c.socketPath) > maxPathLength {
+		return nil, fmt.Errorf("%s: the socket path is too long: give at most %d bytes", c.socketPath, maxPathLength)
 	}
 	if err := removeStale(c.socketPath); err != nil {
 		return nil, err
@@ -50,21 +50,21 @@ func listen(c *config) (*listener, error) {
 	return l, nil
 }
 
-// begin makes the file and the second descriptor, and listens.
+// begin creates the file and the second descriptor, and listens.
 func (l *listener) begin(socket int, c *config) (err error) {
 	if l.made, err = bind(socket, c); err != nil {
 		return err
 	}
-	// What the umask took away.
+	// Restores the permissions that the umask removed.
 	if err := unix.Chmod(c.socketPath, c.socketMode); err != nil {
-		return fmt.Errorf("setting the permissions of %s: %w", c.socketPath, err)
+		return fmt.Errorf("cannot set the permissions of %s: %w", c.socketPath, err)
 	}
 	if err := unix.Listen(socket, c.backlog); err != nil {
-		return fmt.Errorf("listening on %s: %w", c.socketPath, err)
+		return fmt.Errorf("cannot listen on %s: %w", c.socketPath, err)
 	}
 	second, err := unix.FcntlInt(uintptr(socket), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("duplicating the handoff socket: %w", err)
+		return fmt.Errorf("cannot duplicate the handoff socket: %w", err)
 	}
 	l.files[1] = os.NewFile(uintptr(second), c.socketPath)
 	return nil
@@ -73,35 +73,35 @@ func (l *listener) begin(socket int, c *config) (err error) {
 func newSocket(kind int) (int, error) {
 	socket, err := unix.Socket(unix.AF_UNIX, kind|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return 0, fmt.Errorf("making a Unix socket: %w", err)
+		return 0, fmt.Errorf("cannot create a Unix socket: %w", err)
 	}
 	return socket, nil
 }
 
-// bind makes the socket file and returns what it is.
+// bind creates the socket file and returns its file information.
 func bind(socket int, c *config) (os.FileInfo, error) {
 	if err := unix.Fchmod(socket, c.socketMode); err != nil {
-		return nil, fmt.Errorf("setting the permissions of a socket: %w", err)
+		return nil, fmt.Errorf("cannot set the permissions of a socket: %w", err)
 	}
 	if err := unix.Bind(socket, &unix.SockaddrUnix{Name: c.socketPath}); err != nil {
-		return nil, fmt.Errorf("making the socket %s: %w", c.socketPath, err)
+		return nil, fmt.Errorf("cannot create the socket %s: %w", c.socketPath, err)
 	}
 	made, err := os.Lstat(c.socketPath)
 	if err != nil {
-		return nil, fmt.Errorf("looking at the new socket: %w", err)
+		return nil, fmt.Errorf("cannot inspect the new socket %s: %w", c.socketPath, err)
 	}
 	return made, nil
 }
 
-// removeStale removes the socket file of a daemon that is gone. Whether it is gone is asked by
-// connecting: ECONNREFUSED means that nobody listens, and every other answer that somebody might.
+// removeStale removes the socket file of a daemon that has ended. It connects to find out: ECONNREFUSED
+// means that no process is listening; after any other result one might be.
 func removeStale(path string) error {
 	found, err := os.Lstat(path)
 	switch {
 	case err != nil:
-		return nil // bind will say what is wrong with the path, if anything
+		return nil // bind reports what is wrong with the path, if anything
 	case found.Mode().Type() != fs.ModeSocket:
-		return fmt.Errorf("%s exists and is no socket: name another path, or move it away", path)
+		return fmt.Errorf("%s exists and is not a socket: name another path, or move it away", path)
 	}
 	probe, err := newSocket(unix.SOCK_STREAM)
 	if err != nil {
@@ -112,15 +112,16 @@ func removeStale(path string) error {
 	case unix.ECONNREFUSED:
 		return os.Remove(path)
 	case unix.EACCES:
-		return fmt.Errorf("%s: no permission to ask who listens on it", path)
+		return fmt.Errorf("%s: no permission to check whether a process listens on it: remove it, or name another path", path)
 	default:
-		return fmt.Errorf("another process listens on %s: stop it, or name another path", path)
+		return fmt.Errorf("another process is listening on %s: stop it, or name another path", path)
 	}
 }
 
-// each calls take with every connection, and rest whenever there is none left, until stop and the
-// end of the queue (errStopped), or until accepting or take fails. It waits without a thread.
-func each(listener *os.File, take func(connection int) error, rest func()) error {
+// each calls take for every connection, and drained whenever the queue is empty. It returns errStopped
+// after stop once the queue is empty, or the error of accepting or of take. No thread blocks while it
+// waits.
+func each(listener *os.File, take func(connection int) error, drained func()) error {
 	raw, err := listener.SyscallConn()
 	if err != nil {
 		return err
@@ -128,7 +129,7 @@ func each(listener *os.File, take func(connection int) error, rest func()) error
 	var failure error
 	accept := func(socket uintptr) {
 		failure = acceptAll(int(socket), take)
-		rest()
+		drained()
 	}
 	err = raw.Read(func(socket uintptr) bool {
 		accept(socket)
@@ -137,12 +138,12 @@ func each(listener *os.File, take func(connection int) error, rest func()) error
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return errors.Join(err, failure)
 	}
-	// Stopped: what came before is still in the queue, and nothing comes any more.
+	// Stopped: earlier connections are still in the queue, and no new ones arrive.
 	err = raw.Control(accept)
 	return cmp.Or(failure, err, errStopped)
 }
 
-// acceptAll returns nil when the queue is empty.
+// acceptAll accepts until the queue is empty, and then returns nil.
 func acceptAll(socket int, take func(connection int) error) error {
 	for {
 		connection, _, err := unix.Accept4(socket, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
@@ -152,7 +153,7 @@ func acceptAll(socket int, take func(connection int) error) error {
 				return err
 			}
 		case unix.EINTR, unix.ECONNABORTED:
-		// EINVAL: shut down, and nothing waits any more.
+		// EINVAL: shut down, and the queue is empty.
 		case unix.EAGAIN, unix.EINVAL:
 			return nil
 		default:
@@ -161,13 +162,13 @@ func acceptAll(socket int, take func(connection int) error) error {
 	}
 }
 
-// stop has the kernel refuse further connections, while what waits in the queue can be accepted.
+// stop makes the kernel refuse new connections. Those in the queue can still be accepted.
 func (l *listener) stop() {
 	l.removeFile()
 	if raw, err := l.files[0].SyscallConn(); err == nil {
 		raw.Control(func(socket uintptr) { unix.Shutdown(int(socket), unix.SHUT_RD) })
 	}
-	// Only now, so that each finds the queue as it will stay. A deadline in the past wakes it.
+	// After the shutdown, so that each sees the final queue. A deadline in the past wakes it.
 	for _, file := range l.files {
 		file.SetReadDeadline(time.Unix(1, 0))
 	}
@@ -176,12 +177,12 @@ func (l *listener) stop() {
 func (l *listener) close() {
 	l.removeFile()
 	for _, file := range l.files {
-		file.Close() // of one that was never opened it is an error, and nothing else
+		file.Close() // closing a nil file only returns an error
 	}
 }
 
-// removeFile removes the socket file, unless another one stands in its place. Failing leaves a stale
-// file, which the next start replaces.
+// removeFile removes the socket file, unless another file has replaced it. On failure a stale file
+// remains, which the next start replaces.
 func (l *listener) removeFile() {
 	if l.made == nil {
 		return

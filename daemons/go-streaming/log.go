@@ -10,8 +10,8 @@ import (
 
 const linesPerSecond = 5
 
-// A limitedLog writes complaints to stderr, a few per second at most: a flood of bad handoffs must
-// not become a flood of lines.
+// A limitedLog writes warnings to stderr, at most linesPerSecond: many bad handoffs must not cause as
+// many lines.
 type limitedLog struct {
 	mutex      sync.Mutex
 	second     int64
@@ -24,7 +24,7 @@ func newLimitedLog() *limitedLog {
 	return &limitedLog{out: log.New(os.Stderr, "streaming-daemon: ", 0)}
 }
 
-// warn writes a line, unless this second has had its share.
+// warn writes a line, unless the limit of this second is reached.
 func (l *limitedLog) warn(format string, arguments ...any) {
 	suppressed, admitted := l.admit(time.Now().Unix())
 	if !admitted {
@@ -36,7 +36,8 @@ func (l *limitedLog) warn(format string, arguments ...any) {
 	l.out.Printf(format, arguments...)
 }
 
-// admit says whether a line may be written in this second, and how many were not before it.
+// admit reports whether a line may be written in this second, and the number of lines suppressed before
+// it.
 func (l *limitedLog) admit(second int64) (suppressed int, admitted bool) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()

@@ -1,5 +1,5 @@
-// Command streaming-daemon takes client sockets over a Unix socket (SCM_RIGHTS) and answers each
-// with server-sent events: one goroutine per connection. daemons/README.md describes the protocol.
+// Command streaming-daemon receives client sockets over a Unix socket (SCM_RIGHTS) and responds to each
+// with server-sent events, with one goroutine per stream. daemons/README.md describes the protocol.
 package main
 
 import (
@@ -15,8 +15,8 @@ import (
 const version = "0.1.0"
 
 const (
-	exitFailed    = 1 // what was called went wrong
-	exitWrongCall = 2 // the call was wrong
+	exitFailure = 1 // the daemon failed
+	exitUsage   = 2 // the command line or the environment is invalid
 )
 
 func main() {
@@ -29,45 +29,45 @@ func run(arguments []string) int {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
 	case err != nil:
-		complain(err)
-		return exitWrongCall
+		printError(err)
+		return exitUsage
 	case options.version:
 		fmt.Println("streaming-daemon", version, "(Go)")
 		return 0
 	}
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	daemon, err := newDaemon(options.config)
+	d, err := newDaemon(options.config)
 	if err != nil {
-		complain(err)
-		return exitFailed
+		printError(err)
+		return exitFailure
 	}
-	serve(daemon, signals)
+	serve(d, signals)
 	if options.benchmark {
-		fmt.Print(daemon.metrics.summary())
+		fmt.Print(d.metrics.summary())
 	}
 	return 0
 }
 
-// serve runs the daemon until the first signal asks for its end, and to that end; a second signal
-// does not wait for it.
-func serve(daemon *daemon, signals <-chan os.Signal) {
-	shutdown, ask := context.WithCancel(context.Background())
-	defer ask()
+// serve runs the daemon until it has shut down, which the first signal starts. A second signal returns
+// at once.
+func serve(d *daemon, signals <-chan os.Signal) {
+	shutdown, stop := context.WithCancel(context.Background())
+	defer stop()
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		daemon.run(shutdown)
+		d.run(shutdown)
 	}()
 	<-signals
-	ask()
+	stop()
 	select {
 	case <-ended:
 	case <-signals:
-		daemon.listener.close()
+		d.listener.close()
 	}
 }
 
-func complain(err error) {
+func printError(err error) {
 	fmt.Fprintln(os.Stderr, "streaming-daemon:", err)
 }

@@ -2,14 +2,14 @@ package main
 
 import "bytes"
 
-// A member of a JSON object: its name, and its value as it stands there.
+// A member is a member of a JSON object: its name, and its value as raw JSON.
 type member struct {
 	name  string
 	value []byte
 }
 
-// membersOf returns the members of an object that is known to be valid JSON, in their order.
-func membersOf(object []byte) ([]member, error) {
+// scanMembers returns the members of an object in their order. The object must be valid JSON.
+func scanMembers(object []byte) ([]member, error) {
 	var members []member
 	rest := trimLeft(object[1:])
 	for rest[0] != '}' {
@@ -28,7 +28,7 @@ func membersOf(object []byte) ([]member, error) {
 	return members, nil
 }
 
-// cutValue cuts the value that valid JSON begins with, and the white space after it.
+// cutValue splits off the value at the start of valid JSON, and skips the white space after it.
 func cutValue(text []byte) (value, rest []byte) {
 	end := valueEnd(text)
 	return text[:end], trimLeft(text[end:])
@@ -56,8 +56,8 @@ func stringEnd(text []byte) int {
 	return end + 1
 }
 
-// nestEnd finds the bracket that closes the first one. Valid JSON has them in order, so that it is
-// enough to count them.
+// nestEnd returns the position after the bracket that closes the first one. Counting is enough, because
+// brackets are balanced in valid JSON.
 func nestEnd(text []byte) int {
 	depth, end := 0, 0
 	for {

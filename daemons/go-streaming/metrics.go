@@ -11,14 +11,14 @@ import (
 // backendName is the only backend of this daemon.
 const backendName = "mock"
 
-// buckets are the upper ends of all histograms, in seconds: from 10 µs to 10 min.
+// buckets are the upper bounds of the buckets of all histograms, in seconds: from 10 µs to 10 min.
 var buckets = []float64{
 	0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01,
 	0.05, 0.1, 0.5, 1, 2.5, 5, 10, 60, 120, 600,
 }
 
-// metrics are what the daemon counts. What --benchmark sums up, or the daemon itself asks for, is
-// kept in plain atomics and read by the page.
+// metrics holds the counters of the daemon. Values that --benchmark prints or that the daemon reads
+// itself are plain atomics, which the page reads.
 type metrics struct {
 	registry *prometheus.Registry
 
@@ -34,9 +34,9 @@ type metrics struct {
 func newMetrics() *metrics {
 	m := &metrics{registry: prometheus.NewRegistry()}
 	m.gauge("daemon_active_connections",
-		"Handoff connections that were accepted and whose client is not finished yet.", &m.activeConnections)
-	m.gauge("daemon_active_streams", "Streams that are open.", &m.activeStreams)
-	m.gauge("daemon_peak_streams", "The most streams that were open at once.", &m.peakStreams)
+		"Accepted handoff connections whose client is not finished yet.", &m.activeConnections)
+	m.gauge("daemon_active_streams", "Open streams.", &m.activeStreams)
+	m.gauge("daemon_peak_streams", "Maximum number of streams open at once.", &m.peakStreams)
 
 	m.connections = m.counter("daemon_connections_total", "Handoff connections accepted.")
 	m.rejected = m.counter("daemon_connections_rejected_total",
@@ -44,22 +44,22 @@ func newMetrics() *metrics {
 	m.handoffs = m.counter("daemon_handoffs_total", "Client sockets received.")
 	m.chunks = m.counter("daemon_chunks_sent_total", "Events written to clients.")
 	m.counted("daemon_bytes_sent_total", "Bytes written to clients.", nil, &m.bytesSent)
-	m.handoffErrors = m.byReason("daemon_handoff_errors_total", "What was wrong with handoffs.", handoffReasons)
-	m.streamErrors = m.byReason("daemon_stream_errors_total", "Why streams ended early.", streamReasons)
+	m.handoffErrors = m.byReason("daemon_handoff_errors_total", "Handoff errors, by reason.", handoffReasons)
+	m.streamErrors = m.byReason("daemon_stream_errors_total", "Streams that ended early, by reason.", streamReasons)
 
 	backend := prometheus.Labels{"backend": backendName}
 	m.counted("daemon_backend_requests_total", "Requests to the backend.", backend, &m.started)
-	// The mock backend cannot fail; the name stands here so that no query breaks.
+	// The mock backend cannot fail; the metric exists so that queries for it work.
 	m.counted("daemon_backend_errors_total", "Requests that the backend failed.", backend, new(atomic.Int64))
 
 	m.handoffDuration = m.histogram("daemon_handoff_duration_seconds",
-		"From accepting a handoff to holding its client socket.", nil)
+		"Time from accepting a handoff to receiving its client socket.", nil)
 	m.streamDuration = m.histogram("daemon_stream_duration_seconds",
-		"From holding the client socket to the last byte of a complete stream.", nil)
+		"Time from receiving the client socket to the last byte of a complete stream.", nil)
 	m.backendDuration = m.histogram("daemon_backend_duration_seconds",
-		"From the request to the backend to its last event.", backend)
+		"Time from the request to the backend to its last event.", backend)
 	m.backendTTFB = m.histogram("daemon_backend_ttfb_seconds",
-		"From the request to the backend to its first event.", backend)
+		"Time from the request to the backend to its first event.", backend)
 	return m
 }
 
@@ -81,7 +81,7 @@ func (m *metrics) counter(name, help string) prometheus.Counter {
 	return counter
 }
 
-// byReason makes a counter with all its reasons, so that they are on the page from the start.
+// byReason makes a counter with a series for each reason, so that all are on the page from the start.
 func (m *metrics) byReason(name, help string, reasons []reason) *prometheus.CounterVec {
 	vector := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"reason"})
 	for _, r := range reasons {
@@ -99,7 +99,7 @@ func (m *metrics) histogram(name, help string, labels prometheus.Labels) prometh
 	return histogram
 }
 
-// connectionOpened counts a handoff connection that was accepted.
+// connectionOpened counts an accepted handoff connection.
 func (m *metrics) connectionOpened() {
 	m.connections.Inc()
 	m.activeConnections.Add(1)
@@ -107,24 +107,25 @@ func (m *metrics) connectionOpened() {
 
 // handoffFailed counts a handoff connection that ended before it became a stream.
 func (m *metrics) handoffFailed(r reason) {
-	m.handoffFlaw(r)
+	m.handoffAnomaly(r)
 	m.activeConnections.Add(-1)
 }
 
-// handoffFlaw counts what was wrong with a handoff, or with accepting, and yet ended no connection.
-func (m *metrics) handoffFlaw(r reason) {
+// handoffAnomaly counts an error of a handoff, or of accepting, that did not end a connection.
+func (m *metrics) handoffAnomaly(r reason) {
 	m.handoffErrors.WithLabelValues(string(r)).Inc()
 }
 
-// handoffDone counts a client that arrived.
+// handoffDone counts a received client socket.
 func (m *metrics) handoffDone(took time.Duration) {
 	m.handoffs.Inc()
 	m.handoffDuration.Observe(took.Seconds())
 }
 
-// tryStartStream takes a place for a stream, if fewer than capacity are open.
+// tryStartStream counts a new stream if fewer than capacity are open; otherwise it counts a rejected
+// client and returns false.
 func (m *metrics) tryStartStream(capacity int64) bool {
-	active, ok := m.takePlace(capacity)
+	active, ok := m.reserve(capacity)
 	if !ok {
 		m.rejected.Inc()
 		m.activeConnections.Add(-1)
@@ -137,9 +138,9 @@ func (m *metrics) tryStartStream(capacity int64) bool {
 	return true
 }
 
-// takePlace returns how many places are taken with this one. At no moment are more taken than there
-// are, not even by those that are turned away.
-func (m *metrics) takePlace(capacity int64) (taken int64, ok bool) {
+// reserve counts one more open stream and returns their number. The count never exceeds the capacity,
+// not even for a moment while a client is turned away.
+func (m *metrics) reserve(capacity int64) (active int64, ok bool) {
 	for active := m.activeStreams.Load(); active < capacity; active = m.activeStreams.Load() {
 		if m.activeStreams.CompareAndSwap(active, active+1) {
 			return active + 1, true
@@ -148,12 +149,12 @@ func (m *metrics) takePlace(capacity int64) (taken int64, ok bool) {
 	return 0, false
 }
 
-// wrote counts what one write brought to a client.
+// wrote counts the bytes of one write to a client.
 func (m *metrics) wrote(bytes int) {
 	m.bytesSent.Add(int64(bytes))
 }
 
-// streamCompleted counts a stream that ended well.
+// streamCompleted counts a complete stream.
 func (m *metrics) streamCompleted(took time.Duration) {
 	m.completed.Add(1)
 	m.streamDuration.Observe(took.Seconds())
@@ -172,7 +173,8 @@ func (m *metrics) streamClosed() {
 	m.activeConnections.Add(-1)
 }
 
-// A summary is what --benchmark prints at the end. A stream that is still open counts as failed.
+// A summary holds the totals that --benchmark prints at the end. Streams that are still open count as
+// failed.
 type summary struct {
 	peakConcurrent, started, completed, failed, bytes int64
 }
@@ -188,7 +190,7 @@ func (m *metrics) summary() summary {
 	return s
 }
 
-// String returns the summary in lines.
+// String returns the summary, one value per line.
 func (s summary) String() string {
 	return fmt.Sprintf("peak concurrent: %d\nstarted: %d\ncompleted: %d\nfailed: %d\nbytes: %d\n",
 		s.peakConcurrent, s.started, s.completed, s.failed, s.bytes)

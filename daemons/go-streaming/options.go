@@ -15,25 +15,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A stream may last at most this long, which keeps every due time within 64 bits of nanoseconds.
-const longestStream = 366 * 24 * time.Hour
+// maxStreamDuration is the maximum duration of a stream. It keeps every due time within 64 bits of
+// nanoseconds.
+const maxStreamDuration = 366 * 24 * time.Hour
 
-// A config says what the daemon does, after the options were checked.
+// A config is the configuration of the daemon, after validation of the options.
 type config struct {
 	socketPath     string
 	socketMode     uint32
 	isSeqpacket    bool
 	backlog        int
 	maxConnections int64
-	metricsAddr    string // "" for nowhere
-	pprofAddr      string // "" for nowhere
+	metricsAddr    string // "": serve no metrics
+	pprofAddr      string // "": serve no profiles
 	messageCount   int
 	messageDelay   time.Duration
 	writeTimeout   time.Duration
 	shutdownGrace  time.Duration
 }
 
-// kind is the type of the handoff socket, as the kernel knows it.
+// kind returns the type of the handoff socket, as the kernel's constant.
 func (c *config) kind() int {
 	if c.isSeqpacket {
 		return unix.SOCK_SEQPACKET
@@ -41,14 +42,14 @@ func (c *config) kind() int {
 	return unix.SOCK_STREAM
 }
 
-// options are what was typed, or set in the environment.
+// options are the values of the command line and the environment.
 type options struct {
 	config
 	benchmark bool
 	version   bool
 }
 
-// variables are the environment variables of the options. A flag wins over its variable.
+// variables are the environment variables of the options. A flag takes precedence over its variable.
 var variables = map[string]string{
 	"socket":           "DAEMON_SOCKET_PATH",
 	"socket-mode":      "DAEMON_SOCKET_MODE",
@@ -65,8 +66,8 @@ var variables = map[string]string{
 	"benchmark":        "DAEMON_BENCHMARK",
 }
 
-// parseOptions reads the command line and the environment. An error names what is wrong and the
-// remedy; flag.ErrHelp says that the help was asked for and has been written to out.
+// parseOptions reads the command line and the environment. An error states the problem and the remedy.
+// After -help, the help has been written to out and the error is flag.ErrHelp.
 func parseOptions(arguments []string, lookup func(string) (string, bool), out io.Writer) (*options, error) {
 	o := &options{config: config{
 		socketPath:     "/var/run/streaming-daemon.sock",
@@ -97,26 +98,26 @@ func parseOptions(arguments []string, lookup func(string) (string, bool), out io
 func (o *options) flags(metricsEnabled *bool) *flag.FlagSet {
 	flags := flag.NewFlagSet("streaming-daemon", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	add := func(name, usage, standard string, parse func(string) error) {
-		flags.Func(name, usage+" (default "+standard+")", parse)
+	add := func(name, usage, value string, parse func(string) error) {
+		flags.Func(name, usage+" (default "+value+")", parse)
 	}
-	add("socket", "`path` of the handoff socket", o.socketPath, setter(&o.socketPath, parsePath))
-	add("socket-mode", "permissions of the socket file, in `octal`", "0660", setter(&o.socketMode, parseMode))
-	add("socket-type", "`type` of the handoff socket: seqpacket or stream", "seqpacket", setter(&o.isSeqpacket, parseType))
-	add("backlog", "`number` of handoffs that may wait to be accepted", "as many as net.core.somaxconn allows",
+	add("socket", "create the handoff socket at this `path`", o.socketPath, setter(&o.socketPath, parsePath))
+	add("socket-mode", "set the permissions of the socket file, in `octal`", "0660", setter(&o.socketMode, parseMode))
+	add("socket-type", "set the `type` of the handoff socket: seqpacket or stream", "seqpacket", setter(&o.isSeqpacket, parseType))
+	add("backlog", "let this `number` of handoffs wait to be accepted", "as many as net.core.somaxconn allows",
 		setter(&o.backlog, parseBacklog))
-	add("max-connections", "`number` of streams that may be open at once; more are answered with 503", "100000",
+	add("max-connections", "limit the `number` of open streams; further ones are answered with 503", "100000",
 		setter(&o.maxConnections, parseMaxConnections))
-	add("backend-provider", "`name` of where the events come from: mock", backendName, checkBackend)
-	add("metrics-addr", "`host:port` of /metrics and /healthz", o.metricsAddr, setter(&o.metricsAddr, parseAddress))
-	add("pprof-addr", "`host:port` of /debug/pprof/", "empty: nowhere", setter(&o.pprofAddr, parseOptionalAddress))
-	add("message-count", "`number` of events per stream; 0 sends the head and the end mark alone", "18",
+	add("backend-provider", "choose the source of the events by `name`: mock", backendName, checkBackend)
+	add("metrics-addr", "serve /metrics and /healthz on this `host:port`", o.metricsAddr, setter(&o.metricsAddr, parseAddress))
+	add("pprof-addr", "serve /debug/pprof/ on this `host:port`", "empty: serve no profiles", setter(&o.pprofAddr, parseOptionalAddress))
+	add("message-count", "send this `number` of events per stream; 0 sends only the head and the end mark", "18",
 		setter(&o.messageCount, parseMessageCount))
-	add("message-delay", "`time` between two events, such as 50ms or 5625ms", "50ms", setter(&o.messageDelay, parseDuration))
-	add("write-timeout", "`time` that one write to a client may take", "30s", setter(&o.writeTimeout, parseTimeout))
-	add("shutdown-grace", "`time` that streams may go on after SIGTERM or SIGINT; a second signal ends them at once", "30s",
+	add("message-delay", "wait this `time` between two events, such as 50ms or 5625ms", "50ms", setter(&o.messageDelay, parseDuration))
+	add("write-timeout", "fail a stream if one write to the client takes longer than this `time`", "30s", setter(&o.writeTimeout, parseTimeout))
+	add("shutdown-grace", "let streams finish for up to this `time` after SIGTERM or SIGINT; a second signal ends them at once", "30s",
 		setter(&o.shutdownGrace, parseDuration))
-	flags.Var(newSwitch(metricsEnabled), "metrics-enabled", "whether to serve /metrics and /healthz (default true)")
+	flags.Var(newSwitch(metricsEnabled), "metrics-enabled", "serve /metrics and /healthz (default true)")
 	flags.Var(newSwitch(&o.benchmark), "benchmark", "serve no metrics, and print a summary at the end")
 	flags.BoolVar(&o.version, "version", false, "print the version and exit")
 	return flags
@@ -136,20 +137,20 @@ func parseFlags(flags *flag.FlagSet, arguments []string, out io.Writer) error {
 	return nil
 }
 
-// hint names the variable of the flag that an error is about.
+// hint returns the variable of the flag that caused the error.
 func hint(flags *flag.FlagSet, err error) string {
 	text := "-help lists the options"
 	flags.VisitAll(func(f *flag.Flag) {
 		if variable := variables[f.Name]; variable != "" && strings.Contains(err.Error(), " -"+f.Name+":") {
-			text = "its variable is " + variable
+			text = "the environment variable is " + variable
 		}
 	})
 	return text
 }
 
 func printHelp(flags *flag.FlagSet, out io.Writer) {
-	fmt.Fprintln(out, "Takes client sockets over a Unix socket (SCM_RIGHTS) and answers each with server-sent events.")
-	fmt.Fprintln(out, "\nA flag wins over its environment variable.")
+	fmt.Fprintln(out, "Receives client sockets over a Unix socket (SCM_RIGHTS) and responds to each with server-sent events.")
+	fmt.Fprintln(out, "\nA flag takes precedence over its environment variable.")
 	flags.VisitAll(func(f *flag.Flag) {
 		value, usage := flag.UnquoteUsage(f)
 		fmt.Fprintf(out, "\n  -%s %s\n", f.Name, value)
@@ -160,7 +161,7 @@ func printHelp(flags *flag.FlagSet, out io.Writer) {
 	})
 }
 
-// applyVariables sets the options that were not typed and whose variable is set.
+// applyVariables sets the options from the environment, except for those set on the command line.
 func applyVariables(flags *flag.FlagSet, lookup func(string) (string, bool)) error {
 	typed := map[string]bool{}
 	flags.Visit(func(f *flag.Flag) { typed[f.Name] = true })
@@ -177,16 +178,16 @@ func applyVariables(flags *flag.FlagSet, lookup func(string) (string, bool)) err
 	return errors.Join(errs...)
 }
 
-// check looks at what the options mean together.
+// check validates the options that depend on each other.
 func (o *options) check() error {
-	if o.messageCount > 0 && o.messageDelay > longestStream/time.Duration(o.messageCount) {
+	if o.messageCount > 0 && o.messageDelay > maxStreamDuration/time.Duration(o.messageCount) {
 		return errors.New("-message-count × -message-delay (DAEMON_MESSAGE_COUNT, DAEMON_MESSAGE_DELAY): " +
-			"a stream may last a year at most; lower one of them")
+			"a stream may last at most a year (366 days); lower one of them")
 	}
 	return nil
 }
 
-// setter makes a function that parses a text and keeps the result.
+// setter returns a function that parses a text and stores the result.
 func setter[T any](to *T, parse func(string) (T, error)) func(string) error {
 	return func(text string) error {
 		value, err := parse(text)
@@ -245,7 +246,7 @@ func parseNumber[T int | int64](text string, least, most int64) (T, error) {
 
 func checkBackend(text string) error {
 	if text != backendName {
-		return errors.New("this daemon has the backend mock alone; write mock")
+		return errors.New("this daemon has only the backend mock; write mock")
 	}
 	return nil
 }
@@ -253,12 +254,12 @@ func checkBackend(text string) error {
 func parseAddress(text string) (string, error) {
 	if !isAddress(text) {
 		return "", errors.New("write host and port, for instance 127.0.0.1:9090 (0.0.0.0 for every address of this machine); " +
-			"none at all: DAEMON_METRICS_ENABLED=false")
+			"to serve no metrics, set DAEMON_METRICS_ENABLED=false")
 	}
 	return text, nil
 }
 
-// isAddress tells whether a text names a host and a port. Go would take no host for all of them.
+// isAddress reports whether a text contains a host and a port. Go treats an empty host as all addresses.
 func isAddress(text string) bool {
 	host, _, err := net.SplitHostPort(text)
 	if err != nil || host == "" {
@@ -273,7 +274,7 @@ func parseOptionalAddress(text string) (string, error) {
 		return "", nil
 	}
 	if !isAddress(text) {
-		return "", errors.New("write host and port, for instance 127.0.0.1:6060 (0.0.0.0 for every address of this machine), or nothing")
+		return "", errors.New("write host and port, for instance 127.0.0.1:6060 (0.0.0.0 for every address of this machine), or leave it empty")
 	}
 	return text, nil
 }
@@ -289,23 +290,23 @@ func parseDuration(text string) (time.Duration, error) {
 func parseTimeout(text string) (time.Duration, error) {
 	duration, err := parseDuration(text)
 	if err == nil && duration == 0 {
-		return 0, errors.New("it must be longer than 0; the default is 30s")
+		return 0, errors.New("the time must be longer than 0; the default is 30s")
 	}
 	return duration, err
 }
 
-// A boolSwitch is an option that is on or off, and on if it stands alone.
+// A boolSwitch is an option that is on or off. Without a value it is on.
 type boolSwitch struct{ on *bool }
 
 func newSwitch(on *bool) boolSwitch { return boolSwitch{on} }
 
-// IsBoolFlag tells package flag that no value needs to follow.
+// IsBoolFlag tells package flag that the value is optional.
 func (boolSwitch) IsBoolFlag() bool { return true }
 
-// String returns nothing: the usage names the default.
+// String returns an empty string: the usage contains the default.
 func (boolSwitch) String() string { return "" }
 
-// Set takes the words that all daemons take.
+// Set accepts the words that all daemons accept.
 func (s boolSwitch) Set(text string) error {
 	word := strings.ToLower(text)
 	*s.on = slices.Contains([]string{"1", "true", "t", "yes", "y", "on"}, word)

@@ -55,7 +55,7 @@ func TestEveryVariableIsThatOfAFlagWhichWinsOverIt(t *testing.T) {
 			t.Errorf("%s has the variable %s", name, variables[name])
 		}
 	}
-	// The one that is missing above has a single value.
+	// The remaining option has only one valid value.
 	if _, err := parse(map[string]string{"DAEMON_BACKEND_PROVIDER": "mock"}, "-backend-provider=mock"); err != nil {
 		t.Error(err)
 	}
@@ -102,7 +102,7 @@ func TestABadValueIsNamedWithOptionVariableAndRemedy(t *testing.T) {
 		_, set := parse(map[string]string{variables[c.name]: c.value})
 		for _, err := range []error{typed, set} {
 			if err == nil {
-				t.Errorf("-%s=%s is taken", c.name, c.value)
+				t.Errorf("-%s=%s is accepted", c.name, c.value)
 				continue
 			}
 			for _, word := range []string{"-" + c.name, variables[c.name], c.remedy} {

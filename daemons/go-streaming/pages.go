@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// How long a client may take to send its request head.
+	// Limits the time to receive a request head.
 	headTimeout = 5 * time.Second
-	// How long the request of a metrics page may take, and its answer.
+	// Limits the time to receive a request for a metrics page, and the time to send the response.
 	metricsTimeout = 30 * time.Second
-	// How long a connection is kept between two requests.
+	// Limits the time that a connection stays idle between two requests.
 	idleTimeout = 30 * time.Second
 )
 
-// metricsPages are /metrics and /healthz.
+// metricsPages returns the handler of /metrics and /healthz.
 func metricsPages(m *metrics) http.Handler {
 	pages := http.NewServeMux()
 	pages.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
@@ -30,7 +30,7 @@ func metricsPages(m *metrics) http.Handler {
 	return pages
 }
 
-// pprofPages are Go's own profiles, below /debug/pprof/.
+// pprofPages returns the handler of Go's profiles, below /debug/pprof/.
 func pprofPages() http.Handler {
 	pages := http.NewServeMux()
 	pages.HandleFunc("/debug/pprof/", pprof.Index)
@@ -41,14 +41,14 @@ func pprofPages() http.Handler {
 	return pages
 }
 
-// A pageServer serves pages over HTTP at an address of its own.
+// A pageServer serves pages over HTTP at its own address.
 type pageServer struct {
 	listener net.Listener
 	server   *http.Server
 }
 
-// newPageServer listens; remedy says what to do about an address that cannot be used. A request
-// may take the timeout, and its answer too; with 0 as long as they like.
+// newPageServer listens at an address. The error contains remedy, which says how to choose another
+// address. The timeout limits reading the request and writing the response; 0 means no limit.
 func newPageServer(address, remedy string, pages http.Handler, timeout time.Duration) (*pageServer, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -64,7 +64,7 @@ func newPageServer(address, remedy string, pages http.Handler, timeout time.Dura
 	return &pageServer{listener, server}, nil
 }
 
-// address is where the pages are; with the port that the system chose, if it was asked to.
+// address returns the address of the pages, with the actual port if the configured port is 0.
 func (s *pageServer) address() string {
 	return s.listener.Addr().String()
 }
@@ -76,6 +76,6 @@ func (s *pageServer) run() {
 
 func (s *pageServer) close() {
 	s.server.Close()
-	// In case that run never began.
+	// The server does not close the listener if run was never called.
 	s.listener.Close()
 }

@@ -39,7 +39,7 @@ var binary = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// A process is the daemon as a process of its own, killed with the test.
+// A process is the daemon as a separate process, killed at the end of the test.
 type process struct {
 	t      *testing.T
 	socket string
@@ -49,7 +49,7 @@ type process struct {
 	waited error
 }
 
-// launch starts the daemon, by way of a shell that first runs the prelude, and waits until it listens.
+// launch starts the daemon through a shell that first runs the prelude, and waits until it listens.
 func launch(t *testing.T, socket, prelude string, variables ...string) *process {
 	t.Helper()
 	path, err := binary()
@@ -84,7 +84,7 @@ func (p *process) hand() *os.File {
 	return handOver(p.t, p.socket, unix.SOCK_SEQPACKET, payload)
 }
 
-// end waits for the end with exit code 0, and returns what was printed.
+// end waits until the process exits with code 0, and returns its output.
 func (p *process) end() string {
 	p.t.Helper()
 	select {
@@ -136,7 +136,7 @@ func TestSIGTERMUnderLoadLetsStreamsFinishAndRemovesTheSocket(t *testing.T) {
 		t.Errorf("%s is not in %s", expected, daemon.out.String())
 	}
 	if !daemon.isSocketGone() {
-		t.Error("the socket file is left")
+		t.Error("the socket file still exists")
 	}
 }
 
@@ -172,7 +172,7 @@ func TestASecondDaemonIsRefusedAndAStaleSocketIsReplaced(t *testing.T) {
 	for _, kind := range []string{"seqpacket", "stream"} {
 		second := exec.Command(first.Args[0], "-c", "exec "+binaryFolder+"/daemon -benchmark -socket-type "+kind+" -socket "+first.socket)
 		output, _ := second.CombinedOutput()
-		if code := second.ProcessState.ExitCode(); code != exitFailed || !strings.Contains(string(output), "another process listens") {
+		if code := second.ProcessState.ExitCode(); code != exitFailure || !strings.Contains(string(output), "another process is listening on") {
 			t.Errorf("%d: %s", code, output)
 		}
 	}
@@ -198,7 +198,7 @@ func TestASocketFileThatIsNotTheDaemonsIsLeftAlone(t *testing.T) {
 	if text, err := os.ReadFile(daemon.config.socketPath); err != nil || string(text) != "precious" {
 		t.Errorf("%q, %v", text, err)
 	}
-	if _, err := listen(daemon.config); err == nil || !strings.Contains(err.Error(), "is no socket") {
+	if _, err := listen(daemon.config); err == nil || !strings.Contains(err.Error(), "is not a socket") {
 		t.Errorf("%v", err)
 	}
 }
@@ -217,9 +217,9 @@ func TestWithoutFreeDescriptorsAcceptingPausesAndGoesOnWhenThereAreSome(t *testi
 	before := cpuTime(t, daemon.Process.Pid)
 	time.Sleep(300 * time.Millisecond)
 	if spent := cpuTime(t, daemon.Process.Pid) - before; spent > 100*time.Millisecond {
-		t.Errorf("it spins: %v of 300 ms", spent)
+		t.Errorf("the daemon spins: %v of 300 ms", spent)
 	}
-	// One that was accepted sends: its client's descriptor finds no room, and both are closed.
+	// An accepted sender sends: no descriptor is free for its client, and both are closed.
 	ours, theirs := newClient(t)
 	pass(t, silent[0], payload, theirs)
 	closeAll(theirs)
@@ -235,13 +235,13 @@ func TestWithoutFreeDescriptorsAcceptingPausesAndGoesOnWhenThereAreSome(t *testi
 
 func TestWhenAClientIsLostForLackOfRoomTheOthersWaitInTheQueue(t *testing.T) {
 	daemon := launch(t, newSocketPath(t), "ulimit -n 80;", "DAEMON_MESSAGE_DELAY=0")
-	// Room for one descriptor: for a connection, and not for the client that comes with it. What
-	// connects takes a moment, so this is approached, until it stays so.
+	// One descriptor is free: enough for a connection, but not for its client. Connecting takes a
+	// moment, so the loop approaches this state until it is stable.
 	var silent []int
 	rounds := 0
 	waitUntil(t, "one descriptor is left", func() bool {
 		open := 0
-		for number := range 80 { // the shell may have passed on some above the limit
+		for number := range 80 { // the shell may have passed on descriptors above the limit
 			if _, err := os.Lstat(fmt.Sprintf("/proc/%d/fd/%d", daemon.Process.Pid, number)); err == nil {
 				open++
 			}
@@ -281,7 +281,7 @@ func TestWhenAClientIsLostForLackOfRoomTheOthersWaitInTheQueue(t *testing.T) {
 	}
 }
 
-// cpuTime is what a process has used of the CPU: fields 14 and 15 of its stat, in hundredths.
+// cpuTime returns the CPU time of a process: fields 14 and 15 of its stat, in hundredths of a second.
 func cpuTime(t *testing.T, pid int) time.Duration {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -293,7 +293,7 @@ func cpuTime(t *testing.T, pid int) time.Duration {
 	return (user + system) * 10 * time.Millisecond
 }
 
-// The limit of open files is the limit of streams where it is the lower one: 100 − 64.
+// The limit of open files limits the streams if it is lower: 100 − 64.
 func TestMoreStreamsThanDescriptorsAreAnswered503(t *testing.T) {
 	daemon := launch(t, newSocketPath(t), "ulimit -n 100;", "DAEMON_MESSAGE_DELAY=1h")
 	for range 100 - reservedFiles {
@@ -319,13 +319,13 @@ func TestWrongCallsExitWith2AndUnusablePlacesWith1(t *testing.T) {
 		words string
 		call  []string
 	}{
-		{exitWrongCall, "DAEMON_MESSAGE_DELAY", []string{"-message-delay", "5"}},
-		{exitWrongCall, "-help", []string{"-no-such-option"}},
-		{exitWrongCall, "unexpected argument", []string{"surplus"}},
-		{exitFailed, "107 bytes", []string{"-benchmark", "-socket", "/" + strings.Repeat("x", 107)}},
-		{exitFailed, "/no/such/folder", []string{"-benchmark", "-socket", "/no/such/folder/a.sock"}},
-		{exitFailed, "is no socket", []string{"-benchmark", "-socket", "/dev/null"}},
-		{exitFailed, "DAEMON_METRICS_ADDR", []string{"-socket", "/no/such/a.sock", "-metrics-addr", "192.0.2.1:1"}},
+		{exitUsage, "DAEMON_MESSAGE_DELAY", []string{"-message-delay", "5"}},
+		{exitUsage, "-help", []string{"-no-such-option"}},
+		{exitUsage, "unexpected argument", []string{"surplus"}},
+		{exitFailure, "107 bytes", []string{"-benchmark", "-socket", "/" + strings.Repeat("x", 107)}},
+		{exitFailure, "/no/such/folder", []string{"-benchmark", "-socket", "/no/such/folder/a.sock"}},
+		{exitFailure, "is not a socket", []string{"-benchmark", "-socket", "/dev/null"}},
+		{exitFailure, "DAEMON_METRICS_ADDR", []string{"-socket", "/no/such/a.sock", "-metrics-addr", "192.0.2.1:1"}},
 		{0, "streaming-daemon " + version, []string{"-version"}},
 		{0, "DAEMON_SOCKET_PATH", []string{"-help"}},
 	} {

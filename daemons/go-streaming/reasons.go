@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A reason says what was wrong with a handoff or a stream; its text is the label in the metrics.
+// A reason is an error of a handoff or a stream. Its value is the label in the metrics.
 type reason string
 
 const (
@@ -16,7 +16,7 @@ const (
 	reasonNetwork      reason = "network"
 	reasonOther        reason = "other"
 
-	// Of handoffs alone.
+	// For handoffs only.
 	reasonEmpty            reason = "empty"
 	reasonTooLarge         reason = "too_large"
 	reasonTruncated        reason = "truncated"
@@ -24,7 +24,7 @@ const (
 	reasonNotAStreamSocket reason = "not_a_stream_socket"
 	reasonOutOfDescriptors reason = "out_of_descriptors"
 
-	// Of handoffs that bring a stream all the same.
+	// For handoffs that lead to a stream nevertheless.
 	reasonInvalidJSON        reason = "invalid_json"
 	reasonSurplusDescriptors reason = "surplus_descriptors"
 )
@@ -38,23 +38,23 @@ var handoffReasons = append([]reason{
 	reasonOutOfDescriptors, reasonInvalidJSON, reasonSurplusDescriptors,
 }, streamReasons...)
 
-// explanations are what the log says, besides the label, where that helps.
+// explanations are the texts of the log for each reason.
 var explanations = map[reason]string{
 	reasonTimeout:            "the payload did not arrive within the receive timeout",
 	reasonCanceled:           "the daemon stopped before the payload arrived",
-	reasonDisconnected:       "the sender was gone before the payload was read",
+	reasonDisconnected:       "the sender disconnected before the payload was read",
 	reasonNetwork:            "reading the handoff connection failed",
 	reasonOther:              "the handoff connection could not be watched",
 	reasonTooLarge:           "the payload is longer than 128 KiB",
-	reasonTruncated:          "descriptors were lost on the way: is the limit of open files reached?",
-	reasonNoDescriptor:       "the message brought no descriptor",
-	reasonNotAStreamSocket:   "the descriptor is no stream socket",
+	reasonTruncated:          "descriptors were lost in transit: is the limit of open files reached?",
+	reasonNoDescriptor:       "the message contains no descriptor",
+	reasonNotAStreamSocket:   "the descriptor is not a stream socket",
 	reasonOutOfDescriptors:   "no free descriptor: raise the limit of open files (ulimit -n)",
-	reasonInvalidJSON:        "the payload is no JSON object with the known keys; defaults are used",
-	reasonSurplusDescriptors: "the message brought more than one descriptor; the first is used",
+	reasonInvalidJSON:        "the payload is not a JSON object with the known keys; defaults are used",
+	reasonSurplusDescriptors: "the message contains more than one descriptor; the first is used",
 }
 
-// Error makes a reason an error.
+// Error returns the explanation of the reason.
 func (r reason) Error() string {
 	if explanation, known := explanations[r]; known {
 		return explanation
@@ -62,7 +62,17 @@ func (r reason) Error() string {
 	return string(r)
 }
 
-// reasonOf tells a peer that has left from other failures of a socket.
+// asReason returns the reason in the chain of err, or reasonOther.
+func asReason(err error) reason {
+	var r reason
+	if errors.As(err, &r) {
+		return r
+	}
+	return reasonOther
+}
+
+// reasonOf returns the reason for a socket error: reasonDisconnected if the peer has disconnected, else
+// reasonNetwork.
 func reasonOf(err error) reason {
 	if errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE) {
 		return reasonDisconnected

@@ -27,8 +27,8 @@ func TestTheTableOfDescriptorsHasRoomBeforeTheyCome(t *testing.T) {
 		t.Fatal(err)
 	}
 	wanted := min(4*tableSize(t), openFiles)
-	makeRoom(wanted)
+	preallocateFDTable(wanted)
 	if size := tableSize(t); size < wanted {
-		t.Errorf("the table has %d entries where %d were wanted", size, wanted)
+		t.Errorf("the table has %d entries, wanted %d", size, wanted)
 	}
 }

@@ -6,27 +6,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A stream is one client that is being answered, by a goroutine of its own.
+// A stream answers one client, in its own goroutine.
 //
-// While it waits it keeps a stack of 2 KiB, which nothing here may outgrow (the payload is parsed
-// elsewhere for that reason), the goroutine's own record, and what is below.
+// While it waits, it holds a stack of 2 KiB, the goroutine's record, and the fields below. Nothing here
+// may need a larger stack; for that reason the payload is parsed elsewhere.
 type stream struct {
 	client int
-	// When the stream began. Due times are reckoned from here, so that lateness never adds up.
+	// The start of the stream. Due times count from here, so that lateness does not accumulate.
 	started time.Time
-	// Freed after the last write that needs it, so that a held stream does not pay for its prompt.
+	// Freed after the last write that needs it, so that an idle stream does not keep its prompt in memory.
 	opening *opening
 }
 
 // run answers the client and closes it.
 func (s *stream) run(d *daemon) {
 	err := s.serve(d)
-	// Counted before the client is closed: what it has seen to its end is on the page, and its place
-	// is free.
+	// Counted before the client is closed: when the client sees the end, the page includes the stream
+	// and its slot is free.
 	if err == nil {
 		d.metrics.streamCompleted(time.Since(s.started))
 	} else {
-		d.metrics.streamFailed(err.(reason))
+		d.metrics.streamFailed(asReason(err))
 	}
 	closeAll(s.client)
 	d.running.Done()
@@ -45,12 +45,15 @@ func (s *stream) serve(d *daemon) error {
 	return nil
 }
 
-// pause waits until the offset from the start of the stream, if that is still to come. Also a stream
-// that never waits hears here that the daemon ends.
+// pause waits until the offset from the start of the stream. If that time has passed, it only checks
+// whether the daemon is ending.
 func (s *stream) pause(d *daemon, offset time.Duration) error {
 	due := s.started.Add(offset)
 	if !time.Now().Before(due) {
-		return d.whetherCanceled()
+		if d.ctx.Err() != nil {
+			return reasonCanceled
+		}
+		return nil
 	}
 	return d.clock.wait(due, d.metrics.activeStreams.Load())
 }
@@ -67,32 +70,32 @@ func (s *stream) wrote(d *daemon, n int) {
 	}
 }
 
-// write writes all of the bytes, and waits for a client that does not take them at once.
-func (s *stream) write(d *daemon, bytes []byte) error {
-	n, err := sendNow(s.client, bytes)
+// write writes all of the data. It waits if the client does not take everything at once.
+func (s *stream) write(d *daemon, data []byte) error {
+	n, err := sendNow(s.client, data)
 	if err != nil {
 		return reasonOf(err)
 	}
 	d.metrics.wrote(n)
-	if n < len(bytes) {
-		return s.writeRest(d, bytes[n:])
+	if n < len(data) {
+		return s.writeRest(d, data[n:])
 	}
 	return nil
 }
 
-// writeRest writes the bytes as the client makes room for them, within the write timeout.
-func (s *stream) writeRest(d *daemon, bytes []byte) error {
+// writeRest writes the data as the client reads, within the write timeout.
+func (s *stream) writeRest(d *daemon, data []byte) error {
 	deadline := time.Now().Add(d.config.writeTimeout)
-	for len(bytes) > 0 {
-		if err := d.waiter.wait(d.canceled, s.client, unix.EPOLLOUT, time.Until(deadline)); err != nil {
+	for len(data) > 0 {
+		if err := d.waiter.wait(d.ctx, s.client, unix.EPOLLOUT, time.Until(deadline)); err != nil {
 			return err
 		}
-		n, err := sendNow(s.client, bytes)
+		n, err := sendNow(s.client, data)
 		if err != nil {
 			return reasonOf(err)
 		}
 		d.metrics.wrote(n)
-		bytes = bytes[n:]
+		data = data[n:]
 	}
 	return nil
 }

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// handNarrow hands over a client whose socket buffer is as small as the kernel allows. It blocks, as
-// sockets do unless they are told not to.
+// handNarrow hands over a client whose socket buffer is as small as the kernel allows. The socket is a
+// blocking one, which is the default.
 func (s *subject) handNarrow() *os.File {
 	ours, theirs := newClient(s.t)
 	must(s.t, unix.SetsockoptInt(theirs, unix.SOL_SOCKET, unix.SO_SNDBUF, 0))
@@ -23,7 +23,7 @@ func (s *subject) handNarrow() *os.File {
 	return ours
 }
 
-// fast has enough events to fill the smallest socket buffer many times over.
+// fast configures enough events to fill the smallest socket buffer many times.
 func fast(c *config) {
 	c.messageCount = 2_000
 	c.messageDelay = time.Nanosecond
@@ -143,13 +143,13 @@ func TestStreamsThatOutlastTheGraceTimeAreClosedAndCounted(t *testing.T) {
 		t.Errorf("%v", s)
 	}
 	for _, client := range clients {
-		// The head and the first event, and then the end.
+		// The head, the first event, and then the end.
 		if answer := readAll(t, client); strings.Count(answer, `"content"`) != 1 {
 			t.Errorf("%q", answer)
 		}
 	}
 	if open := daemon.metrics.activeConnections.Load(); open != 0 {
-		t.Errorf("%d connections are left", open)
+		t.Errorf("%d connections are still open", open)
 	}
 }
 
@@ -166,7 +166,7 @@ func TestAStreamThatNeverWaitsHearsThatTheDaemonEnds(t *testing.T) {
 func TestAtNoMomentAreMorePlacesTakenThanThereAre(t *testing.T) {
 	m := newMetrics()
 	if !m.tryStartStream(1) {
-		t.Fatal("there is no place")
+		t.Fatal("there is no free slot")
 	}
 	var most atomic.Int64
 	var group sync.WaitGroup
@@ -184,7 +184,7 @@ func TestAtNoMomentAreMorePlacesTakenThanThereAre(t *testing.T) {
 	}
 	group.Wait()
 	if most.Load() != 0 {
-		t.Errorf("%d places are taken", most.Load())
+		t.Errorf("%d slots are taken", most.Load())
 	}
 }
 
@@ -199,7 +199,7 @@ func TestASocketFileThatCannotBeUsedIsRemovedAgain(t *testing.T) {
 	must(t, err)
 	l.close()
 	if _, err := os.Lstat(path); err == nil {
-		t.Error("the file is left")
+		t.Error("the file still exists")
 	}
 }
 

@@ -17,18 +17,18 @@ import (
 
 const payload = `{"prompt":"benchmark test","user_id":1}`
 
-// Generous: it only makes a failing test end.
+// patience is the limit after which a failing test ends. It is generous.
 const patience = 20 * time.Second
 
-// A subject is a daemon in this process, and where it is.
+// A subject is a daemon that runs in the test process.
 type subject struct {
 	t *testing.T
 	*daemon
-	stopped chan struct{}
-	ask     context.CancelFunc
+	stopped   chan struct{}
+	cancelRun context.CancelFunc
 }
 
-// start runs a daemon with fast events, and stops it with the test.
+// start runs a daemon with fast events, and stops it at the end of the test.
 func start(t *testing.T, change func(*config)) *subject {
 	t.Helper()
 	o, err := parseOptions(nil, func(string) (string, bool) { return "", false }, io.Discard)
@@ -40,14 +40,14 @@ func start(t *testing.T, change func(*config)) *subject {
 	change(&c)
 	d, err := newDaemon(c)
 	must(t, err)
-	shutdown, ask := context.WithCancel(context.Background())
-	s := &subject{t, d, make(chan struct{}), ask}
+	shutdown, cancelRun := context.WithCancel(context.Background())
+	s := &subject{t, d, make(chan struct{}), cancelRun}
 	go func() {
 		defer close(s.stopped)
 		d.run(shutdown)
 	}()
 	t.Cleanup(func() {
-		ask()
+		cancelRun()
 		d.cancel()
 		<-s.stopped
 	})
@@ -56,9 +56,9 @@ func start(t *testing.T, change func(*config)) *subject {
 
 func unchanged(*config) {}
 
-// stop shuts the daemon down and returns what it counted.
+// stop shuts the daemon down and returns its counts.
 func (s *subject) stop() summary {
-	s.ask()
+	s.cancelRun()
 	select {
 	case <-s.stopped:
 	case <-time.After(patience):
@@ -91,7 +91,7 @@ func (s *subject) page() string {
 	return string(page)
 }
 
-// expect waits until all of the lines are on the metrics page.
+// expect waits until all lines are on the metrics page.
 func (s *subject) expect(lines ...string) {
 	s.t.Helper()
 	for _, line := range lines {
@@ -171,14 +171,15 @@ func readSome(t *testing.T, client *os.File, count int) {
 	must(t, err)
 }
 
-// expectHungUp waits until the daemon has closed the handoff connection, and not written to it.
+// expectHungUp waits until the daemon closes the handoff connection, and checks that it has not written
+// to it.
 func expectHungUp(t *testing.T, sender int) {
 	t.Helper()
 	limit := unix.NsecToTimeval(patience.Nanoseconds())
 	must(t, unix.SetsockoptTimeval(sender, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit))
 	n, err := unix.Read(sender, make([]byte, 1))
 	if n > 0 || err != nil && err != unix.ECONNRESET {
-		t.Fatalf("the handoff connection is not closed: %d bytes, %v", n, err)
+		t.Fatalf("the handoff connection is still open: %d bytes, %v", n, err)
 	}
 }
 
@@ -186,7 +187,7 @@ func waitUntil(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !holds(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain: %s", what)
+			t.Fatalf("timed out waiting for: %s", what)
 		}
 	}
 }
@@ -207,7 +208,7 @@ func onBothTypes(t *testing.T, test func(t *testing.T, kind func(*config))) {
 	}
 }
 
-// payloadOf returns a payload of exactly so many bytes.
+// payloadOf returns a payload of the given length in bytes.
 func payloadOf(length int) string {
 	const start, end = `{"user_id":1,"prompt":"`, `"}`
 	return start + string(bytes.Repeat([]byte("p"), length-len(start)-len(end))) + end

@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A waiter waits for sockets that are not ready: a client that does not read, a sender that has not
-// sent. It serves the exceptions; no other socket is registered anywhere.
+// A waiter waits for sockets that are not ready: a client that does not read, or a sender that has not
+// sent. These are exceptions; all other sockets are not registered with any poller.
 //
-// Go's own poller wants O_NONBLOCK, which a client's socket may share with its sender. So the waiter
-// has an epoll set of its own, and has Go's poller watch that set: however many sockets wait, no
-// thread does.
+// Go's poller requires O_NONBLOCK, a flag that a client's socket shares with its sender. The waiter
+// therefore has its own epoll set, and Go's poller watches that set. No thread blocks, for any number of
+// waiting sockets.
 type waiter struct {
 	set     int
 	poll    *os.File
@@ -26,16 +26,16 @@ type waiter struct {
 func newWaiter() (*waiter, error) {
 	set, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
-		return nil, fmt.Errorf("making an epoll set: %w", err)
+		return nil, fmt.Errorf("cannot create an epoll set: %w", err)
 	}
 	if err := unix.SetNonblock(set, true); err != nil {
 		closeAll(set)
-		return nil, fmt.Errorf("making an epoll set non-blocking: %w", err)
+		return nil, fmt.Errorf("cannot make the epoll set non-blocking: %w", err)
 	}
 	return &waiter{set: set, poll: os.NewFile(uintptr(set), "epoll"), waiting: map[int]chan<- struct{}{}}, nil
 }
 
-// run wakes those whose sockets are ready, until close.
+// run wakes the goroutines whose sockets are ready, until close.
 func (w *waiter) run() {
 	poll, err := w.poll.SyscallConn()
 	if err != nil {
@@ -56,8 +56,8 @@ func (w *waiter) wake(events []unix.EpollEvent) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	for _, event := range events {
-		// One that has given up meanwhile is not there any more.
-		if waiting, there := w.waiting[int(event.Fd)]; there {
+		// A goroutine that has timed out is no longer registered.
+		if waiting, ok := w.waiting[int(event.Fd)]; ok {
 			waiting <- struct{}{}
 			delete(w.waiting, int(event.Fd))
 		}
@@ -68,8 +68,8 @@ func (w *waiter) close() {
 	w.poll.Close()
 }
 
-// wait waits until the socket is ready for the events (unix.EPOLLIN, unix.EPOLLOUT) or hung up. It
-// fails when the limit is over (reasonTimeout) or the context ends (reasonCanceled).
+// wait blocks until the socket is ready for the events (unix.EPOLLIN, unix.EPOLLOUT) or hung up. It
+// fails with reasonTimeout after the limit, and with reasonCanceled when the context is done.
 func (w *waiter) wait(ctx context.Context, socket int, events uint32, limit time.Duration) error {
 	ready := make(chan struct{}, 1)
 	if err := w.add(socket, events, ready); err != nil {
@@ -100,8 +100,8 @@ func (w *waiter) add(socket int, events uint32, ready chan<- struct{}) error {
 	return err
 }
 
-// remove must come before the socket is closed: an open file that somebody else has too would stay
-// in the set.
+// remove unregisters a socket. It must be called before the socket is closed: an open file that another
+// process shares would stay in the set.
 func (w *waiter) remove(socket int) {
 	unix.EpollCtl(w.set, unix.EPOLL_CTL_DEL, socket, nil)
 	w.forget(socket)

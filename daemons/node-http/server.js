@@ -1,5 +1,5 @@
-// Files of FILES/www over Node's own modules, on three ports of 127.0.0.1: HTTP/1.1, HTTPS with both versions of HTTP,
-// and HTTP/2 with prior knowledge. HTTP_WORKERS processes share the ports. Ends on SIGTERM or SIGINT.
+// Serves FILES/www with Node's own modules on three ports of 127.0.0.1: HTTP/1.1, HTTPS with HTTP/1.1 and HTTP/2, and
+// HTTP/2 with prior knowledge. HTTP_WORKERS processes share the ports. Ends on SIGTERM or SIGINT.
 'use strict';
 
 const cluster = require('node:cluster');
@@ -12,38 +12,39 @@ const { FILES, HTTP_PORT, HTTPS_PORT, H2C_PORT, HTTP_WORKERS } = process.env;
 const KEEP_ALIVE_MS = 60_000;
 
 if (cluster.isPrimary) {
-  lead();
+  runPrimary();
 } else {
-  serve();
+  runWorker();
 }
 
-/** Starts the workers. One that ends by itself ends them all: a measurement of fewer would be a wrong one. */
-function lead() {
+/** Starts the workers. If one ends unexpectedly, all are stopped: a measurement with fewer workers would be wrong. */
+function runPrimary() {
   for (let started = 0; started < Number(HTTP_WORKERS); started += 1) cluster.fork();
-  let asked = false;
-  const end = () => {
+  let isStopping = false;
+  const stopWorkers = () => {
     for (const worker of Object.values(cluster.workers)) worker.process.kill('SIGTERM');
   };
   for (const signal of ['SIGTERM', 'SIGINT']) {
     process.on(signal, () => {
-      asked = true;
-      end();
+      isStopping = true;
+      stopWorkers();
     });
   }
   cluster.on('exit', (worker, code, signal) => {
-    if (!asked) {
-      console.error(`worker ${worker.process.pid} ended: ${signal ?? code}`);
+    if (!isStopping) {
+      console.error(`worker ${worker.process.pid} ended unexpectedly: ${signal ?? `exit code ${code}`}`);
       process.exitCode = 1;
-      end();
+      stopWorkers();
     }
   });
 }
 
-function serve() {
+/** Serves the files in a worker process. */
+function runWorker() {
   process.on('SIGTERM', () => process.exit(0));
   process.on('SIGINT', () => process.exit(0));
   const root = path.join(FILES, 'www');
-  // What is no name of a file there is not looked for: no path leads out of the folder.
+  // Only the file names found here are served, so that no path leads out of the folder.
   const files = new Map(fs.readdirSync(root).map((name) => [`/${name}`, path.join(root, name)]));
   const answer = (request, response) => send(files.get(request.url), response);
   const tls = (name) => fs.readFileSync(path.join(FILES, 'tls', name));
@@ -64,7 +65,7 @@ function listen(server, port) {
   server.listen({ host: '127.0.0.1', port: Number(port), backlog: 65_535 });
 }
 
-/** Reads the file for each request, as the other servers do, without holding up the process meanwhile. */
+/** Reads the file for each request, as the other servers do, without blocking the process. */
 function send(file, response) {
   if (file === undefined) {
     response.writeHead(404, { 'Content-Type': 'text/plain', 'Content-Length': 0 });

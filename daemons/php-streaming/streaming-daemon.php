@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// The command: options, exit codes, and what is printed. To be run as: php -c php.ini streaming-daemon.php
+// The command: options, exit codes and output. Run it with: php -c php.ini streaming-daemon.php
 
 namespace Drover\Streaming;
 
@@ -12,7 +12,7 @@ const VERSION = '0.1.0';
 
 require __DIR__ . '/src/autoload.php';
 
-// A warning is a bug here, unless it was silenced on purpose.
+// A warning is a bug here, unless it is silenced with @.
 set_error_handler(static function (int $level, string $message, string $file, int $line): bool {
     if ((error_reporting() & $level) === 0) {
         return true;
@@ -32,15 +32,15 @@ exit((static function (array $arguments): int {
             return 0;
         }
         $config = (new Options())->read($arguments, getenv());
-        // All classes, but for those of the loops, which extend what may not be installed. Loading one later could need
-        // a descriptor when there is none, or more stack than a fiber has.
+        // Loads all classes except the loops, whose base classes may not be installed. Loading a class later could need
+        // a descriptor when none is free, or more stack than a fiber has.
         foreach (glob(__DIR__ . '/src/{,Handoff/,Metrics/,Options/,Pages/,Stream/,System/}[A-Z]*.php', GLOB_BRACE) as $source) {
             require_once $source;
         }
         $daemon = new Daemon($config);
         $daemon->run();
-    } catch (WrongCall $wrong) {
-        Log::write($wrong->getMessage());
+    } catch (UsageError $error) {
+        Log::write($error->getMessage());
         return 2;
     } catch (StartFailed | \RuntimeException $failed) {
         Log::write($failed->getMessage());

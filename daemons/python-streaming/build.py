@@ -1,9 +1,9 @@
-"""Makes the virtual environment of the daemon, or says what is missing for it.
+"""Creates the virtual environment of the daemon, or reports what is missing for it.
 
-    python3 build.py --check     exit with 1 and a remedy if this Python will not do
-    python3 build.py FOLDER      make FOLDER/venv with requirements.txt; done at once if it is there already
+    python3 build.py --check     exit with 1 and a remedy if this Python is not suitable
+    python3 build.py FOLDER      create FOLDER/venv with requirements.txt, unless it is up to date
 
-Needs nothing but the standard library.
+Needs only the standard library.
 """
 
 import importlib.util
@@ -17,10 +17,10 @@ OLDEST = (3, 11)
 
 
 def problem():
-    """What keeps this Python from making the environment, or None. (No newer syntax: an old Python must get here.)"""
+    """Returns the reason why this Python is not suitable, or None. (Old syntax only: an old Python must get here.)"""
     if sys.version_info < OLDEST:
         return "this is Python {}.{} ({}); 3.11 or newer is needed".format(*sys.version_info[:2], sys.executable)
-    # What has no file is an empty folder that a removed package left.
+    # A module without a file is an empty folder left by a removed package.
     found = {name: importlib.util.find_spec(name) for name in ("venv", "ensurepip")}
     missing = [name for name, specification in found.items() if getattr(specification, "origin", None) is None]
     if missing:
@@ -31,9 +31,9 @@ def problem():
 
 
 def build(folder: Path) -> None:
-    """Makes the environment, unless one of the same Python with the same requirements is there."""
+    """Creates the environment, unless one with the same Python and the same requirements exists."""
     venv = folder / "venv"
-    # The last thing that is written: what was interrupted has none.
+    # Written last: an interrupted build does not have it.
     stamp = venv / "made-of.txt"
     wanted = "{}\n{}\n{}".format(os.path.realpath(sys.executable), sys.version, REQUIREMENTS.read_text())
     python = venv / "bin" / "python"
@@ -46,7 +46,7 @@ def build(folder: Path) -> None:
 
 
 def main() -> int:
-    """The exit code: 1 if something is missing, 2 for a wrong call."""
+    """Returns the exit code: 1 if something is missing or fails, 2 after a usage error."""
     if len(sys.argv) != 2:
         print(__doc__, file=sys.stderr)
         return 2
@@ -58,7 +58,7 @@ def main() -> int:
         try:
             build(Path(sys.argv[1]))
         except subprocess.CalledProcessError as error:
-            print("building failed: {}".format(error), file=sys.stderr)
+            print("cannot create the virtual environment: {}".format(error), file=sys.stderr)
             return 1
     return 0
 

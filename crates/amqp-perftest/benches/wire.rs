@@ -1,13 +1,13 @@
-//! What a message costs the driver beside system calls: writing its frames, and reading them.
+//! Cost of a message in the driver besides system calls: writing its frames, and reading them.
 
 use std::hint::black_box;
 
 use amq_protocol::protocol::basic::AMQPProperties;
-use amqp_perftest::stamp::{Stamp, stream};
+use amqp_client::stamp::{Stamp, stream};
 use amqp_perftest::wire::{Event, Message, Reader, Template};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
-/// Messages of a batch, as one write or read holds them.
+/// Messages of a batch, as in one write or read.
 const BATCH: u64 = 64;
 
 fn stamp(sequence: u64) -> Stamp {
@@ -47,7 +47,7 @@ fn publish(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// `basic.deliver` with content header and body: those of a publish behind another method.
+/// Returns `basic.deliver` with content header and body: the frames of a publish after another method.
 fn delivery(sequence: u64, body: &[u8]) -> Vec<u8> {
     let consumer = b"perftest-0";
     let mut method = vec![0, 60, 0, 60, consumer.len() as u8];

@@ -1,4 +1,4 @@
-//! `amqp-perftest check`: every operation that the driver knows, once, on a real broker, with its answer compared.
+//! `amqp-perftest check`: performs every operation of the driver once on a real broker and compares the answers.
 
 use amq_protocol::frame::AMQPFrame;
 use amq_protocol::protocol::basic::{self, AMQPMethod as Basic, AMQPProperties};
@@ -14,15 +14,15 @@ use harness::output;
 
 use crate::cli::CheckArgs;
 use crate::driver::Perftest;
-use crate::session::{Broker, Session};
-use crate::stamp::{self, Stamp};
 use crate::topology::CHANNEL;
 use crate::wire::{Message, Template};
+use amqp_client::stamp::{self, Stamp};
+use amqp_client::{Broker, Session};
 
-/// Checks what was typed; whether every broker answered as it must.
+/// Checks the brokers given on the command line. Returns true if every broker answered correctly.
 ///
 /// # Errors
-/// A call that is wrong, or something that has nothing to do with a broker.
+/// A wrong call, or a failure that has nothing to do with a broker.
 pub(crate) fn run(typed: &CheckArgs) -> Result<bool, Failure> {
     if let Some(uri) = &typed.uri {
         for uri in lines_of_files("--uri", vec![uri.clone()])? {
@@ -41,7 +41,7 @@ pub(crate) fn run(typed: &CheckArgs) -> Result<bool, Failure> {
         let prepared = match launcher::prepare(&root, &name, Perftest::PROTOCOL, typed.quiet) {
             Ok(prepared) => prepared,
             Err(error @ DaemonError::ToolMissing { .. }) if !asked_for => {
-                remark(typed.quiet, &format!("{name}: passed over: {error}"));
+                remark(typed.quiet, &format!("{name}: skipped: {error}"));
                 continue;
             }
             Err(error) => return Err(of_the_daemon(error)),
@@ -57,7 +57,7 @@ fn check_launched(launcher: &Launcher, prepared: &Prepared) -> anyhow::Result<us
     let found = url
         .context("its manifest has no `url`")
         .and_then(|url| check(&Broker::parse(url)?));
-    // How it ends is the launcher's to test.
+    // The launcher's tests cover how a daemon stops.
     launcher.stop(daemon);
     found
 }
@@ -72,7 +72,7 @@ fn say(name: &str, found: anyhow::Result<usize>) -> anyhow::Result<bool> {
     Ok(right)
 }
 
-/// One broker under examination.
+/// A broker under test.
 struct Subject {
     session: Session,
     queue: String,
@@ -83,18 +83,18 @@ type Step = (&'static str, fn(&mut Subject) -> anyhow::Result<()>);
 
 const STEPS: &[Step] = &[
     ("basic.publish with a confirm", publishes),
-    ("basic.get of what was published", gets),
+    ("basic.get of a published message", gets),
     ("basic.get from an empty queue", gets_nothing),
-    ("an empty body", carries_nothing),
-    ("a body of several frames", carries_much),
-    ("basic.return of what no queue takes", returns),
+    ("a message with an empty body", carries_nothing),
+    ("a message with a body of several frames", carries_much),
+    ("basic.return of an unroutable message", returns),
     (
-        "basic.consume, with a prefetch and acknowledgements",
+        "basic.consume with a prefetch and acknowledgements",
         consumes,
     ),
-    ("basic.nack, which gives back", gives_back),
+    ("basic.nack with requeue", gives_back),
     ("queue.declare, passive", counts),
-    ("queue.delete, and 404 for what is gone", deletes),
+    ("queue.delete, and 404 for the deleted queue", deletes),
 ];
 
 fn check(broker: &Broker) -> anyhow::Result<usize> {
@@ -117,7 +117,7 @@ fn check(broker: &Broker) -> anyhow::Result<usize> {
 }
 
 impl Subject {
-    /// How many messages the queue holds.
+    /// Declares the queue. Returns how many messages it holds.
     fn declare(&mut self, passive: bool) -> anyhow::Result<u32> {
         let declare = queue::Declare {
             queue: self.queue.as_str().into(),
@@ -131,11 +131,11 @@ impl Subject {
         let declare = AMQPClass::Queue(queue::AMQPMethod::Declare(declare));
         match self.session.call(CHANNEL, declare)? {
             AMQPClass::Queue(queue::AMQPMethod::DeclareOk(ok)) => Ok(ok.message_count),
-            other => bail!("it was answered with {other:?}"),
+            other => bail!("unexpected answer: {other:?}"),
         }
     }
 
-    /// Publishes a body of so many bytes, at least those of a stamp.
+    /// Publishes a body of `bytes` bytes, at least the length of a stamp.
     fn publish(&mut self, routing_key: &str, bytes: usize) -> anyhow::Result<Vec<u8>> {
         let mut body = vec![b'x'; bytes];
         let stamp = Stamp {
@@ -166,7 +166,7 @@ impl Subject {
     fn next(&mut self) -> anyhow::Result<Basic> {
         match self.session.receive(CHANNEL)? {
             AMQPClass::Basic(method) => Ok(method),
-            other => bail!("{other:?} came"),
+            other => bail!("unexpected method: {other:?}"),
         }
     }
 
@@ -174,22 +174,22 @@ impl Subject {
         match self.next()? {
             Basic::Ack(ack) if ack.delivery_tag == self.sent => Ok(()),
             other => bail!(
-                "{other:?} came where message {} should be confirmed",
+                "unexpected method instead of the confirm of message {}: {other:?}",
                 self.sent
             ),
         }
     }
 
-    /// The body that follows a method.
+    /// Reads the body that follows a method.
     fn body(&mut self) -> anyhow::Result<Vec<u8>> {
         let AMQPFrame::Header(CHANNEL, header) = self.session.frame()? else {
-            bail!("no content header came");
+            bail!("no content header after the method");
         };
         let mut body = Vec::new();
         while (body.len() as u64) < header.body_size {
             match self.session.frame()? {
                 AMQPFrame::Body(CHANNEL, piece) => body.extend(piece),
-                other => bail!("{other:?} came inside a body"),
+                other => bail!("unexpected frame inside a body: {other:?}"),
             }
         }
         Ok(body)
@@ -204,7 +204,7 @@ impl Subject {
         match self.next()? {
             Basic::GetEmpty(_) => Ok(None),
             Basic::GetOk(ok) => Ok(Some((ok.delivery_tag, self.body()?))),
-            other => bail!("{other:?} came"),
+            other => bail!("unexpected method: {other:?}"),
         }
     }
 
@@ -221,7 +221,11 @@ impl Subject {
         let sent = self.publish(&queue, bytes)?;
         self.confirmed()?;
         let (tag, came) = self.get()?.context("the queue is empty")?;
-        ensure!(came == sent, "another body of {} bytes came", came.len());
+        ensure!(
+            came == sent,
+            "the body of {} bytes differs from the published one",
+            came.len()
+        );
         self.acknowledge(tag, false)
     }
 }
@@ -237,7 +241,7 @@ fn gets(subject: &mut Subject) -> anyhow::Result<()> {
     let stamp = Stamp::read(&body).context("the body has no stamp")?;
     ensure!(
         stamp.sequence == 0 && body.len() == 1024,
-        "{stamp:?} in {} bytes came",
+        "unexpected message: {stamp:?} in {} bytes",
         body.len()
     );
     subject.acknowledge(tag, false)
@@ -245,7 +249,10 @@ fn gets(subject: &mut Subject) -> anyhow::Result<()> {
 
 fn gets_nothing(subject: &mut Subject) -> anyhow::Result<()> {
     let came = subject.get()?;
-    ensure!(came.is_none(), "a message came that was acknowledged");
+    ensure!(
+        came.is_none(),
+        "the queue returned a message that had been acknowledged"
+    );
     Ok(())
 }
 
@@ -262,12 +269,16 @@ fn carries_nothing(subject: &mut Subject) -> anyhow::Result<()> {
         properties: AMQPProperties::default(),
     };
     subject.basic(Basic::Publish(publish))?;
-    let header = crate::session::encode(&AMQPFrame::Header(CHANNEL, header));
+    let header = amqp_client::frame::encode(&AMQPFrame::Header(CHANNEL, header));
     std::io::Write::write_all(&mut subject.session.stream, &header)?;
     subject.sent += 1;
     subject.confirmed()?;
     let (tag, body) = subject.get()?.context("the queue is empty")?;
-    ensure!(body.is_empty(), "{} bytes came", body.len());
+    ensure!(
+        body.is_empty(),
+        "{} bytes came instead of an empty body",
+        body.len()
+    );
     subject.acknowledge(tag, false)
 }
 
@@ -280,10 +291,13 @@ fn returns(subject: &mut Subject) -> anyhow::Result<()> {
     let nowhere = format!("{}-nowhere", subject.queue);
     let sent = subject.publish(&nowhere, 100)?;
     match subject.next()? {
-        Basic::Return(back) => ensure!(back.reply_code == 312, "{back:?} came"),
-        other => bail!("{other:?} came"),
+        Basic::Return(back) => ensure!(back.reply_code == 312, "unexpected basic.return: {back:?}"),
+        other => bail!("unexpected method instead of basic.return: {other:?}"),
     }
-    ensure!(subject.body()? == sent, "another body came back");
+    ensure!(
+        subject.body()? == sent,
+        "the returned body differs from the published one"
+    );
     subject.confirmed()
 }
 
@@ -315,21 +329,21 @@ fn consumes(subject: &mut Subject) -> anyhow::Result<()> {
     let consume = AMQPClass::Basic(Basic::Consume(consume));
     match subject.session.call(CHANNEL, consume)? {
         AMQPClass::Basic(Basic::ConsumeOk(_)) => {}
-        other => bail!("{other:?} came"),
+        other => bail!("unexpected answer to basic.consume: {other:?}"),
     }
     let mut last = 0;
     for (place, sent) in sent.iter().enumerate() {
         if place == 2 {
-            // Both that the prefetch allows: the third comes after that.
+            // The prefetch of 2 is used up: the third delivery comes only after this acknowledgement.
             subject.acknowledge(last, true)?;
         }
         match subject.next()? {
             Basic::Deliver(deliver) => last = deliver.delivery_tag,
-            other => bail!("{other:?} came"),
+            other => bail!("unexpected method instead of basic.deliver: {other:?}"),
         }
         ensure!(
             subject.body()? == *sent,
-            "delivery {place} is another message"
+            "delivery {place} is not the message that was published in this place"
         );
     }
     subject.acknowledge(last, false)?;
@@ -340,7 +354,7 @@ fn consumes(subject: &mut Subject) -> anyhow::Result<()> {
     let cancel = AMQPClass::Basic(Basic::Cancel(cancel));
     match subject.session.call(CHANNEL, cancel)? {
         AMQPClass::Basic(Basic::CancelOk(_)) => Ok(()),
-        other => bail!("{other:?} came"),
+        other => bail!("unexpected answer to basic.cancel: {other:?}"),
     }
 }
 
@@ -355,7 +369,10 @@ fn gives_back(subject: &mut Subject) -> anyhow::Result<()> {
         requeue: true,
     }))?;
     let (tag, again) = subject.get()?.context("the queue is empty")?;
-    ensure!(again == sent, "another message came");
+    ensure!(
+        again == sent,
+        "the requeued message differs from the published one"
+    );
     subject.acknowledge(tag, false)
 }
 
@@ -367,7 +384,7 @@ fn counts(subject: &mut Subject) -> anyhow::Result<()> {
     let after = subject.declare(true)?;
     ensure!(
         (before, after) == (0, 1),
-        "it says {before} and {after} where 0 and 1 are"
+        "queue.declare reported {before} and {after} messages, expected 0 and 1"
     );
     Ok(())
 }
@@ -384,11 +401,11 @@ fn deletes(subject: &mut Subject) -> anyhow::Result<()> {
         AMQPClass::Queue(queue::AMQPMethod::DeleteOk(ok)) => {
             ensure!(
                 ok.message_count == 1,
-                "it says {} where 1 was",
+                "queue.delete-ok reported {} messages, expected 1",
                 ok.message_count
             );
         }
-        other => bail!("{other:?} came"),
+        other => bail!("unexpected answer to queue.delete: {other:?}"),
     }
     let passive = queue::Declare {
         queue: subject.queue.as_str().into(),
@@ -403,6 +420,6 @@ fn deletes(subject: &mut Subject) -> anyhow::Result<()> {
     match subject.session.call(CHANNEL, passive) {
         Err(error) if error.code() == Some(404) => Ok(()),
         Err(error) => Err(error.into()),
-        Ok(other) => bail!("{other:?} came"),
+        Ok(other) => bail!("the deleted queue still exists: {other:?}"),
     }
 }

@@ -1,8 +1,8 @@
-//! Churn: clients that open and close connections or channels, declare and delete queues, bind and unbind, again and
-//! again.
+//! Churn: clients that repeatedly open and close connections or channels, declare and delete queues, or bind and
+//! unbind.
 //!
-//! Each client is a thread that waits for every answer, as applications do. The worker hands them the starts that are
-//! due and writes down what became of them; its own turn is some microseconds beside round trips of 50 and more.
+//! Each client is a thread that waits for every answer, as applications do. The worker hands out the starts that are
+//! due and records their results. Its own loop takes some microseconds; round trips take 50 and more.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -20,16 +20,16 @@ use harness::schedule::Share;
 use crate::driver::Perftest;
 use crate::outcome::{self, count};
 use crate::series::{CHURN, OPEN};
-use crate::session::{Broker, Session, SessionError};
 use crate::settings::{Churn, Settings};
-use crate::topology::{self, CHANNEL, Left};
+use crate::topology::{self, CHANNEL, Leftovers};
+use amqp_client::{Broker, Session, SessionError};
 
-/// What is bound to where the plan names no exchange: the default one takes no bindings (AMQP 0-9-1, 3.1.3.1).
+/// Exchange to bind to if the plan names none: the default exchange takes no bindings (AMQP 0-9-1, 3.1.3.1).
 const EXCHANGE: &str = "amq.direct";
-/// How long clients may take to close their connections at the end.
-const GOODBYE: Duration = Duration::from_secs(2);
+/// Time that clients may take to close their connections at the end.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// One client, with a connection of its own unless that is what it opens and closes.
+/// A client with a connection of its own, unless connections are what it opens and closes.
 #[derive(Debug)]
 pub(crate) struct Client {
     broker: Broker,
@@ -39,12 +39,13 @@ pub(crate) struct Client {
     session: Option<Session>,
 }
 
-/// What a client says.
+/// A message from a client thread to its worker.
 #[derive(Debug, Clone, Copy)]
-enum Said {
-    /// An operation ended: when it was begun, and when it was half and wholly done, or why it failed.
+enum ClientEvent {
+    /// An operation ended. Holds its start, the time at which it was begun, and either the times of its first and
+    /// second half or the kind of its failure.
     Ended(Start, u64, Result<(u64, u64), &'static str>),
-    /// The client that did this one takes another.
+    /// The client of this operation can take another.
     Free(Start),
 }
 
@@ -59,7 +60,7 @@ impl Client {
         }
     }
 
-    /// One operation and its opposite; when the first of the two was done.
+    /// Performs one operation and its opposite. Returns when the first of the two was done.
     pub(crate) fn once(&mut self) -> Result<u64, SessionError> {
         let Self {
             broker,
@@ -68,7 +69,7 @@ impl Client {
             number,
             session: kept,
         } = self;
-        // It is kept again only if all goes well.
+        // The session is kept for the next operation only if this one succeeds.
         let mut session = match kept.take() {
             Some(session) => session,
             None => open(broker, settings, *of)?,
@@ -86,9 +87,9 @@ impl Client {
             }
             Churn::Queue => {
                 let name = format!("{}-{number}", settings.queue);
-                topology::declare_queue(&mut session, settings, &name, Left::Keep)?;
+                topology::declare_queue(&mut session, settings, &name, Leftovers::Keep)?;
                 opened = clock::now();
-                topology::delete_queue(&mut session, &name)?;
+                session.delete_queue(CHANNEL, &name)?;
             }
             Churn::Binding => {
                 let exchange = match settings.exchange.as_str() {
@@ -105,24 +106,24 @@ impl Client {
         Ok(opened)
     }
 
-    fn serve(mut self, starts: &Mutex<Receiver<Start>>, says: &Sender<Said>) {
+    fn serve(mut self, starts: &Mutex<Receiver<Start>>, sender: &Sender<ClientEvent>) {
         loop {
             let start = starts.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok(start) = start else { break };
             let begun = clock::now();
             let done = self.once().map(|opened| (opened, clock::now()));
-            let done = done.map_err(|error| match (error.exhausted(), error.code()) {
+            let done = done.map_err(|error| match (outcome::exhausted(&error), error.code()) {
                 (Some(kind), _) => kind,
                 (None, Some(_)) => outcome::REFUSED,
                 (None, None) => outcome::CONNECTION_LOST,
             });
             let failed = done.is_err();
-            // Where nobody listens the run is over.
-            let _ = says.send(Said::Ended(start, begun, done));
+            // No receiver means that the run is over.
+            let _ = sender.send(ClientEvent::Ended(start, begun, done));
             if failed {
                 std::thread::sleep(self.settings.reconnect_after);
             }
-            let _ = says.send(Said::Free(start));
+            let _ = sender.send(ClientEvent::Free(start));
         }
         if let Some(session) = self.session {
             session.close();
@@ -130,7 +131,7 @@ impl Client {
     }
 }
 
-/// A connection, with a channel where one is worked on.
+/// Opens a connection, with a channel if the operation needs one.
 fn open(broker: &Broker, settings: &Settings, of: Churn) -> Result<Session, SessionError> {
     let mut session = Session::open(broker, settings.heartbeat)?;
     if matches!(of, Churn::Queue | Churn::Binding) {
@@ -179,54 +180,63 @@ fn unbind(
 }
 
 /// The clients of one worker.
-struct Crew {
+struct ClientThreads {
     starts: Sender<Start>,
-    said: Receiver<Said>,
+    events: Receiver<ClientEvent>,
     free: u64,
 }
 
-impl Crew {
+impl ClientThreads {
     fn start(driver: &Perftest, of: Churn, share: Share) -> std::io::Result<Self> {
         let (starts, taken) = channel();
-        let (says, said) = channel();
+        let (sender, events) = channel();
         let taken = Arc::new(Mutex::new(taken));
         let mut free = 0;
         for number in (share.index..driver.layout.producers).step_by(share.of as usize) {
-            let client = Client::new(driver.nodes.of(number, 0), &driver.plan.driver, of, number);
-            let (taken, says) = (Arc::clone(&taken), says.clone());
+            let client = Client::new(
+                driver.nodes.node(number, 0),
+                &driver.plan.driver,
+                of,
+                number,
+            );
+            let (taken, sender) = (Arc::clone(&taken), sender.clone());
             std::thread::Builder::new()
                 .name(format!("client-{number}"))
-                .spawn(move || client.serve(&taken, &says))?;
+                .spawn(move || client.serve(&taken, &sender))?;
             free += 1;
         }
-        Ok(Self { starts, said, free })
+        Ok(Self {
+            starts,
+            events,
+            free,
+        })
     }
 
     /// Waits until every client has closed its connection.
-    fn dismiss(self) {
+    fn join(self) {
         drop(self.starts);
-        let deadline = clock::now() + GOODBYE.as_nanos() as u64;
+        let deadline = clock::now() + CLOSE_TIMEOUT.as_nanos() as u64;
         loop {
             let left = Duration::from_nanos(deadline.saturating_sub(clock::now()));
-            if self.said.recv_timeout(left).is_err() {
+            if self.events.recv_timeout(left).is_err() {
                 return;
             }
         }
     }
 }
 
-/// One worker's clients and what is open.
-struct Turn {
+/// The loop state of one worker: its clients and its open operations.
+struct LoopState {
     worker: Worker,
-    crew: Crew,
+    threads: ClientThreads,
     /// Starts that are due while no client is free.
     waiting: VecDeque<Start>,
-    /// Clients that are not free, and operations that count and have not ended.
+    /// Busy clients, and measured operations that have not ended.
     busy: u64,
     open: u64,
 }
 
-/// Gives a worker's share of the clients their starts until there are no more.
+/// Gives a worker's share of the clients their starts until no start is left.
 pub(crate) fn work(driver: &Perftest, of: Churn, mut worker: Worker) -> anyhow::Result<()> {
     let share = Share {
         index: worker.share.index,
@@ -237,20 +247,20 @@ pub(crate) fn work(driver: &Perftest, of: Churn, mut worker: Worker) -> anyhow::
     }
     let schedules = driver.plan.schedules(share);
     worker.pacer = Pacer::new(worker.phases.origin, worker.phases.end, schedules);
-    let mut turn = Turn {
-        crew: Crew::start(driver, of, share)?,
+    let mut state = LoopState {
+        threads: ClientThreads::start(driver, of, share)?,
         worker,
         waiting: VecDeque::new(),
         busy: 0,
         open: 0,
     };
-    while turn.once()? {}
-    turn.end();
+    while state.once()? {}
+    state.end();
     Ok(())
 }
 
-impl Turn {
-    /// Hands out what is due and waits for what clients say; whether there is more to do.
+impl LoopState {
+    /// Hands out due starts and waits for events of clients. Returns false once nothing is left to do.
     fn once(&mut self) -> anyhow::Result<bool> {
         let now = clock::now();
         if self.worker.stop.deadline().is_some() {
@@ -273,18 +283,18 @@ impl Turn {
         let until = due.min(self.worker.record.tick(now)).min(deadline);
         let until = self.worker.record.wait_until(until, now);
         match self
-            .crew
-            .said
+            .threads
+            .events
             .recv_timeout(Duration::from_nanos(until.saturating_sub(now)))
         {
-            Ok(said) => self.hear(said),
+            Ok(event) => self.on_event(event),
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => anyhow::bail!("the clients have ended"),
+            Err(RecvTimeoutError::Disconnected) => anyhow::bail!("the client threads have ended"),
         }
         Ok(true)
     }
 
-    /// Takes starts from the schedule; returns when the next is due.
+    /// Takes starts from the schedule. Returns when the next one is due.
     fn take_due(&mut self, now: u64) -> u64 {
         loop {
             match self.worker.pacer.poll(now) {
@@ -301,13 +311,13 @@ impl Turn {
     }
 
     fn hand_out(&mut self) {
-        while self.crew.free > 0 && clock::now() < self.worker.pacer.starts_until() {
+        while self.threads.free > 0 && clock::now() < self.worker.pacer.starts_until() {
             let Some(start) = self.waiting.pop_front() else {
                 return;
             };
-            // A client takes it: none ends before its worker.
-            let _ = self.crew.starts.send(start);
-            self.crew.free -= 1;
+            // A client always receives it: no client ends before its worker.
+            let _ = self.threads.starts.send(start);
+            self.threads.free -= 1;
             self.busy += 1;
             if self.worker.phases.counts(start.at) {
                 self.open += 1;
@@ -316,11 +326,11 @@ impl Turn {
         }
     }
 
-    fn hear(&mut self, said: Said) {
-        match said {
-            Said::Ended(start, begun, done) => self.ended(start, begun, done),
-            Said::Free(start) => {
-                self.crew.free += 1;
+    fn on_event(&mut self, event: ClientEvent) {
+        match event {
+            ClientEvent::Ended(start, begun, done) => self.ended(start, begun, done),
+            ClientEvent::Free(start) => {
+                self.threads.free += 1;
                 self.busy -= 1;
                 let next = self.worker.pacer.again(start, clock::now());
                 self.waiting.extend(next);
@@ -358,6 +368,6 @@ impl Turn {
             self.worker.record.count(MISSED, missed);
         }
         self.worker.record.unfinished_many(self.open);
-        self.crew.dismiss();
+        self.threads.join();
     }
 }

@@ -1,4 +1,4 @@
-//! What is typed: the options of the seed's tool and of PerfTest, spelled the GNU way.
+//! The command line: options of `perf-test` and PerfTest, in GNU spelling.
 
 use std::process::ExitCode;
 
@@ -21,24 +21,26 @@ pub(crate) use command::CheckArgs;
 use command::Command;
 use load::Load;
 
-/// Where a broker listens by default.
+/// Default address of a broker.
 const LOCAL: &str = "amqp://guest:guest@localhost:5672/";
-/// The daemon that is launched when none is named.
+/// Daemon to launch if none is named.
 const EMBEDDED: &str = "broker-daemon";
 
-/// Let producers and consumers loose on an AMQP 0-9-1 broker, and account for every message.
+/// Load-test an AMQP 0-9-1 broker with producers and consumers, accounting for every message.
 ///
-/// Without --uri a broker is built, launched on a fresh port, and stopped at the end. PerfTest's short options are taken
-/// too: -h before an address is --uri, -q before a number --prefetch; its --rate is of each producer, and this one of all.
+/// Without --uri, a broker is built, launched on a fresh port, and stopped at the end. PerfTest's short options are
+/// accepted: -h before an address means --uri, -q before a number means --prefetch. PerfTest's --rate is per producer;
+/// here --rate is the total of all producers.
 #[derive(Debug, Parser)]
 #[command(name = "amqp-perftest", version, after_help = EXIT_CODES)]
 #[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Address of a broker that runs already; alone, amqp://guest:guest@localhost:5672/. @FILE takes it from a file. Those of several nodes of one
-    /// broker have their connections in turn, and one that is lost is tried at the next node
-    #[arg(long, alias = "uris", value_name = "URI[,URI…]", env = "AMQP_PERFTEST_URI", num_args = 0..=1, default_missing_value = LOCAL, value_delimiter = ',', conflicts_with = "daemon")]
+    /// Connect to a running broker [without a value: amqp://guest:guest@localhost:5672/]. @FILE reads addresses from a
+    /// file. With several nodes of one broker, connections are spread round robin, and a lost connection is retried at
+    /// the next node
+    #[arg(long, alias = "uris", value_name = "URI[,URI…]", num_args = 0..=1, default_missing_value = LOCAL, value_delimiter = ',', conflicts_with = "daemon")]
     uri: Vec<String>,
     #[command(flatten)]
     load: Load,
@@ -46,9 +48,9 @@ struct Cli {
     common: Common,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 fine, 1 a message was lost or refused or the run failed, 2 the call or the plan is wrong, 3 the results are suspect (a message came twice or out of order, or was unfinished), 4 a threshold was missed, 5 this machine's limits do not allow it.";
+const EXIT_CODES: &str = "Exit codes: 0 success; 1 a message was lost or refused, or the run failed; 2 invalid arguments or plan; 3 suspect results (a message was duplicated, out of order or unfinished); 4 a threshold was missed; 5 this machine's limits do not allow the run.";
 
-/// The whole program. Options that clap refuses end it with its message and exit code 2.
+/// Runs the program. If clap rejects the arguments, the program ends with clap's message and exit code 2.
 #[must_use]
 pub fn main() -> ExitCode {
     let command = cli::is_command::<Command>().then(typed);
@@ -82,7 +84,7 @@ fn job_of(cli: Cli) -> Result<Job<Settings>, Failure> {
         Some(path) => plan::load(path, &common.set)?,
         None => load.plan(),
     };
-    // So that plan and result name the one that is used.
+    // Plan and result then name the engine that is used.
     plan.driver.engine = plan.driver.engine.chosen();
     if let Some(daemon) = &common.daemon {
         plan.daemon = Some(daemon.clone());
@@ -102,7 +104,7 @@ fn job_of(cli: Cli) -> Result<Job<Settings>, Failure> {
     })
 }
 
-/// `--output`: the results themselves.
+/// Renders the results for `--output`.
 fn json(results: &[RunResult]) -> serde_json::Value {
     serde_json::json!({ "results": results })
 }

@@ -1,28 +1,29 @@
-//! What a worker counted since it last said so.
+//! Counters of a worker since it last recorded them.
 
 use harness::recorder::Recorder;
 
 use crate::outcome::count;
 
-/// Counts by field: by name only once a turn, since a name costs as much as a message.
+/// Counts by field. They are recorded by name only once per loop iteration, because a lookup by name costs as much as a
+/// message.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) published: u64,
     pub(crate) warmup: u64,
-    /// Messages written, those of the warm-up too.
+    /// Messages written, including those of the warm-up.
     pub(crate) written: u64,
-    /// Messages that came, whatever they are.
+    /// Messages received, of any kind.
     pub(crate) delivered: u64,
     pub(crate) confirmed: u64,
     pub(crate) consumed: u64,
     pub(crate) redelivered: u64,
     pub(crate) foreign: u64,
-    /// Questions that found no message.
+    /// `basic.get` requests that found no message.
     pub(crate) empty: u64,
-    /// Operations that began, and those that ended as they should.
+    /// Operations started, and operations that ended successfully.
     pub(crate) begun: u64,
     pub(crate) ok: u64,
-    /// What became of messages of the warm-up: part of the rates, where it happens inside the measured time, and of no
+    /// Results for messages of the warm-up. They count for the rates if they fall into the measured time, and for no
     /// total.
     pub(crate) published_of_warmup: u64,
     pub(crate) confirmed_of_warmup: u64,
@@ -31,7 +32,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Writes them down and begins anew.
+    /// Records the counts and resets them.
     pub(crate) fn write(&mut self, record: &Recorder) {
         let counts = std::mem::take(self);
         for (name, number) in [

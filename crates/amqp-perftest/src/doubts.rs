@@ -1,4 +1,4 @@
-//! What speaks against a broker that took and gave every message: it gave some twice, or in another order.
+//! Warnings about a broker that delivered every message, but some twice or out of order.
 
 use harness::plan::Plan;
 use measure::tally::Tally;
@@ -10,8 +10,9 @@ use crate::settings::{self, Settings};
 /// The argument that makes a queue a priority queue (RabbitMQ, "Priority Queue Support").
 const PRIORITIES: &str = "x-max-priority";
 
-/// Doubts about a run with these counts. What the plan asks for, or a lost connection leads to, is worth a note.
-pub(crate) fn of(plan: &Plan<Settings>, total: &Tally) -> Vec<Warning> {
+/// Returns the warnings for a run with these counts. An effect that the plan asks for, or that a lost connection
+/// explains, is only a note.
+pub(crate) fn warnings(plan: &Plan<Settings>, total: &Tally) -> Vec<Warning> {
     let lost_connections = total.counted(count::DISCONNECTS) > 0;
     let gives_back = total.counted(count::GIVEN_BACK) > 0;
     let copies = copies(plan);
@@ -21,76 +22,85 @@ pub(crate) fn of(plan: &Plan<Settings>, total: &Tally) -> Vec<Warning> {
     let damaged = total.errors.get(outcome::DAMAGED).copied().unwrap_or(0);
     let channels_closed = total.counted(count::CHANNELS_CLOSED) > 0;
     let found = [
-        doubt(
+        warning(
             Kind::Duplicated,
             total.counted(count::DUPLICATED),
-            "messages came again without being marked as redelivered",
+            "messages were delivered again without the redelivered flag",
             &[
-                (copies, "several queues of the plan have a copy of each"),
+                (
+                    copies,
+                    "several queues of the plan hold a copy of each message",
+                ),
                 (
                     lost_connections,
-                    "connections were lost, after which a broker delivers at least once",
+                    "connections were lost, and a broker then delivers at least once",
                 ),
             ],
-            "a broker delivers again only what was not acknowledged, and marks it (basic.deliver, redelivered)",
+            "a broker must redeliver only unacknowledged messages, and mark them (basic.deliver, redelivered)",
         ),
-        doubt(
+        warning(
             Kind::Duplicated,
             total.counted(count::REDELIVERED_AFTER_ACK),
-            "messages came again, marked as redelivered, though they had been acknowledged or needed no acknowledgement",
+            "messages were redelivered although they had been acknowledged or needed no acknowledgement",
             &[
-                (copies, "several queues of the plan have a copy of each"),
+                (
+                    copies,
+                    "several queues of the plan hold a copy of each message",
+                ),
                 (
                     lost_connections || channels_closed,
-                    "connections or channels were lost, and acknowledgements on their way with them",
+                    "connections or channels were lost, and with them acknowledgements under way",
                 ),
             ],
-            "a message that was acknowledged is gone from its queue (AMQP 0-9-1, basic.ack): the broker forgets acknowledgements",
+            "an acknowledged message is removed from its queue (AMQP 0-9-1, basic.ack): the broker loses acknowledgements",
         ),
-        doubt(
+        warning(
             Kind::CountsDisagree,
             total.counted(count::DAMAGED).saturating_sub(damaged),
-            "messages that fail no operation came with another body than they were sent with",
+            "messages outside the measured operations arrived with a corrupted body",
             &[],
-            "they are of the warm-up, or their own number is what is damaged",
+            "they belong to the warm-up, or their sequence number itself is corrupted",
         ),
-        doubt(
+        warning(
             Kind::OutOfOrder,
             total.counted(count::OUT_OF_ORDER),
-            "messages came to a consumer after a later one of the same producer",
+            "messages reached a consumer after a later one of the same producer",
             &[
-                (reorders, "the plan gives messages back, or a priority"),
-                (copies, "several queues of the plan have a copy of each"),
+                (reorders, "the plan requeues messages, or uses priorities"),
+                (
+                    copies,
+                    "several queues of the plan hold a copy of each message",
+                ),
                 (
                     lost_connections,
-                    "connections were lost, after which a broker delivers again",
+                    "connections were lost, and a broker then redelivers messages",
                 ),
             ],
-            "a queue keeps the order in which one channel publishes to it (AMQP 0-9-1, 4.7)",
+            "a queue must keep the order in which one channel publishes to it (AMQP 0-9-1, 4.7)",
         ),
-        doubt(
+        warning(
             Kind::CountsDisagree,
             lost_of_warmup,
-            "messages of the warm-up never arrived and lie in no queue",
+            "messages of the warm-up never arrived and are in no queue",
             &[(
                 lost_connections,
-                "connections were lost: what was not confirmed then may never have come",
+                "connections were lost: messages unconfirmed at that time may never have arrived",
             )],
-            "what is lost in the warm-up is no failed operation, and no less lost",
+            "a message lost in the warm-up is no failed operation, but it is lost all the same",
         ),
-        doubt(
+        warning(
             Kind::CountsDisagree,
             total.counted(count::PROTOCOL),
-            "answers were against the protocol: confirms that came twice or of nothing, returns after them, frames that can't be read",
+            "protocol violations: duplicate or unknown confirms, returns after their confirm, unreadable frames",
             &[],
-            "what it confirms is no longer known: see its log",
+            "confirms of this broker cannot be relied on: see its log",
         ),
     ];
     found.into_iter().flatten().collect()
 }
 
-/// A doubt where there are such messages: a note where one of the excuses holds.
-fn doubt(
+/// Returns a warning if `messages` is above 0. It is only a note if one of the excuses holds.
+fn warning(
     kind: Kind,
     messages: u64,
     what: &str,
@@ -106,7 +116,7 @@ fn doubt(
     })
 }
 
-/// Whether a message may be in several queues, or each consumer of a queue be given all of it.
+/// Returns true if a message may be in several queues, or if each consumer of a queue receives all of its messages.
 fn copies(plan: &Plan<Settings>) -> bool {
     let settings = &plan.driver;
     let queues = settings.queues().len() as u64;
@@ -133,7 +143,7 @@ mod tests {
         for (name, number) in counts {
             total.count(name, *number);
         }
-        let found = of(&plan, &total);
+        let found = warnings(&plan, &total);
         found.iter().map(|warning| warning.severity).collect()
     }
 

@@ -1,4 +1,4 @@
-//! The driver: what is published and consumed, and the connections, made before the load begins.
+//! The driver: validates the plan, prepares topology, bodies and connections, and settles the messages at the end.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -24,21 +24,21 @@ use crate::layout::{self, Layout};
 use crate::ledger::Ledger;
 use crate::nodes::Nodes;
 use crate::outcome::{self, count};
-use crate::session::{Broker, Session, SessionError};
 use crate::settings::{self, Churn, Engine, PRODUCERS, Settings};
-use crate::stamp::Stamp;
-use crate::topology::Left;
-use crate::{doubts, lapin, listener, report, series, stamp, topology, wire};
+use crate::topology::Leftovers;
+use crate::{doubts, lapin, listener, report, series, topology, wire};
+use amqp_client::stamp::{self, Stamp};
+use amqp_client::{Broker, Session, SessionError};
 
-/// How long a broker may take for each answer at the end: one that has closed all connections, and one that has not.
-const PATIENCE: Duration = Duration::from_secs(3);
-const IMPATIENCE: Duration = Duration::from_millis(500);
-/// The longest turn of an engine's loop, at the end of which it accounts for what came.
+/// Time that a broker may take for each answer at the end: after it has closed all connections, and after it has not.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(3);
+const UNRESPONSIVE_REPLY_TIMEOUT: Duration = Duration::from_millis(500);
+/// Longest iteration of an engine's loop. At its end the loop accounts for the messages received.
 const LONGEST_TURN_NS: u64 = 25_000_000;
-/// How long a broker may take to put back what was not acknowledged.
+/// Time that a broker may take to requeue unacknowledged messages.
 const RETURNING_NS: u64 = 1_000_000_000;
 
-/// Producers and consumers against one broker. All that is here is shared by its workers and the same for any engine.
+/// State of a run that all workers share; it is the same for every engine.
 #[derive(Debug)]
 pub struct Perftest {
     pub(crate) plan: Plan<Settings>,
@@ -46,21 +46,21 @@ pub struct Perftest {
     pub(crate) layout: Layout,
     pub(crate) ledger: Ledger,
     pub(crate) ending: Ending,
-    /// What is added to this machine's monotonic time in stamps: 0, or what makes it the wall clock's.
+    /// Offset added to this machine's monotonic time in stamps: 0, or the difference to the wall clock.
     wall_ns: u64,
-    /// The number in the stamps of this run.
+    /// The run number in the stamps of this run.
     pub(crate) run: u32,
-    /// The bodies to send, stamps left blank.
+    /// Bodies to send, with blank stamps.
     pub(crate) bodies: Vec<Vec<u8>>,
-    /// Connections by their number, until their worker takes them.
+    /// Connections by number, until their worker takes them.
     connections: Mutex<Vec<Option<Connection>>>,
-    /// With the engine `lapin`: the same of its own.
+    /// Connections of the engine `lapin`.
     dialer: OnceLock<lapin::Dialer>,
-    /// The broker's process, where it is on this machine and can be seen.
+    /// The broker's process, if it is visible on this machine.
     listener: OnceLock<Option<u32>>,
-    /// Whether a connection was not closed when the run ended: the broker may not answer any more.
+    /// Set if a connection was not closed when the run ended: the broker may have stopped answering.
     silent: AtomicBool,
-    /// Whether the kernel had not taken all that was published by then.
+    /// Set if the kernel had not taken all published data by then.
     unsent: AtomicBool,
 }
 
@@ -76,7 +76,7 @@ impl Driver for Perftest {
     const NAME: &'static str = "amqp-perftest";
     const PROTOCOL: &'static str = "amqp";
     const SERIES: &'static [&'static str] = series::NAMES;
-    // Those of our broker, and those of RabbitMQ's plugin `rabbitmq_prometheus`.
+    // Metrics of our broker, and of RabbitMQ's plugin `rabbitmq_prometheus`.
     const AUDIT: &'static [(&'static str, &'static str)] = &[
         ("broker_messages_published_total", count::WRITTEN),
         ("broker_messages_delivered_total", count::DELIVERED),
@@ -123,8 +123,9 @@ impl Driver for Perftest {
         }
     }
 
-    /// A message is open from when it is written until it is accounted for, which is a turn of a loop later than it came.
-    /// Consumers alone take what was written before the run. Producers and consumers are no users that are busy.
+    /// Returns the facts for the audit. A message is open from its write until it is accounted for, which is one loop
+    /// iteration after its arrival. A run without producers also consumes messages written before it. Producers and
+    /// consumers are not users that are either busy or thinking.
     fn facts(plan: &Plan<Settings>) -> Facts {
         let settings = &plan.driver;
         let response = series::NAMES[Self::response(plan).0];
@@ -135,7 +136,7 @@ impl Driver for Perftest {
             lifetime: writes.then(|| Lifetime {
                 from_due: true,
                 counted_late_ns: LONGEST_TURN_NS,
-                ..Lifetime::of(response)
+                ..Lifetime::new(response)
             }),
             users: None,
             load_s: facts.load_s.filter(|_| !ends_early),
@@ -152,11 +153,11 @@ impl Driver for Perftest {
     }
 
     fn doubts(plan: &Plan<Settings>, total: &Tally) -> Vec<Warning> {
-        doubts::of(plan, total)
+        doubts::warnings(plan, total)
     }
 
-    /// A connection that was lost takes along what the broker did not read, and what was not read of the broker. Messages
-    /// that nobody waited for may be on their way when the run ends.
+    /// Returns the tolerance between a counter of the driver and one of the broker. A lost connection drops data that
+    /// the broker or the driver had not read yet. Messages may still be under way when the run ends.
     fn bounds(name: &str, plan: &Plan<Settings>, total: &Tally) -> Bounds {
         let lost = total.counted(count::DISCONNECTS) + total.counted(count::CHANNELS_CLOSED) > 0;
         let unread = [
@@ -183,7 +184,7 @@ impl Driver for Perftest {
     }
 
     fn descriptors(plan: &Plan<Settings>) -> u64 {
-        Layout::of(plan).connections()
+        Layout::from_plan(plan).connections()
     }
 
     fn setup(plan: &Plan<Settings>, target: &Target) -> anyhow::Result<Self> {
@@ -193,9 +194,9 @@ impl Driver for Perftest {
         require_ports(Self::descriptors(plan), peers)?;
         Ok(Self {
             nodes,
-            layout: Layout::of(plan),
+            layout: Layout::from_plan(plan),
             ledger: Ledger::new(settings::producers(plan) == 0),
-            ending: Ending::of(plan),
+            ending: Ending::from_plan(plan),
             wall_ns: match plan.driver.wall_clock {
                 true => clock::unix_ns().saturating_sub(clock::now()),
                 false => 0,
@@ -211,23 +212,26 @@ impl Driver for Perftest {
         })
     }
 
-    /// Declares what the run needs and makes all of its connections: a broker that takes milliseconds for each must
-    /// not take them from the load. That the answers are right is seen of every message of the run itself.
+    /// Declares the topology of the run and opens all of its connections, so that the time a broker takes for each
+    /// falls outside the load. The run itself verifies every message.
     fn check(&self) -> anyhow::Result<()> {
         let heartbeat = self.plan.driver.heartbeat;
-        let explain = |error: SessionError| self.nodes.of(0, 0).explain(&error);
+        let explain = |error: SessionError| self.nodes.node(0, 0).explain(&error);
         let mut session = self
             .nodes
             .first(|node| Session::open(node, heartbeat))
             .map_err(|(node, error)| node.explain(&error))?;
-        // Nobody else is asked who listens; whether it is seen or not is not the run's concern.
-        let _ = self.listener.set(listener::of(session.stream.tcp()));
+        // The process is looked up only here; the run does not depend on it.
+        let _ = self
+            .listener
+            .set(listener::process_of(session.stream.tcp()));
         if self.declares() {
-            topology::declare(&mut session, &self.plan.driver, Left::Purge).map_err(explain)?;
+            topology::declare(&mut session, &self.plan.driver, Leftovers::Purge)
+                .map_err(explain)?;
         }
         session.close();
         if let Some(churn) = self.plan.driver.churn {
-            let mut client = Client::new(self.nodes.of(0, 0), &self.plan.driver, churn, 0);
+            let mut client = Client::new(self.nodes.node(0, 0), &self.plan.driver, churn, 0);
             return client.once().map(drop).map_err(explain).map_err(Into::into);
         }
         if self.plan.driver.engine.chosen() == Engine::Lapin {
@@ -239,7 +243,7 @@ impl Driver for Perftest {
         let mut connections = self.connections();
         let mut beaten = clock::now();
         for number in 0..self.layout.connections() {
-            let node = self.nodes.of(number, 0);
+            let node = self.nodes.node(number, 0);
             let connection = connect(node, &self.plan.driver, self.layout, number)
                 .map_err(|error| node.explain(&error))?;
             connections.push(Some(connection));
@@ -252,7 +256,7 @@ impl Driver for Perftest {
         self.listener.get().copied().flatten()
     }
 
-    /// The engine serves the worker's share; what is left to settle is settled by the last worker.
+    /// Runs the engine on the worker's share. The last worker settles what is left.
     async fn work(&self, worker: Worker) -> anyhow::Result<()> {
         let (record, workers) = (worker.record.clone(), worker.share.of);
         let worked = match (self.plan.driver.churn, self.plan.driver.engine.chosen()) {
@@ -274,29 +278,29 @@ impl Perftest {
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Gives a connection to the worker whose it is.
+    /// Takes a connection for the worker that owns it.
     pub(crate) fn take(&self, number: u64) -> Option<Connection> {
         self.connections().get_mut(number as usize)?.take()
     }
 
-    /// What makes connections of the engine `lapin`, where it is used.
+    /// Returns the dialer of the engine `lapin`, if it is used.
     pub(crate) fn dialer(&self) -> Option<&lapin::Dialer> {
         self.dialer.get()
     }
 
-    /// Whether the run has queues that are there all the time.
+    /// Returns true if the queues of the run exist for its whole length.
     fn declares(&self) -> bool {
         matches!(self.plan.driver.churn, None | Some(Churn::Binding))
     }
 
-    /// A broker did not close a connection in time, nor perhaps read all that was `unsent`.
-    pub(crate) fn fell_silent(&self, unsent: bool) {
+    /// Notes that a broker did not close a connection in time, and whether data was left `unsent`.
+    pub(crate) fn close_timed_out(&self, unsent: bool) {
         self.silent.store(true, Ordering::Relaxed);
         self.unsent.fetch_or(unsent, Ordering::Relaxed);
     }
 
-    /// Returns when what is open is given up: when the drain phase is over, which begins when all producers of so many
-    /// workers have nothing more to publish, or at the end of the load, or where starts came later than that, with them.
+    /// Returns when open operations are given up, which is the end of the drain phase. That phase begins when all
+    /// producers of `publishers` workers have finished, or at the end of the load, or with the last late start.
     pub(crate) fn drained(&self, publishers: u64, phases: &Phases, pacer: &Pacer) -> u64 {
         let drain = phases.drained - phases.end;
         let published = self.ledger.published_all(publishers);
@@ -304,42 +308,43 @@ impl Perftest {
         published.map_or(late, |at| at + drain)
     }
 
-    /// The start of a message as its stamp has it.
+    /// Returns the start of a message as stored in its stamp.
     pub(crate) fn stamped(&self, start: u64) -> u64 {
         start + self.wall_ns
     }
 
-    /// How long a message took that arrives now; `None` where it was sent later than that, by the clock of its sender.
+    /// Returns the latency of a message that arrives at `now`. `None` if its sender's clock is ahead.
     pub(crate) fn latency(&self, stamp: &Stamp, now: u64) -> Option<u64> {
         (now + self.wall_ns).checked_sub(stamp.start)
     }
 
-    /// Whether a message ends when it arrives, and not before.
+    /// Returns true if an operation ends only when its message arrives.
     pub(crate) fn ends_at_arrival(&self) -> bool {
         self.layout.consumers > 0
     }
 
-    /// Whether a message belongs to the run. A run without producers takes what comes while it measures.
+    /// Returns true if a message belongs to the run. A run without producers accepts every message that arrives while
+    /// it measures.
     pub(crate) fn is_ours(&self, stamp: &Stamp, phases: &Phases, now: u64) -> bool {
         match self.layout.producers {
-            0 => phases.is_measuring(now) && self.ledger.adopts(stamp.run),
+            0 => phases.is_measuring(now) && self.ledger.accepts_run(stamp.run),
             _ => stamp.run == self.run,
         }
     }
 
-    /// Counts a message of the run whose body is not as it was sent; returns false of a message that is not of the run.
-    /// Its operation ends with that, unless what is damaged is the number itself: then it is missing in the end.
+    /// Counts a message of the run whose body is corrupted; returns false for a message of another run. Its operation
+    /// fails. If the sequence number itself is corrupted, the operation is instead missing at the end.
     pub(crate) fn is_damaged(&self, stamp: &Stamp, record: &Recorder) -> bool {
-        let alone = self.layout.producers == 0;
-        let is_ours = match alone {
-            true => self.ledger.has_adopted(stamp.run),
+        let consume_only = self.layout.producers == 0;
+        let is_ours = match consume_only {
+            true => self.ledger.has_accepted(stamp.run),
             false => stamp.run == self.run,
         };
         if !is_ours {
             return false;
         }
         record.count(count::DAMAGED, 1);
-        if alone {
+        if consume_only {
             record.begin_many(1);
             record.error(outcome::DAMAGED);
         } else if u64::from(stamp.stream) < 2 * self.layout.producers {
@@ -348,18 +353,19 @@ impl Perftest {
         true
     }
 
-    /// Whether a message that came counts: those of its producer's warm-up do not, unless the run has no producers.
+    /// Returns true if an arrived message is measured. Messages of their producer's warm-up are not, unless the run has
+    /// no producers.
     pub(crate) fn counts(&self, stream: u32) -> bool {
         self.layout.producers == 0 || stamp::counts(stream)
     }
 
-    /// Where a message is counted that is not of the run: with the warm-up, where a run without producers does not measure
-    /// yet, or no more.
+    /// Returns true if a message from outside the run counts as warm-up: it arrived in a run without producers that
+    /// does not measure yet, or no longer.
     pub(crate) fn is_of_warmup(&self, phases: &Phases, now: u64) -> bool {
         self.layout.producers == 0 && !phases.is_measuring(now)
     }
 
-    /// A message that was published comes to another end than to arrive.
+    /// Ends the operation of a published message that does not arrive.
     pub(crate) fn fail(&self, stream: u32, sequence: u64, kind: &'static str, record: &Recorder) {
         if self.ends_at_arrival() {
             self.ledger.fail(stream, sequence, kind, record);
@@ -370,7 +376,7 @@ impl Perftest {
         }
     }
 
-    /// Asks what is left in the queues, names what is missing, and deletes what was declared.
+    /// Asks for the queue depths, records missing messages, and deletes the declared topology.
     fn settle(&self, record: &Recorder) {
         let accounts = self.layout.consumers > 0 && self.layout.producers > 0;
         let settings = &self.plan.driver;
@@ -379,8 +385,8 @@ impl Perftest {
         }
         let mut queued = None;
         let patience = match self.silent.load(Ordering::Relaxed) {
-            true => IMPATIENCE,
-            false => PATIENCE,
+            true => UNRESPONSIVE_REPLY_TIMEOUT,
+            false => REPLY_TIMEOUT,
         };
         let open = |node: &Broker| Session::open_within(node, settings.heartbeat, patience);
         let session = self.nodes.first(open);
@@ -393,7 +399,9 @@ impl Perftest {
             if let Ok(messages) = queued_soon(&mut session, settings, wanted) {
                 queued = messages;
                 if let Err(error) = topology::delete(&mut session, settings) {
-                    harness::output::remark(&format!("deleting what was declared: {error}"));
+                    harness::output::remark(&format!(
+                        "cannot delete the declared queues and exchange: {error}"
+                    ));
                 }
             }
             session.close();
@@ -401,13 +409,13 @@ impl Perftest {
         if accounts {
             let unsent = self.unsent.load(Ordering::Relaxed);
             let why = match queued {
-                None => Some("the queues could not be asked"),
-                Some(_) if unsent => Some("the broker did not read all that was published"),
+                None => Some("the queue depths could not be read"),
+                Some(_) if unsent => Some("the broker did not read everything that was published"),
                 Some(_) => None,
             };
             if let Some(why) = why {
                 harness::output::remark(&format!(
-                    "{why}: what has not arrived is unfinished, not lost"
+                    "{why}: messages that did not arrive are reported as unfinished, not as lost"
                 ));
             }
             self.ledger.close(queued.filter(|_| !unsent), record);
@@ -418,14 +426,14 @@ impl Perftest {
         let again = self.ledger.came_back_unasked();
         record.count(count::REDELIVERED_AFTER_ACK, again);
         for name in [count::DUPLICATED, count::OUT_OF_ORDER, count::REDELIVERED] {
-            // So that the result says 0 where nothing was found.
+            // The result then shows 0 for these counters.
             record.count(name, 0);
         }
     }
 }
 
-/// How many messages lie in the queues. What consumers had not acknowledged comes back to them a moment after their
-/// connections have closed: where so many are `wanted`, that is waited for. `None` where the queues went with their
+/// Returns how many messages are in the queues. Unacknowledged deliveries return to them a moment after the consumers'
+/// connections have closed, so it waits until the depth reaches `wanted`. `None` if the queues were deleted with their
 /// consumers.
 fn queued_soon(
     session: &mut Session,
@@ -443,8 +451,8 @@ fn queued_soon(
     }
 }
 
-/// Has the connections that are made say that they are there, where the last time was half an interval ago: making all may
-/// take longer than a broker waits for the first. Returns when it was.
+/// Sends heartbeats on the open connections if the last ones are half an interval old: opening all of them may take
+/// longer than a broker waits on the first. Returns when heartbeats were last sent.
 fn beat(connections: &mut [Option<Connection>], beaten: u64) -> u64 {
     let now = clock::now();
     let mut sessions = connections
@@ -459,13 +467,13 @@ fn beat(connections: &mut [Option<Connection>], beaten: u64) -> u64 {
         return beaten;
     }
     for connection in connections.iter_mut().flatten() {
-        // One that is lost is found to be so when the load begins, and made again.
+        // A lost connection is detected when the load begins, and reopened.
         let _ = connection.session.beat();
     }
     now
 }
 
-/// Makes a connection with a channel for each of its clients.
+/// Opens a connection with a channel for each of its clients.
 pub(crate) fn connect(
     broker: &Broker,
     settings: &Settings,
@@ -476,7 +484,7 @@ pub(crate) fn connect(
     let clients = layout.clients(number);
     if session.channel_max > 0 && clients.len() > usize::from(session.channel_max) {
         return Err(SessionError::Protocol(format!(
-            "{} channels are more than the {} that the broker grants a connection: lower --channels",
+            "{} channels exceed the {} that the broker grants per connection: lower --channels",
             clients.len(),
             session.channel_max
         )));
@@ -486,10 +494,10 @@ pub(crate) fn connect(
             layout::Client::Producer(_) => {
                 topology::open_producer(&mut session, settings, channel)?
             }
-            layout::Client::Consumer(place) => {
+            layout::Client::Consumer(index) => {
                 topology::open_consumer(&mut session, settings, channel)?;
                 if settings.exclusive {
-                    topology::declare_own(&mut session, settings, *place)?;
+                    topology::declare_own(&mut session, settings, *index)?;
                 }
             }
         }
@@ -501,7 +509,7 @@ pub(crate) fn connect(
     })
 }
 
-/// The bodies of a run: one for each file or size.
+/// Returns the bodies of a run: one for each file or size.
 fn bodies(settings: &Settings) -> Result<Vec<Vec<u8>>, Invalid> {
     let filled = |size: u32| match settings.json_body {
         true => json(size as usize),
@@ -518,7 +526,7 @@ fn bodies(settings: &Settings) -> Result<Vec<Vec<u8>>, Invalid> {
     Ok(sizes.map(|of| filled(of.size)).collect())
 }
 
-/// A body of JSON: room for the stamp, then an object of fields, and spaces up to the size.
+/// Returns a JSON body: room for the stamp, then an object of fields, padded with spaces to `size` bytes.
 fn json(size: usize) -> Vec<u8> {
     let mut body = vec![0; stamp::BYTES];
     for number in 0.. {
@@ -526,7 +534,7 @@ fn json(size: usize) -> Vec<u8> {
             "{}\"field-{number}\":\"value {number}\"",
             if number == 0 { "{" } else { "," }
         );
-        // One more for the end of the object.
+        // One more byte for the end of the object.
         if body.len() + field.len() >= size {
             break;
         }
@@ -542,7 +550,7 @@ fn json(size: usize) -> Vec<u8> {
 fn body_of(path: &Path) -> Result<Vec<u8>, Invalid> {
     let content = std::fs::read(path).map_err(|error| {
         let field = format!("driver.body (--body {})", path.display());
-        Invalid::new(field, format!("{error}: name a file that can be read"))
+        Invalid::new(field, format!("{error}: name a readable file"))
     })?;
     Ok([vec![0; stamp::BYTES], content].concat())
 }

@@ -1,5 +1,5 @@
-//! The end of a run before its time: consumers have had what they were to have, found nothing more in their queues, or
-//! nothing comes any more.
+//! Early ends of a run: each consumer has received its number of messages, the queues are empty, or no message has come
+//! for a while.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,36 +7,36 @@ use harness::plan::Plan;
 
 use crate::settings::{ExitWhen, Settings, consumers};
 
-/// How long after the last message the broker is asked whether there are more, and how often.
+/// Time after the last message until the queue depth is queried, and between two queries.
 const ASK_NS: u64 = 50_000_000;
 
-/// What the consumers of all workers have come to. Times are nanoseconds of CLOCK_MONOTONIC.
+/// Progress of the consumers of all workers. Times are nanoseconds of CLOCK_MONOTONIC.
 #[derive(Debug)]
 pub(crate) struct Ending {
     consumers: u64,
-    /// Messages that each is to have.
+    /// Messages that each consumer is to receive.
     each: Option<u64>,
     when: Option<ExitWhen>,
     idle_ns: u64,
-    /// Consumers that have had theirs, or found nothing more.
+    /// Consumers that have received their messages, or found their queue empty.
     done: AtomicU64,
-    /// When one last had something to do.
+    /// Time at which a consumer was last active.
     heard: AtomicU64,
 }
 
-/// What one consumer still waits for.
+/// The remaining messages of one consumer.
 #[derive(Debug)]
 pub(crate) struct Quota {
     left: u64,
     is_done: bool,
-    /// When a message last came, and when the broker was last asked how many there are.
+    /// Times of the last message and of the last query of the queue depth.
     heard: u64,
     asked: u64,
     waits: bool,
 }
 
 impl Ending {
-    pub(crate) fn of(plan: &Plan<Settings>) -> Self {
+    pub(crate) fn from_plan(plan: &Plan<Settings>) -> Self {
         let settings = &plan.driver;
         Self {
             consumers: consumers(plan),
@@ -48,22 +48,22 @@ impl Ending {
         }
     }
 
-    /// Whether anything but time and the producers' end ends the run.
+    /// Returns true if the run can end early.
     pub(crate) fn is_open(&self) -> bool {
         self.each.is_some() || self.when.is_some()
     }
 
-    /// Whether consumers ask how many messages there are.
+    /// Returns true if consumers query the queue depth.
     pub(crate) fn asks(&self) -> bool {
         self.when == Some(ExitWhen::Empty)
     }
 
-    /// A consumer had something to do.
+    /// Records that a consumer was active at `at`.
     pub(crate) fn heard(&self, at: u64) {
         self.heard.fetch_max(at, Ordering::Relaxed);
     }
 
-    /// Whether the end has come.
+    /// Returns true once the condition for the early end holds.
     pub(crate) fn has_come(&self, now: u64) -> bool {
         let idle = || now.saturating_sub(self.heard.load(Ordering::Relaxed)) >= self.idle_ns;
         self.done.load(Ordering::Relaxed) == self.consumers
@@ -72,7 +72,7 @@ impl Ending {
 }
 
 impl Quota {
-    pub(crate) fn of(settings: &Settings) -> Self {
+    pub(crate) fn from_settings(settings: &Settings) -> Self {
         Self {
             left: settings.cmessages.unwrap_or(u64::MAX),
             is_done: false,
@@ -82,7 +82,7 @@ impl Quota {
         }
     }
 
-    /// A message has come; whether it is one of those that the consumer was to have.
+    /// Takes a message into account. Returns true if it is within the consumer's number.
     pub(crate) fn takes(&mut self, now: u64, ending: &Ending) -> bool {
         if self.left == 0 {
             return false;
@@ -95,19 +95,19 @@ impl Quota {
         true
     }
 
-    /// Whether it has had all that it was to have.
+    /// Returns true once the consumer has received its number of messages.
     pub(crate) fn is_full(&self) -> bool {
         self.left == 0
     }
 
-    /// It waits for nothing more, unless something comes.
+    /// Marks the consumer as done, unless another message comes.
     pub(crate) fn finish(&mut self, ending: &Ending) {
         if !std::mem::replace(&mut self.is_done, true) {
             ending.done.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Whether to ask now how many messages there are.
+    /// Returns true if the queue depth must be queried now.
     pub(crate) fn asks(&mut self, now: u64) -> bool {
         let asks = !self.is_done && !self.waits && now >= self.heard.max(self.asked) + ASK_NS;
         if asks {
@@ -117,13 +117,13 @@ impl Quota {
         asks
     }
 
-    /// There are so many; whether there is nothing more for this consumer.
-    pub(crate) fn is_told(&mut self, messages: u32) -> bool {
+    /// Takes the queue depth. Returns true if no message is left for this consumer.
+    pub(crate) fn on_depth(&mut self, messages: u32) -> bool {
         self.waits = false;
         messages == 0 && self.heard <= self.asked
     }
 
-    /// Nobody answers any more.
+    /// Drops the pending query, which will not be answered.
     pub(crate) fn forget(&mut self) {
         self.waits = false;
     }
@@ -154,7 +154,7 @@ mod tests {
             stages: Vec::new(),
             ops: None,
         };
-        Ending::of(&Plan::new("test", timeline, vec![consumers], settings))
+        Ending::from_plan(&Plan::new("test", timeline, vec![consumers], settings))
     }
 
     #[test]
@@ -163,7 +163,10 @@ mod tests {
             cmessages: Some(1),
             ..Settings::default()
         };
-        let mut quotas = [Quota::of(&settings), Quota::of(&settings)];
+        let mut quotas = [
+            Quota::from_settings(&settings),
+            Quota::from_settings(&settings),
+        ];
         let ending = ending(settings);
         for quota in &mut quotas {
             assert!(!ending.has_come(0));
@@ -180,14 +183,14 @@ mod tests {
             exit_when: Some(ExitWhen::Empty),
             ..Settings::default()
         };
-        let mut quota = Quota::of(&settings);
+        let mut quota = Quota::from_settings(&settings);
         let ending = ending(settings);
         assert!(quota.asks(ASK_NS) && !quota.asks(3 * ASK_NS), "it waits");
         quota.takes(ASK_NS + 1, &ending);
-        assert!(!quota.is_told(0));
+        assert!(!quota.on_depth(0));
         assert!(!quota.asks(ASK_NS + 2) && quota.asks(2 * ASK_NS + 1));
-        assert!(!quota.is_told(3), "there are three");
-        assert!(quota.asks(3 * ASK_NS + 1) && quota.is_told(0));
+        assert!(!quota.on_depth(3), "there are three");
+        assert!(quota.asks(3 * ASK_NS + 1) && quota.on_depth(0));
         quota.finish(&ending);
         quota.takes(4 * ASK_NS, &ending);
         assert_eq!(ending.done.load(Ordering::Relaxed), 0, "one came after all");

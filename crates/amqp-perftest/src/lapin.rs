@@ -1,15 +1,16 @@
-//! The engine `lapin`: the client library that applications in Rust use, used as well as it can be.
+//! The engine `lapin`: the Rust client library that applications use, driven as efficiently as it allows.
 //!
-//! One future for each connection polls its producers and consumers; the worker's own loop takes starts from the
-//! schedule, hands arrivals in, and ends. What lapin costs, whoever uses it: a thread for each connection, to which every
-//! frame goes through a queue, with a wake-up; a promise for each publish and each confirm, several allocations each.
-//! What is avoided: waiting for each publish (only the last of a batch is waited for, and a batch is what is due, at most
-//! 512), a clone of the channel for each message, `Delivery::ack` (a detour over another task, where `Channel::basic_ack`
-//! queues a frame), and buffers of 8 MiB for each connection (they are 64 times `frame_max`).
+//! One future per connection polls its producers and consumers. The worker's loop takes starts from the schedule, hands
+//! arrivals to the ledger, and ends the run. Costs inherent in lapin: a thread per connection, reached through a queue
+//! with a wake-up for every frame, and a promise for each publish and each confirm with several allocations. Costs
+//! avoided here: waiting for each publish (only the last of a batch is awaited, and a batch is what is due, at most
+//! 512), a clone of the channel for each message, `Delivery::ack` (a detour over another task, while
+//! `Channel::basic_ack` queues a frame), and buffers of 8 MiB for each connection (they are 64 times `frame_max`).
 //!
-//! On 4 cores beside much other work, 1 KB, medians of 5 runs against the null broker, in brackets with the system's
-//! allocator in place of mimalloc, runs in turn: 1.7 µs of CPU for a publish (2.4), 3.3 with confirms (4.8), 7.5 for a
-//! delivery (8.2), 7.5 with an acknowledgement each (7.7). What lapin allocates on one thread it frees on another.
+//! CPU per message on 4 cores beside much other work, 1 KB, medians of 5 alternating runs against the null broker; in
+//! brackets with the system's allocator instead of mimalloc: 1.7 µs for a publish (2.4), 3.3 with confirms (4.8), 7.5
+//! for a delivery (8.2), 7.5 with an acknowledgement each (7.7). Memory that lapin allocates on one thread is freed on
+//! another.
 
 mod consumer;
 mod dial;
@@ -38,99 +39,100 @@ use crate::layout::Client;
 use crate::ledger::{Arrival, KEPT};
 use crate::outcome::count;
 use crate::settings::{self, PRODUCERS};
-use crate::{stamp, starts};
+use crate::starts;
+use amqp_client::stamp;
 use consumer::Consumer;
 use producer::Producer;
 
-/// Most channels of a connection: they share its thread.
+/// Maximum channels per connection: they share its thread.
 pub(crate) const MOST_CHANNELS: u16 = 4;
-/// Starts that are taken from the schedule before connections are served again.
+/// Starts taken from the schedule before connections are served again.
 const STARTS_AT_ONCE: usize = 4096;
-/// How often the end is looked for once all is published.
+/// Interval between checks for the end once everything is published.
 const LOOK_NS: u64 = 2_000_000;
-/// How often it is looked whether the run was interrupted, and how long an arrival may wait for the account.
+/// Interval between checks for an interruption, and the longest time until an arrival is handed in.
 const TURN_NS: u64 = 20_000_000;
 
-/// Serves a worker's share of producers and consumers until they have no more to do.
+/// Serves a worker's share of producers and consumers until all of them are done.
 pub(crate) async fn work(driver: &Perftest, worker: Worker) -> anyhow::Result<()> {
     let mut clock = Clock::real()?;
     if driver.layout.producers == 0 {
-        // Consumers alone take what comes: nothing must come before it counts.
+        // Without producers, every delivery counts: none may come before the measured time.
         clock.sleep_until(worker.phases.origin).await;
     }
-    let desk = Desk::new(driver, worker);
-    let (index, of) = (desk.worker.share.index, desk.worker.share.of);
-    let numbers = driver.layout.of_worker(index, of);
+    let state = WorkerState::new(driver, worker);
+    let (index, of) = (state.worker.share.index, state.worker.share.of);
+    let numbers = driver.layout.worker_connections(index, of);
     let mut links: FuturesUnordered<_> = numbers
         .map(|number| {
             let opened = driver.dialer().and_then(|dialer| dialer.take(number));
-            link::serve(&desk, number, opened)
+            link::serve(&state, number, opened)
         })
         .collect();
     loop {
         let now = clock::now();
-        let deadline = desk.deadline(now);
-        let next = desk.turn(now);
-        if desk.over() || now >= deadline {
+        let deadline = state.deadline(now);
+        let next = state.turn(now);
+        if state.over() || now >= deadline {
             break;
         }
-        let until = desk.record.wait_until(next.min(deadline), now);
+        let until = state.record.wait_until(next.min(deadline), now);
         let mut wait = pin!(clock.sleep_until(until));
         std::future::poll_fn(|context| {
             while let Poll::Ready(Some(())) = links.poll_next_unpin(context) {}
-            match desk.sooner.take() {
+            match state.sooner.take() {
                 true => Poll::Ready(()),
                 false => wait.as_mut().poll(context),
             }
         })
         .await;
     }
-    desk.end_publishing(u64::MAX);
-    desk.closing.set(true);
-    desk.wake_all();
+    state.end_publishing(u64::MAX);
+    state.closing.set(true);
+    state.wake_all();
     while links.next().await.is_some() {}
     drop(links);
-    desk.close()
+    state.close()
 }
 
-/// What the connections of a worker share.
+/// State that the connections of a worker share.
 #[derive(Debug)]
-struct Desk<'a> {
+struct WorkerState<'a> {
     driver: &'a Perftest,
     worker: Worker,
     record: Recorder,
     phases: Cell<Phases>,
     pacer: RefCell<Pacer>,
-    /// By the place that follows from their number: see `place_of`.
+    /// Producers by local index, see `index_of`.
     producers: Vec<RefCell<Producer>>,
-    /// By number, those of this worker alone.
+    /// Consumers of this worker, by number.
     consumers: HashMap<u32, RefCell<Consumer>>,
     arrivals: RefCell<Vec<Arrival>>,
     counts: RefCell<Counts>,
-    /// Connections that were lost, by number, and when.
+    /// Lost connections by number, with the time of the loss.
     gone: RefCell<HashMap<u64, u64>>,
-    /// Why the last of them was, or why it could not be made again.
+    /// Reason of the last loss or failed reconnect.
     why: RefCell<String>,
     publishers: u64,
     paced: bool,
     published: Cell<bool>,
     closing: Cell<bool>,
-    /// Whether something is due before the worker's loop meant to look.
+    /// Set if something is due before the next planned iteration of the worker's loop.
     sooner: Cell<bool>,
     next_second: Cell<u64>,
-    /// When a consumer last had something to do, when it was last looked whether the run ends early, and whether it does.
+    /// Times at which a consumer was last active and the early end was last checked, and whether the run can end early.
     last_delivery: Cell<u64>,
     next_look: Cell<u64>,
     ends_early: Cell<bool>,
 }
 
-impl<'a> Desk<'a> {
+impl<'a> WorkerState<'a> {
     fn new(driver: &'a Perftest, worker: Worker) -> Self {
         let (index, of) = (worker.share.index, worker.share.of);
         let publishers = driver.layout.publishers(of);
         let group = settings::group(&driver.plan, PRODUCERS);
         let (mut producers, mut consumers) = (Vec::new(), HashMap::new());
-        let numbers = driver.layout.of_worker(index, of);
+        let numbers = driver.layout.worker_connections(index, of);
         for client in numbers.flat_map(|number| driver.layout.clients(number)) {
             match client {
                 Client::Producer(number) => producers.push(number),
@@ -142,7 +144,7 @@ impl<'a> Desk<'a> {
                 }
             }
         }
-        // Number n of a worker's is at place n / publishers.
+        // Producer number n of a worker is at index n / publishers.
         producers.sort_unstable();
         let producers = producers
             .into_iter()
@@ -175,19 +177,19 @@ impl<'a> Desk<'a> {
         &self.producers[(number / self.publishers) as usize]
     }
 
-    /// One turn of the worker's loop; returns when the next is due.
+    /// Runs one iteration of the worker's loop. Returns when the next is due.
     fn turn(&self, now: u64) -> u64 {
         let next = self.start_due(now).min(self.acknowledge_done(now));
-        self.look_for_end(now);
+        self.check_for_end(now);
         self.end_publishing(now);
         for producer in &self.producers {
             producer.borrow().take_returned(self);
         }
-        // What began is written down before what ended.
+        // Starts are recorded before ends.
         self.counts.borrow_mut().write(&self.record);
         self.hand_in();
         if now >= self.next_second.get() {
-            // Connections look once a second whether confirms are late.
+            // Connections check for late confirms once a second.
             self.wake_all();
         }
         self.next_second.set(self.record.tick(now));
@@ -201,7 +203,7 @@ impl<'a> Desk<'a> {
         next.min(now + look).min(self.next_second.get())
     }
 
-    /// When what is open is given up: the end of the drain phase, or earlier where that was asked.
+    /// Returns when open operations are given up: the end of the drain phase, or earlier after an interruption.
     fn deadline(&self, now: u64) -> u64 {
         let mut phases = self.phases.get();
         let pacer = self.pacer.borrow();
@@ -220,7 +222,7 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// Gives producers what is due; returns when the next is.
+    /// Assigns due starts to producers. Returns when the next one is due.
     fn start_due(&self, now: u64) -> u64 {
         for _ in 0..STARTS_AT_ONCE {
             let start = match self.pacer.borrow_mut().poll(now) {
@@ -240,7 +242,7 @@ impl<'a> Desk<'a> {
         now
     }
 
-    /// Acknowledges what consumers have dealt with, and has asked what is due; returns when the next will be.
+    /// Acknowledges processed deliveries and lets due consumers poll. Returns when the next is due.
     fn acknowledge_done(&self, now: u64) -> u64 {
         if !self.driver.plan.driver.times_consumers() {
             return u64::MAX;
@@ -253,14 +255,14 @@ impl<'a> Desk<'a> {
         next.unwrap_or(u64::MAX)
     }
 
-    /// Whether the last message was published is found out once.
+    /// Detects, once, that the last message was published.
     fn end_publishing(&self, now: u64) {
         let end = self.phases.get().end;
         let pacer = self.pacer.borrow();
         let due = |producer: &RefCell<Producer>| producer.borrow().starts.due() > 0;
         let caught_up = || pacer.over(now) && !self.producers.iter().any(due);
         let ended = now >= end && (now >= pacer.starts_until() || caught_up());
-        // Consumers alone go on for as long as the run measures.
+        // A run of consumers alone goes on for as long as it measures.
         let published_all = || {
             let mut producers = self.producers.iter();
             self.driver.layout.producers > 0
@@ -299,7 +301,7 @@ impl<'a> Desk<'a> {
                 || self.driver.ledger.complete(self.publishers))
     }
 
-    /// Hands what arrived in to the account of all workers.
+    /// Hands arrivals to the ledger of all workers.
     fn hand_in(&self) {
         let mut arrivals = self.arrivals.borrow_mut();
         self.driver.ledger.take(&mut arrivals, &self.record);
@@ -321,11 +323,11 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// The end, connections closed: what is open is given up.
+    /// Closes the connections and gives up open operations.
     fn close(self) -> anyhow::Result<()> {
         self.hand_in();
         for producer in &self.producers {
-            producer.borrow_mut().forsake(&self, None);
+            producer.borrow_mut().fail_unconfirmed(&self, None);
         }
         let now = clock::now();
         let gone = self.gone.borrow();
@@ -336,7 +338,7 @@ impl<'a> Desk<'a> {
         self.counts.borrow_mut().write(&self.record);
         anyhow::ensure!(
             gone.is_empty(),
-            "{} connections were lost and not made again by the end: {}",
+            "{} connections were lost and not reestablished by the end: {}",
             gone.len(),
             self.why.borrow()
         );

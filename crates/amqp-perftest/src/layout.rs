@@ -1,4 +1,4 @@
-//! Who is where: producers and consumers on connections, connections on workers.
+//! Placement of producers and consumers on connections, and of connections on workers.
 
 use harness::plan::Plan;
 
@@ -11,7 +11,7 @@ pub(crate) enum Client {
     Consumer(u32),
 }
 
-/// How producers and consumers are spread over connections and workers.
+/// Distribution of producers and consumers over connections and workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) producers: u64,
@@ -20,7 +20,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    pub(crate) fn of(plan: &Plan<Settings>) -> Self {
+    pub(crate) fn from_plan(plan: &Plan<Settings>) -> Self {
         Self {
             producers: settings::producers(plan),
             consumers: settings::consumers(plan),
@@ -28,37 +28,37 @@ impl Layout {
         }
     }
 
-    /// Connections that publish.
+    /// Returns the number of connections that publish.
     fn publishing(self) -> u64 {
         self.producers.div_ceil(self.channels)
     }
 
-    /// Connections that consume.
+    /// Returns the number of connections that consume.
     fn consuming(self) -> u64 {
         self.consumers.div_ceil(self.channels)
     }
 
-    /// All connections; those that publish come first.
+    /// Returns the number of all connections; publishing ones come first.
     pub(crate) fn connections(self) -> u64 {
         self.publishing() + self.consuming()
     }
 
-    /// Who uses a connection, by channel from 1 on.
+    /// Returns the clients of a connection, by channel from 1 on.
     pub(crate) fn clients(self, connection: u64) -> Vec<Client> {
         match connection.checked_sub(self.publishing()) {
             None => (connection..self.producers)
                 .step_by(self.publishing() as usize)
                 .map(|number| Client::Producer(number as u32))
                 .collect(),
-            Some(place) => (place..self.consumers)
+            Some(index) => (index..self.consumers)
                 .step_by(self.consuming() as usize)
                 .map(|number| Client::Consumer(number as u32))
                 .collect(),
         }
     }
 
-    /// How many of so many workers publish: the most that split both producers and connections evenly, so that message
-    /// k of the schedule belongs to producer k modulo their number and to worker k modulo this.
+    /// Returns how many of `workers` workers publish: the most that split both producers and connections evenly.
+    /// Message k of the schedule then belongs to producer k modulo their number and to worker k modulo this.
     pub(crate) fn publishers(self, workers: u64) -> u64 {
         let even = |many: &u64| {
             self.producers.is_multiple_of(*many) && self.publishing().is_multiple_of(*many)
@@ -66,15 +66,15 @@ impl Layout {
         (1..=workers).rev().find(even).unwrap_or(1)
     }
 
-    /// The connections of one of so many workers. Consumers begin with the last worker, so that one producer and one
-    /// consumer have a worker each.
-    pub(crate) fn of_worker(self, worker: u64, workers: u64) -> impl Iterator<Item = u64> {
+    /// Returns the connections of one of `workers` workers. Consumers begin with the last worker, so that one producer
+    /// and one consumer have a worker each.
+    pub(crate) fn worker_connections(self, worker: u64, workers: u64) -> impl Iterator<Item = u64> {
         let publishers = self.publishers(workers);
         (0..self.connections()).filter(move |connection| {
             worker
                 == match connection.checked_sub(self.publishing()) {
                     None => connection % publishers,
-                    Some(place) => workers - 1 - place % workers,
+                    Some(index) => workers - 1 - index % workers,
                 }
         })
     }
@@ -100,7 +100,7 @@ mod tests {
             let layout = layout(producers, consumers, channels);
             for workers in 1..6 {
                 let mut clients: Vec<Client> = (0..workers)
-                    .flat_map(|worker| layout.of_worker(worker, workers))
+                    .flat_map(|worker| layout.worker_connections(worker, workers))
                     .flat_map(|connection| layout.clients(connection))
                     .collect();
                 clients.sort_by_key(|client| match client {
@@ -123,8 +123,8 @@ mod tests {
                 let publishers = layout.publishers(workers);
                 for worker in 0..workers {
                     let clients = layout
-                        .of_worker(worker, workers)
-                        .flat_map(|place| layout.clients(place));
+                        .worker_connections(worker, workers)
+                        .flat_map(|index| layout.clients(index));
                     for client in clients {
                         if let Client::Producer(number) = client {
                             assert_eq!(u64::from(number) % publishers, worker);

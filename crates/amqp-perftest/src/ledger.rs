@@ -1,16 +1,17 @@
-//! The account of all messages of a run, over all of its workers: which arrived, which twice, in which order, and which
-//! never.
+//! The ledger of all messages of a run, over all of its workers: which arrived, arrived twice, arrived out of order, or
+//! never arrived.
 //!
-//! Each producer numbers its messages from 0 without a gap ([`crate::stamp`]), so a bit for each is enough to know. A
-//! worker notes what arrives and hands its notes in when there are thousands, every 2 ms and at its end: under load the
-//! lock is taken once for thousands of messages. Bits are kept in pieces of 4,096; a piece whose messages have all arrived is
-//! let go, so that what is kept follows the backlog and not the length of the run.
+//! Each producer numbers its messages from 0 without a gap ([`amqp_client::stamp`]), so one bit per message is enough.
+//! A worker collects its arrivals and hands them in when there are thousands, every 2 ms, and at its end: under load,
+//! the lock is taken once for thousands of messages. Bits are kept in pieces of 4,096. A piece is dropped once all of
+//! its messages have arrived, so that memory follows the backlog and not the length of the run.
 //!
-//! An operation is one message published (consumed, where nobody publishes). Where there are consumers it ends, once, with the first of: it arrives (ok);
-//! the broker refuses or returns it, or its connection is lost before it was confirmed (that error; a later arrival is
-//! only counted, as `arrived_late`). What has done neither when the last worker ends is `unfinished` as far as messages
-//! are still in the queues, and `lost` beyond that. A message that has arrived may lie in a queue again, because a consumer
-//! gave it back, or lost its connection before it was acknowledged: so many are not counted among those in the queues.
+//! An operation is one message published, or consumed if the run has no producers. With consumers it ends once, with
+//! the first of these: the message arrives (ok), the broker refuses or returns it, or its connection is lost before the
+//! confirm (that error; a later arrival is only counted, as `arrived_late`). Operations still open when the last worker
+//! ends are `unfinished` as far as messages are still in the queues, and `lost` beyond that. An arrived message may be
+//! in a queue again, because a consumer requeued it or lost its connection before the acknowledgement. These are
+//! subtracted from the queue depth.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,123 +22,126 @@ use harness::recorder::Recorder;
 
 use crate::outcome::{self, count};
 use crate::series::END_TO_END;
-use crate::stamp;
+use amqp_client::stamp;
 
 mod stream;
 
 use stream::Stream;
 
-/// Arrivals that a worker keeps to itself.
+/// Arrivals that a worker collects before it hands them in.
 pub(crate) const KEPT: usize = 8192;
 
-/// Most messages that are written and not noted yet.
+/// Maximum messages that are written and not recorded yet.
 const NOT_NOTED: u64 = 1 << 20;
 
-/// A message that has arrived.
+/// An arrived message.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrival {
     pub(crate) stream: u32,
     pub(crate) consumer: u32,
     pub(crate) sequence: u64,
-    /// From the intended start, nanoseconds; `None` where that lies later by the clock of the sender.
+    /// Time since the intended start, nanoseconds; `None` if the sender's clock is ahead.
     pub(crate) latency: Option<u64>,
     pub(crate) redelivered: bool,
 }
 
-/// The account of a run.
+/// The ledger of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    books: Mutex<Books>,
-    /// Messages written, those of the warm-up too.
+    state: Mutex<LedgerState>,
+    /// Messages written, including those of the warm-up.
     published: AtomicU64,
-    /// Messages that have arrived or come to another end.
+    /// Messages that have arrived or ended otherwise.
     settled: AtomicU64,
-    /// Messages that had arrived and went back to their queue.
+    /// Messages that had arrived and were requeued.
     given_back: AtomicU64,
-    /// Workers whose producers have nothing more to do, and when the last of them said so.
+    /// Workers whose producers have finished, and the time at which the last of them did.
     done: AtomicU64,
     done_at: AtomicU64,
     /// Workers that have ended.
     left: AtomicU64,
-    /// Whether the run has no producers: then what was published is not known, and an operation is a message consumed.
-    alone: bool,
-    /// The run whose messages a run without producers takes: that of the first.
-    adopted: AtomicU64,
+    /// True if the run has no producers. The published messages are then unknown, and an operation is one message
+    /// consumed.
+    consume_only: bool,
+    /// The run whose messages a run without producers accepts: that of the first message.
+    accepted_run: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct Books {
+struct LedgerState {
     streams: Vec<Stream>,
-    /// By consumer.
-    orders: Vec<Order>,
-    /// Messages that ended otherwise and have not arrived since.
+    /// Delivery order by consumer.
+    orders: Vec<ConsumerOrder>,
+    /// Failed messages that have not arrived since.
     failed: HashSet<(u32, u64)>,
-    /// Arrivals of messages that had arrived before, as the broker said.
+    /// Repeated arrivals that the broker marked as redelivered.
     came_back: u64,
 }
 
-/// What a consumer was given. It has an entry for each stream that it was given something of, and not for each that
-/// there is: 50,000 consumers with a producer each would else be 20 GB.
+/// The sequence of messages that a consumer received. It has entries only for streams that it received messages of:
+/// with 50,000 consumers and a producer each, entries for all streams would take 20 GB.
 #[derive(Debug, Default)]
-struct Order {
-    /// Streams, sorted, each with the number after the greatest that came.
+struct ConsumerOrder {
+    /// Streams, sorted, each with the number after the greatest received.
     next: Vec<(u32, u64)>,
-    /// The place of the stream that came last: mostly that of the next one too.
+    /// Index of the last message's stream, which is mostly that of the next one too.
     last: usize,
 }
 
-/// What the last worker finds missing.
+/// Missing messages, as found by the last worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Missing {
-    /// Of those that count.
+    /// Measured messages.
     pub(crate) counted: u64,
-    /// Of the warm-up.
+    /// Messages of the warm-up.
     pub(crate) warmup: u64,
 }
 
 impl Ledger {
-    /// An empty account; `alone` where the run has no producers.
-    pub(crate) fn new(alone: bool) -> Self {
+    /// Returns an empty ledger; `consume_only` is set if the run has no producers.
+    pub(crate) fn new(consume_only: bool) -> Self {
         Self {
-            alone,
+            consume_only,
             ..Self::default()
         }
     }
 
-    fn books(&self) -> MutexGuard<'_, Books> {
-        // A worker that panics fails the run; the account of the others still holds.
-        self.books
+    fn state(&self) -> MutexGuard<'_, LedgerState> {
+        // A panicking worker fails the run; the ledger of the others is still valid.
+        self.state
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Whether a run without producers takes messages of this run: those of one only, or numbers would meet twice.
-    pub(crate) fn adopts(&self, run: u32) -> bool {
+    /// Returns true if a run without producers accepts messages of this run. It accepts only one run, because sequence
+    /// numbers of two would collide.
+    pub(crate) fn accepts_run(&self, run: u32) -> bool {
         let run = u64::from(run) | 1 << 32;
-        let first = self
-            .adopted
-            .compare_exchange(0, run, Ordering::Relaxed, Ordering::Relaxed);
+        let first =
+            self.accepted_run
+                .compare_exchange(0, run, Ordering::Relaxed, Ordering::Relaxed);
         first.is_ok() || first == Err(run)
     }
 
-    /// Returns true for the run whose messages a run without producers takes.
-    pub(crate) fn has_adopted(&self, run: u32) -> bool {
-        self.adopted.load(Ordering::Relaxed) == u64::from(run) | 1 << 32
+    /// Returns true for the run whose messages a run without producers accepts.
+    pub(crate) fn has_accepted(&self, run: u32) -> bool {
+        self.accepted_run.load(Ordering::Relaxed) == u64::from(run) | 1 << 32
     }
 
-    /// Notes that messages were written.
+    /// Adds written messages.
     pub(crate) fn published(&self, messages: u64) {
         self.published.fetch_add(messages, Ordering::Relaxed);
     }
 
-    /// Takes a worker's arrivals; those that count end an operation each, if it has not ended, and have a latency then.
+    /// Takes a worker's arrivals. Each measured one ends an operation and has a latency, unless the operation has
+    /// already ended.
     pub(crate) fn take(&self, arrivals: &mut Vec<Arrival>, record: &Recorder) {
         if arrivals.is_empty() {
             return;
         }
-        let found = self.books().take(arrivals);
+        let found = self.state().take(arrivals);
         for arrival in arrivals.drain(..) {
-            if self.alone || stamp::counts(arrival.stream) {
+            if self.consume_only || stamp::counts(arrival.stream) {
                 match arrival.latency {
                     Some(latency) => record.value(END_TO_END, latency),
                     None => record.count(count::NEGATIVE_LATENCY, 1),
@@ -145,7 +149,7 @@ impl Ledger {
             }
         }
         self.settled.fetch_add(found.fresh, Ordering::Relaxed);
-        if self.alone {
+        if self.consume_only {
             record.begin_many(found.fresh);
             record.ok_many(found.fresh);
         } else {
@@ -164,21 +168,21 @@ impl Ledger {
         }
     }
 
-    /// Notes that messages which have arrived go back to their queue.
+    /// Adds arrived messages that are requeued.
     pub(crate) fn given_back(&self, messages: u64) {
         self.given_back.fetch_add(messages, Ordering::Relaxed);
     }
 
-    /// Messages in queues that have arrived once: what went back to a queue and has not come again. Final once all workers
-    /// have left.
+    /// Returns how many messages in queues have arrived before: requeued ones that have not come again. Final once all
+    /// workers have left.
     pub(crate) fn in_queues_again(&self) -> u64 {
         let given_back = self.given_back.load(Ordering::Relaxed);
-        given_back.saturating_sub(self.books().came_back)
+        given_back.saturating_sub(self.state().came_back)
     }
 
-    /// Ends the operation of a message otherwise, unless it has ended.
+    /// Ends the operation of a message with `kind`, unless it has ended.
     pub(crate) fn fail(&self, stream: u32, sequence: u64, kind: &'static str, record: &Recorder) {
-        if self.books().fail(stream, sequence) {
+        if self.state().fail(stream, sequence) {
             self.settled.fetch_add(1, Ordering::Relaxed);
             match stamp::counts(stream) {
                 true => record.error(kind),
@@ -187,57 +191,57 @@ impl Ledger {
         }
     }
 
-    /// Ends the operation of a message whose body is not as it was sent, where there can be one of this number.
+    /// Ends the operation of a corrupted message, if a message of this number can exist.
     pub(crate) fn damaged(&self, stream: u32, sequence: u64, record: &Recorder) {
-        // Each stream has fewer than all of them have together, of which some may not be noted yet.
+        // Each stream has fewer messages than all together, some of which may not be recorded yet.
         let most = self.published.load(Ordering::Relaxed) + NOT_NOTED;
         if sequence < most {
             self.fail(stream, sequence, outcome::DAMAGED, record);
         }
     }
 
-    /// Returns how many messages came again, marked as redelivered, beyond those that had gone back to their queue. Final
-    /// once all workers have left.
+    /// Returns how many messages were redelivered beyond those that had been requeued. Final once all workers have
+    /// left.
     pub(crate) fn came_back_unasked(&self) -> u64 {
         let given_back = self.given_back.load(Ordering::Relaxed);
-        self.books().came_back.saturating_sub(given_back)
+        self.state().came_back.saturating_sub(given_back)
     }
 
-    /// A worker's producers have written all that they will, `numbers` of each stream.
+    /// Records that a worker's producers have written everything, `numbers` of each stream.
     pub(crate) fn producers_done(&self, numbers: impl Iterator<Item = (u32, u64)>) {
-        let mut books = self.books();
+        let mut state = self.state();
         for (stream, published) in numbers {
-            books.stream(stream).published = published;
+            state.stream(stream).published = published;
         }
-        drop(books);
+        drop(state);
         self.done_at.fetch_max(clock::now(), Ordering::Relaxed);
         self.done.fetch_add(1, Ordering::Release);
     }
 
-    /// Since when the producers of so many workers have nothing more to do.
+    /// Returns the time since which the producers of all `workers` workers are finished.
     pub(crate) fn published_all(&self, workers: u64) -> Option<u64> {
         let done = self.done.load(Ordering::Acquire) >= workers;
         done.then(|| self.done_at.load(Ordering::Relaxed))
     }
 
-    /// Whether the producers of so many workers have written all that they will and every message has come to an end.
+    /// Returns true once the producers of all `workers` workers are finished and every message has ended.
     pub(crate) fn complete(&self, workers: u64) -> bool {
         self.published_all(workers).is_some()
             && self.settled.load(Ordering::Relaxed) >= self.published.load(Ordering::Relaxed)
     }
 
-    /// A worker ends; whether it is the last of so many.
+    /// Records that a worker ends. Returns true if it is the last of `workers`.
     pub(crate) fn leave(&self, workers: u64) -> bool {
         self.left.fetch_add(1, Ordering::AcqRel) + 1 == workers
     }
 
-    /// What has not come to an end. Final once all workers have left.
+    /// Returns the messages that have not ended. Final once all workers have left.
     pub(crate) fn missing(&self) -> Missing {
-        let books = self.books();
+        let state = self.state();
         let of = |counts: bool| {
-            let streams = books.streams.iter().enumerate();
+            let streams = state.streams.iter().enumerate();
             streams
-                .filter(|(place, _)| stamp::counts(*place as u32) == counts)
+                .filter(|(index, _)| stamp::counts(*index as u32) == counts)
                 .map(|(_, stream)| stream.published.saturating_sub(stream.settled))
                 .sum()
         };
@@ -247,8 +251,8 @@ impl Ledger {
         }
     }
 
-    /// Writes down what is missing, where `queued` messages still lie in queues. `None`: nobody could say, so none of
-    /// it is called lost.
+    /// Records the missing messages, of which `queued` are still in queues. With `None` the queue depths are unknown,
+    /// and no message counts as lost.
     pub(crate) fn close(&self, queued: Option<u64>, record: &Recorder) {
         let Missing { counted, warmup } = self.missing();
         let again = self.in_queues_again();
@@ -262,9 +266,9 @@ impl Ledger {
     }
 }
 
-/// What a batch of arrivals comes to.
+/// The result of a batch of arrivals.
 #[derive(Debug, Default)]
-struct Found {
+struct BatchOutcome {
     fresh: u64,
     fresh_counted: u64,
     duplicated: u64,
@@ -273,18 +277,18 @@ struct Found {
     foreign: u64,
 }
 
-impl Books {
+impl LedgerState {
     fn stream(&mut self, stream: u32) -> &mut Stream {
-        let place = stream as usize;
-        if place >= self.streams.len() {
-            self.streams.resize_with(place + 1, Stream::default);
+        let index = stream as usize;
+        if index >= self.streams.len() {
+            self.streams.resize_with(index + 1, Stream::default);
         }
-        &mut self.streams[place]
+        &mut self.streams[index]
     }
 
-    /// Takes arrivals, and leaves those in the list that ended an operation.
-    fn take(&mut self, arrivals: &mut Vec<Arrival>) -> Found {
-        let mut found = Found::default();
+    /// Takes arrivals. Those that ended an operation stay in the list.
+    fn take(&mut self, arrivals: &mut Vec<Arrival>) -> BatchOutcome {
+        let mut found = BatchOutcome::default();
         arrivals.retain(|arrival| {
             if arrival.sequence >= stream::MOST {
                 found.foreign += 1;
@@ -301,7 +305,7 @@ impl Books {
             {
                 found.late += u64::from(stamp::counts(arrival.stream));
             } else {
-                // The broker says itself that a redelivered message may have been there before.
+                // A redelivered message may have been delivered before, as the broker says itself.
                 found.duplicated += u64::from(!arrival.redelivered);
                 self.came_back += u64::from(arrival.redelivered);
             }
@@ -310,11 +314,12 @@ impl Books {
         found
     }
 
-    /// Whether a consumer was given nothing later of the same stream before.
+    /// Returns true if the consumer has received no later message of the same stream.
     fn in_order(&mut self, arrival: &Arrival) -> bool {
         let consumer = arrival.consumer as usize;
         if consumer >= self.orders.len() {
-            self.orders.resize_with(consumer + 1, Order::default);
+            self.orders
+                .resize_with(consumer + 1, ConsumerOrder::default);
         }
         self.orders[consumer].takes(arrival.stream, arrival.sequence)
     }
@@ -328,13 +333,13 @@ impl Books {
     }
 }
 
-impl Order {
+impl ConsumerOrder {
     fn takes(&mut self, stream: u32, sequence: u64) -> bool {
         if self.next.get(self.last).is_none_or(|(of, _)| *of != stream) {
             let found = self.next.binary_search_by_key(&stream, |(of, _)| *of);
-            self.last = found.unwrap_or_else(|place| {
-                self.next.insert(place, (stream, 0));
-                place
+            self.last = found.unwrap_or_else(|index| {
+                self.next.insert(index, (stream, 0));
+                index
             });
         }
         let next = &mut self.next[self.last].1;
@@ -359,9 +364,12 @@ mod tests {
         }
     }
 
-    fn books() -> (Books, impl FnMut(&mut Books, &[Arrival]) -> [u64; 4]) {
-        let take = |books: &mut Books, arrivals: &[Arrival]| {
-            let found = books.take(&mut arrivals.to_vec());
+    fn state() -> (
+        LedgerState,
+        impl FnMut(&mut LedgerState, &[Arrival]) -> [u64; 4],
+    ) {
+        let take = |state: &mut LedgerState, arrivals: &[Arrival]| {
+            let found = state.take(&mut arrivals.to_vec());
             [
                 found.fresh,
                 found.duplicated,
@@ -369,35 +377,35 @@ mod tests {
                 found.late,
             ]
         };
-        (Books::default(), take)
+        (LedgerState::default(), take)
     }
 
     #[test]
     fn a_second_arrival_is_a_duplicate_even_at_another_consumer_and_when_its_piece_is_let_go() {
-        let (mut books, mut take) = books();
-        let all: Vec<_> = (0..PIECE).map(|place| arrival(0, place)).collect();
-        assert_eq!(take(&mut books, &all), [PIECE, 0, 0, 0]);
-        assert!(books.streams[1].keeps_nothing());
-        assert_eq!(take(&mut books, &[arrival(1, 5)]), [0, 1, 0, 0]);
+        let (mut state, mut take) = state();
+        let all: Vec<_> = (0..PIECE).map(|index| arrival(0, index)).collect();
+        assert_eq!(take(&mut state, &all), [PIECE, 0, 0, 0]);
+        assert!(state.streams[1].keeps_nothing());
+        assert_eq!(take(&mut state, &[arrival(1, 5)]), [0, 1, 0, 0]);
         let again = Arrival {
             redelivered: true,
             ..arrival(1, 6)
         };
-        assert_eq!(take(&mut books, &[again]), [0, 0, 0, 0]);
+        assert_eq!(take(&mut state, &[again]), [0, 0, 0, 0]);
     }
 
     #[test]
     fn order_is_asked_of_each_consumer_alone() {
-        let (mut books, mut take) = books();
+        let (mut state, mut take) = state();
         let split = [arrival(0, 1), arrival(1, 0), arrival(0, 3), arrival(1, 2)];
-        assert_eq!(take(&mut books, &split), [4, 0, 0, 0]);
+        assert_eq!(take(&mut state, &split), [4, 0, 0, 0]);
         let swapped = [arrival(0, 5), arrival(0, 4)];
-        assert_eq!(take(&mut books, &swapped), [2, 0, 1, 0]);
+        assert_eq!(take(&mut state, &swapped), [2, 0, 1, 0]);
     }
 
     #[test]
     fn order_is_kept_of_the_streams_that_a_consumer_was_given_alone() {
-        let mut order = Order::default();
+        let mut order = ConsumerOrder::default();
         for (stream, sequence, in_order) in [
             (1_999_999, 4, true),
             (3, 7, true),
@@ -418,12 +426,12 @@ mod tests {
 
     #[test]
     fn a_message_ends_once_and_what_comes_after_that_is_late() {
-        let (mut books, mut take) = books();
-        assert!(books.fail(1, 0));
-        assert!(!books.fail(1, 0));
-        assert_eq!(take(&mut books, &[arrival(0, 0)]), [0, 0, 0, 1]);
-        assert_eq!(take(&mut books, &[arrival(0, 1)]), [1, 0, 0, 0]);
-        assert!(!books.fail(1, 1), "it has arrived");
+        let (mut state, mut take) = state();
+        assert!(state.fail(1, 0));
+        assert!(!state.fail(1, 0));
+        assert_eq!(take(&mut state, &[arrival(0, 0)]), [0, 0, 0, 1]);
+        assert_eq!(take(&mut state, &[arrival(0, 1)]), [1, 0, 0, 0]);
+        assert!(!state.fail(1, 1), "it has arrived");
     }
 
     #[test]
@@ -432,7 +440,7 @@ mod tests {
         ledger.published(10);
         assert!(!ledger.complete(1));
         ledger.producers_done([(1, 8), (0, 2)].into_iter());
-        ledger.books().take(&mut vec![arrival(0, 0), arrival(0, 1)]);
+        ledger.state().take(&mut vec![arrival(0, 0), arrival(0, 1)]);
         let missing = Missing {
             counted: 6,
             warmup: 2,

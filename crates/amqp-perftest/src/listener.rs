@@ -1,11 +1,11 @@
-//! Which process of this machine a TCP connection leads to.
+//! Finds the local process at the other end of a TCP connection.
 
 use std::net::TcpStream;
 
 use harness::peer;
 
-/// The process that listens at the other end, if it is on this machine and may be looked at.
-pub(crate) fn of(stream: &TcpStream) -> Option<u32> {
+/// Returns the process that listens at the other end, if it is on this machine and visible.
+pub(crate) fn process_of(stream: &TcpStream) -> Option<u32> {
     let peer = stream.peer_addr().ok()?;
     if stream.local_addr().ok()?.ip() != peer.ip() {
         return None;
@@ -21,6 +21,6 @@ mod tests {
     fn the_process_that_listens_is_found() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        assert_eq!(of(&stream), Some(std::process::id()));
+        assert_eq!(process_of(&stream), Some(std::process::id()));
     }
 }

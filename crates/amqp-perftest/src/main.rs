@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-/// What lapin allocates on one thread it frees on another, several times a message: the system's allocator takes a lock
-/// for each.
+/// Memory that lapin allocates on one thread is freed on another, several times per message. The system's allocator
+/// takes a lock for each.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -2,44 +2,48 @@
 
 use harness::plan::Invalid;
 
-use crate::session::{Broker, Session, SessionError};
 use crate::settings::Settings;
+use amqp_client::{Broker, Session, SessionError, TlsOptions};
 
 /// At least one node.
 #[derive(Debug, Clone)]
 pub(crate) struct Nodes(Vec<Broker>);
 
 impl Nodes {
-    /// Those with these URIs; `None` without any.
+    /// Parses the nodes with these URIs; `None` if there are none.
     ///
     /// # Errors
-    /// What is wrong with one of them, and the remedy.
+    /// An invalid URI, with the remedy.
     pub(crate) fn of_run<'a>(
         uris: impl Iterator<Item = &'a str>,
         settings: &Settings,
     ) -> Result<Option<Self>, Invalid> {
+        let options = TlsOptions {
+            ca: settings.tls_ca.clone(),
+            insecure: settings.tls_insecure,
+        };
         let nodes = uris
-            .map(|uri| Broker::of_run(uri, settings))
+            .map(|uri| Broker::with_tls(uri, &options))
             .collect::<Result<Vec<_>, _>>()?;
         Ok((!nodes.is_empty()).then_some(Self(nodes)))
     }
 
-    /// The node of a connection, in turn by its number; after attempts that failed the next one, since this one may be
-    /// gone.
-    pub(crate) fn of(&self, number: u64, failed: u64) -> &Broker {
-        let place = number.wrapping_add(failed) % self.0.len() as u64;
-        &self.0[place as usize]
+    /// Returns the node of a connection, round robin by its number. After failed attempts it is the next node, since
+    /// this one may be down.
+    pub(crate) fn node(&self, number: u64, failed: u64) -> &Broker {
+        let index = number.wrapping_add(failed) % self.0.len() as u64;
+        &self.0[index as usize]
     }
 
-    /// The first one that `open` finds.
+    /// Returns the first session that `open` establishes.
     ///
     /// # Errors
-    /// That of the last node, with its node.
+    /// The error of the last node, with this node.
     pub(crate) fn first(
         &self,
         open: impl Fn(&Broker) -> Result<Session, SessionError>,
     ) -> Result<Session, (&Broker, SessionError)> {
-        let (last, others) = self.0.split_last().expect("there is one");
+        let (last, others) = self.0.split_last().expect("there is at least one node");
         let found = others.iter().find_map(|node| open(node).ok());
         found.map_or_else(|| open(last).map_err(|error| (last, error)), Ok)
     }

@@ -1,24 +1,24 @@
-//! How fast a consumer takes messages: when it has dealt with each, and, where it asks for them, when it asks again.
+//! The pace of a consumer: when it has processed each delivery and, if it polls, when it polls again.
 
 use crate::settings::Settings;
 
 /// The pace of one consumer. Times are nanoseconds of CLOCK_MONOTONIC.
 #[derive(Debug)]
 pub(crate) struct Pace {
-    /// How long it deals with each delivery.
+    /// Processing time of each delivery.
     latency: u64,
-    /// Least time from the beginning of one to the beginning of the next.
+    /// Minimum time between the starts of two deliveries.
     gap: u64,
-    /// Least time between two questions.
+    /// Minimum time between two `basic.get`.
     interval: u64,
-    /// Before this the next delivery is not begun.
+    /// Earliest start of the next delivery.
     next: u64,
-    /// When it last asked.
+    /// Time of the last `basic.get`.
     asked: u64,
 }
 
 impl Pace {
-    pub(crate) fn of(settings: &Settings) -> Self {
+    pub(crate) fn from_settings(settings: &Settings) -> Self {
         let latency = settings.consumer_latency.as_nanos() as u64;
         Self {
             latency,
@@ -31,7 +31,7 @@ impl Pace {
         }
     }
 
-    /// A delivery has come: when it is dealt with, one after the other.
+    /// Adds a delivery. Returns when it is processed; deliveries are processed one after the other.
     pub(crate) fn done(&mut self, now: u64) -> u64 {
         if self.gap == 0 {
             return now;
@@ -41,18 +41,18 @@ impl Pace {
         begins + self.latency
     }
 
-    /// A question is asked.
+    /// Records a `basic.get`.
     pub(crate) fn asks(&mut self, now: u64) {
         self.asked = now;
     }
 
-    /// When the next question may be asked, once the last is answered.
+    /// Returns when the next `basic.get` may be sent, once the last is answered.
     pub(crate) fn asks_again(&self) -> u64 {
         self.next.max(self.asked + self.interval)
     }
 }
 
-/// Nanoseconds between two of so many a second, rounded up: the rate is an upper bound.
+/// Returns the nanoseconds between two of `rate` events per second, rounded up: the rate is an upper bound.
 fn gap(rate: f64) -> u64 {
     (1e9 / rate).ceil() as u64
 }
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn deliveries_are_dealt_with_one_after_the_other_and_idleness_is_not_made_up_for() {
-        let mut pace = Pace::of(&Settings {
+        let mut pace = Pace::from_settings(&Settings {
             consumer_latency: Duration::from_nanos(10),
             ..Settings::default()
         });
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn a_rate_is_an_upper_bound_whatever_the_latency() {
         for (latency, last) in [(0, 99 * 334), (100, 99 * 334 + 100), (500, 100 * 500)] {
-            let mut pace = Pace::of(&Settings {
+            let mut pace = Pace::from_settings(&Settings {
                 consumer_latency: Duration::from_nanos(latency),
                 consumer_rate: Some(3e6),
                 ..Settings::default()
@@ -94,7 +94,7 @@ mod tests {
             consumer_latency: Duration::from_nanos(50),
             ..Settings::default()
         };
-        let mut pace = Pace::of(&settings);
+        let mut pace = Pace::from_settings(&settings);
         pace.asks(100);
         assert_eq!(pace.asks_again(), 130);
         assert_eq!((pace.done(110), pace.asks_again()), (160, 160));

@@ -1,4 +1,4 @@
-//! What users of the seed's tool read: a line for each second and a block at the end, in its words.
+//! The output of `perf-test`: a line for each second and a block at the end.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use measure::units;
 
 use crate::outcome::count;
 
-/// `published: 15234 msg/s, consumed: 15189 msg/s, confirmed: 15234`; the last is the sum since the beginning.
+/// Renders `published: 15234 msg/s, consumed: 15189 msg/s, confirmed: 15234`; the last is the total so far.
 pub(crate) fn line(second: &Tally, total: &Tally) -> String {
     if total.counted(count::CHURNED) > 0 {
         return format!("churned: {}/s", second.counted(count::CHURNED));
@@ -21,12 +21,13 @@ pub(crate) fn line(second: &Tally, total: &Tally) -> String {
     )
 }
 
-/// The final block. Rates are of the measured time; what came in while the run drained is in the counts alone.
+/// Renders the final block. Rates are of the measured time; messages that came while the run drained are in the counts
+/// alone.
 pub(crate) fn block(result: &RunResult) -> String {
     let planned = result.plan["timeline"]["measure"].as_str();
     let planned = planned.and_then(|text| harness::duration::parse(text).ok());
     let seconds = planned.map_or(result.wall_s, |time| time.as_secs_f64().min(result.wall_s));
-    // Of a run below a second there is but the whole.
+    // A run shorter than a second only has its total.
     let whole = |name: &str| result.count(name) as f64 / seconds.max(1e-9);
     let rate = |name: &str| result.per_second(name).unwrap_or_else(|| whole(name));
     let churned = result.count(count::CHURNED);

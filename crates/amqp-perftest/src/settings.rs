@@ -20,7 +20,7 @@ pub use ending::ExitWhen;
 pub const PRODUCERS: &str = "producers";
 /// Name of the group that consumes.
 pub const CONSUMERS: &str = "consumers";
-/// Messages that may be unconfirmed where confirms are asked for and nothing else is said.
+/// Default for unconfirmed messages with confirms.
 pub const DEFAULT_WINDOW: u32 = 1000;
 /// The golden ratio's fraction in 64 bits.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -29,128 +29,128 @@ const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// What speaks to the broker.
+    /// The implementation of the protocol.
     pub engine: Engine,
-    /// In place of messages: what the producers open and close again, or declare and delete.
+    /// Operations to repeat instead of sending messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub churn: Option<Churn>,
-    /// Producers where their group has a rate; without one they are the group's `workers`.
+    /// Number of producers if their group has a rate; without a rate it is the group's `workers`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub producers: Option<u64>,
-    /// Producers begin each at a random time below this, drawn from the plan's seed, and keep their part of the rate from
-    /// then on.
+    /// Each producer starts at a random time below this, drawn from the plan's seed, and keeps its part of the rate
+    /// from then on.
     #[serde(with = "duration")]
     pub random_start_delay: Duration,
     /// Bytes of a body.
     pub size: u32,
-    /// Sizes to go through in place of `size`, again and again.
+    /// Sizes to cycle through instead of `size`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub variable_size: Vec<SizeFor>,
-    /// Files with bodies, one after the other; each is sent behind a stamp.
+    /// Files with bodies, sent in turn; each is sent after a stamp.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub body: Vec<PathBuf>,
-    /// Whether bodies are JSON behind their stamp, in place of one letter again and again.
+    /// Sends JSON after the stamp, instead of one repeated letter.
     pub json_body: bool,
-    /// Delivery mode 2.
+    /// Sends persistent messages (delivery mode 2).
     pub persistent: bool,
-    /// Whether the broker returns what no queue takes.
+    /// Has the broker return unroutable messages.
     pub mandatory: bool,
-    /// Messages of a producer that may be unconfirmed at once; absent: no confirms.
+    /// Maximum unconfirmed messages per producer; absent: no confirms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confirms: Option<u32>,
-    /// After so long without its confirm a message has failed, and its connection is made anew.
+    /// Time until an unconfirmed message has failed and its connection is reopened.
     #[serde(with = "duration")]
     pub confirm_timeout: Duration,
     /// Further properties of the messages.
     pub properties: Properties,
-    /// The queue.
+    /// The queue name.
     pub queue: String,
-    /// Several queues in its place, `%d` being a number: producer and consumer k have the one at place k modulo their
-    /// number.
+    /// Pattern for several queues, with `%d` for the number; replaces `queue`. Producer and consumer k use the queue at
+    /// index k modulo their number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_pattern: Option<String>,
     /// The first number of the pattern.
     pub queue_from: u32,
-    /// The last.
+    /// The last number of the pattern.
     pub queue_to: u32,
-    /// `classic`, `quorum` or `stream`; absent: what the broker takes by default.
+    /// `classic`, `quorum` or `stream`; absent: the broker's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_type: Option<String>,
     /// Further arguments of the queues, such as `x-max-length`.
     pub queue_args: BTreeMap<String, toml::Value>,
-    /// Whether the queues outlive the broker.
+    /// Declares durable queues.
     pub durable: bool,
-    /// Whether the queues go with their last consumer.
+    /// Declares auto-delete queues, deleted after their last consumer.
     pub auto_delete: bool,
-    /// Whether each queue belongs to the one connection that consumes from it, and goes with it; producers publish to it
-    /// from others.
+    /// Declares exclusive queues. Each belongs to the connection that consumes from it and is deleted with it;
+    /// producers publish over other connections.
     pub exclusive: bool,
-    /// Whether queues and exchange are there already: they are neither declared nor deleted.
+    /// Uses existing queues and an existing exchange, which are neither declared nor deleted.
     pub predeclared: bool,
     /// The exchange, empty for the default one.
     pub exchange: String,
-    /// Its type.
+    /// The type of the exchange.
     pub exchange_type: String,
     /// The routing key; absent: the name of the queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub routing_key: Option<String>,
-    /// Whether deliveries need no acknowledgement.
+    /// Consumes without acknowledgements.
     pub auto_ack: bool,
-    /// Deliveries that may be unacknowledged at once; 0 for no limit.
+    /// Maximum unacknowledged deliveries; 0 for no limit.
     pub prefetch: u16,
-    /// Whether that is a limit of the whole channel.
+    /// Applies `prefetch` to the whole channel.
     pub global_qos: bool,
-    /// Acknowledge every so many deliveries, all at once.
+    /// Acknowledges this many deliveries at once.
     pub multi_ack_every: u16,
-    /// The share of deliveries, from 0 to 1, that is refused (`basic.nack`) the first time; spread evenly.
+    /// The share of deliveries, from 0 to 1, refused (`basic.nack`) on their first delivery; spread evenly.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nack_share: Option<f64>,
-    /// Whether what is refused goes back to the queue.
+    /// Requeues refused deliveries.
     pub requeue: bool,
-    /// How long a consumer deals with each delivery before it acknowledges it, one after the other.
+    /// Processing time of a delivery before its acknowledgement; deliveries are processed one after the other.
     #[serde(with = "duration")]
     pub consumer_latency: Duration,
     /// Arguments of the consumers, such as `x-priority`; `x-stream-offset` is `first` unless it is given.
     pub consumer_args: BTreeMap<String, toml::Value>,
-    /// Messages per second that a consumer deals with at most: it holds acknowledgements back, or questions.
+    /// Maximum messages per second per consumer: it delays acknowledgements, or `basic.get`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consumer_rate: Option<f64>,
-    /// Whether consumers ask for each message (`basic.get`) in place of being given them (`basic.consume`).
+    /// Polls with `basic.get` instead of consuming with `basic.consume`.
     pub polling: bool,
-    /// Least time between two questions of a consumer; 0: the next one follows the answer.
+    /// Minimum time between two `basic.get` of a consumer; 0: the next one follows the answer.
     #[serde(with = "duration")]
     pub polling_interval: Duration,
-    /// Messages of each consumer, of whatever run: when all have had theirs, the run ends.
+    /// Messages of each consumer, from any run: when all have received theirs, the run ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cmessages: Option<u64>,
-    /// What of its consumers ends the run before its time.
+    /// Condition on consumers that ends the run early.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_when: Option<ExitWhen>,
-    /// How long nothing comes where it ends idle.
+    /// Time without messages that ends the run with `exit_when = "idle"`.
     #[serde(with = "duration")]
     pub exit_idle_after: Duration,
-    /// A file of certificates in PEM, by one of which a broker's must be signed; absent: those that this machine trusts.
+    /// A PEM file of CA certificates that must have signed the broker's; absent: this machine's trusted CAs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls_ca: Option<PathBuf>,
-    /// Whether any certificate is taken.
+    /// Accepts any certificate.
     pub tls_insecure: bool,
-    /// Whether stamps have the wall clock's time, so that another machine can consume.
+    /// Stamps messages with wall-clock time, so that another machine can consume.
     pub wall_clock: bool,
-    /// Channels of each connection.
+    /// Channels per connection.
     pub channels: u16,
-    /// Seconds between two heartbeats, 0 for none; absent: what the broker offers.
+    /// Seconds between two heartbeats, 0 for none; absent: the broker's value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heartbeat: Option<u16>,
-    /// How long to wait before a lost connection is made again.
+    /// Delay before a lost connection is reopened.
     #[serde(with = "duration")]
     pub reconnect_after: Duration,
 }
 
-/// What speaks to the broker.
+/// The implementation of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Engine {
-    /// Wire, the cheaper one, as long as nothing that a plan can ask for needs the other
+    /// Selects wire, which uses less CPU
     #[default]
     Auto,
     /// Frames written and read by hand, many connections in one readiness loop.
@@ -160,7 +160,7 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// The engine that is used.
+    /// Returns the engine that is used.
     #[must_use]
     pub fn chosen(self) -> Self {
         match self {
@@ -169,38 +169,38 @@ impl Engine {
         }
     }
 
-    /// Which one it is, and why it is that one.
+    /// Describes the engine and the reason for its choice.
     fn sentence(self) -> &'static str {
         match self {
             Self::Auto | Self::Wire => {
-                "engine wire, the cheaper one: nothing in this plan needs lapin"
+                "engine wire, which uses less CPU: nothing in this plan needs lapin"
             }
-            Self::Lapin => "engine lapin, the client library of applications",
+            Self::Lapin => "engine lapin, the Rust client library",
         }
     }
 }
 
-/// What is made and unmade, again and again; each time is one operation.
+/// Operations to repeat. Each pair of an operation and its opposite is one operation of the load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Churn {
     /// TCP, negotiation, `connection.open`, and `connection.close`.
     Connection,
-    /// `channel.open` and `channel.close`, on a connection of each client.
+    /// `channel.open` and `channel.close`, on each client's own connection.
     Channel,
-    /// `queue.declare` and `queue.delete`: each client a queue named after `queue`, with its number.
+    /// `queue.declare` and `queue.delete`: each client uses a queue named after `queue`, with its number.
     Queue,
-    /// `queue.bind` and `queue.unbind`: each client a key of its own, to `exchange` or else `amq.direct`.
+    /// `queue.bind` and `queue.unbind`: each client uses its own key, to `exchange` or else `amq.direct`.
     Binding,
 }
 
-/// A size, and for how long.
+/// A size and its duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SizeFor {
     /// Bytes of a body.
     pub size: u32,
-    /// For how long.
+    /// Duration.
     #[serde(with = "duration")]
     pub over: Duration,
 }
@@ -289,17 +289,17 @@ impl Default for Settings {
     }
 }
 
-/// A number with three decimals at the most.
+/// Rounds a number to three decimals.
 fn thousandths(number: f64) -> f64 {
     (number * 1e3).round() / 1e3
 }
 
-/// The group of a name, if there is one.
+/// Returns the group of a name, if it exists.
 pub(crate) fn group<'a>(plan: &'a Plan<Settings>, name: &str) -> Option<&'a Group> {
     plan.groups.iter().find(|group| group.name == name)
 }
 
-/// How many producers a plan has.
+/// Returns the number of producers of a plan.
 #[must_use]
 pub fn producers(plan: &Plan<Settings>) -> u64 {
     group(plan, PRODUCERS).map_or(0, |group| match group.workers {
@@ -308,14 +308,14 @@ pub fn producers(plan: &Plan<Settings>) -> u64 {
     })
 }
 
-/// How many consumers a plan has.
+/// Returns the number of consumers of a plan.
 #[must_use]
 pub fn consumers(plan: &Plan<Settings>) -> u64 {
     group(plan, CONSUMERS).map_or(0, |group| group.workers)
 }
 
 impl Settings {
-    /// The queues, at least one.
+    /// Returns the queues, at least one.
     #[must_use]
     pub fn queues(&self) -> Vec<String> {
         match &self.queue_pattern {
@@ -326,7 +326,7 @@ impl Settings {
         }
     }
 
-    /// The queue of producer or consumer `place`.
+    /// Returns the queue of producer or consumer `place`.
     #[must_use]
     pub fn queue_of(&self, place: u64) -> String {
         let queues = u64::from(self.queue_to.saturating_sub(self.queue_from)) + 1;
@@ -339,21 +339,21 @@ impl Settings {
         }
     }
 
-    /// Whether the queues are of this type, said in either way.
+    /// Returns true if the queues are of this type, whether set by `queue_type` or by an argument.
     #[must_use]
     pub fn is_of_type(&self, kind: &str) -> bool {
         let argument = || self.queue_args.get("x-queue-type")?.as_str();
         self.queue_type.as_deref().or_else(argument) == Some(kind)
     }
 
-    /// Whether consumers do something at a time of their own, and not only when something comes.
+    /// Returns true if consumers have timers, and do not only react to deliveries.
     #[must_use]
     pub fn times_consumers(&self) -> bool {
         !self.consumer_latency.is_zero() || self.polling || self.consumer_rate.is_some()
     }
 
-    /// Whether a consumer refuses its delivery number `delivered`, redeliveries not counted, as one of the share that is
-    /// refused: spread evenly.
+    /// Returns true if a consumer refuses its delivery number `delivered`, redeliveries not counted. Refused deliveries
+    /// are spread evenly.
     #[must_use]
     pub fn refuses(&self, delivered: u64) -> bool {
         let place = delivered.wrapping_mul(GOLDEN) >> 11;
@@ -361,7 +361,7 @@ impl Settings {
             .is_some_and(|share| (place as f64) < share * (1_u64 << 53) as f64)
     }
 
-    /// What the driver does, as part of the plan's sentence.
+    /// Describes the driver's part of a plan in a sentence.
     #[must_use]
     pub fn sentence(plan: &Plan<Self>) -> String {
         let settings = &plan.driver;
@@ -377,7 +377,7 @@ impl Settings {
                     };
                     format!(" at {rate} messages per second in all{each} ({arrival}){number}")
                 }
-                (None, _) if !group.stages.is_empty() => " at a rate that changes".to_owned(),
+                (None, _) if !group.stages.is_empty() => " at a varying rate".to_owned(),
                 (None, Some(ops)) => format!(", {ops} messages each"),
                 (None, None) => " as fast as they can".to_owned(),
             },
@@ -408,7 +408,7 @@ impl Settings {
         let acks = match settings.polling {
             true => {
                 let acks = acks.split(", prefetch").next().unwrap_or_default();
-                format!("which ask for each message (basic.get), {acks}")
+                format!("which poll with basic.get, {acks}")
             }
             false => acks,
         };
@@ -424,12 +424,12 @@ impl Settings {
             settings.end_sentence(),
             settings.engine.sentence(),
             if settings.wall_clock {
-                "; latencies by wall clocks"
+                "; latencies by wall-clock time"
             } else {
                 ""
             },
             if settings.tls_insecure {
-                "; with TLS, whatever certificate is shown"
+                "; TLS certificates are not verified"
             } else {
                 ""
             },

@@ -1,4 +1,4 @@
-//! What a producer is to publish, from when each message is charged, and which body it has.
+//! The queue of starts of a producer: intended starts and bodies of its messages.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,19 +11,19 @@ use harness::schedule::{Schedule, Share};
 use crate::driver::Perftest;
 use crate::settings::{PRODUCERS, Settings};
 
-/// Starts that one producer has not published yet.
+/// Starts that a producer has not published yet.
 #[derive(Debug, Default)]
 pub(crate) struct Starts {
-    /// Starts of the schedule that are due.
+    /// Due starts of the schedule.
     due: VecDeque<u64>,
-    /// Without a schedule: the first start, not yet published.
+    /// Without a schedule: the first start, if not yet published.
     begins: Option<Start>,
-    /// Without a schedule: the last start, which the next one follows at once.
+    /// Without a schedule: the last start; the next one follows at once.
     goes_on: Option<Start>,
 }
 
 impl Starts {
-    /// A start has come: one message of a schedule (`paced`), or the beginning of a producer that goes on by itself.
+    /// Adds a start: a message of a schedule (`paced`), or the first one of an unpaced producer.
     pub(crate) fn add(&mut self, start: Start, paced: bool) {
         if paced {
             self.due.push_back(start.at);
@@ -32,7 +32,7 @@ impl Starts {
         }
     }
 
-    /// The start of the next message, if there is one to publish.
+    /// Returns the start of the next message, if one is to be published.
     pub(crate) fn next(&mut self, pacer: &mut Pacer, now: u64) -> Option<u64> {
         if let Some(first) = self.begins.take() {
             self.goes_on = Some(first);
@@ -45,7 +45,7 @@ impl Starts {
         self.due.pop_front()
     }
 
-    /// How many messages could be published now; without a schedule there is no end to them.
+    /// Returns how many messages could be published now; an unpaced producer has no limit.
     pub(crate) fn waiting(&self) -> usize {
         match self.begins.is_some() || self.goes_on.is_some() {
             true => usize::MAX,
@@ -53,13 +53,13 @@ impl Starts {
         }
     }
 
-    /// Counts the starts that have come due and are not yet published: messages of a schedule, or the first one of a
-    /// producer that goes on by itself.
+    /// Counts the due starts that are not yet published: messages of a schedule, or the first one of an unpaced
+    /// producer.
     pub(crate) fn due(&self) -> usize {
         self.due.len() + usize::from(self.begins.is_some())
     }
 
-    /// Forgets what was still to be published; how many messages were due.
+    /// Drops the remaining starts. Returns how many messages were due.
     pub(crate) fn end(&mut self) -> u64 {
         let due = std::mem::take(&mut self.due).len() as u64;
         self.goes_on = None;
@@ -67,7 +67,7 @@ impl Starts {
     }
 }
 
-/// The schedule of the producers alone, of which a worker has the part of its own producers.
+/// Returns the pacer of a worker's producers: its share of the producers' schedule.
 pub(crate) fn schedule(driver: &Perftest, worker: &Worker) -> Pacer {
     let (phases, index) = (worker.phases, worker.share.index);
     let of = driver.layout.publishers(worker.share.of);
@@ -82,24 +82,25 @@ pub(crate) fn schedule(driver: &Perftest, worker: &Worker) -> Pacer {
     Pacer::new(phases.origin, phases.end, schedules.into_iter().collect())
 }
 
-/// Producers that begin at random: each then keeps its part of the rate, or goes on by itself.
+/// Returns the schedule of producers with random start delays: each then keeps its part of the rate, or publishes
+/// unpaced.
 fn delayed(driver: &Perftest, group: &Group, most: Duration, share: Share) -> Schedule {
     let producers = driver.layout.producers;
     let interval = |rate: f64| Duration::try_from_secs_f64(producers as f64 / rate);
-    // A rate so low that nothing more is due is none that ends.
+    // A rate too low to schedule another start must not end the run.
     let interval = group
         .rate
         .map(|rate| interval(rate).unwrap_or(Duration::MAX));
     let schedule = Schedule::drawn(producers, most, interval, driver.plan.seed, share);
     match group.ops {
-        // With a rate they are those of all.
+        // With a rate, `ops` is the total of all producers.
         Some(ops) if group.rate.is_some() => schedule.limited(ops / producers),
         Some(ops) => schedule.limited(ops),
         None => schedule,
     }
 }
 
-/// The place of the size that it is time for, where sizes change with time; `since` in nanoseconds of the run.
+/// Returns the index of the current size, if sizes change with time; `since` is in nanoseconds of the run.
 pub(crate) fn size_at(settings: &Settings, since: u64) -> Option<usize> {
     let lasts = settings
         .variable_size

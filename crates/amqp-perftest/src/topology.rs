@@ -3,30 +3,30 @@
 use std::collections::BTreeMap;
 
 use amq_protocol::protocol::basic::AMQPProperties;
-use amq_protocol::protocol::{AMQPClass, basic, confirm, exchange, queue};
+use amq_protocol::protocol::{basic, exchange, queue};
 use amq_protocol::types::{AMQPValue, FieldArray, FieldTable, ShortString};
+use amqp_client::{Session, SessionError};
 
-use crate::session::{Session, SessionError};
 use crate::settings::Settings;
 
-/// The channel of what is done once.
+/// The channel for setup and teardown.
 pub(crate) const CHANNEL: u16 = 1;
-/// From where a consumer reads a stream.
+/// Argument that sets where a consumer starts to read a stream.
 const OFFSET: &str = "x-stream-offset";
 
-/// What to do with messages that lie in a queue when it is declared.
+/// Handling of messages that are in a queue when it is declared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Left {
+pub(crate) enum Leftovers {
     Purge,
     Keep,
 }
 
-/// Declares queues and exchange, purges what was `left` in them if so asked, and binds them. What is predeclared is asked
-/// for alone.
+/// Declares queues and exchange, purges `leftovers` if requested, and binds the queues. Predeclared ones are only
+/// checked (passive declare).
 pub(crate) fn declare(
     session: &mut Session,
     settings: &Settings,
-    left: Left,
+    leftovers: Leftovers,
 ) -> Result<(), SessionError> {
     session.open_channel(CHANNEL)?;
     if !settings.exchange.is_empty() {
@@ -40,33 +40,30 @@ pub(crate) fn declare(
             nowait: false,
             arguments: FieldTable::default(),
         };
-        session.call(
-            CHANNEL,
-            AMQPClass::Exchange(exchange::AMQPMethod::Declare(declare)),
-        )?;
+        session.declare_exchange(CHANNEL, declare)?;
     }
     if settings.exclusive {
-        // Theirs alone who consume: see `declare_own`.
+        // Only their consumers declare them: see `declare_own`.
         return Ok(());
     }
     settings
         .queues()
         .iter()
-        .try_for_each(|name| declare_queue(session, settings, name, left))
+        .try_for_each(|name| declare_queue(session, settings, name, leftovers))
 }
 
-/// Declares the exclusive queue of consumer `place` on its own connection, with which it goes. Consumers that share a
-/// connection may share a queue. The channel is open.
+/// Declares the exclusive queue of consumer `index` on its own connection, with which the queue is deleted. Consumers
+/// that share a connection may share a queue. The channel must be open.
 pub(crate) fn declare_own(
     session: &mut Session,
     settings: &Settings,
-    place: u32,
+    index: u32,
 ) -> Result<(), SessionError> {
-    let name = settings.queue_of(u64::from(place));
-    declare_queue(session, settings, &name, Left::Keep)
+    let name = settings.queue_of(u64::from(index));
+    declare_queue(session, settings, &name, Leftovers::Keep)
 }
 
-/// What declares a queue.
+/// Returns the method that declares a queue.
 pub(crate) fn declaration(settings: &Settings, name: &str) -> queue::Declare {
     queue::Declare {
         queue: name.into(),
@@ -79,7 +76,7 @@ pub(crate) fn declaration(settings: &Settings, name: &str) -> queue::Declare {
     }
 }
 
-/// What binds a queue, where an exchange is named.
+/// Returns the method that binds a queue, if an exchange is named.
 pub(crate) fn binding(settings: &Settings, name: &str) -> Option<queue::Bind> {
     (!settings.exchange.is_empty()).then(|| queue::Bind {
         queue: name.into(),
@@ -90,40 +87,27 @@ pub(crate) fn binding(settings: &Settings, name: &str) -> Option<queue::Bind> {
     })
 }
 
-/// Declares a queue, and binds it where an exchange is named. The channel is open.
+/// Declares a queue, and binds it if an exchange is named. The channel must be open.
 pub(crate) fn declare_queue(
     session: &mut Session,
     settings: &Settings,
     name: &str,
-    left: Left,
+    leftovers: Leftovers,
 ) -> Result<(), SessionError> {
-    let declare = declaration(settings, name);
-    let call = AMQPClass::Queue(queue::AMQPMethod::Declare(declare));
-    let AMQPClass::Queue(queue::AMQPMethod::DeclareOk(declared)) = session.call(CHANNEL, call)?
-    else {
-        return Err(SessionError::Protocol(
-            "queue.declare was not answered with queue.declare-ok".to_owned(),
-        ));
-    };
+    let declared = session.declare_queue(CHANNEL, declaration(settings, name))?;
     if settings.predeclared {
         return Ok(());
     }
-    if declared.message_count > 0 && left == Left::Purge {
-        let purge = queue::Purge {
-            queue: name.into(),
-            nowait: false,
-        };
-        session.call(CHANNEL, AMQPClass::Queue(queue::AMQPMethod::Purge(purge)))?;
+    if declared.message_count > 0 && leftovers == Leftovers::Purge {
+        session.purge_queue(CHANNEL, name)?;
     }
-    let Some(bind) = binding(settings, name) else {
-        return Ok(());
-    };
-    session
-        .call(CHANNEL, AMQPClass::Queue(queue::AMQPMethod::Bind(bind)))
-        .map(drop)
+    match binding(settings, name) {
+        Some(bind) => session.bind_queue(CHANNEL, bind),
+        None => Ok(()),
+    }
 }
 
-/// What asks for a queue that is there.
+/// Returns the method that declares a queue passively.
 pub(crate) fn passive(settings: &Settings, name: &str) -> queue::Declare {
     queue::Declare {
         passive: true,
@@ -131,25 +115,20 @@ pub(crate) fn passive(settings: &Settings, name: &str) -> queue::Declare {
     }
 }
 
-/// How many messages lie in the queues; one that is gone holds none, unless it was to go with its last consumer: then
-/// nobody knows what it held, `None`. The channel is open, and stays so.
+/// Returns how many messages are in the queues. A missing queue counts as empty. If it was an auto-delete queue, the
+/// depth is unknown: `None`. The channel must be open, and stays open.
 pub(crate) fn queued(
     session: &mut Session,
     settings: &Settings,
 ) -> Result<Option<u64>, SessionError> {
     if settings.exclusive {
-        // They went with their consumers' connections, and with them what they held.
+        // They were deleted with their consumers' connections, including their messages.
         return Ok(None);
     }
     let (mut queued, mut is_known) = (0, true);
     for name in settings.queues() {
-        let declare = passive(settings, &name);
-        let call = AMQPClass::Queue(queue::AMQPMethod::Declare(declare));
-        match session.call(CHANNEL, call) {
-            Ok(AMQPClass::Queue(queue::AMQPMethod::DeclareOk(declared))) => {
-                queued += u64::from(declared.message_count);
-            }
-            Ok(_) => {}
+        match session.declare_queue(CHANNEL, passive(settings, &name)) {
+            Ok(declared) => queued += u64::from(declared.message_count),
             Err(error) if error.code() == Some(404) => {
                 session.open_channel(CHANNEL)?;
                 is_known &= !settings.auto_delete;
@@ -160,44 +139,23 @@ pub(crate) fn queued(
     Ok(is_known.then_some(queued))
 }
 
-/// Deletes what [`declare`] declared. The channel is open.
+/// Deletes the queues and the exchange that [`declare`] declared. The channel must be open.
 pub(crate) fn delete(session: &mut Session, settings: &Settings) -> Result<(), SessionError> {
     if settings.predeclared {
         return Ok(());
     }
-    // Exclusive ones have gone with their connections.
+    // Exclusive queues were deleted with their connections.
     let queues = (!settings.exclusive).then(|| settings.queues());
     for name in queues.iter().flatten() {
-        delete_queue(session, name)?;
+        session.delete_queue(CHANNEL, name)?;
     }
     if !settings.exchange.is_empty() {
-        let delete = exchange::Delete {
-            exchange: settings.exchange.as_str().into(),
-            if_unused: false,
-            nowait: false,
-        };
-        session.call(
-            CHANNEL,
-            AMQPClass::Exchange(exchange::AMQPMethod::Delete(delete)),
-        )?;
+        session.delete_exchange(CHANNEL, &settings.exchange)?;
     }
     Ok(())
 }
 
-/// Deletes a queue with all that is in it.
-pub(crate) fn delete_queue(session: &mut Session, name: &str) -> Result<(), SessionError> {
-    let delete = queue::Delete {
-        queue: name.into(),
-        if_unused: false,
-        if_empty: false,
-        nowait: false,
-    };
-    session
-        .call(CHANNEL, AMQPClass::Queue(queue::AMQPMethod::Delete(delete)))
-        .map(drop)
-}
-
-/// Makes a channel a producer's.
+/// Prepares a channel for a producer.
 pub(crate) fn open_producer(
     session: &mut Session,
     settings: &Settings,
@@ -205,16 +163,12 @@ pub(crate) fn open_producer(
 ) -> Result<(), SessionError> {
     session.open_channel(channel)?;
     if settings.confirms.is_some() {
-        let select = confirm::Select { nowait: false };
-        session.call(
-            channel,
-            AMQPClass::Confirm(confirm::AMQPMethod::Select(select)),
-        )?;
+        session.select_confirms(channel)?;
     }
     Ok(())
 }
 
-/// Makes a channel a consumer's, which consumes nothing yet.
+/// Prepares a channel for a consumer, without starting to consume.
 pub(crate) fn open_consumer(
     session: &mut Session,
     settings: &Settings,
@@ -226,26 +180,26 @@ pub(crate) fn open_consumer(
             prefetch_count: settings.prefetch,
             global: settings.global_qos,
         };
-        session.call(channel, AMQPClass::Basic(basic::AMQPMethod::Qos(qos)))?;
+        session.limit_prefetch(channel, qos)?;
     }
     Ok(())
 }
 
-/// The tag of consumer `place`.
-pub(crate) fn tag(place: u64) -> ShortString {
-    format!("perftest-{place}").as_str().into()
+/// Returns the tag of consumer `index`.
+pub(crate) fn tag(index: u64) -> ShortString {
+    format!("perftest-{index}").as_str().into()
 }
 
-/// What makes a consumer's channel consume. Nothing is answered: deliveries follow.
-pub(crate) fn consume(settings: &Settings, place: u64) -> basic::Consume {
+/// Returns the method that starts consuming. It requests no answer: deliveries follow.
+pub(crate) fn consume(settings: &Settings, index: u64) -> basic::Consume {
     let mut arguments = table(&settings.consumer_args);
     if settings.is_of_type("stream") && !settings.consumer_args.contains_key(OFFSET) {
-        // What was published before the consumer came belongs to the run too.
+        // Messages published before the consumer started belong to the run too.
         arguments.insert(OFFSET.into(), AMQPValue::LongString("first".into()));
     }
     basic::Consume {
-        queue: settings.queue_of(place).as_str().into(),
-        consumer_tag: tag(place),
+        queue: settings.queue_of(index).as_str().into(),
+        consumer_tag: tag(index),
         no_local: false,
         no_ack: settings.auto_ack,
         exclusive: false,
@@ -254,15 +208,15 @@ pub(crate) fn consume(settings: &Settings, place: u64) -> basic::Consume {
     }
 }
 
-/// How consumer `place` asks for a message.
-pub(crate) fn get(settings: &Settings, place: u64) -> basic::Get {
+/// Returns the `basic.get` of consumer `index`.
+pub(crate) fn get(settings: &Settings, index: u64) -> basic::Get {
     basic::Get {
-        queue: settings.queue_of(place).as_str().into(),
+        queue: settings.queue_of(index).as_str().into(),
         no_ack: settings.auto_ack,
     }
 }
 
-/// The properties of the messages.
+/// Returns the properties of the messages.
 pub(crate) fn properties(settings: &Settings) -> AMQPProperties {
     let mut properties = AMQPProperties::default();
     if settings.persistent {
@@ -327,7 +281,7 @@ fn value(from: &toml::Value) -> AMQPValue {
 mod tests {
     use super::*;
 
-    /// The offset that consumers of a queue with this argument read from, asked for so.
+    /// Returns the stream offset that a consumer requests on a queue of type `kind`.
     fn offset(kind: &str, asked: Option<toml::Value>) -> Option<AMQPValue> {
         let argument = ("x-queue-type".to_owned(), kind.into());
         let settings = Settings {

@@ -1,11 +1,11 @@
 //! The engine `wire`: many connections in one readiness loop, frames written and read by hand.
 //!
-//! What the loop costs, sketched for messages of 1 KB on a 2-core machine: copying and stamping one 40 ns, its share of
-//! a `write` of 64 KB 170 ns (the kernel copies it); its share of a `read` 150 ns, taking it apart 15 ns, two values
-//! recorded 30 ns, its place in the account 10 ns.
+//! Cost of the loop, estimated for messages of 1 KB on a 2-core machine: copying and stamping a message 40 ns; its
+//! share of a `write` of 64 KB 170 ns (the kernel copies it); its share of a `read` 150 ns; parsing it 15 ns; recording
+//! two values 30 ns; its entry in the ledger 10 ns.
 //!
-//! The clock is read once for each batch of messages and once for each read, so the messages of one batch (at most
-//! 64 KB, some 20 µs) share their start and those of one read their arrival. At low rates a batch is one message.
+//! The clock is read once per batch of messages and once per read, so the messages of one batch (at most 64 KB, some 20
+//! µs) share their start and those of one read share their arrival. At low rates a batch is one message.
 
 mod closing;
 mod consumer;
@@ -36,7 +36,8 @@ use crate::driver::{Connection, Perftest};
 use crate::layout::Client;
 use crate::ledger::{Arrival, KEPT};
 use crate::settings::{self, PRODUCERS};
-use crate::{stamp, starts};
+use crate::starts;
+use amqp_client::stamp;
 use consumer::Consumer;
 use link::Link;
 use producer::Producer;
@@ -44,35 +45,35 @@ use redial::Redial;
 
 /// The shared read buffer.
 const BUFFER: usize = 256 << 10;
-/// Octets that a producer writes in one turn, at least one message.
+/// Octets that a producer writes in one loop iteration, at least one message.
 const BATCH: usize = 64 << 10;
-/// Starts that are taken from the schedule before the sockets are looked at again.
+/// Starts taken from the schedule before the sockets are served again.
 const STARTS_AT_ONCE: usize = 4096;
-/// How long an arrival may wait for its place in the account of all workers.
+/// Maximum time until an arrival is handed to the ledger of all workers.
 const HAND_IN_NS: u64 = 2_000_000;
-/// How often the end is looked for once all is published, and a lost connection for its successor.
+/// Interval between checks for the end once everything is published, and between checks for reopened connections.
 const LOOK_NS: u64 = 2_000_000;
 
-/// Serves a worker's share of producers and consumers until they have no more to do.
+/// Serves a worker's share of producers and consumers until all of them are done.
 pub(crate) fn work(driver: &Perftest, worker: Worker) -> anyhow::Result<()> {
     if driver.layout.producers == 0 {
-        // Consumers alone take what comes: nothing must come before it counts.
+        // Without producers, every delivery counts: none may come before the measured time.
         let head_start = worker.phases.origin.saturating_sub(clock::now());
         std::thread::sleep(Duration::from_nanos(head_start));
     }
     Loop::new(driver, worker)?.run()
 }
 
-/// One worker's connections.
+/// The loop of one worker with its connections.
 #[derive(Debug)]
 struct Loop<'a> {
     driver: &'a Perftest,
     worker: Worker,
     reactor: Reactor,
     links: Slots<Link>,
-    /// Connections that were lost, by number, and when.
+    /// Lost connections by number, with the time of the loss.
     gone: HashMap<u64, u64>,
-    /// Why the last of them was, or why it could not be made again.
+    /// Reason of the last loss or failed reconnect.
     why: String,
     redial: Option<Redial>,
     producers: Vec<Producer>,
@@ -83,24 +84,25 @@ struct Loop<'a> {
     output: Vec<u8>,
     arrivals: Vec<Arrival>,
     counts: Counts,
-    /// Workers that publish, and the number of producers of all.
+    /// Workers that publish, and the number of all producers.
     publishers: u64,
     all_producers: u64,
-    /// Whether starts are due by a schedule.
+    /// Set if starts follow a schedule.
     paced: bool,
-    /// Whether consumers have something to do at a time of their own.
+    /// Set if consumers have timers.
     timed: bool,
-    /// Whether the run may end early, and when it was last looked for that; when a consumer last had something to do.
+    /// Set if the run may end early. The next fields hold when that is checked next, and when a consumer was last
+    /// active.
     watches: bool,
     next_look: u64,
     last_delivery: u64,
     ends_early: bool,
-    /// Whether nothing is published any more.
+    /// Set once nothing more is published.
     published: bool,
-    /// Whether connections are being closed: one that ends is none that is lost.
+    /// Set during shutdown; a close is then expected and not counted as lost.
     closing: bool,
-    /// Whether they were asked to close: nothing can be acknowledged any more.
-    parting: bool,
+    /// Set once the connections were asked to close: nothing can be acknowledged any more.
+    closing_connections: bool,
     next_second: u64,
     next_hand_in: u64,
 }
@@ -132,7 +134,7 @@ impl<'a> Loop<'a> {
             ends_early: false,
             published: false,
             closing: false,
-            parting: false,
+            closing_connections: false,
             next_second: 0,
             next_hand_in: 0,
             driver,
@@ -140,28 +142,31 @@ impl<'a> Loop<'a> {
         };
         this.worker.pacer = starts::schedule(driver, &this.worker);
         let share = this.worker.share;
-        let mine: Vec<u64> = driver.layout.of_worker(share.index, share.of).collect();
+        let mine: Vec<u64> = driver
+            .layout
+            .worker_connections(share.index, share.of)
+            .collect();
         for number in mine {
             if let Some(connection) = driver.take(number) {
-                this.enlist(&connection.clients);
-                this.join(connection)?;
+                this.register_clients(&connection.clients);
+                this.attach(connection)?;
             }
         }
         this.producers.shrink_to_fit();
         Ok(this)
     }
 
-    /// Adds the producers and consumers of a connection, once.
-    fn enlist(&mut self, clients: &[Client]) {
+    /// Registers the producers and consumers of a connection, once.
+    fn register_clients(&mut self, clients: &[Client]) {
         for client in clients {
             match *client {
                 Client::Producer(number) => {
-                    // Their places follow from their numbers: see `place_of`.
-                    let place = self.place_of(u64::from(number));
-                    if place >= self.producers.len() {
-                        self.producers.resize_with(place + 1, Producer::default);
+                    // Their indices follow from their numbers: see `index_of`.
+                    let index = self.index_of(u64::from(number));
+                    if index >= self.producers.len() {
+                        self.producers.resize_with(index + 1, Producer::default);
                     }
-                    self.producers[place] = Producer::new(number);
+                    self.producers[index] = Producer::new(number);
                 }
                 Client::Consumer(number) => {
                     let settings = &self.driver.plan.driver;
@@ -171,13 +176,13 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// Where a producer of this worker is in its list.
-    fn place_of(&self, producer: u64) -> usize {
+    /// Returns the index of a producer in this worker's list.
+    fn index_of(&self, producer: u64) -> usize {
         (producer / self.publishers) as usize
     }
 
-    /// Takes a connection into the loop, whether it is the first of its number or a later one.
-    fn join(&mut self, connection: Connection) -> anyhow::Result<()> {
+    /// Adds a connection to the loop, the first of its number or a reopened one.
+    fn attach(&mut self, connection: Connection) -> anyhow::Result<()> {
         let Connection {
             number,
             session,
@@ -186,13 +191,13 @@ impl<'a> Loop<'a> {
         let (frame_max, heartbeat, read) = (session.frame_max, session.heartbeat, session.input);
         session.stream.tcp().set_nonblocking(true)?;
         let places = clients.iter().map(|client| match *client {
-            Client::Producer(number) => link::Role::Producer(self.place_of(u64::from(number))),
+            Client::Producer(number) => link::Role::Producer(self.index_of(u64::from(number))),
             Client::Consumer(number) => {
                 let found = self
                     .consumers
                     .iter()
                     .position(|consumer| consumer.number == number);
-                link::Role::Consumer(found.expect("it was enlisted"))
+                link::Role::Consumer(found.expect("it was registered"))
             }
         });
         let link = Link::new(
@@ -208,8 +213,8 @@ impl<'a> Loop<'a> {
         self.reactor.watch(&link.stream, id.token(0))?;
         for (role, channel) in roles.into_iter().zip(1..) {
             match role {
-                link::Role::Producer(place) => self.join_producer(place, id, channel, frame_max),
-                link::Role::Consumer(place) => self.join_consumer(place, id, channel),
+                link::Role::Producer(index) => self.attach_producer(index, id, channel, frame_max),
+                link::Role::Consumer(index) => self.attach_consumer(index, id, channel),
             }
         }
         Ok(())
@@ -221,14 +226,14 @@ impl<'a> Loop<'a> {
             let deadline = self.deadline(now);
             let next_start = self.start_due(now).min(self.acknowledge_done(now));
             self.publish_ready();
-            self.look_for_end(now);
+            self.check_for_end(now);
             self.end_publishing(now);
             if now >= self.next_hand_in || self.arrivals.len() >= KEPT {
                 self.hand_in();
                 self.next_hand_in = self.next_second.min(now + HAND_IN_NS);
             }
             if now >= self.next_second {
-                self.look_after(now);
+                self.check_timeouts(now);
             }
             self.count();
             self.next_second = self.worker.record.tick(now);
@@ -236,11 +241,11 @@ impl<'a> Loop<'a> {
             if self.over() || now >= deadline {
                 break;
             }
-            self.take_back(now)?;
+            self.adopt_reconnected(now)?;
             let until = self.until(now, next_start).min(deadline);
             let until = self.worker.record.wait_until(until, now);
-            for place in 0..self.reactor.wait(until, now)? {
-                if let Some(event) = self.reactor.event(place) {
+            for index in 0..self.reactor.wait(until, now)? {
+                if let Some(event) = self.reactor.event(index) {
                     self.serve(event);
                 }
             }
@@ -267,7 +272,7 @@ impl<'a> Loop<'a> {
         next.min(self.next_second)
     }
 
-    /// When what is open is given up: the end of the drain phase, or earlier where that was asked.
+    /// Returns when open operations are given up: the end of the drain phase, or earlier after an interruption.
     fn deadline(&mut self, now: u64) -> u64 {
         let (phases, pacer) = (&self.worker.phases, &self.worker.pacer);
         let drained = self.driver.drained(self.publishers, phases, pacer);
@@ -281,8 +286,8 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// Takes what is due from the schedule: a message to a producer, or the beginning of one that goes on by itself.
-    /// Returns when the next is.
+    /// Takes due starts from the schedule: a message of a producer, or the first start of an unpaced one. Returns when
+    /// the next is due.
     fn start_due(&mut self, now: u64) -> u64 {
         for _ in 0..STARTS_AT_ONCE {
             match self.worker.pacer.poll(now) {
@@ -298,35 +303,35 @@ impl<'a> Loop<'a> {
         if let Some(late) = start.lag.filter(|_| self.worker.phases.counts(start.at)) {
             self.worker.record.lag(late);
         }
-        let place = self.place_of(start.index % self.all_producers);
-        let producer = &mut self.producers[place];
+        let index = self.index_of(start.index % self.all_producers);
+        let producer = &mut self.producers[index];
         producer.starts.add(start, self.paced);
-        self.make_ready(place);
+        self.make_ready(index);
     }
 
-    fn make_ready(&mut self, place: usize) {
-        let producer = &mut self.producers[place];
+    fn make_ready(&mut self, index: usize) {
+        let producer = &mut self.producers[index];
         if !producer.is_ready {
             producer.is_ready = true;
-            self.ready.push(place);
+            self.ready.push(index);
         }
     }
 
     fn publish_ready(&mut self) {
-        // Those that stay ready come again in the next turn, after the sockets were looked at.
-        for place in std::mem::take(&mut self.ready) {
-            self.producers[place].is_ready = false;
-            self.publish(place);
+        // Producers that stay ready come again in the next iteration, after the sockets were served.
+        for index in std::mem::take(&mut self.ready) {
+            self.producers[index].is_ready = false;
+            self.publish(index);
         }
     }
 
-    /// Whether the last message was published is found out once.
+    /// Detects, once, that the last message was published.
     fn end_publishing(&mut self, now: u64) {
         let pacer = &self.worker.pacer;
         let due = |producer: &Producer| producer.starts.due() > 0;
         let caught_up = || pacer.over(now) && !self.producers.iter().any(due);
         let ended = now >= self.worker.phases.end && (now >= pacer.starts_until() || caught_up());
-        // Consumers alone go on for as long as the run measures.
+        // A run of consumers alone goes on for as long as it measures.
         let written_all = || {
             let mut producers = self.producers.iter();
             self.all_producers > 0
@@ -360,15 +365,15 @@ impl<'a> Loop<'a> {
     fn over(&self) -> bool {
         self.published
             && self.producers.iter().all(Producer::is_settled)
-            // Whoever leaves now takes along what the kernel has not taken.
-            && !self.links.iter().any(|(_, link)| link.is_full())
+            // Exiting now would discard unsent output.
+            && !self.links.iter().any(|(_, link)| link.has_pending_writes())
             && (self.consumers.is_empty()
                 || self.driver.layout.producers == 0
                 || self.ends_early
                 || self.driver.ledger.complete(self.publishers))
     }
 
-    /// Hands what arrived in to the account of all workers.
+    /// Hands arrivals to the ledger of all workers.
     fn hand_in(&mut self) {
         self.driver
             .ledger

@@ -1,4 +1,4 @@
-//! The instrument against a broker whose delays are known: percentiles by arithmetic, and one stall.
+//! Calibration against a broker with known delays: computed percentiles, and one stall.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -7,11 +7,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use amqp_perftest::null_broker::{NullBroker, Script};
 use harness::clock;
+use null_broker::{NullBroker, Script};
 use serde_json::Value;
 
-/// Ten producers with a queue and a consumer each, so that none is held up by the one before it.
+/// Ten producers with a queue and a consumer each, so that none is delayed by another.
 const LOAD: [&str; 10] = [
     "--producers",
     "10",
@@ -25,29 +25,29 @@ const LOAD: [&str; 10] = [
     "10",
 ];
 
-/// A run that was planned, and what is to come of it.
+/// A run with known results.
 struct Case {
     script: Script,
     arguments: &'static [&'static str],
     messages: u64,
-    /// Threads that are woken before a message ends: the driver when it is due, the broker when it comes and when its delay
-    /// is over, the driver again. With lapin a thread more each time.
+    /// Threads that are woken before a message ends: the driver when it is due, the broker when it comes and when its
+    /// delay is over, the driver again. With lapin there is one thread more each time.
     wakes: f64,
-    /// By which share of what was planned a figure may be off.
+    /// Tolerated deviation of a figure, as a share of the planned value.
     share: f64,
-    /// By series and figure, in ms.
+    /// Planned values by series and figure, in ms.
     planned: &'static [Planned],
 }
 
-/// A hundred delays in turn: so many of each, in ms.
+/// Returns a hundred delays in turn: this many of each, in ms.
 fn in_turn(delays: [(usize, u64); 3]) -> Vec<Duration> {
     let each = delays.map(|(of, ms)| vec![Duration::from_millis(ms); of]);
     each.concat()
 }
 
 /// Three hundred messages, 250 ms apart on each queue: of each hundred 83 are confirmed after 20 ms, 15 after 80 and 2
-/// after 200; as many are delivered after 30, 100 and 220 ms. So p50, p90 and p99 lie in the middle of their kind, where a
-/// few that the machine makes late move nothing.
+/// after 200; as many are delivered after 30, 100 and 220 ms. So p50, p90 and p99 lie in the middle of their group,
+/// where a few messages delayed by the machine change nothing.
 fn delayed() -> Case {
     Case {
         script: Script {
@@ -70,9 +70,9 @@ fn delayed() -> Case {
     }
 }
 
-/// At 100/s the broker does nothing for 1 s upon one message. A hundred are due within it, 10 ms apart: they read
-/// 1000, 990, … 10 ms, though the window lets only forty out. The 305 others read next to nothing, so that of 405 the
-/// 365th is the 60th of those hundred.
+/// At 100/s the broker stalls for 1 s at one message. A hundred are due within it, 10 ms apart: they read 1000, 990, …
+/// 10 ms, though the window lets only forty out. The 305 others read almost nothing, so that of 405 the 365th is the
+/// 60th of those hundred.
 fn stalled() -> Case {
     Case {
         script: Script {
@@ -81,9 +81,9 @@ fn stalled() -> Case {
         },
         arguments: &["--rate", "100", "--duration", "4050ms", "--confirm", "4"],
         messages: 405,
-        // What the window kept back has a round trip more.
+        // Messages held back by the window have another round trip.
         wakes: 8.0,
-        // The hundred are worked off one after the other, which takes this program, not optimised, some 5 ms.
+        // The hundred are processed one after the other, which takes this unoptimised program some 5 ms.
         share: 0.02,
         planned: &[
             ("confirm", "p90_ns", 600.0),
@@ -100,7 +100,7 @@ fn stalled() -> Case {
 
 const STALL: Duration = Duration::from_secs(1);
 
-/// Runs the program on a broker with this script; its result, and by how many ms the broker stalled for longer than
+/// Runs the program on a broker with this script. Returns its result, and by how many ms the broker stalled longer than
 /// planned.
 fn run(engine: &str, script: Script, arguments: &[&str]) -> (Value, f64) {
     let out = tempfile::tempdir().unwrap();
@@ -120,10 +120,11 @@ fn run(engine: &str, script: Script, arguments: &[&str]) -> (Value, f64) {
     (serde_json::from_str(&text).unwrap(), longer)
 }
 
-/// One at a time: they would be late on each other's account.
+/// One at a time: concurrent runs would delay each other.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// How late this machine wakes a thread while `body` runs, ms at the 99th percentile; and what `body` returns.
+/// Measures how late this machine wakes a thread while `body` runs, ms at the 99th percentile; returns that and the
+/// result of `body`.
 fn lateness<T>(body: impl FnOnce() -> T) -> (f64, T) {
     const ASLEEP: Duration = Duration::from_millis(1);
     let over = AtomicBool::new(false);
@@ -145,11 +146,11 @@ fn lateness<T>(body: impl FnOnce() -> T) -> (f64, T) {
     })
 }
 
-/// A series, a percentile of it, and what that is planned to be, ms.
+/// A series, a percentile of it, and its planned value, ms.
 type Planned = (&'static str, &'static str, f64);
 
-/// Returns why a figure is not as planned, within 1 ms or a share of it, or what the threads that woke one another were
-/// `late`.
+/// Returns the deviation of a figure from its plan, if it is more than 1 ms, a share of the value, and the lateness `late`
+/// of the threads that wake one another.
 fn disagreement(
     result: &Value,
     longer: f64,
@@ -167,8 +168,8 @@ fn disagreement(
     })
 }
 
-/// Runs of which one must have a figure right. A busy machine delays broker and driver; an instrument that is off is off
-/// in all of them.
+/// The number of runs, one of which must have a figure right: a busy machine delays broker and driver alike, but a wrong
+/// instrument is wrong in all of them.
 const ATTEMPTS: u32 = 8;
 
 fn calibrates(engine: &str, case: fn() -> Case) {

@@ -1,4 +1,4 @@
-//! Both engines on the same plans against a real broker: the same counts.
+//! Both engines on the same plans against a real broker: the counts must be equal.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Counts and ends that no timing may change.
+/// Counts and outcomes that do not depend on timing.
 const SAME: [&str; 9] = [
     "published",
     "confirmed",
@@ -39,7 +39,8 @@ fn run(engine: &str, arguments: &[&str]) -> Value {
     result
 }
 
-/// What was written and what came is what the broker counted: of the warm-up too, and whatever became of it.
+/// Checks that the driver's written and received messages are what the broker counted, including the warm-up and every
+/// outcome.
 fn broker_counted_the_same(result: &Value) {
     let compared = result["facts"]["compared"].as_array().unwrap();
     let names: Vec<&str> = compared
@@ -56,7 +57,7 @@ fn broker_counted_the_same(result: &Value) {
     }
 }
 
-/// What must be the same: counts, how operations ended, errors, values measured.
+/// Returns the figures that must be equal: counts, outcomes of operations, errors, measured values.
 fn figures(result: &Value) -> Vec<(String, u64)> {
     let number = |value: &Value| value.as_u64().unwrap_or(0);
     let counts = SAME.map(|name| (name.to_owned(), number(&result["counts"][name])));
@@ -74,7 +75,7 @@ fn figures(result: &Value) -> Vec<(String, u64)> {
         .collect()
 }
 
-/// The figures of a plan, the same with both engines.
+/// Returns the figures of a plan, equal for both engines.
 fn same(arguments: &[&str]) -> Vec<(String, u64)> {
     let [wire, lapin] = ["wire", "lapin"].map(|engine| {
         let result = run(engine, arguments);
@@ -164,7 +165,7 @@ fn what_only_one_engine_can_do_is_refused_by_name() {
     }
 }
 
-/// What its consumers did not take goes with an auto-delete queue: nobody knows how much that was.
+/// An auto-delete queue takes its remaining messages with it, and their number is unknown.
 #[test]
 fn what_went_with_an_auto_delete_queue_is_not_called_lost() {
     let load = ["--rate", "500", "--duration", "1s", "--drain", "300ms"];
@@ -191,7 +192,7 @@ fn what_went_with_an_auto_delete_queue_is_not_called_lost() {
     }
 }
 
-/// The queue is that of its consumer's connection, which no other may declare, ask or consume from.
+/// The queue belongs to its consumer's connection; no other may declare, query or consume from it.
 #[test]
 fn an_exclusive_queue_is_declared_by_whoever_consumes_from_it() {
     let load = ["--exclusive", "--producers", "2", "--pmessages", "300"];

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use amqp_perftest::null_broker::{NullBroker, Script};
+use null_broker::{NullBroker, Script};
 use serde_json::Value;
 
 const ENGINES: [&str; 2] = ["wire", "lapin"];
@@ -25,7 +25,7 @@ fn output(engine: &str, uri: &str, into: &Path, arguments: &[&str]) -> Output {
     command(engine, uri, into, arguments).output().unwrap()
 }
 
-/// Runs the program on a broker; its result, every operation accounted for.
+/// Runs the program on a broker. Returns its result, after checking that every operation is accounted for.
 fn run_on(uri: &str, engine: &str, arguments: &[&str]) -> Value {
     let out = tempfile::tempdir().unwrap();
     let output = output(engine, uri, out.path(), arguments);
@@ -44,7 +44,7 @@ fn run_on(uri: &str, engine: &str, arguments: &[&str]) -> Value {
     result
 }
 
-/// The same on a fresh null broker.
+/// Runs the program on a fresh null broker.
 fn run(engine: &str, arguments: &[&str]) -> Value {
     let broker = NullBroker::start(Script::default()).unwrap();
     run_on(&broker.uri(), engine, arguments)
@@ -58,7 +58,7 @@ fn wall_s(result: &Value) -> f64 {
     result["wall_s"].as_f64().unwrap()
 }
 
-/// What is refused before anything starts, with field and remedy.
+/// Checks that a call is refused before anything starts, with field and remedy.
 fn refused(arguments: &[&str], names: &[&str]) {
     let out = tempfile::tempdir().unwrap();
     let output = output("auto", "amqp://127.0.0.1:1/", out.path(), arguments);
@@ -96,7 +96,7 @@ fn questions_keep_their_interval_and_those_without_a_message_are_counted() {
         let result = run(engine, &[&load[..], &polling].concat());
         let (consumed, empty) = (count(&result, "consumed"), count(&result, "empty_gets"));
         assert_eq!(consumed, 20, "{engine}");
-        // At most one each 10 ms of the second that is measured.
+        // At most one per 10 ms of the measured second.
         assert!((10..=101).contains(&empty), "{engine}: {empty}");
     }
 }
@@ -109,13 +109,13 @@ fn a_way_to_consume_that_cannot_be_is_refused() {
     );
     refused(
         &["--polling", "--prefetch", "10"],
-        &["--prefetch", "asked for"],
+        &["--prefetch", "basic.consume"],
     );
     refused(&["--polling", "--stream-queue"], &["--polling", "stream"]);
     refused(&["--polling", "--churn", "queue"], &["--polling", "churn"]);
 }
 
-/// A null broker with so many messages of an earlier run in the queue `there`.
+/// Returns a null broker with `messages` messages of an earlier run in the queue `there`.
 fn backlog(messages: &str) -> NullBroker {
     let script = Script {
         queues: vec!["there".to_owned()],
@@ -151,7 +151,7 @@ fn a_queue_is_drained_and_the_run_ends_when_it_is_empty() {
                 "{engine} {how:?}: {}",
                 wall_s(&result)
             );
-            // All was acknowledged: nothing went back.
+            // Everything was acknowledged: nothing was requeued.
             let again = run_on(&broker.uri(), engine, &[&DRAIN, &drain[..]].concat());
             assert_eq!(count(&again, "consumed"), 0, "{engine} {how:?}");
         }
@@ -219,7 +219,7 @@ fn an_end_that_cannot_come_is_refused() {
     refused(&["--cmessages", "0"], &["--cmessages", "at least 1"]);
     refused(
         &["--cmessages", "5", "--consumers", "0"],
-        &["--cmessages", "there are none"],
+        &["--cmessages", "the plan has none"],
     );
     refused(&["--exit-when", "empty"], &["--exit-when", "--producers 0"]);
     refused(
@@ -254,7 +254,7 @@ fn producers_that_begin_at_random_publish_as_many_as_were_asked_for() {
             let operations = &result["operations"];
             let of = |name: &str| operations[name].as_u64().unwrap();
             assert_eq!(of("started") + of("missed"), 150, "{engine} {operations}");
-            // The last of six to begin is not among the first 300 of 700 ms, with this seed.
+            // With this seed, the last of six does not start within the first 300 of 700 ms.
             assert!(wall_s(&result) > 0.3, "{engine} {pace:?}");
         }
     }
@@ -267,7 +267,7 @@ fn a_consumer_takes_no_more_than_its_rate() {
             let load = ["--pmessages", "65", "--consumer-rate", "50"];
             let result = run(engine, &[&load[..], how].concat());
             assert_eq!(count(&result, "consumed"), 65, "{engine}");
-            // The last is given when all but the prefetch were dealt with, 20 ms apart.
+            // The last is delivered when all but the prefetch were processed, 20 ms apart.
             assert!(
                 wall_s(&result) >= 1.18,
                 "{engine} {how:?} {}",
@@ -293,7 +293,7 @@ fn a_pace_that_cannot_be_kept_is_refused() {
     );
     refused(
         &["--producer-random-start-delay", "1s", "--producers", "0"],
-        &["--producer-random-start-delay", "there are none"],
+        &["--producer-random-start-delay", "the plan has none"],
     );
     refused(&["--consumer-rate", "0"], &["--consumer-rate", "above 0"]);
     refused(
@@ -339,7 +339,7 @@ fn what_a_queue_does_not_permit_is_refused() {
     );
 }
 
-/// The plan of a call with these variables.
+/// Returns exit code and output of `--print-plan` with these variables.
 fn plan(variables: &[(&str, &str)], arguments: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("amqp-perftest"));
     let output = command
@@ -390,11 +390,11 @@ fn stamps_of_the_wall_clock_are_read_by_it_and_a_negative_latency_is_counted() {
             let wall = ["--pmessages", "20", "--confirms", "--wall-clock"];
             let sent = run_on(&broker.uri(), engine, &[&fill[..], &wall].concat());
             let sentence = sent["plan_sentence"].as_str().unwrap();
-            assert!(sentence.contains("wall clocks"), "{sentence}");
+            assert!(sentence.contains("wall-clock time"), "{sentence}");
             let drain = [&DRAIN, &["--exit-when", "empty"][..], consumer].concat();
             let result = run_on(&broker.uri(), engine, &drain);
             assert_eq!(count(&result, "consumed"), 20, "{engine}");
-            // Without it, what was sent since 1970 lies ahead of the time since this machine began.
+            // Without it, a start since 1970 lies ahead of the time since this machine booted.
             assert_eq!(count(&result, "negative_latency"), negative, "{engine}");
             let series = result["series"].as_array().unwrap();
             let latency = series.iter().find(|of| of["name"] == "end_to_end");
@@ -524,7 +524,7 @@ fn what_has_arrived_does_not_go_back_when_a_run_ends() {
 #[test]
 fn a_password_reaches_the_broker_by_variable_or_file_and_nothing_that_is_shown_or_stored() {
     let broker = NullBroker::start(Script::default()).unwrap();
-    // It takes no other password: this is how it shows that it was this one.
+    // The broker accepts no other password, which proves that it was this one.
     let uri = broker.uri().replacen("guest:guest", "guest:g%75est", 1);
     assert!(uri.contains("guest:g%75est@"), "{uri}");
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The program against a broker that does what a script says: every message accounted for, whatever happens.
+//! The program against a scripted broker: every message is accounted for, whatever happens.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -8,13 +8,13 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use amqp_perftest::null_broker::{Mode, NullBroker, Script};
 use amqp_perftest::settings::Settings;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use null_broker::{Mode, NullBroker, Script};
 use serde_json::Value;
 
-/// `runs_lapin.rs` is these tests once more.
+/// Returns the engine: `runs_lapin.rs` includes these tests with the other one.
 fn engine() -> &'static str {
     match env!("CARGO_CRATE_NAME") {
         "runs_lapin" => "lapin",
@@ -22,7 +22,7 @@ fn engine() -> &'static str {
     }
 }
 
-/// The program, with its one result in `out`.
+/// Returns the program, with its single result in `out`.
 fn program(out: &Path, uri: &str) -> Command {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("amqp-perftest"));
     command
@@ -36,8 +36,8 @@ fn result(out: &Path) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// Runs the program on a broker with this script; what it exits with, and its result. Every operation must be accounted
-/// for.
+/// Runs the program on a broker with this script. Returns the exit code and the result, after checking that every
+/// operation is accounted for.
 fn run(script: Script, arguments: &[&str]) -> (i32, Value) {
     let out = tempfile::tempdir().unwrap();
     let broker = NullBroker::start(script).unwrap();
@@ -86,7 +86,7 @@ fn counts(result: &Value, expected: &[(&str, u64)]) {
     }
 }
 
-/// What no machine can be too busy for: nothing failed.
+/// Checks that nothing failed, which holds however busy the machine is.
 fn nothing_failed(code: i32, result: &Value) {
     assert!(code == 0 || code == 3, "{code}: {}", result["errors"]);
 }
@@ -147,8 +147,8 @@ fn every_message_is_published_confirmed_and_consumed_once() {
     }
 }
 
-/// Serves a page with RabbitMQ's counters, which are 5 before the run and this much more from the third time on; returns its
-/// address.
+/// Serves a page with RabbitMQ's counters, which are 5 before the run and this much more from the third request on;
+/// returns its address.
 fn rabbitmq_page(received: u64, delivered: u64) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/metrics", listener.local_addr().unwrap());
@@ -259,7 +259,7 @@ fn what_comes_twice_or_in_another_order_makes_the_result_suspect() {
     );
 }
 
-/// One bit, or a hundred bytes, are enough; a body that is its stamp alone, JSON or a file is looked at as well.
+/// One bit, or a hundred bytes, are enough; bodies of a stamp alone, JSON and files are also checked.
 #[test]
 fn a_body_that_is_not_as_it_was_sent_is_a_failure() {
     let folder = tempfile::tempdir().unwrap();
@@ -286,7 +286,7 @@ fn a_body_that_is_not_as_it_was_sent_is_a_failure() {
             (1, &98.into()),
             "{kind:?}"
         );
-        // The last bit of a body without more is one of its stamp's time: its number is sound.
+        // The last bit of a body without content belongs to its stamp's time: its number is intact.
         assert_eq!(
             (damaged, error(&result, "damaged"), lost),
             (2, 2, 0),
@@ -324,15 +324,15 @@ fn a_message_that_comes_again_after_its_acknowledgement_makes_the_result_suspect
             "{way:?}"
         );
         let warnings = result["warnings"].to_string();
-        assert!(warnings.contains("marked as redelivered"), "{warnings}");
+        assert!(warnings.contains("were redelivered although"), "{warnings}");
     }
-    // What a consumer gives back comes again rightly.
+    // A requeued message is delivered again correctly.
     let (_, result) = run(Script::default(), &[&load[..], &["--nack", "0.1"]].concat());
     assert!(count(&result, "redelivered") > 0);
     assert_eq!(count(&result, "redelivered_after_ack"), 0);
 }
 
-/// What a broker marks as redelivered at its first arrival has waited longest, behind a consumer that was lost.
+/// A message marked as redelivered at its first arrival has waited longest, behind a lost consumer.
 #[test]
 fn every_message_that_ends_well_has_one_latency() {
     let script = Script {
@@ -348,8 +348,8 @@ fn every_message_that_ends_well_has_one_latency() {
     );
 }
 
-/// Messages that have arrived are in the queue again when a consumer goes without having acknowledged them: there they
-/// must not stand for one that was dropped.
+/// Arrived messages return to the queue when a consumer leaves without acknowledging them: they must not count as
+/// replacements for a dropped one.
 #[test]
 fn what_was_not_acknowledged_hides_no_loss() {
     let load = ["--pmessages", "500", "--prefetch", "50", "--duration", "1s"];
@@ -382,7 +382,7 @@ fn what_a_cut_gives_back_to_the_queue_hides_no_loss() {
         ..Script::default()
     };
     let load = ["--rate", "500", "--duration", "1s", "--drain", "300ms"];
-    // What has arrived when the connection is cut was not acknowledged, and does not come again.
+    // Messages that arrived before the connection is cut were not acknowledged, and do not come again.
     let never = ["--consumer-latency", "60s", "--reconnect-after", "60s"];
     let (code, result) = run(script, &[&load[..], &never, &["--prefetch", "50"]].concat());
     assert_eq!((code, error(&result, "lost")), (1, 1));
@@ -497,7 +497,7 @@ fn what_consumers_give_back_comes_again_and_is_neither_lost_nor_a_duplicate() {
     nothing_failed(code, &result);
     let back = count(&result, "given_back");
     assert!((80..=120).contains(&back), "{back}");
-    // All have arrived once the last one has: of what was given back then, as many as the prefetch may be on their way.
+    // All have arrived once the last one has: of the requeued messages, as many as the prefetch may still be under way.
     let again = count(&result, "redelivered");
     assert!((back - 10..=back).contains(&again), "{again} of {back}");
     counts(
@@ -521,7 +521,7 @@ fn consumers_that_take_their_time_hold_up_what_the_prefetch_lets_them() {
     let (code, result) = run(Script::default(), &load);
     nothing_failed(code, &result);
     counts(&result, &[("consumed", 40), ("lost", 0)]);
-    // The last but two are delivered when 38 before them were dealt with, 10 ms each.
+    // The last but two are delivered when 38 before them were processed, 10 ms each.
     assert!(
         result["wall_s"].as_f64().unwrap() >= 0.38,
         "{}",
@@ -659,12 +659,12 @@ fn a_broker_that_goes_away_ends_the_run_in_time_with_a_result() {
     assert_eq!(error(&result, "lost"), 0, "nobody can say what it kept");
     let why = result["warnings"].to_string();
     assert!(
-        why.contains("not made again by the end: Connection refused"),
+        why.contains("not reestablished by the end: Connection refused"),
         "{why}"
     );
 }
 
-/// Producers without a rate publish nothing while they are stopped: only the stall shows that they were.
+/// Unpaced producers publish nothing while they are stopped: only the stall shows it.
 #[test]
 fn a_driver_that_was_stopped_has_stalled() {
     let out = tempfile::tempdir().unwrap();
@@ -698,10 +698,10 @@ fn warned(result: &Value, kind: &str) -> bool {
     warnings.any(|warning| warning["kind"] == kind && warning["severity"] != "note")
 }
 
-/// For a second, the program may open no file: each connection that it wants is an error of its own.
+/// For a second, the program may open no file: each connection that it needs is a separate error.
 #[test]
 fn descriptors_that_run_out_are_no_failure_of_the_broker() {
-    // No engine has a part in it.
+    // The test is independent of the engine.
     if engine() != "wire" {
         return;
     }
@@ -754,11 +754,11 @@ fn a_broker_that_does_nothing_more_holds_no_run_up() {
     let load = ["--rate", "500", "--duration", "1s", "--drain", "500ms"];
     for confirms in [&["--confirms"][..], &[]] {
         let (code, result) = run(script.clone(), &[&load[..], confirms].concat());
-        // Nobody can say where the messages are.
+        // The location of the messages is unknown.
         assert_eq!((code, error(&result, "lost")), (3, 0), "{confirms:?}");
         let unfinished = result["operations"]["unfinished"].as_u64().unwrap();
         assert!(unfinished >= 190, "{unfinished}");
-        // 1.5 s as planned, 2 s for closing, half a second for asking.
+        // 1.5 s as planned, 2 s for closing, half a second for queries.
         let wall_s = result["wall_s"].as_f64().unwrap();
         assert!(wall_s < 7.0, "{wall_s}");
     }
@@ -770,7 +770,7 @@ fn what_a_slow_broker_has_not_read_when_all_is_published_is_not_left_behind() {
         stall: vec![(1000, Duration::from_secs(4))],
         ..Script::default()
     };
-    // A thread that has only producers has nothing else to wait for.
+    // A thread with producers only has nothing else to wait for.
     let load = ["--threads", "2", "--duration", "1s", "--drain", "20s"];
     let (code, result) = run(script, &[&load[..], &["--prefetch", "1000"]].concat());
     nothing_failed(code, &result);
@@ -792,7 +792,7 @@ fn a_broker_that_closes_no_connection_holds_no_run_up() {
     assert!(took_s < 8.0, "{took_s}");
 }
 
-/// A run ended 2 s later on RabbitMQ.
+/// On RabbitMQ, a run used to end 2 s later.
 #[test]
 fn a_connection_whose_end_is_answered_is_closed_at_once() {
     let took_s = || {
@@ -823,7 +823,7 @@ fn the_drain_phase_begins_when_all_is_published() {
 
 #[test]
 fn confirms_that_make_no_sense_are_counted_and_doubted() {
-    // lapin passes over them without a word.
+    // lapin skips them silently.
     if engine() != "wire" {
         return;
     }
@@ -852,7 +852,7 @@ fn what_is_returned_after_its_confirm_ends_once() {
     let nowhere = ["--routing-key", "nowhere", "--mandatory", "--confirms"];
     for consumers in ["0", "1"] {
         let load = ["--pmessages", "100", "--consumers", consumers];
-        // That it adds up is looked at for each run.
+        // The sum is checked for each run.
         let (_, result) = run(script.clone(), &[&load[..], &nowhere].concat());
         if engine() == "wire" {
             counts(&result, &[("returned", 100), ("protocol", 100)]);
@@ -956,7 +956,7 @@ fn a_frame_larger_than_negotiated_is_an_error_with_its_reason() {
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("larger than what was negotiated"), "{said}");
+    assert!(said.contains("larger than negotiated"), "{said}");
     counts(&result(out.path()), &[("protocol", 1), ("disconnects", 1)]);
 }
 
@@ -979,7 +979,7 @@ fn a_message_lost_in_the_warm_up_is_seen() {
     assert_eq!(values(&result, "end_to_end"), count(&result, "consumed"));
 }
 
-/// To those who consume alone it is nothing when a message was published.
+/// For a run of consumers alone, the time of publishing does not matter.
 #[test]
 fn consumers_alone_count_what_another_run_published_in_its_warm_up() {
     let script = Script {
@@ -1007,7 +1007,7 @@ fn consumers_alone_count_what_another_run_published_in_its_warm_up() {
     assert_eq!(values(&runs[1], "end_to_end"), consumed);
 }
 
-/// What the program says of arguments that it refuses.
+/// Checks that the program refuses arguments with these words.
 fn refused(arguments: &[&str], names: &[&str]) {
     let out = tempfile::tempdir().unwrap();
     let output: Output = program(out.path(), "amqp://127.0.0.1:1/")
@@ -1058,7 +1058,7 @@ fn a_call_that_cannot_be_right_is_refused_with_field_and_remedy() {
     );
     refused(
         &["--message-properties", "priority=300"],
-        &["priority is 0 to 255"],
+        &["priority must be 0 to 255"],
     );
     refused(&["--churn", "queue", "--confirms"], &["--confirm", "churn"]);
     refused(
@@ -1080,7 +1080,7 @@ fn a_call_that_cannot_be_right_is_refused_with_field_and_remedy() {
     );
     refused(
         &["--consumers", "1"],
-        &["--uri amqp://127.0.0.1:1/", "nobody listens"],
+        &["--uri amqp://127.0.0.1:1/", "no process listens"],
     );
 }
 
@@ -1136,7 +1136,7 @@ fn what_is_predeclared_is_used_and_left() {
         ..Script::default()
     };
     let broker = NullBroker::start(script).unwrap();
-    // The second finds it because the first has left it.
+    // The second run finds it because the first has left it.
     for _ in 0..2 {
         let out = tempfile::tempdir().unwrap();
         let load = ["--queue", "there", "--predeclared", "--pmessages", "10"];
@@ -1197,7 +1197,7 @@ fn consumers_that_need_the_drain_phase_are_not_said_to_keep_up() {
     let line = text.lines().find(|line| line.contains("Consumed:"));
     let (count, rate) = line.unwrap().split_once(" messages (").unwrap();
     assert!(count.ends_with("  200"), "{text}");
-    // One each 20 ms.
+    // One per 20 ms.
     let rate: f64 = rate.strip_suffix(" msg/s)").unwrap().parse().unwrap();
     assert!(rate > 0.0 && rate <= 55.0, "{text}");
 }
@@ -1232,7 +1232,7 @@ fn check_asks_everything_of_a_broker() {
 
 #[test]
 fn whatever_is_opened_is_closed_again_and_both_are_measured() {
-    // No engine has a part in it.
+    // The test is independent of the engine.
     if engine() != "wire" {
         return;
     }
@@ -1245,7 +1245,7 @@ fn whatever_is_opened_is_closed_again_and_both_are_measured() {
             );
             nothing_failed(code, &result);
             counts(&result, &[("published", 0)]);
-            // On a busy machine what is due at the very end may be missed.
+            // On a busy machine the last ones due may be missed.
             let ok = result["operations"]["ok"].as_u64().unwrap();
             let missed = result["operations"]["missed"].as_u64().unwrap();
             assert_eq!(ok + missed, 60, "{churn} {rate}");
@@ -1260,7 +1260,7 @@ fn whatever_is_opened_is_closed_again_and_both_are_measured() {
 
 #[test]
 fn churn_that_a_broker_refuses_is_counted_and_goes_on() {
-    // No engine has a part in it.
+    // The test is independent of the engine.
     if engine() != "wire" {
         return;
     }
@@ -1268,8 +1268,8 @@ fn churn_that_a_broker_refuses_is_counted_and_goes_on() {
         queues: vec!["perftest-1".to_owned()],
         ..Script::default()
     };
-    // The queue is there, durable in another way: 406, once, since its client then finds the connection gone. Clients of one
-    // thread take what is due as they are free; of two threads each has its own five.
+    // The queue exists with another durability: 406, once, since its client then finds the connection closed. Clients
+    // of one thread take starts as they are free; of two threads each has its own five.
     let load = ["--churn", "queue", "--producers", "2", "--pmessages", "5"];
     let more = ["--threads", "2", "--reconnect-after", "1ms"];
     let (code, result) = run(script, &[&load[..], &more].concat());

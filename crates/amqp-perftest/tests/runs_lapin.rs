@@ -1,4 +1,4 @@
-//! The same runs with the engine `lapin`: the account must not depend on the engine.
+//! The same runs with the engine `lapin`: the ledger must not depend on the engine.
 
 #[path = "runs.rs"]
 mod runs;

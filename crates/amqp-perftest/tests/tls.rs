@@ -1,4 +1,4 @@
-//! TLS against the null broker, behind somebody who speaks it with a certificate made for the test.
+//! TLS against the null broker, behind a proxy with a certificate made for the test.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::Arc;
 
-use amqp_perftest::null_broker::{NullBroker, Script};
+use null_broker::{NullBroker, Script};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use serde_json::Value;
 use tokio::io::copy_bidirectional;
@@ -18,11 +18,11 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
-/// Speaks TLS for a null broker, on a runtime that ends with it.
+/// A TLS proxy for a null broker, on a runtime that ends with it.
 struct Front {
     broker: NullBroker,
     address: SocketAddr,
-    /// The certificate, which signs itself.
+    /// The self-signed certificate.
     pem: String,
     _runtime: Runtime,
 }
@@ -50,7 +50,7 @@ impl Front {
             while let Ok((stream, _)) = listener.accept().await {
                 let acceptor = acceptor.clone();
                 tokio::spawn(async move {
-                    // Whoever is refused goes away.
+                    // A refused client disconnects.
                     let Ok(mut front) = acceptor.accept(stream).await else {
                         return;
                     };
@@ -89,7 +89,7 @@ fn every_message_comes_through_tls() {
     let ca = folder.path().join("ca.pem");
     std::fs::write(&ca, &front.pem).unwrap();
     let trusts = ["--tls-ca", ca.to_str().unwrap()];
-    // Of 100 KB and as fast as they can: more than the kernel and TLS take at once.
+    // Messages of 100 KB as fast as possible: more than the kernel and TLS take at once.
     for (engine, trusts, size, messages) in [
         ("wire", &trusts[..], "100000", 300),
         ("lapin", &trusts, "100000", 300),
@@ -111,7 +111,7 @@ fn every_message_comes_through_tls() {
             assert_eq!(result["counts"][name], 2 * messages, "{engine} {name}");
         }
         let insecure = result["plan_sentence"].as_str().unwrap();
-        let says = insecure.contains("whatever certificate");
+        let says = insecure.contains("certificates are not verified");
         assert_eq!(says, trusts == ["--tls-insecure"], "{insecure}");
     }
     assert!(front.broker.taken() >= 7_200);

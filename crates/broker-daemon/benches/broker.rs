@@ -1,5 +1,5 @@
-//! What a message costs the broker's thread beside system calls: published by one of 20 producers, delivered to one of
-//! 20 consumers, acknowledged by itself.
+//! Cost of a message in the broker's thread besides system calls: published by one of 20 producers, delivered to one of
+//! 20 consumers, acknowledged individually.
 
 use std::cell::RefCell;
 
@@ -14,25 +14,25 @@ use broker_daemon::{Client, Config, Direct};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use tempfile::TempDir;
 
-/// Producers, and as many consumers.
+/// Number of producers, and of consumers.
 const CLIENTS: usize = 20;
-/// Messages that a consumer may have unacknowledged, and that a producer's read brings.
+/// Messages that a consumer may have unacknowledged, and messages per read of a producer.
 const PREFETCH: u16 = 100;
 const BODY: usize = 1024;
 const QUEUE: &str = "perftest";
 /// Bytes of a basic.ack.
 const ACK: usize = 21;
 
-/// A broker with clients that have said all that comes before the first message.
+/// A broker whose clients have completed their setup.
 struct Stand {
     direct: Direct,
     producers: Vec<Client>,
     consumers: Vec<Client>,
-    /// What a producer's read brings.
+    /// The content of a producer's read.
     publishes: Vec<u8>,
     last_tag: u64,
     output: Vec<u8>,
-    /// Where the log is, if there is one.
+    /// The folder of the log, if there is one.
     _dir: Option<TempDir>,
 }
 
@@ -89,7 +89,8 @@ impl Stand {
         }
     }
 
-    /// One read and one write of every client. Each consumer is delivered as much as it may have, and acknowledges it.
+    /// Performs one read and one write of every client. Each consumer receives as much as its prefetch allows, and
+    /// acknowledges it.
     fn round(&mut self) {
         for producer in &self.producers {
             self.direct.receive(*producer, &self.publishes);
@@ -151,7 +152,7 @@ fn client(direct: &mut Direct) -> Client {
     client
 }
 
-/// The three frames of a message.
+/// Returns the three frames of a message.
 fn publish(is_persistent: bool) -> Vec<u8> {
     let to_queue = basic::Publish {
         exchange: "".into(),
@@ -173,7 +174,7 @@ fn publish(is_persistent: bool) -> Vec<u8> {
     .concat()
 }
 
-/// An acknowledgement for each of the deliveries after this one.
+/// Returns an acknowledgement for each of the deliveries after this one.
 fn acks(last: u64) -> Vec<u8> {
     let mut acks = Vec::with_capacity(ACK * usize::from(PREFETCH));
     for tag in last + 1..=last + u64::from(PREFETCH) {
@@ -191,7 +192,7 @@ fn through(c: &mut Criterion) {
         group.bench_function(name, |bencher| {
             let stand = RefCell::new(Stand::new(is_persistent));
             bencher.iter_batched(
-                // The disk's time is not the thread's.
+                // The time of the disk is not measured.
                 || stand.borrow_mut().direct.wait_for_disk(),
                 |()| stand.borrow_mut().round(),
                 BatchSize::PerIteration,

@@ -1,4 +1,4 @@
-//! What the log costs: the broker's thread per message, the way to the disk and back, and opening a folder again.
+//! Cost of the log: the broker's thread per message, the round trip to the disk, and reopening a folder.
 //!
 //! Targets: 100,000 messages of 1 KB a second, each on disk before it is confirmed; 10,000 recovered in 15 ms and
 //! 1,000,000 in 1.5 s.
@@ -23,7 +23,7 @@ const TURN: u64 = 64;
 /// Messages of one iteration of `confirmed`.
 const CONFIRMED: u64 = 320 * TURN;
 
-/// An open log, and what hears of each sync.
+/// An open log, and the receiver of its wake-ups.
 struct Opened {
     log: Log,
     woken: Receiver<()>,
@@ -33,7 +33,7 @@ impl Opened {
     fn new(dir: &Path) -> Self {
         let (wake, woken) = mpsc::channel();
         let (log, _) = Log::open(dir, Options::default(), move || {
-            // The last wake comes when nobody waits any longer.
+            // The last wake-up comes after the receiver is dropped.
             let _ = wake.send(());
         })
         .expect("an empty folder opens");
@@ -46,7 +46,7 @@ impl Opened {
         }
     }
 
-    /// A turn: so many messages, handed over. Returns its ticket and the first id.
+    /// Performs a turn: publishes messages and hands them over. Returns its ticket and the first id.
     fn turn(&mut self) -> (u64, u64) {
         let first = self.log.publish(&[1], &MESSAGE);
         for _ in 1..TURN {
@@ -64,7 +64,7 @@ impl Opened {
     }
 }
 
-/// What the broker's thread does for a message: publishing, settling, and its part of handing over.
+/// Measures the work of the broker's thread for a message: publishing, settling, and its share of a flush.
 fn gather(c: &mut Criterion) {
     let mut group = c.benchmark_group("gather");
     group.throughput(Throughput::Elements(TURN));
@@ -88,8 +88,8 @@ fn gather(c: &mut Criterion) {
     group.finish();
 }
 
-/// To the disk and back with at most `window` messages under way, as publishers with confirms do it; each is settled
-/// once it is confirmed.
+/// Measures the round trip to the disk with at most `window` messages under way, as for publishers with confirms; each
+/// is settled once it is confirmed.
 fn confirmed(c: &mut Criterion) {
     let mut group = c.benchmark_group("confirmed");
     group.throughput(Throughput::Elements(CONFIRMED));
@@ -110,7 +110,7 @@ fn confirmed(c: &mut Criterion) {
     group.finish();
 }
 
-/// Waits until no more turns than this are under way, and settles those that are on disk.
+/// Waits until at most `most` turns are under way, and settles those that are on disk.
 fn confirm(opened: &mut Opened, under_way: &mut VecDeque<(u64, u64)>, most: u64) {
     while under_way.len() as u64 > most {
         let (ticket, _) = under_way[0];
@@ -123,7 +123,7 @@ fn confirm(opened: &mut Opened, under_way: &mut VecDeque<(u64, u64)>, most: u64)
     }
 }
 
-/// Opening a folder again: read (from the page cache), checked, and indexed.
+/// Measures reopening a folder: reading (from the page cache), checking, and indexing.
 fn recovery(c: &mut Criterion) {
     let mut group = c.benchmark_group("recovery");
     group.sample_size(10);

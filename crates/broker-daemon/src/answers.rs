@@ -1,4 +1,4 @@
-//! Answers that wait until what they promise is on disk, and what follows them on their channels.
+//! Answers that wait until the change they confirm is on disk, and the output that follows them on their channels.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -6,24 +6,24 @@ use amq_protocol::protocol::AMQPClass;
 
 use crate::output::Output;
 
-/// The answers of a connection that wait for the log, by channel. A channel that is closed meanwhile, and one that takes
-/// its number, are answered behind them.
+/// The answers of a connection that wait for the log, by channel. If a channel is closed meanwhile, its close-ok waits
+/// behind them, and so does a new channel with the same number.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
     channels: HashMap<u16, VecDeque<Answer>>,
 }
 
-/// An answer that waits.
+/// A waiting answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    /// The ticket of the log that it waits for.
+    /// The log ticket that it waits for.
     ticket: u64,
     /// Class and method of the request.
     pub(crate) request: (u16, u16),
     pub(crate) method: AMQPClass,
-    /// What the channel sends next.
+    /// Output of the channel after the answer.
     pub(crate) behind: Output,
-    /// The channel that asked is closed.
+    /// Set if the channel that sent the request is closed.
     pub(crate) is_orphan: bool,
 }
 
@@ -32,19 +32,19 @@ impl Answers {
         self.channels.is_empty()
     }
 
-    /// Returns the bytes that follow answers.
+    /// Returns the bytes of output that follow answers.
     pub(crate) fn pending(&self) -> usize {
         let all = self.channels.values().flatten();
         all.map(|answer| answer.behind.pending()).sum()
     }
 
-    /// Returns the bytes of memory that those take, without the messages.
+    /// Returns the memory of this output in bytes, without the messages.
     pub(crate) fn own_bytes(&self) -> usize {
         let all = self.channels.values().flatten();
         all.map(|answer| answer.behind.own_bytes()).sum()
     }
 
-    /// Returns true if answers of this channel wait.
+    /// Returns true if answers of this channel are waiting.
     pub(crate) fn is_waiting(&self, channel: u16) -> bool {
         self.channels.contains_key(&channel)
     }
@@ -60,13 +60,13 @@ impl Answers {
         self.channels.entry(channel).or_default().push_back(answer);
     }
 
-    /// Returns where a channel writes to, if answers of it wait.
+    /// Returns the output for a channel with waiting answers.
     pub(crate) fn behind(&mut self, channel: u16) -> Option<&mut Output> {
         let last = self.channels.get_mut(&channel)?.back_mut()?;
         Some(&mut last.behind)
     }
 
-    /// Takes the first answer of a channel, if its ticket is reached.
+    /// Takes the first answer of a channel if its ticket is reached.
     pub(crate) fn take_due(&mut self, channel: u16, synced: u64) -> Option<Answer> {
         let waiting = self.channels.get_mut(&channel)?;
         let due = waiting.pop_front_if(|first| first.ticket <= synced)?;
@@ -76,12 +76,12 @@ impl Answers {
         Some(due)
     }
 
-    /// Drops all answers of a channel, with what follows them.
+    /// Drops all answers of a channel with the output that follows them.
     pub(crate) fn forget(&mut self, channel: u16) {
         self.channels.remove(&channel);
     }
 
-    /// The channel that asked is closed: a failure of the disk is no failure of the one that takes its number.
+    /// Marks the answers of a closed channel: a disk failure then does not close the new channel with the same number.
     pub(crate) fn orphan(&mut self, channel: u16) {
         for answer in self.channels.get_mut(&channel).into_iter().flatten() {
             answer.is_orphan = true;
@@ -89,7 +89,7 @@ impl Answers {
     }
 }
 
-/// Returns class and method of the request that a method answers.
+/// Returns class and method of the request that belongs to an answer.
 fn request_of(answer: &AMQPClass) -> (u16, u16) {
     match (answer.get_amqp_class_id(), answer.get_amqp_method_id()) {
         // exchange.unbind is 40, and its answer 51 (RabbitMQ's extension).

@@ -1,22 +1,22 @@
-//! Values under ids that are never mistaken for those of a later value in the same place.
+//! A slab with generational ids: an id never refers to a later value in the same slot.
 
 use slab::Slab;
 
-/// Names a value of an [`Arena`]. It stays valid as a name after the value is gone.
+/// The id of a value in an [`Arena`]. It stays unique after the value is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Id {
     slot: u32,
-    /// Counts what was ever inserted.
+    /// Counts all inserted values.
     pub(crate) serial: u32,
 }
 
-/// A slab whose ids outlive their values: an unacknowledged message names a queue that may be deleted, and whose
-/// place may be taken by another one.
+/// A slab whose ids outlive their values: an unacknowledged message names a queue that may be deleted, and whose slot
+/// may be reused by another one.
 #[derive(Debug)]
 pub(crate) struct Arena<T> {
     slots: Slab<(u32, T)>,
     next: u32,
-    /// All serials were given out, so that one may be in use.
+    /// Set once the serials have wrapped around, so that a new one may be in use.
     has_wrapped: bool,
 }
 
@@ -38,7 +38,7 @@ impl<T> Arena<T> {
         self.insert_as(serial, value)
     }
 
-    /// Inserts under a serial that was given out in an earlier life.
+    /// Inserts a value under a serial from an earlier run of the process.
     pub(crate) fn insert_as(&mut self, serial: u32, value: T) -> Id {
         if serial >= self.next {
             self.next = serial.wrapping_add(1);

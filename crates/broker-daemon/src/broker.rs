@@ -1,8 +1,8 @@
-//! The broker: all state, in one place and one thread, without sockets.
+//! The broker: all of its state, owned by one thread, without sockets.
 //!
-//! Bytes go in by [`Broker::receive`], and bytes come out of the connections' outputs. What one read brought is a
-//! batch: all its frames are processed, then queues are dispatched, confirms gathered, and the connections that have
-//! something to write are listed once.
+//! Input goes in through [`Broker::receive`], and output leaves through the connections' outputs. The data of one read
+//! is a batch: all of its frames are processed, then queues are dispatched, confirms are combined, and connections with
+//! pending output are listed once.
 
 mod acks;
 mod answers;
@@ -51,15 +51,15 @@ use self::dead_letters::DeadLetter;
 pub(crate) use self::describe::{NODE, QUEUE_METRICS};
 pub use self::direct::{Client, Direct};
 
-/// What an idle connection may keep of its backlog's buffer.
+/// Bytes of the backlog's buffer that an idle connection may keep.
 const KEPT: usize = 4 * 1024;
 
-/// Messages that are delivered in one turn, which takes some 10 ms; then others are read, and outputs written.
+/// Messages delivered in one turn, which takes some 10 ms; then other connections are read and outputs are written.
 const TURN: usize = 64 * 1024;
-/// What a dead letter takes of a turn: it is decoded and put together anew.
+/// Weight of a dead letter in a turn, in messages: it is decoded and reassembled.
 const DEAD_LETTER: usize = 64;
 
-/// All state.
+/// The state of the broker.
 #[derive(Debug)]
 pub(crate) struct Broker {
     config: Rc<Config>,
@@ -69,15 +69,15 @@ pub(crate) struct Broker {
     queues: Arena<Queue>,
     consumers: Arena<Consumer>,
     vhosts: Vec<Vhost>,
-    /// Counts the changes of exchanges, queues and bindings.
+    /// Counts changes of exchanges, queues and bindings.
     topology: u64,
-    /// Queues that have something for somebody, maybe.
+    /// Queues that may have something to deliver.
     active: VecDeque<QueueId>,
-    /// Channels with room and consumers that they hold back, maybe.
+    /// Channels with room in their prefetch that may have consumers held back by it.
     limited: Vec<(ConnectionId, u16)>,
-    dead: VecDeque<DeadLetter>,
+    dead_letters: VecDeque<DeadLetter>,
     confirming: Vec<(ConnectionId, u16)>,
-    /// Channels whose confirms wait for the log, and how far it was when they were looked at.
+    /// Channels whose confirms wait for the log, and the log's ticket when they were last checked.
     awaiting_log: (Vec<(ConnectionId, u16)>, u64),
     dirty: Vec<ConnectionId>,
     timers: BinaryHeap<Reverse<(u64, QueueId)>>,
@@ -87,35 +87,35 @@ pub(crate) struct Broker {
     waiting: Vec<ConnectionId>,
     pub(crate) counts: Counts,
     notes: Notes,
-    /// Tells the server that there is something to write.
+    /// Wakes the server when there is output to write.
     pub(crate) wake: Rc<Notify>,
-    /// Tells the server that something expires earlier than it knew.
+    /// Wakes the server when a deadline is earlier than the one it knows.
     pub(crate) timer_changed: Rc<Notify>,
     scratch: Vec<Delivered>,
-    /// Buffers for outputs, empty: making them anew for each burst costs more than filling them.
+    /// Spare empty buffers for outputs: allocating them for each burst costs more than filling them.
     spares: Vec<Vec<u8>>,
-    /// The queue that a message of this turn went to, and whose consumers do not keep up.
+    /// The queue that received a message in this turn and whose consumers lag behind.
     lagging: Option<QueueId>,
     log: Option<Log>,
     /// Messages of the log that some queue held at the start.
     restored: usize,
     /// The ticket up to which everything is on disk.
     synced: u64,
-    /// Whether the log takes messages: the disk is neither full nor broken.
+    /// True if the log accepts messages: the disk is neither full nor failed.
     log_takes: bool,
-    /// It never will again.
+    /// Set once the log has failed for good.
     log_failed: bool,
-    /// The ticket of what the disk was handed.
+    /// The ticket of the last flush to the writer.
     flushed: u64,
-    /// Too much is on its way to the disk.
+    /// Set if too many bytes are on their way to the disk.
     is_congested: bool,
-    /// Channels that consume answers directly, by the names that they have for that.
+    /// Channels that consume direct replies, by their reply address.
     replies: HashMap<Name, (ConnectionId, u16)>,
-    /// Counts the records of what is durable that methods gave to the log.
+    /// Counts records about durable definitions that methods added to the log.
     recorded: u64,
     /// Channels with answers that wait for the log.
     answering: Vec<(ConnectionId, u16)>,
-    /// How far the log was when they were looked at.
+    /// The log's ticket when these answers were last checked.
     answers_sent: u64,
 }
 
@@ -131,7 +131,7 @@ impl Broker {
             topology: 1,
             active: VecDeque::new(),
             limited: Vec::new(),
-            dead: VecDeque::new(),
+            dead_letters: VecDeque::new(),
             confirming: Vec::new(),
             awaiting_log: (Vec::new(), 0),
             dirty: Vec::new(),
@@ -160,8 +160,8 @@ impl Broker {
         }
     }
 
-    /// Processes what was read from a client, as a turn of its own. What cannot be processed now is kept as its
-    /// backlog.
+    /// Processes the data of one read from a client, as a turn of its own. Data that cannot be processed yet is kept as
+    /// its backlog.
     pub(crate) fn receive(&mut self, id: ConnectionId, input: &[u8]) {
         if let Some(connection) = self.connections.get_mut(id) {
             connection.received = self.now;
@@ -175,10 +175,10 @@ impl Broker {
                 connection.backlog = Vec::new();
             }
             connection.backlog.extend_from_slice(&input[consumed..]);
-            connection.weigh();
+            connection.account_memory();
         }
         self.finish_turn();
-        // Again, since consumers have had their turn meanwhile.
+        // Checked again, because consumers have had their turn meanwhile.
         let is_lagging = |id: &QueueId| self.queues.get(*id).is_some_and(Queue::is_lagging);
         let ahead = self.lagging.filter(is_lagging);
         if let Some(connection) = self.connections.get_mut(id) {
@@ -186,14 +186,14 @@ impl Broker {
         }
     }
 
-    /// Messages that a queue has delivered to consumers.
+    /// Returns how many messages a queue has delivered to consumers.
     pub(crate) fn delivered(&self, id: QueueId) -> u64 {
         self.queues
             .get(id)
             .map_or(u64::MAX, |queue| queue.delivered)
     }
 
-    /// Processes frames until the input ends or the client has to wait. Returns how many bytes are done with.
+    /// Processes frames until the input ends or the client must wait. Returns the number of processed bytes.
     fn process(&mut self, id: ConnectionId, input: &[u8]) -> usize {
         let mut done = 0;
         loop {
@@ -216,7 +216,7 @@ impl Broker {
                 }
                 _ => {}
             }
-            // RabbitMQ too takes eight bytes more than were agreed.
+            // RabbitMQ, too, accepts eight bytes more than agreed.
             match split(rest, connection.frame_max) {
                 Ok(None) => return done,
                 Ok(Some((frame, length))) => {
@@ -248,7 +248,7 @@ impl Broker {
             FrameError::NoEnd => frame_error("no frame-end octet where it should be"),
         };
         self.fail(id, 0, (0, 0), &failure);
-        // Where frames begin and end is unknown from here on, so no answer can be awaited.
+        // Frame boundaries are unknown from here on, so no close-ok can be awaited.
         self.close_when_written(id);
     }
 
@@ -304,10 +304,10 @@ impl Broker {
         }
     }
 
-    /// A channel that is open; `None` where it is being closed and nothing on it matters.
+    /// Returns an open channel; `None` if it is being closed and its input is ignored.
     ///
     /// # Errors
-    /// 504 where there is none.
+    /// 504 if the channel does not exist.
     fn channel(&mut self, id: ConnectionId, number: u16) -> Result<Option<&mut Channel>> {
         let channel = self
             .connections
@@ -320,12 +320,12 @@ impl Broker {
         }
     }
 
-    /// Does what the processed frames led to: dead letters, deliveries, confirms. What would take too long is left for
-    /// another turn.
+    /// Performs the work that processed frames led to: dead letters, deliveries, confirms. Work that would take too
+    /// long is left for another turn.
     pub(crate) fn finish_turn(&mut self) {
         let mut left = TURN;
         while left > 0 {
-            let took = if let Some(dead) = self.dead.pop_front() {
+            let took = if let Some(dead) = self.dead_letters.pop_front() {
                 self.dead_letter(dead);
                 DEAD_LETTER
             } else if let Some(queue) = self.active.pop_front() {
@@ -346,13 +346,13 @@ impl Broker {
         }
     }
 
-    /// Whether something was left for another turn.
+    /// Returns true if work was left for another turn.
     pub(crate) fn has_more(&self) -> bool {
-        !self.dead.is_empty() || !self.active.is_empty() || !self.limited.is_empty()
+        !self.dead_letters.is_empty() || !self.active.is_empty() || !self.limited.is_empty()
     }
 
-    /// Lists a connection as one that has something to write.
-    fn touch(&mut self, id: ConnectionId) {
+    /// Lists a connection as one with pending output.
+    fn mark_dirty(&mut self, id: ConnectionId) {
         if let Some(connection) = self.connections.get_mut(id)
             && !connection.is_dirty
         {
@@ -361,7 +361,7 @@ impl Broker {
         }
     }
 
-    /// Lists a queue as one that may have something for somebody.
+    /// Lists a queue as one that may have something to deliver.
     fn activate(&mut self, id: QueueId) {
         if let Some(queue) = self.queues.get_mut(id)
             && !queue.is_active
@@ -371,7 +371,7 @@ impl Broker {
         }
     }
 
-    /// The state for `/metrics`.
+    /// Returns the page for `/metrics`.
     pub(crate) fn page(&self) -> String {
         let exchanges = self.vhosts.iter().map(|vhost| vhost.exchanges.len());
         let gauges = Gauges {
@@ -401,7 +401,7 @@ impl Broker {
     }
 }
 
-/// Puts a consumer into its queue's ring, if it has room for a message and its channel does not hold it back.
+/// Adds a consumer to its queue's ring, if it has room for a message and its channel does not hold it back.
 fn enter_ring(queue: &mut Queue, id: ConsumerId, consumer: &mut Consumer) -> bool {
     if consumer.in_ring || consumer.is_passed_over || !consumer.has_room() || !queue.is_served(id) {
         return false;

@@ -1,4 +1,5 @@
-//! Sender-selected distribution: routing keys in the headers `CC` and `BCC` of a message, beside its own (as RabbitMQ).
+//! Sender-selected distribution: routing keys in the headers `CC` and `BCC` of a message, in addition to its own key
+//! (as RabbitMQ).
 
 use amq_protocol::types::parsing::{parse_short_string, parse_value};
 use amq_protocol::types::{AMQPValue, FieldTable};
@@ -7,25 +8,25 @@ use memchr::memmem;
 use crate::failure::{Result, frame_error, precondition_failed};
 use crate::frame::is_too_deep;
 
-/// A further routing key.
+/// An additional routing key.
 pub(crate) type Key = Box<[u8]>;
 
-/// What the headers say about where a message goes.
+/// The routing keys in the headers of a message.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct CarbonCopies {
-    /// Those of `CC`, then those of `BCC`.
+    /// The keys of `CC`, then those of `BCC`.
     pub(crate) keys: Vec<Key>,
-    /// Where `BCC` stands among the headers: nobody is to see it.
+    /// The position of `BCC` among the headers: consumers must not see it.
     pub(crate) hidden: Option<std::ops::Range<usize>>,
 }
 
 impl CarbonCopies {
-    /// Reads a table of headers as it came, with its length before it.
+    /// Parses a table of headers as received, including its length.
     ///
     /// # Errors
-    /// 406 where one of the two is no array; 501 for headers that cannot be read.
+    /// 406 if one of the two is not an array; 501 for unreadable headers.
     pub(crate) fn read(headers: &[u8]) -> Result<Self> {
-        // Also finds it in a value, which costs no more than a walk over the headers.
+        // This also matches inside values, which only costs a walk over the headers.
         if memmem::find(headers, b"CC").is_none() {
             return Ok(Self::default());
         }
@@ -55,7 +56,7 @@ impl CarbonCopies {
     }
 }
 
-/// Returns the keys in the header `CC` of a message that is in a queue; none where it is no array.
+/// Returns the keys in the header `CC` of a queued message; none if it is not an array.
 pub(crate) fn open_keys(headers: &FieldTable) -> Vec<Key> {
     let found = headers.inner().get("CC");
     found
@@ -63,7 +64,7 @@ pub(crate) fn open_keys(headers: &FieldTable) -> Vec<Key> {
         .unwrap_or_default()
 }
 
-/// Returns the texts of an array. Other values in it do not count, and neither do those that are no routing key.
+/// Returns the strings of an array. Other values are ignored, and so are strings that are not valid routing keys.
 fn keys(name: &str, value: &AMQPValue) -> Result<Vec<Key>> {
     let AMQPValue::FieldArray(array) = value else {
         return Err(precondition_failed(format_args!(

@@ -1,4 +1,4 @@
-//! A channel: the message that is just coming in, what was delivered and not acknowledged, confirms, a transaction.
+//! A channel: the message being received, unacknowledged deliveries, confirms, and a transaction.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -12,46 +12,47 @@ use crate::queue::{ConnectionId, ConsumerId, Entry};
 /// A channel of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Channel {
-    /// channel.close was sent; everything is ignored until it is answered.
+    /// Set once channel.close was sent; everything is ignored until it is answered.
     pub(crate) is_closing: bool,
     pub(crate) incoming: Incoming,
     pub(crate) confirms: Option<Confirms>,
     pub(crate) tx: Option<Tx>,
     pub(crate) last_tag: u64,
     pub(crate) unacked: Unacked,
-    /// The limit of each consumer to come; 0 is none.
+    /// The limit of each new consumer; 0 means none.
     pub(crate) prefetch: u16,
-    /// The limit of all of them together; 0 is none.
+    /// The common limit of all consumers; 0 means none.
     pub(crate) global_prefetch: u16,
-    /// By their tags.
+    /// Consumers by tag.
     pub(crate) consumers: BTreeMap<Box<str>, ConsumerId>,
-    /// Deliveries to them that are not settled: the common limit is for these, and not for those of basic.get (as RabbitMQ).
+    /// Unsettled deliveries to consumers. The common limit applies to them, and not to deliveries by basic.get (as
+    /// RabbitMQ).
     pub(crate) unsettled: usize,
-    /// Those that the common limit holds back, in the order in which it did.
+    /// Consumers held back by the common limit, in the order in which they were.
     pub(crate) passed_over: Vec<ConsumerId>,
-    /// The consumer of answers that come without a queue.
+    /// The consumer of direct replies.
     pub(crate) replies: Option<ReplyConsumer>,
     pub(crate) last_queue: Option<Name>,
     pub(crate) route: Route,
-    /// Whether it waits for its confirms to be sent.
+    /// Set while it waits for its confirms to be sent.
     pub(crate) is_confirming: bool,
 }
 
 impl Channel {
-    /// Its consumers, the oldest first.
+    /// Returns its consumers, the oldest first.
     pub(crate) fn consumer_ids(&self) -> Vec<ConsumerId> {
         let mut ids: Vec<_> = self.consumers.values().copied().collect();
         ids.sort_unstable_by_key(|id| id.serial);
         ids
     }
 
-    /// Returns true if a consumer of it has this tag.
+    /// Returns true if one of its consumers has this tag.
     pub(crate) fn has_consumer(&self, tag: &str) -> bool {
         let replies = self.replies.as_ref();
         self.consumers.contains_key(tag) || replies.is_some_and(|replies| replies.has_tag(tag))
     }
 
-    /// Returns how many deliveries more the common limit lets through.
+    /// Returns how many more deliveries the common limit allows.
     pub(crate) fn room(&self) -> usize {
         match usize::from(self.global_prefetch) {
             0 => usize::MAX,
@@ -59,14 +60,14 @@ impl Channel {
         }
     }
 
-    /// Counts deliveries as settled for the common limit.
+    /// Subtracts settled deliveries from the common limit.
     pub(crate) fn count_settled<'a>(&mut self, settled: impl IntoIterator<Item = &'a Delivered>) {
         let settled = settled.into_iter();
         let to_consumers = settled.filter(|delivered| delivered.consumer.is_some());
         self.unsettled = self.unsettled.saturating_sub(to_consumers.count());
     }
 
-    /// What it was delivered and has not settled, or has only in a transaction.
+    /// Returns its unsettled deliveries, including those settled only in an open transaction.
     pub(crate) fn held(&self) -> impl Iterator<Item = &Delivered> {
         let in_tx = self.tx.iter().flat_map(|tx| &tx.settled);
         let in_tx = in_tx.map(|(delivered, _)| delivered);
@@ -77,7 +78,7 @@ impl Channel {
     }
 }
 
-/// Which frame comes next.
+/// The kind of frame expected next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Stage {
     #[default]
@@ -86,38 +87,38 @@ pub(crate) enum Stage {
     Body,
 }
 
-/// A message that is coming in.
+/// A message being received.
 #[derive(Debug, Default)]
 pub(crate) struct Incoming {
     pub(crate) stage: Stage,
     pub(crate) address: Vec<u8>,
-    /// Whether the channel's route is one for this address.
+    /// True if the channel's route is valid for this address.
     pub(crate) has_route: bool,
     pub(crate) mandatory: bool,
     pub(crate) immediate: bool,
-    /// Address, header, and what there is of the body.
+    /// Address, header, and the body as far as received.
     pub(crate) data: Vec<u8>,
-    /// Where the body begins.
+    /// Offset of the body.
     pub(crate) head: usize,
-    /// What its properties say, or what is wrong with them.
+    /// The facts in its properties, or the error in them.
     pub(crate) facts: Option<Result<Facts>>,
     pub(crate) missing: usize,
     /// The routing keys in its headers.
     pub(crate) copies: Vec<Key>,
-    /// What it takes of the memory, if it has come in part.
+    /// Its share of the memory, if it is incomplete.
     pub(crate) share: Option<Share>,
 }
 
-/// Where the last message went: most publishers send to one address.
+/// The route of the last message: most publishers send to one address.
 #[derive(Debug, Default)]
 pub(crate) struct Route {
     pub(crate) address: Vec<u8>,
-    /// The state of exchanges, queues and bindings that it is true for.
+    /// The version of exchanges, queues and bindings for which it is valid.
     pub(crate) topology: u64,
     pub(crate) queues: Vec<QueueId>,
 }
 
-/// A message that was published in a transaction.
+/// A message published in a transaction.
 #[derive(Debug)]
 pub(crate) struct Pending {
     pub(crate) message: Rc<Message>,
@@ -125,12 +126,12 @@ pub(crate) struct Pending {
     pub(crate) copies: Vec<Key>,
 }
 
-/// A consumer of answers that come without a queue.
+/// A consumer of direct replies.
 #[derive(Debug)]
 pub(crate) struct ReplyConsumer {
-    /// As a short string: with its length before it.
+    /// A short string: its length comes first.
     pub(crate) tag: Rc<[u8]>,
-    /// Where answers are published to.
+    /// The address that replies are published to.
     pub(crate) address: Name,
 }
 
@@ -140,7 +141,7 @@ impl ReplyConsumer {
     }
 }
 
-/// How a delivery is settled.
+/// The way in which a delivery is settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Settlement {
     Acked,
@@ -148,14 +149,14 @@ pub(crate) enum Settlement {
     Rejected,
 }
 
-/// What a transaction holds back.
+/// Publishes and settlements of an open transaction.
 #[derive(Debug, Default)]
 pub(crate) struct Tx {
     pub(crate) published: Vec<Pending>,
     pub(crate) settled: Vec<(Delivered, Settlement)>,
 }
 
-/// A message that was delivered and not settled.
+/// An unsettled delivery.
 #[derive(Debug)]
 pub(crate) struct Delivered {
     pub(crate) tag: u64,
@@ -165,7 +166,7 @@ pub(crate) struct Delivered {
     pub(crate) entry: Entry,
 }
 
-/// Deliveries by their tags, in ascending order. What was settled in the middle leaves a gap.
+/// Deliveries by tag in ascending order. Deliveries settled out of order leave gaps.
 #[derive(Debug, Default)]
 pub(crate) struct Unacked {
     all: VecDeque<(u64, Option<Delivered>)>,
@@ -184,7 +185,7 @@ impl Unacked {
     }
 
     fn position(&self, tag: u64) -> Option<usize> {
-        // Most settle in order.
+        // Most clients settle in order.
         let at = match self.all.front() {
             Some((first, _)) if *first == tag => 0,
             _ => self.all.binary_search_by_key(&tag, |(tag, _)| *tag).ok()?,
@@ -200,7 +201,7 @@ impl Unacked {
         taken
     }
 
-    /// Moves what has a tag up to this one to `into`; 0 means all. Returns whether there is such a delivery.
+    /// Moves the deliveries with tags up to this one to `into`; 0 means all. Returns true if this tag exists.
     pub(crate) fn take_up_to(&mut self, tag: u64, into: &mut Vec<Delivered>) -> bool {
         let end = match tag {
             0 => self.all.len(),
@@ -216,7 +217,7 @@ impl Unacked {
         true
     }
 
-    /// Puts back what was taken.
+    /// Puts a delivery back.
     pub(crate) fn restore(&mut self, delivered: Delivered) {
         self.count += 1;
         let tag = delivered.tag;
@@ -226,7 +227,7 @@ impl Unacked {
         }
     }
 
-    /// Drops the gaps at the front, and all when they are more than what is left.
+    /// Drops the gaps at the front, and all gaps if they outnumber the rest.
     fn tidy(&mut self) {
         while matches!(self.all.front(), Some((_, None))) {
             self.all.pop_front();
@@ -237,37 +238,37 @@ impl Unacked {
     }
 }
 
-/// What is still to be said about a published message.
+/// A confirm that is not a plain ack at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// A queue refused it.
+    /// A queue refused the message.
     Refused,
-    /// It is stored once the log has synced so far.
+    /// The message is stored once the log has synced up to this ticket.
     Stored(u64),
 }
 
-/// Publisher confirms. They are given in order, so that a single one speaks for many.
+/// Publisher confirms. They are sent in order, so that one confirm can cover many messages.
 #[derive(Debug, Default)]
 pub(crate) struct Confirms {
     /// The number of the last message.
     published: u64,
-    /// So far everything is confirmed.
+    /// The number up to which everything is confirmed.
     confirmed: u64,
-    /// Those among the rest that do not simply go through.
+    /// Later messages that are not simply acked.
     special: VecDeque<(u64, Verdict)>,
 }
 
 impl Confirms {
-    /// Counts a message.
+    /// Adds a published message.
     pub(crate) fn publish(&mut self, verdict: Option<Verdict>) {
         self.published += 1;
         let Some(verdict) = verdict else { return };
         self.special.push_back((self.published, verdict));
     }
 
-    /// Tells `send` about each confirm that is due: whether it is an ack, its tag, whether it is for all before too.
-    /// Returns how many messages they are for. What waits for a log that has failed is refused: nobody knows whether
-    /// it is on disk.
+    /// Calls `send` for each due confirm with three values: true for an ack, its tag, and true if it covers all earlier
+    /// messages. Returns how many messages they cover. Messages that wait for a failed log are nacked: it is unknown if
+    /// they are on disk.
     pub(crate) fn settle(
         &mut self,
         synced: u64,
@@ -301,7 +302,7 @@ impl Confirms {
         }
     }
 
-    /// Whether some messages wait for the log.
+    /// Returns true if some messages wait for the log.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.special.is_empty()
     }
@@ -313,20 +314,20 @@ pub(crate) struct Consumer {
     pub(crate) connection: ConnectionId,
     pub(crate) channel: u16,
     pub(crate) queue: QueueId,
-    /// As a short string: with its length before it.
+    /// A short string: its length comes first.
     pub(crate) tag: Box<[u8]>,
     pub(crate) no_ack: bool,
     pub(crate) exclusive: bool,
-    /// Those with a higher one are served first (x-priority).
+    /// Consumers with a higher priority are served first (x-priority).
     pub(crate) priority: i64,
-    /// 0 is no limit.
+    /// 0 means no limit.
     pub(crate) prefetch: u16,
     pub(crate) unacked: usize,
-    /// Whether it is in its queue's ring.
+    /// True if it is in its queue's ring.
     pub(crate) in_ring: bool,
-    /// It is among those that the channel's common limit holds back.
+    /// True if the channel's common limit holds it back.
     pub(crate) is_passed_over: bool,
-    /// The tag of its last delivery, which says when it was served.
+    /// The tag of its last delivery, which tells when it was served.
     pub(crate) last_tag: u64,
 }
 
@@ -336,7 +337,7 @@ impl Consumer {
         std::str::from_utf8(&self.tag[1..]).unwrap_or_default()
     }
 
-    /// Whether its own limit lets it have one message more.
+    /// Returns true if its own limit allows one more message.
     pub(crate) fn has_room(&self) -> bool {
         self.no_ack || self.prefetch == 0 || self.unacked < usize::from(self.prefetch)
     }

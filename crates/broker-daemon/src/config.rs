@@ -1,4 +1,4 @@
-//! What the options mean.
+//! The configuration that results from the options.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,31 +7,31 @@ use std::time::Duration;
 /// The settings of a broker.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where clients connect.
+    /// The address for clients.
     pub listen: SocketAddr,
-    /// Where `/metrics` and `/healthz` are served, if anywhere.
+    /// The address of `/metrics` and `/healthz`; `None` if they are not served.
     pub metrics_addr: Option<SocketAddr>,
     /// Names and passwords.
     pub users: Vec<(String, String)>,
-    /// Virtual hosts; everybody may use each.
+    /// Virtual hosts; every user may access each of them.
     pub vhosts: Vec<String>,
-    /// The largest frame that is offered, in bytes.
+    /// The largest frame size offered, in bytes.
     pub frame_max: u32,
-    /// The highest channel number that is offered.
+    /// The highest channel number offered.
     pub channel_max: u16,
-    /// The heartbeat interval that is offered, in seconds; 0 is none.
+    /// The heartbeat interval offered, in seconds; 0 means none.
     pub heartbeat: u16,
-    /// Bytes of messages from which on publishers have to wait.
+    /// Bytes of messages above which publishers must wait.
     pub memory_limit: usize,
-    /// Connections that may be open at once.
+    /// Maximum open connections.
     pub max_connections: usize,
-    /// Where durable things are kept; without it nothing is.
+    /// The folder for durable state; `None` if nothing is stored.
     pub data_dir: Option<PathBuf>,
-    /// Whether queues that are declared as quorum queues run as durable classic ones; otherwise they are refused.
+    /// Runs declared quorum queues as durable classic ones; otherwise they are refused.
     pub quorum_as_classic: bool,
-    /// Whether to start in spite of a damaged log, with what is readable.
+    /// Starts despite a damaged log, with its readable part.
     pub salvage: bool,
-    /// How long clients may take to answer connection.close at the end.
+    /// Time that clients have to answer connection.close at shutdown.
     pub shutdown_grace: Duration,
 }
 

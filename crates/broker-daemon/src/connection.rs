@@ -1,4 +1,4 @@
-//! A connection: how far its negotiation is, its channels, what it was sent and what it has still to be sent.
+//! A connection: the state of its negotiation, its channels, its input and its pending output.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -13,30 +13,30 @@ use crate::exchange::{Name, QueueId};
 use crate::message::{Meter, Share};
 use crate::output::Output;
 
-/// Bytes that wait for a client from which on it is delivered no more.
+/// Bytes of pending output above which a client gets no more deliveries.
 pub(crate) const FULL: usize = 512 * 1024;
-/// Bytes from which on its requests wait too: their answers have to go somewhere.
+/// Bytes of pending output above which its requests wait too, because their answers need room.
 pub(crate) const CHOKED: usize = 2 * FULL;
 
-/// How far a connection is (connection class, AMQP 0-9-1, 2.2.4).
+/// The state of a connection (connection class, AMQP 0-9-1, 2.2.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// The protocol header is awaited.
+    /// Awaits the protocol header.
     Header,
-    /// connection.start-ok is awaited.
+    /// Awaits connection.start-ok.
     Start,
-    /// connection.tune-ok is awaited.
+    /// Awaits connection.tune-ok.
     Tune,
-    /// connection.open is awaited.
+    /// Awaits connection.open.
     Open,
     Running,
-    /// connection.close was sent; only its answer is of interest.
+    /// Awaits the answer to connection.close; everything else is ignored.
     Closing,
-    /// Nothing more is read; what is pending is written, then the socket is closed.
+    /// Reads nothing more; pending output is written, then the socket is closed.
     Closed,
 }
 
-/// What the client says that it understands (`capabilities` of its properties).
+/// Features that the client supports (`capabilities` of its properties).
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Capabilities {
     pub(crate) authentication_failure_close: bool,
@@ -59,50 +59,50 @@ impl Capabilities {
     }
 }
 
-/// A client.
+/// A client connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) phase: Phase,
     pub(crate) socket: Option<Rc<TcpStream>>,
-    /// Tells its task that what the broker wants of the socket may have changed.
+    /// Wakes its task when the broker's interest in the socket may have changed.
     pub(crate) wake: Rc<Notify>,
     pub(crate) user: Name,
     pub(crate) vhost: usize,
     pub(crate) frame_max: usize,
     pub(crate) channel_max: u16,
-    /// Seconds; 0 is none.
+    /// Seconds; 0 means none.
     pub(crate) heartbeat: u16,
     pub(crate) capabilities: Capabilities,
     channels: Vec<Option<Box<Channel>>>,
     pub(crate) exclusive: Vec<QueueId>,
     pub(crate) output: Output,
-    /// Those that wait for the log, with what is to be sent behind them.
+    /// Answers that wait for the log, with the output behind them.
     pub(crate) answers: Answers,
-    /// The client asked to close, and is answered when these are.
+    /// Set if the client asked to close; it is answered after these.
     pub(crate) is_leaving: bool,
-    /// What was read and not processed: the beginning of a frame, or all that came while it was held.
+    /// Unprocessed input: the beginning of a frame, or everything received while the connection was held.
     pub(crate) backlog: Vec<u8>,
     share: Share,
     /// Milliseconds of the broker's clock.
     pub(crate) since: u64,
     pub(crate) received: u64,
     pub(crate) sent: u64,
-    /// When it was first seen to have hung up while it was held.
+    /// Time at which it was first seen to have hung up while it was held.
     pub(crate) hung_up: Option<u64>,
-    /// Whether it is in the list of those that have something to write.
+    /// True if it is in the list of connections with pending output.
     pub(crate) is_dirty: bool,
-    /// The socket took no more.
+    /// True if the socket accepted no more.
     pub(crate) is_stuck: bool,
-    /// Its backlog holds whole frames that had to wait.
+    /// True if its backlog holds whole frames that had to wait.
     pub(crate) holds_frames: bool,
-    /// It wants to publish, and memory is short.
+    /// True if it wants to publish while memory is short.
     pub(crate) is_blocked: bool,
     pub(crate) was_told_blocked: bool,
-    /// It published before: one to warn when memory is short.
+    /// True if it has published before: it is warned when memory is short.
     pub(crate) is_publisher: bool,
-    /// It publishes to a queue whose consumers do not keep up.
+    /// The queue to which it publishes faster than consumers read.
     pub(crate) ahead: Option<QueueId>,
-    /// Consumers were passed over because the output was full.
+    /// True if consumers were skipped because the output was full.
     pub(crate) was_passed_over: bool,
 }
 
@@ -145,14 +145,14 @@ impl Connection {
         }
     }
 
-    /// The client's address; `None` where it is gone already.
+    /// Returns the client's address; `None` if the client is gone.
     pub(crate) fn peer(&self) -> Option<SocketAddr> {
         self.socket.as_ref()?.peer_addr().ok()
     }
 
-    /// Counts what it takes of the memory beside its messages: the beginning of a frame, and what its socket does not
-    /// take. What it holds back because memory is short does not count, for that goes when there is memory again.
-    pub(crate) fn weigh(&mut self) {
+    /// Accounts for its memory besides messages: the beginning of a frame, and output that its socket does not accept.
+    /// Input held back because memory is short does not count, since it is processed when memory is free again.
+    pub(crate) fn account_memory(&mut self) {
         let mut bytes = match self.is_blocked || self.backlog.is_empty() {
             true => 0,
             false => self.backlog.capacity(),
@@ -166,7 +166,7 @@ impl Connection {
         self.share.set(bytes);
     }
 
-    /// Returns the bytes that are to be sent, those included that wait for the log.
+    /// Returns the bytes of pending output, including the part that waits for the log.
     pub(crate) fn pending(&self) -> usize {
         let behind = match self.answers.is_empty() {
             true => 0,
@@ -175,7 +175,7 @@ impl Connection {
         self.output.pending() + behind
     }
 
-    /// Returns where a channel writes to: behind its answers that wait, if there are any.
+    /// Returns the output of a channel: behind its waiting answers, if there are any.
     pub(crate) fn output_of(&mut self, channel: u16) -> &mut Output {
         match self.answers.is_empty() {
             true => &mut self.output,
@@ -183,12 +183,12 @@ impl Connection {
         }
     }
 
-    /// Whether it has to wait before more of it is processed: until memory is free, or until it takes its answers.
+    /// Returns true if its input must wait: until memory is free, or until it reads its answers.
     pub(crate) fn is_held(&self) -> bool {
         self.is_blocked || self.pending() > CHOKED
     }
 
-    /// Whether it held frames back that need not wait any more.
+    /// Returns true if it held back frames that need not wait any more.
     pub(crate) fn may_go_on(&mut self) -> bool {
         self.holds_frames && !self.is_held()
     }
@@ -213,7 +213,7 @@ impl Connection {
         self.channels.get_mut(usize::from(number))?.take()
     }
 
-    /// The numbers of its open channels.
+    /// Returns the numbers of its open channels.
     pub(crate) fn channel_numbers(&self) -> Vec<u16> {
         let open = self
             .channels

@@ -1,10 +1,10 @@
-//! What the broker counts, and the page in the Prometheus text format, version 0.0.4.
+//! The broker's counters, and their page in the Prometheus text format, version 0.0.4.
 
 use std::fmt::Write as _;
 
 macro_rules! counts {
     ($($name:ident: $help:literal;)*) => {
-        /// What happened since the start.
+        /// Counters since the start.
         #[derive(Debug, Default, Clone, Copy)]
         pub(crate) struct Counts { $(pub(crate) $name: u64,)* }
 
@@ -18,26 +18,26 @@ macro_rules! counts {
 
 counts! {
     connections_opened: "Connections accepted.";
-    connections_refused: "Connections closed because there were too many.";
-    accepting_paused: "Times that clients were left waiting because there were no descriptors for them.";
-    logins_refused: "Clients with a name or a password that is not known.";
-    vhosts_refused: "Clients that asked for a virtual host which is not there.";
+    connections_refused: "Connections closed because of the connection limit.";
+    accepting_paused: "Times that accepting paused because no file descriptors were left.";
+    logins_refused: "Logins refused because of an unknown user or a wrong password.";
+    vhosts_refused: "Clients refused because of an unknown virtual host.";
     channels_opened: "Channels opened.";
-    messages_published: "Messages that came in whole.";
-    messages_confirmed: "Publisher confirms, each message counted.";
-    messages_refused: "Messages nacked because a queue was full or could not be stored.";
+    messages_published: "Messages received completely.";
+    messages_confirmed: "Messages confirmed to publishers.";
+    messages_refused: "Messages nacked because a queue was full or the message could not be stored.";
     messages_delivered: "Messages sent to consumers or by basic.get.";
-    messages_redelivered: "Those among them that had been delivered before.";
+    messages_redelivered: "Messages delivered that had been delivered before.";
     messages_acked: "Deliveries acknowledged.";
-    messages_requeued: "Deliveries that went back to their queues.";
-    messages_returned: "Mandatory messages that had no queue to go to.";
-    messages_dropped: "Messages that left a queue unread: rejected, expired, too many, purged, deleted with it.";
-    messages_dead_lettered: "Those among them that went on to another exchange.";
+    messages_requeued: "Deliveries that were requeued.";
+    messages_returned: "Mandatory messages returned because no queue took them.";
+    messages_dropped: "Messages that left a queue unread: rejected, expired, dropped by a limit, purged, or deleted with the queue.";
+    messages_dead_lettered: "Dropped messages that were published to a dead-letter exchange.";
     bytes_received: "Bytes read from clients.";
     bytes_sent: "Bytes written to clients.";
 }
 
-/// What there is now.
+/// Current values for the gauges.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Gauges {
     pub(crate) connections: usize,
@@ -53,34 +53,30 @@ pub(crate) struct Gauges {
     pub(crate) is_blocked: bool,
     /// Bytes of the log.
     pub(crate) disk: u64,
-    /// Whether messages cannot be stored: the disk is full, or failed.
+    /// True if messages cannot be stored: the disk is full, or failed.
     pub(crate) is_disk_out: bool,
 }
 
-/// The page.
+/// Renders the page.
 pub(crate) fn page(counts: &Counts, gauges: Gauges) -> String {
     let mut page = String::with_capacity(4096);
     let now = [
         (
             "broker_connections",
-            "Connections that are open.",
+            "Open connections.",
             gauges.connections,
         ),
-        (
-            "broker_channels",
-            "Channels that are open.",
-            gauges.channels,
-        ),
+        ("broker_channels", "Open channels.", gauges.channels),
         ("broker_consumers", "Consumers.", gauges.consumers),
         (
             "broker_exchanges",
-            "Exchanges, those that are there from the beginning included.",
+            "Exchanges, including the predeclared ones.",
             gauges.exchanges,
         ),
         ("broker_queues", "Queues.", gauges.queues),
         (
             "broker_messages_ready",
-            "Messages that wait in queues.",
+            "Messages ready in queues.",
             gauges.ready,
         ),
         (
@@ -90,32 +86,32 @@ pub(crate) fn page(counts: &Counts, gauges: Gauges) -> String {
         ),
         (
             "broker_memory_bytes",
-            "Memory of messages, by their lengths and a fixed share for each, and of what clients do not read.",
+            "Memory of messages (their lengths plus a fixed overhead each) and of output that clients do not read.",
             gauges.memory,
         ),
         (
             "broker_memory_limit_bytes",
-            "From where on publishers have to wait.",
+            "Memory above which publishers must wait.",
             gauges.memory_limit,
         ),
         (
             "broker_backlog_bytes",
-            "What was read of clients and is not processed yet.",
+            "Bytes received from clients and not processed yet.",
             gauges.backlog,
         ),
         (
             "broker_publishers_blocked",
-            "1 while they do.",
+            "1 while publishers must wait for memory.",
             usize::from(gauges.is_blocked),
         ),
         (
             "broker_disk_bytes",
-            "What is stored, with what is to be removed.",
+            "Bytes of stored data, including data to be removed.",
             usize::try_from(gauges.disk).unwrap_or(usize::MAX),
         ),
         (
             "broker_disk_out",
-            "1 while nothing can be stored: the disk is full, or has failed.",
+            "1 while nothing can be stored because the disk is full or failed.",
             usize::from(gauges.is_disk_out),
         ),
     ];

@@ -1,4 +1,4 @@
-//! Exchanges: what is bound to them, and where a message goes.
+//! Exchanges: their bindings, and the routing of messages.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -37,21 +37,21 @@ impl Kind {
     }
 }
 
-/// What an exchange can be bound to.
+/// A queue or an exchange that is bound to an exchange.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Destination {
     Queue(QueueId),
     Exchange(Name),
 }
 
-/// How a destination is bound.
+/// The routing key and the arguments of a binding.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Binding {
     pub(crate) key: Box<[u8]>,
     pub(crate) arguments: FieldTable,
 }
 
-/// What exchange.declare says.
+/// The properties of exchange.declare.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Traits {
     pub(crate) kind: Kind,
@@ -65,18 +65,18 @@ pub(crate) struct Traits {
 #[derive(Debug)]
 pub(crate) struct Exchange {
     pub(crate) traits: Traits,
-    /// The ticket of its record in the log; 0 where that was there at the start, or is not.
+    /// The log ticket of its record; 0 if it was restored at the start, or is not stored.
     pub(crate) ticket: u64,
     pub(crate) alternate: Option<Name>,
     bindings: HashMap<Destination, Vec<Binding>>,
     router: Router,
-    /// Whether it was bound to anything ever; an auto-delete exchange goes with its last binding, not before its first.
+    /// True if it ever had a binding; an auto-delete exchange is deleted with its last binding, not before its first.
     pub(crate) was_bound: bool,
-    /// The exchanges whose destination it is, with repetitions.
+    /// The exchanges that it is bound to as a destination, with repetitions.
     pub(crate) sources: Vec<Name>,
 }
 
-/// The bindings, as each type looks them up.
+/// The bindings, in the structure that each type looks them up in.
 #[derive(Debug)]
 enum Router {
     Direct(HashMap<Box<[u8]>, Vec<Destination>>),
@@ -108,12 +108,12 @@ impl Exchange {
         }
     }
 
-    /// Whether anything is bound.
+    /// Returns true if there are bindings.
     pub(crate) fn is_used(&self) -> bool {
         !self.bindings.is_empty()
     }
 
-    /// Everything that is bound.
+    /// Returns all bindings with their destinations.
     pub(crate) fn bindings(&self) -> impl Iterator<Item = (&Destination, &Binding)> {
         self.bindings
             .iter()
@@ -126,7 +126,7 @@ impl Exchange {
         bindings.is_some_and(|bindings| bindings.contains(binding))
     }
 
-    /// Adds a binding. Returns whether it is new.
+    /// Adds a binding. Returns true if it is new.
     pub(crate) fn bind(&mut self, to: &Destination, binding: &Binding) -> bool {
         let bindings = self.bindings.entry(to.clone()).or_default();
         if bindings.contains(binding) {
@@ -144,7 +144,7 @@ impl Exchange {
         true
     }
 
-    /// Removes a binding. Returns whether it was there.
+    /// Removes a binding. Returns true if it existed.
     pub(crate) fn unbind(&mut self, to: &Destination, binding: &Binding) -> bool {
         let Some(bindings) = self.bindings.get_mut(to) else {
             return false;
@@ -197,8 +197,8 @@ impl Exchange {
         }
     }
 
-    /// Calls `found` for each destination of a message, some maybe more than once. `headers` is asked for by a headers
-    /// exchange alone.
+    /// Calls `found` for each destination of a message, possibly more than once for some. `headers` is called only by a
+    /// headers exchange.
     pub(crate) fn route(
         &self,
         key: &[u8],
@@ -221,8 +221,8 @@ impl Exchange {
     }
 }
 
-/// Whether a message has the headers that a binding asks for. What begins with `x-` is not asked for, unless
-/// `x-match` says `all-with-x` or `any-with-x`; a header without value must be there alone (as RabbitMQ).
+/// Returns true if a message has the headers that a binding requires. Names that begin with `x-` are ignored, unless
+/// `x-match` is `all-with-x` or `any-with-x`; a header without value only needs to be present (as RabbitMQ).
 fn has_headers(wanted: &FieldTable, headers: &FieldTable) -> bool {
     let mode = match wanted.inner().get("x-match") {
         Some(AMQPValue::LongString(mode)) => mode.as_bytes(),

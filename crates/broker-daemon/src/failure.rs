@@ -1,8 +1,8 @@
-//! What a client did wrong: a reply code, and a text in RabbitMQ's words.
+//! Errors of clients: a reply code, and a text in RabbitMQ's words.
 
 use std::fmt::Display;
 
-/// An AMQP exception. The code alone says what it ends: the channel or the connection (AMQP 0-9-1, 1.2).
+/// An AMQP exception. Its code determines if it closes the channel or the connection (AMQP 0-9-1, 1.2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) code: u16,
@@ -36,12 +36,12 @@ failures! {
 }
 
 impl Failure {
-    /// Whether it ends the channel alone.
+    /// Returns true if it closes only the channel.
     pub(crate) fn is_soft(&self) -> bool {
         matches!(self.code, 311..=313 | 403..=406)
     }
 
-    /// The text, cut to what a short string holds.
+    /// Returns the text, truncated to the length of a short string.
     pub(crate) fn short_text(&self) -> &str {
         let end = (0..=255.min(self.text.len()))
             .rev()

@@ -1,11 +1,11 @@
-//! Frames in place: where one ends in a buffer, and what must not reach the method parser (AMQP 0-9-1, 4.2.3).
+//! Frames in place: frame boundaries in a buffer, and a check of payloads before the method parser (AMQP 0-9-1, 4.2.3).
 
-/// Bytes around a payload: type, channel and size before it, the end mark after it.
+/// Bytes around a payload: type, channel and size before it, the frame-end octet after it.
 pub(crate) const OVERHEAD: usize = 8;
 const HEAD: usize = 7;
 const END: u8 = 0xCE;
 
-/// Tables within tables that are accepted. The parser recurses, and a frame has room for 20,000 levels.
+/// Maximum nesting of tables. The parser recurses, and a frame has room for 20,000 levels.
 const DEEPEST: usize = 64;
 
 pub(crate) const METHOD: u8 = 1;
@@ -13,7 +13,7 @@ pub(crate) const HEADER: u8 = 2;
 pub(crate) const BODY: u8 = 3;
 pub(crate) const HEARTBEAT: u8 = 8;
 
-/// A frame, whole, in somebody else's buffer.
+/// A whole frame, borrowed from a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Frame<'a> {
     pub(crate) kind: u8,
@@ -21,17 +21,17 @@ pub(crate) struct Frame<'a> {
     pub(crate) payload: &'a [u8],
 }
 
-/// What makes the rest of the stream unreadable.
+/// Errors that make the rest of the stream unreadable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FrameError {
-    /// So many bytes of payload were announced.
+    /// The announced payload size is too large.
     TooLarge(usize),
-    /// Another byte where the end mark belongs.
+    /// The frame-end octet is missing.
     NoEnd,
 }
 
-/// The first frame of `input` and how many bytes it takes, or `None` where its end has still to come. A payload may
-/// have `longest` bytes.
+/// Returns the first frame of `input` and its length, or `None` if it is incomplete. A payload may have `longest`
+/// bytes.
 pub(crate) fn split(
     input: &[u8],
     longest: usize,
@@ -57,7 +57,7 @@ pub(crate) fn split(
     Ok(Some((frame, size + OVERHEAD)))
 }
 
-/// Appends the head of a frame with so many bytes of payload.
+/// Appends the head of a frame with `size` bytes of payload.
 pub(crate) fn begin(to: &mut Vec<u8>, kind: u8, channel: u16, size: usize) {
     let [c0, c1] = channel.to_be_bytes();
     let size = u32::try_from(size).expect("a payload is shorter than frame_max");
@@ -65,15 +65,15 @@ pub(crate) fn begin(to: &mut Vec<u8>, kind: u8, channel: u16, size: usize) {
     to.extend_from_slice(&[kind, c0, c1, s0, s1, s2, s3]);
 }
 
-/// Appends the end mark.
+/// Appends the frame-end octet.
 pub(crate) fn end(to: &mut Vec<u8>) {
     to.push(END);
 }
 
-/// Whether tables and arrays may lie too deep within each other for a parser that recurses.
+/// Returns true if tables and arrays may be nested too deeply for a recursive parser.
 ///
-/// Counts every `F` and `A` that is followed by a length which fits, so it may find more levels than there are, but
-/// in text it finds none: four letters as a length are a gigabyte.
+/// The check counts every `F` and `A` that is followed by a length which fits, so it may overestimate the depth. Text
+/// does not matter: four letters as a length are a gigabyte.
 pub(crate) fn is_too_deep(payload: &[u8]) -> bool {
     let mut ends: Vec<usize> = Vec::new();
     for (at, window) in payload.windows(5).enumerate() {

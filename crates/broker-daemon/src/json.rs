@@ -1,16 +1,16 @@
-//! JSON, written piece by piece into a text: a page about 10,000 queues is made in slices, and needs no tree in memory.
+//! A JSON writer: a page about 10,000 queues is written in slices, without a tree in memory.
 
 use std::fmt::{self, Write as _};
 
 use amq_protocol::types::{AMQPValue, FieldTable};
 
-/// A text of JSON that grows.
+/// A growing JSON text.
 #[derive(Debug, Default)]
 pub(crate) struct Json {
     text: String,
 }
 
-/// A value without parts.
+/// A value that is neither an object nor an array.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Value<'a> {
     Null,
@@ -55,7 +55,7 @@ impl Json {
         self.text
     }
 
-    /// Begins a value: with a comma, unless it is the first.
+    /// Begins a value; writes a comma first, unless it is the first value.
     fn begin(&mut self) {
         if !self.text.is_empty() && !self.text.ends_with(['{', '[', ':']) {
             self.text.push(',');
@@ -177,7 +177,7 @@ impl Json {
     }
 
     fn print(&mut self, text: fmt::Arguments<'_>) {
-        // A string takes every text.
+        // Writing to a string does not fail.
         let _ = self.text.write_fmt(text);
     }
 

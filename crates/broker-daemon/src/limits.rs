@@ -1,25 +1,25 @@
-//! Limits of the system: open files and memory.
+//! System limits: open files and memory.
 
 use std::fs;
 
 use anyhow::Context;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// Raises the soft limit of open files to the hard one and returns it.
+/// Raises the soft limit of open files to the hard limit and returns it.
 ///
 /// # Errors
-/// When the system refuses, which it does not within the hard limit.
+/// The system refuses, which it does not within the hard limit.
 pub fn raise_open_files() -> anyhow::Result<u64> {
     let (soft, hard) =
-        getrlimit(Resource::RLIMIT_NOFILE).context("reading the limit of open files")?;
+        getrlimit(Resource::RLIMIT_NOFILE).context("cannot read the limit of open files")?;
     if soft < hard {
         setrlimit(Resource::RLIMIT_NOFILE, hard, hard)
-            .context("raising the limit of open files to the hard limit")?;
+            .context("cannot raise the limit of open files to the hard limit")?;
     }
     Ok(hard)
 }
 
-/// How many files this process may have open.
+/// Returns how many files this process may have open.
 pub(crate) fn open_files() -> usize {
     getrlimit(Resource::RLIMIT_NOFILE)
         .ok()
@@ -27,7 +27,7 @@ pub(crate) fn open_files() -> usize {
         .unwrap_or(usize::MAX)
 }
 
-/// The bytes of memory that this process may use: those of the machine, or of its control group where that is less.
+/// Returns the bytes of memory that this process may use: the machine's, or its control group's if that is less.
 pub(crate) fn memory() -> Option<usize> {
     let machine = fs::read_to_string("/proc/meminfo").ok()?;
     let machine = machine

@@ -1,14 +1,14 @@
-//! The write-ahead log: persistent messages, durable names, and the confirms that may be given for them.
+//! The write-ahead log: persistent messages, durable definitions, and the tickets that allow confirms.
 //!
-//! Everything that must outlive the process is a record in one log, which is a sequence of segments (files). The broker
-//! gathers the records of a turn of its loop and hands them to a writer thread with [`Log::flush`]; the thread writes
-//! what came together in the meantime and syncs once for all of it. What has been synced is known by its ticket.
-//! Opening the folder again yields every message that was synced and not settled.
+//! Everything that must survive the process is a record in one log, which is a sequence of segments (files). The broker
+//! collects the records of a turn and hands them to a writer thread with [`Log::flush`]. The thread writes everything
+//! handed over in the meantime and syncs once for all of it. Tickets tell which records are synced. Opening the folder
+//! again yields every message that was synced and not settled.
 //!
-//! - A flush is atomic, and flushes are ordered: after a crash there is all of one or nothing, and of those before it
-//!   everything.
-//! - Disk use is bounded by about three times the living messages and two segments (`index.rs` says how).
-//! - Damage is an error with file and offset, never a loss in silence (`scan.rs` says what is told apart).
+//! - A flush is atomic, and flushes are ordered: after a crash, a flush is there completely or not at all, and so are
+//!   all earlier ones.
+//! - Disk use is bounded by about three times the live messages plus two segments (see `index.rs`).
+//! - Damage is an error with file and offset, and never a silent loss (`scan.rs` tells damage from a torn write).
 
 mod error;
 mod folder;
@@ -35,44 +35,44 @@ pub use self::salvage::{Salvage, SalvagedSegment, salvage};
 pub use self::stored::{Parts, Recovered, Stored};
 use self::writer::{Batch, NewSegment, Shared, Writer};
 
-/// The longest body that [`Log::publish`] takes, in bytes.
+/// The maximum body size of [`Log::publish`], in bytes.
 pub const MAX_BODY: usize = 1 << 30;
-/// A turn that gathers more than this is handed over in parts.
+/// A turn with more records than this is handed over in parts.
 const MAX_GATHERED: usize = 16 << 20;
-/// The least that compaction moves at once, so that it ends where little is written.
+/// Minimum amount that compaction moves at once, so that it ends even if little is written.
 const MIN_MOVE: u64 = 256 << 10;
-/// Segments are counted as this part of a whole one at least when the log is judged sparse.
+/// Segments weigh at least this fraction of a full one when the log is checked for sparseness.
 const LEAST_WEIGHT: u64 = 16;
 
-/// How a log is kept.
+/// The settings of a log.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// A segment ends when it has this many bytes; at most 1 GiB. Twice as many are reserved on the disk.
+    /// The size at which a segment ends, in bytes; at most 1 GiB. Twice this size is reserved on the disk.
     pub segment_bytes: u64,
-    /// More than these bytes on their way to the disk are too many ([`Log::congested`]).
+    /// Bytes on their way to the disk above which the log is congested ([`Log::congested`]).
     pub in_flight_bytes: u64,
 }
 
-/// The least that a segment is made for, however small the disk: definitions and compaction need some room.
+/// Minimum size of a segment on any disk: definitions and compaction need some room.
 const LEAST_SEGMENT: u64 = 1 << 20;
-/// A segment is at most this part of the space that the log may take. Two of them are reserved.
+/// A segment is at most this fraction of the space that the log may take. Two segments are reserved.
 const SPACE_PARTS: u64 = 32;
 
 impl Options {
-    /// Returns the default options, with segments that fit the disk of the folder: 64 MiB where 2 GiB are free, less
-    /// on smaller ones, and 1 MiB at least. Space that the log has already counts as free, so that a log which fills its
-    /// disk keeps its size of segments. Makes the folder if there is none.
+    /// Returns the default options, with segments that fit the disk of the folder: 64 MiB with 2 GiB free, less on
+    /// smaller disks, and at least 1 MiB. Space that the log already uses counts as free, so that a log which fills its
+    /// disk keeps its segment size. Creates the folder if it does not exist.
     ///
     /// # Errors
-    /// The folder can't be made, or the system can't tell how much is free.
+    /// The folder cannot be created, or the free space cannot be determined.
     pub fn fitting(dir: &Path) -> Result<Self, Error> {
         folder::make(dir)?;
-        let space = folder::space(dir).map_err(io_error("asking for the free space", dir))?;
+        let space = folder::space(dir).map_err(io_error("reading the free space", dir))?;
         let most = Self::default();
         let segment_bytes = (space / SPACE_PARTS).clamp(LEAST_SEGMENT, most.segment_bytes);
         Ok(Self {
             segment_bytes,
-            // What is on its way when the disk turns out to be full must find room in what is reserved.
+            // If the disk turns out to be full, everything on its way must fit into the reserved space.
             in_flight_bytes: most.in_flight_bytes.min(segment_bytes / 4),
         })
     }
@@ -90,45 +90,45 @@ impl Default for Options {
 /// A message to publish.
 #[derive(Debug, Clone, Copy)]
 pub struct Message<'a> {
-    /// When it was published, in milliseconds since 1970: what a time to live counts from after a restart.
+    /// Publication time, in milliseconds since 1970: after a restart, a time to live counts from it.
     pub published_ms: u64,
     /// The exchange, at most 255 bytes.
     pub exchange: &'a [u8],
     /// The routing key, at most 255 bytes.
     pub routing_key: &'a [u8],
-    /// The payload of the content header (AMQP 0-9-1 §4.2.6.1), which the log does not look into.
+    /// The payload of the content header (AMQP 0-9-1 §4.2.6.1), which the log does not interpret.
     pub properties: &'a [u8],
     /// The body, at most [`MAX_BODY`] bytes.
     pub body: &'a [u8],
 }
 
-/// Whether the log takes what is published.
+/// The state of the log.
 #[derive(Debug, Clone)]
 pub enum State {
-    /// It does.
+    /// Messages are accepted.
     Running,
-    /// There is less space than for two segments. Persistent messages and durable declarations are to be refused;
-    /// settling goes on, since it is what makes space. What was gathered is written, and its ticket reached, when
+    /// There is less space than for two segments. Callers must refuse persistent messages and durable declarations.
+    /// Settling continues, since it frees space. Records gathered so far are written, and their ticket reached, once
     /// there is space again.
     Full,
-    /// A write or a sync failed. What [`Log::synced`] has reached stays true, and it goes no further.
+    /// A write or a sync failed. [`Log::synced`] stays valid, but advances no further.
     Failed(Arc<Error>),
 }
 
-/// What the log uses.
+/// Disk usage of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
     /// Bytes of all segments.
     pub disk_bytes: u64,
     /// Bytes of the records of messages that some queue holds.
     pub live_bytes: u64,
-    /// Segments.
+    /// Number of segments.
     pub segments: usize,
     /// Bytes on their way to the disk.
     pub in_flight_bytes: u64,
 }
 
-/// An open log. Nothing but [`Log::open`] and [`Log::close`] waits for the disk.
+/// An open log. Only [`Log::open`] and [`Log::close`] wait for the disk.
 #[derive(Debug)]
 pub struct Log {
     dir: PathBuf,
@@ -137,29 +137,29 @@ pub struct Log {
     options: Options,
     index: Index,
     meta: BTreeMap<String, Vec<u8>>,
-    /// Room for the header of a batch, and the records of this turn; or empty.
+    /// Room for the header of a batch, followed by the records of this turn; or empty.
     gathered: Vec<u8>,
-    /// The segment that this turn's batch begins.
+    /// The segment that begins with this turn's batch.
     segment: Option<NewSegment>,
-    /// The next batch begins a segment.
+    /// Set if the next batch begins a segment.
     turn_over: bool,
-    /// The bytes that the last segment began with. They are no reason to begin another: there may be more definitions
-    /// than a segment has room for.
+    /// Initial size of the last segment. It does not count toward its end: the definitions may be larger than a
+    /// segment.
     head: u64,
-    /// Queue and place of the last record, if that settles.
+    /// Queue and position of the last record, if that is a settlement.
     settling: Option<(u32, usize)>,
-    /// The ticket of what was handed over last.
+    /// The ticket of the last batch handed over.
     ticket: u64,
 }
 
 impl Log {
-    /// Locks the folder, which is made if there is none, reads what it holds, and starts the writer.
+    /// Locks the folder, which is created if it does not exist, reads its content, and starts the writer.
     ///
-    /// `wake` is called, from the writer's thread, each time that [`Log::synced`], [`Log::congested`] or [`Log::state`]
-    /// may say something new.
+    /// The writer's thread calls `wake` each time that [`Log::synced`], [`Log::congested`] or [`Log::state`] may have
+    /// changed.
     ///
     /// # Errors
-    /// Another process has the folder open; a segment is damaged, missing or not readable; the system refuses.
+    /// Another process has the folder open; a segment is damaged, missing or unreadable; or a system call fails.
     pub fn open(
         dir: &Path,
         options: Options,
@@ -198,36 +198,33 @@ impl Log {
             settling: None,
             ticket: 0,
         };
-        // Removes what is dead already.
+        // Removes segments without live messages.
         log.flush();
         Ok((log, recovery.recovered))
     }
 
-    /// Keeps a value under a key: a durable exchange, queue or binding. All of them are written again at the head of
-    /// each segment, so they are small.
+    /// Stores a value under a key: a durable exchange, queue or binding. All of them are written again at the head of
+    /// each segment, so they must be small.
     pub fn put_meta(&mut self, key: &str, value: &[u8]) {
         self.gather();
         format::put(&mut self.gathered, key, value);
         self.meta.insert(key.to_owned(), value.to_owned());
     }
 
-    /// Forgets the key.
+    /// Deletes a key.
     pub fn delete_meta(&mut self, key: &str) {
         self.gather();
         format::delete(&mut self.gathered, key);
         self.meta.remove(key);
     }
 
-    /// Writes a message, once, that is in these queues (one or more, none twice). Returns its id: ids ascend for as long
-    /// as the folder exists, so a queue's order of publication is that of its ids.
+    /// Writes a message once for all of these queues (one or more, without repetitions). Returns its id. Ids ascend for
+    /// as long as the folder exists, so a queue's order of publication is that of its ids.
     ///
     /// # Panics
-    /// Without a queue, or where a part of the message is longer than it may be.
+    /// Panics without a queue, or if a part of the message exceeds its maximum length.
     pub fn publish(&mut self, queues: &[u32], message: &Message<'_>) -> u64 {
-        assert!(
-            !queues.is_empty(),
-            "a message that no queue holds is not kept"
-        );
+        assert!(!queues.is_empty(), "a message needs at least one queue");
         assert!(message.body.len() <= MAX_BODY, "a body has at most 1 GiB");
         self.gather();
         let id = self.index.next_id();
@@ -236,13 +233,13 @@ impl Log {
         self.index.publish(Entry {
             offset: self.offset(at),
             len: u32::try_from(self.gathered.len() - at).expect("a record has less than 4 GiB"),
-            holders: Holders::of(queues),
+            holders: Holders::new(queues),
         });
         id
     }
 
-    /// The message is gone from that queue: acknowledged, dropped, expired, purged or dead-lettered. What isn't there
-    /// is ignored.
+    /// Records that a message has left a queue: acknowledged, dropped, expired, purged or dead-lettered. Unknown
+    /// messages are ignored.
     pub fn settle(&mut self, queue: u32, id: u64) {
         if !self.index.settle(queue, id) {
             return;
@@ -263,8 +260,8 @@ impl Log {
         self.settling = Some((queue, at));
     }
 
-    /// The queue is gone, with every message that it holds; `ids` are those, ready or unacknowledged, and give their
-    /// space back. A message that is published later may be in a queue of the same key again.
+    /// Records that a queue is deleted with all of its messages. `ids` are these messages, ready or unacknowledged,
+    /// whose space is freed. Messages published later may use a queue of the same number again.
     pub fn delete_queue(&mut self, queue: u32, ids: impl IntoIterator<Item = u64>) {
         self.gather();
         format::clear(&mut self.gathered, queue, self.index.next_id() - 1);
@@ -273,18 +270,19 @@ impl Log {
         }
     }
 
-    /// The ticket of everything that was gathered until now: it is on disk as soon as [`Log::synced`] is as much.
+    /// Returns the ticket of everything gathered until now: it is on disk as soon as [`Log::synced`] is at least as
+    /// large.
     pub fn ticket(&self) -> u64 {
         self.ticket + u64::from(!self.gathered.is_empty())
     }
 
-    /// Hands what was gathered to the writer, and cleans up: call it at the end of every turn.
+    /// Hands gathered records to the writer, and cleans up. It must be called at the end of every turn.
     pub fn flush(&mut self) {
         if let State::Failed(_) = self.state() {
             self.gathered.clear();
             return;
         }
-        // Before, so that compaction finds living messages in the oldest; and after, since it leaves none.
+        // Before compaction, so that it finds live messages in the oldest segment; and after it, since it leaves none.
         let mut remove = self.index.remove_dead();
         let (moves, after) = self.compact();
         remove.append(&mut self.index.remove_dead());
@@ -306,25 +304,25 @@ impl Log {
         batch.size = (batch.bytes.len() + batch.after.len()) as u64 + moved;
         if batch.size > 0 {
             self.index.grow(batch.size);
-            let (_, len) = self.index.last().expect("what is written is in a segment");
+            let (_, len) = self.index.last().expect("written data is in a segment");
             self.turn_over = len - self.head >= self.options.segment_bytes;
         }
         self.gathered = self.shared.hand_over(batch);
     }
 
-    /// The ticket up to which everything is on disk.
+    /// Returns the ticket up to which everything is on disk.
     pub fn synced(&self) -> u64 {
         self.shared.synced.load(Ordering::Acquire)
     }
 
-    /// Whether so much is on its way to the disk that publishers are to be read no further for now. Never once the log
-    /// has failed: nothing is on its way then.
+    /// Returns true if so much data is on its way to the disk that publishers must not be read for now. Always false
+    /// once the log has failed: nothing is on its way then.
     pub fn congested(&self) -> bool {
         self.shared.failure.get().is_none()
             && self.usage().in_flight_bytes > self.options.in_flight_bytes
     }
 
-    /// Whether it takes what is published.
+    /// Returns the state of the log.
     pub fn state(&self) -> State {
         match self.shared.failure.get() {
             Some(error) => State::Failed(Arc::clone(error)),
@@ -333,15 +331,16 @@ impl Log {
         }
     }
 
-    /// Returns whether a message of so many bytes finds room beside what is on its way. What is reserved takes small
-    /// ones; for large ones the disk is asked, since one that finds it full would hold up what is to be settled behind it.
+    /// Returns true if a message of `bytes` bytes has room beside the data on its way. Small messages fit into the
+    /// reserved space. For large ones the disk is checked, since a message that finds it full would hold up the
+    /// settlements behind it.
     pub fn has_room(&self, bytes: usize) -> bool {
         let bytes = bytes as u64;
         bytes <= self.options.segment_bytes / 2
             || folder::free(&self.dir).is_ok_and(|free| free > bytes + self.usage().in_flight_bytes)
     }
 
-    /// What it uses.
+    /// Returns the disk usage.
     pub fn usage(&self) -> Usage {
         Usage {
             disk_bytes: self.index.disk_bytes(),
@@ -352,10 +351,11 @@ impl Log {
         }
     }
 
-    /// Writes and syncs what is left, and marks a clean end. Dropping the log does the same and says nothing.
+    /// Writes and syncs the remaining records, and marks a clean end. Dropping the log does the same but reports no
+    /// error.
     ///
     /// # Errors
-    /// The log has failed, or the disk is full: not everything that was gathered is on disk.
+    /// The log has failed, or the disk is full: not everything gathered is on disk.
     pub fn close(mut self) -> Result<(), Arc<Error>> {
         self.end();
         match self.shared.failure.get() {
@@ -368,12 +368,12 @@ impl Log {
         self.flush();
         self.shared.close();
         if let Some(writer) = self.writer.take() {
-            // A writer that panicked has said so.
+            // A writer that panicked has already reported that.
             let _ = writer.join();
         }
     }
 
-    /// Makes ready for a record: room for the header, in a segment that has begun.
+    /// Prepares for a record: ensures room for the header, in an open segment.
     fn gather(&mut self) {
         self.settling = None;
         if self.gathered.len() > MAX_GATHERED {
@@ -405,13 +405,13 @@ impl Log {
         });
     }
 
-    /// Where a record lies in its segment that begins at `at` of what is gathered.
+    /// Returns the offset in its segment of a record that begins at `at` of the gathered bytes.
     fn offset(&self, at: usize) -> u32 {
-        let (_, begin) = self.index.last().expect("a segment has begun");
+        let (_, begin) = self.index.last().expect("a segment is open");
         u32::try_from(begin + at as u64).expect("a segment has less than 4 GiB")
     }
 
-    /// Moves living messages out of the oldest segment where too much around them is dead.
+    /// Moves live messages out of the oldest segment if the log holds too much dead data.
     fn compact(&mut self) -> (Vec<index::Span>, Vec<u8>) {
         let mut after = Vec::new();
         let idle = self.shared.in_flight.load(Ordering::Relaxed) < self.options.in_flight_bytes / 2;

@@ -28,12 +28,12 @@ fn serve(config: Config) -> anyhow::Result<()> {
     let started = Instant::now();
     raise_open_files()?;
     if config.data_dir.is_none() {
-        complain("nothing is stored, since there is no --data-dir (BROKER_DATA_DIR)");
+        complain("nothing is stored: set --data-dir (BROKER_DATA_DIR) for durable state");
     }
     let runtime = Builder::new_current_thread()
         .enable_all()
         .build()
-        .context("starting the runtime")?;
+        .context("cannot start the runtime")?;
     LocalSet::new().block_on(&runtime, async {
         let mut signals = Signals::new()?;
         let server = Server::bind(config)?;
@@ -51,6 +51,6 @@ fn serve(config: Config) -> anyhow::Result<()> {
 }
 
 fn complain(message: &str) {
-    // Nothing can be done about a stderr that is gone.
+    // An error of stderr cannot be reported anywhere.
     let _ = writeln!(io::stderr(), "broker-daemon: {message}");
 }

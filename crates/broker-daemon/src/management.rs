@@ -1,5 +1,6 @@
-//! The part of RabbitMQ's management API that reads: what tests, probes and tools ask. Lists are made in slices, with the
-//! turns of clients in between, so a list is no snapshot of one moment: what is deleted meanwhile may be left out.
+//! The read-only part of RabbitMQ's management API, as used by tests, probes and tools. Lists are written in slices,
+//! with the turns of clients in between. A list is therefore no snapshot of one moment: objects deleted meanwhile may
+//! be left out.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -13,12 +14,12 @@ use crate::broker::{Broker, NODE, QUEUE_METRICS};
 use crate::json::Json;
 use crate::server::Shared;
 
-/// Things that are written in one go: some 100 µs.
+/// Objects written in one slice, which takes some 100 µs.
 const SLICE: usize = 64;
-/// The release whose answers this broker gives: tools look for what they may ask.
+/// The RabbitMQ release whose answers this broker gives: tools derive the available requests from it.
 const COMPATIBLE: &str = "3.10.8";
 const CHALLENGE: &str = "Basic realm=\"broker-daemon\"";
-/// What tools call the protocol that clients speak here.
+/// Names by which tools may request the AMQP listener.
 const AMQP: [&str; 6] = [
     "amqp",
     "amqp091",
@@ -28,7 +29,7 @@ const AMQP: [&str; 6] = [
     "amqp09",
 ];
 
-/// The broker, and where it listens.
+/// The broker and its listeners.
 #[derive(Debug)]
 pub(crate) struct Management {
     pub(crate) state: Shared,
@@ -40,7 +41,7 @@ pub(crate) struct Management {
 type Answer = (u16, Json);
 
 impl Management {
-    /// Answers a request; `None` where there is no such page.
+    /// Answers a request; `None` if the page does not exist.
     pub(crate) async fn answer(self: Rc<Self>, asked: Asked) -> Option<Page> {
         match asked.path.as_str() {
             "/metrics" => {
@@ -95,7 +96,7 @@ impl Management {
                     .await;
             }
             ["exchanges", vhost, name] => {
-                // RabbitMQ's name of the exchange whose name is empty, which a path can't hold.
+                // RabbitMQ's path for the default exchange, whose name is empty.
                 let name = if name == "amq.default" { "" } else { name };
                 let id = (self.vhost(vhost)?, name.into());
                 let is_there = self
@@ -216,7 +217,7 @@ impl Management {
         });
     }
 
-    /// Writes an array of things, in slices.
+    /// Writes an array of objects, in slices.
     async fn list<T>(&self, all: &[T], json: &mut Json, write: impl Fn(&Broker, &T, &mut Json)) {
         json.begin_array();
         for slice in all.chunks(SLICE) {
@@ -266,7 +267,7 @@ impl Management {
         .await;
     }
 
-    /// Writes the bindings of a virtual host or of all; to one queue or to anything.
+    /// Writes the bindings of one virtual host or all; to one queue or to any destination.
     async fn bindings(
         &self,
         vhost: Option<usize>,
@@ -302,7 +303,7 @@ impl Management {
         .await;
     }
 
-    /// Writes what can be declared again. Users are left out: their passwords are nobody's to read.
+    /// Writes the definitions. Users are left out, because their passwords must not be readable.
     async fn definitions(&self, vhost: Option<usize>, json: &mut Json) {
         json.begin_object();
         json.field("rabbit_version", COMPATIBLE);
@@ -340,7 +341,7 @@ impl Management {
         json.end_object();
     }
 
-    /// Makes the page of metrics with those of each queue behind it.
+    /// Returns the page of metrics, followed by the metrics of each queue.
     async fn metrics_per_object(&self) -> String {
         let (mut page, ids) = {
             let state = self.state.borrow();
@@ -348,7 +349,7 @@ impl Management {
         };
         let heads = QUEUE_METRICS
             .map(|(name, kind, help)| format!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
-        // All samples of a metric stand together.
+        // All samples of a metric must be contiguous.
         let mut texts = heads;
         for slice in ids.chunks(SLICE) {
             {
@@ -393,7 +394,7 @@ fn ok(fill: impl FnOnce(&mut Json)) -> Answer {
     (200, json)
 }
 
-/// Makes the answer of a check that failed.
+/// Returns the answer of a failed check.
 fn failed(reason: &str, fill: impl FnOnce(&mut Json)) -> Answer {
     let mut json = Json::default();
     json.object(|json| {
@@ -422,7 +423,7 @@ fn page((status, json): Answer) -> Page {
     }
 }
 
-/// Reads name and password of a Basic `Authorization` (RFC 7617).
+/// Parses name and password of a Basic `Authorization` (RFC 7617).
 fn login(header: &str) -> Option<(String, String)> {
     let (scheme, encoded) = header.split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("basic") {
@@ -433,7 +434,7 @@ fn login(header: &str) -> Option<(String, String)> {
     Some((name.to_owned(), password.to_owned()))
 }
 
-/// Decodes a part of a path: a percent and two digits stand for a byte. `None` where they don't, or make no text.
+/// Decodes a percent-encoded part of a path. `None` if the encoding is invalid or the result is not UTF-8.
 fn decode(part: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(part.len());
     let mut rest = part.as_bytes();

@@ -1,4 +1,4 @@
-//! A message: one buffer, shared by all that hold it, and what its properties say that a broker must know.
+//! A message: one buffer shared by all holders, and the facts in its properties that a broker needs.
 
 use std::cell::Cell;
 use std::ops::Deref;
@@ -6,12 +6,12 @@ use std::rc::Rc;
 
 use crate::failure::{Failure, frame_error, precondition_failed};
 
-/// What a message costs beside its bytes: the shared count, the allocations.
+/// Memory of a message besides its bytes: reference counts and allocations.
 const OVERHEAD: usize = 160;
-/// What it costs for each queue that it is in: an entry there, with room to grow, or among what a channel has not
-/// settled. A fanout of small messages to 1,000 queues is little else.
+/// Memory of a message per queue that it is in: an entry there, with room to grow, or among a channel's unsettled
+/// deliveries. A fanout of small messages to 1,000 queues is little else.
 const ENTRY: usize = 64;
-/// Class, weight and body size, which stand before the properties in a content header (AMQP 0-9-1, 2.3.5.2).
+/// Length of class, weight and body size, which precede the properties in a content header (AMQP 0-9-1, 2.3.5.2).
 pub(crate) const HEADER_FIXED: usize = 12;
 
 /// Bytes held by messages.
@@ -24,7 +24,7 @@ impl Meter {
     }
 }
 
-/// Bytes that count for as long as this lives.
+/// Bytes that are accounted for as long as this value lives.
 #[derive(Debug)]
 pub(crate) struct Share {
     bytes: usize,
@@ -38,7 +38,7 @@ impl Share {
         Self { bytes, meter }
     }
 
-    /// Counts so many bytes instead.
+    /// Changes the number of accounted bytes.
     pub(crate) fn set(&mut self, bytes: usize) {
         let others = self.meter.0.get().saturating_sub(self.bytes);
         self.meter.0.set(others + bytes);
@@ -53,10 +53,10 @@ impl Drop for Share {
     }
 }
 
-/// What a broker must know of the properties.
+/// The facts in the properties that a broker needs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Facts {
-    /// `delivery-mode` 2.
+    /// True for `delivery-mode` 2.
     pub(crate) persistent: bool,
     pub(crate) priority: u8,
     /// `expiration`, in milliseconds.
@@ -65,13 +65,13 @@ pub(crate) struct Facts {
 
 /// The longest time to live in milliseconds, ten years (as RabbitMQ).
 pub(crate) const LONGEST_TTL: u64 = 10 * 365 * 24 * 3600 * 1000;
-/// A packed time to live with this bit counts seconds.
+/// A packed time to live with this bit is in seconds.
 const SECONDS: u32 = 1 << 31;
 
-/// A message as it came: exchange and routing key as short strings, the payload of the content header, the body.
+/// A message as received: exchange and routing key as short strings, the payload of the content header, the body.
 ///
-/// With the two counts of an `Rc` it has 64 bytes, one line of the cache: by the time that a message is delivered, and
-/// once more when it is acknowledged, it has left the cache.
+/// With the two counts of an `Rc` it has 64 bytes, one cache line: it has left the cache when the message is delivered,
+/// and again when it is acknowledged.
 #[derive(Debug)]
 pub(crate) struct Message {
     data: Box<[u8]>,
@@ -80,16 +80,16 @@ pub(crate) struct Message {
     pub(crate) log_id: Cell<u64>,
     head: u32,
     address: u16,
-    /// The facts, one by one, which takes less.
+    /// The facts as separate fields, which take less memory.
     persistent: bool,
     priority: u8,
-    /// In milliseconds, or behind [`SECONDS`] in seconds.
+    /// In milliseconds, or with [`SECONDS`] in seconds.
     expiration: Option<u32>,
 }
 
 impl Message {
-    /// Takes the parts, one after the other in `data`: the address of `address` bytes, the header up to `head`, the
-    /// body.
+    /// Builds a message from its parts, contiguous in `data`: the address of `address` bytes, the header up to `head`,
+    /// the body.
     pub(crate) fn new(
         data: impl Into<Box<[u8]>>,
         address: usize,
@@ -111,7 +111,7 @@ impl Message {
         }
     }
 
-    /// Exchange and routing key as two short strings, as they stand in basic.publish and basic.deliver.
+    /// Returns exchange and routing key as two short strings, in the format of basic.publish and basic.deliver.
     pub(crate) fn address(&self) -> &[u8] {
         &self.data[..self.address as usize]
     }
@@ -124,12 +124,12 @@ impl Message {
         split_address(self.address()).1
     }
 
-    /// The payload of the content header frame.
+    /// Returns the payload of the content header frame.
     pub(crate) fn header(&self) -> &[u8] {
         &self.data[self.address as usize..self.head as usize]
     }
 
-    /// Property flags and properties.
+    /// Returns property flags and properties.
     pub(crate) fn properties(&self) -> &[u8] {
         &self.header()[HEADER_FIXED..]
     }
@@ -154,7 +154,8 @@ impl Drop for Message {
     }
 }
 
-/// A message that one queue holds, ready or unacknowledged: that counts, beside the message, which all of them share.
+/// A message held by one queue, ready or unacknowledged. It accounts for its entry; the message itself is shared by all
+/// queues.
 #[derive(Debug)]
 pub(crate) struct Held(Rc<Message>);
 
@@ -180,7 +181,7 @@ impl Drop for Held {
     }
 }
 
-/// Exchange and routing key of an address.
+/// Returns exchange and routing key of an address.
 pub(crate) fn split_address(address: &[u8]) -> (&[u8], &[u8]) {
     let (exchange, rest) = address[1..].split_at(usize::from(address[0]));
     (exchange, &rest[1..])
@@ -192,7 +193,7 @@ pub(crate) fn push_short(to: &mut Vec<u8>, text: &[u8]) {
     to.extend_from_slice(text);
 }
 
-/// What stands in the properties, as it stands there.
+/// The properties as raw bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Properties<'a> {
     pub(crate) headers: Option<&'a [u8]>,
@@ -204,10 +205,10 @@ pub(crate) struct Properties<'a> {
 }
 
 impl<'a> Properties<'a> {
-    /// Walks over property flags and properties without decoding any (basic, AMQP 0-9-1, 4.2.6.1).
+    /// Scans property flags and properties without decoding any (basic, AMQP 0-9-1, 4.2.6.1).
     ///
     /// # Errors
-    /// 501 where they do not fill the bytes exactly.
+    /// 501 if they do not fill the bytes exactly.
     pub(crate) fn scan(bytes: &'a [u8]) -> Result<Self, Failure> {
         Self::walk(bytes).ok_or_else(|| frame_error("malformed content properties"))
     }
@@ -236,7 +237,7 @@ impl<'a> Properties<'a> {
         (left == 0 && rest.is_empty()).then_some(found)
     }
 
-    /// The properties that these were scanned from, without the headers.
+    /// Returns the properties that these were scanned from, without the headers.
     pub(crate) fn without_headers(&self, properties: &[u8]) -> Vec<u8> {
         const HEADERS: u8 = 1 << 5;
         let Some(headers) = self.headers else {
@@ -250,7 +251,7 @@ impl<'a> Properties<'a> {
     }
 
     /// # Errors
-    /// 406 for an `expiration` that is no number of milliseconds.
+    /// 406 for an `expiration` that is not a number of milliseconds.
     pub(crate) fn facts(&self) -> Result<Facts, Failure> {
         Ok(Facts {
             persistent: self.delivery_mode == Some(2),
@@ -260,7 +261,7 @@ impl<'a> Properties<'a> {
     }
 }
 
-/// Bytes that a property takes, by its flag.
+/// Returns the length of a property, by its flag.
 fn property_length(bit: u32, rest: &[u8]) -> Option<usize> {
     Some(match bit {
         13 => 4 + u32::from_be_bytes(*rest.first_chunk::<4>()?) as usize,
@@ -282,7 +283,7 @@ fn parse_expiration(text: &[u8]) -> Result<u64, Failure> {
     })
 }
 
-/// Makes 32 bits of a time to live in milliseconds: of one beyond 24 days whole seconds, and rather too many.
+/// Packs a time to live in milliseconds into 32 bits: beyond 24 days in whole seconds, rounded up.
 fn pack(ttl: u64) -> u32 {
     match u32::try_from(ttl) {
         Ok(ttl) if ttl < SECONDS => ttl,
@@ -366,10 +367,7 @@ mod tests {
             let message = Message::new(vec![0, 0], 2, 2, facts, &Rc::default());
             assert_eq!(message.facts().expiration, Some(kept));
         }
-        assert!(
-            size_of::<Message>() <= 48,
-            "with two counts a line of the cache"
-        );
+        assert!(size_of::<Message>() <= 48, "with two counts a cache line");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Durable exchanges, queues and bindings, as the log keeps them: a key, and an AMQP table.
+//! Definitions: durable exchanges, queues and bindings as stored in the log, a key and an AMQP table each.
 
 use amq_protocol::types::generation::gen_field_table;
 use amq_protocol::types::parsing::parse_field_table;
@@ -7,7 +7,7 @@ use amq_protocol::types::{AMQPValue, FieldTable};
 use crate::exchange::{Binding, Kind, Traits};
 use crate::queue::QueueTraits;
 
-/// Something durable, by the names of what it is about.
+/// A durable object, with the names of its ends.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Definition {
     Exchange {
@@ -25,7 +25,7 @@ pub(crate) enum Definition {
     Binding {
         vhost: String,
         source: String,
-        /// Whether it is bound to a queue; otherwise to an exchange.
+        /// True if it is bound to a queue, false if to an exchange.
         to_queue: bool,
         to: String,
         binding: Binding,
@@ -33,7 +33,7 @@ pub(crate) enum Definition {
 }
 
 impl Definition {
-    /// The key. Exchanges come before queues, and those before bindings.
+    /// Returns the key. Exchanges sort before queues, and queues before bindings.
     pub(crate) fn key(&self) -> String {
         let is_exchange = matches!(self, Self::Exchange { .. });
         match self {
@@ -109,7 +109,7 @@ impl Definition {
         encoded.expect("a vector takes every table").into_inner().0
     }
 
-    /// `None` for what this version did not write.
+    /// Parses a definition; `None` if this version did not write it.
     pub(crate) fn decode(key: &str, value: &[u8]) -> Option<Self> {
         let (_, table) = parse_field_table(value).ok()?;
         let get = |name: &str| table.inner().get(name);
@@ -154,7 +154,8 @@ impl Definition {
     }
 }
 
-/// A name as it stands in a key: NUL separates names, and may be in one too. A name without control characters is itself.
+/// Escapes a name in a key: NUL separates names, and may also occur in one. A name without control characters is
+/// unchanged.
 fn escape(name: &str) -> String {
     name.replace('\u{1}', "\u{1}\u{1}")
         .replace('\0', "\u{1}\u{2}")

@@ -1,33 +1,33 @@
-//! Lines on stderr for whoever runs the broker: a few per second, however many clients give rise to them.
+//! Log lines on stderr for the operator: a few per second, however many clients cause them.
 
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 
-/// Lines per second. What is more is counted, and the next second says how many those were.
+/// Maximum lines per second. Further ones are counted, and the next second reports their number.
 const MOST: u32 = 10;
-/// Lines that may wait for a stderr that nobody reads; further ones are left out.
+/// Lines that may wait for a stderr that is not read; further ones are dropped.
 const WAITING: usize = 64;
 
-/// Says what operators want to know, and never waits for them.
+/// Writes log lines and never blocks.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     second: u64,
     said: u32,
     left_out: u64,
-    /// To the thread that writes, which is started with the first line.
+    /// The channel to the writer thread, which is started with the first line.
     writer: Option<SyncSender<String>>,
 }
 
 impl Notes {
-    /// Says a line at a time in milliseconds.
+    /// Writes a line, at a time in milliseconds.
     pub(crate) fn say(&mut self, now: u64, line: impl Display) {
         let Some(line) = self.admit(now, line) else {
             return;
         };
         let writer = self.writer.get_or_insert_with(start);
-        // Full, or without a thread: nobody reads.
+        // The channel is full or has no thread: the line is dropped.
         let _ = writer.try_send(line);
     }
 
@@ -43,7 +43,7 @@ impl Notes {
         Some(match std::mem::take(&mut self.left_out) {
             0 => format!("broker-daemon: {line}\n"),
             count => {
-                format!("broker-daemon: {count} more lines like these\nbroker-daemon: {line}\n")
+                format!("broker-daemon: {count} similar lines suppressed\nbroker-daemon: {line}\n")
             }
         })
     }
@@ -51,7 +51,7 @@ impl Notes {
 
 fn start() -> SyncSender<String> {
     let (writer, lines) = sync_channel::<String>(WAITING);
-    // Without a thread nothing is said; the broker works on.
+    // Without a thread, lines are dropped; the broker continues.
     let _ = thread::Builder::new()
         .name("notes".to_owned())
         .spawn(move || {
@@ -62,7 +62,7 @@ fn start() -> SyncSender<String> {
     writer
 }
 
-/// What a client sent as it may stand in a line: quoted, without control characters, and not long.
+/// Quotes a client's text for a log line: without control characters, and truncated.
 pub(crate) fn quote(text: &str) -> String {
     let short: String = text.chars().take(64).collect();
     let dots = if short.len() < text.len() { "…" } else { "" };
@@ -81,7 +81,7 @@ mod tests {
             .count();
         assert_eq!(said, 10);
         let next = notes.admit(6000, "refused").unwrap();
-        assert!(next.contains("990 more"), "{next}");
+        assert!(next.contains("990 similar"), "{next}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The command line: flags, their `BROKER_*` variables, and what is wrong with them.
+//! The command line: flags, their `BROKER_*` variables, and errors in them.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,14 +9,14 @@ use clap::Parser;
 use crate::config::Config;
 use crate::limits::memory;
 
-/// The least frame size that a broker may offer (AMQP 0-9-1, 4.2.3), and more than which nobody needs.
+/// The smallest frame size that a broker may offer (AMQP 0-9-1, 4.2.3), and a generous maximum.
 const FRAME_MAX: std::ops::RangeInclusive<i64> = 4096..=16 * 1024 * 1024;
 
-/// An AMQP 0-9-1 broker: exchanges, queues, confirms and transactions, in one thread.
+/// Run an AMQP 0-9-1 broker with exchanges, queues, confirms and transactions, in one thread
 #[derive(Debug, Clone, Parser)]
 #[command(version, max_term_width = 100)]
 pub struct Options {
-    /// Where clients connect
+    /// Listen for clients on this address
     #[arg(
         long,
         env = "BROKER_LISTEN",
@@ -26,11 +26,11 @@ pub struct Options {
     #[arg(value_parser = parse_address)]
     pub listen: SocketAddr,
 
-    /// Address of /metrics and /healthz [default: they are not served]
+    /// Serve /metrics and /healthz on this address [default: not served]
     #[arg(long, env = "BROKER_METRICS_ADDR", value_name = "HOST:PORT", value_parser = parse_address)]
     pub metrics_addr: Option<SocketAddr>,
 
-    /// Who may log in; may be given several times, in the variable with commas
+    /// Allow this user to log in; may be repeated (in the variable: separated by commas)
     #[arg(
         long,
         env = "BROKER_USER",
@@ -40,7 +40,7 @@ pub struct Options {
     #[arg(value_delimiter = ',', value_parser = parse_user)]
     pub user: Vec<(String, String)>,
 
-    /// Virtual hosts; may be given several times, in the variable with commas
+    /// Add this virtual host; may be repeated (in the variable: separated by commas)
     #[arg(
         long,
         env = "BROKER_VHOST",
@@ -50,7 +50,7 @@ pub struct Options {
     )]
     pub vhost: Vec<String>,
 
-    /// The largest frame that is offered, in bytes
+    /// Offer this maximum frame size, in bytes
     #[arg(
         long,
         env = "BROKER_FRAME_MAX",
@@ -60,7 +60,7 @@ pub struct Options {
     #[arg(value_parser = clap::value_parser!(u32).range(FRAME_MAX))]
     pub frame_max: u32,
 
-    /// The highest channel number that is offered
+    /// Offer this highest channel number
     #[arg(
         long,
         env = "BROKER_CHANNEL_MAX",
@@ -70,7 +70,7 @@ pub struct Options {
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     pub channel_max: u16,
 
-    /// The heartbeat interval that is offered, in seconds; 0 offers none
+    /// Offer this heartbeat interval, in seconds; 0 means none
     #[arg(
         long,
         env = "BROKER_HEARTBEAT",
@@ -79,12 +79,12 @@ pub struct Options {
     )]
     pub heartbeat: u16,
 
-    /// Memory of messages from which on publishers have to wait, such as 512MiB or 4GB
-    /// [default: 60 % of the machine's]
+    /// Block publishers when messages take more memory than this, such as 512MiB or 4GB [default: 60 % of the
+    /// machine's]
     #[arg(long, env = "BROKER_MEMORY_LIMIT", value_name = "SIZE", value_parser = parse_size)]
     pub memory_limit: Option<usize>,
 
-    /// Connections that may be open at once; further ones are closed
+    /// Limit open connections to this number; further ones are closed
     #[arg(
         long,
         env = "BROKER_MAX_CONNECTIONS",
@@ -94,20 +94,19 @@ pub struct Options {
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub max_connections: u32,
 
-    /// Folder of durable exchanges, queues, bindings and persistent messages [default: nothing is stored]
+    /// Store durable exchanges, queues, bindings and persistent messages in this folder [default: nothing is stored]
     #[arg(long, env = "BROKER_DATA_DIR", value_name = "PATH")]
     pub data_dir: Option<PathBuf>,
 
-    /// Run queues that applications declare as quorum queues as durable classic ones, with a warning for each [default:
-    /// they are refused]
+    /// Run declared quorum queues as durable classic queues, with a warning for each [default: they are refused]
     #[arg(long, env = "BROKER_QUORUM_AS_CLASSIC")]
     pub quorum_as_classic: bool,
 
-    /// Start in spite of a damaged log in the data folder: keep what is readable, and move the damaged segments aside
+    /// Start despite a damaged log in the data folder: keep the readable part, and move the damaged segments aside
     #[arg(long, env = "BROKER_SALVAGE")]
     pub salvage: bool,
 
-    /// How many seconds clients may take to leave after SIGTERM or SIGINT, such as 10s; a second signal ends at once
+    /// Give clients this many seconds to disconnect after SIGTERM or SIGINT, such as 10s; a second signal exits at once
     #[arg(
         long,
         env = "BROKER_SHUTDOWN_GRACE",
@@ -119,7 +118,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Turns what was typed into what it means.
+    /// Converts the options to the configuration.
     #[must_use]
     pub fn config(&self) -> Config {
         Config {
@@ -151,10 +150,7 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
 fn parse_user(text: &str) -> Result<(String, String), String> {
     match text.split_once(':') {
         Some((name, password)) if !name.is_empty() => Ok((name.to_owned(), password.to_owned())),
-        _ => Err(
-            "write name and password with a colon between them, for instance guest:guest"
-                .to_owned(),
-        ),
+        _ => Err("write name and password separated by a colon, such as guest:guest".to_owned()),
     }
 }
 
@@ -162,7 +158,7 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
     let number = text.strip_suffix('s').unwrap_or(text).parse::<u32>();
     number
         .map(|seconds| Duration::from_secs(seconds.into()))
-        .map_err(|_| "write whole seconds, for instance 10s".to_owned())
+        .map_err(|_| "write whole seconds, such as 10s".to_owned())
 }
 
 fn parse_size(text: &str) -> Result<usize, String> {
@@ -183,7 +179,7 @@ fn parse_size(text: &str) -> Result<usize, String> {
         .zip(factor)
         .and_then(|(number, factor)| number.checked_mul(factor))
         .filter(|size| *size > 0)
-        .ok_or_else(|| "write a size with its unit, for instance 512MiB or 4GB".to_owned())
+        .ok_or_else(|| "write a size with its unit, such as 512MiB or 4GB".to_owned())
 }
 
 #[cfg(test)]

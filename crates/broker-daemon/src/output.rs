@@ -1,4 +1,4 @@
-//! What a connection has still to be sent: small things copied one after the other, large bodies shared.
+//! The pending output of a connection: small data copied one after the other, large bodies shared.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -10,23 +10,23 @@ use amq_protocol::protocol::AMQPClass;
 use crate::frame::{self, BODY, HEADER, METHOD, OVERHEAD};
 use crate::message::{Message, push_short};
 
-/// A piece of body from this length on is written from where it lies. Below, a copy costs less than a slice more.
+/// Body parts from this length on are written without copying. Below, a copy costs less than another slice.
 const SHARED_FROM: usize = 8 * 1024;
 /// Slices per write.
 const SLICES: usize = 64;
-/// What an idle connection may keep of its buffer: there may be 100,000.
+/// Bytes of its buffer that an idle connection may keep: there may be 100,000 connections.
 const KEPT: usize = 4 * 1024;
-/// A larger buffer than this is not worth keeping for anybody.
+/// Larger buffers than this are not kept as spares.
 const SPARED: usize = 256 * 1024;
-/// Written bytes at the head of a buffer from which on they are cut off, if they are most of it: a client that reads
-/// steadily and never everything would let the buffer grow for ever.
+/// Written bytes at the head of a buffer above which they are dropped, if they are most of it. Otherwise a client that
+/// reads steadily but never everything would let the buffer grow for ever.
 const CUT: usize = 64 * 1024;
 
-/// Frames to be written, in order.
+/// Pending frames, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Output {
     chunks: VecDeque<Chunk>,
-    /// Bytes of the first chunk that are written.
+    /// Written bytes of the first chunk.
     written: usize,
     pending: usize,
 }
@@ -46,7 +46,7 @@ impl Chunk {
     }
 }
 
-/// A delivery, as basic.deliver and basic.get-ok have it.
+/// A delivery with the fields that basic.deliver and basic.get-ok share.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Delivery<'a> {
     pub(crate) channel: u16,
@@ -56,12 +56,12 @@ pub(crate) struct Delivery<'a> {
 }
 
 impl Output {
-    /// Bytes that are not written yet.
+    /// Returns the bytes that are not written yet.
     pub(crate) fn pending(&self) -> usize {
         self.pending
     }
 
-    /// Bytes of memory that it takes, without those of messages.
+    /// Returns its memory in bytes, without the messages.
     pub(crate) fn own_bytes(&self) -> usize {
         let own = self.chunks.iter().map(|chunk| match chunk {
             Chunk::Own(bytes) => bytes.capacity(),
@@ -81,12 +81,12 @@ impl Output {
         }
     }
 
-    /// Appends bytes as they are.
+    /// Appends raw bytes.
     pub(crate) fn raw(&mut self, bytes: &[u8]) {
         self.compose(|to| to.extend_from_slice(bytes));
     }
 
-    /// Appends what another output has, of which nothing is written.
+    /// Appends the content of another output, which must not be partly written yet.
     pub(crate) fn append(&mut self, mut other: Self) {
         self.pending += other.pending;
         self.chunks.append(&mut other.chunks);
@@ -106,7 +106,7 @@ impl Output {
         });
     }
 
-    /// Appends basic.ack or basic.nack, which have the same shape but for nack's second bit.
+    /// Appends basic.ack or basic.nack, which have the same layout except for nack's second bit.
     pub(crate) fn confirm(&mut self, channel: u16, is_ack: bool, tag: u64, multiple: bool) {
         let method = if is_ack { 80 } else { 120 };
         self.compose(|to| {
@@ -209,10 +209,10 @@ impl Output {
         self.compose(frame::end);
     }
 
-    /// Writes until everything is written or `write` would block. Returns whether everything is.
+    /// Writes until everything is written or `write` would block. Returns true if everything is written.
     ///
     /// # Errors
-    /// Those of `write`, but for [`io::ErrorKind::WouldBlock`].
+    /// Errors of `write`, except for [`io::ErrorKind::WouldBlock`].
     pub(crate) fn write_to(
         &mut self,
         mut write: impl FnMut(&[IoSlice<'_>]) -> io::Result<usize>,
@@ -246,7 +246,7 @@ impl Output {
             }
             length -= left;
             self.written = 0;
-            // The last buffer is kept for what comes next.
+            // The last buffer is kept for further output.
             if self.chunks.len() == 1
                 && let Some(Chunk::Own(bytes)) = self.chunks.front_mut()
             {
@@ -257,7 +257,7 @@ impl Output {
         }
     }
 
-    /// Forgets what is written of the first buffer. No byte is moved more often than others were written.
+    /// Drops the written part of the first buffer. No byte is moved more often than others were written.
     fn cut(&mut self) {
         if let Some(Chunk::Own(bytes)) = self.chunks.front_mut()
             && self.written >= CUT
@@ -268,8 +268,8 @@ impl Output {
         }
     }
 
-    /// Gives its buffer away, if everything is written and the buffer is that of a burst. It is returned if somebody
-    /// else may use it.
+    /// Takes its buffer away, if everything is written and the buffer is as large as a burst needs. Returns it if it
+    /// may be reused.
     pub(crate) fn spare(&mut self) -> Option<Vec<u8>> {
         if self.pending > 0 {
             return None;
@@ -282,7 +282,7 @@ impl Output {
         }
     }
 
-    /// Takes a buffer that another one had to spare. It has to be empty, and so has the output.
+    /// Adopts a spare buffer. Both the buffer and the output must be empty.
     pub(crate) fn reuse(&mut self, buffer: Vec<u8>) {
         self.chunks.clear();
         self.chunks.push_back(Chunk::Own(buffer));
@@ -326,7 +326,7 @@ mod tests {
     }
 
     proptest! {
-        /// However the socket takes it, what arrives are the frames, and the body is whole.
+        /// In whatever pieces the socket takes it, the frames arrive unchanged, and the body is complete.
         #[test]
         fn pieces_add_up_to_the_frames(lengths in prop::collection::vec(0usize..40_000, 1..6), steps in prop::collection::vec(1usize..30_000, 1..50)) {
             let mut output = Output::default();

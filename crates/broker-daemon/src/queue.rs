@@ -1,4 +1,4 @@
-//! A queue: messages in order, and who takes them in turn.
+//! A queue: messages in order, and the consumers that take them in turn.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
@@ -13,29 +13,29 @@ use crate::message::{Held, LONGEST_TTL, Message};
 pub(crate) type ConnectionId = Id;
 pub(crate) type ConsumerId = Id;
 
-/// Messages that consumers may be behind before publishers are read in smaller pieces.
+/// Messages that consumers may lag behind before publishers are read in smaller pieces.
 const LAG: usize = 1000;
 
-/// Where the priority stands in a position.
+/// The bit offset of the priority in a position.
 const RANK_SHIFT: u32 = 56;
 
-/// No time: what never expires.
+/// The expiry time of messages that never expire.
 pub(crate) const NEVER: u64 = u64::MAX;
 
 /// A message in a queue.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) message: Held,
-    /// Its place: where it goes back to when it is requeued.
+    /// Its position, to which it returns when it is requeued.
     pub(crate) position: u64,
-    /// When it expires, in milliseconds of the broker's clock.
+    /// Its expiry time, in milliseconds of the broker's clock.
     pub(crate) expires: u64,
     pub(crate) redelivered: bool,
-    /// Whether the log knows of it.
+    /// True if it is stored in the log.
     pub(crate) is_stored: bool,
 }
 
-/// What to do with a message that is one too many (x-overflow).
+/// The handling of messages beyond the limits (x-overflow).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Overflow {
     #[default]
@@ -44,7 +44,7 @@ pub(crate) enum Overflow {
     RejectPublishDlx,
 }
 
-/// The arguments of queue.declare that mean something here.
+/// The arguments of queue.declare that have an effect here.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Limits {
     pub(crate) max_length: Option<u64>,
@@ -55,11 +55,11 @@ pub(crate) struct Limits {
     pub(crate) dead_letter_exchange: Option<Name>,
     pub(crate) dead_letter_key: Option<Box<[u8]>>,
     pub(crate) max_priority: u8,
-    /// One consumer alone is delivered to, until it is gone (x-single-active-consumer).
+    /// Delivers to a single consumer until it is gone (x-single-active-consumer).
     pub(crate) single_active: bool,
 }
 
-/// What queue.declare says besides the name.
+/// The properties of queue.declare besides the name.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct QueueTraits {
     pub(crate) durable: bool,
@@ -74,38 +74,38 @@ pub(crate) struct Queue {
     pub(crate) vhost: usize,
     pub(crate) traits: QueueTraits,
     pub(crate) limits: Limits,
-    /// The ticket of its record in the log; 0 where that was there at the start, or is not.
+    /// The log ticket of its record; 0 if it was restored at the start, or is not stored.
     pub(crate) ticket: u64,
-    /// The connection that alone may use it.
+    /// The only connection that may use it.
     pub(crate) owner: Option<ConnectionId>,
-    /// By priority, the highest first.
+    /// Ready messages by priority, the highest first.
     ready: Vec<VecDeque<Entry>>,
     ready_count: usize,
     ready_bytes: u64,
     next_position: u64,
-    /// Messages that came in, but for those that the log held.
+    /// Messages that entered it, except those restored from the log.
     pub(crate) published: u64,
-    /// Messages that consumers were given.
+    /// Deliveries to consumers.
     pub(crate) delivered: u64,
-    /// Messages that basic.get was given.
+    /// Deliveries by basic.get.
     pub(crate) got: u64,
     /// Deliveries that were acknowledged.
     pub(crate) acked: u64,
-    /// Delivered and not acknowledged.
+    /// Deliveries that are not acknowledged.
     pub(crate) unacked: usize,
     pub(crate) consumers: BTreeSet<ConsumerId>,
-    /// Those that may have room for more, with their priorities, in the order of their turns, and some that are gone.
+    /// Consumers that may have room, with their priorities, in the order of their turns; some may no longer exist.
     pub(crate) ring: VecDeque<(i64, ConsumerId)>,
-    /// The single active consumer, where there is to be one.
+    /// The single active consumer, if one is required.
     pub(crate) active: Option<ConsumerId>,
     pub(crate) has_exclusive_consumer: bool,
     /// The exchanges that it is bound to, with repetitions.
     pub(crate) sources: Vec<Name>,
-    /// Whether it waits to be dispatched.
+    /// True if it waits to be dispatched.
     pub(crate) is_active: bool,
-    /// When the broker looks at it next, for what expires.
+    /// The time of its next expiry check.
     pub(crate) timer: u64,
-    /// When it was last used (x-expires).
+    /// The time of its last use (x-expires).
     pub(crate) used: u64,
 }
 
@@ -144,7 +144,7 @@ impl Queue {
         }
     }
 
-    /// Messages that are ready.
+    /// Returns the number of ready messages.
     pub(crate) fn len(&self) -> usize {
         self.ready_count
     }
@@ -153,13 +153,13 @@ impl Queue {
         self.ready.iter().find_map(VecDeque::front)
     }
 
-    /// Whether it has consumers, and they do not keep up.
+    /// Returns true if it has consumers that do not keep up.
     pub(crate) fn is_lagging(&self) -> bool {
         self.ready_count > LAG && !self.consumers.is_empty()
     }
 
-    /// Removes a consumer. Its place in the ring is skipped when its turn comes; but one that never comes is no reason to
-    /// keep many.
+    /// Removes a consumer. Its entry in the ring is skipped when its turn comes; if stale entries accumulate, they are
+    /// removed.
     pub(crate) fn remove_consumer(&mut self, id: ConsumerId) {
         self.consumers.remove(&id);
         if self.ring.len() > 2 * self.consumers.len() + 16 {
@@ -167,7 +167,7 @@ impl Queue {
         }
     }
 
-    /// Puts a consumer behind those of its priority and above.
+    /// Inserts a consumer behind those of its priority and above.
     pub(crate) fn enter_ring(&mut self, id: ConsumerId, priority: i64) {
         let at = match self.ring.back() {
             Some((last, _)) if *last < priority => {
@@ -178,17 +178,17 @@ impl Queue {
         self.ring.insert(at, (priority, id));
     }
 
-    /// Returns false for a consumer that waits for the single active one to go.
+    /// Returns false for a consumer that waits until the single active one is gone.
     pub(crate) fn is_served(&self, id: ConsumerId) -> bool {
         !self.limits.single_active || self.active == Some(id)
     }
 
-    /// Whether its durable messages belong into the log.
+    /// Returns true if its persistent messages must be logged.
     pub(crate) fn is_stored(&self) -> bool {
         self.traits.durable && self.owner.is_none()
     }
 
-    /// Whether one message more would be one too many.
+    /// Returns true if one more message would exceed its limits.
     pub(crate) fn is_full_for(&self, message: &Message) -> bool {
         let bytes = self.ready_bytes + message.body().len() as u64;
         self.limits
@@ -197,7 +197,7 @@ impl Queue {
             || self.limits.max_bytes.is_some_and(|max| bytes > max)
     }
 
-    /// Whether there is one message too many.
+    /// Returns true if it exceeds its limits.
     pub(crate) fn is_over(&self) -> bool {
         self.limits
             .max_length
@@ -215,8 +215,8 @@ impl Queue {
         self.insert(entry);
     }
 
-    /// Appends a message from the log that was published `age` milliseconds ago. Whether it was delivered before is
-    /// not known, so it may have been.
+    /// Appends a message from the log that was published `age` milliseconds ago. It is marked as redelivered, because
+    /// it may have been delivered before.
     pub(crate) fn push_restored(&mut self, message: Rc<Message>, now: u64, age: u64) {
         let mut entry = self.entry(message, now, true);
         entry.redelivered = true;
@@ -243,7 +243,7 @@ impl Queue {
         }
     }
 
-    /// Puts a message where it belongs by its position: back at its old place when it is requeued.
+    /// Inserts a message at its position, to which it returns when it is requeued.
     pub(crate) fn insert(&mut self, entry: Entry) {
         self.ready_bytes += entry.message.body().len() as u64;
         self.ready_count += 1;
@@ -273,14 +273,14 @@ impl Queue {
         let entry = ready.pop_front()?;
         self.ready_count -= 1;
         self.ready_bytes -= entry.message.body().len() as u64;
-        // A backlog that was worked off is no reason to keep its memory.
+        // A processed backlog must not keep its memory.
         if ready.is_empty() && ready.capacity() > 64 * 1024 {
             *ready = VecDeque::new();
         }
         Some(entry)
     }
 
-    /// Removes everything that is ready.
+    /// Removes all ready messages.
     pub(crate) fn take_all(&mut self) -> Vec<Entry> {
         self.ready_bytes = 0;
         self.ready_count = 0;
@@ -289,10 +289,10 @@ impl Queue {
 }
 
 impl Limits {
-    /// Reads the arguments of queue.declare.
+    /// Parses the arguments of queue.declare.
     ///
     /// # Errors
-    /// 406 for a value that makes no sense, as RabbitMQ's `rabbit_amqqueue:check_declare_arguments`.
+    /// 406 for an invalid value, as RabbitMQ's `rabbit_amqqueue:check_declare_arguments`.
     pub(crate) fn read(arguments: &FieldTable, queue: &str, vhost: &str) -> Result<Self> {
         let invalid = |name: &str, why: &str| {
             precondition_failed(format_args!(
@@ -370,7 +370,7 @@ impl Limits {
     }
 }
 
-/// Arguments of other types of queues, which a classic one refuses, as RabbitMQ's does.
+/// Arguments of other queue types, which a classic queue refuses, as in RabbitMQ.
 const OF_OTHER_TYPES: [&str; 9] = [
     "x-delivery-limit",
     "x-max-in-memory-length",
@@ -383,7 +383,7 @@ const OF_OTHER_TYPES: [&str; 9] = [
     "x-stream-max-segment-size-bytes",
 ];
 
-/// Returns what a queue is that is declared with these arguments: an unknown type is none.
+/// Returns the queue type that these arguments declare; `None` if it is unknown.
 pub(crate) fn queue_type(arguments: &FieldTable) -> Option<&str> {
     match arguments.inner().get("x-queue-type") {
         None => Some("classic"),
@@ -393,10 +393,10 @@ pub(crate) fn queue_type(arguments: &FieldTable) -> Option<&str> {
 }
 
 impl QueueTraits {
-    /// Checks the arguments that say how RabbitMQ keeps messages, and nothing that a client could notice.
+    /// Checks arguments that configure how RabbitMQ stores messages and have no effect visible to clients.
     ///
     /// # Errors
-    /// 406 for a value that RabbitMQ does not know.
+    /// 406 for a value that RabbitMQ does not accept.
     fn check_hints(&self, what: &str) -> Result {
         let get = |name: &str| self.arguments.inner().get(name);
         let is_mode = match get("x-queue-mode") {
@@ -416,10 +416,10 @@ impl QueueTraits {
         Ok(())
     }
 
-    /// Checks the type of a queue. Returns what is to be said of one that runs as another type than it was declared as.
+    /// Checks the type of a queue. Returns a warning if it runs as another type than declared.
     ///
     /// # Errors
-    /// 406 for a type that is not there, for a quorum queue unless it may run as a classic one, and for arguments of other
+    /// 406 for an unsupported type, for a quorum queue unless it may run as a classic one, and for arguments of other
     /// types.
     pub(crate) fn check_type(
         &self,
@@ -462,7 +462,7 @@ impl QueueTraits {
                     names => format!("; without effect: {}", names.join(", ")),
                 };
                 Ok(Some(format!(
-                    "it was declared as a quorum queue and runs as a durable classic one{without}"
+                    "declared as a quorum queue, runs as a durable classic queue{without}"
                 )))
             }
             Some("quorum") => refused(
@@ -475,7 +475,7 @@ impl QueueTraits {
     }
 }
 
-/// A field value as a number, whatever its width.
+/// Returns a field value as a number, whatever its width.
 pub(crate) fn integer(value: &AMQPValue) -> Option<i64> {
     Some(match *value {
         AMQPValue::ShortShortInt(number) => number.into(),

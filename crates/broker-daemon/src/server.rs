@@ -1,4 +1,4 @@
-//! The sockets around the broker: accepting, one task per connection, one that writes, one for what is due.
+//! The sockets around the broker: a task that accepts, one per connection, one that writes, and one for timers.
 
 use std::cell::RefCell;
 use std::io;
@@ -28,53 +28,54 @@ use crate::log::{self, Log};
 use crate::management::Management;
 use crate::queue::ConnectionId;
 
-/// What one read may bring. All connections read into the same buffer.
+/// Maximum bytes per read. All connections read into the same buffer.
 const READ: usize = 256 * 1024;
-/// Bytes that wait in the kernel for a client's turn; Linux takes twice as much. What it would let grow to megabytes is
-/// latency, since publishers that are ahead find room there.
+/// Receive buffer of a client's socket; Linux uses twice as much. Without this limit it would grow to megabytes, which
+/// only adds latency, since publishers that are ahead fill it.
 const RECEIVE_BUFFER: u32 = 256 * 1024;
-/// What one read of a publisher may bring whose messages pile up: so that the acknowledgements of the consumers come in
-/// between. With whole reads, 20 publishers and 20 consumers of 100 messages in advance each went at 5 to 1. Also what one
-/// read of anybody may bring while memory is short, since of a publisher all of it is kept.
+/// Maximum bytes per read of a publisher whose messages pile up, so that acknowledgements of consumers come in between.
+/// With full reads, 20 publishers and 20 consumers with a prefetch of 100 ran at 5 to 1. It is also the maximum for
+/// every connection while memory is short, since all input of a publisher is then kept.
 const READ_AHEAD: usize = 16 * 1024;
-/// How long such a publisher waits between its reads, for consumers that meanwhile take this many messages. They cannot
-/// keep up with one that is read again at once: each of their acknowledgements waits for a turn.
+/// Pause between two reads of such a publisher, provided that consumers take this many messages meanwhile. Without a
+/// pause they cannot keep up: each of their acknowledgements waits for a turn.
 const PAUSE_AHEAD: Duration = Duration::from_millis(1);
 const WORTH_PAUSING: u64 = 16;
-/// Consumers that take fewer are slow by themselves: for so many reads the publisher goes on without pauses.
+/// If the pause delivered fewer than 16 messages, the consumers are the bottleneck: skip pausing for the next 256
+/// reads.
 const UNDISTURBED: u32 = 256;
-/// Connections that may wait to be accepted; the kernel cuts it to `net.core.somaxconn`.
+/// Connections that may wait to be accepted; the kernel limits it to `net.core.somaxconn`.
 const BACKLOG: u32 = 65_535;
-/// A peer that is silent for a minute is asked whether it is there, six times in another minute: finds those gone without
-/// a word that agreed on no heartbeat, or are not read at the time. The system itself would wait for two hours.
+/// Seconds of silence after which a peer is probed, six times in another minute. This finds vanished peers that agreed
+/// on no heartbeat, or that are not being read. The system's default is two hours.
 const KEEPALIVE_IDLE: u32 = 60;
 const KEEPALIVE_INTERVAL: u32 = 10;
 const KEEPALIVE_COUNT: u32 = 6;
-/// How long a client may take to read why it was closed.
+/// Time that a client has to read why it was closed.
 const LINGER: Duration = Duration::from_secs(1);
-/// What accepting waits after an error, which is most likely a lack of descriptors.
+/// Pause after an error of accept, which is most likely a lack of descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Descriptors that clients leave for everything else: the log's files, scrapers, what the runtime holds. 100 idle
-/// clients are no reason to store nothing.
+/// Descriptors reserved for everything but clients: the log's files, scrapers, and the runtime. 100 idle clients must
+/// not prevent storing.
 const RESERVED: usize = 32;
 
-/// A broker that listens already: a client that connects now waits until [`Server::run`].
+/// A broker that is already listening: connecting clients wait until [`Server::run`].
 #[derive(Debug)]
 pub struct Server {
     config: Rc<Config>,
     listener: net::TcpListener,
     pages: Option<net::TcpListener>,
     broker: Broker,
-    /// Messages that were there from the beginning; `None` without a folder.
+    /// Messages restored at the start; `None` without a folder.
     recovered: Option<usize>,
-    /// What the start found wrong with the data folder, a line each.
+    /// Problems found in the data folder at the start, a line each.
     findings: Vec<String>,
-    /// The log has something new to say.
+    /// Notified when the log has made progress.
     log_woke: Arc<Notify>,
 }
 
-/// What the tasks share. They run in one thread and hold it across no await.
+/// State shared by the tasks. They run in one thread and hold no borrow across an await.
 pub(crate) type Shared = Rc<RefCell<State>>;
 
 #[derive(Debug)]
@@ -85,7 +86,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// The broker, with the time set.
+    /// Returns the broker after setting its time.
     fn turn(&mut self) -> &mut Broker {
         let since = self.started.elapsed().as_millis();
         self.broker.now = u64::try_from(since).unwrap_or(u64::MAX);
@@ -94,11 +95,11 @@ impl State {
 }
 
 impl Server {
-    /// Fills the queues with what the data folder holds, then listens, for clients and for scrapers. Needs a Tokio
-    /// runtime with I/O.
+    /// Restores the queues from the data folder, then listens for clients and for scrapers. It needs a Tokio runtime
+    /// with I/O.
     ///
     /// # Errors
-    /// What could not be made and why: an address in use, no permission.
+    /// The step that failed and the reason: an address in use, or no permission.
     pub fn bind(config: Config) -> anyhow::Result<Self> {
         let log_woke = Arc::new(Notify::new());
         let mut findings = Vec::new();
@@ -114,7 +115,7 @@ impl Server {
             });
             opened.with_context(|| {
                 format!(
-                    "opening the data in {} (--data-dir, BROKER_DATA_DIR)",
+                    "cannot open the data folder {} (--data-dir, BROKER_DATA_DIR)",
                     dir.display()
                 )
             })
@@ -128,27 +129,27 @@ impl Server {
             if let Some(path) = &found.empty {
                 let path = path.display();
                 findings.push(format!(
-                    "{path}: empty, as a crash between making and writing a segment leaves it: removed"
+                    "{path}: removed: it is empty, as after a crash between the creation of a segment and its first write"
                 ));
             }
             broker.open_store(log, found)?;
             let lost = stored.saturating_sub(broker.restored());
             if lost > 0 {
                 findings.push(format!(
-                    "{lost} messages were left out: their queues are not among the definitions"
+                    "{lost} messages were skipped: their queues are not among the definitions"
                 ));
             }
             recovered = Some(stored - lost);
         }
         let listener = listen(config.listen, BACKLOG).with_context(|| {
             format!(
-                "listening on {} (another address: --listen or BROKER_LISTEN)",
+                "cannot listen on {} (choose another address with --listen or BROKER_LISTEN)",
                 config.listen
             )
         })?;
         let bind_pages = |address| {
             listen(address, 128).with_context(|| {
-                format!("listening on {address} for the metrics (another address: --metrics-addr or BROKER_METRICS_ADDR)")
+                format!("cannot listen on {address} for the metrics (choose another address with --metrics-addr or BROKER_METRICS_ADDR)")
             })
         };
         Ok(Self {
@@ -162,38 +163,38 @@ impl Server {
         })
     }
 
-    /// How many messages the data folder held; `None` where nothing is stored.
+    /// Returns how many messages were restored from the data folder; `None` if nothing is stored.
     #[must_use]
     pub fn recovered(&self) -> Option<usize> {
         self.recovered
     }
 
-    /// Returns what the start found wrong with the data folder and how it went on, a line each.
+    /// Returns the problems found in the data folder at the start and their handling, a line each.
     #[must_use]
     pub fn findings(&self) -> &[String] {
         &self.findings
     }
 
-    /// Where clients connect; the port that the system chose, if it was asked to.
+    /// Returns the address for clients, with the port that the system chose if none was set.
     ///
     /// # Errors
-    /// When the system cannot tell.
+    /// The system call fails.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Where the metrics are served.
+    /// Returns the address of the metrics.
     #[must_use]
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.pages.as_ref()?.local_addr().ok()
     }
 
     /// Serves until `shutdown` is ready, then closes all connections (320) and gives their clients the grace time to
-    /// answer. Needs a Tokio runtime with I/O and time, and a `LocalSet`. Dropping the future closes everything at
+    /// answer. It needs a Tokio runtime with I/O and time, and a `LocalSet`. Dropping the future closes everything at
     /// once.
     ///
     /// # Errors
-    /// When the listeners cannot be watched.
+    /// The listeners cannot be registered with the runtime.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
         let config = self.config;
         let state = Rc::new(RefCell::new(State {
@@ -204,16 +205,17 @@ impl Server {
         let mut helpers = JoinSet::new();
         helpers.spawn_local(await_log(Rc::clone(&state), self.log_woke));
         if let Some(pages) = self.pages {
-            let pages = TcpListener::from_std(pages).context("watching the metrics address")?;
+            let pages =
+                TcpListener::from_std(pages).context("cannot register the metrics listener")?;
             let management = Rc::new(Management {
                 state: Rc::clone(&state),
                 clients: self
                     .listener
                     .local_addr()
-                    .context("asking for the address of clients")?,
+                    .context("cannot read the address of the client listener")?,
                 pages: pages
                     .local_addr()
-                    .context("asking for the metrics address")?,
+                    .context("cannot read the address of the metrics listener")?,
             });
             let answer = move |asked| Rc::clone(&management).answer(asked);
             helpers.spawn_local(pages::serve_with(pages, answer));
@@ -222,7 +224,7 @@ impl Server {
         helpers.spawn_local(sweep(Rc::clone(&state)));
         let mut clients = JoinSet::new();
         let listener =
-            TcpListener::from_std(self.listener).context("watching the address of clients")?;
+            TcpListener::from_std(self.listener).context("cannot register the client listener")?;
         tokio::select! {
             () = shutdown => {}
             () = accept(&listener, &state, &mut clients, config.max_connections) => {}
@@ -235,26 +237,25 @@ impl Server {
                 pass_on(ended);
             }
         };
-        // Whoever does not answer is closed with the tasks.
+        // Clients that do not answer are closed with their tasks.
         let _ = timeout(config.shutdown_grace, left).await;
         clients.shutdown().await;
         state.borrow_mut().turn().close_store()
     }
 }
 
-/// Returns what became of a damaged log, a line for each segment and one for all of it.
+/// Describes a salvage, with a line for each segment and one for the total.
 fn describe(salvage: &log::Salvage) -> Vec<String> {
     let segments = salvage.segments.iter().map(ToString::to_string);
     let (messages, definitions) = (salvage.messages, salvage.definitions);
     let all = format!(
-        "salvaged {messages} messages and {definitions} definitions; what was settled or deleted in a part that is \
-         not readable may be back; the segments as they were are in {}",
+        "salvaged {messages} messages and {definitions} definitions; messages settled or deleted in an unreadable part may reappear; the original segments are in {}",
         salvage.aside.display()
     );
     segments.chain([all]).collect()
 }
 
-/// A panic of a task is that of the process: nobody knows what state it left behind.
+/// Resumes the panic of a task in the process, because the state may be inconsistent.
 fn pass_on(ended: Result<(), JoinError>) {
     if let Err(error) = ended
         && let Ok(panic) = error.try_into_panic()
@@ -270,7 +271,7 @@ fn listen(address: SocketAddr, backlog: u32) -> anyhow::Result<net::TcpListener>
         TcpSocket::new_v6()?
     };
     socket.set_reuseaddr(true)?;
-    // Clients' sockets inherit these.
+    // Clients' sockets inherit these options.
     socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
     setsockopt(&socket, sockopt::KeepAlive, &true)?;
     setsockopt(&socket, sockopt::TcpKeepIdle, &KEEPALIVE_IDLE)?;
@@ -295,7 +296,7 @@ async fn accept(listener: &TcpListener, state: &Shared, clients: &mut JoinSet<()
                         clients.spawn_local(client);
                     }
                 }
-                // Descriptors come back when clients leave, and those who wait do so in the accept queue.
+                // Descriptors are freed when clients leave; waiting clients stay in the accept queue.
                 Err(_) => sleep(PAUSE).await,
             },
             Some(ended) = clients.join_next() => pass_on(ended),
@@ -314,24 +315,24 @@ fn admit(
         broker.counts.connections_refused += 1;
         return None;
     }
-    // What is written is gathered already.
+    // Output is already batched.
     socket.set_nodelay(true).ok()?;
     let socket = Rc::new(socket);
     let (id, wake) = broker.connect(Some(Rc::clone(&socket)));
     Some(serve(Rc::clone(state), id, socket, wake))
 }
 
-/// What a connection wants of its socket.
+/// The events that a connection waits for on its socket.
 enum Want {
     Ready(Interest),
-    /// To be woken.
+    /// To be woken by the broker.
     Nothing,
     End,
 }
 
 /// Serves one client to its end.
 async fn serve(state: Shared, id: ConnectionId, socket: Rc<TcpStream>, wake: Rc<Notify>) {
-    // Reads of one that is ahead until it is made to pause again.
+    // Remaining reads without a pause for a connection that is ahead.
     let mut undisturbed = 0;
     loop {
         let want = state.borrow_mut().wanted(id);
@@ -342,7 +343,7 @@ async fn serve(state: Shared, id: ConnectionId, socket: Rc<TcpStream>, wake: Rc<
             }
             Want::Ready(interest) => interest,
             Want::Nothing => {
-                // One that has to wait may be gone meanwhile, with messages that it has not acknowledged.
+                // A held client may disconnect meanwhile, with messages that it has not acknowledged.
                 tokio::select! {
                     () = wake.notified() => continue,
                     _ = socket.ready(Interest::ERROR) => break,
@@ -384,8 +385,8 @@ async fn serve(state: Shared, id: ConnectionId, socket: Rc<TcpStream>, wake: Rc<
     borrowed.turn().disconnect(id);
 }
 
-/// Takes what a client still sends after it was told to go. Closing on unread bytes would reset the connection, and the
-/// client might never read why.
+/// Drains further input of a client whose connection is being closed. Closing with unread input would reset the
+/// connection, and the client might never read the reason.
 async fn linger(socket: &TcpStream) {
     if shutdown(socket.as_raw_fd(), Shutdown::Write).is_err() {
         return;
@@ -400,21 +401,21 @@ async fn linger(socket: &TcpStream) {
             }
         }
     };
-    // Whoever goes on sending is cut off.
+    // A client that continues to send is cut off.
     let _ = timeout(LINGER, drained).await;
 }
 
 enum Read {
     Some,
-    /// As much as there was room for: there may be more.
+    /// The buffer was filled: there may be more.
     Full,
-    /// The same, of a publisher whose messages pile up in a queue.
+    /// The buffer was filled by a publisher whose messages pile up in a queue.
     Ahead(QueueId),
     End,
 }
 
 impl State {
-    /// What a connection wants now. Processes its backlog first, if it need not wait any more.
+    /// Returns the events that a connection waits for now. Processes its backlog first, if it need not wait any more.
     fn wanted(&mut self, id: ConnectionId) -> Want {
         let Some(connection) = self.broker.connection(id) else {
             return Want::End;
@@ -438,7 +439,7 @@ impl State {
         }
     }
 
-    /// Reads once, after the beginning of a frame that was read before, and processes what there is.
+    /// Reads once, after the beginning of a frame that was read before, and processes the input.
     fn read(&mut self, id: ConnectionId, socket: &TcpStream) -> Read {
         let is_short = self.broker.is_short();
         let Some(connection) = self.broker.connection(id) else {
@@ -461,7 +462,7 @@ impl State {
                 if length == room {
                     ahead.map_or(Read::Full, Read::Ahead)
                 } else {
-                    // The socket is empty: this spares the read that would say so.
+                    // The socket is empty: this saves a read that would return WouldBlock.
                     let empty = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
                     let _ = socket.try_io(Interest::READABLE, empty);
                     Read::Some
@@ -474,7 +475,7 @@ impl State {
         outcome
     }
 
-    /// Writes what connections have. Returns whether the broker has left something for another turn.
+    /// Writes the connections' output. Returns true if the broker has left work for another turn.
     fn write_all(&mut self) -> bool {
         let broker = self.turn();
         // First, so that the disk works while sockets are written.
@@ -483,27 +484,27 @@ impl State {
         for id in dirty.drain(..) {
             broker.flush(id, false);
         }
-        // Room in outputs may have let consumers go on.
+        // Room in outputs may have let consumers continue.
         broker.finish_turn();
         broker.has_more()
     }
 }
 
-/// Writes what connections have, after all that were readable in this turn of the runtime have been read: its turn
-/// comes behind theirs.
+/// Writes the connections' output after all readable connections of this turn of the runtime have been read: this task
+/// is scheduled after theirs.
 async fn write(state: Shared) {
     let wake = Rc::clone(&state.borrow().broker.wake);
     loop {
         wake.notified().await;
         let has_more = state.borrow_mut().write_all();
         if has_more {
-            // Others have their turns in between.
+            // Other tasks run in between.
             yield_now().await;
         }
     }
 }
 
-/// What waited for the disk goes on.
+/// Continues work that waited for the disk.
 async fn await_log(state: Shared, woke: Arc<Notify>) {
     loop {
         woke.notified().await;
@@ -513,7 +514,7 @@ async fn await_log(state: Shared, woke: Arc<Notify>) {
     }
 }
 
-/// What happens by time: expiry to the millisecond, heartbeats and deadlines twice a second.
+/// Runs the timers: expiry to the millisecond, heartbeats and deadlines twice a second.
 async fn sweep(state: Shared) {
     let mut seconds = interval(Duration::from_millis(500));
     seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -533,7 +534,7 @@ async fn sweep(state: Shared) {
             _ = seconds.tick() => state.borrow_mut().turn().sweep(),
             () = expiry => {
                 state.borrow_mut().turn().expire();
-                // There may be more; others have their turns in between.
+                // More may be due; other tasks run in between.
                 yield_now().await;
             }
             () = changed.notified() => {}

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ptr;
 
-/// Values under topic patterns: `*` stands for one word, `#` for any number of them.
+/// A trie of topic patterns: `*` matches one word, `#` any number of words.
 #[derive(Debug)]
 pub(crate) struct Topics<V> {
     root: Node<V>,
@@ -15,7 +15,7 @@ struct Node<V> {
     star: Option<Box<Node<V>>>,
     hash: Option<Box<Node<V>>>,
     values: Vec<V>,
-    /// Whether this node stands for a `#`, which any word leads back to.
+    /// True if this node is a `#`, which loops back to itself for every word.
     is_hash: bool,
 }
 
@@ -64,15 +64,15 @@ impl<V: PartialEq> Topics<V> {
         node.values.push(value);
     }
 
-    /// Removes one value like this one from below the pattern.
+    /// Removes one equal value from the pattern.
     pub(crate) fn remove(&mut self, pattern: &[u8], value: &V) {
         let words: Vec<&[u8]> = words(pattern).collect();
         remove(&mut self.root, &words, value);
     }
 
-    /// Calls `found` for the values of every pattern that the key matches.
+    /// Calls `found` for the values of every pattern that matches the key.
     pub(crate) fn matches(&self, key: &[u8], mut found: impl FnMut(&V)) {
-        // All nodes that the words so far lead to: at most as many as there are, whatever the patterns.
+        // All nodes reached by the words so far: at most the number of nodes, whatever the patterns.
         let mut reached = Vec::new();
         enter(&mut reached, &self.root);
         let mut next = Vec::new();
@@ -100,7 +100,7 @@ fn step<'a, V>(next: &mut Vec<&'a Node<V>>, node: &'a Node<V>, word: &[u8]) {
     }
 }
 
-/// Adds a node, and the `#` below it, which matches no word too.
+/// Adds a node, and the `#` below it, which also matches zero words.
 fn enter<'a, V>(reached: &mut Vec<&'a Node<V>>, node: &'a Node<V>) {
     let mut entered = Some(node);
     while let Some(node) = entered {
@@ -140,7 +140,7 @@ fn remove<V: PartialEq>(node: &mut Node<V>, words: &[&[u8]], value: &V) {
     }
 }
 
-/// The words of a key. An empty key has none.
+/// Returns the words of a key. An empty key has none.
 fn words(key: &[u8]) -> impl Iterator<Item = &[u8]> {
     let all = (!key.is_empty()).then(|| key.split(|byte| *byte == b'.'));
     all.into_iter().flatten()
@@ -152,7 +152,7 @@ mod tests {
 
     use super::*;
 
-    /// What the specification says, as it says it.
+    /// Matches as the specification defines it.
     fn is_match(pattern: &[&[u8]], key: &[&[u8]]) -> bool {
         match (pattern.split_first(), key.split_first()) {
             (None, None) => true,

@@ -1,4 +1,4 @@
-//! A virtual host: exchanges and queues by name, and the way from an address to queues.
+//! A virtual host: exchanges and queues by name, and routing from an address to queues.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::failure::{Failure, access_refused, not_found};
 use crate::frame::is_too_deep;
 use crate::message::{Message, Properties};
 
-/// Exchanges that are there from the beginning (AMQP 0-9-1, 3.1.3; amq.rabbitmq.trace is not among them).
+/// The predeclared exchanges (AMQP 0-9-1, 3.1.3; without amq.rabbitmq.trace).
 const PREDECLARED: [(&str, Kind); 6] = [
     ("amq.direct", Kind::Direct),
     ("amq.fanout", Kind::Fanout),
@@ -20,8 +20,8 @@ const PREDECLARED: [(&str, Kind); 6] = [
     ("", Kind::Direct),
 ];
 
-/// A virtual host. The default exchange is among the exchanges so that it can be asked about; its bindings are the
-/// names of the queues.
+/// A virtual host. Its exchanges include the default exchange, so that queries find it; its bindings are the names of
+/// the queues.
 #[derive(Debug)]
 pub(crate) struct Vhost {
     pub(crate) name: Name,
@@ -59,10 +59,10 @@ impl Vhost {
         not_found(format_args!("no queue '{name}' in vhost '{}'", self.name))
     }
 
-    /// Adds the queues of a message that a client published. Returns whether the way depends on the address alone.
+    /// Adds the queues for a message that a client published. Returns true if the route depends on the address alone.
     ///
     /// # Errors
-    /// 404 for an exchange that is not there, 403 for an internal one.
+    /// 404 for an unknown exchange, 403 for an internal one.
     pub(crate) fn route(
         &self,
         message: &Message,
@@ -86,8 +86,8 @@ impl Vhost {
         Ok(self.route_from(&name, message.routing_key(), message, into))
     }
 
-    /// Adds the queues that `name` leads to with this key, through other exchanges and alternates. An exchange that
-    /// is not there leads nowhere. Returns whether no headers were looked at.
+    /// Adds the queues that `name` routes to with this key, through other exchanges and alternates. An unknown exchange
+    /// routes nowhere. Returns true if no headers were read.
     pub(crate) fn route_from(
         &self,
         name: &str,
@@ -131,7 +131,7 @@ impl Vhost {
                 next.push(alternate);
             }
         }
-        // Each once, however many ways there are.
+        // Each queue once, however many routes lead to it.
         into.sort_unstable();
         into.dedup();
         by_address
@@ -142,7 +142,7 @@ impl Vhost {
     }
 }
 
-/// The headers of a message; none where they cannot be read.
+/// Returns the headers of a message; empty if they cannot be read.
 pub(crate) fn headers(message: &Message) -> FieldTable {
     let found = Properties::scan(message.properties()).ok();
     let Some(bytes) = found.and_then(|properties| properties.headers) else {

@@ -1,4 +1,4 @@
-//! The write-ahead log from outside: what it promises, after each way in which a process, a disk or a byte may fail.
+//! Black-box tests of the write-ahead log: its guarantees after every kind of failure of a process, a disk or a byte.
 
 #[path = "log/compact.rs"]
 mod compact;

@@ -1,4 +1,4 @@
-//! What the daemons in Rust have in common, and no protocol: the call, the signals, the page of metrics.
+//! Shared parts of the daemons written in Rust: command line, signals, metrics page. It contains no protocol code.
 
 mod call;
 pub mod pages;

@@ -1,4 +1,4 @@
-//! `/metrics` and `/healthz` over HTTP/1.1, and further pages that a daemon has.
+//! An HTTP/1.1 server for `/metrics`, `/healthz` and further pages of a daemon.
 
 use std::convert::Infallible;
 use std::future::ready;
@@ -16,26 +16,26 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 
-/// How long a client may take to send its request head.
+/// Maximum time for a client to send its request head.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-/// What accepting waits after an error, which is most likely a lack of descriptors.
-const PAUSE: Duration = Duration::from_millis(10);
+/// Pause after a failed `accept`. The most likely cause is a lack of file descriptors.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(10);
 
-/// A request for a page, by GET or HEAD.
+/// A GET or HEAD request for a page.
 #[derive(Debug, Clone)]
 pub struct Asked {
-    /// The path as it was sent, not decoded.
+    /// The path as received, not decoded.
     pub path: String,
-    /// The `Authorization` header.
+    /// The `Authorization` header, if any.
     pub authorization: Option<String>,
     /// The client's address.
     pub peer: SocketAddr,
 }
 
-/// A page.
+/// A response page.
 #[derive(Debug, Clone)]
 pub struct Page {
-    /// The status code of HTTP.
+    /// The HTTP status code.
     pub status: u16,
     /// The `Content-Type`.
     pub kind: &'static str,
@@ -46,7 +46,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// Makes a page in the text format of Prometheus.
+    /// Creates a page in the Prometheus text format.
     #[must_use]
     pub fn metrics(body: String) -> Self {
         Self {
@@ -58,8 +58,8 @@ impl Page {
     }
 }
 
-/// Serves `/healthz`, and what `metrics` makes as `/metrics`, in the text format of Prometheus. Never ends by itself;
-/// dropping the future closes its connections. It is `Send` if `metrics` may be shared between threads.
+/// Serves `/healthz`, and the output of `metrics` as `/metrics` in the Prometheus text format. It runs until the future
+/// is dropped, which closes its connections. The future is `Send` if `metrics` may be shared between threads.
 pub async fn serve(listener: TcpListener, metrics: impl Fn() -> String) {
     serve_with(listener, |asked| {
         let found = (asked.path == "/metrics").then(|| Page::metrics(metrics()));
@@ -68,7 +68,8 @@ pub async fn serve(listener: TcpListener, metrics: impl Fn() -> String) {
     .await;
 }
 
-/// Serves `/healthz` and the pages that `answer` knows. Never ends by itself; dropping the future closes its connections.
+/// Serves `/healthz` and the pages returned by `answer`. It runs until the future is dropped, which closes its
+/// connections.
 pub async fn serve_with<A>(listener: TcpListener, answer: impl Fn(Asked) -> A)
 where
     A: Future<Output = Option<Page>>,
@@ -78,7 +79,7 @@ where
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((client, peer)) => connections.push(serve_client(client, peer, &answer)),
-                Err(_) => sleep(PAUSE).await,
+                Err(_) => sleep(ACCEPT_RETRY_DELAY).await,
             },
             Some(()) = connections.next() => {}
         }
@@ -93,7 +94,7 @@ where
         service_fn(
             |request| async move { Ok::<_, Infallible>(respond(&request, peer, answer).await) },
         );
-    // An error here is the client's: it left, or spoke no HTTP.
+    // An error here is the client's: it disconnected, or did not speak HTTP.
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
@@ -130,7 +131,7 @@ where
     let Some(page) = answer(asked).await else {
         return text(
             StatusCode::NOT_FOUND,
-            "there is no such page; there are /metrics and /healthz\n",
+            "page not found; try /metrics or /healthz\n",
         );
     };
     let status = StatusCode::from_u16(page.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

@@ -1,11 +1,11 @@
-//! The end of a daemon, as its signals ask for it.
+//! Shutdown of a daemon by signal.
 
 use anyhow::Context as _;
 use futures_util::future::BoxFuture;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
-/// SIGTERM and SIGINT, which mean the same here.
+/// SIGTERM and SIGINT, which both request a shutdown.
 #[derive(Debug)]
 pub struct Signals {
     terminate: Signal,
@@ -13,10 +13,11 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// From now on they no longer end the process by themselves. Needs a Tokio runtime with I/O.
+    /// Starts to catch the signals, so that they no longer end the process by themselves. Requires a Tokio runtime with
+    /// I/O.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// The system refuses to install a signal handler.
     pub fn new() -> anyhow::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate()).context("watching SIGTERM")?,
@@ -24,23 +25,23 @@ impl Signals {
         })
     }
 
-    /// Runs a daemon until a signal asks for the end, which makes the future that it is given ready, and to the end;
-    /// `None` if a second signal was impatient.
+    /// Runs a daemon to its end. The first signal resolves the future that is passed to `daemon`. Returns `None` on a
+    /// second signal, without waiting for the daemon.
     pub async fn run<T, F>(&mut self, daemon: impl FnOnce(BoxFuture<'static, ()>) -> F) -> Option<T>
     where
         F: Future<Output = T>,
     {
-        let (ask, asked) = oneshot::channel();
-        let mut ask = Some(ask);
+        let (request, requested) = oneshot::channel();
+        let mut request = Some(request);
         let running = daemon(Box::pin(async {
-            // An error means that the sender is gone, and with it whoever could ask.
-            let _ = asked.await;
+            // An error means that the sender is gone, and with it every source of a signal.
+            let _ = requested.await;
         }));
         tokio::pin!(running);
         loop {
             tokio::select! {
                 ended = &mut running => return Some(ended),
-                () = self.next() => drop(ask.take()?.send(())),
+                () = self.next() => drop(request.take()?.send(())),
             }
         }
     }

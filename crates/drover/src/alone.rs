@@ -1,9 +1,9 @@
-//! One suite at a time on a machine: two disturb each other's figures.
+//! Allows one suite at a time on a machine, because two suites distort each other's figures.
 //!
-//! The lock is a listening socket in the abstract namespace: it has no file that could stay behind, goes with its process
-//! however that ends, and tells the process and the user of its owner to whoever connects. Every user may take any name
-//! there, so that there are several of them: only the caller's own processes and root's keep a suite from beginning, and
-//! one of another user is remarked on.
+//! The lock is a listening socket in the abstract namespace. It has no file that could stay behind, disappears with
+//! its process however that ends, and reveals the process and the user of its owner to anyone who connects. Every user
+//! may take any name there, so that there are several names. Only processes of the caller and of root prevent a suite
+//! from starting; a lock of another user is only reported.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -18,55 +18,55 @@ use nix::sys::socket::{
 use nix::unistd::geteuid;
 
 const NAME: &str = "drover-suite";
-/// Names that there are: as many users may hold one each before a suite begins without a lock.
+/// Number of names. As many other users may hold one each before a suite starts without a lock.
 const NAMES: usize = 32;
-/// Looks at a name that is taken and has no owner: its process is between taking it and listening.
-const LOOKS: u32 = 20;
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// Number of attempts on a name that is taken and has no owner: its process is between taking it and listening.
+const ATTEMPTS: u32 = 20;
+const RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Held for as long as a suite runs.
+/// The lock, held for as long as a suite runs.
 #[derive(Debug)]
-pub(crate) struct Alone {
-    /// Absent where other users hold all names.
+pub(crate) struct MachineLock {
+    /// Absent if other users hold all names.
     listener: Option<UnixListener>,
-    /// What disturbs the suite, and does not keep it from beginning.
-    pub(crate) remarks: Vec<String>,
+    /// Possible disturbances that do not prevent the suite from starting.
+    pub(crate) notes: Vec<String>,
 }
 
-/// Why a suite is not alone.
+/// An error: another suite holds the lock.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "another drover run is at work on this machine (pid {pid}): two suites at once disturb each other's figures\n  \
-     wait until it has ended, or add --force to go on all the same"
+    "another drover run is active on this machine (pid {pid}): two suites at once disturb each other's figures\n  \
+     wait until it has ended, or add --force to run anyway"
 )]
 pub(crate) struct Busy {
     pid: i32,
 }
 
-impl Alone {
-    /// Takes the machine.
+impl MachineLock {
+    /// Takes the lock of this machine.
     ///
     /// # Errors
-    /// [`Busy`] where another suite of this user, or of root, has it.
-    pub(crate) fn on_this_machine() -> anyhow::Result<Self> {
+    /// [`Busy`] if another suite of this user, or of root, holds it.
+    pub(crate) fn acquire() -> anyhow::Result<Self> {
         let own = geteuid().as_raw();
-        Self::by_the_name(NAME, |user| user == own || user == 0)
+        Self::take_name(NAME, |user| user == own || user == 0)
     }
 
-    /// Only processes of users that `counts` keep others out.
-    fn by_the_name(name: &str, counts: impl Fn(u32) -> bool) -> anyhow::Result<Self> {
+    /// Takes the lock. Only processes of users that `counts` accepts keep others out.
+    fn take_name(name: &str, counts: impl Fn(u32) -> bool) -> anyhow::Result<Self> {
         let names = (0..NAMES).map(|number| format!("{name}-{number}"));
-        let mut alone = Self {
+        let mut lock = Self {
             listener: None,
-            remarks: Vec::new(),
+            notes: Vec::new(),
         };
-        // All names are looked at: whoever held a lower one when the owner began may have left since.
+        // All names are checked: a lower one may have become free since the owner of a higher one began.
         for name in names {
-            let owner = match alone.listener {
+            let owner = match lock.listener {
                 Some(_) => owner(&name)?,
                 None => match take(&name)? {
                     Taken::Free(listener) => {
-                        alone.listener = Some(listener);
+                        lock.listener = Some(listener);
                         continue;
                     }
                     Taken::By(owner) => owner,
@@ -74,28 +74,28 @@ impl Alone {
             };
             match owner {
                 Some(owner) if counts(owner.uid()) => return Err(Busy { pid: owner.pid() }.into()),
-                Some(owner) => alone.remarks.push(format!(
-                    "User {} holds the lock of suites too (pid {}): if that is a suite, both disturb each other's figures.",
+                Some(owner) => lock.notes.push(format!(
+                    "User {} also holds a suite lock (pid {}): if it runs a suite, the two disturb each other's figures.",
                     owner.uid(),
                     owner.pid()
                 )),
                 None => {}
             }
         }
-        Ok(alone)
+        Ok(lock)
     }
 }
 
 #[derive(Debug)]
 enum Taken {
     Free(UnixListener),
-    /// Absent where the owner does not listen.
+    /// Absent if the owner does not listen.
     By(Option<UnixCredentials>),
 }
 
 fn take(name: &str) -> io::Result<Taken> {
     let address = SocketAddr::from_abstract_name(name)?;
-    for _ in 0..LOOKS {
+    for _ in 0..ATTEMPTS {
         match UnixListener::bind_addr(&address) {
             Ok(listener) => return Ok(Taken::Free(listener)),
             Err(error) if error.kind() != io::ErrorKind::AddrInUse => return Err(error),
@@ -105,12 +105,12 @@ fn take(name: &str) -> io::Result<Taken> {
         if owner.is_some() {
             return Ok(Taken::By(owner));
         }
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(RETRY_INTERVAL);
     }
     Ok(Taken::By(None))
 }
 
-/// Returns who listens by a name. Waits for nobody: a queue that another user has filled is as one that is not there.
+/// Returns the process that listens on a name. It never waits: a queue that another user has filled counts as absent.
 fn owner(name: &str) -> io::Result<Option<UnixCredentials>> {
     let kind = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let stream: OwnedFd = socket(AddressFamily::Unix, SockType::Stream, kind, None)?;
@@ -128,33 +128,33 @@ mod tests {
     #[test]
     fn the_second_is_told_who_the_first_is_until_that_has_ended() {
         let name = format!("drover-test-{}", std::process::id());
-        let alone = || Alone::by_the_name(&name, |user| user == geteuid().as_raw());
-        let first = alone().unwrap();
-        let error = alone().unwrap_err().to_string();
+        let lock = || MachineLock::take_name(&name, |user| user == geteuid().as_raw());
+        let first = lock().unwrap();
+        let error = lock().unwrap_err().to_string();
         assert!(
             error.contains(&format!("pid {}", std::process::id())) && error.contains("--force"),
             "{error}"
         );
         drop(first);
-        assert_eq!(alone().unwrap().remarks, Vec::<String>::new());
+        assert_eq!(lock().unwrap().notes, Vec::<String>::new());
     }
 
     #[test]
     fn another_user_holds_nobody_up_and_is_remarked_on() {
         let name = format!("drover-others-{}", std::process::id());
-        // To whom all of these belong: this user stands in for the other.
+        // Stands in for another user who owns all of these.
         let of_others = |_| false;
-        let others: Vec<Alone> = (0..3)
-            .map(|_| Alone::by_the_name(&name, of_others).unwrap())
+        let others: Vec<MachineLock> = (0..3)
+            .map(|_| MachineLock::take_name(&name, of_others).unwrap())
             .collect();
-        let alone = Alone::by_the_name(&name, of_others).unwrap();
-        assert!(alone.listener.is_some());
-        assert_eq!(alone.remarks.len(), others.len());
+        let lock = MachineLock::take_name(&name, of_others).unwrap();
+        assert!(lock.listener.is_some());
+        assert_eq!(lock.notes.len(), others.len());
         let pid = format!("pid {}", std::process::id());
-        assert!(alone.remarks[0].contains(&pid), "{:?}", alone.remarks);
-        // One that is no higher than the others is found all the same once they have left.
+        assert!(lock.notes[0].contains(&pid), "{:?}", lock.notes);
+        // A lock that is no higher than the others is found once they have left.
         drop(others);
-        Alone::by_the_name(&name, |_| true).unwrap_err();
+        MachineLock::take_name(&name, |_| true).unwrap_err();
     }
 
     #[test]
@@ -166,8 +166,8 @@ mod tests {
                 UnixListener::bind_addr(&SocketAddr::from_abstract_name(name).unwrap()).unwrap()
             })
             .collect();
-        let alone = Alone::by_the_name(&name, |_| false).unwrap();
-        assert!(alone.listener.is_none());
-        assert_eq!(alone.remarks.len(), held.len());
+        let lock = MachineLock::take_name(&name, |_| false).unwrap();
+        assert!(lock.listener.is_none());
+        assert_eq!(lock.notes.len(), held.len());
     }
 }

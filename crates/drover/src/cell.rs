@@ -1,4 +1,4 @@
-//! One run of a suite: a driver's process, and what is known once it has ended.
+//! Performs one run of a suite: starts a driver's process, and evaluates its end.
 
 use std::path::Path;
 
@@ -12,28 +12,28 @@ use tokio::process::Command;
 use crate::child::{self, Ending};
 use crate::exit;
 use crate::folder::Folder;
-use crate::matrix::Place;
-use crate::record::Why;
+use crate::matrix::RunKey;
+use crate::record::FailureKind;
 
-/// What became of a run.
+/// The outcome of a run.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// There is a result.
     Measured { exit: u8, result: Box<RunResult> },
-    /// There is none.
-    Unreached { why: Why, reason: String },
-    /// It was cut short: what it had measured is set aside.
+    /// There is no result.
+    Unreached { why: FailureKind, reason: String },
+    /// The run was cut short, and its partial result was set aside.
     Interrupted,
 }
 
-/// Runs a driver once. Also says whether this program was asked to end meanwhile.
+/// Runs a driver once. The second value is true if this program was asked to end meanwhile.
 ///
 /// # Errors
-/// A driver that can't be started.
+/// The driver can't be started.
 pub(crate) async fn run(
     program: &Path,
     folder: &Folder,
-    place: &Place,
+    key: &RunKey,
     signals: &mut Signals,
     tick: impl FnMut(),
 ) -> std::io::Result<(Outcome, bool)> {
@@ -41,40 +41,43 @@ pub(crate) async fn run(
     command
         .arg("--plan")
         .arg(folder.plan())
-        .args(["--daemon", &place.daemon])
-        .args(place.level.set.iter().flat_map(|set| ["--set", set]))
+        .args(["--daemon", &key.daemon])
+        .args(key.level.set.iter().flat_map(|set| ["--set", set]))
         // In quotes: a name that looks like a number is still a name.
-        .args(["--set", &format!("level=\"{}\"", place.level.name)])
+        .args(["--set", &format!("level=\"{}\"", key.level.name)])
         .arg("--into")
-        .arg(folder.cell(place))
+        .arg(folder.cell(key))
         .arg("--quiet");
     let ending = child::run(command, signals, tick).await?;
     let asked_to_end = ending.interrupts > 0;
-    Ok((outcome(folder, place, ending), asked_to_end))
+    Ok((outcome(folder, key, ending), asked_to_end))
 }
 
-/// The outcome of a run whose result is there from before. One that was cut short is set aside, and to be run again.
-pub(crate) fn adopt(folder: &Folder, place: &Place) -> Option<Outcome> {
-    let result = store::read_result(&folder.cell(place).join(RESULT)).ok()?;
+/// Returns the outcome of a run with an existing result. A result that was cut short is set aside, and must be
+/// measured again.
+pub(crate) fn reuse_result(folder: &Folder, key: &RunKey) -> Option<Outcome> {
+    let result = store::read_result(&folder.cell(key).join(RESULT)).ok()?;
     if was_interrupted(&result) {
-        folder.set_aside(place);
+        folder.set_aside(key);
         return None;
     }
     Some(Outcome::Measured {
-        exit: result.exit_code.unwrap_or_else(|| exit_of(&result)),
+        exit: result
+            .exit_code
+            .unwrap_or_else(|| derive_exit_code(&result)),
         result: Box::new(result),
     })
 }
 
-fn outcome(folder: &Folder, place: &Place, ending: Ending) -> Outcome {
+fn outcome(folder: &Folder, key: &RunKey, ending: Ending) -> Outcome {
     let Ending {
         status,
-        said,
+        stderr,
         interrupts,
     } = ending;
-    match store::read_result(&folder.cell(place).join(RESULT)) {
+    match store::read_result(&folder.cell(key).join(RESULT)) {
         Ok(result) if was_interrupted(&result) => {
-            folder.set_aside(place);
+            folder.set_aside(key);
             Outcome::Interrupted
         }
         Ok(result) => Outcome::Measured {
@@ -87,18 +90,18 @@ fn outcome(folder: &Folder, place: &Place, ending: Ending) -> Outcome {
         Err(_) if interrupts > 0 => Outcome::Interrupted,
         Err(_) => Outcome::Unreached {
             why: match status.code() {
-                Some(code) if code == i32::from(harness::cli::LIMIT) => Why::Limit,
-                _ => Why::Failed,
+                Some(code) if code == i32::from(harness::cli::LIMIT) => FailureKind::Limit,
+                _ => FailureKind::Failed,
             },
-            reason: match said.trim_start_matches("error: ") {
-                "" => format!("the driver ended without a result and without a word ({status})"),
-                said => said.to_owned(),
+            reason: match stderr.trim_start_matches("error: ") {
+                "" => format!("the driver ended without a result or an error message ({status})"),
+                stderr => stderr.to_owned(),
             },
         },
     }
 }
 
-/// Whether a result is of a run that was cut short.
+/// Returns true if the run of a result was cut short.
 pub(crate) fn was_interrupted(result: &RunResult) -> bool {
     result
         .warnings
@@ -106,8 +109,8 @@ pub(crate) fn was_interrupted(result: &RunResult) -> bool {
         .any(|warning| warning.kind == Kind::Interrupted)
 }
 
-/// What a driver would have exited with, as far as an older result says it, which does not have its exit code.
-fn exit_of(result: &RunResult) -> u8 {
+/// Derives the driver's exit code from an older result that does not have it, as far as the result allows.
+fn derive_exit_code(result: &RunResult) -> u8 {
     let judged = |kind: &String| {
         let mut texts = result.thresholds.iter().map(|threshold| &threshold.text);
         texts.any(|text| threshold::judges(text, kind))

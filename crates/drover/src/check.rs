@@ -11,11 +11,11 @@ use harness::output;
 use crate::exit;
 use crate::project::{Driver, Project, listed};
 
-/// Calls `<driver> check --daemon a,b,…` for every driver; what it prints goes where ours goes. Returns the gravest of their
-/// exit codes. A tool that a named daemon lacks is a failure; of all of them, it is passed over.
+/// Calls `<driver> check --daemon a,b,…` for every driver; the output of the driver is passed through. Returns the
+/// most severe of the exit codes. A missing tool is a failure for a named daemon; otherwise the daemon is skipped.
 ///
 /// # Errors
-/// A daemon that nobody knows or that no driver speaks to, or a driver that can't be built.
+/// A daemon is unknown, no driver speaks to it, or a driver can't be built.
 pub(crate) fn check(names: &[String]) -> Result<u8, Failure> {
     let project = Project::find().map_err(Failure::Call)?;
     let known = manifest::list(&project.root).map_err(|error| Failure::Call(error.into()))?;
@@ -24,7 +24,7 @@ pub(crate) fn check(names: &[String]) -> Result<u8, Failure> {
         .find(|name| !known.iter().any(|(known, _)| known == *name));
     if let Some(name) = unknown {
         let known = listed(known.iter().map(|(name, _)| name));
-        let problem = anyhow::anyhow!("there is no daemon `{name}`: known are {known}");
+        let problem = anyhow::anyhow!("there is no daemon `{name}`: known daemons are {known}");
         return Err(Failure::Call(problem));
     }
     let served = |name: &String| {
@@ -60,7 +60,7 @@ pub(crate) fn check(names: &[String]) -> Result<u8, Failure> {
         let problem = anyhow::anyhow!("no driver speaks to any daemon");
         return Err(Failure::Call(problem));
     }
-    Ok(exit::gravest(codes))
+    Ok(exit::most_severe(codes))
 }
 
 fn with(project: &Project, driver: &Driver, daemons: &[&str]) -> anyhow::Result<u8> {

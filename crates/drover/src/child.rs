@@ -1,4 +1,4 @@
-//! A driver as a process of its own: it ends before this program does, whatever ends that.
+//! Runs a driver as a child process that ends before this program does, however that ends.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
@@ -11,40 +11,40 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::{Pid, getppid};
 use tokio::process::Command;
 
-/// A driver that was told twice to end has this long; then it is killed.
+/// Time that a driver has to end after two requests; then it is killed.
 const LAST_GRACE: Duration = Duration::from_secs(3);
-/// Nobody reads more of what a driver says.
-const MOST_SAID: u64 = 64 << 10;
+/// Bytes of a driver's standard error that are read.
+const MAX_STDERR: u64 = 64 << 10;
 
-/// How a driver ended.
+/// The end of a driver.
 #[derive(Debug)]
 pub(crate) struct Ending {
     pub(crate) status: ExitStatus,
-    /// What it wrote to standard error.
-    pub(crate) said: String,
-    /// How often it was asked to end early.
+    /// Its output to standard error.
+    pub(crate) stderr: String,
+    /// Number of requests to end early.
     pub(crate) interrupts: u32,
 }
 
-/// Runs a command to its end. A signal to this program is passed on: the driver drains at the first and stops at the second.
-/// `tick` is called a few times a second.
+/// Runs a command to its end. Signals to this program are passed on: the driver drains at the first and stops at the
+/// second. Calls `tick` a few times a second.
 ///
 /// # Errors
-/// A program that can't be started.
+/// The program can't be started.
 pub(crate) async fn run(
     mut command: Command,
     signals: &mut Signals,
     mut tick: impl FnMut(),
 ) -> io::Result<Ending> {
-    // Into a file: a pipe that a forgotten grandchild keeps open would never end.
-    let mut said = tempfile::tempfile()?;
+    // A file, because a pipe that a forgotten grandchild keeps open would never end.
+    let mut stderr = tempfile::tempfile()?;
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(said.try_clone()?)
-        // Not in the terminal's group: Ctrl-C would reach it from the terminal and from here.
+        .stderr(stderr.try_clone()?)
+        // A group of its own: otherwise Ctrl-C would reach it both from the terminal and from here.
         .process_group(0);
-    end_with_parent(&mut command);
+    set_pdeathsig(&mut command);
     let mut child = command.spawn()?;
     let pid = Pid::from_raw(child.id().unwrap_or_default().cast_signed());
     let mut interrupts = 0;
@@ -71,7 +71,7 @@ pub(crate) async fn run(
     };
     Ok(Ending {
         status,
-        said: read(&mut said)?,
+        stderr: read(&mut stderr)?,
         interrupts,
     })
 }
@@ -79,15 +79,18 @@ pub(crate) async fn run(
 fn read(file: &mut File) -> io::Result<String> {
     file.rewind()?;
     let mut bytes = Vec::new();
-    file.take(MOST_SAID).read_to_end(&mut bytes)?;
+    file.take(MAX_STDERR).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
 }
 
-/// SIGTERM, as from a person: the driver drains and stops its daemon.
-#[expect(unsafe_code, reason = "the wish must be made between fork and exec")]
-fn end_with_parent(command: &mut Command) {
+/// Sends SIGTERM to the command when this program ends: the driver drains and stops its daemon.
+#[expect(
+    unsafe_code,
+    reason = "the parent-death signal must be set between fork and exec"
+)]
+fn set_pdeathsig(command: &mut Command) {
     let parent = Pid::this();
-    let make_wish = move || {
+    let set_signal = move || {
         prctl::set_pdeathsig(Signal::SIGTERM)?;
         if getppid() == parent {
             Ok(())
@@ -97,6 +100,6 @@ fn end_with_parent(command: &mut Command) {
     };
     // SAFETY: between fork and exec only prctl and getppid are called, which are async-signal-safe; nothing is allocated.
     unsafe {
-        command.pre_exec(make_wish);
+        command.pre_exec(set_signal);
     }
 }

@@ -1,4 +1,4 @@
-//! What is typed, and what becomes of it.
+//! Parses the command line, and calls the subcommands.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -8,10 +8,10 @@ use harness::cli::{Failure, refuse};
 use harness::output;
 use measure::import::Tool;
 
-use crate::resolve::Changes;
+use crate::resolve::Overrides;
 use crate::{check, doctor, exit, import, list, pages, report, run};
 
-/// Run drivers over daemons, levels and repetitions, and compare what came out.
+/// Run drivers against daemons at several levels, with repetitions, and compare the results.
 #[derive(Debug, Parser)]
 #[command(name = "drover", version, after_help = EXIT_CODES)]
 struct Cli {
@@ -24,38 +24,40 @@ const EXIT_CODES: &str = "Exit codes: 0 fine, 1 a run failed, 2 the call or a pl
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run the suite of each plan: all daemons at all levels, as often as asked
+    /// Run the suite of each plan: all daemons at all levels, with all repetitions
     ///
-    /// A suite that was cut short is continued by the same command: runs whose result is there are not made again.
+    /// The same command continues a suite that was cut short: runs with a result are not repeated.
     Run(Run),
-    /// Write report.md, summary.md and report.html anew from the files of a suite, or of any results; of several together to stdout
+    /// Regenerate report.md, summary.md and report.html from stored results (several folders: print one combined
+    /// report)
     Report(Report),
-    /// The report on stdout: report --format terminal
+    /// Print the report to stdout, like report --format terminal
     Analyze(Analyze),
-    /// Make results of the output of wrk, wrk2, k6 or oha, so that they stand in a report beside our own
+    /// Import the output of wrk, wrk2, k6 or oha as results, to report them beside our own
     ///
-    /// Read are what wrk prints (best with --latency), the JSON of k6 run --summary-export (or what its handleSummary is
-    /// given), and that of oha --output-format json. A figure that the tool did not report stays absent: there are no
-    /// histograms, and the verdict is never VALID. Prints where each result is; the output itself lies beside it.
+    /// Reads the output of wrk (best with --latency), the JSON of k6 run --summary-export (or the data that its
+    /// handleSummary gets), and the JSON of oha --output-format json. A figure that the tool did not report stays
+    /// absent: there are no histograms, and the verdict is never VALID. Prints the path of each result; the imported
+    /// output is stored beside it.
     Import(Import),
-    /// Let each driver check that the daemons of its protocol answer as they must
+    /// Check with each driver that the daemons of its protocol answer correctly
     Check {
-        /// Daemons; all when none is named
+        /// Daemons to check [default: all]
         #[arg(value_name = "NAME")]
         names: Vec<String>,
     },
     /// List daemons, drivers, plans, and the suites that were run
     List {
-        /// Folder of results
+        /// Read suites from this folder of results
         #[arg(long, value_name = "DIR", default_value = "bench-results")]
         out: PathBuf,
     },
-    /// Say what this machine lacks for plans, each with the command that mends it; exits with 1 if it lacks anything
+    /// Check that this machine can run the plans; print a fix for each problem (exit code 1 if any)
     Doctor {
-        /// Plans; all of configs/ when none is named
+        /// Plans to check [default: all of configs/]
         #[arg(value_name = "PLAN")]
         plans: Vec<PathBuf>,
-        /// Folder of results
+        /// Check the free space of this folder of results
         #[arg(long, value_name = "DIR", default_value = "bench-results")]
         out: PathBuf,
     },
@@ -66,11 +68,11 @@ struct Report {
     /// Folders of suites or results, or single results (result.json)
     #[arg(required = true, value_name = "DIR")]
     paths: Vec<PathBuf>,
-    /// One report on stdout, and no file: terminal, markdown, summary, html, csv, hlog or json; needed
-    /// for several folders
+    /// Print one report in this format to stdout, and write no file: terminal, markdown, summary, html, csv, hlog or
+    /// json; required for several folders
     #[arg(long, value_name = "NAME")]
     format: Option<String>,
-    /// An earlier suite of the same plan: the summary then says what became better or worse since
+    /// Compare with an earlier suite of the same plan: the summary then shows what became better or worse
     #[arg(long, value_name = "DIR", requires = "format")]
     base: Option<PathBuf>,
 }
@@ -84,27 +86,27 @@ struct Analyze {
 
 #[derive(Debug, Args)]
 struct Import {
-    /// Outputs, one run each; several of one name and level are repetitions of each other
+    /// Outputs to import, one run each; outputs of the same name and level are repetitions of each other
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// What was driven; the tool stands behind it in brackets [default: the name of the file]
+    /// Name the measured subject; the tool follows it in brackets [default: the name of the file]
     #[arg(long = "as", value_name = "NAME")]
     name: Option<String>,
-    /// How much load: the level that it stands at in a report [default: connections or users, where the file says so]
+    /// Name the level of the load in reports [default: connections or users, if the file has them]
     #[arg(long, value_name = "NAME")]
     level: Option<String>,
-    /// Whose output it is: wrk, k6, oha or auto
+    /// Tool that wrote the output: wrk, k6, oha or auto
     #[arg(long, value_name = "NAME", default_value = "auto", value_parser = tool)]
     format: Format,
-    /// Folder of results
+    /// Store results below this folder
     #[arg(long, value_name = "DIR", default_value = "bench-results")]
     out: PathBuf,
-    /// Exactly this folder, for one file
+    /// Store the result in exactly this folder, for one file
     #[arg(long, value_name = "DIR", conflicts_with = "out")]
     into: Option<PathBuf>,
 }
 
-/// A tool, or none where the file tells.
+/// A tool; absent if it is detected from the file.
 #[derive(Debug, Clone, Copy)]
 struct Format(Option<Tool>);
 
@@ -123,30 +125,30 @@ struct Run {
     /// Plans with a [suite], such as configs/fdpass/quick.toml
     #[arg(required = true, value_name = "PLAN")]
     plans: Vec<PathBuf>,
-    /// Daemons in place of the plan's
+    /// Run these daemons instead of the plan's
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     daemon: Vec<String>,
-    /// Only these levels of the plan
+    /// Run only these levels of the plan
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     level: Vec<String>,
-    /// Runs of each daemon at each level
+    /// Number of runs of each daemon at each level (overrides the plan)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: Option<u32>,
-    /// Change a field of the plan, such as timeline.measure=10s
+    /// Override a field of the plan, such as timeline.measure=10s
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
-    /// Folder of results
+    /// Store results below this folder
     #[arg(long, value_name = "DIR", default_value = "bench-results")]
     out: PathBuf,
-    /// Begin anew, whatever was begun before
+    /// Start over, even if an earlier suite can be continued
     #[arg(long)]
     fresh: bool,
-    /// Go on although another suite is at work on this machine
+    /// Run even if another suite is active on this machine
     #[arg(long)]
     force: bool,
 }
 
-/// The whole of `main`.
+/// Runs the whole program.
 #[must_use]
 pub fn main() -> ExitCode {
     let ended = match Cli::try_parse()
@@ -178,7 +180,7 @@ impl Run {
     fn carry_out(self) -> Result<u8, Failure> {
         let options = run::Options {
             plans: self.plans,
-            changes: Changes {
+            overrides: Overrides {
                 daemons: self.daemon,
                 levels: self.level,
                 repeat: self.repeat,
@@ -199,8 +201,8 @@ impl Run {
 impl Report {
     fn carry_out(self) -> Result<u8, Failure> {
         if self.format.is_none() && self.paths.len() > 1 {
-            let problem = "--format: the pages of several folders belong to none of them: name a format, and keep what is \
-                           printed (--format html > both.html)";
+            let problem = "--format: a report on several folders belongs to none of them: name a format, and redirect the \
+                           output (--format html > both.html)";
             return Err(Failure::Call(anyhow::Error::msg(problem)));
         }
         let suite = report::read(&self.paths).map_err(Failure::Call)?;
@@ -224,13 +226,13 @@ impl Import {
             name: self.name,
             level: self.level,
             format: self.format.0,
-            place: match self.into {
-                Some(folder) => import::Place::Into(folder),
-                None => import::Place::Out(self.out),
+            dest: match self.into {
+                Some(folder) => import::ImportDest::Into(folder),
+                None => import::ImportDest::Out(self.out),
             },
         };
         for imported in import::read(&options).map_err(Failure::Call)? {
-            let path = import::write(&imported, &options.place).map_err(Failure::Call)?;
+            let path = import::write(&imported, &options.dest).map_err(Failure::Call)?;
             print(&format!("{}\n", path.display()))?;
         }
         Ok(exit::FINE)
@@ -238,18 +240,21 @@ impl Import {
 }
 
 fn examine(plans: &[PathBuf], out: &Path) -> Result<u8, Failure> {
-    let found = doctor::look(plans, out).map_err(Failure::Call)?;
+    let found = doctor::check(plans, out).map_err(Failure::Call)?;
     for finding in &found {
-        let mend = finding.mend.trim().replace('\n', "\n    ");
-        print(&format!("lacking: {}\n    {mend}\n", finding.what.trim()))?;
+        let fix = finding.fix.trim().replace('\n', "\n    ");
+        print(&format!(
+            "problem: {}\n    fix: {fix}\n",
+            finding.what.trim()
+        ))?;
     }
     if found.is_empty() {
-        return print("This machine lacks nothing.\n");
+        return print("No problems found.\n");
     }
     Ok(exit::FAILED)
 }
 
-/// Data of the command line; what is printed is fine.
+/// Prints the output of a command to stdout.
 fn print(text: &str) -> Result<u8, Failure> {
     output::print(text).map_err(|error| Failure::Run(error.into()))?;
     Ok(exit::FINE)

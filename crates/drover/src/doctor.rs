@@ -1,4 +1,4 @@
-//! `drover doctor`: what this machine lacks for the plans, each with the command that mends it.
+//! `drover doctor`: reports problems of this machine for the plans, each with a fix.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,52 +15,53 @@ mod noise;
 
 use needs::Needs;
 
-/// Kernel memory of a pair of connected sockets, and what a daemon of the costliest sort keeps for a stream. Neither is a
-/// measurement of this machine: an estimate that says whether it is worth trying.
+/// Kernel memory of a pair of connected sockets, and the memory that the most expensive kind of daemon keeps for a
+/// stream. Neither was measured on this machine: they are estimates that show whether a plan is worth trying.
 const KERNEL_BYTES: u64 = 7 << 10;
 const DAEMON_BYTES: u64 = 15 << 10;
-/// A coroutine with a stack of its own, as PHP's fibers have, takes two memory mappings.
+/// Memory mappings of a coroutine with its own stack, such as a PHP fiber.
 const MAPPINGS_OF_A_FIBER: u64 = 2;
-/// What a process maps besides.
+/// Other memory mappings of a process.
 const OWN_MAPPINGS: u64 = 1_000;
-/// The kernel's own default since 5.4; a shorter accept queue overflows in any burst.
+/// Shortest accept queue without a finding. It is the kernel's own default since 5.4; a shorter queue overflows in any
+/// burst.
 const SHORTEST_QUEUE: u64 = 4_096;
-/// Results, logs and reports of the largest suite stay below this.
+/// Upper bound of the results, logs and reports of the largest suite.
 const DISK_BYTES: u64 = 512 << 20;
-/// TCP clients are spread over so many addresses, each with ports of its own.
+/// Number of addresses that TCP clients are spread over, each with its own ports.
 const LOOPBACK_ADDRESSES: u64 = 16;
-/// Swapped out this much, the machine is short of memory.
+/// Swapped-out memory above which the machine is short of memory.
 const SWAP_BYTES: u64 = 64 << 20;
 
-/// Something that is not as a measurement wants it.
+/// A property of the machine that is unsuitable for a measurement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
-    /// What, and what it should be.
+    /// The problem, and the required state.
     pub(crate) what: String,
-    /// The command, or what else to do.
-    pub(crate) mend: String,
+    /// The fix: a command, or another remedy.
+    pub(crate) fix: String,
 }
 
 impl Finding {
-    fn new(what: impl Into<String>, mend: impl Into<String>) -> Self {
+    fn new(what: impl Into<String>, fix: impl Into<String>) -> Self {
         Self {
             what: what.into(),
-            mend: mend.into(),
+            fix: fix.into(),
         }
     }
 }
 
-/// Looks at the machine for these plans, or for all; returns what is lacking.
+/// Checks the machine for these plans, or for all; returns the problems.
 ///
 /// # Errors
 /// A plan that can't be read.
-pub(crate) fn look(plans: &[PathBuf], out: &Path) -> anyhow::Result<Vec<Finding>> {
+pub(crate) fn check(plans: &[PathBuf], out: &Path) -> anyhow::Result<Vec<Finding>> {
     let project = Project::find()?;
     let all = project.plans();
     let plans = if plans.is_empty() { &all } else { plans };
     let needs = plans
         .iter()
-        .map(|plan| Needs::of(plan))
+        .map(|plan| Needs::from_plan(plan))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let machine = host::machine();
     let mut found = tools(&project, &needs);
@@ -72,7 +73,7 @@ pub(crate) fn look(plans: &[PathBuf], out: &Path) -> anyhow::Result<Vec<Finding>
     found.extend(processors(&machine));
     found.extend(disk(out));
     found.extend(swap(&meminfo()));
-    found.extend(noise::look(&machine));
+    found.extend(noise::check(&machine));
     Ok(found)
 }
 
@@ -87,7 +88,7 @@ fn tools(project: &Project, needs: &[Needs]) -> Vec<Finding> {
     missing.collect()
 }
 
-/// The need of a plan that needs most.
+/// Returns the plan with the greatest need, and that need.
 fn most(needs: &[Needs], of: impl Fn(&Needs) -> u64) -> Option<(&Needs, u64)> {
     let each = needs.iter().map(|need| (need, of(need)));
     each.max_by_key(|(_, amount)| *amount)
@@ -99,8 +100,8 @@ fn open_files(needs: &[Needs]) -> Option<Finding> {
     let what = format!("{}: one daemon with its share of the streams", plan.name);
     let error = limits::require_nofile(&what, files).err()?;
     let text = error.to_string();
-    let (what, mend) = text.split_once('\n').unwrap_or((&text, ""));
-    Some(Finding::new(what, mend))
+    let (what, fix) = text.split_once('\n').unwrap_or((&text, ""));
+    Some(Finding::new(what, fix))
 }
 
 fn accept_queue(needs: &[Needs], machine: &Machine) -> Option<Finding> {
@@ -108,7 +109,7 @@ fn accept_queue(needs: &[Needs], machine: &Machine) -> Option<Finding> {
     let queue = machine.somaxconn?;
     (queue < burst.min(SHORTEST_QUEUE)).then(|| {
         let what = format!(
-            "{}: {} arrive at once, and an accept queue holds {queue} (net.core.somaxconn)",
+            "{}: {} clients arrive at once, but an accept queue holds {queue} (net.core.somaxconn)",
             plan.name,
             units::count(burst)
         );
@@ -119,7 +120,7 @@ fn accept_queue(needs: &[Needs], machine: &Machine) -> Option<Finding> {
     })
 }
 
-/// PHP's fibers are told by the tool that their daemon needs.
+/// Checks the memory mappings of PHP fibers. A daemon has fibers if it needs the tool `php`.
 fn mappings(project: &Project, needs: &[Needs], machine: &Machine) -> Option<Finding> {
     let with_fibers = |need: &Needs| {
         if need.uses(&project.root, "php") {
@@ -132,7 +133,7 @@ fn mappings(project: &Project, needs: &[Needs], machine: &Machine) -> Option<Fin
     let need = streams * MAPPINGS_OF_A_FIBER + OWN_MAPPINGS;
     let limit = machine.max_map_count.filter(|limit| *limit < need)?;
     let what = format!(
-        "{}: {} fibers in one process take {} memory mappings, and a process may have {} (vm.max_map_count)",
+        "{}: {} fibers in one process need {} memory mappings, but a process may have {} (vm.max_map_count)",
         plan.name,
         units::count(streams),
         units::count(need),
@@ -152,7 +153,7 @@ fn ports(needs: &[Needs], machine: &Machine) -> Option<Finding> {
     let there = (to + 1).saturating_sub(from) * LOOPBACK_ADDRESSES;
     (there < clients).then(|| {
         let what = format!(
-            "{}: {} TCP clients need a port each, and {LOOPBACK_ADDRESSES} loopback addresses have {} (net.ipv4.ip_local_port_range)",
+            "{}: {} TCP clients need a port each, but {LOOPBACK_ADDRESSES} loopback addresses have {} (net.ipv4.ip_local_port_range)",
             plan.name,
             units::count(clients),
             units::count(there)
@@ -164,13 +165,13 @@ fn ports(needs: &[Needs], machine: &Machine) -> Option<Finding> {
 fn memory(needs: &[Needs], machine: &Machine, meminfo: &str) -> Option<Finding> {
     let (plan, streams) = most(needs, |need| need.streams)?;
     let need = streams * (KERNEL_BYTES + DAEMON_BYTES);
-    let free = of_meminfo(meminfo, "MemAvailable:")?;
+    let free = meminfo_value(meminfo, "MemAvailable:")?;
     let there = machine
         .cgroup_memory_bytes
         .map_or(free, |limit| limit.min(free));
     (there < need).then(|| {
         let what = format!(
-            "{}: {} streams take about {}, and {} are available",
+            "{}: {} streams need about {}, but {} are available",
             plan.name,
             units::count(streams),
             units::bytes(need),
@@ -178,7 +179,7 @@ fn memory(needs: &[Needs], machine: &Machine, meminfo: &str) -> Option<Finding> 
         );
         Finding::new(
             what,
-            "leave out its highest levels (--level), or stop what else holds memory",
+            "leave out the highest levels (--level), or stop other processes that hold memory",
         )
     })
 }
@@ -190,16 +191,17 @@ fn processors(machine: &Machine) -> Vec<Finding> {
         .as_deref()
         .filter(|it| *it != "performance")
     {
-        let what = format!("the CPU governor is `{governor}`: the clock changes with the load");
-        let mend = "for cpu in /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor; do echo performance > $cpu; done";
-        found.push(Finding::new(what, mend));
+        let what =
+            format!("the CPU governor is `{governor}`: the clock speed changes with the load");
+        let fix = "for cpu in /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor; do echo performance > $cpu; done";
+        found.push(Finding::new(what, fix));
     }
     if let Some(cpus) = machine
         .cgroup_cpus
         .filter(|cpus| *cpus < machine.cpus as f64)
     {
         let what = format!(
-            "the control group grants {cpus} of {} processors, and stops whoever takes more",
+            "the control group grants {cpus} of {} processors, and throttles processes that use more",
             machine.cpus
         );
         found.push(Finding::new(
@@ -217,14 +219,14 @@ fn disk(out: &Path) -> Option<Finding> {
     let free = system.blocks_available() * system.fragment_size();
     (free < DISK_BYTES).then(|| {
         let what = format!(
-            "{} has {} left for results",
+            "{} has only {} left for results",
             there.display(),
             units::bytes(free)
         );
         Finding::new(
             what,
             format!(
-                "du -xh --max-depth=2 {} | sort -h | tail, or --out elsewhere",
+                "du -xh --max-depth=2 {} | sort -h | tail   # shows large folders; or name another folder with --out",
                 there.display()
             ),
         )
@@ -232,10 +234,11 @@ fn disk(out: &Path) -> Option<Finding> {
 }
 
 fn swap(meminfo: &str) -> Option<Finding> {
-    let used = of_meminfo(meminfo, "SwapTotal:")?.checked_sub(of_meminfo(meminfo, "SwapFree:")?)?;
+    let used =
+        meminfo_value(meminfo, "SwapTotal:")?.checked_sub(meminfo_value(meminfo, "SwapFree:")?)?;
     (used > SWAP_BYTES).then(|| {
         let what = format!(
-            "{} are swapped out: what is swapped is late",
+            "{} are swapped out: access to swapped memory is slow",
             units::bytes(used)
         );
         Finding::new(what, "swapoff -a && swapon -a")
@@ -246,8 +249,8 @@ fn meminfo() -> String {
     std::fs::read_to_string("/proc/meminfo").unwrap_or_default()
 }
 
-/// A line of `/proc/meminfo`, in bytes: `MemAvailable:   20000000 kB`.
-fn of_meminfo(meminfo: &str, key: &str) -> Option<u64> {
+/// Returns a value of `/proc/meminfo` in bytes, such as that of `MemAvailable:   20000000 kB`.
+fn meminfo_value(meminfo: &str, key: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix(key))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib << 10)
@@ -279,8 +282,8 @@ mod tests {
             ..Machine::default()
         };
         let queue = accept_queue(&[need(10), need(9000)], &machine).unwrap();
-        assert!(queue.what.contains("9,000 arrive at once") && queue.what.contains("128"));
-        assert_eq!(queue.mend, "sysctl -w net.core.somaxconn=4096");
+        assert!(queue.what.contains("9,000 clients arrive at once") && queue.what.contains("128"));
+        assert_eq!(queue.fix, "sysctl -w net.core.somaxconn=4096");
         assert_eq!(accept_queue(&[need(128)], &machine), None);
         let ports_lacking = ports(&[need(452_000)], &machine).unwrap();
         assert!(
@@ -291,14 +294,14 @@ mod tests {
         assert_eq!(ports(&[need(16 * 28_232)], &machine), None);
         assert_eq!(processors(&machine).len(), 2);
         let files = open_files(&[need(5_000_000)]).unwrap();
-        assert!(files.what.contains("5000100") && files.mend.contains("ulimit -Hn 5000100"));
+        assert!(files.what.contains("5000100") && files.fix.contains("ulimit -Hn 5000100"));
     }
 
     #[test]
     fn memory_and_swap_are_read_in_the_kernel_s_unit() {
         let meminfo =
             "MemTotal: 100 kB\nMemAvailable:  2048 kB\nSwapTotal: 200000 kB\nSwapFree: 100000 kB\n";
-        assert_eq!(of_meminfo(meminfo, "MemAvailable:"), Some(2 << 20));
+        assert_eq!(meminfo_value(meminfo, "MemAvailable:"), Some(2 << 20));
         let lacking = memory(&[need(100)], &Machine::default(), meminfo).unwrap();
         assert!(
             lacking.what.contains("2.00 MiB are available"),

@@ -1,26 +1,26 @@
-//! How long what is left will take: from the plan's own times, corrected by the runs that have ended.
+//! Estimates the remaining time of a suite, from the plan's own times, corrected by the runs that have ended.
 
 use std::time::Duration;
 
-/// What a run needs beside its load: a build that is fresh, a start, a check, a stop.
+/// Time that a run needs in addition to its load: an up-to-date build, a start, a check, a stop.
 const BESIDE_THE_LOAD: Duration = Duration::from_secs(3);
 
-/// A run that has ended. Builds are not in it: only the first run of a daemon has one.
+/// A run that has ended, without builds: only the first run of a daemon has one.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Took {
+pub(crate) struct PastRun {
     /// Its level.
     pub(crate) level: String,
-    /// What its plan says.
+    /// The planned duration.
     pub(crate) planned: Duration,
-    /// What its load took.
+    /// The duration of its load.
     pub(crate) took: Duration,
 }
 
-/// How long a run of `level` takes: as those before it at that level, else its plan's time by as much as the others
-/// differed from theirs.
-pub(crate) fn of(level: &str, planned: Duration, ended: &[Took]) -> Duration {
+/// Estimates the duration of a run of `level`: the mean of earlier runs at that level, otherwise its planned time,
+/// scaled by the deviation of the other runs from their plans.
+pub(crate) fn run_time(level: &str, planned: Duration, ended: &[PastRun]) -> Duration {
     let sum = |times: &mut dyn Iterator<Item = Duration>| times.sum::<Duration>();
-    let alike: Vec<&Took> = ended.iter().filter(|run| run.level == level).collect();
+    let alike: Vec<&PastRun> = ended.iter().filter(|run| run.level == level).collect();
     if !alike.is_empty() {
         return sum(&mut alike.iter().map(|run| run.took)) / alike.len() as u32 + BESIDE_THE_LOAD;
     }
@@ -33,8 +33,8 @@ pub(crate) fn of(level: &str, planned: Duration, ended: &[Took]) -> Duration {
     planned.mul_f64(factor) + BESIDE_THE_LOAD
 }
 
-/// A time as a person reads it: whole seconds below 10 minutes, whole minutes above.
-pub(crate) fn shown(time: Duration) -> String {
+/// Formats a time for people: whole seconds below 10 minutes, whole minutes above.
+pub(crate) fn format_time(time: Duration) -> String {
     let seconds = time.as_secs();
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
         (0, 0, seconds) => format!("{seconds}s"),
@@ -52,8 +52,8 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn took(level: &str, planned: u64, took: u64) -> Took {
-        Took {
+    fn took(level: &str, planned: u64, took: u64) -> PastRun {
+        PastRun {
             level: level.to_owned(),
             planned: s(planned),
             took: s(took),
@@ -62,19 +62,19 @@ mod tests {
 
     #[test]
     fn the_first_run_takes_what_its_plan_says_and_later_ones_as_those_before() {
-        assert_eq!(of("100", s(7), &[]), s(10));
+        assert_eq!(run_time("100", s(7), &[]), s(10));
         assert_eq!(
-            of("100", s(7), &[took("100", 7, 6), took("100", 7, 8)]),
+            run_time("100", s(7), &[took("100", 7, 6), took("100", 7, 8)]),
             s(10)
         );
-        assert_eq!(of("200", s(20), &[took("100", 10, 5)]), s(13));
+        assert_eq!(run_time("200", s(20), &[took("100", 10, 5)]), s(13));
     }
 
     #[test]
     fn a_time_is_short() {
-        let shown = [0, 59, 72, 599, 600, 2459, 7260].map(|seconds| shown(s(seconds)));
+        let format_time = [0, 59, 72, 599, 600, 2459, 7260].map(|seconds| format_time(s(seconds)));
         assert_eq!(
-            shown,
+            format_time,
             [
                 "0s",
                 "59s",

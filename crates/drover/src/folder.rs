@@ -9,21 +9,21 @@ use anyhow::{Context as _, bail};
 use harness::store::{self, RESULT};
 
 use crate::cell;
-use crate::matrix::Place;
+use crate::matrix::RunKey;
 use crate::project::entries;
 use crate::record::{FILE, Record};
 use crate::resolve::Suite;
 
-/// Where a run that was cut short is kept.
+/// File name of the result of a run that was cut short.
 const INTERRUPTED: &str = "interrupted.json";
-/// What is kept of a result that can't be read, or was edited, where its run is made again.
+/// File name of a result that can't be read, or was edited, and whose run is repeated.
 const UNREADABLE: &str = "unreadable.json";
-/// What must fit before a run is begun: no result is smaller.
+/// Bytes that must fit on the disk before a run: no result is smaller.
 const TRIAL_BYTES: usize = 4 << 10;
 /// The plan that all runs of the suite are made from.
 const PLAN: &str = "plan.toml";
 
-/// A suite's folder, which nobody else writes to.
+/// A suite's folder, locked against other processes.
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
@@ -31,10 +31,10 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// The folder of an unfinished suite that is the same, with its record; else a new one, without.
+    /// Opens the folder of an unfinished suite that is the same, with its record, or a new folder without one.
     ///
     /// # Errors
-    /// A folder that can't be written, or in which another process is at work.
+    /// The folder can't be written, or another process is using it.
     pub(crate) fn open(
         out: &Path,
         host: &str,
@@ -44,9 +44,9 @@ impl Folder {
         if !fresh && let Some((path, record)) = unfinished(out, host, suite) {
             return Ok((Self::locked(path)?, Some(record)));
         }
-        let folder = Self::locked(create(out, host, &suite.resolved.name)?)?;
+        let folder = Self::locked(create(out, host, &suite.spec.name)?)?;
         let question = suite.question.as_deref().unwrap_or("What comes out?");
-        let plan = format!("# {question}\n{}", suite.resolved.plan);
+        let plan = format!("# {question}\n{}", suite.spec.plan);
         store::write_whole(&folder.plan(), plan.as_bytes())
             .with_context(|| format!("--out {}", out.display()))?;
         Ok((folder, None))
@@ -56,7 +56,7 @@ impl Folder {
         let lock = File::open(&path).with_context(|| format!("opening {}", path.display()))?;
         if lock.try_lock().is_err() {
             bail!(
-                "another drover run is at work on the same suite, in {}: wait until it has ended, or begin anew with --fresh",
+                "another drover run is active in the folder of the same suite, {}: wait until it has ended, or start over with --fresh",
                 path.display()
             );
         }
@@ -71,33 +71,33 @@ impl Folder {
         self.path.join(PLAN)
     }
 
-    /// The folder of a run.
-    pub(crate) fn cell(&self, place: &Place) -> PathBuf {
+    /// Returns the folder of a run.
+    pub(crate) fn cell(&self, key: &RunKey) -> PathBuf {
         self.path
-            .join(&place.daemon)
-            .join(&place.level.name)
-            .join(place.run.to_string())
+            .join(&key.daemon)
+            .join(&key.level.name)
+            .join(key.run.to_string())
     }
 
-    /// Returns true where a run has come to its end and its result is whole.
+    /// Returns true if a run has completed and its result is whole.
     ///
     /// # Errors
-    /// A result that is there and can't be read, or was edited.
-    pub(crate) fn has(&self, place: &Place) -> anyhow::Result<bool> {
-        let path = self.cell(place).join(RESULT);
+    /// A result exists that can't be read, or was edited.
+    pub(crate) fn has(&self, key: &RunKey) -> anyhow::Result<bool> {
+        let path = self.cell(key).join(RESULT);
         if !path.exists() {
             return Ok(false);
         }
         store::read_result(&path).map(|result| !cell::was_interrupted(&result))
     }
 
-    /// Clears what a run that was cut short has left where the next one writes, and finds out whether it can.
+    /// Clears the remains of a run that was cut short, and checks that the next run can write.
     ///
     /// # Errors
-    /// A folder that can't be written, or a full disk: then no other run would leave a result either.
-    pub(crate) fn make_room(&self, place: &Place) -> anyhow::Result<()> {
-        let cell = self.cell(place);
-        // A result that is not whole, or was edited: whoever edited it may want it.
+    /// The folder can't be written, or the disk is full: then no other run could store a result either.
+    pub(crate) fn prepare_cell(&self, key: &RunKey) -> anyhow::Result<()> {
+        let cell = self.cell(key);
+        // A result that is incomplete, or was edited, may still be wanted.
         let _ = fs::rename(cell.join(RESULT), cell.join(UNREADABLE));
         fs::create_dir_all(&cell)
             .and_then(|()| tempfile::tempfile_in(&cell))
@@ -107,15 +107,15 @@ impl Folder {
             })
             .with_context(|| {
                 format!(
-                    "no run can leave its result in {}: make room there, and the same command goes on",
+                    "no run can store its result in {}: free space there, then repeat the command to continue",
                     cell.display()
                 )
             })
     }
 
     /// Keeps the result of a run that was cut short under another name.
-    pub(crate) fn set_aside(&self, place: &Place) {
-        let cell = self.cell(place);
+    pub(crate) fn set_aside(&self, key: &RunKey) {
+        let cell = self.cell(key);
         let _ = fs::rename(cell.join(RESULT), cell.join(INTERRUPTED));
     }
 }
@@ -141,22 +141,22 @@ fn create(out: &Path, host: &str, plan: &str) -> anyhow::Result<PathBuf> {
     unreachable!("there is always a next number")
 }
 
-/// The latest folder of any day with the same suite and something left to do.
+/// Returns the latest folder of any day with the same suite and unfinished runs.
 fn unfinished(out: &Path, host: &str, suite: &Suite) -> Option<(PathBuf, Record)> {
-    let same = |record: &Record| record.ended_at.is_none() && record.suite == suite.resolved;
+    let same = |record: &Record| record.ended_at.is_none() && record.suite == suite.spec;
     all(out)
         .into_iter()
-        .filter(|(path, record)| same(record) && is_of(path, host))
+        .filter(|(path, record)| same(record) && is_on_host(path, host))
         .max_by(|(_, one), (_, other)| one.started_at.cmp(&other.started_at))
 }
 
-fn is_of(path: &Path, host: &str) -> bool {
+fn is_on_host(path: &Path, host: &str) -> bool {
     let day = path.parent().and_then(Path::file_name);
     day.and_then(|day| day.to_str())
         .is_some_and(|day| day.get(11..) == Some(host))
 }
 
-/// All suites below a folder of results, by their paths.
+/// Returns all suites below a folder of results, sorted by path.
 pub(crate) fn all(out: &Path) -> Vec<(PathBuf, Record)> {
     let folders = entries(out).into_iter().flat_map(|day| entries(&day));
     let mut suites: Vec<(PathBuf, Record)> = folders

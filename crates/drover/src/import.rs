@@ -1,4 +1,4 @@
-//! `drover import`: the output of other load generators as results that stand in a report.
+//! `drover import`: converts the output of other load generators to results for a report.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -11,33 +11,33 @@ use measure::import::{Subject, Tool, import};
 use measure::redact;
 use measure::result::RunResult;
 
-/// The folder of a day that imported results lie in.
+/// Name of the folder, below that of a day, for imported results.
 const PLAN: &str = "imported";
-/// What the output itself is kept as, beside the result: it may say more than the result has room for.
+/// Name of the file with the original output, beside the result: it may say more than the result has room for.
 const ORIGINAL: &str = "original";
-/// No output of these tools is larger; the samples that `k6 --out json` writes are.
+/// Size limit of an output. No summary of these tools is larger; the samples that `k6 --out json` writes are.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// What was typed.
+/// Options of the command line.
 #[derive(Debug)]
 pub(crate) struct Options {
     pub(crate) files: Vec<PathBuf>,
     pub(crate) name: Option<String>,
     pub(crate) level: Option<String>,
     pub(crate) format: Option<Tool>,
-    pub(crate) place: Place,
+    pub(crate) dest: ImportDest,
 }
 
-/// Where results go.
+/// The destination of results.
 #[derive(Debug)]
-pub(crate) enum Place {
+pub(crate) enum ImportDest {
     /// The next free numbers below this folder.
     Out(PathBuf),
     /// Exactly this folder.
     Into(PathBuf),
 }
 
-/// An output and the result that it is.
+/// An output, and the result made from it.
 #[derive(Debug)]
 pub(crate) struct Imported {
     text: String,
@@ -48,12 +48,12 @@ pub(crate) struct Imported {
 /// Reads all files before anything is written.
 ///
 /// # Errors
-/// A file that is not whole output of a tool, or a call that can't be right.
+/// A file is not complete output of a tool, or the options contradict each other.
 pub(crate) fn read(options: &Options) -> anyhow::Result<Vec<Imported>> {
-    if let Place::Into(folder) = &options.place {
+    if let ImportDest::Into(folder) = &options.dest {
         ensure!(
             options.files.len() == 1,
-            "--into {}: holds one result, but {} files are named: name one, or import them with --out",
+            "--into {}: holds one result, but {} files are given: give one, or import them with --out",
             folder.display(),
             options.files.len()
         );
@@ -64,7 +64,7 @@ pub(crate) fn read(options: &Options) -> anyhow::Result<Vec<Imported>> {
         };
         ensure!(
             name.as_ref().is_none_or(is_one),
-            "{flag} {:?}: it names a folder of results: take a name without slashes",
+            "{flag} {:?}: it is used as a folder name: use a name without slashes",
             name.as_deref().unwrap_or_default()
         );
     }
@@ -82,7 +82,7 @@ fn one(file: &Path, options: &Options) -> anyhow::Result<Imported> {
         name: name.clone(),
         level: options.level.clone(),
     };
-    // A file may be named as anything: what is wrong with it follows its name.
+    // The name of the file says nothing about its content, so the error puts the problem after it.
     let mut result = import(&text, options.format, &subject).with_context(|| shown.to_string())?;
     result.redact();
     let text = redact::text(&text).into_owned();
@@ -103,21 +103,21 @@ fn text(file: &Path) -> anyhow::Result<String> {
     );
     String::from_utf8(bytes).ok().with_context(|| {
         format!(
-            "{}: is no text: expected what wrk prints, or JSON of k6 or oha",
+            "{}: is not text: expected the output of wrk, or JSON of k6 or oha",
             file.display()
         )
     })
 }
 
-/// Writes a result, and the output that it was read from beside it; returns where the result is.
+/// Writes a result, and its original output beside it; returns the path of the result.
 ///
 /// # Errors
-/// A folder that can't be written.
-pub(crate) fn write(imported: &Imported, place: &Place) -> anyhow::Result<PathBuf> {
+/// The folder can't be written.
+pub(crate) fn write(imported: &Imported, dest: &ImportDest) -> anyhow::Result<PathBuf> {
     let Imported { text, result, name } = imported;
-    let folder = match place {
-        Place::Into(path) => Folder::at(path)?,
-        Place::Out(out) => {
+    let folder = match dest {
+        ImportDest::Into(path) => Folder::at(path)?,
+        ImportDest::Out(out) => {
             let daemon = format!("{name}-{}", result.driver);
             let host = host::machine().hostname;
             Folder::reserve(out, &host, PLAN, &daemon, &result.level)?

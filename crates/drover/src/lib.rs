@@ -1,7 +1,8 @@
-//! The suite: plans run over daemons, levels and repetitions, each run a driver's own process.
+//! Runs suites: plans over daemons, levels and repetitions, each run as the process of a driver.
 //!
-//! [`cli`] reads what was typed and calls one module for each subcommand. Nothing here knows a protocol: a driver is found
-//! by what its own `Cargo.toml` says, a daemon by its manifest, and what a run found by its `result.json`.
+//! [`cli`] parses the command line and calls one module for each subcommand. Nothing here knows a protocol. A driver
+//! is found by the metadata in its `Cargo.toml`, a daemon by its manifest, and the outcome of a run by its
+//! `result.json`.
 
 pub mod cli;
 

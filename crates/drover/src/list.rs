@@ -1,4 +1,4 @@
-//! `drover list`: daemons, drivers, plans, and the suites that have been run.
+//! `drover list`: lists daemons, drivers, plans, and the suites that have been run.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::folder;
 use crate::project::{Project, question};
 use crate::record::Record;
 
-/// The lists as text.
+/// Returns the lists as text.
 ///
 /// # Errors
 /// A manifest that can't be used.
@@ -73,12 +73,12 @@ fn progress(record: &Record) -> String {
         .map_or(String::new(), |total| format!(" of {total}"));
     let unreached = match record.unreached.len() {
         0 => String::new(),
-        count => format!(", {count} not reached"),
+        count => format!(", {count} not measured"),
     };
     let ended = if record.ended_at.is_some() {
         ""
     } else {
-        ", not finished: drover run goes on with it"
+        ", not finished: repeat drover run to continue it"
     };
     format!("{}{of} runs{unreached}{ended}", record.runs.len())
 }

@@ -1,4 +1,4 @@
-//! `drover`: many runs that answer one question.
+//! Runs `drover`: many runs that answer one question.
 
 use std::process::ExitCode;
 

@@ -1,44 +1,44 @@
-//! The order of the runs of a suite: daemons × levels × repetitions.
+//! Orders the runs of a suite: daemons × levels × repetitions.
 
-use crate::resolve::{Level, Resolved};
+use crate::resolve::{Level, SuiteSpec};
 
-/// One run: one daemon at one load, for the n-th time.
+/// A run: one daemon at one load, for the n-th time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct RunKey {
     pub(crate) daemon: String,
     pub(crate) level: Level,
     /// Counted from 1.
     pub(crate) run: u32,
 }
 
-/// All runs in their order. Repetitions are outermost, then come the levels from the first to the last, and at each level
-/// the daemons run one after the other: what changes on the machine over the hours changes for all of them. Another daemon
-/// begins each time, and every other time they go round backwards, at a level as well as from level to level: so, of three
-/// and more, none always comes after a certain other.
-pub(crate) fn places(suite: &Resolved) -> Vec<Place> {
-    let mut places = Vec::new();
+/// Returns all runs in order. Repetitions are outermost. Within a repetition come the levels from the first to the
+/// last, and at each level the daemons run one after the other, so that slow changes of the machine affect all of
+/// them. The first daemon rotates from step to step, and the direction alternates, within a level as well as from
+/// level to level. With three or more daemons, none always follows the same other one.
+pub(crate) fn run_keys(suite: &SuiteSpec) -> Vec<RunKey> {
+    let mut run_keys = Vec::new();
     let count = suite.daemons.len();
     let mut begins = (suite.seed % count.max(1) as u64) as usize;
     for run in 1..=suite.repeat {
         for (step, level) in (u64::from(run - 1)..).zip(&suite.levels) {
-            let onward = |place: usize| match step % 2 {
-                0 => begins + place,
-                _ => begins + count - place,
+            let onward = |offset: usize| match step % 2 {
+                0 => begins + offset,
+                _ => begins + count - offset,
             };
-            let order = (0..count).map(|place| &suite.daemons[onward(place) % count]);
-            places.extend(order.map(|daemon| Place {
+            let order = (0..count).map(|offset| &suite.daemons[onward(offset) % count]);
+            run_keys.extend(order.map(|daemon| RunKey {
                 daemon: daemon.clone(),
                 level: level.clone(),
                 run,
             }));
             begins = (begins + 1) % count.max(1);
         }
-        // Where as many levels as daemons go round, each repetition would be like the first.
+        // If the number of levels is a multiple of that of daemons, each repetition would otherwise equal the first.
         if count > 0 && suite.levels.len().is_multiple_of(count) {
             begins = (begins + 1) % count;
         }
     }
-    places
+    run_keys
 }
 
 #[cfg(test)]
@@ -50,7 +50,7 @@ mod tests {
             name: (*name).to_owned(),
             set: Vec::new(),
         };
-        let suite = Resolved {
+        let suite = SuiteSpec {
             name: "x".to_owned(),
             protocol: "p".to_owned(),
             plan: String::new(),
@@ -61,9 +61,9 @@ mod tests {
             repeat,
             seed,
         };
-        places(&suite)
+        run_keys(&suite)
             .iter()
-            .map(|place| format!("{}{}{}", place.daemon, place.level.name, place.run))
+            .map(|key| format!("{}{}{}", key.daemon, key.level.name, key.run))
             .collect()
     }
 

@@ -1,21 +1,21 @@
-//! The report of a suite, made from its files alone.
+//! Generates the report of a suite from its files alone.
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use harness::store::{self, RESULT};
 use measure::report::{Error, suite as form};
 use measure::suite::{Suite, Unreached};
 use measure::units;
 
-use crate::record::{Found, Record};
+use crate::record::{CapacityResult, Record};
 use crate::search::TRIES;
 
-/// The suite of a folder: its results in the order of its runs, and what is missing.
+/// Returns the suite in a folder: its results in the order of its runs, and the missing ones.
 ///
 /// # Errors
-/// A record that can't be read. A result that can't is listed with what was not reached.
-pub(crate) fn of_folder(folder: &Path) -> anyhow::Result<Suite> {
+/// The record can't be read. An unreadable result is listed with the unreached runs.
+pub(crate) fn read_folder(folder: &Path) -> anyhow::Result<Suite> {
     let record = Record::read(folder)?;
     let path = |daemon: &str, level: &str, run: u32| {
         folder
@@ -38,7 +38,7 @@ pub(crate) fn of_folder(folder: &Path) -> anyhow::Result<Suite> {
     }
     Ok(Suite {
         name: record.suite.name.clone(),
-        question: asked_and_answered(&record),
+        question: headline(&record),
         command: Some(command(&record)),
         results,
         unreached: missing,
@@ -54,7 +54,7 @@ fn unreached(missed: &crate::record::Unreached) -> Unreached {
     }
 }
 
-/// What was typed to run it: the plan by its name, and what was changed of it.
+/// Returns the command line that repeats the suite: the plan by its name, and the changes to it.
 fn command(record: &Record) -> String {
     let suite = &record.suite;
     let mut command = format!(
@@ -74,15 +74,15 @@ fn command(record: &Record) -> String {
     command
 }
 
-/// The question, and where a search has found the answer, that too.
-fn asked_and_answered(record: &Record) -> Option<String> {
+/// Returns the question, and the answers of a search that has found some.
+fn headline(record: &Record) -> Option<String> {
     let answers = record.found.iter().map(answer);
     let parts: Vec<String> = record.question.iter().cloned().chain(answers).collect();
     (!parts.is_empty()).then(|| parts.join(" "))
 }
 
-/// What a search has found, as a sentence.
-pub(crate) fn answer(found: &Found) -> String {
+/// Describes the result of a search in a sentence.
+pub(crate) fn answer(found: &CapacityResult) -> String {
     let held = match (found.held, &found.unjudged) {
         (Some(held), _) => format!("{} held", units::count(held)),
         (None, None) => "no load held".to_owned(),
@@ -90,7 +90,7 @@ pub(crate) fn answer(found: &Found) -> String {
     };
     let missed = match (found.missed, &found.unjudged) {
         (Some(missed), _) => format!(", {} did not", units::count(missed)),
-        (None, None) => ", the most that was asked for".to_owned(),
+        (None, None) => ", the highest load of the search".to_owned(),
         (None, Some(_)) => String::new(),
     };
     let reason = found
@@ -99,7 +99,7 @@ pub(crate) fn answer(found: &Found) -> String {
         .map_or(String::new(), |reason| format!(" ({reason})"));
     let unjudged = found.unjudged.as_ref().map_or(String::new(), |unjudged| {
         format!(
-            "; {} was not judged in {TRIES} runs, since the driver or the machine was the limit, not the daemon: {}, then search anew with --fresh",
+            "; {}: {TRIES} inconclusive runs, limited by driver or machine, not the daemon: {}; then rerun with --fresh",
             units::count(unjudged.level),
             unjudged.reason
         )
@@ -107,10 +107,10 @@ pub(crate) fn answer(found: &Found) -> String {
     format!("{}: {held}{missed}{reason}{unjudged}.", found.daemon)
 }
 
-/// Writes `report.md`, `summary.md` and `report.html` into a folder; returns where.
+/// Writes `report.md`, `summary.md` and `report.html` into a folder; returns their paths.
 ///
 /// # Errors
-/// A result that can't be shown, or a folder that can't be written.
+/// A result can't be shown, or the folder can't be written.
 pub(crate) fn write(folder: &Path, suite: &Suite) -> anyhow::Result<[PathBuf; 3]> {
     let pages = [
         ("report.md", form::markdown(suite)?),
@@ -123,14 +123,14 @@ pub(crate) fn write(folder: &Path, suite: &Suite) -> anyhow::Result<[PathBuf; 3]
     Ok(pages.map(|(name, _)| folder.join(name)))
 }
 
-/// A report by the name of its format: those of a suite, and those that drivers have for plain results.
+/// Renders a report in the named format: one of a suite, or one that drivers have for plain results.
 ///
 /// # Errors
-/// A format that nobody has, or a result that can't be shown.
+/// The format is unknown, or a result can't be shown.
 pub(crate) fn render(suite: &Suite, base: Option<&Suite>, format: &str) -> anyhow::Result<String> {
     ensure!(
         base.is_none() || format == "summary",
-        "--base: only --format summary holds a suite against an earlier one"
+        "--base: only --format summary compares a suite with an earlier one"
     );
     let text = match format {
         "summary" => form::summary(suite, base),
@@ -139,16 +139,16 @@ pub(crate) fn render(suite: &Suite, base: Option<&Suite>, format: &str) -> anyho
         "terminal" => form::terminal(suite)?,
         other => other
             .parse::<measure::report::Format>()
-            .context("--format: summary, or")?
+            .map_err(|error| anyhow::anyhow!("--format: {error}, or summary"))?
             .render(&suite.results)?,
     };
     Ok(text)
 }
 
-/// The short summary for a terminal.
+/// Renders the short summary for a terminal.
 ///
 /// # Errors
-/// A result that can't be shown.
+/// A result can't be shown.
 pub(crate) fn terminal(suite: &Suite) -> Result<String, Error> {
     form::terminal(suite)
 }

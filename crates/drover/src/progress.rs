@@ -1,4 +1,4 @@
-//! Where the suite is, on stderr: one line for each run that has ended, and on a terminal one that changes.
+//! Shows the progress of a suite on stderr: one line for each run that has ended, and on a terminal one that changes.
 
 use std::io::IsTerminal as _;
 use std::time::Duration;
@@ -8,27 +8,27 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use measure::units;
 
 use crate::estimate;
-use crate::matrix::Place;
+use crate::matrix::RunKey;
 
-/// The line.
+/// The progress line.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
 }
 
-/// What is known of a run before it has ended.
+/// The known facts about a run before it has ended.
 #[derive(Debug, Clone)]
-pub(crate) struct Now {
+pub(crate) struct RunProgress {
     /// Its number in the suite.
     pub(crate) number: usize,
     /// Runs in all; unknown for a search.
     pub(crate) total: Option<usize>,
-    pub(crate) place: Place,
-    /// Repetitions of each.
+    pub(crate) key: RunKey,
+    /// Number of repetitions of each run.
     pub(crate) repeat: u32,
-    /// How long it will take.
+    /// Estimated duration of the run.
     pub(crate) about: Duration,
-    /// How long those after it will take; unknown for a search.
+    /// Estimated duration of the runs after it; unknown for a search.
     pub(crate) after: Option<Duration>,
     pub(crate) began: u64,
 }
@@ -44,7 +44,7 @@ impl Progress {
         Self { bar }
     }
 
-    /// A line that stays.
+    /// Prints a line that stays.
     pub(crate) fn say(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| output::remark(text)),
@@ -52,17 +52,17 @@ impl Progress {
         }
     }
 
-    /// The run is under way.
-    pub(crate) fn show(&self, now: &Now) {
+    /// Shows the current run.
+    pub(crate) fn show(&self, now: &RunProgress) {
         if let Some(bar) = &self.bar {
             bar.set_message(now.line());
             bar.tick();
         }
     }
 
-    /// The run has ended, like this.
-    pub(crate) fn ended(&self, now: &Now, how: &str) {
-        let took = estimate::shown(now.elapsed());
+    /// Prints how the run has ended.
+    pub(crate) fn ended(&self, now: &RunProgress, how: &str) {
+        let took = estimate::format_time(now.elapsed());
         let left = now.left(Duration::ZERO);
         self.say(&format!("{} · {took} · {how}{left}", now.which()));
     }
@@ -74,21 +74,21 @@ impl Progress {
     }
 }
 
-impl Now {
+impl RunProgress {
     pub(crate) fn elapsed(&self) -> Duration {
         Duration::from_nanos(clock::now().saturating_sub(self.began))
     }
 
-    /// `run 14 of 36 · go-streaming · 10,000 · 2nd of 3`
+    /// Identifies the run: `run 14 of 36 · go-streaming · 10,000 · 2nd of 3`
     fn which(&self) -> String {
         let of = self
             .total
             .map_or(String::new(), |total| format!(" of {total}"));
-        let level = self.place.level.name.parse().map_or_else(
-            |_| self.place.level.name.clone(),
+        let level = self.key.level.name.parse().map_or_else(
+            |_| self.key.level.name.clone(),
             |level: u64| units::count(level),
         );
-        let again = match (self.total, self.place.run) {
+        let again = match (self.total, self.key.run) {
             (Some(_), run) if self.repeat > 1 => {
                 format!(" · {} of {}", ordinal(run), self.repeat)
             }
@@ -97,21 +97,24 @@ impl Now {
         };
         format!(
             "run {}{of} · {} · {level}{again}",
-            self.number, self.place.daemon
+            self.number, self.key.daemon
         )
     }
 
     fn line(&self) -> String {
         let elapsed = self.elapsed();
         let left = self.left(self.about.saturating_sub(elapsed));
-        let (elapsed, about) = (estimate::shown(elapsed), estimate::shown(self.about));
+        let (elapsed, about) = (
+            estimate::format_time(elapsed),
+            estimate::format_time(self.about),
+        );
         format!("{} · {elapsed} of about {about}{left}", self.which())
     }
 
     fn left(&self, of_this: Duration) -> String {
         match self.after {
             Some(after) if !(after + of_this).is_zero() => {
-                format!(" · about {} left", estimate::shown(after + of_this))
+                format!(" · about {} left", estimate::format_time(after + of_this))
             }
             _ => String::new(),
         }
@@ -134,15 +137,15 @@ mod tests {
     use super::*;
     use crate::resolve::Level;
 
-    fn now(total: Option<usize>, run: u32) -> Now {
+    fn now(total: Option<usize>, run: u32) -> RunProgress {
         let level = Level {
             name: "10000".to_owned(),
             set: Vec::new(),
         };
-        Now {
+        RunProgress {
             number: 14,
             total,
-            place: Place {
+            key: RunKey {
                 daemon: "go-streaming".to_owned(),
                 level,
                 run,

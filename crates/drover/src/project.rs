@@ -1,4 +1,4 @@
-//! What a project has: drivers, plans and daemons, found by what lies in its folders.
+//! Finds the drivers, plans and daemons of a project by the content of its folders.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -23,30 +23,31 @@ pub(crate) struct Driver {
     pub(crate) name: String,
     /// The protocol that it speaks.
     pub(crate) protocol: String,
-    /// One line about it.
+    /// A one-line description.
     pub(crate) about: String,
 }
 
 impl Project {
-    /// The project that this folder belongs to.
+    /// Finds the project that the current folder belongs to.
     ///
     /// # Errors
-    /// Where there is none.
+    /// There is no project.
     pub(crate) fn find() -> anyhow::Result<Self> {
         let root = manifest::find_root().context("finding the project")?;
         trusted(&root).context("finding the project")?;
         let mut drivers: Vec<Driver> = entries(&root.join("crates"))
             .iter()
-            .filter_map(|folder| Driver::of(&folder.join("Cargo.toml")))
+            .filter_map(|folder| Driver::from_manifest(&folder.join("Cargo.toml")))
             .collect();
         drivers.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(Self { root, drivers })
     }
 
-    /// The driver of a plan: `configs/<protocol>/…` names the protocol; elsewhere it is what the daemons serve.
+    /// Returns the driver of a plan. The folder `configs/<protocol>/` names the protocol; elsewhere, it is the one
+    /// that the daemons serve.
     ///
     /// # Errors
-    /// No driver, or several, with what to write where.
+    /// There is no driver, or there are several. The error says where to keep the plan.
     pub(crate) fn driver_of(&self, plan: &Path, daemons: &[String]) -> anyhow::Result<&Driver> {
         let path = std::path::absolute(plan)?;
         let by_folder = path.ancestors().skip(1).find_map(|folder| {
@@ -65,14 +66,14 @@ impl Project {
         match fitting.as_slice() {
             [driver] if !daemons.is_empty() => Ok(driver),
             _ => bail!(
-                "{}: no driver is known for it: keep the plan in configs/<protocol>/; drivers are known for {}",
+                "{}: no driver found for this plan: keep it in configs/<protocol>/, for one of {}",
                 plan.display(),
                 listed(self.drivers.iter().map(|driver| &driver.protocol))
             ),
         }
     }
 
-    /// All plans, sorted.
+    /// Returns all plans, sorted.
     pub(crate) fn plans(&self) -> Vec<PathBuf> {
         let mut plans: Vec<PathBuf> = entries(&self.root.join("configs"))
             .iter()
@@ -83,14 +84,14 @@ impl Project {
         plans
     }
 
-    /// Whether the drivers' sources are here and can be built.
+    /// Returns true if the drivers' sources are here and can be built.
     fn is_checkout(&self) -> bool {
         self.root.join("Cargo.toml").is_file()
     }
 }
 
 impl Driver {
-    fn of(manifest: &Path) -> Option<Self> {
+    fn from_manifest(manifest: &Path) -> Option<Self> {
         let text = std::fs::read_to_string(manifest).ok()?;
         let read: CrateManifest = toml::from_str(&text).ok()?;
         Some(Self {
@@ -100,11 +101,11 @@ impl Driver {
         })
     }
 
-    /// Its program: built in release where the sources are, which takes a moment when it is fresh; elsewhere the one beside
-    /// this program, or in `PATH`.
+    /// Returns the driver's program. In a source checkout it is built in release mode, which is fast if it is up to
+    /// date. Elsewhere it is the one beside this program, or in `PATH`.
     ///
     /// # Errors
-    /// A build that fails, or no program.
+    /// The build fails, or there is no program.
     pub(crate) fn program(&self, project: &Project) -> anyhow::Result<PathBuf> {
         if project.is_checkout() {
             return self.build(&project.root);
@@ -119,7 +120,7 @@ impl Driver {
             .find(|path| path.is_file())
             .with_context(|| {
                 format!(
-                    "there is no `{}` beside drover or in PATH: install it there, or run drover in a checkout of the sources",
+                    "no program `{}` beside drover or in PATH: install it there, or run drover in a source checkout",
                     self.name
                 )
             })
@@ -151,11 +152,11 @@ impl Driver {
             bail!("`{shown}` failed ({})", output.status);
         }
         executable(&String::from_utf8_lossy(&output.stdout), &self.name)
-            .with_context(|| format!("`{shown}` made no program of that name"))
+            .with_context(|| format!("`{shown}` produced no program of that name"))
     }
 }
 
-/// The program among cargo's messages, one line of JSON each.
+/// Finds the program in cargo's messages, which are one line of JSON each.
 fn executable(messages: &str, name: &str) -> Option<PathBuf> {
     messages.lines().find_map(|line| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;
@@ -179,15 +180,15 @@ struct Package {
 
 #[derive(Deserialize)]
 struct Metadata {
-    drover: Option<OfDrover>,
+    drover: Option<DroverMetadata>,
 }
 
 #[derive(Deserialize)]
-struct OfDrover {
+struct DroverMetadata {
     protocol: String,
 }
 
-/// Refuses sources that somebody else may have written: building a driver runs what they say.
+/// Refuses sources that somebody else may have written, because building a driver executes them.
 fn trusted(root: &Path) -> Result<(), Untrusted> {
     let crates = root.join("crates");
     let members = entries(&crates)
@@ -201,13 +202,13 @@ fn trusted(root: &Path) -> Result<(), Untrusted> {
         .try_for_each(|path| trust::require(&path))
 }
 
-/// What lies in a folder; nothing where there is none.
+/// Returns the entries of a folder, or nothing if it does not exist.
 pub(crate) fn entries(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).collect()
 }
 
-/// Names within a sentence.
+/// Joins names for a sentence.
 pub(crate) fn listed<T: AsRef<str>>(names: impl IntoIterator<Item = T>) -> String {
     let names: Vec<T> = names.into_iter().collect();
     match names
@@ -221,7 +222,7 @@ pub(crate) fn listed<T: AsRef<str>>(names: impl IntoIterator<Item = T>) -> Strin
     }
 }
 
-/// The question that a plan answers: the comment that it opens with.
+/// Returns the question that a plan answers: the comment at its beginning.
 pub(crate) fn question(plan: &str) -> Option<String> {
     let comment: Vec<&str> = plan
         .lines()
@@ -259,11 +260,11 @@ mod tests {
         let manifest = folder.path().join("Cargo.toml");
         let plain = "[package]\nname = 'a'\ndescription = 'b'\nversion.workspace = true\n";
         std::fs::write(&manifest, plain).unwrap();
-        assert_eq!(Driver::of(&manifest), None);
+        assert_eq!(Driver::from_manifest(&manifest), None);
         let said = format!("{plain}[package.metadata.drover]\nprotocol = 'p'\n");
         std::fs::write(&manifest, said).unwrap();
-        assert_eq!(Driver::of(&manifest).unwrap().protocol, "p");
-        assert_eq!(Driver::of(&folder.path().join("none")), None);
+        assert_eq!(Driver::from_manifest(&manifest).unwrap().protocol, "p");
+        assert_eq!(Driver::from_manifest(&folder.path().join("none")), None);
     }
 
     #[test]

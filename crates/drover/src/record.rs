@@ -1,4 +1,4 @@
-//! `suite.json`: what a suite is, and what has become of it so far.
+//! Stores `suite.json`: the definition of a suite, and its progress so far.
 
 use std::path::Path;
 
@@ -6,31 +6,31 @@ use anyhow::Context as _;
 use harness::store;
 use serde::{Deserialize, Serialize};
 
-use crate::resolve::Resolved;
+use crate::resolve::SuiteSpec;
 
 /// The file's name.
 pub(crate) const FILE: &str = store::SUITE;
 
-/// A suite and its story. Results lie beside it in files of their own.
+/// A suite and its progress. Results are stored beside it in their own files.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Record {
-    /// What is run.
-    pub(crate) suite: Resolved,
+    /// The definition of the suite.
+    pub(crate) suite: SuiteSpec,
     /// The question that it answers.
     pub(crate) question: Option<String>,
-    /// When it was begun first, RFC 3339 in UTC.
+    /// Time of the first start, RFC 3339 in UTC.
     pub(crate) started_at: String,
-    /// When its last run ended; absent while something is left to do, or was not reached.
+    /// Time at which its last run ended; absent while runs are left, or were not reached.
     pub(crate) ended_at: Option<String>,
     /// The commit of the sources, as of the last start.
     pub(crate) git_commit: Option<String>,
     /// The runs that have ended, in their order.
     pub(crate) runs: Vec<Ended>,
-    /// What could not be measured.
+    /// The runs that could not be measured.
     pub(crate) unreached: Vec<Unreached>,
-    /// What a search has found.
+    /// The results of a search.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) found: Vec<Found>,
+    pub(crate) found: Vec<CapacityResult>,
 }
 
 /// A run with a result.
@@ -39,31 +39,31 @@ pub(crate) struct Ended {
     pub(crate) daemon: String,
     pub(crate) level: String,
     pub(crate) run: u32,
-    /// What its driver exited with.
+    /// The exit code of its driver.
     pub(crate) exit: u8,
-    /// How long its load lasted, to the end of the last operation.
+    /// Duration of its load, to the end of the last operation.
     pub(crate) wall_s: f64,
 }
 
-/// A run without one.
+/// A run without a result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Unreached {
     pub(crate) daemon: String,
     pub(crate) level: String,
-    /// The repetition, where only that one failed.
+    /// The repetition, if only that one failed.
     pub(crate) run: Option<u32>,
-    pub(crate) why: Why,
-    /// What stopped it, with the remedy.
+    pub(crate) why: FailureKind,
+    /// The reason why it was not measured, with the remedy.
     pub(crate) reason: String,
 }
 
-/// What kind of thing stopped a run.
+/// The kind of reason for an unreached run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Why {
-    /// The driver said that this machine's limits do not allow it.
+pub(crate) enum FailureKind {
+    /// The limits of this machine do not allow it, as the driver reported.
     Limit,
-    /// The daemon needs a tool that is not there.
+    /// The daemon needs a tool that is missing.
     ToolMissing,
     /// The driver or the daemon failed before there was a result.
     Failed,
@@ -71,24 +71,24 @@ pub(crate) enum Why {
 
 /// The answer of a search.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Found {
+pub(crate) struct CapacityResult {
     pub(crate) daemon: String,
     /// The highest load that held and was confirmed.
     pub(crate) held: Option<u64>,
     /// The lowest load that was missed.
     pub(crate) missed: Option<u64>,
-    /// What was missed there, or the limit of the machine that it met.
+    /// The failure at the missed load, or the limit of the machine that it hit.
     pub(crate) reason: Option<String>,
-    /// What ended the search early.
+    /// The load that ended the search early.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) unjudged: Option<Unjudged>,
+    pub(crate) unjudged: Option<Inconclusive>,
 }
 
-/// A load at which the driver or the machine was at fault each time: whether the daemon holds it is not known.
+/// A load at which the driver or the machine was at fault each time: it is unknown whether the daemon can hold it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Unjudged {
+pub(crate) struct Inconclusive {
     pub(crate) level: u64,
-    /// What was wrong, and what to do about it.
+    /// The problem, and the remedy.
     pub(crate) reason: String,
 }
 
@@ -96,31 +96,31 @@ impl Record {
     /// Reads the record of a suite's folder.
     ///
     /// # Errors
-    /// A file that can't be read, or is no record.
+    /// The file can't be read, or is not a record.
     pub(crate) fn read(folder: &Path) -> anyhow::Result<Self> {
         let path = folder.join(FILE);
         let text = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
         serde_json::from_slice(&text)
-            .with_context(|| format!("{} is no record of a suite", path.display()))
+            .with_context(|| format!("{} is not the record of a suite", path.display()))
     }
 
-    /// Writes it whole.
+    /// Writes the record completely or not at all.
     ///
     /// # Errors
-    /// What the file system answers.
+    /// The error of the file system.
     pub(crate) fn write(&self, folder: &Path) -> anyhow::Result<()> {
         let text = serde_json::to_string_pretty(self)?;
         store::write_whole(&folder.join(FILE), text.as_bytes())
     }
 
-    /// A run that has ended.
+    /// Returns a run that has ended.
     pub(crate) fn ended(&self, daemon: &str, level: &str, run: u32) -> Option<&Ended> {
         self.runs
             .iter()
             .find(|ended| (&*ended.daemon, &*ended.level, ended.run) == (daemon, level, run))
     }
 
-    /// Why a run is not to be tried, if it is not.
+    /// Returns the reason not to try a run, if there is one.
     pub(crate) fn stopped(&self, daemon: &str, level: &str, run: u32) -> Option<&Unreached> {
         self.unreached.iter().find(|missed| {
             missed.daemon == daemon
@@ -129,8 +129,8 @@ impl Record {
         })
     }
 
-    /// Forgets what may have been mended since: what stopped a run, and what a search has made of it.
-    pub(crate) fn hope_again(&mut self) {
+    /// Clears outcomes that may have been fixed since: the reasons that stopped runs, and the results of a search.
+    pub(crate) fn clear_failures(&mut self) {
         self.unreached.clear();
         self.found.clear();
     }

@@ -1,4 +1,4 @@
-//! `drover report`: the pages of a suite, made anew from its files.
+//! `drover report`: regenerates the pages of a suite from its files.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use crate::record::FILE;
 /// Reads suites, folders of results and single results as one suite, in the order given.
 ///
 /// # Errors
-/// A path without a result, or a file that is named and can't be read.
+/// A path has no result, or a named file can't be read.
 pub(crate) fn read(paths: &[PathBuf]) -> anyhow::Result<Suite> {
     let mut whole = Suite::default();
     for path in paths {
@@ -30,7 +30,7 @@ pub(crate) fn read(paths: &[PathBuf]) -> anyhow::Result<Suite> {
 
 fn one(path: &Path) -> anyhow::Result<Suite> {
     if path.join(FILE).is_file() {
-        return pages::of_folder(path);
+        return pages::read_folder(path);
     }
     let mut files = Vec::new();
     collect(path, &mut files);
@@ -43,7 +43,7 @@ fn one(path: &Path) -> anyhow::Result<Suite> {
     for file in &files {
         match store::read_result(file) {
             Ok(result) => results.push(result),
-            // One that is named is what was asked for.
+            // A file that the user named must be readable.
             Err(error) if file == path => return Err(error),
             Err(error) => unreached.push(unreadable(file, &error)),
         }
@@ -59,7 +59,7 @@ fn one(path: &Path) -> anyhow::Result<Suite> {
     })
 }
 
-/// A result that can't be read, by its folder: `<daemon>/<level>/<n>/result.json`.
+/// Returns the entry of an unreadable result, with the names of its folders: `<daemon>/<level>/<n>/result.json`.
 fn unreadable(file: &Path, error: &anyhow::Error) -> Unreached {
     let above = |steps| {
         let name = file.ancestors().nth(steps).and_then(Path::file_name);
@@ -86,10 +86,10 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// Writes the pages beside what they are made of; returns where.
+/// Writes the pages beside the results that they are made from; returns their paths.
 ///
 /// # Errors
-/// A folder that can't be written.
+/// The folder can't be written.
 pub(crate) fn write(paths: &[PathBuf], suite: &Suite) -> anyhow::Result<[PathBuf; 3]> {
     let first = paths.first().context("no folder is named")?;
     let folder = match first.parent() {

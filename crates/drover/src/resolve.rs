@@ -1,4 +1,4 @@
-//! What a plan and a command line come to: the whole suite, known before anything runs.
+//! Combines a plan and a command line to the whole suite, before anything runs.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,18 +12,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::project::{self, Driver, Project, listed};
 
-/// What the command line changes in a plan's suite.
+/// Overrides of a plan's suite from the command line.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Changes {
+pub(crate) struct Overrides {
     pub(crate) daemons: Vec<String>,
     pub(crate) levels: Vec<String>,
     pub(crate) repeat: Option<u32>,
     pub(crate) set: Vec<String>,
 }
 
-/// Everything that decides what is run. Two suites that are equal in it are the same suite.
+/// Everything that determines the runs. Two suites that are equal in it are the same suite.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Resolved {
+pub(crate) struct SuiteSpec {
     /// The plan's name.
     pub(crate) name: String,
     /// The protocol of its driver.
@@ -36,18 +36,18 @@ pub(crate) struct Resolved {
     pub(crate) daemons: Vec<String>,
     /// The loads, from the first to the last.
     pub(crate) levels: Vec<Level>,
-    /// The search, in place of levels.
+    /// The search, instead of levels.
     pub(crate) capacity: Option<Capacity>,
     /// Runs of each daemon at each level.
     pub(crate) repeat: u32,
-    /// Decides which daemon begins.
+    /// Determines which daemon begins.
     pub(crate) seed: u64,
 }
 
-/// A load: its name, and what it changes in the plan.
+/// A load: its name, and the fields that it changes in the plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Level {
-    /// Names the folder of its results.
+    /// Name of the level and of the folder of its results.
     pub(crate) name: String,
     /// `path=value`, as `--set` takes them.
     pub(crate) set: Vec<String>,
@@ -56,51 +56,55 @@ pub(crate) struct Level {
 /// A suite that can be run.
 #[derive(Debug)]
 pub(crate) struct Suite {
-    pub(crate) resolved: Resolved,
+    pub(crate) spec: SuiteSpec,
     pub(crate) question: Option<String>,
     pub(crate) driver: Driver,
-    /// The file that it was read from.
+    /// The file of the plan.
     pub(crate) file: PathBuf,
 }
 
 impl Suite {
-    /// Reads a plan and applies what the command line changes.
+    /// Reads a plan and applies the overrides of the command line.
     ///
     /// # Errors
-    /// What can't be right, by its field or flag, with the remedy.
-    pub(crate) fn read(project: &Project, file: &Path, changes: &Changes) -> anyhow::Result<Self> {
-        let mut plan: Plan<toml::Table> = plan::load(file, &changes.set)?;
+    /// An invalid field or flag, with the remedy.
+    pub(crate) fn read(
+        project: &Project,
+        file: &Path,
+        overrides: &Overrides,
+    ) -> anyhow::Result<Self> {
+        let mut plan: Plan<toml::Table> = plan::load(file, &overrides.set)?;
         let shown = file.display();
         holds_no_secret(&plan).with_context(|| shown.to_string())?;
         let mut suite = plan.suite.take().with_context(|| {
-            format!("{shown}: has no [suite]: add one with `daemons = […]`, or give the plan to its driver (--plan {shown})")
+            format!("{shown}: has no [suite]: add one with `daemons = […]`, or run the plan with its driver (--plan {shown})")
         })?;
-        if !changes.daemons.is_empty() {
-            suite.daemons.clone_from(&changes.daemons);
+        if !overrides.daemons.is_empty() {
+            suite.daemons.clone_from(&overrides.daemons);
         }
-        suite.repeat = changes.repeat.unwrap_or(suite.repeat);
+        suite.repeat = overrides.repeat.unwrap_or(suite.repeat);
         suite.validate().with_context(|| format!("{shown}"))?;
         known_daemons(project, &suite.daemons)?;
         let driver = project.driver_of(file, &suite.daemons)?.clone();
         let levels = levels(&suite.levels, &plan, suite.capacity.is_some());
         if plan.groups.iter().any(|group| !group.stages.is_empty()) {
-            // As long as the stages, which a level may change.
+            // The measured time follows the stages, which a level may change.
             plan.timeline.measure = Duration::ZERO;
         }
-        let resolved = Resolved {
+        let spec = SuiteSpec {
             name: plan.name.clone(),
             protocol: driver.protocol.clone(),
             plan: toml::to_string(&plan).context("writing the plan as TOML")?,
-            set: changes.set.clone(),
+            set: overrides.set.clone(),
             daemons: suite.daemons,
-            levels: chosen(levels, &changes.levels, suite.capacity.is_some())?,
+            levels: select_levels(levels, &overrides.levels, suite.capacity.is_some())?,
             capacity: suite.capacity,
             repeat: suite.repeat,
             seed: plan.seed,
         };
         let text = std::fs::read_to_string(file).unwrap_or_default();
         Ok(Self {
-            resolved,
+            spec,
             question: project::question(&text),
             driver,
             file: file.to_owned(),
@@ -108,46 +112,46 @@ impl Suite {
     }
 }
 
-/// Refuses a plan with a secret in it: the plan of a suite is kept beside its results, and its settings stand in the list
-/// of processes.
+/// Refuses a plan with a secret. The plan of a suite is stored beside its results, and its settings appear in process
+/// listings.
 fn holds_no_secret(plan: &Plan<toml::Table>) -> anyhow::Result<()> {
     let plain = serde_json::to_value(plan).context("reading the plan")?;
     let mut redacted = plain.clone();
     redact::value(&mut redacted);
     if redacted != plain {
         bail!(
-            "holds a password, a token or a header field that authenticates, and is kept beside the results: keep such fields in a file, as headers = [\"@FILE\"], and variables of daemons in `pass_env` of their manifest"
+            "contains a password, a token or a header field that authenticates, and would be stored beside the results: keep such fields in a file, as headers = [\"@FILE\"], and variables of daemons in `pass_env` of their manifest"
         );
     }
     Ok(())
 }
 
 impl Suite {
-    /// Checks the plan at every load before the first is run, as far as it is no driver's business, and then by the driver.
+    /// Checks the plan at every load before the first run: the common fields here, the rest by the driver.
     ///
     /// # Errors
     /// The first setting that no plan has, or value that can't be run.
     pub(crate) fn check(&self, program: &Path) -> anyhow::Result<()> {
-        let search = self.resolved.capacity.as_ref();
+        let search = self.spec.capacity.as_ref();
         let ends = search.map(|search| [search.from, search.most]);
         let probes = ends.into_iter().flatten();
-        let probes: Vec<Level> = probes.map(|load| self.resolved.probe(load)).collect();
-        for level in self.resolved.levels.iter().chain(&probes) {
-            let set = [self.resolved.set.as_slice(), &level.set].concat();
+        let probes: Vec<Level> = probes.map(|load| self.spec.probe(load)).collect();
+        for level in self.spec.levels.iter().chain(&probes) {
+            let set = [self.spec.set.as_slice(), &level.set].concat();
             let about = || format!("level {}", level.name);
             plan::load::<toml::Table>(&self.file, &set).with_context(about)?;
-            self.ask(program, &set).with_context(about)?;
+            self.check_with_driver(program, &set).with_context(about)?;
         }
         Ok(())
     }
 
-    /// The driver prints the plan that it would run, or says what is wrong with it.
-    fn ask(&self, program: &Path, set: &[String]) -> anyhow::Result<()> {
+    /// Has the driver print the plan that it would run; returns its error if the plan is invalid.
+    fn check_with_driver(&self, program: &Path, set: &[String]) -> anyhow::Result<()> {
         let output = Command::new(program)
             .arg("--plan")
             .arg(&self.file)
             .args(set.iter().flat_map(|setting| ["--set", setting]))
-            .args(["--daemon", &self.resolved.daemons[0], "--print-plan"])
+            .args(["--daemon", &self.spec.daemons[0], "--print-plan"])
             .stdin(Stdio::null())
             .output()
             .with_context(|| format!("running {}", program.display()))?;
@@ -159,8 +163,8 @@ impl Suite {
     }
 }
 
-impl Resolved {
-    /// A load of the search.
+impl SuiteSpec {
+    /// Returns the level of a load of the search.
     pub(crate) fn probe(&self, load: u64) -> Level {
         let path = self.capacity.as_ref().map(|search| search.set.as_str());
         Level {
@@ -172,7 +176,7 @@ impl Resolved {
         }
     }
 
-    /// Runs in all; unknown for a search.
+    /// Returns the total number of runs; unknown for a search.
     pub(crate) fn total(&self) -> Option<usize> {
         let runs = self.daemons.len() * self.levels.len() * self.repeat as usize;
         self.capacity.is_none().then_some(runs)
@@ -197,17 +201,17 @@ fn levels(written: &[plan::Level], plan: &Plan<toml::Table>, search: bool) -> Ve
     written.iter().map(level).collect()
 }
 
-fn chosen(levels: Vec<Level>, names: &[String], search: bool) -> anyhow::Result<Vec<Level>> {
+fn select_levels(levels: Vec<Level>, names: &[String], search: bool) -> anyhow::Result<Vec<Level>> {
     if names.is_empty() {
         return Ok(levels);
     }
     if search {
-        bail!("--level: the plan searches for its level: leave --level out");
+        bail!("--level: the plan searches for its load and has no levels: leave --level out");
     }
     for name in names {
         if !levels.iter().any(|level| level.name == *name) {
             let known = listed(levels.iter().map(|level| &level.name));
-            bail!("--level {name}: the plan has no such level: choose of {known}");
+            bail!("--level {name}: the plan has no such level: choose one of {known}");
         }
     }
     Ok(levels
@@ -219,7 +223,10 @@ fn chosen(levels: Vec<Level>, names: &[String], search: bool) -> anyhow::Result<
 fn known_daemons(project: &Project, names: &[String]) -> anyhow::Result<()> {
     let known = manifest::names(&project.root);
     match names.iter().find(|name| !known.contains(name)) {
-        Some(name) => bail!("there is no daemon `{name}`: known are {}", listed(&known)),
+        Some(name) => bail!(
+            "there is no daemon `{name}`: known daemons are {}",
+            listed(&known)
+        ),
         None => Ok(()),
     }
 }

@@ -1,4 +1,4 @@
-//! `drover run`: every run of a suite, each as a driver's process, and the report at the end.
+//! `drover run`: performs every run of a suite as a driver's process, and reports at the end.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,49 +12,49 @@ use harness::signals::Signals;
 use harness::{clock, host, output, store};
 use measure::result::RunResult;
 
-use crate::alone::Alone;
+use crate::alone::MachineLock;
 use crate::cell::{self, Outcome};
-use crate::estimate::{self, Took};
+use crate::estimate::{self, PastRun};
 use crate::folder::Folder;
-use crate::matrix::{self, Place};
-use crate::progress::{Now, Progress};
+use crate::matrix::{self, RunKey};
+use crate::progress::{Progress, RunProgress};
 use crate::project::Project;
-use crate::record::{Ended, Record, Unreached, Why};
-use crate::resolve::{Changes, Level, Suite};
+use crate::record::{Ended, FailureKind, Record, Unreached};
+use crate::resolve::{Level, Overrides, Suite};
 use crate::{exit, pages};
 
 mod capacity;
 
-/// What is asked for.
+/// Options of the command line.
 #[derive(Debug)]
 pub(crate) struct Options {
     pub(crate) plans: Vec<PathBuf>,
-    pub(crate) changes: Changes,
+    pub(crate) overrides: Overrides,
     pub(crate) out: PathBuf,
     pub(crate) fresh: bool,
     pub(crate) force: bool,
 }
 
-/// Runs suites one after the other; returns the exit code of all.
+/// Runs suites one after the other; returns their combined exit code.
 ///
 /// # Errors
-/// What keeps a suite from beginning.
+/// A problem that keeps a suite from beginning.
 pub(crate) async fn run(options: &Options) -> Result<u8, Failure> {
     let project = Project::find().map_err(Failure::Call)?;
-    let read = |plan: &PathBuf| Suite::read(&project, plan, &options.changes);
+    let read = |plan: &PathBuf| Suite::read(&project, plan, &options.overrides);
     let suites: Vec<Suite> = options
         .plans
         .iter()
         .map(read)
         .collect::<anyhow::Result<_>>()
         .map_err(Failure::Call)?;
-    let alone = match Alone::on_this_machine() {
-        Ok(alone) => Some(alone),
+    let lock = match MachineLock::acquire() {
+        Ok(lock) => Some(lock),
         Err(error) if !options.force => return Err(Failure::Call(error)),
         Err(_) => None,
     };
     let progress = Progress::new();
-    for remark in alone.iter().flat_map(|alone| &alone.remarks) {
+    for remark in lock.iter().flat_map(|lock| &lock.notes) {
         progress.say(remark);
     }
     let programs = programs(&project, &suites, &progress)?;
@@ -71,15 +71,15 @@ pub(crate) async fn run(options: &Options) -> Result<u8, Failure> {
     for suite in &suites {
         let program = programs[&suite.driver.name].clone();
         let mut runner = Runner::open(suite, program, options, &progress, &mut signals)?;
-        codes.push(runner.whole(&project).await?);
+        codes.push(runner.run_all(&project).await?);
         if runner.interrupted {
             break;
         }
     }
-    Ok(exit::gravest(codes))
+    Ok(exit::most_severe(codes))
 }
 
-/// The program of each driver that is needed, built once.
+/// Returns the program of each required driver, built once.
 fn programs(
     project: &Project,
     suites: &[Suite],
@@ -89,10 +89,7 @@ fn programs(
     for suite in suites {
         let driver = &suite.driver;
         if !programs.contains_key(&driver.name) {
-            progress.say(&format!(
-                "Making sure of a fresh release build of {}.",
-                driver.name
-            ));
+            progress.say(&format!("Building {} (release).", driver.name));
             let program = driver.program(project).map_err(Failure::Run)?;
             programs.insert(driver.name.clone(), program);
         }
@@ -100,7 +97,7 @@ fn programs(
     Ok(programs)
 }
 
-/// A suite at work.
+/// A suite that is being run.
 #[derive(Debug)]
 struct Runner<'a> {
     suite: &'a Suite,
@@ -110,7 +107,7 @@ struct Runner<'a> {
     progress: &'a Progress,
     signals: &'a mut Signals,
     planned: BTreeMap<String, Duration>,
-    /// The exit codes of what a search has found.
+    /// The exit codes of a search's results.
     answers: Vec<u8>,
     interrupted: bool,
 }
@@ -127,9 +124,9 @@ impl<'a> Runner<'a> {
         let (folder, known) = Folder::open(&options.out, &machine.hostname, suite, options.fresh)
             .map_err(Failure::Call)?;
         let record = match known {
-            Some(record) => again(record, suite, machine.git_commit, &folder, progress),
+            Some(record) => resume_record(record, suite, machine.git_commit, &folder, progress),
             None => Record {
-                suite: suite.resolved.clone(),
+                suite: suite.spec.clone(),
                 question: suite.question.clone(),
                 started_at: store::timestamp(SystemTime::now()),
                 ended_at: None,
@@ -157,47 +154,47 @@ impl<'a> Runner<'a> {
         })
     }
 
-    /// Runs what is left to run, and writes the report of what there is, however that ended.
-    async fn whole(&mut self, project: &Project) -> Result<u8, Failure> {
+    /// Performs the remaining runs, and writes the report of all existing results, however the runs ended.
+    async fn run_all(&mut self, project: &Project) -> Result<u8, Failure> {
         let ran = self.runs(project).await;
         self.progress.finish();
         let reported = self.report();
         ran.map_err(Failure::Run)?;
         reported.map_err(Failure::Run)?;
-        Ok(self.code())
+        Ok(self.exit_code())
     }
 
     async fn runs(&mut self, project: &Project) -> anyhow::Result<()> {
-        let able = self.ask_for_tools(project);
-        match self.suite.resolved.capacity.clone() {
+        let able = self.runnable_daemons(project);
+        match self.suite.spec.capacity.clone() {
             Some(search) => self.search(&search, &able).await?,
             None => self.matrix(&able).await?,
         }
-        // What was not reached is tried again by the same command, when the remedy may have been applied.
+        // Unreached runs are tried again by the same command, after the remedy may have been applied.
         if !self.interrupted && self.record.unreached.is_empty() {
             self.record.ended_at = Some(store::timestamp(SystemTime::now()));
         }
         self.record.write(self.folder.path())
     }
 
-    /// The daemons whose tools are there; what the others miss is said once, for all of their levels.
-    fn ask_for_tools(&mut self, project: &Project) -> Vec<String> {
+    /// Returns the daemons whose tools are installed. A missing tool is reported once, for all levels of its daemon.
+    fn runnable_daemons(&mut self, project: &Project) -> Vec<String> {
         let mut able = Vec::new();
-        for daemon in &self.suite.resolved.daemons {
+        for daemon in &self.suite.spec.daemons {
             let Err(error) = Daemon::check_tools(&project.root, daemon) else {
                 able.push(daemon.clone());
                 continue;
             };
             let reason = error.to_string();
-            self.progress.say(&format!("Left out: {reason}"));
-            let search = self.suite.resolved.capacity.as_ref();
-            let first = search.map(|search| self.suite.resolved.probe(search.from));
-            for level in self.suite.resolved.levels.iter().chain(&first) {
+            self.progress.say(&format!("Skipped: {reason}"));
+            let search = self.suite.spec.capacity.as_ref();
+            let first = search.map(|search| self.suite.spec.probe(search.from));
+            for level in self.suite.spec.levels.iter().chain(&first) {
                 self.record.unreached.push(Unreached {
                     daemon: daemon.clone(),
                     level: level.name.clone(),
                     run: None,
-                    why: Why::ToolMissing,
+                    why: FailureKind::ToolMissing,
                     reason: reason.clone(),
                 });
             }
@@ -206,50 +203,50 @@ impl<'a> Runner<'a> {
     }
 
     async fn matrix(&mut self, able: &[String]) -> anyhow::Result<()> {
-        let places = matrix::places(&self.suite.resolved);
-        for (index, place) in places.iter().enumerate() {
+        let run_keys = matrix::run_keys(&self.suite.spec);
+        for (index, key) in run_keys.iter().enumerate() {
             if self.interrupted {
                 break;
             }
-            if !able.contains(&place.daemon) || !self.is_open(place) {
+            if !able.contains(&key.daemon) || !self.is_open(key) {
                 continue;
             }
-            let after = &places[index + 1..];
+            let after = &run_keys[index + 1..];
             let after = self.left(after, able)?;
-            self.one(place, index + 1, Some(after)).await?;
+            self.run_one(key, index + 1, Some(after)).await?;
         }
         Ok(())
     }
 
-    /// Whether a run is to be made: it has not ended and was not stopped.
-    fn is_open(&self, place: &Place) -> bool {
-        let (daemon, level) = (&place.daemon, &place.level.name);
-        self.record.ended(daemon, level, place.run).is_none()
-            && self.record.stopped(daemon, level, place.run).is_none()
+    /// Returns true if a run remains: it has not ended and was not stopped.
+    fn is_open(&self, key: &RunKey) -> bool {
+        let (daemon, level) = (&key.daemon, &key.level.name);
+        self.record.ended(daemon, level, key.run).is_none()
+            && self.record.stopped(daemon, level, key.run).is_none()
     }
 
-    fn left(&mut self, places: &[Place], able: &[String]) -> anyhow::Result<Duration> {
+    fn left(&mut self, run_keys: &[RunKey], able: &[String]) -> anyhow::Result<Duration> {
         let mut left = Duration::ZERO;
-        for place in places {
-            if able.contains(&place.daemon) && self.is_open(place) {
-                left += self.about(&place.level)?;
+        for key in run_keys {
+            if able.contains(&key.daemon) && self.is_open(key) {
+                left += self.about(&key.level)?;
             }
         }
         Ok(left)
     }
 
-    /// How long a run at a level takes.
+    /// Estimates the duration of a run at a level.
     fn about(&mut self, level: &Level) -> anyhow::Result<Duration> {
         let planned = self.planned(level)?;
         let known = |run: &Ended| {
-            Some(Took {
+            Some(PastRun {
                 level: run.level.clone(),
                 planned: *self.planned.get(&run.level)?,
                 took: Duration::from_secs_f64(run.wall_s),
             })
         };
-        let ended: Vec<Took> = self.record.runs.iter().filter_map(known).collect();
-        Ok(estimate::of(&level.name, planned, &ended))
+        let ended: Vec<PastRun> = self.record.runs.iter().filter_map(known).collect();
+        Ok(estimate::run_time(&level.name, planned, &ended))
     }
 
     fn planned(&mut self, level: &Level) -> anyhow::Result<Duration> {
@@ -261,43 +258,48 @@ impl<'a> Runner<'a> {
         Ok(plan.planned())
     }
 
-    /// Makes one run and records what became of it; returns the driver's exit code and the result, where there is one.
-    async fn one(
+    /// Performs one run and records its outcome. Returns the driver's exit code and the result, if there is one.
+    async fn run_one(
         &mut self,
-        place: &Place,
+        key: &RunKey,
         number: usize,
         after: Option<Duration>,
     ) -> anyhow::Result<Option<(u8, RunResult)>> {
-        let now = Now {
+        let now = RunProgress {
             number,
-            total: self.suite.resolved.total(),
-            place: place.clone(),
-            repeat: self.suite.resolved.repeat,
-            about: self.about(&place.level)?,
+            total: self.suite.spec.total(),
+            key: key.clone(),
+            repeat: self.suite.spec.repeat,
+            about: self.about(&key.level)?,
             after,
             began: clock::now(),
         };
-        let outcome = match cell::adopt(&self.folder, place) {
+        let outcome = match cell::reuse_result(&self.folder, key) {
             Some(outcome) => outcome,
             None => {
-                self.folder.make_room(place)?;
+                self.folder.prepare_cell(key)?;
                 let tick = || self.progress.show(&now);
                 let (outcome, asked_to_end) =
-                    cell::run(&self.program, &self.folder, place, self.signals, tick)
+                    cell::run(&self.program, &self.folder, key, self.signals, tick)
                         .await
                         .with_context(|| format!("starting {}", self.program.display()))?;
                 self.interrupted |= asked_to_end;
                 outcome
             }
         };
-        let result = self.note(place, &now, outcome);
+        let result = self.record_outcome(key, &now, outcome);
         self.record.write(self.folder.path()).context(
-            "what was measured is kept; make room and give the same command again, and it goes on",
+            "writing the record of the suite (results are kept; free space, then repeat the command to continue)",
         )?;
         Ok(result)
     }
 
-    fn note(&mut self, place: &Place, now: &Now, outcome: Outcome) -> Option<(u8, RunResult)> {
+    fn record_outcome(
+        &mut self,
+        key: &RunKey,
+        now: &RunProgress,
+        outcome: Outcome,
+    ) -> Option<(u8, RunResult)> {
         match outcome {
             Outcome::Interrupted => {
                 self.interrupted = true;
@@ -308,9 +310,9 @@ impl<'a> Runner<'a> {
                 let first = reason.lines().next().unwrap_or_default();
                 self.progress.ended(now, &format!("not measured: {first}"));
                 self.record.unreached.push(Unreached {
-                    daemon: place.daemon.clone(),
-                    level: place.level.name.clone(),
-                    run: (why == Why::Failed).then_some(place.run),
+                    daemon: key.daemon.clone(),
+                    level: key.level.name.clone(),
+                    run: (why == FailureKind::Failed).then_some(key.run),
                     why,
                     reason,
                 });
@@ -325,9 +327,9 @@ impl<'a> Runner<'a> {
                 );
                 self.progress.ended(now, &how);
                 self.record.runs.push(Ended {
-                    daemon: place.daemon.clone(),
-                    level: place.level.name.clone(),
-                    run: place.run,
+                    daemon: key.daemon.clone(),
+                    level: key.level.name.clone(),
+                    run: key.run,
                     exit,
                     wall_s: result.wall_s,
                 });
@@ -336,9 +338,9 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Writes the pages and shows the summary.
+    /// Writes the pages and prints the summary.
     fn report(&self) -> anyhow::Result<()> {
-        let suite = pages::of_folder(self.folder.path())?;
+        let suite = pages::read_folder(self.folder.path())?;
         let pages = pages::write(self.folder.path(), &suite)?;
         output::print_report("terminal", &pages::terminal(&suite)?)?;
         for found in &self.record.found {
@@ -346,10 +348,10 @@ impl<'a> Runner<'a> {
         }
         if self.interrupted {
             self.progress
-                .say("Interrupted: the same command goes on where this has ended.");
+                .say("Interrupted: repeat the command to continue.");
         } else if self.record.ended_at.is_none() {
             self.progress
-                .say("Not all of it was measured: the same command tries the rest again, --fresh begins anew.");
+                .say("Some runs are missing. Repeat the command to retry them, or use --fresh to start over.");
         }
         for page in pages {
             output::print(&page.display().to_string())?;
@@ -357,14 +359,14 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    fn code(&self) -> u8 {
-        let mut codes: Vec<u8> = match self.suite.resolved.capacity {
+    fn exit_code(&self) -> u8 {
+        let mut codes: Vec<u8> = match self.suite.spec.capacity {
             Some(_) => self.answers.clone(),
             None => self.record.runs.iter().map(|run| run.exit).collect(),
         };
         let has = |why| self.record.unreached.iter().any(|missed| missed.why == why);
         let all = harness::launcher::everything_is_required();
-        if has(Why::Failed) || (all && has(Why::ToolMissing)) {
+        if has(FailureKind::Failed) || (all && has(FailureKind::ToolMissing)) {
             codes.push(exit::FAILED);
         }
         if self.interrupted {
@@ -372,44 +374,44 @@ impl<'a> Runner<'a> {
         } else if self.record.runs.is_empty() {
             codes.push(exit::FAILED);
         }
-        exit::gravest(codes)
+        exit::most_severe(codes)
     }
 }
 
-/// The record of a suite that goes on: what has no whole result any more is run again.
-fn again(
+/// Prepares the record of a suite that is continued: runs without an intact result are repeated.
+fn resume_record(
     mut record: Record,
     suite: &Suite,
     git_commit: Option<String>,
     folder: &Folder,
     progress: &Progress,
 ) -> Record {
-    record.hope_again();
+    record.clear_failures();
     record.runs.retain(|run| {
         let level = Level {
             name: run.level.clone(),
             set: Vec::new(),
         };
-        let place = Place {
+        let key = RunKey {
             daemon: run.daemon.clone(),
             level,
             run: run.run,
         };
-        folder.has(&place).unwrap_or_else(|error| {
-            progress.say(&format!("Measured again: {error:#}"));
+        folder.has(&key).unwrap_or_else(|error| {
+            progress.say(&format!("Measuring again: {error:#}"));
             false
         })
     });
     let there = record.runs.len();
-    let total = suite.resolved.total();
+    let total = suite.spec.total();
     let of = total.map_or(String::new(), |total| format!(" of {total}"));
     progress.say(&format!(
-        "{there}{of} runs are there, going on in {}",
+        "{there}{of} runs are complete, continuing in {}",
         folder.path().display()
     ));
     if record.git_commit != git_commit && there > 0 {
         progress.say(
-            "They are of another revision of the sources: --fresh measures all with this one.",
+            "They were measured with another revision of the sources: use --fresh to measure all with this one.",
         );
     }
     record.git_commit = git_commit;

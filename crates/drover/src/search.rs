@@ -1,59 +1,59 @@
-//! The search for a capacity: which load to try next, as a function of what has been tried.
+//! Searches for a capacity: computes the next load to try from the runs so far.
 //!
-//! The load is doubled until one is missed, the gap is bisected, and what was found is confirmed. When a confirmation is
-//! missed, the answer is unsure there: the search goes down by the width that was asked for, and confirms again. A load
-//! that could not be judged is tried again, and when that does not help either, it bounds the search: what held below it
-//! is confirmed, and that is the answer.
+//! The load is doubled until one is missed, the gap is bisected, and the result is confirmed. If a confirmation is
+//! missed, the result is unsure: the search goes down by the requested width, and confirms again. A load that could
+//! not be judged is tried again. If that does not help, it bounds the search: the highest load that held below it is
+//! confirmed, and is the answer.
 
 use std::collections::BTreeMap;
 
 use harness::plan::Capacity;
 
-/// How often a load may come out unjudged before the search is bounded by it. Whatever else ran on the machine may have
-/// ended by then; a driver that is too slow for the load stays so.
+/// Number of unjudged runs of a load after which it bounds the search. Other activity on the machine may have ended by
+/// then; a driver that is too slow for the load stays too slow.
 pub(crate) const TRIES: u32 = 3;
 
-/// One run at one load.
+/// A run at one load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Tried {
+pub(crate) struct Trial {
     pub(crate) level: u64,
-    pub(crate) came_out: CameOut,
+    pub(crate) outcome: TrialOutcome,
 }
 
-/// What a run said about its load.
+/// The outcome of a run for its load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CameOut {
-    /// The daemon did everything that was asked of it.
+pub(crate) enum TrialOutcome {
+    /// The daemon held the load.
     Held,
-    /// It did not.
+    /// The daemon missed a threshold or failed.
     Missed,
-    /// The driver or the machine was at fault: it may have held or not.
-    Unjudged,
+    /// The driver or the machine was at fault: the daemon may have held the load or not.
+    Inconclusive,
 }
 
-/// What to do next.
+/// The next step of the search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Run this load.
     Try(u64),
-    /// Nothing: this is the answer.
+    /// Stop: this is the answer.
     Found(Bracket),
 }
 
 /// The answer lies between `held` and the lower of the two others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bracket {
-    /// The highest load that held and was confirmed; absent where there is none.
+    /// The highest load that held and was confirmed; absent if there is none.
     pub(crate) held: Option<u64>,
-    /// The lowest load that was missed; absent where none was.
+    /// The lowest load that was missed; absent if none was.
     pub(crate) missed: Option<u64>,
-    /// The load that could not be judged, where that ended the search.
+    /// The load that could not be judged, if that ended the search.
     pub(crate) unjudged: Option<u64>,
 }
 
-/// Decides from the history alone, so that a search which was cut short goes on where it was.
-pub(crate) fn next(search: &Capacity, history: &[Tried]) -> Next {
-    let levels = Levels::of(history);
+/// Determines the next step from the history alone, so that a search that was cut short continues where it was.
+pub(crate) fn next(search: &Capacity, history: &[Trial]) -> Next {
+    let levels = Levels::from_history(history);
     let missed = levels.lowest_missed();
     if let Some(unjudged) = levels.lowest_unjudged_below(missed) {
         let held = levels.highest_held_below(unjudged);
@@ -77,7 +77,7 @@ pub(crate) fn next(search: &Capacity, history: &[Tried]) -> Next {
     Next::Try(low + gap / 2)
 }
 
-/// How the runs of each load came out.
+/// Counts of the outcomes at each load.
 #[derive(Debug, Default)]
 struct Levels {
     runs: BTreeMap<u64, Counts>,
@@ -91,14 +91,14 @@ struct Counts {
 }
 
 impl Levels {
-    fn of(history: &[Tried]) -> Self {
+    fn from_history(history: &[Trial]) -> Self {
         let mut levels = Self::default();
         for tried in history {
             let counts = levels.runs.entry(tried.level).or_default();
-            *match tried.came_out {
-                CameOut::Held => &mut counts.held,
-                CameOut::Missed => &mut counts.missed,
-                CameOut::Unjudged => &mut counts.unjudged,
+            *match tried.outcome {
+                TrialOutcome::Held => &mut counts.held,
+                TrialOutcome::Missed => &mut counts.missed,
+                TrialOutcome::Inconclusive => &mut counts.unjudged,
             } += 1;
         }
         levels
@@ -109,7 +109,7 @@ impl Levels {
         self.runs.iter().find_map(missed)
     }
 
-    /// The lowest load that is given up: further runs of it would come out unjudged too.
+    /// Returns the lowest load that is given up, because further runs of it would not be judged either.
     fn lowest_unjudged_below(&self, limit: Option<u64>) -> Option<u64> {
         let given_up =
             |(level, counts): (&u64, &Counts)| (counts.unjudged >= TRIES).then_some(*level);
@@ -122,13 +122,13 @@ impl Levels {
         self.runs.range(..limit).rev().find_map(held)
     }
 
-    /// Whether the same load held once and was missed once.
+    /// Returns true if the same load held once and was missed once.
     fn is_unsure(&self) -> bool {
         let mut runs = self.runs.values();
         runs.any(|counts| counts.held > 0 && counts.missed > 0)
     }
 
-    /// Nothing was missed yet.
+    /// Returns the next step while nothing was missed.
     fn upwards(&self, search: &Capacity) -> Next {
         match self.highest_held_below(u64::MAX) {
             None => Next::Try(search.from),
@@ -137,8 +137,8 @@ impl Levels {
         }
     }
 
-    /// A load is the answer once it held in the run that found it and in those that confirm it; a load of 0 stands for
-    /// none.
+    /// Confirms a load. It is the answer once it held in the run that found it and in those that confirm it; a load of
+    /// 0 means that there is none.
     fn confirm(
         &self,
         search: &Capacity,
@@ -174,23 +174,23 @@ mod tests {
         }
     }
 
-    impl From<bool> for CameOut {
+    impl From<bool> for TrialOutcome {
         fn from(held: bool) -> Self {
             if held { Self::Held } else { Self::Missed }
         }
     }
 
-    /// Searches to the end; returns every load that was tried, and the answer.
-    fn play<C: Into<CameOut>>(
+    /// Searches to the end; returns every run, and the answer.
+    fn play<C: Into<TrialOutcome>>(
         search: &Capacity,
         mut comes_out: impl FnMut(u64) -> C,
-    ) -> (Vec<Tried>, Bracket) {
+    ) -> (Vec<Trial>, Bracket) {
         let mut history = Vec::new();
         loop {
             match next(search, &history) {
-                Next::Try(level) => history.push(Tried {
+                Next::Try(level) => history.push(Trial {
                     level,
-                    came_out: comes_out(level).into(),
+                    outcome: comes_out(level).into(),
                 }),
                 Next::Found(bracket) => return (history, bracket),
             }
@@ -198,7 +198,7 @@ mod tests {
         }
     }
 
-    fn levels(history: &[Tried]) -> Vec<u64> {
+    fn levels(history: &[Trial]) -> Vec<u64> {
         history.iter().map(|tried| tried.level).collect()
     }
 
@@ -244,7 +244,7 @@ mod tests {
             at_100 += u32::from(level == 100);
             level < 100 || (level == 100 && at_100 == 1)
         });
-        let down: Vec<&Tried> = history.iter().filter(|tried| tried.level < 100).collect();
+        let down: Vec<&Trial> = history.iter().filter(|tried| tried.level < 100).collect();
         assert_eq!((down.len(), down[0].level), (3, 95), "{history:?}");
         assert_eq!(bracket, between(Some(95), Some(100)));
     }
@@ -256,8 +256,8 @@ mod tests {
             let before = tries.entry(level).or_insert(0);
             *before += 1;
             match *before {
-                1..TRIES => CameOut::Unjudged,
-                _ => CameOut::from(level <= 330),
+                1..TRIES => TrialOutcome::Inconclusive,
+                _ => TrialOutcome::from(level <= 330),
             }
         });
         let mut seen = levels(&history);
@@ -270,8 +270,8 @@ mod tests {
     fn a_load_that_is_never_judged_bounds_the_search_and_what_held_below_it_is_confirmed() {
         let too_much = |limit: u64| {
             move |level| match level > limit {
-                true => CameOut::Unjudged,
-                false => CameOut::Held,
+                true => TrialOutcome::Inconclusive,
+                false => TrialOutcome::Held,
             }
         };
         let search = search(100, 800, 10.0, 1);
@@ -285,10 +285,10 @@ mod tests {
         let (history, bracket) = play(&search, too_much(0));
         assert_eq!(levels(&history), [100; 3]);
         assert_eq!(bracket, unjudged(None, None, 100));
-        // Within a bracket: what was missed above it stays an answer.
+        // Within a bracket: the missed load above it stays an answer.
         let (history, bracket) = play(&search, |level| match level {
-            301..400 => CameOut::Unjudged,
-            _ => CameOut::from(level < 400),
+            301..400 => TrialOutcome::Inconclusive,
+            _ => TrialOutcome::from(level < 400),
         });
         assert_eq!(levels(&history), [100, 200, 400, 300, 350, 350, 350, 300]);
         assert_eq!(bracket, unjudged(Some(300), Some(400), 350));
@@ -323,22 +323,22 @@ mod tests {
             let search = search(from, from + more, 5.0, 2);
             let mut thrown = throws.iter().cycle();
             let (history, bracket) = play(&search, |_| match thrown.next().unwrap() {
-                0 => CameOut::Unjudged,
-                1 | 2 => CameOut::Missed,
-                _ => CameOut::Held,
+                0 => TrialOutcome::Inconclusive,
+                1 | 2 => TrialOutcome::Missed,
+                _ => TrialOutcome::Held,
             });
-            let count = |level: u64, came_out: CameOut| {
-                let of = history.iter().filter(|tried| **tried == Tried { level, came_out });
+            let count = |level: u64, outcome: TrialOutcome| {
+                let of = history.iter().filter(|tried| **tried == Trial { level, outcome });
                 of.count() as u32
             };
             if let Some(held) = bracket.held {
-                prop_assert_eq!((count(held, CameOut::Held), count(held, CameOut::Missed)), (3, 0));
-                prop_assert!(count(held, CameOut::Unjudged) < TRIES);
+                prop_assert_eq!((count(held, TrialOutcome::Held), count(held, TrialOutcome::Missed)), (3, 0));
+                prop_assert!(count(held, TrialOutcome::Inconclusive) < TRIES);
                 prop_assert!(bracket.missed.is_none_or(|missed| missed > held));
                 prop_assert!(bracket.unjudged.is_none_or(|unjudged| unjudged > held));
             }
             if let Some(unjudged) = bracket.unjudged {
-                prop_assert_eq!((count(unjudged, CameOut::Unjudged), count(unjudged, CameOut::Missed)), (TRIES, 0));
+                prop_assert_eq!((count(unjudged, TrialOutcome::Inconclusive), count(unjudged, TrialOutcome::Missed)), (TRIES, 0));
                 prop_assert!(bracket.missed.is_none_or(|missed| missed > unjudged));
             }
             for cut in 0..history.len() {

@@ -1,4 +1,4 @@
-//! What one stream costs the driver: reading it, and handing its client over.
+//! Cost of one stream in the driver: reading it, and handing its client over.
 
 use std::hint::black_box;
 use std::io::IoSliceMut;
@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use fdpass_gen::expect::{Expect, Expected};
-use fdpass_gen::handoff::{ClientKind, Clients, Door, SocketType, pass};
+use fdpass_gen::handoff::{ClientKind, Clients, HandoffEndpoint, SocketType, pass};
 use fdpass_gen::settings::{DEFAULT_DATA, Settings};
 use fdpass_gen::sse::Reader;
 use nix::sys::socket::{
@@ -22,7 +22,8 @@ fn record(number: u32) -> String {
     )
 }
 
-/// A stream of 18 records, read as it arrives from a daemon that paces it: the head, then a record at a time.
+/// Measures reading a stream of 18 records as it arrives from a daemon that paces it: the head, then a record at a
+/// time.
 fn sse_scan(criterion: &mut Criterion) {
     let pieces: Vec<String> = [HEAD.to_owned()]
         .into_iter()
@@ -77,7 +78,8 @@ fn sse_scan(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// The whole handoff on one thread, both sides: client made, connected, sent, accepted, received, everything closed.
+/// Measures the whole handoff on one thread, both sides: client created, connected, sent, accepted, received,
+/// everything closed.
 fn handoff(criterion: &mut Criterion) {
     let folder = tempfile::tempdir().expect("a folder for the socket");
     for (name, kind, wanted) in [
@@ -93,14 +95,14 @@ fn handoff(criterion: &mut Criterion) {
         )
         .expect("a fresh path");
         listen(&listener, Backlog::MAXCONN).expect("a listener");
-        let door = Door::new(&path, wanted).expect("a short path");
+        let endpoint = HandoffEndpoint::new(&path, wanted).expect("a short path");
         for (client, clients) in [("unix", ClientKind::Unix), ("tcp", ClientKind::Tcp)] {
             let mut clients = Clients::new(clients).expect("clients");
             criterion.bench_function(
                 &format!("handoff pair, {name}, {client} client"),
                 |bencher| {
                     bencher.iter(|| {
-                        let connection = door.connect().expect("the queue is empty");
+                        let connection = endpoint.connect().expect("the queue is empty");
                         let (ours, theirs) = clients.open().expect("descriptors are free");
                         pass(&connection, DEFAULT_DATA.as_bytes(), theirs.as_raw_fd())
                             .expect("the message fits");

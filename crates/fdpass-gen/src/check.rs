@@ -1,4 +1,4 @@
-//! `fdpass-gen check`: the answers of daemons beside the shared transcript.
+//! `fdpass-gen check`: compares the answers of daemons with the shared transcript.
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::Path;
@@ -18,18 +18,18 @@ use crate::cli::CheckArgs;
 use crate::client::{after, read_to_end};
 use crate::counters::Page;
 use crate::driver::{FdPass, explain};
-use crate::handoff::{ClientKind, Clients, Door, SocketType, pass};
+use crate::handoff::{ClientKind, Clients, HandoffEndpoint, SocketType, pass};
 use crate::transcript::{Case, Difference, Transcript};
 
-/// A daemon that sends nothing for so long has stopped.
+/// Time without data after which a daemon has stopped.
 const IDLE_NS: u64 = 10_000_000_000;
-/// How long a full accept queue may stay full.
+/// Time that a full accept queue may stay full.
 const QUEUE: Duration = Duration::from_secs(5);
 
-/// Checks what was typed; whether all answers and counts are as they should be.
+/// Checks the daemons given on the command line. Returns true if all answers and counts are correct.
 ///
 /// # Errors
-/// A call that is wrong, or something that has nothing to do with a daemon.
+/// A wrong call, or a failure that has nothing to do with a daemon.
 pub(crate) fn run(typed: &CheckArgs) -> Result<bool, Failure> {
     let transcript = Transcript::golden();
     let launcher = Launcher::new().map_err(Failure::Run)?;
@@ -39,7 +39,7 @@ pub(crate) fn run(typed: &CheckArgs) -> Result<bool, Failure> {
     }
 }
 
-/// What was found out about one daemon.
+/// The findings about one daemon.
 #[derive(Debug, Default)]
 struct Findings {
     answers: usize,
@@ -49,7 +49,7 @@ struct Findings {
 }
 
 impl Findings {
-    /// Nothing could be asked. A name or a manifest that is wrong is the call's fault.
+    /// Returns findings of a daemon that could not be checked. A wrong name or manifest is an error of the call.
     fn none(error: DaemonError) -> Result<Self, Failure> {
         let problem = format!("  {error}");
         let is_tool = matches!(error, DaemonError::ToolMissing { .. });
@@ -62,7 +62,7 @@ impl Findings {
         }
     }
 
-    /// Compares one answer; whether it is equal.
+    /// Compares one answer. Returns true if it is equal.
     fn take(&mut self, kind: SocketType, case: &Case, came: anyhow::Result<Vec<u8>>) -> bool {
         self.answers += 1;
         let problem = match came {
@@ -82,7 +82,7 @@ impl Findings {
         self.problems.push(format!("  {kind}, {what}: {problem}"));
     }
 
-    /// One line, and one more for each problem.
+    /// Prints one line, and one more for each problem.
     fn say(&self, daemon: &str, remark: &str) -> bool {
         let Self { answers, equal, .. } = self;
         let counts = match self.counts {
@@ -95,7 +95,7 @@ impl Findings {
             "DIFFERENT"
         };
         output::tell(&format!(
-            "{daemon}: {verdict}, {equal} of {answers} answers are those of the transcript{counts}{remark}"
+            "{daemon}: {verdict}, {equal} of {answers} answers match the transcript{counts}{remark}"
         ));
         self.problems
             .iter()
@@ -104,10 +104,10 @@ impl Findings {
     }
 }
 
-/// A daemon that runs already, as far as it sends as many events as the cases need.
+/// Checks a running daemon with the cases that match its number of events.
 fn check_running(socket: &Path, messages: u32, transcript: &Transcript) -> Result<bool, Failure> {
     let kind = socket_type(socket)?;
-    let door = door(socket, kind).map_err(Failure::Call)?;
+    let endpoint = endpoint(socket, kind).map_err(Failure::Call)?;
     let (asked, passed_over): (Vec<&Case>, Vec<&Case>) = transcript
         .cases
         .iter()
@@ -117,31 +117,31 @@ fn check_running(socket: &Path, messages: u32, transcript: &Transcript) -> Resul
         return Err(Invalid::new(
             format!("--messages {messages}"),
             format!(
-                "no case has this number: let the daemon send one of {}",
+                "no case has this number of events: let the daemon send one of {}",
                 known.join(", ")
             ),
         )
         .into());
     }
     let mut findings = Findings::default();
-    for (case, came) in asked.iter().zip(ask(&door, &asked)) {
+    for (case, came) in asked.iter().zip(ask(&endpoint, &asked)) {
         findings.take(kind, case, came);
     }
     let passed_over: Vec<&str> = passed_over.iter().map(|case| case.name.as_str()).collect();
     let remark = match passed_over.as_slice() {
         [] => String::new(),
         names => format!(
-            "; passed over, for other numbers of events: {}",
+            "; skipped, for other numbers of events: {}",
             names.join(", ")
         ),
     };
     Ok(findings.say(&socket.display().to_string(), &remark))
 }
 
-/// Finds out whether somebody listens, and how.
+/// Connects to find out if a daemon listens, and on which type of socket.
 pub(crate) fn socket_type(socket: &Path) -> Result<SocketType, Failure> {
     for kind in SocketType::BOTH {
-        match door(socket, kind).map_err(Failure::Call)?.connect() {
+        match endpoint(socket, kind).map_err(Failure::Call)?.connect() {
             Ok(_) => return Ok(kind),
             Err(Errno::EPROTOTYPE) => {}
             Err(errno) => return Err(explain(socket, errno).into()),
@@ -150,16 +150,16 @@ pub(crate) fn socket_type(socket: &Path) -> Result<SocketType, Failure> {
     Err(explain(socket, Errno::EPROTOTYPE).into())
 }
 
-/// The way to a daemon.
-pub(crate) fn door(socket: &Path, kind: SocketType) -> anyhow::Result<Door> {
-    Door::new(socket, kind).map_err(|_| {
+/// Returns the endpoint of a daemon.
+pub(crate) fn endpoint(socket: &Path, kind: SocketType) -> anyhow::Result<HandoffEndpoint> {
+    HandoffEndpoint::new(socket, kind).map_err(|_| {
         let field = format!("--socket {}", socket.display());
-        let problem = "is longer than a socket address holds (107 bytes): use a shorter path";
+        let problem = "is longer than a socket address can be (107 bytes): use a shorter path";
         Invalid::new(field, problem).into()
     })
 }
 
-/// Daemons that are launched, one after the other.
+/// Checks launched daemons, one after the other.
 fn check_launched(
     typed: &CheckArgs,
     launcher: &Launcher,
@@ -174,7 +174,7 @@ fn check_launched(
                 compare(launcher, &prepared, transcript)
             }
             Err(DaemonError::ToolMissing { tool, .. }) if !launcher::everything_is_required() => {
-                output::tell(&format!("{name}: skipped, it needs `{tool}`"));
+                output::tell(&format!("{name}: skipped: it needs `{tool}`"));
                 continue;
             }
             Err(error) => Findings::none(error)?,
@@ -184,7 +184,7 @@ fn check_launched(
     Ok(all_right)
 }
 
-/// All cases, on both types of socket; one start for each number of events.
+/// Runs all cases on both types of socket, with one launch for each number of events.
 fn compare(launcher: &Launcher, prepared: &Prepared, transcript: &Transcript) -> Findings {
     let mut findings = Findings::default();
     for kind in SocketType::BOTH {
@@ -211,7 +211,7 @@ fn compare(launcher: &Launcher, prepared: &Prepared, transcript: &Transcript) ->
     findings
 }
 
-/// The cases of one start, one after the other, so that a count that is wrong belongs to one of them.
+/// Runs the cases of one launch in turn, so that a wrong count belongs to one of them.
 fn compare_with(
     launcher: &Launcher,
     daemon: &Daemon,
@@ -225,12 +225,12 @@ fn compare_with(
     };
     let metrics = daemon.endpoint().metrics.as_deref();
     let mut counted = Counted::default();
-    let door = match door(socket, kind) {
-        Ok(door) => door,
+    let endpoint = match endpoint(socket, kind) {
+        Ok(endpoint) => endpoint,
         Err(error) => return findings.add(kind, "start", &format!("{error:#}")),
     };
     for case in cases {
-        let came = ask(&door, &[*case]).remove(0);
+        let came = ask(&endpoint, &[*case]).remove(0);
         let is_silent = came.is_err();
         let is_equal = findings.take(kind, case, came);
         if let Some(death) = launcher.death(daemon, !is_equal) {
@@ -238,7 +238,7 @@ fn compare_with(
         }
         if is_silent {
             let rest = format!(
-                "the cases after it with {} events are not asked",
+                "the cases after it with {} events are skipped",
                 case.messages
             );
             return findings.add(kind, &case.name, &rest);
@@ -253,7 +253,7 @@ fn compare_with(
     }
 }
 
-/// What the daemon had counted so far: a count that is wrong is said once.
+/// The daemon's counters so far, so that a wrong count is reported once.
 #[derive(Debug, Default)]
 struct Counted {
     invalid: f64,
@@ -261,7 +261,8 @@ struct Counted {
 }
 
 impl Counted {
-    /// What a client has seen to its end is on the page: one handoff more, and perhaps one payload that is wrong.
+    /// Compares the counters after a client has read its whole stream: one more handoff, and one more invalid payload
+    /// if `invalid`.
     fn compare(&mut self, page: &Page, invalid: bool) -> anyhow::Result<()> {
         let (before_invalid, before_handoffs) = (self.invalid, self.handoffs);
         self.invalid = page
@@ -270,23 +271,23 @@ impl Counted {
         self.handoffs = page.value("daemon_handoffs_total", None).unwrap_or(0.0);
         let rose = self.handoffs - before_handoffs;
         if rose != 1.0 {
-            bail!("daemon_handoffs_total rose by {rose} for one handoff");
+            bail!("daemon_handoffs_total rose by {rose} after one handoff");
         }
         let (rose, wanted) = (self.invalid - before_invalid, f64::from(u8::from(invalid)));
         if rose != wanted {
-            bail!("invalid_json rose by {rose} where {wanted} was expected");
+            bail!("invalid_json rose by {rose}, expected {wanted}");
         }
         Ok(())
     }
 }
 
-/// Hands one client over for each case, then reads all answers.
-fn ask(door: &Door, cases: &[&Case]) -> Vec<anyhow::Result<Vec<u8>>> {
+/// Hands over one client for each case, then reads all answers.
+fn ask(endpoint: &HandoffEndpoint, cases: &[&Case]) -> Vec<anyhow::Result<Vec<u8>>> {
     let clients: Vec<anyhow::Result<OwnedFd>> = cases
         .iter()
-        .map(|case| hand_over(door, &case.payload))
+        .map(|case| hand_over(endpoint, &case.payload))
         .collect();
-    // Of all of them together: who waits for the tenth has waited for the first as well.
+    // Shared by all clients: waiting for the tenth answer includes waiting for the first.
     let mut heard = clock::now();
     clients
         .into_iter()
@@ -294,11 +295,11 @@ fn ask(door: &Door, cases: &[&Case]) -> Vec<anyhow::Result<Vec<u8>>> {
         .collect()
 }
 
-/// The whole answer; given up when the daemon has sent nothing to anybody since `heard` for too long.
+/// Reads a whole answer. Gives up if the daemon has sent nothing to any client since `heard` for too long.
 fn read_answer(client: &OwnedFd, heard: &mut u64) -> anyhow::Result<Vec<u8>> {
     let mut is_first = true;
     let until = || {
-        // Asked again after each piece.
+        // Updated after each piece.
         if !std::mem::take(&mut is_first) {
             *heard = clock::now();
         }
@@ -313,17 +314,17 @@ fn read_answer(client: &OwnedFd, heard: &mut u64) -> anyhow::Result<Vec<u8>> {
     })
 }
 
-fn hand_over(door: &Door, payload: &[u8]) -> anyhow::Result<OwnedFd> {
-    let handoff = connect(door, after(QUEUE)).context("connecting")?;
+fn hand_over(endpoint: &HandoffEndpoint, payload: &[u8]) -> anyhow::Result<OwnedFd> {
+    let handoff = connect(endpoint, after(QUEUE)).context("connecting")?;
     let (ours, theirs) = Clients::new(ClientKind::Unix)?.open()?;
     pass(&handoff, payload, theirs.as_raw_fd()).context("handing over")?;
     Ok(ours)
 }
 
-/// Connects; a full accept queue is waited for until an instant.
-pub(crate) fn connect(door: &Door, until: u64) -> nix::Result<OwnedFd> {
+/// Connects. Waits until `until` while the accept queue is full.
+pub(crate) fn connect(endpoint: &HandoffEndpoint, until: u64) -> nix::Result<OwnedFd> {
     loop {
-        match door.connect() {
+        match endpoint.connect() {
             Err(Errno::EAGAIN) if clock::now() < until => {
                 std::thread::sleep(Duration::from_millis(1));
             }

@@ -1,4 +1,4 @@
-//! What is typed: the options of the reference generator, spelled the GNU way, and ours.
+//! The command line: options of the reference generator in GNU spelling, and further ones.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -20,26 +20,26 @@ use command::Command;
 pub(crate) use command::{CheckArgs, ConformanceArgs};
 use load::Load;
 
-/// Where the reference's daemons listen.
+/// Socket of the reference's daemons.
 const REFERENCE_SOCKET: &str = "/var/run/streaming-daemon.sock";
-/// The daemon that is launched when none is named.
+/// Daemon to launch if none is named.
 const EMBEDDED: &str = "rust-streaming";
-/// Time between two records of a daemon that is launched, unless it is told otherwise.
+/// Default time between two records of a launched daemon.
 const DEFAULT_DELAY: Duration = Duration::from_millis(50);
 
-/// Hand over client sockets to a streaming daemon (SCM_RIGHTS) and measure the streams that come back.
+/// Hand over client sockets to a streaming daemon (SCM_RIGHTS) and measure the streams that come back
 ///
-/// Without --socket a daemon is built, launched on a fresh socket, and stopped at the end.
+/// Without --socket, a daemon is built, launched on a fresh socket, and stopped at the end.
 #[derive(Debug, Parser)]
 #[command(name = "fdpass-gen", version, after_help = EXIT_CODES)]
 #[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Socket of a daemon that runs already
+    /// Connect to a running daemon at this socket
     #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = REFERENCE_SOCKET, conflicts_with = "daemon")]
     socket: Option<PathBuf>,
-    /// A line on stderr for every stream that ends
+    /// Log each finished stream to stderr
     #[arg(long, short)]
     verbose: bool,
     #[command(flatten)]
@@ -48,9 +48,10 @@ struct Cli {
     common: Common,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 fine, 1 a stream or the run failed, 2 the call or the plan is wrong, 3 the results are suspect, 4 a threshold was missed, 5 this machine's limits do not allow it.";
+const EXIT_CODES: &str = "Exit codes: 0 success; 1 a stream or the run failed; 2 invalid arguments or plan; 3 suspect results; 4 a threshold was missed; 5 this machine's limits do not allow the run.";
 
-/// The whole program: one of the commands, or a run. Options that clap refuses end it with its message and exit code 2.
+/// Runs the program: one of the commands, or a run. If clap rejects the arguments, the program ends with clap's message
+/// and exit code 2.
 #[must_use]
 pub fn main() -> ExitCode {
     let command = cli::is_command::<Command>().then(|| typed().command);
@@ -93,7 +94,7 @@ fn job_of(cli: Cli) -> Result<Job<Settings>, Failure> {
     })
 }
 
-/// Tells a daemon that is launched what streams to send. Every streaming daemon takes these variables.
+/// Passes the streams' settings to a launched daemon in the environment variables that every streaming daemon reads.
 fn launch(plan: &mut Plan<Settings>) {
     plan.daemon.get_or_insert_with(|| EMBEDDED.to_owned());
     let settings = &mut plan.driver;

@@ -1,4 +1,4 @@
-//! The client's end of a handoff: reads that wait no longer than they may.
+//! The client's end of a handoff: reads with deadlines.
 
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::time::Duration;
@@ -8,29 +8,29 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, recv};
 
-/// What is read at once.
+/// Bytes per read.
 const PIECE: usize = 64 * 1024;
 
-/// Why nothing was read.
+/// A reason why nothing was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unread {
-    /// The time is over.
+    /// The deadline has passed.
     #[error("nothing more came in time")]
     TimeOver,
-    /// The system says why.
+    /// A system call failed.
     #[error("reading: {0}")]
     System(#[from] Errno),
 }
 
-/// The instant that is so far away, in nanoseconds of the clock.
+/// Returns the instant that is `duration` from now, in nanoseconds of the clock.
 pub(crate) fn after(duration: Duration) -> u64 {
     clock::now().saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// Waits until a descriptor has something to say, or an instant has come.
+/// Waits until a descriptor is readable, or the deadline passes.
 fn wait(descriptor: &OwnedFd, until: u64) -> Result<(), Unread> {
     loop {
-        // Rounded up, so that nothing is given up early.
+        // Rounded up, so that it does not give up too early.
         let left_ms = until.saturating_sub(clock::now()).div_ceil(1_000_000);
         let timeout = PollTimeout::try_from(left_ms).unwrap_or(PollTimeout::MAX);
         let mut polled = [PollFd::new(descriptor.as_fd(), PollFlags::POLLIN)];
@@ -43,7 +43,7 @@ fn wait(descriptor: &OwnedFd, until: u64) -> Result<(), Unread> {
     }
 }
 
-/// The next bytes; none at the end.
+/// Reads the next bytes; none at the end.
 pub(crate) fn read_some(descriptor: &OwnedFd, until: u64) -> Result<Vec<u8>, Unread> {
     let mut piece = vec![0; PIECE];
     loop {
@@ -59,7 +59,7 @@ pub(crate) fn read_some(descriptor: &OwnedFd, until: u64) -> Result<Vec<u8>, Unr
     }
 }
 
-/// Everything up to the end; what had come beside the reason if it does not come.
+/// Reads everything up to the end. The error includes the bytes received so far.
 pub(crate) fn read_to_end(
     descriptor: &OwnedFd,
     mut until: impl FnMut() -> u64,

@@ -1,6 +1,6 @@
-//! `fdpass-gen conformance`: what a streaming daemon must do, case by case, seen from outside.
+//! `fdpass-gen conformance`: black-box tests of the behaviour required of a streaming daemon.
 //!
-//! [`table`] lists the cases, `subject` is what they see of a daemon, `track` runs them on one type of socket.
+//! [`table`] lists the cases, `subject` gives them access to a daemon, and `track` runs them on one type of socket.
 
 use harness::cli::{Failure, of_the_daemon};
 use harness::conformance::{Finished, Report};
@@ -32,12 +32,12 @@ mod track;
 
 use case::Case;
 use table::CASES;
-use track::{Place, Track};
+use track::{CaseRunner, DaemonSource};
 
-/// Runs the cases that were asked for; whether none failed.
+/// Runs the selected cases. Returns true if none failed.
 ///
 /// # Errors
-/// A call that is wrong, or something that has nothing to do with the daemon.
+/// A wrong call, or a failure that has nothing to do with the daemon.
 pub(crate) fn run(typed: &ConformanceArgs) -> Result<bool, Failure> {
     let options = &typed.options;
     let cases = options.select(CASES.iter().collect(), |case| case.name)?;
@@ -47,20 +47,20 @@ pub(crate) fn run(typed: &ConformanceArgs) -> Result<bool, Failure> {
     let report = match (&typed.daemon, &typed.socket) {
         (Some(name), _) => on_launched(name, options.quiet, &cases)?,
         (None, Some(socket)) => {
-            let place = Place::Running {
+            let source = DaemonSource::Running {
                 socket,
                 metrics: typed.metrics.as_deref(),
             };
             Report {
                 subject: ("daemon", socket.display().to_string()),
                 version: None,
-                cases: Track::new(place, socket_type(socket)?)
+                cases: CaseRunner::new(source, socket_type(socket)?)
                     .map_err(Failure::Run)?
                     .run(&cases),
             }
         }
         (None, None) => {
-            let problem = "name a daemon to launch, or the socket of one that runs (--socket)";
+            let problem = "name a daemon to launch, or the socket of a running one (--socket)";
             return Err(Invalid::new("--daemon", problem).into());
         }
     };
@@ -68,7 +68,7 @@ pub(crate) fn run(typed: &ConformanceArgs) -> Result<bool, Failure> {
     Ok(report.is_passed())
 }
 
-/// Both types of socket at once, each on a thread and with daemons of its own.
+/// Runs both types of socket at once, each on a thread and with its own daemons.
 fn on_launched(name: &str, quiet: bool, cases: &[&'static Case]) -> Result<Report, Failure> {
     let prepared = launcher::prepare(&launcher::root()?, name, FdPass::PROTOCOL, quiet)
         .map_err(of_the_daemon)?;
@@ -76,8 +76,8 @@ fn on_launched(name: &str, quiet: bool, cases: &[&'static Case]) -> Result<Repor
         quiet,
         &format!("{} cases on each type of socket of {name}", cases.len()),
     );
-    let place = Place::Launched(&prepared);
-    let track = |kind| Track::new(place, kind).map(|mut track| track.run(cases));
+    let source = DaemonSource::Launched(&prepared);
+    let track = |kind| CaseRunner::new(source, kind).map(|mut track| track.run(cases));
     let finished: anyhow::Result<Vec<Vec<Finished>>> = std::thread::scope(|scope| {
         let threads = SocketType::BOTH.map(|kind| scope.spawn(move || track(kind)));
         threads

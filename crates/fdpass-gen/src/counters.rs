@@ -1,4 +1,4 @@
-//! What a daemon has counted: single series of its Prometheus page.
+//! Counters of a daemon: single series of its Prometheus page.
 
 use anyhow::Context as _;
 use harness::gauges;
@@ -9,13 +9,13 @@ use harness::launcher::Launcher;
 pub(crate) struct Page(String);
 
 impl Page {
-    /// Fetches it.
+    /// Fetches the page.
     pub(crate) fn fetch(launcher: &Launcher, url: &str) -> anyhow::Result<Self> {
         let text = launcher.wait(gauges::page(url));
-        text.map(Self).context("looking at what was counted")
+        text.map(Self).context("reading the daemon's counters")
     }
 
-    /// The sum of the series of a name, or of those with a `reason`; `None` where there is no such series.
+    /// Returns the sum of the series of a name, or of those with a `reason`; `None` if there is no such series.
     pub(crate) fn value(&self, name: &str, reason: Option<&str>) -> Option<f64> {
         let label = reason.map(|reason| format!("reason=\"{reason}\""));
         let values = self.0.lines().filter_map(|line| {
@@ -31,7 +31,7 @@ impl Page {
         values.reduce(|sum, value| sum + value)
     }
 
-    /// What the page says of the kind of a metric.
+    /// Returns the type of a metric on the page.
     pub(crate) fn kind(&self, name: &str) -> Option<&str> {
         self.0.lines().find_map(|line| {
             let rest = line.strip_prefix("# TYPE ")?.strip_prefix(name)?;

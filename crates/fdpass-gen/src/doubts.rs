@@ -1,4 +1,4 @@
-//! Streams that ended without saying why: whether the daemon refused, broke off or died shows a moment later.
+//! Streams that ended without a reason: a moment later it shows if the daemon refused, broke off or died.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -8,29 +8,29 @@ use harness::recorder::Recorder;
 
 use crate::{handoff, outcome};
 
-/// How long a daemon's end may take to show after its sockets have closed.
+/// Time until a daemon's exit shows after its sockets have closed.
 const DELAY_NS: u64 = 100_000_000;
 
-/// A stream that ended as a daemon ends it that refuses, breaks off or dies.
+/// A stream that ended as if its daemon had refused it, broken off or died.
 #[derive(Debug, Clone, Copy)]
-struct Doubt {
+struct PendingOutcome {
     ended: u64,
     /// The daemon's process.
     pid: Option<i32>,
-    /// What it was if that process lives on.
+    /// The outcome if that process is still alive.
     otherwise: &'static str,
 }
 
-/// The streams in doubt, and the process of each daemon.
+/// The streams with pending outcomes, and the process of each daemon.
 #[derive(Debug)]
-pub(crate) struct Doubts {
-    /// In the order of their ends.
-    queue: VecDeque<Doubt>,
+pub(crate) struct PendingOutcomes {
+    /// Ordered by the time of their ends.
+    queue: VecDeque<PendingOutcome>,
     peers: Vec<Peer>,
 }
 
-impl Doubts {
-    /// None yet, of so many daemons.
+impl PendingOutcomes {
+    /// Creates an empty list for `daemons` daemons.
     pub(crate) fn new(daemons: usize) -> Self {
         Self {
             queue: VecDeque::new(),
@@ -38,21 +38,21 @@ impl Doubts {
         }
     }
 
-    /// Learns who listens behind a door, once for each daemon process.
-    pub(crate) fn learn(&mut self, door: u8, handoff: &OwnedFd) {
-        self.peers[usize::from(door)].learn(handoff);
+    /// Determines the process behind a socket, once for each daemon process.
+    pub(crate) fn learn(&mut self, endpoint: u8, handoff: &OwnedFd) {
+        self.peers[usize::from(endpoint)].learn(handoff);
     }
 
-    /// A door refused: who listens next is learned anew.
-    pub(crate) fn refused(&mut self, door: u8) {
-        self.peers[usize::from(door)].doubt();
+    /// Records that a socket refused: its next process is determined again.
+    pub(crate) fn refused(&mut self, endpoint: u8) {
+        self.peers[usize::from(endpoint)].invalidate();
     }
 
-    /// A stream has just ended, as `otherwise` unless its daemon has ended too.
-    pub(crate) fn add(&mut self, door: u8, otherwise: &'static str) {
-        self.queue.push_back(Doubt {
+    /// Adds a stream that has just ended. Its outcome is `otherwise`, unless its daemon has ended too.
+    pub(crate) fn add(&mut self, endpoint: u8, otherwise: &'static str) {
+        self.queue.push_back(PendingOutcome {
             ended: clock::now(),
-            pid: self.peers[usize::from(door)].pid(),
+            pid: self.peers[usize::from(endpoint)].pid(),
             otherwise,
         });
     }
@@ -61,39 +61,42 @@ impl Doubts {
         self.queue.is_empty()
     }
 
-    /// Counts those streams whose daemon would have shown its end by `now`; returns when the next is to be settled.
+    /// Counts the streams whose daemon would have shown its end by `now`; returns when the next is to be settled.
     pub(crate) fn settle(&mut self, now: u64, record: &Recorder) -> u64 {
-        let mut asked = Asked::default();
-        while let Some(doubt) = self.queue.front().copied() {
-            let due = doubt.ended + DELAY_NS;
+        let mut liveness = Liveness::default();
+        while let Some(outcome) = self.queue.front().copied() {
+            let due = outcome.ended + DELAY_NS;
             if due > now {
                 return due;
             }
             self.queue.pop_front();
-            match doubt.pid {
-                Some(pid) if asked.is_gone(pid) => {
-                    // It is not the one that takes the next handoff.
-                    let own = self.peers.iter_mut().filter(|peer| peer.pid() == doubt.pid);
-                    own.for_each(Peer::doubt);
+            match outcome.pid {
+                Some(pid) if liveness.is_gone(pid) => {
+                    // The next handoff goes to another process.
+                    let own = self
+                        .peers
+                        .iter_mut()
+                        .filter(|peer| peer.pid() == outcome.pid);
+                    own.for_each(Peer::invalidate);
                     record.error(outcome::LOST);
                 }
-                _ => record.error(doubt.otherwise),
+                _ => record.error(outcome.otherwise),
             }
         }
         u64::MAX
     }
 }
 
-/// The daemon's process, learned from its socket.
+/// The daemon's process, determined from its socket.
 #[derive(Debug, Default)]
 struct Peer {
     learned: bool,
-    /// `None` where it can't be seen from here.
+    /// `None` if it is not visible from here.
     pid: Option<i32>,
 }
 
 impl Peer {
-    /// Learns who listens, once for each daemon process.
+    /// Determines the listening process, once for each daemon process.
     fn learn(&mut self, handoff: &OwnedFd) {
         if !self.learned {
             self.learned = true;
@@ -101,22 +104,23 @@ impl Peer {
         }
     }
 
-    /// The socket refused: whoever listens next is learned anew. Until then it is the one that was.
-    fn doubt(&mut self) {
+    /// Records that the socket refused: the next listening process is determined again. Until then, the last one is
+    /// assumed.
+    fn invalidate(&mut self) {
         self.learned = false;
     }
 
-    /// Who listened last.
+    /// Returns the last known process.
     fn pid(&self) -> Option<i32> {
         self.pid
     }
 }
 
-/// Whether processes have ended, each asked for once.
+/// The processes checked so far, each checked once, and whether they have ended.
 #[derive(Debug, Default)]
-struct Asked(Vec<(i32, bool)>);
+struct Liveness(Vec<(i32, bool)>);
 
-impl Asked {
+impl Liveness {
     fn is_gone(&mut self, pid: i32) -> bool {
         if let Some((_, gone)) = self.0.iter().find(|(known, _)| *known == pid) {
             return *gone;
@@ -127,7 +131,8 @@ impl Asked {
     }
 }
 
-/// Whether a process is there and no zombie: the state is the field after the name in brackets (proc_pid_stat(5)).
+/// Returns true if a process exists and is no zombie: the state is the field after the name in brackets
+/// (proc_pid_stat(5)).
 fn lives(pid: i32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {
         return false;
@@ -149,9 +154,9 @@ mod tests {
         peer.learn(&handoff);
         let own = Some(std::process::id() as i32);
         assert_eq!(peer.pid(), own);
-        peer.doubt();
+        peer.invalidate();
         assert_eq!(peer.pid(), own, "a stream that ends now was its own");
-        assert!(!Asked::default().is_gone(std::process::id() as i32));
+        assert!(!Liveness::default().is_gone(std::process::id() as i32));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The driver: what is sent, and what a right answer is.
+//! The driver: prepares the handoffs, and checks the first answer.
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use nix::sys::socket::{MsgFlags, recv, setsockopt, sockopt};
 use nix::sys::time::{TimeVal, TimeValLike as _};
 
 use crate::expect::{Expected, Unexpected};
-use crate::handoff::{Clients, Door, pass, peer};
+use crate::handoff::{Clients, HandoffEndpoint, pass, peer};
 use crate::outcome::{self, count};
 use crate::series;
 use crate::settings::Settings;
@@ -27,27 +27,27 @@ use crate::stream::Stream;
 use crate::transcript::Difference;
 use crate::work::Loop;
 
-/// Longest wait for one read of the check.
+/// Maximum wait for one read of the check.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
-/// Streams that last longer are checked up to their first record.
+/// Streams that last longer are checked only up to their first record.
 const CHECK_WHOLE: Duration = Duration::from_secs(2);
 
-/// Hands sockets over and reads what comes back.
+/// A driver that hands over sockets and reads the streams that come back.
 #[derive(Debug)]
 pub struct FdPass {
     pub(crate) settings: Settings,
     pub(crate) payload: Vec<u8>,
-    /// One for each daemon; start k goes through the one at place k modulo their number.
-    pub(crate) doors: Vec<Door>,
+    /// The endpoint of each daemon; start k uses the one at index k modulo their number.
+    pub(crate) endpoints: Vec<HandoffEndpoint>,
     pub(crate) timeouts: Timeouts,
     pub(crate) nominal_ns: Option<u64>,
     /// Their paths.
     sockets: Vec<PathBuf>,
-    /// Who listens, learned by the check.
+    /// The listening process, determined by the check.
     listener: OnceLock<i32>,
-    /// What streams say, learned by the check.
+    /// The expected contents, learned by the check.
     expected: OnceLock<Expected>,
-    /// The first text that is another was told.
+    /// Used once the first differing text was reported.
     told: Once,
 }
 
@@ -57,12 +57,12 @@ pub(crate) struct Timeouts {
     first_byte: u64,
     idle: u64,
     total: u64,
-    /// How often streams are looked at: a tenth of the shortest time, between 5 ms and 1 s.
+    /// Interval between sweeps over the streams: a tenth of the shortest timeout, between 5 ms and 1 s.
     pub(crate) sweep_ns: u64,
 }
 
 impl Timeouts {
-    fn of(settings: &Settings) -> Self {
+    fn from_settings(settings: &Settings) -> Self {
         let ns = |timeout: Duration| u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
         let total = ns(settings.stream_timeout);
         let or_never = |timeout: Option<Duration>| timeout.map_or(u64::MAX, ns);
@@ -70,7 +70,7 @@ impl Timeouts {
             or_never(settings.first_byte_timeout),
             or_never(settings.idle_timeout),
         );
-        // Doubts are settled by the sweep as well, so it is never rarer than they need.
+        // The sweep also settles pending outcomes, so it is at least as frequent as they need.
         let sweep_ns = (total.min(first_byte).min(idle) / 10).clamp(5_000_000, 1_000_000_000);
         Self {
             first_byte,
@@ -80,7 +80,7 @@ impl Timeouts {
         }
     }
 
-    /// The kind of timeout that has passed for a stream, if any.
+    /// Returns the kind of timeout that has passed for a stream, if any.
     pub(crate) fn passed(&self, stream: &Stream, now: u64) -> Option<&'static str> {
         let since = |from: u64| now.saturating_sub(from);
         match stream.bytes {
@@ -118,7 +118,8 @@ impl Driver for FdPass {
         series::FIRST_EVENT
     }
 
-    /// A stream is open from its connect to its end; where a connect is tried again, the wait between is in no series.
+    /// Returns the facts for the audit. A stream is open from its connect to its end; the pause before a retried
+    /// connect is in no series.
     fn facts(plan: &Plan<Settings>) -> Facts {
         let series = [series::CONNECT, series::HANDOFF, series::STREAM];
         let series = series.map(|series| series::NAMES[series.0].to_owned());
@@ -131,7 +132,7 @@ impl Driver for FdPass {
         }
     }
 
-    /// A stream lasts as long as it is said to, and a little longer; without that, until it is given up.
+    /// Returns the maximum duration of a stream: its nominal duration plus some slack, or its timeout.
     fn longest(plan: &Plan<Settings>) -> Duration {
         let most = plan.driver.stream_timeout;
         let nominal = plan.driver.nominal();
@@ -142,7 +143,7 @@ impl Driver for FdPass {
 
     fn descriptors(plan: &Plan<Settings>) -> u64 {
         let open = |group: &harness::plan::Group| match group.rate {
-            // Little's law: what is open is the rate times how long it lasts.
+            // Little's law: open streams are the rate times their duration.
             Some(rate) => {
                 (rate * plan.driver.nominal().unwrap_or_default().as_secs_f64() * 1.2) as u64
             }
@@ -151,7 +152,8 @@ impl Driver for FdPass {
         plan.groups.iter().map(open).sum()
     }
 
-    /// Of streams that are known to end while others begin not all are open at once (Little's law).
+    /// Returns how many streams may be open at once. Streams known to end while others begin are not all open together
+    /// (Little's law).
     fn open_at_once(plan: &Plan<Settings>) -> u64 {
         let nominal = plan.driver.nominal().map(|nominal| nominal.as_secs_f64());
         let open = |group: &harness::plan::Group| {
@@ -169,20 +171,20 @@ impl Driver for FdPass {
 
     fn setup(plan: &Plan<Settings>, target: &Target) -> anyhow::Result<Self> {
         let settings = plan.driver.clone();
-        let door = |socket: &PathBuf| {
-            Door::new(socket, settings.socket_type).map_err(|_| {
+        let endpoint = |socket: &PathBuf| {
+            HandoffEndpoint::new(socket, settings.socket_type).map_err(|_| {
                 let field = format!("--socket {}", socket.display());
                 let problem =
-                    "is longer than a socket address holds (107 bytes): use a shorter path";
+                    "is longer than a socket address can be (107 bytes): use a shorter path";
                 Invalid::new(field, problem)
             })
         };
         let sockets = target.sockets();
-        let doors = sockets.iter().map(door).collect::<Result<_, _>>()?;
+        let endpoints = sockets.iter().map(endpoint).collect::<Result<_, _>>()?;
         Ok(Self {
             payload: settings.payload(),
-            doors,
-            timeouts: Timeouts::of(&settings),
+            endpoints,
+            timeouts: Timeouts::from_settings(&settings),
             nominal_ns: settings
                 .nominal()
                 .and_then(|nominal| u64::try_from(nominal.as_nanos()).ok()),
@@ -196,8 +198,9 @@ impl Driver for FdPass {
 
     fn check(&self) -> anyhow::Result<()> {
         let mut expected = Expected::new(&self.settings);
-        let mut doors = self.doors.iter().zip(&self.sockets);
-        doors.try_for_each(|(door, socket)| self.check_door(door, socket, &mut expected))?;
+        let mut endpoints = self.endpoints.iter().zip(&self.sockets);
+        endpoints
+            .try_for_each(|(endpoint, socket)| self.check_door(endpoint, socket, &mut expected))?;
         // Another check can only have found the same.
         let _ = self.expected.set(expected);
         Ok(())
@@ -219,7 +222,7 @@ impl Driver for FdPass {
     fn doubts(_plan: &Plan<Settings>, total: &Tally) -> Vec<Warning> {
         let differences = total.counts.keys();
         let mut differences = differences.filter_map(|name| name.strip_prefix(count::DIFFERS));
-        let hint = "the streams that say something else are counted as protocol_content: see the daemon's log; for a backend whose texts differ from one stream to the next, --expect any";
+        let hint = "the differing streams are counted as protocol_content: see the daemon's log, or use --expect any for a backend whose texts vary";
         let first = differences.next();
         first
             .map(|first| Warning::content_differs(first, hint))
@@ -239,42 +242,42 @@ impl Driver for FdPass {
 impl FdPass {
     fn check_door(
         &self,
-        door: &Door,
+        endpoint: &HandoffEndpoint,
         socket: &Path,
         expected: &mut Expected,
     ) -> anyhow::Result<()> {
-        let handoff = door.connect().map_err(|errno| explain(socket, errno))?;
+        let handoff = endpoint.connect().map_err(|errno| explain(socket, errno))?;
         if let Some(pid) = peer(&handoff) {
             // Another check can only have found the same.
             let _ = self.listener.set(pid);
         }
         let (ours, theirs) = Clients::new(self.settings.client)?
             .open()
-            .context("making a client")?;
+            .context("creating a client")?;
         pass(&handoff, &self.payload, theirs.as_raw_fd()).context("handing over a client")?;
         drop((theirs, handoff));
         self.check_answer(&ours, expected)
             .with_context(|| format!("checking the answer of {}", socket.display()))
     }
 
-    /// Returns what streams say, as far as the check has learned it.
+    /// Returns the expected contents, as far as the check has learned them.
     pub(crate) fn expected(&self) -> Expected {
         let learned = self.expected.get().cloned();
         learned.unwrap_or_else(|| Expected::new(&self.settings))
     }
 
-    /// Tells where a text first differed: once, however often it happens.
+    /// Reports the first difference of a text, once per run.
     pub(crate) fn differs(&self, difference: &Difference, record: &Recorder) {
         self.told.call_once(|| {
-            // Counts have static names: that of the one text lives as long as the program.
+            // Counters have static names: this one name is leaked.
             let name = format!("{}{difference}", count::DIFFERS);
             record.count(name.leak(), 1);
         });
     }
 
-    /// The daemon of a start, by its place.
-    pub(crate) fn door_of(&self, index: u64) -> u8 {
-        (index % self.doors.len() as u64) as u8
+    /// Returns the endpoint index of a start.
+    pub(crate) fn endpoint_of(&self, index: u64) -> u8 {
+        (index % self.endpoints.len() as u64) as u8
     }
 
     /// Reads one stream, to its end unless it lasts long.
@@ -313,18 +316,18 @@ impl FdPass {
             })?;
             anyhow::ensure!(
                 !seen.rejected,
-                "the daemon is at capacity (503) before the load has begun"
+                "the daemon is at capacity (503) before the load begins"
             );
             let records = &unread[seen.head..seen.consumed];
             match expected.take(body, records) {
                 Ok(()) => {}
                 Err(Unexpected::Content(difference)) => anyhow::bail!(
-                    "its text is not what is expected: {difference}; --expect says what it is compared with"
+                    "its text differs: {difference}; --expect sets what it is compared with"
                 ),
-                // Their number is looked at below, where it is known.
+                // The number of records is checked below, where it is known.
                 Err(Unexpected::End) if self.settings.messages.is_some() => {}
                 Err(Unexpected::End) => {
-                    anyhow::bail!("the stream has another number of records than the one before it")
+                    anyhow::bail!("the number of records differs from that of the previous stream")
                 }
             }
             body += records.len();
@@ -334,7 +337,7 @@ impl FdPass {
             Some(expected) if whole => {
                 anyhow::ensure!(
                     expected == reader.records(),
-                    "{} records came where {expected} were expected (driver.messages)",
+                    "{} records came, expected {expected} (driver.messages)",
                     reader.records()
                 );
                 Ok(())
@@ -343,7 +346,7 @@ impl FdPass {
         }
     }
 
-    /// `--verbose`: a line for a stream that ended.
+    /// Logs a finished stream for `--verbose`.
     pub(crate) fn say(&self, start: u64, kind: &str, bytes: u32) {
         if self.settings.verbose {
             say(start, kind, bytes);
@@ -351,22 +354,22 @@ impl FdPass {
     }
 }
 
-/// What a person can do about a refused connect.
+/// Returns the error of a refused connect with its remedy.
 pub(crate) fn explain(socket: &Path, errno: Errno) -> Invalid {
     let remedy = match errno {
         Errno::ENOENT => {
             "there is no such socket: start the daemon first, or leave --socket out to have one launched"
         }
         Errno::ECONNREFUSED => {
-            "nobody listens there: start the daemon; a file left by one that crashed can be removed"
+            "no process listens there: start the daemon; if a crashed daemon left the file, remove it"
         }
-        Errno::EPROTOTYPE => "the daemon's socket is of the other type: use --socket-type auto",
-        Errno::ENOTSOCK => "that is no socket: name the daemon's socket",
+        Errno::EPROTOTYPE => "the daemon's socket has the other type: use --socket-type auto",
+        Errno::ENOTSOCK => "this is not a socket: name the daemon's socket",
         Errno::EACCES | Errno::EPERM => {
-            "you may not: start the daemon with a socket mode that lets you, or run as its group"
+            "permission denied: start the daemon with a more permissive --socket-mode, or run as its group"
         }
-        Errno::EAGAIN => "its accept queue is full: is it stuck?",
-        _ => "is it the daemon's socket?",
+        Errno::EAGAIN => "its accept queue is full: check if the daemon is stuck",
+        _ => "check that this is the daemon's socket",
     };
     let field = format!("--socket {}", socket.display());
     Invalid::new(field, format!("{errno}: {remedy}"))

@@ -1,8 +1,8 @@
-//! What a stream must say, held against what it says, byte for byte and record by record.
+//! The comparison of streams with their expected contents, byte for byte and record by record.
 //!
-//! Every stream of a run has the same payload, so all of them say the same: what the shared [`transcript`] has for it, or,
-//! of a daemon with other texts, what its first stream said. Cost: one comparison of some 60 bytes a record, and no state
-//! in a stream but how many bytes it has said.
+//! Every stream of a run has the same payload, so all of them must be equal: to the shared [`transcript`] for this
+//! payload or, for daemons with other texts, to their first stream. Cost: one comparison of some 60 bytes per record,
+//! and no state in a stream except the number of its bytes.
 //!
 //! [`transcript`]: crate::transcript
 
@@ -13,50 +13,50 @@ use serde::{Deserialize, Serialize};
 use crate::settings::Settings;
 use crate::transcript::{Body, Difference};
 
-/// Most bytes of a first stream that are kept; what others say after them is not compared.
+/// Maximum bytes kept of a first stream; later bytes are not compared.
 const KEPT: usize = 1024 * 1024;
-/// Events that are prepared at once where their number is not known.
+/// Events prepared at once if their number is unknown.
 const EVENTS_AT_ONCE: u32 = 64;
 
-/// What the contents of streams are compared with.
+/// The reference for the contents of streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Expect {
-    /// The shared transcript where the first record is that of the transcript, else the first stream
+    /// Use the transcript if the first record matches it, otherwise the first stream
     #[default]
     Auto,
-    /// The transcript that all daemons of daemons/ share
+    /// Use the shared transcript of all daemons in daemons/
     Transcript,
-    /// The first stream: all others must say the same
+    /// Use the first stream: all others must be equal to it
     First,
-    /// Nothing: for backends whose texts differ from one stream to the next
+    /// Compare nothing: for backends whose texts vary
     Any,
 }
 
-/// What the contents of streams are compared with, as far as that is known.
+/// The expected contents of streams, as far as known.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Expected {
     expect: Expect,
-    /// Where the transcript is compared with, or may be: what it has for the payload.
+    /// The transcript's answer to the payload, if it is or may be the reference.
     #[serde(skip)]
     transcript: Option<Body>,
-    /// Events of the transcript, where their number is known.
+    /// Number of events of the transcript, if known.
     events: Option<u32>,
-    /// The body, as far as it is known.
+    /// The body, as far as known.
     bytes: Vec<u8>,
 }
 
-/// Why a record is not the expected one.
+/// The difference between a record and the expected one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unexpected {
-    /// Its text differs.
+    /// The text differs.
     Content(Difference),
-    /// The stream ends there, or goes on there, and should not.
+    /// The stream ends here but should continue, or the other way round.
     End,
 }
 
 impl Expected {
-    /// Nothing was said yet.
+    /// Creates the expectation before any stream was received.
     #[must_use]
     pub fn new(settings: &Settings) -> Self {
         let mut expected = Self {
@@ -69,7 +69,7 @@ impl Expected {
         expected
     }
 
-    /// Makes again what is not sent from one process to another.
+    /// Restores the parts that are not sent between processes.
     pub(crate) fn prepare(&mut self, settings: &Settings) {
         self.transcript = matches!(self.expect, Expect::Auto | Expect::Transcript)
             .then(|| Body::new(&settings.payload()));
@@ -78,16 +78,16 @@ impl Expected {
         }
     }
 
-    /// Returns what contents are compared with; `Auto` as long as no stream has said anything.
+    /// Returns the reference for contents; `Auto` until a stream has sent something.
     #[must_use]
     pub fn basis(&self) -> Expect {
         self.expect
     }
 
-    /// Takes whole records that a stream said, which begin at a byte of its body.
+    /// Compares whole records of a stream, which begin at offset `at` of its body.
     ///
     /// # Errors
-    /// The first record that is not the expected one.
+    /// The first record that differs.
     #[inline]
     pub fn take(&mut self, at: usize, came: &[u8]) -> Result<(), Unexpected> {
         let end = at + came.len();
@@ -97,7 +97,7 @@ impl Expected {
         self.take_more(at, came)
     }
 
-    /// The rarer cases: more is said than was known, or something else.
+    /// Handles the rarer cases: records beyond the known ones, or different records.
     #[cold]
     fn take_more(&mut self, at: usize, came: &[u8]) -> Result<(), Unexpected> {
         if came.is_empty() {
@@ -134,7 +134,7 @@ impl Expected {
         }))
     }
 
-    /// By the first record that a daemon sends.
+    /// Chooses the reference from the first record of a daemon.
     fn choose(&mut self, came: &[u8]) {
         let mut transcript = self.clone();
         transcript.begin_transcript();
@@ -151,7 +151,7 @@ impl Expected {
         }
     }
 
-    /// The first stream that says so much determines what others say.
+    /// Adopts further bytes of the first stream that is this long as the reference.
     fn learn(&mut self, at: usize, came: &[u8]) {
         if let Some(more) = self.bytes.len().checked_sub(at) {
             let room = KEPT.saturating_sub(self.bytes.len());
@@ -160,7 +160,7 @@ impl Expected {
         }
     }
 
-    /// Prepares more of a transcript whose number of events is not known.
+    /// Prepares more of a transcript whose number of events is unknown.
     fn extend(&mut self, end: usize) {
         let Some(body) = &self.transcript else {
             return;
@@ -172,7 +172,7 @@ impl Expected {
         }
     }
 
-    /// Where the number of events is not known, the first stream that ends as the transcript does determines it.
+    /// Determines the unknown number of events by the first stream that ends as the transcript does.
     fn ends_here(&mut self, at: usize, came: &[u8]) -> bool {
         if self.expect != Expect::Transcript || self.events.is_some() {
             return false;
@@ -191,7 +191,7 @@ impl Expected {
     }
 }
 
-/// The first record, with the empty line that ends it.
+/// Returns the first record, including the empty line that ends it.
 fn first_record(bytes: &[u8]) -> &[u8] {
     match memmem::find(bytes, b"\n\n") {
         Some(gap) => &bytes[..gap + 2],
@@ -215,7 +215,7 @@ mod tests {
         Body::new(&Settings::default().payload()).with_events(events)
     }
 
-    /// Says a body record by record.
+    /// Feeds a body record by record.
     fn say(expected: &mut Expected, body: &[u8]) -> Result<(), Unexpected> {
         let mut at = 0;
         while at < body.len() {
@@ -284,7 +284,7 @@ mod tests {
     fn a_daemon_with_texts_of_its_own_is_held_to_what_its_first_stream_said() {
         let mut expected = expected(Expect::Auto, Some(3));
         let (first, other) = (records(&["a", "b", "c"]), records(&["a", "x", "c"]));
-        // The first has said but one record when the second is through.
+        // The first stream has sent only one record when the second is complete.
         assert_eq!(expected.take(0, first_record(&first)), Ok(()));
         assert_eq!(expected.basis(), Expect::First);
         assert_eq!(say(&mut expected, &first), Ok(()));

@@ -1,7 +1,8 @@
 //! Passes a client's socket to a daemon: one connection, one message, one descriptor (`SCM_RIGHTS`, unix(7)).
 //!
 //! System calls of a handoff with a Unix client: socketpair, socket, connect, sendmsg, close; the two descriptors that
-//! stay open are watched (2 × epoll_ctl) and the handoff connection is closed when the daemon has closed it: 8.
+//! stay open are watched (2 × epoll_ctl), and the handoff connection is closed when the daemon has closed it. These are
+//! 8.
 
 use std::io::IoSlice;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -22,7 +23,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum SocketType {
-    /// Sequential packets, or a stream where the daemon refuses them.
+    /// Sequential packets, or a stream if the daemon refuses them.
     #[default]
     Auto,
     /// `SOCK_SEQPACKET`.
@@ -32,10 +33,10 @@ pub enum SocketType {
 }
 
 impl SocketType {
-    /// The types that every streaming daemon knows.
+    /// The types that every streaming daemon supports.
     pub(crate) const BOTH: [Self; 2] = [Self::Seqpacket, Self::Stream];
 
-    /// As in `DAEMON_SOCKET_TYPE`.
+    /// Returns the name as in `DAEMON_SOCKET_TYPE`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Stream => "stream",
@@ -44,28 +45,28 @@ impl SocketType {
     }
 }
 
-/// What the client is, whose socket is handed over.
+/// The kind of client whose socket is handed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum ClientKind {
-    /// One end of a pair of Unix stream sockets: the cheapest.
+    /// An end of a pair of Unix stream sockets: the cheapest.
     #[default]
     Unix,
     /// A TCP connection on loopback, as behind a web server.
     Tcp,
 }
 
-/// What is left of the payload limit of a record: the kernel keeps 32 bytes of the send buffer (`unix_dgram_sendmsg`).
+/// Send buffer that a record cannot use: the kernel keeps 32 bytes of it (`unix_dgram_sendmsg`).
 const RECORD_OVERHEAD: usize = 32;
-/// How long the rest of a payload that did not fit at once may take.
+/// Time that the rest of a payload may take if it did not fit at once.
 const SPLIT_TIMEOUT_MS: u16 = 1_000;
-/// Listeners for TCP clients: each address gives its clients a range of ports of its own (28,000 by default).
+/// Number of listeners for TCP clients: each address gives its clients a separate range of ports (28,000 by default).
 const TCP_ADDRESSES: u8 = 16;
 
-/// The largest payload that one message can carry.
+/// Returns the largest payload that fits into one message.
 ///
 /// # Errors
-/// What the kernel answers.
+/// The kernel's error.
 pub fn payload_limit() -> nix::Result<usize> {
     let probe = socket(
         AddressFamily::Unix,
@@ -85,19 +86,19 @@ fn connecting(kind: SockType) -> nix::Result<OwnedFd> {
     )
 }
 
-/// Where handoffs go.
+/// The endpoint for handoffs: the daemon's socket.
 #[derive(Debug)]
-pub struct Door {
+pub struct HandoffEndpoint {
     address: UnixAddr,
-    /// Found by the first connection where it was not given.
+    /// Determined by the first connection if it was not given.
     kind: OnceLock<SockType>,
 }
 
-impl Door {
-    /// The daemon's socket.
+impl HandoffEndpoint {
+    /// Creates the endpoint for a daemon's socket.
     ///
     /// # Errors
-    /// A path longer than a socket address holds.
+    /// A path longer than a socket address can be.
     pub fn new(path: &Path, wanted: SocketType) -> nix::Result<Self> {
         let kind = match wanted {
             SocketType::Auto => OnceLock::new(),
@@ -111,10 +112,10 @@ impl Door {
     }
 
     /// Connects without waiting: a full accept queue is `EAGAIN` at once. A socket of the wrong type is refused with
-    /// `EPROTOTYPE`, which costs one call more, once.
+    /// `EPROTOTYPE`, which costs one extra call, once.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// The kernel's error.
     pub fn connect(&self) -> nix::Result<OwnedFd> {
         if let Some(kind) = self.kind.get() {
             return self.connect_as(*kind);
@@ -138,7 +139,7 @@ impl Door {
 /// Sends payload and descriptor in one message.
 ///
 /// # Errors
-/// What the kernel answers; `EMSGSIZE` for a payload above [`payload_limit`].
+/// The kernel's error; `EMSGSIZE` for a payload above [`payload_limit`].
 pub fn pass(handoff: &OwnedFd, payload: &[u8], client: RawFd) -> nix::Result<()> {
     let rights = [client];
     let message = [ControlMessage::ScmRights(&rights)];
@@ -153,8 +154,8 @@ pub fn pass(handoff: &OwnedFd, payload: &[u8], client: RawFd) -> nix::Result<()>
     finish(handoff, &payload[sent..])
 }
 
-/// A large payload may not fit a stream's buffer at once: the rest follows as the daemon reads. This waits, which only
-/// payloads of more than about 100 KiB on `SOCK_STREAM` ever do.
+/// Sends the rest of a large payload that did not fit into a stream's buffer at once, as the daemon reads. This waits,
+/// which happens only for payloads of more than about 100 KiB on `SOCK_STREAM`.
 fn finish(handoff: &OwnedFd, mut rest: &[u8]) -> nix::Result<()> {
     use std::os::fd::AsFd as _;
     while !rest.is_empty() {
@@ -178,11 +179,11 @@ fn finish(handoff: &OwnedFd, mut rest: &[u8]) -> nix::Result<()> {
     Ok(())
 }
 
-/// Makes client connections: our end and the one to hand over. Both are in blocking mode, as most web servers' are: a
-/// daemon that relies on the mode it is given shows it.
+/// Creates client connections: our end and the one to hand over. Both are in blocking mode, as with most web servers,
+/// which exposes daemons that rely on the mode of the socket.
 #[derive(Debug)]
 pub struct Clients {
-    /// For TCP: listeners on 127.0.0.1, 127.0.0.2, …, and which is next.
+    /// For TCP: listeners on 127.0.0.1, 127.0.0.2, …, and the index of the next.
     listeners: Vec<(OwnedFd, SocketAddrV4)>,
     next: usize,
 }
@@ -191,7 +192,7 @@ impl Clients {
     /// Prepares clients of a kind.
     ///
     /// # Errors
-    /// A loopback address that can't be listened on.
+    /// A loopback address that cannot be listened on.
     pub fn new(kind: ClientKind) -> nix::Result<Self> {
         let listeners = match kind {
             ClientKind::Unix => Vec::new(),
@@ -202,10 +203,10 @@ impl Clients {
         Ok(Self { listeners, next: 0 })
     }
 
-    /// A new connection: our end, and the one to hand over.
+    /// Creates a connection: our end, and the one to hand over.
     ///
     /// # Errors
-    /// What the kernel answers, usually `EMFILE`.
+    /// The kernel's error, usually `EMFILE`.
     pub fn open(&mut self) -> nix::Result<(OwnedFd, OwnedFd)> {
         if self.listeners.is_empty() {
             return socketpair(
@@ -257,7 +258,7 @@ fn own(descriptor: RawFd) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(descriptor) }
 }
 
-/// The daemon's process: the one that called `listen` (`SO_PEERCRED`, unix(7)). `None` where it is in another PID
+/// Returns the daemon's process, which called `listen` (`SO_PEERCRED`, unix(7)). `None` if it is in another PID
 /// namespace.
 #[must_use]
 pub fn peer(handoff: &OwnedFd) -> Option<i32> {

@@ -1,8 +1,9 @@
 //! Passes client sockets to a streaming daemon (`SCM_RIGHTS`) and measures the stream of events that comes back.
 //!
-//! [`handoff`] makes a client and passes it, [`sse`] reads the answer, `work` does both for thousands of streams in one
-//! loop, [`expect`] says what it must say, [`outcome`] names what becomes of each, [`series`] what is measured. `check` compares a daemon's answers with the
-//! [`transcript`] that all share, `conformance` looks at everything else that a daemon must do.
+//! [`handoff`] creates a client and passes it, [`sse`] parses the answer, `work` does both for thousands of streams in
+//! one loop, [`expect`] compares the contents, [`outcome`] names the outcomes, and [`series`] the measured times.
+//! `check` compares a daemon's answers with the shared [`transcript`]; `conformance` tests all other required
+//! behaviour.
 
 mod check;
 pub mod cli;

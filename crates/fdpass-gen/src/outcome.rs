@@ -1,56 +1,56 @@
-//! What becomes of a stream, by the names that are counted. Outcomes are disjoint: each stream has one.
+//! The outcomes of streams, by the names that are counted. Outcomes are disjoint: each stream has one.
 
 use nix::errno::Errno;
 
-/// Counts beside the outcomes.
+/// Counters other than the outcomes.
 pub mod count {
-    /// Streams that began in the warm-up and count nowhere else.
+    /// Streams that began in the warm-up; they count nowhere else.
     pub const WARMUP: &str = "warmup";
-    /// Handoffs sent, those of the warm-up included, as the daemon counts them.
+    /// Handoffs sent, including those of the warm-up, as the daemon counts them.
     pub const HANDOFFS: &str = "handoffs";
     /// Bytes received.
     pub const BYTES: &str = "bytes";
     /// Records received.
     pub const EVENTS: &str = "events";
-    /// Connects tried again.
+    /// Retried connects.
     pub const RETRIES: &str = "retries";
     /// Handoffs whose `take` was not measured: the connection was closed early to save descriptors, or the stream ended
     /// before the daemon closed it.
     pub const UNTAKEN: &str = "take_unmeasured";
-    /// Clients that read slowly or never while others read as they should.
+    /// Clients that read slowly or never while others read normally.
     pub const SLOW: &str = "slow";
     /// Streams that ended before their nominal duration.
     pub const EARLY: &str = "early";
-    /// Streams that ended as they should and said what the shared transcript has.
+    /// Successful streams that were equal to the shared transcript.
     pub const AS_TRANSCRIPT: &str = "equal_to_transcript";
-    /// Streams that ended as they should and said what the first one did.
+    /// Successful streams that were equal to the first one.
     pub const AS_FIRST: &str = "equal_to_first";
-    /// Begins the name of a count that tells where a content first differed, once for each process of the driver.
+    /// Prefix of a counter whose name describes the first difference of a content, once for each process of the driver.
     pub const DIFFERS: &str = "content differs: ";
 }
 
-/// The daemon refused at capacity: 503, or it closed a handoff with no answer at all.
+/// The daemon refused at capacity: 503, or it closed a handoff without an answer.
 pub const REJECTED: &str = "rejected";
-/// Handed over, and gone with the daemon, which ended before the stream did.
+/// The stream was handed over, and its daemon ended before it did.
 pub const LOST: &str = "lost";
-/// Some bytes and then the end, without the end marker, of a daemon that lives.
+/// The stream ended after some bytes without the end marker, while its daemon is alive.
 pub const INCOMPLETE: &str = "incomplete";
-/// No byte in time.
+/// No byte came in time.
 pub const TIMEOUT_FIRST_BYTE: &str = "timeout_first_byte";
-/// No byte for too long between two.
+/// The pause between two bytes was too long.
 pub const TIMEOUT_IDLE: &str = "timeout_idle";
-/// Not over in time.
+/// The stream did not end in time.
 pub const TIMEOUT_TOTAL: &str = "timeout_total";
 /// The connection was reset.
 pub const RESET: &str = "reset";
-/// We hung up, as asked.
+/// The client disconnected as configured.
 pub const ABORTED: &str = "aborted";
-/// We never read, as asked, and hung up when the time was over.
+/// The client never read, as configured, and disconnected after the stream timeout.
 pub const UNREAD: &str = "unread";
 /// The message with the descriptor could not be sent.
 pub const SEND: &str = "send";
 
-/// The kind of a failed connect or of a client that could not be made.
+/// Returns the kind of a failed connect or of a client that could not be created.
 #[must_use]
 pub fn connect_error(errno: Errno) -> &'static str {
     match errno {
@@ -66,7 +66,7 @@ pub fn connect_error(errno: Errno) -> &'static str {
     }
 }
 
-/// All kinds of failures. Those of the protocol are named by [`crate::sse::Fault`].
+/// All error kinds. Those of the protocol are named by [`crate::sse::Fault`].
 pub const ERRORS: &[&str] = &[
     REJECTED,
     LOST,
@@ -95,7 +95,7 @@ pub const ERRORS: &[&str] = &[
     UNREAD,
 ];
 
-/// What a fault of the plan leads to: streams that end with their daemon, and connects that nobody takes.
+/// Error kinds that a planned fault causes: streams that end with their daemon, and connects while no daemon listens.
 pub const OF_A_FAULT: &[&str] = &[
     LOST,
     "connect_EAGAIN",
@@ -103,16 +103,16 @@ pub const OF_A_FAULT: &[&str] = &[
     "connect_ENOENT",
 ];
 
-/// Those of a driver that has no descriptor or port left for a client or a connection of its own.
+/// Error kinds of a driver without descriptors or ports left for its clients or connections.
 pub const EXHAUSTED: &[&str] = &["connect_EMFILE", "connect_ENFILE", "connect_EADDRNOTAVAIL"];
 
-/// Whether another attempt may help: the accept queue is full, or the daemon is being started again.
+/// Returns true if a retry may help: the accept queue is full, or the daemon is restarting.
 #[must_use]
 pub fn may_retry(errno: Errno) -> bool {
     matches!(errno, Errno::EAGAIN | Errno::ECONNREFUSED | Errno::ENOENT)
 }
 
-/// The kind of a message that could not be sent: a daemon that closes the connection unread refuses.
+/// Returns the kind of a message that could not be sent: a daemon that closes the connection unread refuses it.
 #[must_use]
 pub fn send_error(errno: Errno) -> &'static str {
     match errno {

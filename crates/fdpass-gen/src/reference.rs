@@ -1,11 +1,11 @@
-//! `--output`: the keys that scripts written for the reference generator read, and the full result beside them.
+//! `--output`: JSON with the keys of the reference generator, and the full result beside them.
 
 use measure::result::{RunResult, SeriesResult};
 use serde_json::{Value, json};
 
 use crate::outcome;
 
-/// The JSON of a run; of several runs, that of the last, with all results.
+/// Renders the JSON of a run; of several runs, that of the last, with all results.
 #[must_use]
 pub fn json(results: &[RunResult]) -> Value {
     let Some(result) = results.last() else {
@@ -44,12 +44,12 @@ pub fn json(results: &[RunResult]) -> Value {
     keys
 }
 
-/// A response that began and did not come to its end marker.
+/// Returns true for a response that began and did not reach its end marker.
 fn is_incomplete(kind: &str) -> bool {
     [outcome::INCOMPLETE, outcome::LOST, outcome::RESET].contains(&kind)
 }
 
-/// Bytes received on average by each connection that was started.
+/// Returns the average number of bytes received per started connection.
 fn bytes_each(result: &RunResult) -> f64 {
     match result.operations.started {
         0 => 0.0,
@@ -57,7 +57,7 @@ fn bytes_each(result: &RunResult) -> f64 {
     }
 }
 
-/// What the reference would call an error of reading, and what it did not notice.
+/// Returns true for a failure that the reference calls a read error, or does not notice.
 fn is_receive(kind: &str) -> bool {
     let elsewhere = kind.starts_with("connect_") || kind.starts_with("timeout_");
     !elsewhere && ![outcome::SEND, outcome::REJECTED].contains(&kind)

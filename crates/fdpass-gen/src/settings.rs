@@ -9,17 +9,17 @@ use serde::{Deserialize, Serialize};
 use crate::expect::Expect;
 use crate::handoff::{ClientKind, SocketType, payload_limit};
 
-/// What the reference generator sends when nothing else is asked for.
+/// The default payload of the reference generator.
 pub const DEFAULT_DATA: &str = r#"{"prompt":"benchmark test","user_id":1}"#;
-/// Records of a stream that the mock backends send by default.
+/// Default number of records per stream of the mock backends.
 pub const DEFAULT_MESSAGES: u32 = 18;
 /// The golden ratio's fraction in 64 bits.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
-/// Most attempts to connect again: the pause doubles, so that more would wait for hours.
+/// Maximum connect retries: the pause doubles each time, so that more would wait for hours.
 const MOST_RETRIES: u32 = 16;
-/// Longest time between two records.
+/// Maximum time between two records.
 const LONGEST_DELAY: Duration = Duration::from_secs(86_400);
-/// Most records that a stream may have.
+/// Maximum records of a stream.
 const MOST_MESSAGES: u32 = 60_000;
 
 /// The driver's own settings.
@@ -28,45 +28,47 @@ const MOST_MESSAGES: u32 = 60_000;
 pub struct Settings {
     /// Type of the daemon's socket.
     pub socket_type: SocketType,
-    /// What is handed over.
+    /// The kind of client to hand over.
     pub client: ClientKind,
-    /// Payload of the handoff. Empty is sent as one NUL byte, as the Apache module does.
+    /// Payload of the handoff. An empty one is sent as one NUL byte, as the Apache module does.
     pub data: String,
-    /// In place of `data`: a payload of exactly so many bytes, JSON with a long prompt.
+    /// A payload of exactly this many bytes instead of `data`: JSON with a long prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payload_bytes: Option<u32>,
-    /// Time for a whole stream.
+    /// Timeout for a whole stream.
     #[serde(with = "duration")]
     pub stream_timeout: Duration,
-    /// Time to the first byte; absent: that of the whole stream.
+    /// Timeout for the first byte; absent: `stream_timeout`.
     #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
     pub first_byte_timeout: Option<Duration>,
-    /// Time between two reads; absent: that of the whole stream.
+    /// Timeout between two reads; absent: `stream_timeout`.
     #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
     pub idle_timeout: Option<Duration>,
-    /// Records of a stream: told to a daemon that is launched, expected of it. Absent: any number is right.
+    /// Records per stream: a launched daemon is configured to send them, and they are expected. Absent: any number is
+    /// accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub messages: Option<u32>,
-    /// Time between two records: told to a daemon that is launched.
+    /// Time between two records, for which a launched daemon is configured.
     #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
     pub message_delay: Option<Duration>,
-    /// What the contents of streams are compared with.
+    /// The reference for the contents of streams.
     pub expect: Expect,
-    /// Attempts to connect again when the daemon's accept queue is full or it is not there, after 10, 20, 40 ms, …
+    /// Retries of a connect when the accept queue is full or the daemon is not running, after 10, 20, 40 ms, …
     pub retries: u32,
-    /// Clients that hang up after so many records.
+    /// Records after which clients disconnect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub abort_after: Option<u32>,
-    /// Clients that read one small piece and then rest for this long.
+    /// Pause of clients after each small read.
     #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
     pub slow_reader: Option<Duration>,
-    /// Clients that never read and hang up when the stream's time is over.
+    /// Clients never read, and disconnect after the stream timeout.
     pub never_read: bool,
-    /// The share of the clients, from 0 to 1, that `slow_reader` or `never_read` is about: spread evenly, the same ones in
-    /// each run. Their times are left out, so that the series are of the others alone. Absent: all clients, whose times count.
+    /// The share of the clients, from 0 to 1, to which `slow_reader` or `never_read` applies: spread evenly, and the
+    /// same clients in each run. Their times are left out, so that the series cover only the other clients. Absent: it
+    /// applies to all clients, and their times count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slow_share: Option<f64>,
-    /// A line on stderr for every stream that ends.
+    /// Logs each finished stream to stderr.
     pub verbose: bool,
 }
 
@@ -93,7 +95,7 @@ impl Default for Settings {
     }
 }
 
-/// A payload of so many bytes: the prompt is as long as it takes.
+/// Returns a payload of `bytes` bytes by padding the prompt.
 fn long_prompt(bytes: usize) -> Vec<u8> {
     let (before, after) = (r#"{"prompt":""#, r#"","user_id":1}"#);
     let prompt = bytes.saturating_sub(before.len() + after.len());
@@ -101,14 +103,14 @@ fn long_prompt(bytes: usize) -> Vec<u8> {
 }
 
 impl Settings {
-    /// How long a stream of these settings should last: one delay between each two records.
+    /// Returns the nominal duration of a stream: one delay between each two records.
     #[must_use]
     pub fn nominal(&self) -> Option<Duration> {
         self.message_delay?
             .checked_mul(self.messages?.saturating_sub(1))
     }
 
-    /// The bytes of the handoff.
+    /// Returns the bytes of the handoff.
     #[must_use]
     pub fn payload(&self) -> Vec<u8> {
         match self.payload_bytes {
@@ -118,8 +120,8 @@ impl Settings {
         }
     }
 
-    /// Whether the client of a start, counted over all workers, is one of those that read slowly or never. The multiples
-    /// of the golden ratio are spread evenly over the unit, and follow no other rhythm.
+    /// Returns true if the client of a start, counted over all workers, reads slowly or never. The multiples of the
+    /// golden ratio are spread evenly over the unit interval, and follow no other rhythm.
     #[must_use]
     pub fn is_slow(&self, index: u64) -> bool {
         if self.slow_reader.is_none() && !self.never_read {
@@ -134,7 +136,7 @@ impl Settings {
     /// Checks the settings and the shape of the load.
     ///
     /// # Errors
-    /// The first field that can't be run, with the remedy.
+    /// The first invalid field, with the remedy.
     pub fn validate(plan: &Plan<Self>) -> Result<(), Invalid> {
         let settings = &plan.driver;
         settings.validate_payload()?;
@@ -142,7 +144,7 @@ impl Settings {
         let limit = payload_limit().map_err(|error| {
             Invalid::new(
                 "driver.data",
-                format!("can't learn the payload limit: {error}"),
+                format!("cannot read the payload limit: {error}"),
             )
         })?;
         let bytes = settings
@@ -150,7 +152,7 @@ impl Settings {
             .map_or(settings.data.len(), |bytes| bytes as usize);
         if bytes > limit {
             let problem = format!(
-                "{bytes} bytes are above the record limit of {limit}: send less, or raise net.core.wmem_default"
+                "{bytes} bytes exceed the record limit of {limit}: send fewer, or raise net.core.wmem_default"
             );
             let field = match settings.payload_bytes {
                 Some(_) => "driver.payload_bytes",
@@ -168,14 +170,14 @@ impl Settings {
             if timeout.is_some_and(|timeout| timeout.is_zero() || timeout > LONGEST_DELAY) {
                 return Err(Invalid::new(
                     format!("driver.{field}"),
-                    "is not between 1ns and 24h: give a time such as 30s",
+                    "must be between 1ns and 24h: give a time such as 30s",
                 ));
             }
         }
         if settings.retries > MOST_RETRIES {
             return Err(Invalid::new(
                 "driver.retries",
-                format!("is above {MOST_RETRIES}: the pause doubles each time"),
+                format!("exceeds {MOST_RETRIES}: lower it, since the pause doubles each time"),
             ));
         }
         if settings
@@ -184,7 +186,7 @@ impl Settings {
         {
             return Err(Invalid::new(
                 "driver.messages",
-                format!("is above {MOST_MESSAGES}: lower it"),
+                format!("exceeds {MOST_MESSAGES}: lower it"),
             ));
         }
         if settings
@@ -193,26 +195,26 @@ impl Settings {
         {
             return Err(Invalid::new(
                 "driver.message_delay",
-                "is above 24h: give a time such as 50ms",
+                "exceeds 24h: give a time such as 50ms",
             ));
         }
         if settings.abort_after == Some(0) {
             return Err(Invalid::new(
                 "driver.abort_after",
-                "0 records: use never_read for clients that read nothing",
+                "must be at least 1: use never_read for clients that read nothing",
             ));
         }
         if settings.never_read && (settings.slow_reader.is_some() || settings.abort_after.is_some())
         {
             return Err(Invalid::new(
                 "driver.never_read",
-                "excludes slow_reader and abort_after: give one of them",
+                "excludes slow_reader and abort_after: use only one of them",
             ));
         }
         let mut groups = plan.groups.iter();
         let closed = groups.position(|group| group.is_closed() && group.ops != Some(1));
         if let Some(place) = closed {
-            let problem = "a stream's client is used once: set `ops = 1`, or give the group a `rate` to replace streams that end";
+            let problem = "a client is used for one stream: set `ops = 1`, or give the group a `rate` to replace streams that end";
             return Err(Invalid::new(format!("groups[{place}].ops"), problem));
         }
         Ok(())
@@ -222,7 +224,7 @@ impl Settings {
         let least = long_prompt(0).len();
         let problem = match self.payload_bytes {
             Some(_) if self.data != DEFAULT_DATA => {
-                "replaces `data`: give one of the two".to_owned()
+                "replaces `data`: use only one of them".to_owned()
             }
             Some(bytes) if (bytes as usize) < least => {
                 format!("{bytes} bytes are fewer than the {least} of an empty prompt: raise it")
@@ -235,17 +237,17 @@ impl Settings {
     fn validate_share(&self) -> Result<(), Invalid> {
         let problem = match self.slow_share {
             Some(share) if !(share > 0.0 && share < 1.0) => {
-                "is not between 0 and 1: 0.1 is every tenth client; leave it out for all"
+                "must be between 0 and 1 (0.1 is every tenth client): correct it, or leave it out for all"
             }
             Some(_) if self.slow_reader.is_none() && !self.never_read => {
-                "needs `slow_reader` or `never_read`, which say how these clients read"
+                "needs `slow_reader` or `never_read`: add one of them"
             }
             _ => return Ok(()),
         };
         Err(Invalid::new("driver.slow_share", problem))
     }
 
-    /// What the driver does, as part of the plan's sentence.
+    /// Describes the driver's part of a plan in a sentence.
     #[must_use]
     pub fn sentence(plan: &Plan<Self>) -> String {
         let settings = &plan.driver;
@@ -262,9 +264,9 @@ impl Settings {
             settings.slow_reader,
         ) {
             (true, ..) => format!(", whose clients never read{of}"),
-            (_, Some(records), _) => format!(", whose clients hang up after {records} records"),
+            (_, Some(records), _) => format!(", whose clients disconnect after {records} records"),
             (_, _, Some(rest)) => format!(
-                ", whose clients read slowly (rest {}){of}",
+                ", whose clients read slowly (pause {}){of}",
                 duration::format(rest)
             ),
             _ => String::new(),
@@ -274,9 +276,9 @@ impl Settings {
         });
         let compared = match settings.expect {
             Expect::Auto => "",
-            Expect::Transcript => "; compare what they say with the shared transcript",
-            Expect::First => "; compare what they say with the first of them",
-            Expect::Any => "; what they say is not compared with anything",
+            Expect::Transcript => "; compare their contents with the shared transcript",
+            Expect::First => "; compare their contents with the first stream",
+            Expect::Any => "; do not compare their contents",
         };
         format!(
             "Hand over {client} with {} bytes each and read the streams{nominal} that come back{behaviour}: {}; give up a stream after {}{compared}.",

@@ -1,7 +1,7 @@
-//! Reads the answer of a streaming daemon piece by piece: the HTTP head, then server-sent events.
+//! A parser for the answer of a streaming daemon, piece by piece: the HTTP head, then server-sent events.
 //!
-//! Four bytes of state per stream. What is cut by a read stays with the caller, which is rare: a daemon writes a
-//! record at once, and a read of a local socket returns whole writes.
+//! It has four bytes of state per stream. The caller keeps data cut by a read, which is rare: a daemon writes a record
+//! at once, and a read of a local socket returns whole writes.
 //!
 //! Sources: RFC 9112 for the head; the WHATWG HTML standard, "Server-sent events", for the body.
 
@@ -9,14 +9,14 @@ use memchr::memchr;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 
-/// Longest head taken.
+/// Maximum length of a head.
 const HEAD_LIMIT: usize = 16 * 1024;
-/// Longest record taken.
+/// Maximum length of a record.
 const RECORD_LIMIT: usize = 256 * 1024;
-/// Most header fields taken.
+/// Maximum number of header fields.
 const HEADER_LIMIT: usize = 64;
 
-/// Where a stream stands.
+/// The parsing state of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Phase {
     #[default]
@@ -25,25 +25,25 @@ enum Phase {
     Done,
 }
 
-/// What breaks the protocol; the name is the kind of error that is counted.
+/// Protocol violations; the name is the kind of error that is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// No HTTP head, a status other than 200 and 503, or no event stream.
+    /// There is no HTTP head, its status is neither 200 nor 503, or it announces no event stream.
     Head,
-    /// A line that is no field of a server-sent event, or a record without end.
+    /// A line is not a field of a server-sent event, or a record has no end.
     Sse,
-    /// Data that is neither a JSON object nor the end marker.
+    /// The data is neither a JSON object nor the end marker.
     Json,
-    /// A record out of turn, or too many or too few of them.
+    /// A record is out of order, or there are too many or too few of them.
     Order,
-    /// Bytes after the end marker.
+    /// Bytes follow the end marker.
     Trailing,
-    /// A record with another text than expected.
+    /// The text of a record differs from the expected one.
     Content,
 }
 
 impl Fault {
-    /// The kind that is counted.
+    /// Returns the counted kind.
     #[must_use]
     pub fn kind(self) -> &'static str {
         match self {
@@ -57,14 +57,14 @@ impl Fault {
     }
 }
 
-/// What a piece held.
+/// The parsed content of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Seen {
-    /// Bytes that were understood; the rest belongs before the next piece.
+    /// Bytes that were parsed; the rest belongs before the next piece.
     pub consumed: usize,
-    /// How many of them are the HTTP head.
+    /// Bytes of them that are the HTTP head.
     pub head: usize,
-    /// Records, without the end marker where it is a record of its own.
+    /// Records; an end marker that is a record of its own does not count.
     pub records: u32,
     /// The daemon answered that it is at capacity (503).
     pub rejected: bool,
@@ -74,28 +74,28 @@ pub struct Seen {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Reader {
     phase: Phase,
-    /// Whether the daemon counts its records from 1, once that is known; else it counts from 0.
+    /// True if the daemon numbers its records from 1, false if from 0; `None` until known.
     base: Option<bool>,
     records: u16,
 }
 
 impl Reader {
-    /// Whether the end marker was seen.
+    /// Returns true if the end marker was seen.
     #[must_use]
     pub fn done(&self) -> bool {
         self.phase == Phase::Done
     }
 
-    /// Records seen so far.
+    /// Returns the records seen so far.
     #[must_use]
     pub fn records(&self) -> u32 {
         u32::from(self.records)
     }
 
-    /// Reads a piece: what was left of the one before, and what follows it.
+    /// Parses a piece: the rest of the previous one, and what follows it.
     ///
     /// # Errors
-    /// What breaks the protocol.
+    /// The protocol violation.
     pub fn read(&mut self, piece: &[u8]) -> Result<Seen, Fault> {
         let mut seen = Seen::default();
         if self.phase == Phase::Head {
@@ -125,7 +125,7 @@ impl Reader {
         Ok(seen)
     }
 
-    /// Checks one record; returns how many it counts for.
+    /// Checks one record; returns how many records it counts for.
     fn take(&mut self, data: &Data<'_>) -> Result<u32, Fault> {
         let text = match data {
             Data::None => return Ok(0),
@@ -172,7 +172,8 @@ fn head(piece: &[u8]) -> Result<Head, Fault> {
     }
 }
 
-/// An event stream that ends with the connection: the type is right and nothing else frames the body.
+/// Returns true for an event stream that ends with the connection: the content type matches and nothing else frames the
+/// body.
 fn is_event_stream(headers: &[httparse::Header<'_>]) -> bool {
     let framed = headers.iter().any(|header| {
         ["transfer-encoding", "content-length"]
@@ -192,7 +193,7 @@ enum Data<'a> {
     Lines(Vec<u8>),
 }
 
-/// The first whole record of a piece and its length, or `None` where it is cut.
+/// Returns the first whole record of a piece and its length, or `None` if it is cut.
 fn record(piece: &[u8]) -> Result<Option<(Data<'_>, usize)>, Fault> {
     let mut data = Data::None;
     let mut at = 0;
@@ -222,7 +223,7 @@ fn record(piece: &[u8]) -> Result<Option<(Data<'_>, usize)>, Fault> {
     }
 }
 
-/// The value of a `data` field; `None` for the other fields and comments. The standard ignores unknown fields; here
+/// Returns the value of a `data` field; `None` for other fields and comments. The standard ignores unknown fields; here
 /// they are a fault, since no daemon has a reason to send them.
 fn field(line: &[u8]) -> Result<Option<&[u8]>, Fault> {
     if let Some(value) = line.strip_prefix(b"data:") {
@@ -234,7 +235,7 @@ fn field(line: &[u8]) -> Result<Option<&[u8]>, Fault> {
     if known { Ok(None) } else { Err(Fault::Sse) }
 }
 
-/// What of a record is looked at; anything else may stand beside it.
+/// The relevant fields of a record; others are ignored.
 #[derive(Debug, Deserialize)]
 struct Record {
     #[serde(default)]
@@ -243,7 +244,7 @@ struct Record {
     index: Option<u64>,
 }
 
-/// Whether the content is the end marker: looked at in place, without a copy.
+/// The content, with a flag for the end marker: it is compared in place, without a copy.
 #[derive(Debug, Default)]
 struct Content {
     is_done: bool,

@@ -1,7 +1,7 @@
-//! One stream in flight.
+//! A stream in flight.
 //!
-//! Bytes per stream: this entry is 72, with its generation 80; the kernel keeps about 7 KB for the socket pair, in no
-//! process's memory. There is no read buffer of its own: 10,000 streams are 0.8 MB.
+//! Memory per stream: this entry takes 72 bytes, 80 with its generation; the kernel keeps about 7 KB for the socket
+//! pair, outside any process's memory. There is no read buffer per stream: 10,000 streams are 0.8 MB.
 
 use std::os::fd::OwnedFd;
 
@@ -9,38 +9,38 @@ use crate::expect::{Expected, Unexpected};
 use crate::sse::{Fault, Reader};
 use crate::transcript::Difference;
 
-/// One stream in flight.
+/// A stream in flight.
 #[derive(Debug)]
 pub(crate) struct Stream {
-    /// Our end.
+    /// Our end of the client.
     pub(crate) client: OwnedFd,
     /// The handoff connection, until the daemon closes it.
     pub(crate) handoff: Option<OwnedFd>,
-    /// Whether it began in the measured time.
+    /// True if it began in the measured time.
     pub(crate) counted: bool,
-    /// Whether its times count as well.
+    /// True if its times count as well.
     pub(crate) timed: bool,
-    /// How its client reads.
+    /// The reading behaviour of its client.
     pub(crate) reads: Reads,
-    /// The daemon that it was handed to, by its place among those of the run.
-    pub(crate) door: u8,
-    /// Where the answer stands.
+    /// Index of the daemon that it was handed to.
+    pub(crate) endpoint: u8,
+    /// Parser state of the answer.
     pub(crate) reader: Reader,
-    /// The instant that it counts from.
+    /// The intended start.
     pub(crate) start: u64,
-    /// When the message was sent.
+    /// Time at which the message was sent.
     pub(crate) sent: u64,
-    /// When the handoff was over.
+    /// Time at which the handoff was over.
     pub(crate) handed: u64,
-    /// When the last bytes came.
+    /// Time of the last bytes.
     pub(crate) last: u64,
-    /// When the last record came.
+    /// Time of the last record.
     pub(crate) event: u64,
-    /// Bytes that came.
+    /// Bytes received.
     pub(crate) bytes: u32,
     /// Bytes of its records.
     body: u32,
-    /// A record that a read has cut: rare, so it is a pointer.
+    /// A record cut by a read: rare, so it is a pointer.
     #[expect(
         clippy::box_collection,
         reason = "8 bytes in every stream where a Vec is 24"
@@ -48,42 +48,42 @@ pub(crate) struct Stream {
     cut: Option<Box<Vec<u8>>>,
 }
 
-/// How a client reads.
+/// The reading behaviour of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reads {
-    /// What has come, at once.
+    /// Reads everything at once.
     Promptly,
-    /// A sip, and then it rests.
+    /// Reads a few bytes, then pauses.
     Slowly,
-    /// Nothing.
+    /// Reads nothing.
     Never,
 }
 
-/// What a start is from its beginning.
+/// The parameters of a stream's start.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Birth {
-    /// The instant that it counts from.
+pub(crate) struct StreamStart {
+    /// The intended start.
     pub(crate) start: u64,
     pub(crate) counted: bool,
     pub(crate) timed: bool,
     pub(crate) reads: Reads,
-    pub(crate) door: u8,
+    pub(crate) endpoint: u8,
 }
 
-/// What a piece of the answer held.
+/// The parsed content of a piece of the answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Piece {
     /// Records that ended in it.
     pub(crate) records: u32,
-    /// The daemon is at capacity.
+    /// True if the daemon is at capacity.
     pub(crate) rejected: bool,
 }
 
-/// Why a stream is given up.
+/// The reason why a stream is given up.
 #[derive(Debug)]
 pub(crate) struct Broken {
     pub(crate) fault: Fault,
-    /// Where a text differs from the expected one.
+    /// The difference from the expected text.
     pub(crate) difference: Option<Difference>,
 }
 
@@ -112,7 +112,7 @@ impl Stream {
     pub(crate) fn new(
         client: OwnedFd,
         handoff: OwnedFd,
-        birth: Birth,
+        stream_start: StreamStart,
         sent: u64,
         handed: u64,
     ) -> Self {
@@ -120,12 +120,12 @@ impl Stream {
         Self {
             client,
             handoff: Some(handoff),
-            counted: birth.counted,
-            timed: birth.timed,
-            reads: birth.reads,
-            door: birth.door,
+            counted: stream_start.counted,
+            timed: stream_start.timed,
+            reads: stream_start.reads,
+            endpoint: stream_start.endpoint,
             reader,
-            start: birth.start,
+            start: stream_start.start,
             sent,
             handed,
             last: handed,
@@ -136,7 +136,7 @@ impl Stream {
         }
     }
 
-    /// Reads a piece of the answer, and compares its records with what is expected.
+    /// Parses a piece of the answer, and compares its records with the expected ones.
     pub(crate) fn read(&mut self, bytes: &[u8], expected: &mut Expected) -> Result<Piece, Broken> {
         self.bytes = self.bytes.saturating_add(bytes.len() as u32);
         let Some(mut cut) = self.cut.take() else {
@@ -166,7 +166,7 @@ impl Stream {
         }
     }
 
-    /// Whether the stream ended where it should.
+    /// Returns true if the stream has reached its end marker.
     pub(crate) fn complete(&self) -> bool {
         self.reader.done() && self.cut.is_none()
     }

@@ -1,4 +1,4 @@
-//! The transcript that all streaming daemons share: what is answered to which payload, byte for byte.
+//! The transcript shared by all streaming daemons: the answers to given payloads, byte for byte.
 
 use std::collections::BTreeSet;
 
@@ -10,54 +10,54 @@ mod difference;
 pub use body::Body;
 pub use difference::Difference;
 
-/// The file, as it was when this was built.
+/// The file at build time.
 const GOLDEN: &str = include_str!("../../../daemons/fdpass.golden.json");
 
 /// Payloads and their answers.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Transcript {
-    /// What the file says of itself.
+    /// The description in the file.
     pub about: String,
-    /// In the order of the file.
+    /// Cases in the order of the file.
     pub cases: Vec<Case>,
 }
 
-/// One payload and its answer.
+/// A payload and its answer.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "Written")]
 pub struct Case {
-    /// A few words, different from those of all others.
+    /// A short, unique name.
     pub name: String,
-    /// What is handed over beside the client.
+    /// The payload that is handed over with the client.
     pub payload: Vec<u8>,
     /// `DAEMON_MESSAGE_COUNT`: events of a stream.
     pub messages: u32,
-    /// Whether the daemon counts the payload as `invalid_json`.
+    /// True if the daemon counts the payload as `invalid_json`.
     pub invalid: bool,
-    /// All that the client reads, in the pieces in which the daemon writes it.
+    /// Everything that the client reads, in the pieces in which the daemon writes it.
     pub answer: Vec<String>,
 }
 
 impl Transcript {
-    /// The shared transcript.
+    /// Returns the shared transcript.
     ///
     /// # Panics
-    /// Never: a test reads the same file.
+    /// Never panics: a test reads the same file.
     #[must_use]
     pub fn golden() -> Self {
         Self::parse(GOLDEN).expect("the transcript was checked by the tests")
     }
 
-    /// Reads a transcript.
+    /// Parses a transcript.
     ///
     /// # Errors
-    /// The place in the text, and what is wrong there.
+    /// The position in the text, and the error.
     pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(text)
     }
 
-    /// The numbers of events that its cases need, ascending.
+    /// Returns the numbers of events that its cases need, ascending.
     #[must_use]
     pub fn messages(&self) -> BTreeSet<u32> {
         self.cases.iter().map(|case| case.messages).collect()
@@ -65,14 +65,14 @@ impl Transcript {
 }
 
 impl Case {
-    /// The answer in one piece.
+    /// Returns the answer in one piece.
     #[must_use]
     pub fn whole_answer(&self) -> String {
         self.answer.concat()
     }
 }
 
-/// A case as it stands in the file.
+/// A case as written in the file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -90,11 +90,12 @@ impl TryFrom<Written> for Case {
     fn try_from(written: Written) -> Result<Self, String> {
         let payload = match (written.payload, written.payload_hex) {
             (Some(text), None) => text.into_bytes(),
-            (None, Some(hex)) => bytes(&hex)
-                .ok_or_else(|| format!("{}: payload_hex is two digits a byte", written.name))?,
+            (None, Some(hex)) => bytes(&hex).ok_or_else(|| {
+                format!("{}: payload_hex needs two digits per byte", written.name)
+            })?,
             _ => {
                 return Err(format!(
-                    "{}: a case has either payload or payload_hex",
+                    "{}: a case needs either payload or payload_hex",
                     written.name
                 ));
             }

@@ -1,6 +1,6 @@
 //! The hot loop: start what is due, serve what is ready, wait.
 //!
-//! Cost of a stream on a 2-core machine, sketched: 8 system calls to hand it over (about 10 µs), one `recv` per record
+//! Cost of a stream on a 2-core machine, estimated: 8 system calls to hand it over (about 10 µs), one `recv` per record
 //! (18 × 1 µs) and its share of an `epoll_wait`, 120 ns to check a record, 20 ns for each value recorded.
 
 use std::cmp::Reverse;
@@ -16,31 +16,31 @@ use harness::slots::{Id, Slots};
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
 
-use crate::doubts::Doubts;
+use crate::doubts::PendingOutcomes;
 use crate::driver::FdPass;
 use crate::expect::{Expect, Expected};
 use crate::handoff::{Clients, pass};
 use crate::outcome::{self, count};
 use crate::series::{CONNECT, DRIFT, FIRST_BYTE, FIRST_EVENT, GAP, HANDOFF, STREAM, TAKE};
-use crate::stream::{Birth, Reads, Stream};
+use crate::stream::{Reads, Stream, StreamStart};
 
-/// Sides of a stream, for the tokens of its two descriptors.
+/// The two descriptors of a stream, as parts of tokens.
 const CLIENT: u8 = 0;
 const CONNECTION: u8 = 1;
-/// Streams of a schedule that are started before events are looked at again; those of a burst all are.
+/// Scheduled streams started before events are served again; those of a burst are all started.
 const STARTS_AT_ONCE: usize = 32;
 /// The shared read buffer: more than a daemon writes at once.
 const BUFFER: usize = 64 * 1024;
-/// What a slow reader takes at once.
-const SIP: usize = 64;
-/// Pause before the first attempt to connect again; it doubles from one to the next, as in the Apache module.
+/// Bytes per read of a slow reader.
+const SLOW_READ_BYTES: usize = 64;
+/// Pause before the first retry of a connect; it doubles each time, as in the Apache module.
 const RETRY_PAUSE_NS: u64 = 10_000_000;
-/// Descriptors that are kept free: below this many, handoff connections are closed early, as the reference does.
+/// Spare descriptors: with fewer left, handoff connections are closed early, as the reference does.
 const SPARE_DESCRIPTORS: u64 = 512;
 
-/// An attempt to connect that is to be made again.
+/// A connect attempt to repeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Again {
+struct Retry {
     at: u64,
     start: u64,
     /// Its number among all starts of the run.
@@ -49,7 +49,7 @@ struct Again {
     errno: i32,
 }
 
-/// One worker's streams.
+/// The streams of one worker.
 #[derive(Debug)]
 pub(crate) struct Loop<'a> {
     driver: &'a FdPass,
@@ -58,16 +58,16 @@ pub(crate) struct Loop<'a> {
     reactor: Reactor,
     streams: Slots<Stream>,
     buffer: Vec<u8>,
-    again: BinaryHeap<Reverse<Again>>,
-    resting: BinaryHeap<Reverse<(u64, Id)>>,
-    doubts: Doubts,
+    retries: BinaryHeap<Reverse<Retry>>,
+    paused: BinaryHeap<Reverse<(u64, Id)>>,
+    pending: PendingOutcomes,
     /// Handoff connections that the daemon has not closed.
     untaken: u64,
     next_sweep: u64,
     ended: Vec<(Id, &'static str)>,
-    /// Descriptors to close at the end of the turn, all at once. While any socket is in flight, each close of a Unix
-    /// socket calls the kernel's collector (`unix_gc`), which preempts somebody, unless it is called already: closed
-    /// one by one, 4 to 20 % fewer handoffs passed.
+    /// Descriptors to close together at the end of the iteration. While any socket is in flight, each close of a Unix
+    /// socket calls the kernel's garbage collector (`unix_gc`), which preempts another task, unless it is running
+    /// already. Closed one by one, 4 to 20 % fewer handoffs passed.
     closing: Vec<OwnedFd>,
     expected: Expected,
 }
@@ -80,9 +80,9 @@ impl<'a> Loop<'a> {
             reactor: Reactor::new(Some(worker.stop.waker()))?,
             streams: Slots::with_capacity(0),
             buffer: vec![0; BUFFER],
-            again: BinaryHeap::new(),
-            resting: BinaryHeap::new(),
-            doubts: Doubts::new(driver.doors.len()),
+            retries: BinaryHeap::new(),
+            paused: BinaryHeap::new(),
+            pending: PendingOutcomes::new(driver.endpoints.len()),
             untaken: 0,
             next_sweep: 0,
             ended: Vec::new(),
@@ -97,10 +97,10 @@ impl<'a> Loop<'a> {
             let now = clock::now();
             let next_start = self.start_due(now);
             let deadline = self.deadline();
-            let next_again = self.connect_again(now);
+            let next_again = self.retry_due(now);
             let next_rested = self.resume_rested(now);
             self.sweep(now);
-            let next_settled = self.doubts.settle(now, &self.worker.record);
+            let next_settled = self.pending.settle(now, &self.worker.record);
             let second = self.worker.record.tick(now);
             if self.over(now) || now >= deadline {
                 break;
@@ -143,11 +143,11 @@ impl<'a> Loop<'a> {
     fn over(&self, now: u64) -> bool {
         self.worker.pacer.over(now)
             && self.streams.is_empty()
-            && self.again.is_empty()
-            && self.doubts.is_empty()
+            && self.retries.is_empty()
+            && self.pending.is_empty()
     }
 
-    /// Starts what is due; returns when the next start is.
+    /// Starts what is due; returns when the next start is due.
     fn start_due(&mut self, now: u64) -> u64 {
         if self.worker.stop.deadline().is_some() {
             self.worker.pacer.stop_at(now);
@@ -176,7 +176,7 @@ impl<'a> Loop<'a> {
         } else {
             self.worker.record.count(count::WARMUP, 1);
         }
-        self.connect(Again {
+        self.connect(Retry {
             at: start.at,
             start: start.at,
             index: start.index,
@@ -185,33 +185,33 @@ impl<'a> Loop<'a> {
         });
     }
 
-    fn connect_again(&mut self, now: u64) -> u64 {
-        while let Some(Reverse(again)) = self.again.peek().copied() {
-            if again.at > now {
-                return again.at;
+    fn retry_due(&mut self, now: u64) -> u64 {
+        while let Some(Reverse(retry)) = self.retries.peek().copied() {
+            if retry.at > now {
+                return retry.at;
             }
-            self.again.pop();
-            self.connect(again);
+            self.retries.pop();
+            self.connect(retry);
         }
         u64::MAX
     }
 
-    /// Makes the client first and then connects, so that nothing lies between `connect`, which wakes the daemon, and the
-    /// message that it then looks for.
-    fn connect(&mut self, attempt: Again) {
+    /// Creates the client first and then connects, so that nothing delays the message after `connect`, which wakes the
+    /// daemon.
+    fn connect(&mut self, attempt: Retry) {
         let (ours, theirs) = match self.clients.open() {
             Ok(client) => client,
             Err(errno) => return self.failed(attempt.start, outcome::connect_error(errno)),
         };
-        let birth = self.birth(attempt.start, attempt.index);
+        let stream_start = self.stream_start(attempt.start, attempt.index);
         let began = clock::now();
-        match self.driver.doors[usize::from(birth.door)].connect() {
-            Ok(handoff) => self.hand_over(birth, began, handoff, ours, theirs),
+        match self.driver.endpoints[usize::from(stream_start.endpoint)].connect() {
+            Ok(handoff) => self.hand_over(stream_start, began, handoff, ours, theirs),
             Err(errno) => self.refused(attempt, began, errno),
         }
     }
 
-    fn birth(&self, start: u64, index: u64) -> Birth {
+    fn stream_start(&self, start: u64, index: u64) -> StreamStart {
         let settings = &self.driver.settings;
         let counted = self.worker.phases.counts(start);
         let reads = match (settings.is_slow(index), settings.never_read) {
@@ -219,18 +219,18 @@ impl<'a> Loop<'a> {
             (true, false) => Reads::Slowly,
             (true, true) => Reads::Never,
         };
-        Birth {
+        StreamStart {
             start,
             counted,
             timed: counted && (reads == Reads::Promptly || settings.slow_share.is_none()),
             reads,
-            door: self.driver.door_of(index),
+            endpoint: self.driver.endpoint_of(index),
         }
     }
 
-    fn refused(&mut self, mut attempt: Again, at: u64, errno: Errno) {
+    fn refused(&mut self, mut attempt: Retry, at: u64, errno: Errno) {
         if errno != Errno::EAGAIN {
-            self.doubts.refused(self.driver.door_of(attempt.index));
+            self.pending.refused(self.driver.endpoint_of(attempt.index));
         }
         if !outcome::may_retry(errno) || attempt.attempt >= self.driver.settings.retries {
             return self.failed(attempt.start, outcome::connect_error(errno));
@@ -239,12 +239,12 @@ impl<'a> Loop<'a> {
         attempt.at = at + (RETRY_PAUSE_NS << attempt.attempt);
         attempt.attempt += 1;
         attempt.errno = errno as i32;
-        self.again.push(Reverse(attempt));
+        self.retries.push(Reverse(attempt));
     }
 
     fn hand_over(
         &mut self,
-        birth: Birth,
+        stream_start: StreamStart,
         began: u64,
         handoff: OwnedFd,
         ours: OwnedFd,
@@ -252,27 +252,29 @@ impl<'a> Loop<'a> {
     ) {
         let sent = clock::now();
         if let Err(errno) = pass(&handoff, &self.driver.payload, theirs.as_raw_fd()) {
-            return self.unsent(birth, errno);
+            return self.unsent(stream_start, errno);
         }
         drop(theirs);
         let handed = clock::now();
-        self.doubts.learn(birth.door, &handoff);
+        self.pending.learn(stream_start.endpoint, &handoff);
         let record = &self.worker.record;
         record.count(count::HANDOFFS, 1);
-        if birth.timed {
+        if stream_start.timed {
             record.value(CONNECT, sent - began);
             record.value(HANDOFF, handed - sent);
         }
-        let stream = Stream::new(ours, handoff, birth, sent, handed);
+        let stream = Stream::new(ours, handoff, stream_start, sent, handed);
         let id = self.streams.insert(stream);
         self.watch(id);
     }
 
-    /// A daemon that closes a connection unread refuses, or has just died.
-    fn unsent(&mut self, birth: Birth, errno: Errno) {
+    /// Handles a failed send. A daemon that closes a connection unread refuses it, or has just died.
+    fn unsent(&mut self, stream_start: StreamStart, errno: Errno) {
         match outcome::send_error(errno) {
-            outcome::REJECTED if birth.counted => self.doubts.add(birth.door, outcome::REJECTED),
-            kind => self.failed(birth.start, kind),
+            outcome::REJECTED if stream_start.counted => {
+                self.pending.add(stream_start.endpoint, outcome::REJECTED)
+            }
+            kind => self.failed(stream_start.start, kind),
         }
     }
 
@@ -299,7 +301,7 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// A start that came to no stream.
+    /// Counts a start that created no stream.
     fn failed(&self, start: u64, kind: &'static str) {
         match self.worker.phases.counts(start) {
             true => self.worker.record.error(kind),
@@ -308,8 +310,8 @@ impl<'a> Loop<'a> {
         self.driver.say(start, kind, 0);
     }
 
-    /// Serves what is ready. In a burst, records are left for later: reading those of the clients that began would delay
-    /// the rest of the burst. The kernel reports them again.
+    /// Serves what is ready. In a burst, records are left for later, because reading those of started clients would
+    /// delay the rest of the burst. The kernel reports them again.
     fn serve(&mut self, event: Event, bursts: bool) {
         let (id, side) = Id::from_token(event.token);
         match side {
@@ -319,7 +321,7 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// The daemon has closed the handoff connection.
+    /// Handles that the daemon has closed the handoff connection.
     fn taken(&mut self, id: Id, event: Event) {
         let now = clock::now();
         let Some(stream) = self.streams.get_mut(id) else {
@@ -337,7 +339,7 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// Reads once, or to the end where the daemon has closed already.
+    /// Reads once, or to the end if the daemon has closed already.
     fn read(&mut self, id: Id, event: Event) {
         loop {
             let Some(stream) = self.streams.get_mut(id) else {
@@ -345,14 +347,14 @@ impl<'a> Loop<'a> {
             };
             let room = match stream.reads {
                 Reads::Promptly => &mut self.buffer[..],
-                Reads::Slowly => &mut self.buffer[..SIP],
+                Reads::Slowly => &mut self.buffer[..SLOW_READ_BYTES],
                 Reads::Never => return self.end(id, outcome::UNREAD),
             };
             let (whole, slow) = (room.len(), stream.reads == Reads::Slowly);
             let received = recv(stream.client.as_raw_fd(), room, MsgFlags::MSG_DONTWAIT);
             let kind = match received {
                 Ok(0) => Some(self.at_end(id)),
-                // What a closed side has sent lies in the buffer whole: a short read is the last one.
+                // The data of a closed side is in the buffer completely: a short read is the last one.
                 Ok(length) if event.closing && !event.failed && length < whole => {
                     self.received(id, length).or_else(|| Some(self.at_end(id)))
                 }
@@ -363,14 +365,14 @@ impl<'a> Loop<'a> {
             };
             match kind {
                 Some(kind) => return self.end(id, kind),
-                None if slow => return self.rest(id),
+                None if slow => return self.pause_reading(id),
                 None if !event.closing => return,
                 None => {}
             }
         }
     }
 
-    /// Takes a piece of the answer; returns the outcome if it is the last.
+    /// Handles a piece of the answer; returns the outcome if it is the last.
     fn received(&mut self, id: Id, length: usize) -> Option<&'static str> {
         let now = clock::now();
         let stream = self.streams.get_mut(id)?;
@@ -421,7 +423,7 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// The outcome of a stream that the daemon has closed.
+    /// Returns the outcome of a stream that the daemon has closed.
     fn at_end(&mut self, id: Id) -> &'static str {
         let now = clock::now();
         let Some(stream) = self.streams.get_mut(id) else {
@@ -461,7 +463,7 @@ impl<'a> Loop<'a> {
         OK
     }
 
-    /// Takes a stream out and counts what became of it.
+    /// Removes a stream and counts its outcome.
     fn end(&mut self, id: Id, kind: &'static str) {
         let Some(stream) = self.streams.remove(id) else {
             return;
@@ -481,17 +483,17 @@ impl<'a> Loop<'a> {
         }
         match kind {
             OK => self.worker.record.ok(),
-            // A 503 is no doubt.
+            // A 503 is a definite outcome.
             outcome::REJECTED if stream.bytes > 0 => self.worker.record.error(kind),
             outcome::REJECTED | outcome::INCOMPLETE | outcome::RESET => {
-                self.doubts.add(stream.door, kind);
+                self.pending.add(stream.endpoint, kind);
             }
             kind => self.worker.record.error(kind),
         }
     }
 
-    /// A slow reader rests after each sip.
-    fn rest(&mut self, id: Id) {
+    /// Pauses a slow reader after a read.
+    fn pause_reading(&mut self, id: Id) {
         let (Some(stream), Some(rest)) =
             (self.streams.get_mut(id), self.driver.settings.slow_reader)
         else {
@@ -499,18 +501,18 @@ impl<'a> Loop<'a> {
         };
         match self.reactor.unwatch(&stream.client) {
             Ok(()) => self
-                .resting
+                .paused
                 .push(Reverse((clock::now() + rest.as_nanos() as u64, id))),
             Err(_) => self.end(id, "epoll"),
         }
     }
 
     fn resume_rested(&mut self, now: u64) -> u64 {
-        while let Some(Reverse((at, id))) = self.resting.peek().copied() {
+        while let Some(Reverse((at, id))) = self.paused.peek().copied() {
             if at > now {
                 return at;
             }
-            self.resting.pop();
+            self.paused.pop();
             let Some(stream) = self.streams.get_mut(id) else {
                 continue;
             };
@@ -525,8 +527,7 @@ impl<'a> Loop<'a> {
         u64::MAX
     }
 
-    /// Ends streams that took too long. A look at every stream costs a few nanoseconds, so that no
-    /// stream needs a timer.
+    /// Ends streams that took too long. Checking a stream costs a few nanoseconds, so no stream needs a timer.
     fn sweep(&mut self, now: u64) {
         if now < self.next_sweep {
             return;
@@ -545,14 +546,14 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// Counts what is still open when the time is over.
+    /// Counts streams that are still open when the time is over.
     fn give_up(&mut self) {
-        self.doubts.settle(u64::MAX, &self.worker.record);
-        for Reverse(again) in self.again.drain() {
-            if self.worker.phases.counts(again.start) {
+        self.pending.settle(u64::MAX, &self.worker.record);
+        for Reverse(retry) in self.retries.drain() {
+            if self.worker.phases.counts(retry.start) {
                 self.worker
                     .record
-                    .error(outcome::connect_error(Errno::from_raw(again.errno)));
+                    .error(outcome::connect_error(Errno::from_raw(retry.errno)));
             }
         }
         for (_, stream) in self.streams.iter().filter(|(_, stream)| stream.counted) {
@@ -565,5 +566,5 @@ impl<'a> Loop<'a> {
     }
 }
 
-/// Ended as it should.
+/// The outcome of a successful stream.
 const OK: &str = "ok";

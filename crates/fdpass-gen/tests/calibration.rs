@@ -1,4 +1,4 @@
-//! The instrument against a target whose delays are known: percentiles by arithmetic, and one stall.
+//! Calibration against a target with known delays: computed percentiles, and one stall.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -18,7 +18,8 @@ const STALL: Duration = Duration::from_millis(200);
 /// The one stream that stalls, and before which record.
 const STALLED: (usize, u32) = (150, 3);
 
-/// Of 100 streams 80 answer after 5 ms, 18 after 20 ms and 2 after 60 ms: p50 is 5, p90 is 20 and p99 is 60 ms.
+/// Returns the delay of the first byte. Of 100 streams 80 answer after 5 ms, 18 after 20 ms and 2 after 60 ms: p50 is
+/// 5, p90 is 20 and p99 is 60 ms.
 fn first_byte(stream: usize) -> Duration {
     Duration::from_millis(match stream % 100 {
         0..80 => 5,
@@ -27,8 +28,8 @@ fn first_byte(stream: usize) -> Duration {
     })
 }
 
-/// The gap before a record: one in forty is 100 ms, the others are 10 ms, so that p99 lies among the long ones. Whoever
-/// holds up one short gap in fifty does not change it.
+/// Returns the gap before a record: one in forty is 100 ms, the others are 10 ms, so that p99 lies among the long ones.
+/// Delaying one short gap in fifty does not change it.
 fn gap(stream: usize, number: u32) -> Duration {
     Duration::from_millis(match (stream % 100, number) {
         (_, 0) => 0,
@@ -58,12 +59,12 @@ fn script(handoff: usize) -> Vec<Step> {
     steps
 }
 
-/// Whether a measured value, in ms, is the planned one within 1 ms or 1 %.
+/// Returns true if a measured value, in ms, equals the planned one within 1 ms or 1 %.
 fn agrees(measured: f64, planned: f64) -> bool {
     (measured - planned).abs() <= f64::max(1.0, planned * 0.01)
 }
 
-/// Series, figure and what was planned, in ms.
+/// Series, figure and planned value, in ms.
 const PLANNED: [(&str, &str, f64); 9] = [
     ("first_byte", "p50_ns", 5.0),
     ("first_byte", "p90_ns", 20.0),
@@ -76,15 +77,15 @@ const PLANNED: [(&str, &str, f64); 9] = [
     ("stream", "max_ns", 245.0),
 ];
 
-/// What a result says of a figure, in ms.
+/// Returns a figure of a result, in ms.
 fn measured(result: &Value, name: &str, figure: &str) -> f64 {
     let mut series = result["series"].as_array().unwrap().iter();
     let series = series.find(|series| series["name"] == name).unwrap();
     series[figure].as_f64().unwrap() / 1e6
 }
 
-/// A machine that is busy delays target and driver alike, so each figure is asked to be right in one run of eight; an
-/// instrument that is off is off in all of them.
+/// Each figure must be right in one run of eight: a busy machine delays target and driver alike, but a wrong instrument
+/// is wrong in all of them.
 #[test]
 fn known_delays_and_an_injected_stall_come_out_within_one_millisecond_or_one_per_cent() {
     let mut open = PLANNED.to_vec();

@@ -8,7 +8,7 @@ mod faulty;
 use faulty::{Fault, ended, program, project, project_with, serve_here};
 use nix::sys::socket::SockType;
 
-/// Cases of the transcript, and those of them with as many events as a daemon sends by default.
+/// Returns the number of cases of the transcript, and of those with the default number of events.
 fn cases() -> (usize, usize) {
     let text = include_str!("../../../daemons/fdpass.golden.json");
     let transcript: serde_json::Value = serde_json::from_str(text).unwrap();
@@ -18,12 +18,12 @@ fn cases() -> (usize, usize) {
     (cases.len(), usual)
 }
 
-/// `104 of 104`: every case on both socket types.
+/// Returns `104 of 104`: every case on both socket types.
 fn all_of_them() -> String {
     format!("{0} of {0} ", 2 * cases().0)
 }
 
-/// Not a test of its own: how the faulty daemon comes to life in a process of its own.
+/// Not a separate test: runs the faulty daemon in its own process.
 #[test]
 fn is_the_daemon_where_it_was_launched_as_one() {
     faulty::serve_if_launched();
@@ -83,7 +83,7 @@ fn counts_that_do_not_rise_are_a_difference() {
     let (code, out, _) = ended(program(root.path(), &["check"]));
     assert_eq!(code, Some(1), "{out}");
     assert!(out.contains(&format!("{}answers", all_of_them())), "{out}");
-    let wanted = "seqpacket, default payload: daemon_handoffs_total rose by 0 for one handoff";
+    let wanted = "seqpacket, default payload: daemon_handoffs_total rose by 0 after one handoff";
     assert!(out.contains(wanted), "{out}");
 }
 
@@ -112,7 +112,7 @@ fn on_a_daemon_that_runs_already_other_numbers_of_events_are_passed_over_by_name
         assert_eq!(code, Some(expected), "{out}");
         assert!(out.contains(&format!("of {} answers", cases().1)), "{out}");
         assert!(
-            out.contains("passed over") && out.contains("forty events"),
+            out.contains("skipped") && out.contains("forty events"),
             "{out}"
         );
         assert_eq!(
@@ -130,7 +130,7 @@ fn a_daemon_whose_tool_is_missing_is_skipped_unless_everything_is_required() {
     );
     let (code, out, _) = ended(program(root.path(), &["check"]));
     assert_eq!(code, Some(0));
-    assert_eq!(out, "faulty: skipped, it needs `no-such-tool-anywhere`\n");
+    assert_eq!(out, "faulty: skipped: it needs `no-such-tool-anywhere`\n");
     let mut command = program(root.path(), &["check"]);
     command.env("DROVER_REQUIRE_ALL", "1");
     let (code, out, _) = ended(command);
@@ -144,7 +144,7 @@ fn a_daemon_whose_tool_is_missing_is_skipped_unless_everything_is_required() {
 #[test]
 fn what_a_daemon_prints_of_its_counters_is_compared() {
     let own = std::env::current_exe().unwrap();
-    // It says the same before and after the load.
+    // It prints the same before and after the load.
     let root = project_with(&format!(
         "about = 'a'\nserves = ['fdpass']\n\
          run = ['{}', '--exact', 'is_the_daemon_where_it_was_launched_as_one', '--nocapture']\n\
@@ -203,7 +203,7 @@ fn a_call_that_cannot_be_right_is_refused_with_option_and_remedy() {
     for (arguments, words) in [
         (
             &["check", "--daemon", "nonesuch"][..],
-            &["nonesuch", "known are: faulty"][..],
+            &["nonesuch", "known daemons: faulty"][..],
         ),
         (
             &["check", "--daemon", "faulty", "--socket", "/s"],

@@ -1,4 +1,4 @@
-//! The program as it is typed: what is refused before the run, and what a run leaves behind.
+//! The command line of the program: refused calls, and the results of runs.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -32,7 +32,7 @@ fn until(what: &str, mut happens: impl FnMut() -> bool) {
     }
 }
 
-/// The only file of a name below a folder.
+/// Returns the only file of a name below a folder.
 fn find(folder: &Path, name: &str) -> Option<PathBuf> {
     let entries = std::fs::read_dir(folder).ok()?;
     entries.flatten().find_map(|entry| {
@@ -49,7 +49,7 @@ fn json(path: &Path) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// Runs the program with arguments that must be refused; returns what it says.
+/// Runs the program with arguments that must be refused; returns its error.
 fn refused(arguments: &[&str]) -> String {
     refused_with(2, arguments)
 }
@@ -257,7 +257,7 @@ fn a_plan_says_which_key_is_unknown_and_a_printed_plan_can_be_run() {
     );
 }
 
-/// The root of the project: its daemons are launched from there.
+/// Returns the root of the project, from which its daemons are launched.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .ancestors()
@@ -427,7 +427,7 @@ fn several_processes_make_one_result_in_which_nothing_is_missing() {
     assert_eq!(started, 100, "the seconds add up to the whole");
 }
 
-/// The processes that a process has started.
+/// Returns the child processes of a process.
 fn children(pid: u32) -> Vec<i32> {
     let listed = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
     listed
@@ -443,7 +443,7 @@ fn is_running(pid: i32) -> bool {
         .is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }
 
-/// Starts a run in two processes that lasts, and waits until both have begun.
+/// Starts a long run in two processes, and waits until both have begun.
 fn in_two_processes(folder: &Path, target: &Target) -> (Child, Vec<i32>) {
     let mut program = drive::program(folder);
     program.arg("--socket").arg(target.path());
@@ -489,7 +489,7 @@ fn a_shard_that_is_killed_is_a_failed_worker_and_the_rest_is_kept() {
     target.stop();
 }
 
-/// A stream that begins and never ends.
+/// Returns a stream that begins and never ends.
 fn endless(_: usize) -> Vec<Step> {
     vec![write(Duration::ZERO, format!("{HEAD}{}", record("0")))]
 }
@@ -504,7 +504,7 @@ fn heard(lines: &mut impl Iterator<Item = std::io::Result<String>>, part: &str) 
     line.unwrap_or_else(|| panic!("nothing says {part:?}"))
 }
 
-/// The message and the hint of the warning of a kind.
+/// Returns the message and the hint of the warning of a kind.
 fn warning(result: &Value, kind: &str) -> Option<(String, String)> {
     let mut warnings = result["warnings"].as_array().unwrap().iter();
     let found = warnings.find(|warning| warning["kind"] == kind)?;
@@ -520,7 +520,7 @@ fn streams_of_a_shard_that_is_killed_are_unfinished() {
     // Its first second has been reported by then, unless the machine is very busy.
     target.wait_for(200);
     kill(Pid::from_raw(shards[1]), Signal::SIGKILL).unwrap();
-    // Of the two kinds none is taken for the other: asked twice.
+    // Two different signals cannot coalesce, so the end is requested twice.
     send(&child, Signal::SIGINT);
     send(&child, Signal::SIGTERM);
     assert_eq!(child.wait_with_output().unwrap().status.code(), Some(1));
@@ -599,7 +599,7 @@ fn a_run_that_is_interrupted_twice_ends_in_all_of_its_processes() {
     target.wait_for(101);
     send(&child, Signal::SIGINT);
     heard(&mut said, "press Ctrl-C again to end now");
-    // One shard hears nothing: it is not waited for.
+    // One shard does not respond: it is not awaited.
     let shards = children(child.id());
     kill(Pid::from_raw(shards[0]), Signal::SIGSTOP).unwrap();
     send(&child, Signal::SIGINT);
@@ -637,7 +637,7 @@ fn a_run_is_interrupted_before_its_load_too() {
     target.stop();
 }
 
-/// Serves a page with the counter of a daemon, which is 7 at first, as long as the program lasts; returns its port.
+/// Serves a page with the counter of a daemon, which is 7 at first, until the program ends; returns its port.
 fn serve_page(handoffs: Arc<AtomicUsize>, too_many: usize) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -650,7 +650,8 @@ fn serve_page(handoffs: Arc<AtomicUsize>, too_many: usize) -> u16 {
             let handoffs = handoffs.load(Ordering::Acquire);
             let wrong = if handoffs > 1 { too_many } else { 0 };
             let body = format!("daemon_handoffs_total {}\n", 7 + handoffs + wrong);
-            // "me:se:cret" in base64: what a URL says is said to the server, and its address without it.
+            // "me:se:cret" in base64: the URL's credentials are sent to the server, and its address is stored without
+            // them.
             let may = request.contains("authorization: basic bwu6c2u6y3jlda==")
                 && request.contains(&format!("host: 127.0.0.1:{port}\r"));
             let status = if may { "200 OK" } else { "401 Unauthorized" };
@@ -702,7 +703,7 @@ fn a_name_and_a_metrics_page_are_for_a_daemon_that_runs_already() {
         assert!(said.contains(name) && said.contains("--socket"), "{said}");
     }
     for (option, part) in [
-        ("--name=../x", "names a folder"),
+        ("--name=../x", "used as a folder name"),
         ("--daemon-metrics=https://me:secret@127.0.0.1/", "http://"),
         (
             "--daemon-metrics=http://me:secret@127.0.0.1:1/",
@@ -727,7 +728,7 @@ fn shards_end_with_the_process_that_started_them() {
     target.stop();
 }
 
-/// The result of a run on an own target that answers at once, and how many handoffs that took.
+/// Returns the result of a run on a target that answers at once, and the number of handoffs.
 fn open_loop(arguments: &[&str]) -> (Value, usize) {
     let folder = tempfile::tempdir().unwrap();
     let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(1));
@@ -751,7 +752,7 @@ fn a_rate_is_held_whatever_the_streams_do() {
     );
 }
 
-/// Stops a driver for a while once so many handoffs came; its result, and how many handoffs the target took.
+/// Stops a driver for a while after `after` handoffs. Returns its result, and how many handoffs the target took.
 fn stopped_for(load: &[&str], after: usize, while_ms: u64) -> (Value, usize) {
     let folder = tempfile::tempdir().unwrap();
     let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(1));
@@ -814,7 +815,7 @@ fn a_driver_that_was_stopped_is_late_in_its_own_response_times() {
     );
 }
 
-/// The kinds of warnings that are more than a note.
+/// Returns the kinds of warnings above a note.
 fn warned(result: &Value) -> Vec<String> {
     let warnings = result["warnings"].as_array().unwrap().iter();
     let grave = warnings.filter(|warning| warning["severity"] != "note");
@@ -823,7 +824,7 @@ fn warned(result: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Streams that stay open use up what it may open; once they have ended there is room for the result.
+/// Open streams use up the descriptors; once they have ended, there is room for the result.
 #[test]
 fn descriptors_that_the_driver_has_no_more_of_are_its_own_failure() {
     let folder = tempfile::tempdir().unwrap();
@@ -860,7 +861,7 @@ fn descriptors_that_the_driver_has_no_more_of_are_its_own_failure() {
     target.stop();
 }
 
-/// When the driver goes on, the end is more than the second past in which a rate would still catch up.
+/// The driver continues more than a second after the end, too late for a rate to catch up.
 #[test]
 fn a_fixed_number_of_clients_starts_in_full_though_the_driver_stood_still_over_the_end() {
     let load = ["--connections", "20", "--ramp-up", "500ms", "--hold", "0s"];
@@ -873,7 +874,7 @@ fn a_fixed_number_of_clients_starts_in_full_though_the_driver_stood_still_over_t
     assert!(late_ns > 1_000_000_000, "late, and said: {late_ns}");
 }
 
-/// All begin before any is read, so that all are open at once.
+/// All start before any is read, so that all are open at once.
 #[test]
 fn clients_at_once_all_begin_before_records_are_read_and_need_no_time() {
     let folder = tempfile::tempdir().unwrap();
@@ -973,7 +974,9 @@ fn a_result_that_cannot_be_kept_is_shown_all_the_same() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(shown.contains("first_byte"), "{shown}");
     assert!(said.contains("result.json"), "{said}");
-    let (_, rest) = said.split_once("the result is in ").expect("where it is");
+    let (_, rest) = said
+        .split_once("the result was saved to ")
+        .expect("where it is");
     let rescued = PathBuf::from(rest.split_once(" instead").unwrap().0);
     assert!(json(&rescued)["operations"]["started"].as_u64().unwrap() > 20);
     std::fs::remove_file(rescued).unwrap();
@@ -1005,7 +1008,7 @@ fn where_neither_result_nor_output_can_be_written_both_are_named_and_the_result_
     for part in ["result.json", "output.json", "drover-result-"] {
         assert!(said.contains(part), "{part}: {said}");
     }
-    let (_, rest) = said.split_once("the result is in ").unwrap();
+    let (_, rest) = said.split_once("the result was saved to ").unwrap();
     std::fs::remove_file(rest.split_once(" instead").unwrap().0).unwrap();
     target.stop();
 }
@@ -1020,7 +1023,7 @@ fn page(address: &str) -> Option<String> {
     Some(page)
 }
 
-/// Takes five handoffs, answers the first rightly, and then ends with four clients in its hands.
+/// Takes five handoffs, answers the first correctly, and then exits with four open clients.
 const DYING: &str = r#"
 import os, socket, sys
 listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)

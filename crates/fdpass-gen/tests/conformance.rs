@@ -1,4 +1,4 @@
-//! The functional cases: our daemon passes them all, and one that does something wrong fails the case about it.
+//! The conformance cases: our daemon passes them all, and a faulty one fails the corresponding case.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -9,13 +9,13 @@ use faulty::{Fault, ended, program, project, serve_here};
 use nix::sys::socket::SockType;
 use serde_json::Value;
 
-/// Not a test of its own: how the faulty daemon comes to life in a process of its own.
+/// Not a separate test: runs the faulty daemon in its own process.
 #[test]
 fn is_the_daemon_where_it_was_launched_as_one() {
     faulty::serve_if_launched();
 }
 
-/// Runs some cases on a faulty daemon that is launched; returns the exit code and the TAP.
+/// Runs some cases on a launched faulty daemon; returns the exit code and the TAP output.
 fn conformance(fault: Fault, only: &str) -> (Option<i32>, String) {
     let root = project(fault);
     let arguments = [
@@ -66,7 +66,7 @@ fn our_daemon_passes_every_case_on_both_types_of_socket() {
     assert!(with("passed").len() > 80, "{json}");
     let version = report["version"].as_str().unwrap();
     assert!(version.contains("streaming-daemon"), "{version}");
-    // Only what is about the other type of socket, or refused by this kernel.
+    // Only cases for the other type of socket, or those refused by this kernel.
     for skipped in with("skipped") {
         let detail = skipped["detail"].as_str().unwrap();
         assert!(
@@ -89,7 +89,7 @@ fn a_second_descriptor_that_stays_open_is_found() {
 fn a_daemon_that_dies_fails_the_case_and_is_launched_again_for_the_next() {
     let words = ["exited with status 7", "a NUL, of all things"];
     is_found(Fault::DiesOnNul, "payload of one NUL", &words);
-    // The case after it needs the daemon again.
+    // The next case needs the daemon again.
     let (_, tap) = conformance(Fault::DiesOnNul, "payload");
     for line in [
         "ok 1 - seqpacket: default payload\n",
@@ -108,12 +108,12 @@ fn a_limit_that_is_not_kept_and_one_that_is_kept_in_silence_are_told_apart() {
     is_found(
         Fault::NoLimit,
         "at capacity: one more client is refused",
-        &["the third of two was answered", "200 OK"],
+        &["the third of two streams was answered", "200 OK"],
     );
     is_found(
         Fault::SilentLimit,
         "at capacity: the refusal is 503 with Retry-After",
-        &["the refusal is \"\" in place of a 503"],
+        &["the refusal is \"\", expected 503"],
     );
     let (code, tap) = conformance(
         Fault::SilentLimit,
@@ -127,7 +127,7 @@ fn a_daemon_that_serves_one_client_after_the_other_is_found() {
     is_found(
         Fault::OneByOne,
         "client that never reads holds up nobody",
-        &["while a client does not read", "the daemon does not go on"],
+        &["while a client does not read", "the daemon no longer works"],
     );
 }
 
@@ -164,12 +164,12 @@ fn on_a_daemon_that_runs_already_what_needs_a_launch_is_passed_over_with_a_reaso
             (
                 "at capacity: one",
                 0,
-                "one more client is refused # SKIP it needs a daemon with settings",
+                "one more client is refused # SKIP it needs a daemon with its own settings",
             ),
             (
                 "exit code",
                 0,
-                "exit code 0 # SKIP it needs a daemon with settings",
+                "exit code 0 # SKIP it needs a daemon with its own settings",
             ),
             ("bytes and", 0, "counted # SKIP it needs a metrics page"),
             ("default", 0, ": default payload\n"),
@@ -189,7 +189,7 @@ fn a_call_that_cannot_be_right_is_refused_with_option_and_remedy() {
         (&["conformance"][..], &["--daemon"][..]),
         (
             &["conformance", "--daemon", "nonesuch"],
-            &["nonesuch", "known are"],
+            &["nonesuch", "known daemons"],
         ),
         (
             &["conformance", "--daemon", "faulty", "--socket", "/s"],

@@ -1,4 +1,4 @@
-//! Daemons that are killed and held up on purpose, daemons side by side, and what a run must meet.
+//! Killed and paused daemons, several daemons side by side, and thresholds.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -18,7 +18,7 @@ use measure::warning::Kind;
 use nix::sys::socket::SockType;
 use target::{Target, right};
 
-/// The root of the project: its daemons are launched from there.
+/// Returns the root of the project, from which its daemons are launched.
 fn root() -> PathBuf {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     own.ancestors().nth(2).unwrap().to_owned()
@@ -47,7 +47,7 @@ fn launched(plan: &str, arguments: &[&str]) -> (Output, RunResult, tempfile::Tem
     (output, result, folder)
 }
 
-/// An open loop of short streams.
+/// Returns a plan with an open loop of short streams.
 fn plan(rate: u32, seconds: u32, rest: &str, driver: &str) -> String {
     format!(
         "name = 'test'\ndaemon = 'rust-streaming'\n[timeline]\nmeasure = '{seconds}s'\ndrain = '20s'\n\
@@ -63,7 +63,7 @@ fn fault(signal: &str, at: &str, back_after: &str) -> String {
     format!("[[faults]]\nat = '{at}'\nsignal = '{signal}'\nback_after = '{back_after}'")
 }
 
-/// The socket of a daemon lies in its scratch directory, which goes with it.
+/// Checks that the daemon's scratch directory, which holds its socket, was removed.
 fn nothing_is_left(result: &RunResult) {
     for socket in result.daemon.target.split(", ") {
         let scratch = Path::new(socket).parent().unwrap();
@@ -79,19 +79,19 @@ fn a_daemon_killed_on_purpose_comes_back_and_every_stream_is_accounted_for() {
         let driver = "messages = 5\nmessage_delay = '100ms'\nretries = 9";
         let (output, result, _folder) = launched(&plan(200, 6, &fault, driver), &["--quiet"]);
         let operations = &result.operations;
-        // On a busy machine the last may come to nothing.
+        // On a busy machine the last may fail.
         let due = operations.started + operations.missed;
         assert_eq!(due, 1_200, "{signal}: {operations:?}");
         assert!(operations.add_up(), "{operations:?}");
         let lost = result.errors.get("lost").copied().unwrap_or(0);
         assert_eq!(operations.failed, lost, "{signal}: {:?}", result.errors);
-        // Killed, it loses what is open; asked, it finishes that first.
+        // A killed daemon loses its open streams; a terminated one finishes them first.
         assert_eq!(lost > 40, signal == "KILL", "{signal}: {lost}");
         assert!(result.count("retries") > 50, "{:?}", result.counts);
         assert_eq!(result.faults.len(), 1);
         let fault = &result.faults[0];
         let back_s = fault.back_s.expect("it came back");
-        // Not before its time; a machine that is busy may be late with it.
+        // Not too early; a busy machine may be late.
         assert!((2.0..5.0).contains(&fault.at_s), "{fault:?}");
         assert!(
             back_s >= fault.at_s + 0.5 && back_s < fault.at_s + 10.0,
@@ -116,13 +116,13 @@ fn a_daemon_killed_on_purpose_comes_back_and_every_stream_is_accounted_for() {
     }
 }
 
-/// Not a test of its own: how the faulty daemon comes to life in a process of its own.
+/// Not a separate test: runs the faulty daemon in its own process.
 #[test]
 fn is_the_daemon_where_it_was_launched_as_one() {
     faulty::serve_if_launched();
 }
 
-/// The second of two starts only once; what a shell does for it.
+/// A shell script with which the second of two daemons starts only once.
 const ONCE: &str = "if [ -e {scratch}/was ] && [ -e {scratch}/second ]; then exec sleep 60; fi; touch {scratch}/was; \
     rm -f {socket}; mkdir {root}/one 2>/dev/null || touch {scratch}/second; \
     exec \"$0\" --exact is_the_daemon_where_it_was_launched_as_one --nocapture";
@@ -151,14 +151,14 @@ fn a_daemon_that_never_comes_back_ends_the_run_and_is_named() {
     let told = told.find(|warning| warning.kind == Kind::DaemonDied);
     let told = &told.expect("it is told").message;
     assert!(
-        told.contains("number 2 of 2 took no connections within 1s"),
+        told.contains("instance 2 of 2 took no connections within 1s"),
         "{told}"
     );
     assert_eq!(result.faults[0].back_s, None);
     assert!(result.wall_s < 15.0, "the run ends: {}", result.wall_s);
 }
 
-/// How many responses took from `from` to `to` ms.
+/// Returns how many responses took between `from` and `to` ms.
 fn between(result: &RunResult, from: u64, to: u64) -> u64 {
     let values = result
         .series("first_event")
@@ -170,9 +170,9 @@ fn between(result: &RunResult, from: u64, to: u64) -> u64 {
         .count_between(from * 1_000_000, to * 1_000_000 - 1)
 }
 
-/// At 1,000 per second a stop of 500 ms delays 500 starts, the first by all of it, the last by next to nothing: 100 for
-/// each 100 ms. A machine that is busy takes longer to catch up and delays others besides, so one quiet run of three is
-/// asked for, and the bounds are wide; where lateness is hidden, there are none at all.
+/// At 1,000 per second a stop of 500 ms delays 500 starts, the first by all of it, the last by almost nothing: 100 for
+/// each 100 ms. A busy machine takes longer to catch up and delays others as well, so one good run of three is
+/// required, and the bounds are wide; if lateness is hidden, there are none at all.
 #[test]
 fn a_stop_of_half_a_second_delays_as_many_as_were_due_evenly() {
     let mut found = Vec::new();
@@ -201,7 +201,7 @@ fn a_stop_of_half_a_second_delays_as_many_as_were_due_evenly() {
 #[test]
 fn several_instances_share_the_load_evenly_whoever_drives_them() {
     for processes in ["1", "2"] {
-        // Ten a daemon is all that fits: an eleventh would be refused.
+        // Ten per daemon is the limit: an eleventh would be refused.
         let plan = "name = 'test'\ndaemon = 'rust-streaming'\ninstances = 3\ndaemon_env = { DAEMON_MAX_CONNECTIONS = '10' }\n\
                     [timeline]\nmeasure = '10s'\ndrain = '20s'\n[[groups]]\nname = 'fixed'\nworkers = 30\nops = 1\n\
                     [driver]\nmessages = 3\nmessage_delay = '700ms'\n";
@@ -254,7 +254,7 @@ fn the_accept_queue_of_a_daemon_that_runs_already_is_seen() {
     let socket = folder.path().join("s");
     let target = Target::start(&socket, SockType::SeqPacket, |handoff| {
         if handoff == 5 {
-            // Nothing is taken for so long.
+            // Nothing is accepted for this time.
             std::thread::sleep(Duration::from_millis(2500));
         }
         right(1)
@@ -294,7 +294,7 @@ fn a_threshold_that_is_missed_is_an_exit_code_of_its_own_and_stands_in_the_repor
     );
 }
 
-/// The exit code of a run of which one stream in twenty is refused.
+/// Returns the exit code of a run in which one stream in twenty is refused.
 fn with_one_refused(threshold: &str) -> i32 {
     let folder = tempfile::tempdir().unwrap();
     let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |handoff| {

@@ -1,4 +1,4 @@
-//! Every way in which a stream can end is counted as what it is, once.
+//! Outcomes: every end of a stream is counted as the right kind, once.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -16,7 +16,7 @@ use target::{HEAD, Step, Target, close, record, right, write};
 
 const STREAMS: u64 = 20;
 
-/// Runs the program against a daemon that answers the check rightly and every other handoff by the script.
+/// Runs the program against a daemon that answers the check correctly and every other handoff by the script.
 fn run(
     kind: SockType,
     script: impl Fn() -> Vec<Step> + Send + 'static,
@@ -184,7 +184,7 @@ fn another_text_than_that_of_the_first_stream_is_a_failure_and_is_shown_once() {
     assert_eq!(json["result"]["counts"]["equal_to_first"], STREAMS);
 }
 
-/// The shared transcript, as far as it is one of 18 events of the default payload; `change` is made to its text.
+/// Returns the shared transcript for 18 events of the default payload; `change` is applied to its text.
 fn transcript(change: impl Fn(String) -> String) -> Vec<Step> {
     let case = Transcript::golden().cases.swap_remove(0);
     vec![now(change(case.whole_answer())), end()]
@@ -206,7 +206,7 @@ fn a_daemon_of_the_transcript_is_held_to_all_of_it_whatever_the_check_has_read()
         json["result"].clone()
     };
     let wrong = |text: String| text.replace("It computes nothing: waiting is its only work.", "x");
-    // Of streams that last long the check reads the first record alone.
+    // For long streams, the check reads only the first record.
     let long = ["--messages", "18", "--message-delay", "1s"];
     for arguments in [&[][..], &long, &["--expect", "transcript"]] {
         let result = run(wrong, arguments);
@@ -324,7 +324,7 @@ fn a_slow_reader_reads_everything_in_its_time() {
         &["--slow-reader", "5ms", "--expect", "any"],
     );
     assert_eq!(json["connections_completed"], STREAMS);
-    // 20 records of at least 23 bytes at 64 bytes each 5 ms.
+    // 20 records of at least 23 bytes at 64 bytes per 5 ms.
     let took = json["stream_duration_ms"]["p50"].as_f64().unwrap();
     assert!(took >= 35.0, "{took} ms");
 }
@@ -361,7 +361,7 @@ fn a_daemon_that_goes_away_is_an_error_of_connecting_after_the_retries() {
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    // The program has begun once a handoff beyond that of the check was taken.
+    // The program has begun once it made a handoff after that of the check.
     target.wait_for(2);
     target.stop();
     std::fs::remove_file(&socket).unwrap();
@@ -388,7 +388,7 @@ fn a_daemon_that_goes_away_is_an_error_of_connecting_after_the_retries() {
         .collect();
     assert_eq!(told.len() as u64, refused, "{said}");
     for line in told {
-        // 10 and 20 ms of pauses come before the last attempt.
+        // The pauses of 10 and 20 ms come before the last attempt.
         let age = line.split(' ').nth(3).unwrap().parse::<f64>().unwrap();
         assert!(
             line.contains(" s,") || line.contains(" ms,") && age >= 30.0,

@@ -1,4 +1,5 @@
-//! What the pacer costs: an operation at 1,000,000 a second has 1,000 ns, and this must be a small part of it.
+//! Measures the cost of the pacer: an operation at 1,000,000 per second has 1,000 ns, and the pacer must take a small
+//! part of it.
 
 use std::hint::black_box;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! What a look at many processes with many open files costs: it comes once a second, beside the measurement.
+//! Measures the cost of sampling many processes with many open files, which happens once a second, beside the
+//! measurement.
 
 #![expect(clippy::expect_used, reason = "a bench that panics has failed")]
 #![allow(missing_docs, reason = "criterion's macros")]
@@ -14,10 +15,10 @@ use harness::clock;
 use harness::usage::{Machine, Sampler};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// Set in a process that only holds files open: how many.
+/// The variable, set in a process that only holds files open, with their number.
 const HOLDS: &str = "DROVER_BENCH_HOLDS";
 
-/// Processes and open files of each: a side of a run with 1,000,000 connections, in small and whole.
+/// Processes and open files of each: the small and the full size of one side of a run with 1,000,000 connections.
 const SHAPES: [(usize, usize); 2] = [(20, 15_000), (128, 8_000)];
 
 fn main() {
@@ -39,19 +40,19 @@ fn main() {
             bencher.iter_custom(|times| cpu_of(times, || sampler.sample(clock::now())));
         });
         for mut child in held {
-            // It ends when its input does.
+            // The process ends when its input does.
             drop(child.stdin.take());
             child.wait().expect("it was started here");
         }
     }
     let mut machine = Machine::open().expect("this is Linux");
     criterion.bench_function("the machine", |bencher| {
-        bencher.iter_custom(|times| cpu_of(times, || machine.look()));
+        bencher.iter_custom(|times| cpu_of(times, || machine.snapshot()));
     });
     criterion.final_summary();
 }
 
-/// CPU time of this thread: what others do on the machine is no part of it.
+/// Returns the CPU time of this thread; other activity on the machine is not part of it.
 fn cpu_of<T>(times: u64, mut look: impl FnMut() -> T) -> Duration {
     let began = clock::thread_cpu_ns();
     for _ in 0..times {
@@ -79,7 +80,7 @@ fn hold(files: usize) {
     output.write_all(b".").expect("somebody waits for it");
     output.flush().expect("somebody waits for it");
     let mut nothing = Vec::new();
-    // Until whoever started it closes the pipe, or is gone.
+    // Wait until the parent closes the pipe, or has ended.
     std::io::stdin()
         .read_to_end(&mut nothing)
         .expect("a pipe is read");

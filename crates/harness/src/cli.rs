@@ -1,4 +1,4 @@
-//! What all drivers' command lines share, and what becomes of it.
+//! Defines the command-line options that all drivers share, and carries out what they describe.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -30,77 +30,78 @@ pub use command::{
     COMMAND_EXIT_CODES, exit_with, is_command, lines_of_files, refuse, two_dashes, words,
 };
 
-/// Descriptors that a process has open beside those of its load.
+/// File descriptors that a process keeps open besides those of its load.
 const OWN_DESCRIPTORS: u64 = 100;
-/// Most processes of one driver on one machine.
+/// Maximum number of driver processes on one machine.
 const MOST_PROCESSES: u64 = 256;
-/// Most worker threads of one driver on one machine: each has some MiB of histograms.
+/// Maximum number of worker threads on one machine: each has some MiB of histograms.
 const MOST_WORKERS: u64 = 1_024;
 
-/// Options that every driver has.
+/// Options that every driver accepts.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Common options")]
 pub struct Common {
-    /// Daemon to launch, by the name of its folder in daemons/ (without it and without a target: the embedded default)
+    /// Launch the daemon with this folder name in daemons/ (default without a target: the embedded one)
     #[arg(long, value_name = "NAME")]
     pub daemon: Option<String>,
-    /// Name of the daemon that runs already, in reports and of the folder of its results [default: external]
+    /// Set the name of an already running daemon, for reports and the folder of its results [default: external]
     #[arg(long, value_name = "NAME", conflicts_with = "daemon")]
     pub name: Option<String>,
-    /// Metrics page of the daemon that runs already (http://, Prometheus text): its counters are compared with the
-    /// driver's, as those of a daemon that is launched. Give it once for each daemon
+    /// Compare the driver's counters with this metrics page of an already running daemon (http://, Prometheus text),
+    /// as for a launched daemon. Repeat the option for each daemon
     #[arg(long, value_name = "URL", conflicts_with = "daemon")]
     pub daemon_metrics: Vec<String>,
-    /// Plan to run (TOML), in place of the options that shape the load
+    /// Run this plan (TOML), instead of the load that options describe
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
-    /// Change a field of the plan, such as timeline.measure=10s or groups.0.rate=500
+    /// Override a field of the plan, such as timeline.measure=10s or groups.0.rate=500
     #[arg(long, value_name = "PATH=VALUE", requires = "plan")]
     pub set: Vec<String>,
-    /// Daemons that are started side by side and share the load, in place of the plan's number
+    /// Number of daemon instances to start; they share the load (overrides the plan)
     #[arg(long, value_name = "N")]
     pub instances: Option<u64>,
-    /// What the run must meet beside what the plan says, such as "first_byte.p99 <= 50ms" (exit code 4 if missed)
+    /// Add a threshold to those of the plan, such as "first_byte.p99 <= 50ms" (exit code 4 if missed)
     #[arg(long, value_name = "TEXT")]
     pub threshold: Vec<String>,
-    /// Print the plan as TOML and end
+    /// Print the plan as TOML and exit
     #[arg(long)]
     pub print_plan: bool,
-    /// Runs, each with a fresh daemon
+    /// Number of runs; each starts a fresh daemon
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: u32,
-    /// Processes of the driver: auto takes as many as the limit of open files demands
+    /// Driver processes; `auto` uses as many as the open-file limit requires
     #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = parse_processes)]
     pub processes: ProcessCount,
-    /// Worker threads of each process; by default half of the processors, so that the daemon keeps the other half
+    /// Set the worker threads of each process [default: half of the processors divided by the number of processes, so
+    /// that the daemon keeps the other half]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub threads: Option<u32>,
-    /// Folder of results
+    /// Store results below this folder
     #[arg(long, value_name = "DIR", default_value = "bench-results")]
     pub out: PathBuf,
-    /// Folder of this one result, in place of the one that --out leads to
+    /// Store this one result in exactly this folder, instead of one below --out
     #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "repeat"])]
     pub into: Option<PathBuf>,
-    /// File for the result with the keys of the reference tool
+    /// Also write the result as JSON with the reference tool's keys
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Report on stdout
+    /// Report format on stdout
     #[arg(long, value_name = "NAME", default_value = "terminal")]
     pub format: Format,
-    /// Serve the driver's own metrics there while it runs, such as 127.0.0.1:9100
+    /// Serve the driver's own metrics at this address during the run, such as 127.0.0.1:9100
     #[arg(long, value_name = "ADDR")]
     pub metrics_addr: Option<SocketAddr>,
-    /// No live line and no remarks on stderr
+    /// Hide the live line and all notes on stderr
     #[arg(long, short)]
     pub quiet: bool,
 }
 
-/// Processes of the driver.
+/// The number of driver processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProcessCount {
-    /// As many as the limit of open files demands.
+    /// The number that the open-file limit requires.
     Auto,
-    /// So many.
+    /// A fixed number.
     Exactly(u64),
 }
 
@@ -109,32 +110,32 @@ fn parse_processes(text: &str) -> Result<ProcessCount, String> {
         ("auto", _) => Ok(ProcessCount::Auto),
         (_, Ok(count @ 1..=MOST_PROCESSES)) => Ok(ProcessCount::Exactly(count)),
         _ => Err(format!(
-            "write auto, or a number from 1 to {MOST_PROCESSES}"
+            "must be `auto` or a number from 1 to {MOST_PROCESSES}"
         )),
     }
 }
 
-/// What a command line asks for.
+/// A load to run, as a command line describes it.
 #[derive(Debug)]
 pub struct Job<C> {
     /// The plan, not yet validated.
     pub plan: Plan<C>,
-    /// A daemon that runs already.
+    /// A daemon that already runs.
     pub target: Option<Target>,
-    /// The rest.
+    /// The options that all drivers share.
     pub common: Common,
 }
 
-/// Why nothing was run: the call is wrong, the machine does not allow it, or something failed.
+/// An error that prevents a run: a wrong call, a limit of this machine, or a failed step.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The call or the plan is wrong.
     #[error("{0:#}")]
     Call(anyhow::Error),
-    /// This machine's limits do not allow it.
+    /// A limit of this machine is too low.
     #[error("{0:#}")]
     Limit(anyhow::Error),
-    /// Something failed.
+    /// A step failed.
     #[error("{0:#}")]
     Run(anyhow::Error),
 }
@@ -143,7 +144,7 @@ pub enum Failure {
 pub const LIMIT: u8 = 5;
 
 impl Failure {
-    /// What a program exits with.
+    /// Returns the exit code of the program.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -166,7 +167,7 @@ impl From<Invalid> for Failure {
     }
 }
 
-/// The whole of a driver's `main`: `job` reads the command line, `seed` renders `--output`.
+/// Runs the whole `main` of a driver: `job` parses the command line, `seed` renders `--output`.
 #[must_use]
 pub fn main<D: Driver>(
     job: impl FnOnce() -> Result<Job<D::Config>, Failure>,
@@ -177,7 +178,7 @@ pub fn main<D: Driver>(
         .build()
     {
         Ok(runtime) => runtime,
-        Err(error) => return say_failure(&Failure::Run(error.into())),
+        Err(error) => return print_failure(&Failure::Run(error.into())),
     };
     let is_shard = std::env::args_os()
         .nth(1)
@@ -188,19 +189,19 @@ pub fn main<D: Driver>(
             .map(|()| ExitCode::SUCCESS)
             .map_err(Failure::Run)
     } else {
-        job().and_then(|job| runtime.block_on(carry_out::<D>(job, seed)))
+        job().and_then(|job| runtime.block_on(run_job::<D>(job, seed)))
     };
-    // A shard's reader of stdin may be waiting for ever.
+    // The thread that reads a shard's stdin may block forever.
     runtime.shutdown_background();
-    ended.unwrap_or_else(|failure| say_failure(&failure))
+    ended.unwrap_or_else(|failure| print_failure(&failure))
 }
 
-fn say_failure(failure: &Failure) -> ExitCode {
+fn print_failure(failure: &Failure) -> ExitCode {
     output::remark(&format!("error: {failure}"));
     ExitCode::from(failure.exit_code())
 }
 
-async fn carry_out<D: Driver>(
+async fn run_job<D: Driver>(
     job: Job<D::Config>,
     seed: fn(&[RunResult]) -> serde_json::Value,
 ) -> Result<ExitCode, Failure> {
@@ -212,12 +213,12 @@ async fn carry_out<D: Driver>(
     plan.instances = common.instances.unwrap_or(plan.instances);
     plan.thresholds.extend(common.threshold.iter().cloned());
     D::spell_out(&mut plan)?;
-    refuse_what_is_redacted(&plan)?;
+    refuse_redacted(&plan)?;
     plan.validate()?;
     plan.thresholds(D::SERIES, D::ERRORS)?;
     D::validate(&plan)?;
     if common.print_plan {
-        let text = printed(&plan).map_err(Failure::Run)?;
+        let text = plan_toml(&plan).map_err(Failure::Run)?;
         output::print(&text).map_err(|error| Failure::Run(error.into()))?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -236,7 +237,7 @@ async fn carry_out<D: Driver>(
         true => Ok(()),
         false => report::<D>(&results, &common, seed).map_err(Failure::Run),
     };
-    // Both may have failed, of a full disk.
+    // Both may have failed, for example on a full disk.
     if let (Err(error), Some(failure)) = (&shown, &failure) {
         let both = format!("{failure}\nerror: {error}");
         return Err(Failure::Run(anyhow::Error::msg(both)));
@@ -246,21 +247,21 @@ async fn carry_out<D: Driver>(
     failure.map_or_else(|| Ok(ExitCode::from(exit::code::<D>(&results))), Err)
 }
 
-/// Refuses a plan in which a secret was left out: it would be run with what stands there instead.
-fn refuse_what_is_redacted<C: Serialize>(plan: &Plan<C>) -> Result<(), Failure> {
+/// Refuses a plan with the placeholder of a removed secret: the run would use the placeholder as the value.
+fn refuse_redacted<C: Serialize>(plan: &Plan<C>) -> Result<(), Failure> {
     let plain = serde_json::to_value(plan).map_err(|error| Failure::Run(error.into()))?;
     if !redact::is_redacted(&plain) {
         return Ok(());
     }
     let problem = format!(
-        "{} stands for a secret that was left out: give it again, a header field by file (headers = [\"@FILE\"])",
+        "{} stands for a secret that was removed: set it again, for a header field through a file (headers = [\"@FILE\"])",
         redact::PLACEHOLDER
     );
     Err(Invalid::new("the plan", problem).into())
 }
 
-/// The plan as TOML, to be shown and given again: without the secrets in it.
-fn printed<C: Serialize>(plan: &Plan<C>) -> anyhow::Result<String> {
+/// Returns the plan as TOML, without its secrets, to be shown and used again.
+fn plan_toml<C: Serialize>(plan: &Plan<C>) -> anyhow::Result<String> {
     let plain = serde_json::to_value(plan)?;
     let mut redacted = plain.clone();
     redact::value(&mut redacted);
@@ -268,13 +269,13 @@ fn printed<C: Serialize>(plan: &Plan<C>) -> anyhow::Result<String> {
         return Ok(toml::to_string(plan)?);
     }
     Ok(format!(
-        "# Secrets were left out. Where it says {}, give them again: a header field by file (headers = [\"@FILE\"]).\n{}",
+        "# Secrets were removed. Replace each {} with the secret, or read header fields from a file (headers = [\"@FILE\"]).\n{}",
         redact::PLACEHOLDER,
         toml::to_string(&redacted)?
     ))
 }
 
-/// Shows the results, and writes `--output`: where one of the two fails, the other is done all the same.
+/// Shows the results and writes `--output`. If one of the two fails, the other is still done.
 fn report<D: Driver>(
     results: &[RunResult],
     common: &Common,
@@ -285,7 +286,7 @@ fn report<D: Driver>(
         let json = serde_json::to_string_pretty(&seed(results))?;
         let field = || {
             format!(
-                "--output {}: the report and the result are whole",
+                "writing --output {} (the report and the stored result are complete)",
                 path.display()
             )
         };
@@ -296,7 +297,7 @@ fn report<D: Driver>(
 
 fn show<D: Driver>(results: &[RunResult], common: &Common) -> anyhow::Result<()> {
     let report = common.format.render(results)?;
-    // Formats that a program reads are left as they are.
+    // Machine-readable formats stay unchanged.
     let summary = match common.format.name {
         "terminal" => results.last().and_then(D::summary),
         _ => None,
@@ -305,7 +306,7 @@ fn show<D: Driver>(results: &[RunResult], common: &Common) -> anyhow::Result<()>
     output::print_report(common.format.name, &text).context("writing the report to stdout")
 }
 
-/// Runs the plan as often as asked. What was measured before something failed is given back beside the failure.
+/// Runs the plan `--repeat` times. Returns the results measured before a failure, and the failure.
 async fn repeat<D: Driver>(
     plan: &Plan<D::Config>,
     subject: &Subject,
@@ -323,21 +324,24 @@ async fn repeat<D: Driver>(
             Ok(result) => result,
             Err(error) => {
                 folder.release();
-                return (results, Some(before_the_load(error)));
+                return (results, Some(early_failure(error)));
             }
         };
         let written = folder
             .write_result(&result)
             .map_err(|error| match store::rescue(&result) {
-                Ok(path) => error.context(format!("the result is in {} instead", path.display())),
-                Err(_) => error.context("the report is all that is left of the result"),
+                Ok(path) => error.context(format!(
+                    "the result was saved to {} instead",
+                    path.display()
+                )),
+                Err(_) => error.context("the result could not be saved, only the report shows it"),
             });
         results.push(result);
         match written {
             Ok(path) => remark(common.quiet, &format!("Result: {}", path.display())),
             Err(error) => return (results, Some(Failure::Run(error))),
         }
-        // A signal that came as the load was over asks for no further run either.
+        // A signal that arrives as the load ends also cancels the remaining runs.
         if signals.asked() {
             break;
         }
@@ -345,7 +349,7 @@ async fn repeat<D: Driver>(
     (results, None)
 }
 
-/// The folder of the next result.
+/// Returns the folder for the next result.
 fn folder<C>(plan: &Plan<C>, subject: &Subject, common: &Common) -> anyhow::Result<Folder> {
     match &common.into {
         Some(path) => Folder::at(path),
@@ -362,9 +366,9 @@ fn folder<C>(plan: &Plan<C>, subject: &Subject, common: &Common) -> anyhow::Resu
     }
 }
 
-/// What fails before the load is the call's fault where it names a field, and a failed run otherwise; what the daemon or
-/// the machine can't hold is a matter of limits.
-fn before_the_load(error: anyhow::Error) -> Failure {
+/// Classifies an error from before the load. An error that names a field is a wrong call, a load that the daemon or
+/// the machine cannot hold is a limit, and anything else is a failed run.
+fn early_failure(error: anyhow::Error) -> Failure {
     if error.is::<CannotHold>() {
         Failure::Limit(error)
     } else if error.is::<Invalid>() {
@@ -385,9 +389,9 @@ fn subject<D: Driver>(
             let metrics = common.daemon_metrics.clone();
             Ok(Subject::External(External::new(target, name, metrics)?))
         }
-        (None, Some(_)) if common.name.is_some() => Err(launched_has_its_own("--name").into()),
+        (None, Some(_)) if common.name.is_some() => Err(only_for_running("--name").into()),
         (None, Some(_)) if !common.daemon_metrics.is_empty() => {
-            Err(launched_has_its_own("--daemon-metrics").into())
+            Err(only_for_running("--daemon-metrics").into())
         }
         (None, Some(name)) => {
             let prepared = launcher::prepare(&launcher::root()?, name, D::PROTOCOL, common.quiet)
@@ -396,18 +400,19 @@ fn subject<D: Driver>(
         }
         (None, None) => Err(Invalid::new(
             "daemon",
-            "no target: name a daemon to launch (--daemon) or one that runs",
+            "no target: name a daemon to launch (--daemon) or the address of a running one",
         )
         .into()),
     }
 }
 
-fn launched_has_its_own(option: &str) -> Invalid {
-    let problem = "is for a daemon that runs already, and this one is launched, with the name and the metrics page of its manifest: leave it out, or give the address of one that runs (the URL, --socket, --uri)";
+fn only_for_running(option: &str) -> Invalid {
+    let problem = "is only for an already running daemon; a launched one has the name and the metrics page of its manifest: drop this option, or give the address of a running daemon (the URL, --socket, --uri)";
     Invalid::new(option, problem)
 }
 
-/// A name or manifest that is wrong is the call's fault; a build or a launch that fails is a failed run.
+/// Classifies a daemon's error: a wrong name or manifest or a missing tool is a wrong call, any other error a failed
+/// run.
 #[must_use]
 pub fn of_the_daemon(error: DaemonError) -> Failure {
     match error {
@@ -419,15 +424,15 @@ pub fn of_the_daemon(error: DaemonError) -> Failure {
     }
 }
 
-/// Threads and processes: as many processes as the limit of open files demands.
+/// Returns the numbers of threads and processes: by default as many processes as the open-file limit requires.
 fn size<D: Driver>(plan: &Plan<D::Config>, common: &Common) -> Result<Settings, Failure> {
     let (soft, limit) = limits::raise_nofile()
-        .context("raising the limit of open files")
+        .context("raising the open-file limit")
         .map_err(Failure::Run)?;
     if soft < limit {
         remark(
             common.quiet,
-            &format!("Raised the limit of open files from {soft} to {limit}."),
+            &format!("Raised the open-file limit from {soft} to {limit}."),
         );
     }
     let need = D::descriptors(plan);
@@ -442,7 +447,8 @@ fn size<D: Driver>(plan: &Plan<D::Config>, common: &Common) -> Result<Settings, 
         })?;
     }
     if !D::SHARDS && matches!(common.processes, ProcessCount::Exactly(2..)) {
-        let problem = "the workers of this driver account together, in one process: use --threads";
+        let problem =
+            "this driver tracks every message in one process and cannot be split: use --threads";
         return Err(Invalid::new("--processes", problem).into());
     }
     let processes = match common.processes {
@@ -457,16 +463,16 @@ fn size<D: Driver>(plan: &Plan<D::Config>, common: &Common) -> Result<Settings, 
         .map_err(|error| too_few(&error, D::SHARDS && common.processes != ProcessCount::Auto))?;
     if processes > MOST_PROCESSES {
         let problem = format!(
-            "{processes} would be needed, {MOST_PROCESSES} is the most: raise the limit of open files (ulimit -n)"
+            "the load needs {processes} processes, at most {MOST_PROCESSES} are allowed: raise the open-file limit (ulimit -n)"
         );
         return Err(Failure::Limit(Invalid::new("--processes", problem).into()));
     }
-    // Who has named a number knows it.
+    // An explicit number needs no notice.
     if processes > 1 && common.processes == ProcessCount::Auto {
         remark(
             common.quiet,
             &format!(
-                "Running as {processes} processes: the load needs {need} open files, one process may have {limit}."
+                "Running as {processes} processes: the load needs {need} open files, and one process may open {limit}."
             ),
         );
     }
@@ -478,7 +484,7 @@ fn size<D: Driver>(plan: &Plan<D::Config>, common: &Common) -> Result<Settings, 
     let workers = processes.saturating_mul(threads);
     if workers > MOST_WORKERS {
         let problem = format!(
-            "{threads} in each of {processes} processes are {workers} workers, {MOST_WORKERS} are the most: ask for fewer"
+            "{threads} threads in each of {processes} processes are {workers} workers, at most {MOST_WORKERS} are allowed: use fewer"
         );
         return Err(Invalid::new("--threads", problem).into());
     }
@@ -492,7 +498,9 @@ fn size<D: Driver>(plan: &Plan<D::Config>, common: &Common) -> Result<Settings, 
 
 fn too_few(error: &TooFewFiles, may_be_more: bool) -> Failure {
     let more = match may_be_more {
-        true => "\n  --processes auto    # or let as many processes as it takes share the load",
+        true => {
+            "\n  --processes auto    # or let the driver start as many processes as the load requires"
+        }
         false => "",
     };
     Failure::Limit(anyhow::Error::msg(format!("{error}{more}")))

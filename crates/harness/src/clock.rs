@@ -13,19 +13,19 @@ use tokio::time::Instant;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Nanoseconds of `CLOCK_MONOTONIC`: comparable between threads and processes of one boot.
+/// Returns the nanoseconds of `CLOCK_MONOTONIC`, comparable between threads and processes of one boot.
 #[must_use]
 pub fn now() -> u64 {
     read(ClockId::CLOCK_MONOTONIC)
 }
 
-/// Nanoseconds since 1970, for people and for other machines; never for a duration.
+/// Returns the nanoseconds since 1970, for people and for other machines. Not suitable for durations.
 #[must_use]
 pub fn unix_ns() -> u64 {
     read(ClockId::CLOCK_REALTIME)
 }
 
-/// Nanoseconds of CPU, user and system, that the calling thread has used.
+/// Returns the CPU time, user and system, that the calling thread has used, in nanoseconds.
 #[must_use]
 pub fn thread_cpu_ns() -> u64 {
     read(ClockId::CLOCK_THREAD_CPUTIME_ID)
@@ -37,21 +37,21 @@ fn read(clock: ClockId) -> u64 {
     part(time.tv_sec()) * SECOND + part(time.tv_nsec())
 }
 
-/// What a pacer waits on: the seam at which tests pause time.
+/// A clock that a pacer waits on. Tests can replace it to pause time.
 #[derive(Debug)]
 pub enum Clock {
     /// The machine's own time. Tokio's timers have a resolution of 1 ms and wake 640–940 µs late at the median
     /// at 4 kHz; a timerfd wakes 28–47 µs late.
     Real(Timer),
-    /// Tokio's time, which tests pause: nanoseconds since the instant given, to the next millisecond.
+    /// Tokio's time, which tests can pause: nanoseconds since the given instant, to the next millisecond.
     Tokio(Instant),
 }
 
 impl Clock {
-    /// The machine's own time.
+    /// Creates a clock with the machine's own time.
     ///
     /// # Errors
-    /// No file descriptor left for the timer.
+    /// No file descriptor is left for the timer.
     ///
     /// # Panics
     /// Outside a Tokio runtime that drives I/O.
@@ -59,13 +59,13 @@ impl Clock {
         Timer::new().map(Self::Real)
     }
 
-    /// Tokio's time, from 0 now.
+    /// Creates a clock with Tokio's time that starts at 0.
     #[must_use]
     pub fn tokio() -> Self {
         Self::Tokio(Instant::now())
     }
 
-    /// Nanoseconds: those of [`now`](fn@now) for the machine's own time.
+    /// Returns the time in nanoseconds; for the machine's own time that of [`now`](fn@now).
     #[must_use]
     pub fn now(&self) -> u64 {
         match self {
@@ -74,8 +74,8 @@ impl Clock {
         }
     }
 
-    /// Returns at `at` or later, never before; at once if that has passed.
-    /// Cancel-safe: a wait that is dropped leaves nothing behind that a later one could see.
+    /// Waits until `at` or later, never less; returns at once if `at` has passed.
+    /// Cancel-safe: a dropped wait leaves nothing behind that affects a later one.
     pub async fn sleep_until(&mut self, at: u64) {
         match self {
             Self::Real(timer) => timer.sleep_until(at).await,
@@ -84,7 +84,7 @@ impl Clock {
     }
 }
 
-/// One timerfd on the runtime's reactor.
+/// A timerfd on the runtime's reactor.
 #[derive(Debug)]
 pub struct Timer(AsyncFd<Descriptor>);
 
@@ -103,9 +103,9 @@ impl Timer {
         watched.map(Self).map_err(|failure| failure.into_parts().1)
     }
 
-    /// Setting the timer discards an expiry not yet seen, and the reactor's edge-triggered epoll reports each expiry
-    /// by itself: so the count is never read, which saves one system call per wait. What may be left is readiness
-    /// noted for an earlier wait that was dropped; the clock tells it apart.
+    /// Waits until `at`. Setting the timer discards an unseen expiry, and the reactor's edge-triggered epoll reports
+    /// each expiry by itself. The count is therefore never read, which saves one system call per wait. Readiness may
+    /// be left over from an earlier, dropped wait; the check of the clock filters it out.
     async fn sleep_until(&self, at: u64) {
         if now() >= at {
             return;
@@ -125,7 +125,7 @@ impl Timer {
     }
 }
 
-/// `AsyncFd` asks for `AsRawFd`, which nix's type lacks.
+/// A timerfd with the `AsRawFd` that `AsyncFd` requires and nix's type does not implement.
 #[derive(Debug)]
 struct Descriptor(TimerFd);
 

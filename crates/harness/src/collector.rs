@@ -1,4 +1,4 @@
-//! Puts the seconds of all workers together: rows for the live views, totals for the result.
+//! Merges the seconds of all workers: rows for the live views, totals for the result.
 
 use std::collections::BTreeMap;
 
@@ -8,33 +8,33 @@ use measure::tally::Tally;
 
 use crate::recorder::{Interval, SECOND_NS, UNFINISHED};
 
-/// One second of the whole driver.
+/// A second of the whole driver.
 #[derive(Debug)]
 pub struct Row {
-    /// The second since the origin of the run.
+    /// The index of the second since the origin of the run.
     pub second: u64,
-    /// What was recorded.
+    /// The recorded values.
     pub tally: Tally,
-    /// Operations open at its end: the sum over the workers, of which one may begin what another ends.
+    /// Operations open at the end of the second, summed over the workers. One worker may begin what another ends.
     pub active: i64,
-    /// The sum of the workers' peaks in it; where one ends what another begins these say nothing, and the number at its
-    /// end stands for it.
+    /// The sum of the workers' peaks in the second. If one worker ends what another begins, the peaks mean nothing and
+    /// the number at the end of the second replaces them.
     pub active_peak: i64,
-    /// The integral of what was open over time, nanoseconds.
+    /// The integral of the open operations over time, nanoseconds.
     pub active_ns: i64,
-    /// How far that may be off, nanoseconds.
+    /// The tolerance of that integral, nanoseconds.
     active_slack_ns: u64,
-    /// Whether one ended what another began.
+    /// True if one worker ended what another began.
     shared: bool,
     /// Stalls of all workers.
     stalls: Stalls,
-    /// CPU use of the busiest worker, and the wait of that which waited longest, percent of the time.
+    /// CPU use of the busiest worker, and wait of the worker that waited longest, percent of the time.
     worker_cpu_pct: Option<f64>,
     worker_wait_pct: Option<f64>,
 }
 
 impl Row {
-    /// A second of which nothing is known but what was recorded.
+    /// Creates a second that holds only recorded values.
     fn new(second: u64, tally: Tally) -> Self {
         Self {
             second,
@@ -50,21 +50,22 @@ impl Row {
         }
     }
 
-    /// Operations open at its end. Where one worker ends what another begins, the two may report it a moment apart.
+    /// Returns the operations open at the end of the second. If one worker ends what another begins, the two may
+    /// report it a moment apart.
     #[must_use]
     pub fn open(&self) -> u64 {
         self.active.max(0) as u64
     }
 
-    /// The row as a result keeps it.
+    /// Converts the second to the form stored in a result.
     #[must_use]
     pub fn result(&self) -> Second {
         let mut series: Vec<SecondSeries> = self
             .tally
             .series()
-            .filter_map(|(name, values)| SecondSeries::of(name, values))
+            .filter_map(|(name, values)| SecondSeries::from_distribution(name, values))
             .collect();
-        series.extend(SecondSeries::of("lag", &self.tally.lag));
+        series.extend(SecondSeries::from_distribution("lag", &self.tally.lag));
         Second {
             second: self.second,
             active: self.open(),
@@ -72,7 +73,7 @@ impl Row {
                 true => self.open(),
                 false => self.active_peak.max(0) as u64,
             },
-            // Workers report a turn apart: what one begins may be ended by another a moment before.
+            // Workers report up to a turn apart: the end of an operation may be reported before its beginning.
             active_mean: Some(self.active_ns.max(0) as f64 / SECOND_NS as f64),
             active_slack: (self.active_slack_ns > 0)
                 .then(|| self.active_slack_ns as f64 / SECOND_NS as f64),
@@ -86,14 +87,15 @@ impl Row {
     }
 }
 
-/// What is known of one worker.
+/// The state of one worker.
 #[derive(Debug, Default)]
-struct Lane {
-    /// The first second that it has not reported.
+struct WorkerState {
+    /// The first second that the worker has not reported.
     next: u64,
     cpu_ns: u64,
     ended: Option<Result<(), String>>,
-    /// The last second that it reported, and what it had open then: an ended worker leaves to others what it began.
+    /// The last second that the worker reported, and its open operations then. An ended worker leaves its operations
+    /// to others.
     last: u64,
     active: i64,
 }
@@ -101,27 +103,27 @@ struct Lane {
 /// Collects the intervals of a fixed number of workers.
 #[derive(Debug)]
 pub struct Collector {
-    lanes: Vec<Lane>,
+    lanes: Vec<WorkerState>,
     pending: BTreeMap<u64, Row>,
-    /// The second after the last row that was given out.
+    /// The second after the last returned row.
     next_row: u64,
-    /// A tally for the next row: the memory of a run does not grow with its first seconds.
+    /// Cleared tallies for the next rows, so that memory does not grow with the first seconds of a run.
     clean: Vec<Tally>,
 }
 
 impl Collector {
-    /// For workers 0 to `lanes` − 1; the first row is put together in `clean`.
+    /// Creates a collector for workers 0 to `lanes` − 1. The first row is merged in `clean`.
     #[must_use]
     pub fn new(lanes: u64, clean: Tally) -> Self {
         Self {
-            lanes: (0..lanes).map(|_| Lane::default()).collect(),
+            lanes: (0..lanes).map(|_| WorkerState::default()).collect(),
             pending: BTreeMap::new(),
             next_row: 0,
             clean: vec![clean],
         }
     }
 
-    /// Takes an interval and gives its tally back once it is read.
+    /// Merges an interval and returns its tally for reuse.
     pub fn add(&mut self, interval: Interval) -> Tally {
         let Interval {
             lane,
@@ -141,7 +143,7 @@ impl Collector {
         if lane.ended.is_some() {
             return tally;
         }
-        // A worker's last word may hold nothing, and come when its second has long been given out.
+        // A worker's last interval may be empty, and its second may have been returned long ago.
         if ended.is_none() || !tally.is_empty() {
             let clean = &mut self.clean;
             let row = self.pending.entry(second).or_insert_with(|| {
@@ -169,14 +171,14 @@ impl Collector {
         tally
     }
 
-    /// The next second that all workers have reported. The last one counts as unfinished what workers that failed left
-    /// open.
+    /// Returns the next second that all workers have reported. The last one counts the operations that failed workers
+    /// left open as unfinished.
     pub fn row(&mut self) -> Option<Row> {
         self.reported_row().or_else(|| self.abandoned_row())
     }
 
-    /// Returns a row of its own for the operations that nobody ends any more, once all workers have ended and some of them
-    /// failed. Only then is it known: one worker may end what another began.
+    /// Returns an extra row for the operations that nobody will end, once all workers have ended and some of them
+    /// failed. It cannot be known earlier: one worker may end what another began.
     fn abandoned_row(&mut self) -> Option<Row> {
         if !self.over() || !self.pending.is_empty() || self.failures().next().is_none() {
             return None;
@@ -222,7 +224,7 @@ impl Collector {
         }
     }
 
-    /// Takes a row back that was read.
+    /// Takes back a row after it was read, to reuse its memory.
     pub fn give_back(&mut self, mut row: Row) {
         row.tally.clear();
         self.clean.push(row.tally);
@@ -235,20 +237,20 @@ impl Collector {
         open.max(0) as u64
     }
 
-    /// Whether all workers have ended.
+    /// Returns true once all workers have ended.
     #[must_use]
     pub fn over(&self) -> bool {
         self.lanes.iter().all(|lane| lane.ended.is_some())
     }
 
-    /// The errors of the workers that failed.
+    /// Returns the errors of the workers that failed.
     pub fn failures(&self) -> impl Iterator<Item = &str> {
         self.lanes
             .iter()
             .filter_map(|lane| lane.ended.as_ref()?.as_ref().err().map(String::as_str))
     }
 
-    /// CPU use of the busiest worker over its own seconds, in percent of a core.
+    /// Returns the CPU time of the busiest worker as percent of `wall_ns`.
     #[must_use]
     pub fn busiest_pct(&self, wall_ns: u64) -> f64 {
         let busiest = self.lanes.iter().map(|lane| lane.cpu_ns).max().unwrap_or(0);
@@ -256,7 +258,7 @@ impl Collector {
     }
 }
 
-/// A time as percent of the second in which it was counted, or of the longer span that it was counted over.
+/// Returns a time as percent of the second in which it was counted, or of the longer span over which it was counted.
 fn share_pct(ns: Option<u64>, span_ns: u64) -> Option<f64> {
     Some(100.0 * ns? as f64 / span_ns.max(SECOND_NS) as f64)
 }
@@ -341,7 +343,7 @@ mod tests {
             stalls: held,
             ..interval(0, 0, false)
         });
-        // It came by after two seconds, half of which it waited.
+        // A turn of two seconds, of which the worker waited one.
         collector.add(Interval {
             cpu_ns: 300_000_000,
             wait_ns: Some(SECOND_NS),
@@ -441,7 +443,7 @@ mod tests {
         Interval::lost(lane, &last.last(), Tally::new(NAMES), "killed".to_owned())
     }
 
-    /// Gives out every row that there is, and returns its second and what it counts as unfinished.
+    /// Takes all available rows, and returns the second and the unfinished count of each.
     fn unfinished(collector: &mut Collector) -> Vec<(u64, u64)> {
         let mut rows = Vec::new();
         while let Some(row) = collector.row() {

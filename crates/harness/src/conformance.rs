@@ -1,6 +1,6 @@
-//! Functional cases for a daemon, seen from outside: which of them run, how each ended, and all of it as TAP or JSON.
+//! Functional cases for a daemon, tested from outside: their selection, their outcomes, and output as TAP or JSON.
 //!
-//! What a case looks at is the driver's; this knows names and outcomes only.
+//! The driver defines what a case tests; this module knows only names and outcomes.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -12,22 +12,22 @@ use crate::cli::Failure;
 use crate::plan::Invalid;
 use crate::{clock, output};
 
-/// Options of every `conformance`.
+/// Options of every `conformance` command.
 #[derive(Debug, Args)]
 pub struct Options {
-    /// What is written to stdout
+    /// Set the output format on stdout
     #[arg(long, value_enum, default_value = "tap")]
     pub format: Format,
-    /// Cases whose name contains these words
+    /// Run only cases whose name contains these words
     #[arg(long, value_name = "WORDS")]
     pub only: Option<String>,
-    /// No remarks on stderr
+    /// Hide notes on stderr
     #[arg(long, short)]
     pub quiet: bool,
 }
 
 impl Options {
-    /// The cases that were asked for.
+    /// Returns the cases that `--only` selects, or all cases without it.
     ///
     /// # Errors
     /// No case has the words of `--only` in its name.
@@ -38,7 +38,7 @@ impl Options {
         if !cases.iter().any(|case| name(case).contains(words)) {
             let names: Vec<&str> = cases.iter().map(name).collect();
             let problem = format!(
-                "no case has this in its name; there are:\n  {}",
+                "no case name contains this text; the cases are:\n  {}",
                 names.join("\n  ")
             );
             return Err(Invalid::new(format!("--only {words}"), problem).into());
@@ -48,28 +48,28 @@ impl Options {
     }
 }
 
-/// What is written to stdout.
+/// The output format on stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// Test Anything Protocol, version 14.
     Tap,
-    /// One JSON object.
+    /// A JSON object.
     Json,
 }
 
-/// How a case ended.
+/// The outcome of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
     /// The daemon did what it must.
     Passed,
-    /// It did not.
+    /// The daemon did not do what it must.
     Failed,
     /// The case says nothing about the daemon.
     Skipped,
 }
 
-/// The error of a case that says nothing about the daemon: why.
+/// An error that marks a case as skipped, with the reason.
 #[derive(Debug)]
 pub struct Skip(pub &'static str);
 
@@ -88,15 +88,15 @@ pub struct Finished {
     #[serde(flatten)]
     labels: BTreeMap<&'static str, &'static str>,
     outcome: Outcome,
-    /// Why it failed or was passed over; empty where it passed.
+    /// The reason why the case failed or was skipped; empty if it passed.
     detail: String,
     ms: u64,
 }
 
 impl Finished {
-    /// Looks, and takes the time. Labels tell apart cases of the same name: keys of their own in JSON, before the name in
-    /// TAP.
-    pub fn of<const N: usize>(
+    /// Runs a case and measures its duration. Labels distinguish cases of the same name: they are keys of their own in
+    /// JSON, and precede the name in TAP.
+    pub fn run<const N: usize>(
         name: &str,
         labels: [(&'static str, &'static str); N],
         look: impl FnOnce() -> anyhow::Result<()>,
@@ -130,7 +130,7 @@ impl Finished {
         }
     }
 
-    /// A YAML document; the message is a literal block, so that a log keeps its lines.
+    /// Returns a YAML document. The message is a literal block, so that a log keeps its lines.
     fn diagnostics(&self) -> String {
         let mut yaml = "  ---\n".to_owned();
         // Writing to a string can't fail.
@@ -139,7 +139,7 @@ impl Finished {
         }
         let _ = writeln!(yaml, "  duration_ms: {}\n  message: |", self.ms);
         for line in self.detail.lines() {
-            // Nothing that YAML refuses, or that ends a line for it.
+            // No character that YAML refuses or treats as a line break.
             let _ = writeln!(yaml, "    {}", one_line(line));
         }
         yaml + "  ...\n"
@@ -149,12 +149,12 @@ impl Finished {
 /// All cases of a daemon.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// What the protocol calls the daemon, which is its key in JSON, and the name or address of this one.
+    /// The protocol's word for the daemon, which is its key in JSON, and the name or address of this daemon.
     #[serde(flatten, serialize_with = "as_entry")]
     pub subject: (&'static str, String),
-    /// What the daemon says of itself, where it was launched.
+    /// The version that a launched daemon reports.
     pub version: Option<String>,
-    /// In the order in which they are listed.
+    /// The cases in the order in which they are listed.
     pub cases: Vec<Finished>,
 }
 
@@ -166,7 +166,7 @@ fn as_entry<S: Serializer>(
 }
 
 impl Report {
-    /// Whether no case failed.
+    /// Returns true if no case failed.
     #[must_use]
     pub fn is_passed(&self) -> bool {
         self.count(Outcome::Failed) == 0
@@ -177,7 +177,7 @@ impl Report {
         ended.count()
     }
 
-    /// Writes all of it to stdout.
+    /// Writes the report to stdout.
     pub fn print(&self, format: Format) {
         output::tell(&self.render(format));
     }
@@ -191,7 +191,7 @@ impl Report {
         }
     }
 
-    /// <https://testanything.org/tap-version-14-specification.html>
+    /// Renders the report as TAP, <https://testanything.org/tap-version-14-specification.html>.
     fn tap(&self) -> String {
         let version = self.version.as_deref().unwrap_or("version unknown");
         let mut tap = format!(
@@ -210,7 +210,7 @@ impl Report {
     }
 }
 
-/// Control characters as they are written in a string.
+/// Escapes control characters, so that the text stays on one line.
 fn one_line(text: &str) -> String {
     let is_odd = |c: char| c.is_control() || matches!(c, '\u{feff}' | '\u{2028}' | '\u{2029}');
     text.chars()
@@ -224,7 +224,7 @@ fn one_line(text: &str) -> String {
         .collect()
 }
 
-/// A `#` would begin a directive.
+/// Escapes `#`, which would begin a TAP directive, and the backslash.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('#', "\\#")
 }
@@ -238,9 +238,9 @@ mod tests {
     fn report() -> Report {
         let stream = [("socket_type", "stream")];
         let mut cases = vec![
-            Finished::of("topic a.# matches", [], || Ok(())),
-            Finished::of("two", stream, || Err(anyhow!("it said:\n  a\u{1b}b # c"))),
-            Finished::of("three", stream, || Err(Skip("not #here").into())),
+            Finished::run("topic a.# matches", [], || Ok(())),
+            Finished::run("two", stream, || Err(anyhow!("it said:\n  a\u{1b}b # c"))),
+            Finished::run("three", stream, || Err(Skip("not #here").into())),
         ];
         for case in &mut cases {
             case.ms = 12;

@@ -1,4 +1,4 @@
-//! The subject of a run as a process: built, started, known to be ready, watched, and gone afterwards.
+//! Manages the subject of a run as a process: builds it, starts it, waits until it is ready, watches it and stops it.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -29,39 +29,40 @@ pub use prepare::Prepared;
 
 use group::Group;
 use guard::Guard;
-use launch::Recipe;
-use log::{Log, Search};
+use launch::LaunchSpec;
+use log::{Log, LogScanner};
 use nix::sys::signal::Signal;
 
-/// What SIGKILL takes at most, before a process must hang in the kernel.
+/// Longest time that SIGKILL takes, unless a process hangs in the kernel.
 const KILL_LIMIT: Duration = Duration::from_secs(5);
 
-/// A running daemon with every process that it starts, in a process group of its own.
+/// A running daemon with every process that it starts, in its own process group.
 ///
-/// It must be started on a thread that lives for the whole run: the kernel kills the daemon when that thread ends, which
-/// is how the daemon ends when this program is killed. Processes that the daemon has forked are killed by a small guard
-/// process then. Dropping a `Daemon` kills the whole group at once; [`Daemon::stop`] asks first.
+/// It must be started on a thread that lives for the whole run. The kernel kills the daemon when that thread ends,
+/// which is how the daemon ends if this program is killed. A small guard process then kills the processes that the
+/// daemon has forked. Dropping a `Daemon` kills the whole group at once; [`Daemon::stop`] terminates it first.
 ///
-/// Its standard output and error go to one file in its scratch directory, of which the last 64 MiB or so are kept.
-/// The directory is removed with the `Daemon`.
+/// Its standard output and error go to one file in its scratch directory, which keeps about the last 64 MiB. The
+/// directory is removed with the `Daemon`.
 #[derive(Debug)]
 pub struct Daemon {
     name: String,
     version: Option<String>,
     endpoint: Endpoint,
     stop: Stop,
-    // Dropped in this order: the group dies, the guard finds nothing left to do, then the log and its directory go.
+    // Dropped in this order: the group dies, the guard finds nothing left to do, the log and its directory are
+    // removed.
     group: Group,
     guard: Option<Guard>,
     trimmer: JoinHandle<()>,
     log: Log,
-    /// Bytes of the log that starts before this one have written.
+    /// Bytes that earlier starts have written to the log.
     logged_before: u64,
-    recipe: Recipe,
+    spec: LaunchSpec,
     _scratch: tempfile::TempDir,
 }
 
-/// Where a daemon is reached. What its manifest does not use is absent.
+/// The addresses of a daemon. Those that its manifest does not use are absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Endpoint {
     /// The path of its Unix socket.
@@ -77,8 +78,8 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// What a driver connects to: the URL of that name, or without a name the URL of the manifest where it has one, or
-    /// else the Unix socket.
+    /// Returns the address that a driver connects to: the URL called `name`. Without a name it returns the URL of the
+    /// manifest if there is one, otherwise the Unix socket.
     #[must_use]
     pub fn address(&self, name: Option<&str>) -> Option<Address> {
         match name {
@@ -91,36 +92,36 @@ impl Endpoint {
     }
 }
 
-/// How a daemon ended.
+/// The way in which a daemon ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StopReport {
-    /// What it took.
+    /// The action that ended the daemon.
     pub how: Stopped,
-    /// From the request to the end of its last process.
+    /// Time from the request to the end of its last process.
     pub took: Duration,
-    /// How the first process ended, such as `exited with status 0`.
+    /// Exit status of the first process, such as `exited with status 0`.
     pub status: String,
-    /// Processes of its group that even SIGKILL did not end within 5 s.
+    /// Number of processes of its group that even SIGKILL did not end within 5 s.
     pub left: usize,
 }
 
-/// What it took to end a daemon.
+/// The action that ended a daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stopped {
     /// All of its processes ended within the grace time.
     Terminated,
     /// At least one process had to be killed.
     Killed,
-    /// It had ended by itself.
+    /// The daemon had already ended by itself.
     AlreadyDead,
 }
 
 impl Daemon {
-    /// Checks what the daemon `name` needs, builds it, and asks for its version. `on_step` hears of each step that takes a
-    /// while. Blocks for as long as the build takes.
+    /// Checks what the daemon `name` needs, builds it and reads its version. Calls `on_step` for each step that takes
+    /// a while. Blocks until the build has finished.
     ///
     /// # Errors
-    /// When there is no such daemon, it does not serve the protocol `serves`, its manifest is wrong, a tool is missing, or
+    /// There is no such daemon, it does not serve the protocol `serves`, its manifest is wrong, a tool is missing, or
     /// a build command fails.
     pub fn prepare(
         root: &Path,
@@ -131,45 +132,46 @@ impl Daemon {
         Prepared::new(root, name, serves, on_step)
     }
 
-    /// Checks that the tools which the daemon `name` needs are there.
+    /// Checks that the tools which the daemon `name` needs are installed.
     ///
     /// # Errors
-    /// When its manifest is wrong or a tool is missing.
+    /// Its manifest is wrong or a tool is missing.
     pub fn check_tools(root: &Path, name: &str) -> Result<(), DaemonError> {
-        Prepared::found(root, name, Manifest::load(root, name)?)?.require_tools()
+        Prepared::from_manifest(root, name, Manifest::load(root, name)?)?.require_tools()
     }
 
-    /// The name of the daemon's directory.
+    /// Returns the name of the daemon's directory.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it says of its version.
+    /// Returns the version that the daemon reports.
     #[must_use]
     pub fn version(&self) -> Option<&str> {
         self.version.as_deref()
     }
 
-    /// Where it is reached.
+    /// Returns the addresses of the daemon.
     #[must_use]
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// The command that prints what it counted, where its manifest has one instead of a metrics page.
+    /// Returns the command that prints the daemon's counters, if its manifest has one instead of a metrics page.
     #[must_use]
     pub fn counters(&self) -> Option<CountersCommand> {
-        self.recipe.counters()
+        self.spec.counters()
     }
 
-    /// The process id of its first process, which is the id of its group too.
+    /// Returns the process id of the first process, which is also the id of the group.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.group.id().as_raw().cast_unsigned()
     }
 
-    /// The children of this program that belong to the daemon: to be left out when this program's own cost is sampled.
+    /// Returns the children of this program that belong to the daemon. They are excluded from this program's own
+    /// resource samples.
     #[must_use]
     pub fn own_pids(&self) -> Vec<u32> {
         std::iter::once(self.pid())
@@ -177,94 +179,97 @@ impl Daemon {
             .collect()
     }
 
-    /// The file with its standard output and error; it goes with the `Daemon`.
+    /// Returns the path of the file with the daemon's standard output and error. The file is removed with the
+    /// `Daemon`.
     #[must_use]
     pub fn log_path(&self) -> &Path {
         self.log.path()
     }
 
-    /// The end of its output, at most `lines` lines.
+    /// Returns the end of the daemon's output, at most `lines` lines.
     #[must_use]
     pub fn last_lines(&self, lines: usize) -> String {
         self.log.last_lines(lines)
     }
 
-    /// How its first process ended, such as `killed by SIGSEGV`, if it has.
+    /// Returns the exit status of the first process, such as `was killed by SIGSEGV`, if it has ended.
     #[must_use]
     pub fn try_exit(&self) -> Option<String> {
         self.group.exit()
     }
 
-    /// Completes when its first process ends by itself. May be dropped and called again.
+    /// Completes when the first process ends by itself. May be dropped and called again.
     pub async fn exited(&self) -> String {
         self.group.exited().await
     }
 
-    /// Sends a signal to all of its processes, and nothing else. A stopped process takes SIGTERM only once it continues.
+    /// Sends a signal to all processes of the daemon, and nothing else. A stopped process handles SIGTERM only once it
+    /// continues.
     pub fn signal(&self, signal: Signal) {
         self.group.send(signal);
     }
 
-    /// How long its manifest gives it to end after a signal that asks.
+    /// Returns the time that the manifest gives the daemon to end after its stop signal.
     #[must_use]
     pub fn grace(&self) -> Duration {
         self.stop.grace
     }
 
-    /// Whether all of its processes have ended.
+    /// Returns true once all processes of the daemon have ended.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.group.exit().is_some() && self.group.living() == 0
     }
 
-    /// Starts it again after its end, with the same socket path, ports, environment and log, as a new process group.
-    /// Whether and when it is ready is for [`Daemon::readiness`] to say.
+    /// Starts the daemon again after its end, with the same socket path, ports, environment and log, as a new process
+    /// group. [`Daemon::readiness`] tells whether and when it is ready.
     ///
     /// # Errors
-    /// What the system refuses.
+    /// An operation that the system refuses.
     pub fn start_again(&mut self) -> Result<(), DaemonError> {
         let log = self
             .log
             .reopen()
             .map_err(DaemonError::io(&self.name, "opening its log again"))?;
         self.logged_before = self.log.length();
-        let (group, guard) = self.recipe.start(log)?;
-        // The old guard goes first: it would take the new processes' directory with it.
+        let (group, guard) = self.spec.start(log)?;
+        // The old guard is dropped first: it would remove the directory of the new processes.
         self.guard = guard;
         self.group = group;
         Ok(())
     }
 
-    /// How long its manifest gives it to take connections.
+    /// Returns the time that the manifest gives the daemon to take connections.
     #[must_use]
     pub fn ready_limit(&self) -> Duration {
-        self.recipe.limit
+        self.spec.limit
     }
 
-    /// Completes with whether it took connections within the time that its manifest gives; borrows nothing. What
-    /// earlier starts wrote shows nothing.
+    /// Returns a future that resolves to true if the daemon takes connections within the time that its manifest gives.
+    /// The future borrows nothing. Output of earlier starts is ignored.
     pub fn readiness(&self) -> impl Future<Output = bool> + Send + 'static {
-        let (probe, limit) = (self.recipe.probe.clone(), self.recipe.limit);
-        let mut search = Search::after(&self.log, self.logged_before);
-        async move { ready::again(&probe, &mut search, limit).await }
+        let (probe, limit) = (self.spec.probe.clone(), self.spec.limit);
+        let mut scanner = LogScanner::after(&self.log, self.logged_before);
+        async move { ready::poll(&probe, &mut scanner, limit).await }
     }
 
-    /// Ends it: the manifest's signal to the whole group, the grace time, SIGKILL, and a check that nothing is left.
-    /// A second call reports what the first found. Dropping the future leaves the rest to `Drop`, which kills.
+    /// Stops the daemon: sends the manifest's signal to the whole group, waits for the grace time, sends SIGKILL, and
+    /// checks that nothing is left. A second call reports what the first found. Dropping the future leaves the rest to
+    /// `Drop`, which kills.
     pub async fn stop(&mut self) -> StopReport {
         let began = Instant::now();
         let how = if self.group.exit().is_some() {
             Stopped::AlreadyDead
         } else {
             self.group.signal(self.stop.signal);
-            match tokio::time::timeout(self.stop.grace, self.group.emptied()).await {
+            match tokio::time::timeout(self.stop.grace, self.group.all_exited()).await {
                 Ok(()) => Stopped::Terminated,
                 Err(_) => Stopped::Killed,
             }
         };
         self.group.kill();
-        // Unreachable limits but for a process that hangs in the kernel: `left` says so.
-        let _ = tokio::time::timeout(KILL_LIMIT, self.group.emptied()).await;
+        // Only a process that hangs in the kernel reaches this limit: `left` reports it.
+        let _ = tokio::time::timeout(KILL_LIMIT, self.group.all_exited()).await;
         self.trimmer.abort();
         let status = self
             .group

@@ -1,4 +1,4 @@
-//! Protocol code, and what it is given.
+//! Defines the protocol code of a driver, and what it is given.
 
 use std::fmt;
 use std::future::Future;
@@ -24,8 +24,8 @@ use crate::plan::{Invalid, Plan};
 use crate::recorder::Recorder;
 use crate::schedule::Share;
 
-/// Where a daemon can be reached, or several that share the load: operation k goes to the one at place k modulo their
-/// number.
+/// The address of a daemon, or of several that share the load: operation k goes to the address with index k modulo
+/// their number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
     /// The address of each, at least one.
@@ -41,7 +41,7 @@ pub enum Address {
     Url(String),
 }
 
-/// Without the password of a URL: to be shown and stored.
+/// Shows the address without the password of a URL, so that it can be printed and stored.
 impl fmt::Display for Address {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -52,7 +52,7 @@ impl fmt::Display for Address {
 }
 
 impl Target {
-    /// One daemon with a Unix socket.
+    /// Creates the target of one daemon with a Unix socket.
     #[must_use]
     pub fn at(socket: PathBuf) -> Self {
         Self {
@@ -60,7 +60,7 @@ impl Target {
         }
     }
 
-    /// Daemons with a URL each.
+    /// Creates the target of daemons with one URL each.
     #[must_use]
     pub fn of_urls(urls: Vec<String>) -> Self {
         Self {
@@ -68,7 +68,7 @@ impl Target {
         }
     }
 
-    /// The Unix sockets among the addresses.
+    /// Returns the Unix sockets among the addresses.
     #[must_use]
     pub fn sockets(&self) -> Vec<PathBuf> {
         let socket = |address: &Address| match address {
@@ -78,7 +78,7 @@ impl Target {
         self.addresses.iter().filter_map(socket).collect()
     }
 
-    /// The URLs among the addresses.
+    /// Returns the URLs among the addresses.
     pub fn urls(&self) -> impl Iterator<Item = &str> {
         self.addresses.iter().filter_map(|address| match address {
             Address::Url(url) => Some(url.as_str()),
@@ -87,30 +87,31 @@ impl Target {
     }
 }
 
-/// Speaks one protocol. Knows nothing of time, processes, files and reports.
+/// Protocol code. It knows nothing of time, processes, files and reports.
 pub trait Driver: Sized + Send + Sync + 'static {
-    /// The driver's name: that of its program.
+    /// Name of the driver, which is that of its program.
     const NAME: &'static str;
-    /// The protocol, as the manifests of daemons and the folders of plans call it.
+    /// Name of the protocol in daemon manifests and plan folders.
     const PROTOCOL: &'static str;
-    /// The measured series, in the order of reports; a [`Series`] is a place in this list.
+    /// Measured series in the order of reports; a [`Series`] is an index into this list.
     const SERIES: &'static [&'static str];
-    /// Counts that the daemon keeps as well: its metric, our count. After a run the two are compared.
+    /// Counters that the daemon keeps as well, as pairs of its metric and our counter. The two are compared after a
+    /// run.
     const AUDIT: &'static [(&'static str, &'static str)];
-    /// The daemon's metric of what is open, for `resources.csv`.
+    /// Daemon metric for what is open, for `resources.csv`.
     const ACTIVE_METRIC: &'static str;
-    /// The daemon's metric of the most that was open at once, where it has one.
+    /// Daemon metric for the most that was open at once, if it has one.
     const PEAK_METRIC: Option<&'static str> = None;
-    /// The kinds of failures that it counts.
+    /// Kinds of failures that the driver counts.
     const ERRORS: &'static [&'static str];
-    /// Failures that a plan asks for: they are counted as such and fail no run.
+    /// Kinds of failures that a plan asks for: they are counted, and fail no run.
     const ASKED_FOR: &'static [&'static str];
-    /// Failures that a plan asks for with a fault: those of its seconds fail no run.
+    /// Kinds of failures that a fault in the plan causes: those in its seconds fail no run.
     const OF_A_FAULT: &'static [&'static str];
-    /// Errors, and counts, that say that the driver itself had no descriptor or port left: they are no failures of the
-    /// daemon and make a result INVALID.
+    /// Errors and counters that show that the driver itself had no descriptor or port left. They are not failures of
+    /// the daemon, and make a result INVALID.
     const EXHAUSTED: &'static [&'static str] = &[];
-    /// Whether its workers may be spread over several processes: not where they account for something together.
+    /// False if the workers keep joint accounts, so that they must share one process.
     const SHARDS: bool = true;
     /// The driver's own settings.
     type Config: std::fmt::Debug
@@ -128,34 +129,34 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// The first field that can't be run, with the remedy.
     fn validate(plan: &Plan<Self::Config>) -> Result<(), Invalid>;
 
-    /// Takes what its users write in another way than plans have it, such as the thresholds of another tool; before
-    /// anything is validated.
+    /// Rewrites foreign syntax (e.g. k6 thresholds) into plan syntax. Called before validation.
     ///
     /// # Errors
-    /// The first field that can't be taken, with the remedy.
+    /// The first field that can't be rewritten, with the remedy.
     fn spell_out(_plan: &mut Plan<Self::Config>) -> Result<(), Invalid> {
         Ok(())
     }
 
-    /// The plan as a sentence.
+    /// Describes the plan in one sentence.
     fn sentence(plan: &Plan<Self::Config>) -> String;
 
-    /// The series that counts from the intended start and ends with the operation: the response time.
+    /// Returns the series that counts from the intended start to the end of the operation: the response time.
     fn response(plan: &Plan<Self::Config>) -> Series;
 
-    /// Whether it will record a series, now that it is set up: those have their memory, 264 KiB in each tally, before the
-    /// load begins. Any other takes values too, of which the first pays for that memory in the loop that measures.
+    /// Returns whether the configured driver records `series`, so that its histogram (264 KiB per tally) is allocated
+    /// up front. Other series still work, but allocate on first use, inside the hot loop.
     fn records(&self, _series: Series) -> bool {
         true
     }
 
-    /// Returns true where a schedule alone says when operations begin, so that what was due can be held against what ended.
+    /// Returns true if a schedule alone determines when operations begin, so that the audit can compare due and ended
+    /// operations.
     fn is_open_loop(plan: &Plan<Self::Config>) -> bool {
         plan.is_open_loop()
     }
 
-    /// What the audit holds the figures against, as far as the plan says it. By default an operation is open for as long
-    /// as its response takes, and the users of a closed loop are busy all the time.
+    /// Returns what the audit compares the figures with, as far as the plan determines it. By default an operation is
+    /// open for as long as its response takes, and the users of a closed loop are always busy.
     fn facts(plan: &Plan<Self::Config>) -> Facts {
         let response = Self::SERIES[Self::response(plan).0];
         Facts {
@@ -168,48 +169,51 @@ pub trait Driver: Sized + Send + Sync + 'static {
         }
     }
 
-    /// What its users expect to read on stderr for each second, if anything; off a terminal too.
+    /// Returns the line that users of this driver expect on stderr for each second, if any. It is printed even if
+    /// stderr is not a terminal.
     fn line(_second: &Tally, _total: &Tally) -> Option<String> {
         None
     }
 
-    /// What its users expect to read on stdout at the end, before the report that all drivers share.
+    /// Returns the text that users of this driver expect on stdout at the end, before the report that all drivers
+    /// share.
     fn summary(_result: &RunResult) -> Option<String> {
         None
     }
 
-    /// What speaks against the daemon or the figures beyond what is asked of every driver, from what was counted.
+    /// Returns driver-specific warnings derived from the totals.
     fn doubts(_plan: &Plan<Self::Config>, _total: &Tally) -> Vec<Warning> {
         Vec::new()
     }
 
-    /// Returns how far the daemon's count may rightly be another than the driver's count `name` of [`Self::AUDIT`].
+    /// Returns how the daemon's count may legitimately differ from the driver's counter `name` of [`Self::AUDIT`].
     fn bounds(_name: &str, _plan: &Plan<Self::Config>, _total: &Tally) -> Bounds {
         Bounds::default()
     }
 
-    /// Returns how long one operation may take: what is open after an interruption has that long, where it is more than
-    /// the plan's time to drain.
+    /// Returns the longest time that one operation may take. After an interruption, open operations get that time if
+    /// it exceeds the plan's drain time.
     fn longest(_plan: &Plan<Self::Config>) -> Duration {
         Duration::ZERO
     }
 
-    /// Whether its workers take a whole core each on purpose, so that this says nothing of how busy they are.
+    /// Returns true if each worker uses a whole core on purpose, so that CPU use does not show how busy it is.
     fn spins(_plan: &Plan<Self::Config>) -> bool {
         false
     }
 
-    /// Returns the longest time that connections may be opened before the load begins, where the driver opens them as a
-    /// phase of its own: its workers say when theirs are open ([`Worker::opening`]), and the load begins when all have.
+    /// Returns the time limit for opening connections before the load begins, if the driver opens them in a phase of
+    /// its own. Its workers report when theirs are open ([`Worker::opening`]), and the load begins when all have.
     fn opening(_plan: &Plan<Self::Config>) -> Option<Duration> {
         None
     }
 
-    /// Descriptors that the load itself keeps open at once: in the daemon, and in the processes of the driver together.
+    /// Returns the number of descriptors that the load keeps open at once: in the daemon, and in all processes of the
+    /// driver together.
     fn descriptors(plan: &Plan<Self::Config>) -> u64;
 
-    /// Returns how many connections the load has open at once for certain, in the daemons together: what is refused where
-    /// they may not open as many.
+    /// Returns the number of connections that the load certainly keeps open at once, in all daemons together. The run
+    /// is refused if they may not open that many.
     fn open_at_once(plan: &Plan<Self::Config>) -> u64 {
         Self::descriptors(plan)
     }
@@ -217,43 +221,44 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// Builds everything that the hot loop sends.
     ///
     /// # Errors
-    /// What can't be prepared: a file, an address.
+    /// Something that can't be prepared, such as a file or an address.
     fn setup(plan: &Plan<Self::Config>, target: &Target) -> anyhow::Result<Self>;
 
-    /// Performs every operation once and verifies the answer: a measurement of a wrong answer is worth nothing.
+    /// Performs every operation once and verifies the answer, because a measurement of a wrong answer is worthless.
     ///
     /// # Errors
-    /// What was wrong with the answer.
+    /// An answer that is wrong.
     fn check(&self) -> anyhow::Result<()>;
 
-    /// Returns what the check has learned that workers need, for those in processes of their own.
+    /// Returns what the check has learned, for workers in other processes.
     fn learned(&self) -> serde_json::Value {
         serde_json::Value::Null
     }
 
-    /// Takes what the check has learned in the process that started this one.
+    /// Takes over what the check has learned in the process that started this one.
     ///
     /// # Errors
-    /// Something that this driver has not written.
+    /// A value that this driver has not written.
     fn learn(&self, _learned: serde_json::Value) -> anyhow::Result<()> {
         Ok(())
     }
 
-    /// What the check was answered, where answers of several daemons can be held against each other.
+    /// Returns the answer that the check got, if answers of several daemons can be compared.
     fn answer(&self) -> Option<Answer> {
         None
     }
 
-    /// The process of a daemon that was not launched for the run, learned by the check, so that its cost can be sampled.
+    /// Returns the process id of a daemon that was not launched for the run, learned by the check, so that its
+    /// resources can be sampled.
     fn daemon_pid(&self) -> Option<u32> {
         None
     }
 
-    /// Does one worker's share of the load, until its pacer is over and what it began has ended.
+    /// Does one worker's share of the load, until its pacer is over and its operations have ended.
     fn work(&self, worker: Worker) -> impl Future<Output = anyhow::Result<()>>;
 }
 
-/// How far the daemon's count of something may rightly be another than the driver's; by default not at all.
+/// Permitted differences of the daemon's count from the driver's; by default none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Bounds {
     /// The daemon may have counted less: not all that was sent reached it.
@@ -262,31 +267,30 @@ pub struct Bounds {
     pub daemon_more: bool,
 }
 
-/// One worker: a share of the simulated clients, on a thread of its own.
+/// A share of the simulated clients, on a thread of its own.
 ///
 /// A driver whose clients need a task each spawns them on the worker's current-thread runtime; one that holds many
 /// connections serves them all in one loop.
 #[derive(Debug)]
 pub struct Worker {
-    /// Its place among all workers, and their number.
+    /// Its index among all workers, and their number.
     pub share: Share,
-    /// Says when the next operation starts, and when it is over.
+    /// Determines when the next operation starts, and when the load is over.
     pub pacer: Pacer,
-    /// Where it writes.
+    /// Records its measurements.
     pub record: Recorder,
     /// The phases, in nanoseconds of CLOCK_MONOTONIC.
     pub phases: Phases,
-    /// Its part in the opening of the run, where there is one.
+    /// Its part in the opening of the run, if there is one.
     pub opening: WorkerOpening,
-    /// Asks it to end early.
+    /// Tells the worker to end early.
     pub stop: Arc<Stop>,
-    /// Descriptors that it may open.
+    /// Number of descriptors that it may open.
     pub descriptors: u64,
 }
 
 impl Worker {
-    /// Takes over the instant at which the load begins, where that was brought forward. Returns true if the phases have
-    /// changed.
+    /// Takes over the start of the load if it was brought forward. Returns true if the phases have changed.
     pub fn follow_opening(&mut self) -> bool {
         let Some(begin) = self.opening.brought_forward() else {
             return false;
@@ -299,26 +303,26 @@ impl Worker {
 /// The phases of a run, in nanoseconds of CLOCK_MONOTONIC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Phases {
-    /// When the run begins: its seconds count from here.
+    /// Start of the run: its seconds count from here.
     pub origin: u64,
-    /// When the load begins, of which the first operation may be due: after the opening, where there is one.
+    /// Start of the load, at which the first operation may be due; after the opening, if there is one.
     pub begin: u64,
-    /// From when starts count.
+    /// Time from which starts count.
     pub measure: u64,
-    /// When nothing starts any more.
+    /// Time from which nothing starts any more.
     pub end: u64,
-    /// When what is still open is given up.
+    /// Time at which operations that are still open are given up.
     pub drained: u64,
 }
 
 impl Phases {
-    /// The phases of a timeline that begins at `origin`.
+    /// Returns the phases of a timeline that begins at `origin`.
     #[must_use]
-    pub fn of(timeline: crate::plan::Timeline, origin: u64) -> Self {
+    pub fn new(timeline: crate::plan::Timeline, origin: u64) -> Self {
         Self::after_opening(timeline, origin, Duration::ZERO)
     }
 
-    /// The phases of a timeline whose load begins when the time for an `opening` has passed since `origin`.
+    /// Returns the phases of a timeline whose load begins when the time for an `opening` has passed since `origin`.
     #[must_use]
     pub fn after_opening(timeline: crate::plan::Timeline, origin: u64, opening: Duration) -> Self {
         let begin = origin + opening.as_nanos() as u64;
@@ -333,7 +337,7 @@ impl Phases {
         }
     }
 
-    /// The same phases with a load that begins at another time.
+    /// Returns the same phases with a load that begins at another time.
     #[must_use]
     pub fn with_begin(self, begin: u64) -> Self {
         let moved = |at: u64| begin + (at - self.begin);
@@ -346,7 +350,7 @@ impl Phases {
         }
     }
 
-    /// Has the load of a worker begin at another time. A worker whose load has begun by itself keeps its phases.
+    /// Moves the load of a worker to another start. A worker whose load has already begun keeps its phases.
     #[must_use]
     pub fn begin_at(self, begin: u64, pacer: &mut Pacer, record: &Recorder) -> Self {
         if pacer.started() > 0 {
@@ -358,8 +362,8 @@ impl Phases {
         phases
     }
 
-    /// Returns when what is open is given up: at the end of the drain phase, which lasts longer where starts were late, or
-    /// earlier where that was asked.
+    /// Returns when open operations are given up: at the end of the drain phase, which lasts longer if starts were
+    /// late, or earlier if a stop asked for that.
     #[must_use]
     pub fn deadline(&self, pacer: &Pacer, stop: &Stop) -> u64 {
         let drained = self.drained.saturating_add(pacer.overrun());
@@ -367,21 +371,22 @@ impl Phases {
         asked.map_or(drained, |asked| asked.min(drained))
     }
 
-    /// Returns true if an operation that counts from `at` is measured. There is no upper bound: what a pacer starts was
-    /// due before the end, and what of it starts late is measured as what starts in time.
+    /// Returns true if an operation that counts from `at` is measured. There is no upper bound: a pacer starts only
+    /// operations that were due before the end, and late starts are measured like those in time.
     #[must_use]
     pub fn counts(&self, at: u64) -> bool {
         at >= self.measure
     }
 
-    /// Returns true from the beginning of the measurement to its end, for what happens without a start of this driver.
+    /// Returns true from the beginning of the measurement to its end, for events that no start of this driver causes.
     #[must_use]
     pub fn is_measuring(&self, now: u64) -> bool {
         (self.measure..self.end).contains(&now)
     }
 }
 
-/// Asks the workers of a run to end early: nothing starts any more, and what is open is given up at a deadline.
+/// A request to the workers of a run to end early: nothing starts any more, and open operations are given up at a
+/// deadline.
 #[derive(Debug)]
 pub struct Stop {
     asked_at: AtomicU64,
@@ -390,10 +395,10 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Nothing asked yet.
+    /// Creates a stop that has not been requested.
     ///
     /// # Errors
-    /// What the kernel answers, usually `EMFILE`.
+    /// The kernel's error, usually `EMFILE`.
     pub fn new() -> std::io::Result<Self> {
         let waker =
             EventFd::from_value_and_flags(0, EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
@@ -404,7 +409,7 @@ impl Stop {
         })
     }
 
-    /// Asks: what is open may take `grace_ns` more.
+    /// Requests the stop: open operations may take `grace_ns` more.
     pub fn ask(&self, grace_ns: u64) {
         let now = clock::now();
         self.asked_at.fetch_min(now, Ordering::Release);
@@ -412,25 +417,25 @@ impl Stop {
         self.wake();
     }
 
-    /// Has the workers look for what has changed.
+    /// Wakes the workers, so that they check what has changed.
     pub fn wake(&self) {
         // A full counter is as readable as any other.
         let _ = self.waker.write(1);
     }
 
-    /// Returns when it was first asked, nanoseconds of CLOCK_MONOTONIC; `u64::MAX` before.
+    /// Returns the time of the first request, nanoseconds of CLOCK_MONOTONIC, or `u64::MAX` without one.
     #[must_use]
     pub fn asked_at(&self) -> u64 {
         self.asked_at.load(Ordering::Acquire)
     }
 
-    /// When what is open is given up, if it was asked for.
+    /// Returns when open operations are given up, if a stop was requested.
     #[must_use]
     pub fn deadline(&self) -> Option<u64> {
         Some(self.deadline.load(Ordering::Acquire)).filter(|deadline| *deadline != u64::MAX)
     }
 
-    /// Readable once it was asked.
+    /// Returns a descriptor that is readable once a stop was requested.
     #[must_use]
     pub fn waker(&self) -> BorrowedFd<'_> {
         self.waker.as_fd()

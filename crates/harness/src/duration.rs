@@ -1,10 +1,10 @@
-//! Durations as people and plans write them: `90s`, `1m30s`, `1.5s`, `50ms`, `0`.
+//! Reads and writes durations as people and plans do: `90s`, `1m30s`, `1.5s`, `50ms`, `0`.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serializer};
 
-/// Reads a duration; the spellings of Go's flags are among those accepted.
+/// Parses a duration; the spellings of Go's flags are accepted as well.
 ///
 /// # Errors
 /// A sentence that says what is expected.
@@ -14,13 +14,13 @@ pub fn parse(text: &str) -> Result<Duration, String> {
     })
 }
 
-/// Writes a duration the way that [`parse`] reads it: `1m 30s`.
+/// Formats a duration so that [`parse`] can read it: `1m 30s`.
 #[must_use]
 pub fn format(duration: Duration) -> String {
     humantime::format_duration(duration).to_string()
 }
 
-/// For `#[serde(with = "duration")]`.
+/// Serializes a duration for `#[serde(with = "duration")]`.
 ///
 /// # Errors
 /// None of its own.
@@ -28,7 +28,7 @@ pub fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S:
     serializer.serialize_str(&format(*duration))
 }
 
-/// For `#[serde(with = "duration")]`.
+/// Deserializes a duration for `#[serde(with = "duration")]`.
 ///
 /// # Errors
 /// Text that [`parse`] does not take.
@@ -36,11 +36,11 @@ pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duratio
     parse(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
 }
 
-/// For optional durations: `#[serde(default, with = "duration::optional")]`.
+/// Handles optional durations: `#[serde(default, with = "duration::optional")]`.
 pub mod optional {
     use super::{Deserialize, Deserializer, Duration, Serializer};
 
-    /// For `#[serde(with = "duration::optional")]`.
+    /// Serializes an optional duration for `#[serde(with = "duration::optional")]`.
     ///
     /// # Errors
     /// None of its own.
@@ -54,7 +54,7 @@ pub mod optional {
         }
     }
 
-    /// For `#[serde(with = "duration::optional")]`.
+    /// Deserializes an optional duration for `#[serde(with = "duration::optional")]`.
     ///
     /// # Errors
     /// Text that [`super::parse`] does not take.

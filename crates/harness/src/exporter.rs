@@ -1,4 +1,4 @@
-//! The driver's own `/metrics` page while a run lasts.
+//! Serves the driver's own `/metrics` page during a run.
 
 use std::net::SocketAddr;
 
@@ -9,8 +9,8 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, Prometheu
 
 use crate::collector::Row;
 
-/// Upper bounds of the buckets, seconds: a 1-2-5 ladder from 1 µs to 100 s. Buckets add up over processes and time,
-/// which summaries do not.
+/// Upper bounds of the buckets, seconds: a 1-2-5 ladder from 1 µs to 100 s. Unlike summaries, buckets can be added up
+/// over processes and time.
 const BUCKETS: [f64; 25] = [
     1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1,
     0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0,
@@ -18,7 +18,7 @@ const BUCKETS: [f64; 25] = [
 
 const METADATA: Metadata<'_> = Metadata::new("drover", Level::INFO, None);
 
-/// A page that is fed once a second.
+/// A metrics page that is updated once a second.
 #[derive(Debug)]
 pub struct Exporter {
     recorder: PrometheusRecorder,
@@ -30,10 +30,10 @@ impl Exporter {
     /// Listens on `address`; needs a Tokio runtime.
     ///
     /// # Errors
-    /// An address that can't be listened on.
+    /// The address can't be listened on.
     pub fn listen(address: SocketAddr) -> anyhow::Result<Self> {
-        // The exporter binds inside its future; a trial shows a taken port before the run.
-        drop(std::net::TcpListener::bind(address).context("can't listen there")?);
+        // The exporter binds inside its future; this trial detects a taken port before the run.
+        drop(std::net::TcpListener::bind(address).context("can't listen on this address")?);
         let (recorder, server) = PrometheusBuilder::new()
             .with_http_listener(address)
             .set_buckets(&BUCKETS)
@@ -41,7 +41,7 @@ impl Exporter {
             .context("can't serve a metrics page")?;
         let handle = recorder.handle();
         let server = tokio::spawn(async move {
-            // The page is a view: a run goes on without it.
+            // The page is only a view: the run continues without it.
             let _ = server.await;
         });
         Ok(Self {
@@ -51,7 +51,7 @@ impl Exporter {
         })
     }
 
-    /// Adds one second.
+    /// Adds one second to the page.
     pub fn row(&self, row: &Row) {
         self.gauge("drover_active_operations", row.open());
         for (name, count) in &row.tally.counts {

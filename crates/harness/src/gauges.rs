@@ -1,4 +1,4 @@
-//! The Prometheus page of a daemon: fetched over HTTP, parsed, one number per metric.
+//! Fetches the Prometheus page of a daemon over HTTP and parses it to one number per metric.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,24 +12,25 @@ use hyper::{Request, StatusCode, Uri, header};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-/// A daemon that takes longer for its own page is not asked again until the next sample.
+/// Time limit of a request. A daemon that needs longer is asked again only for the next sample.
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// A page is a few KiB; more than this is something else.
+/// Longest page that is read. A page has a few KiB; anything longer is something else.
 const MOST_BYTES: usize = 4 << 20;
 
 /// Fetches a Prometheus page and returns one value per metric name, as [`parse`] does.
 /// Dropping the future closes the connection.
 ///
 /// # Errors
-/// When there is no answer within 1 s, or one that is not a 2xx.
+/// There is no answer within 1 s, or one that is not a 2xx.
 pub async fn scrape(url: &str) -> anyhow::Result<BTreeMap<String, f64>> {
     Ok(parse(&page(url).await?))
 }
 
-/// Fetches a Prometheus page as it is, for who asks for single labels. Dropping the future closes the connection.
+/// Fetches a Prometheus page without parsing it, for callers that need individual labels. Dropping the future closes
+/// the connection.
 ///
 /// # Errors
-/// When there is no answer within 1 s, or one that is not a 2xx.
+/// There is no answer within 1 s, or one that is not a 2xx.
 pub async fn page(url: &str) -> anyhow::Result<String> {
     let (status, body) = get(url).await?;
     ensure!(
@@ -40,17 +41,17 @@ pub async fn page(url: &str) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&body).into_owned())
 }
 
-/// Checks that a URL is one of a page that can be fetched.
+/// Checks that a URL names a page that can be fetched.
 ///
 /// # Errors
-/// What it should be instead.
+/// The problem, and the form to use instead.
 pub(crate) fn check_url(url: &str) -> Result<(), String> {
     address(url)
         .map(drop)
         .map_err(|error| format!("{error}: write it as http://127.0.0.1:9090/metrics"))
 }
 
-/// Returns a URL without the name and the password that it may have.
+/// Returns a URL without its user name and password.
 #[must_use]
 pub fn without_user(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
@@ -61,21 +62,21 @@ pub fn without_user(url: &str) -> String {
     }
 }
 
-/// Returns what a URL names, and the credentials of its user for `Authorization: Basic` (RFC 7617).
+/// Parses a URL. Returns it with the credentials of its user for `Authorization: Basic` (RFC 7617), if it has one.
 fn address(url: &str) -> anyhow::Result<(Uri, Option<String>)> {
-    let uri: Uri = url.parse().context("it is no URL")?;
+    let uri: Uri = url.parse().context("it is not a valid URL")?;
     ensure!(
         uri.scheme_str() == Some("http"),
         "only http:// addresses are fetched"
     );
-    let authority = uri.authority().context("it names no host")?;
+    let authority = uri.authority().context("it has no host")?;
     let user = authority.as_str().rsplit_once('@');
     let credentials =
         user.map(|(user, _)| format!("Basic {}", BASE64_STANDARD.encode(percent_decoded(user))));
     Ok((uri, credentials))
 }
 
-/// Returns the bytes that a part of a URL stands for (RFC 3986 section 2.1).
+/// Decodes the percent-encoded bytes of a part of a URL (RFC 3986 section 2.1).
 fn percent_decoded(text: &str) -> Vec<u8> {
     let mut parts = text.split('%');
     let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
@@ -97,7 +98,7 @@ fn percent_decoded(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// One GET on a connection of its own, with 1 s for everything.
+/// Sends one GET on its own connection, with 1 s for everything.
 pub(crate) async fn get(url: &str) -> anyhow::Result<(StatusCode, Bytes)> {
     tokio::time::timeout(TIMEOUT, exchange(url))
         .await
@@ -107,7 +108,7 @@ pub(crate) async fn get(url: &str) -> anyhow::Result<(StatusCode, Bytes)> {
 
 async fn exchange(url: &str) -> anyhow::Result<(StatusCode, Bytes)> {
     let (uri, credentials) = address(url)?;
-    let authority = uri.authority().context("it names no host")?;
+    let authority = uri.authority().context("it has no host")?;
     let (_, host) = authority
         .as_str()
         .rsplit_once('@')
@@ -130,13 +131,13 @@ async fn exchange(url: &str) -> anyhow::Result<(StatusCode, Bytes)> {
             .map_err(anyhow::Error::from_boxed)?;
         anyhow::Ok((status, body.to_bytes()))
     };
-    // The answer decides: a connection that the daemon closes roughly after it is no failure.
+    // The answer decides: if the daemon then closes the connection abruptly, that is not a failure.
     let (answer, _closed) = tokio::join!(answer, connection);
     answer
 }
 
-/// Reads the Prometheus text format. Series of one name with different labels are summed; buckets and quantiles, which
-/// do not add up, are left out, as are NaN and lines that make no sense.
+/// Parses the Prometheus text format. Series of one name with different labels are summed. Buckets and quantiles,
+/// which do not add up, are left out, as are NaN and malformed lines.
 #[must_use]
 pub fn parse(text: &str) -> BTreeMap<String, f64> {
     let mut values = BTreeMap::new();
@@ -163,7 +164,8 @@ fn parse_line(line: &str) -> Option<(&str, f64)> {
     (!value.is_nan()).then_some((name, value))
 }
 
-/// What follows the closing brace; `None` for a bucket, a quantile or an open brace. Values are quoted and may hold braces.
+/// Returns the text after the closing brace; `None` for a bucket, a quantile or a missing brace. Values are quoted and
+/// may contain braces.
 fn after_labels(labels: &str) -> Option<&str> {
     let mut quoted = false;
     let mut escaped = false;
@@ -226,7 +228,7 @@ big +Inf
         );
     }
 
-    /// Answers one connection with these bytes and returns the address.
+    /// Answers one connection with these bytes and returns the URL.
     async fn serve(answer: &'static [u8]) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/metrics", listener.local_addr().unwrap());

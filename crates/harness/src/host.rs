@@ -1,4 +1,4 @@
-//! What this machine is and how it is set, read from `/proc`, `/sys` and git; what cannot be read is left out.
+//! Reads the machine's hardware and settings from `/proc`, `/sys` and git. Facts that cannot be read are left out.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -11,7 +11,8 @@ mod control_groups;
 
 pub(crate) use control_groups::ControlGroups;
 
-/// The facts of this machine, of the source tree and of this build. `steal_pct` is known only after a run: [`Steal`].
+/// Returns the facts of this machine, of the source tree and of this build. `steal_pct` is known only after a run:
+/// [`StealTime`].
 #[must_use]
 pub fn machine() -> Machine {
     let limits = limits::nofile().ok();
@@ -37,7 +38,7 @@ pub fn machine() -> Machine {
         memory_bytes: memory_bytes(&text("/proc/meminfo").unwrap_or_default()),
         transparent_huge_pages: text("/sys/kernel/mm/transparent_hugepage/enabled")
             .as_deref()
-            .and_then(chosen),
+            .and_then(bracketed_choice),
         load1: text("/proc/loadavg").and_then(|load| load.split(' ').next()?.parse().ok()),
         nofile_soft: limits.map_or(0, |limits| limits.soft),
         nofile_hard: limits.map_or(0, |limits| limits.hard),
@@ -66,14 +67,14 @@ pub fn machine() -> Machine {
     }
 }
 
-/// CPU time that the hypervisor gave to somebody else, from a start to a later look.
+/// CPU time that the hypervisor gave to other guests since a start.
 #[derive(Debug, Clone, Copy)]
-pub struct Steal {
+pub struct StealTime {
     began: Option<(u64, u64)>,
 }
 
-impl Steal {
-    /// Begins to count now.
+impl StealTime {
+    /// Starts counting now.
     #[must_use]
     pub fn start() -> Self {
         Self {
@@ -81,8 +82,8 @@ impl Steal {
         }
     }
 
-    /// Stolen time since the start, in per cent of the time of all processors; absent where the kernel does not say, or
-    /// before a clock tick has passed.
+    /// Returns the stolen time since the start, in percent of the time of all processors. It is absent if the kernel
+    /// does not report it, or before a clock tick has passed.
     #[must_use]
     pub fn pct(&self) -> Option<f64> {
         let (stolen_before, total_before) = self.began?;
@@ -98,7 +99,8 @@ fn stolen_and_total() -> Option<(u64, u64)> {
     cpu_times(&text("/proc/stat")?)
 }
 
-/// The first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal; guest time is within user.
+/// Reads the stolen and the total time from the first line of `/proc/stat`: user, nice, system, idle, iowait, irq,
+/// softirq, steal. Guest time is part of user time.
 fn cpu_times(stat: &str) -> Option<(u64, u64)> {
     let fields = stat
         .lines()
@@ -128,7 +130,7 @@ fn os_name(os_release: &str) -> Option<String> {
     Some(name.trim_matches('"').to_owned())
 }
 
-/// x86 has a `model name`; ARM has numbers only, of which the part says most.
+/// Returns the processor's model. x86 has a `model name`; ARM has only numbers, and the part says most.
 fn cpu_model(cpuinfo: &str) -> Option<String> {
     let value = |key: &str| {
         let line = cpuinfo.lines().find(|line| {
@@ -143,7 +145,7 @@ fn cpu_model(cpuinfo: &str) -> Option<String> {
         .or_else(|| value("CPU part").map(|part| format!("CPU part {part}")))
 }
 
-/// `MemTotal:       24000000 kB`
+/// Parses the line `MemTotal:    24000000 kB`.
 fn memory_bytes(meminfo: &str) -> u64 {
     let total = meminfo
         .lines()
@@ -152,8 +154,8 @@ fn memory_bytes(meminfo: &str) -> u64 {
     kb.unwrap_or(0) * 1024
 }
 
-/// Of `always [madvise] never`, the word in brackets.
-fn chosen(setting: &str) -> Option<String> {
+/// Returns the bracketed word of a setting such as `always [madvise] never`.
+fn bracketed_choice(setting: &str) -> Option<String> {
     let (_, rest) = setting.split_once('[')?;
     Some(rest.split_once(']')?.0.to_owned())
 }
@@ -163,7 +165,8 @@ fn port_range(setting: &str) -> Option<(u16, u16)> {
     Some((low.parse().ok()?, high.trim().parse().ok()?))
 }
 
-/// The processor says that a hypervisor is there; the firmware, if there is one, says which.
+/// Returns the kind of virtualization. The processor shows that there is a hypervisor; the firmware, if there is one,
+/// shows which.
 fn virtualization() -> Option<String> {
     let cpuinfo = text("/proc/cpuinfo")?;
     let flags = cpuinfo.lines().find(|line| line.starts_with("flags"))?;
@@ -186,7 +189,7 @@ fn virtualization() -> Option<String> {
     )
 }
 
-/// Standard output of git in a directory; absent without git or without a repository.
+/// Returns the standard output of git in a directory, or `None` without git or without a repository.
 fn git(directory: &Path, arguments: &[&str]) -> Option<String> {
     let output = Command::new("git")
         .arg("-C")
@@ -238,8 +241,11 @@ mod tests {
 
     #[test]
     fn settings_are_parsed_as_the_kernel_writes_them() {
-        assert_eq!(chosen("always [madvise] never").as_deref(), Some("madvise"));
-        assert_eq!(chosen("nonsense"), None);
+        assert_eq!(
+            bracketed_choice("always [madvise] never").as_deref(),
+            Some("madvise")
+        );
+        assert_eq!(bracketed_choice("nonsense"), None);
         assert_eq!(port_range("32768\t60999"), Some((32768, 60999)));
         assert_eq!(
             memory_bytes("MemTotal:       24000000 kB\nMemFree: 1 kB"),
@@ -262,7 +268,7 @@ mod tests {
 
     #[test]
     fn stolen_time_is_a_share_of_the_time_of_all_processors() {
-        let steal = Steal {
+        let steal = StealTime {
             began: Some((0, 0)),
         };
         assert!((0.0..=100.0).contains(&steal.pct().unwrap()));

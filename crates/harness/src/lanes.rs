@@ -1,8 +1,8 @@
 //! The workers of a run: threads of this process, or of several processes that this one starts.
 //!
-//! Both report the same [`Interval`]s, so that nothing above can tell them apart. A shard process is this program
-//! again: it reads its order from stdin, reports intervals on stdout as one JSON object a line (histograms
-//! included, so that the sum is exact), and ends when stdin does.
+//! Both report the same [`Interval`]s, so that nothing above can tell them apart. A shard process runs this program
+//! again. It reads its specification from stdin and reports intervals on stdout, as one JSON object per line. Reports
+//! include the histograms, so that the sum is exact. It ends when stdin ends.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -26,21 +26,21 @@ use crate::recorder::{self, Interval, LastReport, MISSED, Recorder};
 use crate::schedule::Share;
 use crate::{clock, limits};
 
-/// The one argument that makes the program a shard of another: not for people.
+/// The argument that makes this program a shard of another. It is not meant for people.
 pub const SHARD_ARGUMENT: &str = "--shard-of-parent";
 
-/// What the workers of one process do.
+/// The workers of one process.
 #[derive(Debug, Clone)]
 pub struct Crew {
-    /// The first worker's place among all.
+    /// Index of the first worker among all workers.
     pub first: u64,
-    /// Workers here.
+    /// Number of workers in this process.
     pub here: u64,
-    /// Workers in all processes.
+    /// Number of workers in all processes.
     pub of: u64,
 }
 
-/// The threads of this process, and how to give tallies back to each.
+/// The worker threads of this process, with a channel to return tallies to each.
 #[derive(Debug)]
 pub struct Threads {
     crew: Crew,
@@ -48,7 +48,7 @@ pub struct Threads {
 }
 
 impl Threads {
-    /// Starts the workers of a crew. Each reports to `intervals` until it says that it has ended.
+    /// Starts the workers of this process. Each reports to `intervals` until its last report says that it has ended.
     ///
     /// # Errors
     /// A thread that can't be started.
@@ -61,12 +61,12 @@ impl Threads {
         stop: &Arc<Stop>,
         intervals: &UnboundedSender<Interval>,
     ) -> anyhow::Result<Self> {
-        limits::make_room();
+        limits::preallocate_fd_table();
         let descriptors = limits::nofile()?.soft / crew.here.max(1);
         let mut clean = Vec::new();
         for lane in crew.first..crew.first + crew.here {
             let (give, take) = mpsc::channel();
-            // One to write, one to be read, from the beginning: the first seconds allocate nothing.
+            // One tally is written while the other is read: the first seconds allocate nothing.
             let first = recorder::clean(driver.as_ref());
             give.send(recorder::clean(driver.as_ref()))
                 .expect("the receiver is in hand");
@@ -101,17 +101,17 @@ impl Threads {
         Ok(Self { crew, clean })
     }
 
-    /// Gives a tally that was read back to its worker.
+    /// Returns a tally to its worker after it was read.
     pub fn give_back(&self, lane: u64, mut tally: Tally) {
         tally.clear();
         if let Some(clean) = self.clean.get((lane - self.crew.first) as usize) {
-            // A worker that has ended needs none.
+            // A worker that has ended needs no tally.
             let _ = clean.send(tally);
         }
     }
 }
 
-/// Runs one worker on a current-thread runtime; a panic is an error of this worker alone.
+/// Runs one worker on a current-thread runtime. A panic becomes an error of this worker alone.
 fn run_worker<D: Driver>(driver: &D, worker: Worker) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -135,45 +135,45 @@ fn run_worker<D: Driver>(driver: &D, worker: Worker) -> Result<(), String> {
     }
 }
 
-/// What a shard process is told to do.
+/// The specification of a shard process.
 #[derive(Debug, Serialize, Deserialize)]
-struct Order<C> {
+struct ShardSpec<C> {
     plan: Plan<C>,
     target: Target,
-    /// What the check has learned.
+    /// State that the check has learned.
     learned: serde_json::Value,
     first: u64,
     here: u64,
     of: u64,
 }
 
-/// What a shard process is told while it runs, one JSON object a line.
+/// A command to a running shard process, one JSON object per line.
 #[derive(Debug, Serialize, Deserialize)]
-enum Say {
-    /// The instant at which the run begins, in nanoseconds of CLOCK_MONOTONIC, which all processes of a machine share.
-    Go { origin: u64 },
-    /// The instant at which the load begins, where it is brought forward since all connections are open.
-    Begin { begin: u64 },
-    /// Start nothing more; what is open may take this long.
+enum ShardCommand {
+    /// Start of the run, in nanoseconds of CLOCK_MONOTONIC, which all processes of a machine share.
+    Start { origin: u64 },
+    /// Start of the load, if it is brought forward because all connections are open.
+    BeginLoad { begin: u64 },
+    /// Start nothing more; open operations may take this long.
     Stop { grace_ns: u64 },
 }
 
-/// What a shard process reports, one JSON object a line.
+/// A report of a shard process, one JSON object per line.
 #[derive(Debug, Serialize, Deserialize)]
-enum Report {
+enum ShardEvent {
     Ready,
     /// All workers of the shard have opened all of their connections.
     Opened,
     Interval(Box<Interval<PackedTally>>),
 }
 
-/// Shard processes of this one.
+/// The shard processes of this process.
 #[derive(Debug)]
 pub struct Processes {
     children: Vec<(Child, ChildStdin)>,
     readers: Vec<BufReader<tokio::process::ChildStdout>>,
     threads: u64,
-    /// Why they were killed.
+    /// The reason why they were killed.
     killed: Arc<OnceLock<&'static str>>,
 }
 
@@ -181,7 +181,7 @@ impl Processes {
     /// Starts `processes` shards with `threads` workers each and waits until all are ready.
     ///
     /// # Errors
-    /// A process that can't be started or ends before it is ready.
+    /// A process can't be started or ends before it is ready.
     pub async fn start<D: Driver>(
         driver: &D,
         plan: &Plan<D::Config>,
@@ -196,8 +196,8 @@ impl Processes {
             threads,
             killed: Arc::default(),
         };
-        for place in 0..processes {
-            // A process group of its own: Ctrl-C reaches this process, which then tells the shards.
+        for index in 0..processes {
+            // A process group of its own: Ctrl-C reaches only this process, which then stops the shards.
             let mut child = Command::new(&program)
                 .arg(SHARD_ARGUMENT)
                 .stdin(Stdio::piped())
@@ -210,32 +210,34 @@ impl Processes {
             all.readers.push(BufReader::new(
                 child.stdout.take().expect("stdout is piped"),
             ));
-            let order = Order {
+            let order = ShardSpec {
                 plan: plan.clone(),
                 target: target.clone(),
                 learned: driver.learned(),
-                first: place * threads,
+                first: index * threads,
                 here: threads,
                 of: processes * threads,
             };
-            say(&mut stdin, &order).await?;
+            send_message(&mut stdin, &order).await?;
             all.children.push((child, stdin));
         }
         for reader in &mut all.readers {
             let mut line = String::new();
             reader.read_line(&mut line).await?;
             match serde_json::from_str(&line) {
-                Ok(Report::Ready) => {}
-                _ => anyhow::bail!("a shard ended before it was ready: its message stands above"),
+                Ok(ShardEvent::Ready) => {}
+                _ => anyhow::bail!(
+                    "a shard process ended before it was ready: see its message above"
+                ),
             }
         }
         Ok(all)
     }
 
-    /// Gives all shards the instant at which the run begins, and forwards what they report.
+    /// Sends the start of the run to all shards, and forwards their reports.
     ///
     /// # Errors
-    /// A shard that is gone.
+    /// A shard has ended.
     pub async fn go<D: Driver>(
         &mut self,
         origin: u64,
@@ -243,12 +245,12 @@ impl Processes {
         intervals: &UnboundedSender<Interval>,
     ) -> anyhow::Result<()> {
         for (_, stdin) in &mut self.children {
-            say(stdin, &Say::Go { origin })
+            send_message(stdin, &ShardCommand::Start { origin })
                 .await
-                .context("telling a shard to begin")?;
+                .context("starting the run in a shard process")?;
         }
-        for (place, reader) in self.readers.drain(..).enumerate() {
-            let first = place as u64 * self.threads;
+        for (index, reader) in self.readers.drain(..).enumerate() {
+            let first = index as u64 * self.threads;
             tokio::spawn(forward(
                 reader,
                 D::SERIES,
@@ -264,16 +266,16 @@ impl Processes {
     /// Tells all shards that the load begins at `begin`.
     pub async fn begin_at(&mut self, begin: u64) {
         for (_, stdin) in &mut self.children {
-            // A shard that is gone is reported as lost.
-            let _ = say(stdin, &Say::Begin { begin }).await;
+            // A shard that has ended is reported as lost.
+            let _ = send_message(stdin, &ShardCommand::BeginLoad { begin }).await;
         }
     }
 
-    /// Kills all shards: what they have not reported is lost, for the reason `why`.
+    /// Kills all shards. Values that they have not reported are lost, for the reason `why`.
     pub fn kill(&mut self, why: &'static str) {
         let _ = self.killed.set(why);
         for (child, _) in &mut self.children {
-            // One that has ended needs no signal.
+            // A process that has ended needs no signal.
             let _ = child.start_kill();
         }
     }
@@ -281,20 +283,20 @@ impl Processes {
     /// Tells all shards to end early.
     pub async fn stop(&mut self, grace_ns: u64) {
         for (_, stdin) in &mut self.children {
-            // A shard that is gone has ended already.
-            let _ = say(stdin, &Say::Stop { grace_ns }).await;
+            // A shard that cannot be reached has ended already.
+            let _ = send_message(stdin, &ShardCommand::Stop { grace_ns }).await;
         }
     }
 }
 
-async fn say(stdin: &mut ChildStdin, message: &impl Serialize) -> anyhow::Result<()> {
+async fn send_message(stdin: &mut ChildStdin, message: &impl Serialize) -> anyhow::Result<()> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     stdin.write_all(&line).await?;
     Ok(stdin.flush().await?)
 }
 
-/// Reads a shard's reports until it ends; workers that did not say that they ended are reported as lost.
+/// Reads a shard's reports until it ends. Workers that did not report their end are reported as lost.
 async fn forward(
     mut reader: BufReader<tokio::process::ChildStdout>,
     names: &'static [&'static str],
@@ -312,10 +314,10 @@ async fn forward(
     let mut running: BTreeMap<u64, LastReport> =
         lanes.map(|lane| (lane, LastReport::default())).collect();
     let mut line = String::new();
-    let mut why = "its process ended without a word".to_owned();
+    let mut why = "its process ended without an error message".to_owned();
     while let Ok(1..) = reader.read_line(&mut line).await {
         let report = serde_json::from_str(&line).map_err(|error| error.to_string());
-        if let Ok(Report::Opened) = report {
+        if let Ok(ShardEvent::Opened) = report {
             all_open();
         }
         match report.and_then(|report| read(report, names)) {
@@ -324,15 +326,15 @@ async fn forward(
                     Some(_) => drop(running.remove(&interval.lane)),
                     None => drop(running.insert(interval.lane, interval.last())),
                 }
-                // The collector is gone only once the run is over.
+                // The collector ends only after the run.
                 let _ = intervals.send(interval);
             }
             Ok(None) => {}
-            Err(error) => why = format!("its process reported something unreadable: {error}"),
+            Err(error) => why = format!("its process sent an unreadable report: {error}"),
         }
         line.clear();
     }
-    // Nobody waits for connections of a shard that is gone.
+    // The run must not wait for the connections of a shard that has ended.
     all_open();
     if let Some(reason) = killed.get() {
         why = (*reason).to_owned();
@@ -343,40 +345,40 @@ async fn forward(
     }
 }
 
-fn read(report: Report, names: &'static [&'static str]) -> Result<Option<Interval>, String> {
-    let Report::Interval(interval) = report else {
+fn read(report: ShardEvent, names: &'static [&'static str]) -> Result<Option<Interval>, String> {
+    let ShardEvent::Interval(interval) = report else {
         return Ok(None);
     };
     let tally = Tally::unpack(names, &interval.tally).map_err(|error| error.to_string())?;
     Ok(Some((*interval).replace(tally).0))
 }
 
-/// The whole life of a shard process.
+/// Runs a whole shard process.
 ///
 /// # Errors
-/// An order that can't be read or prepared; errors of workers are reported, not returned.
+/// The specification can't be read or prepared. Errors of workers are reported, not returned.
 pub async fn shard<D: Driver>() -> anyhow::Result<()> {
     limits::raise_nofile()?;
     let mut orders = BufReader::new(tokio::io::stdin()).lines();
     let order = orders
         .next_line()
         .await?
-        .context("a shard is started by its parent: no order on stdin")?;
-    let Order {
+        .context("no specification on stdin: a shard is started only by its parent process")?;
+    let ShardSpec {
         plan,
         target,
         learned,
         first,
         here,
         of,
-    } = serde_json::from_str::<Order<D::Config>>(&order)?;
+    } = serde_json::from_str::<ShardSpec<D::Config>>(&order)?;
     let driver = Arc::new(D::setup(&plan, &target)?);
     driver.learn(learned)?;
-    report(&Report::Ready)?;
+    report(&ShardEvent::Ready)?;
     let Some(go) = orders.next_line().await? else {
         return Ok(());
     };
-    let Say::Go { origin } = serde_json::from_str(&go)? else {
+    let ShardCommand::Start { origin } = serde_json::from_str(&go)? else {
         return Ok(());
     };
 
@@ -395,30 +397,30 @@ pub async fn shard<D: Driver>() -> anyhow::Result<()> {
         &send,
     )?;
     drop(send);
-    limits::give_way();
+    limits::lower_thread_priority();
     let mut listening = true;
     let mut is_opening = limit.is_some();
     loop {
         tokio::select! {
             () = opening.all_open(), if is_opening => {
                 is_opening = false;
-                report(&Report::Opened)?;
+                report(&ShardEvent::Opened)?;
             },
             order = orders.next_line(), if listening => match order?.map(|line| serde_json::from_str(&line)) {
-                Some(Ok(Say::Stop { grace_ns })) => stop.ask(grace_ns),
-                Some(Ok(Say::Begin { begin })) => {
+                Some(Ok(ShardCommand::Stop { grace_ns })) => stop.ask(grace_ns),
+                Some(Ok(ShardCommand::BeginLoad { begin })) => {
                     opening.begin_at(begin);
                     stop.wake();
                 }
                 Some(_) => {}
-                // The parent is gone: nobody will read a result.
+                // The parent has ended: nobody will read a result.
                 None => { stop.ask(0); listening = false; }
             },
             interval = intervals.recv() => match interval {
                 Some(interval) => {
                     let (lane, packed) = (interval.lane, interval.tally.pack());
                     let (interval, tally) = interval.replace(packed);
-                    report(&Report::Interval(Box::new(interval)))?;
+                    report(&ShardEvent::Interval(Box::new(interval)))?;
                     threads.give_back(lane, tally);
                 }
                 None => return Ok(()),
@@ -427,7 +429,7 @@ pub async fn shard<D: Driver>() -> anyhow::Result<()> {
     }
 }
 
-fn report(report: &Report) -> anyhow::Result<()> {
+fn report(report: &ShardEvent) -> anyhow::Result<()> {
     let mut line = serde_json::to_vec(report)?;
     line.push(b'\n');
     let mut stdout = std::io::stdout().lock();
@@ -435,7 +437,7 @@ fn report(report: &Report) -> anyhow::Result<()> {
     Ok(stdout.flush()?)
 }
 
-/// Counts what a pacer will not start any more, at the end of a worker.
+/// Counts the operations that a pacer will not start any more, at the end of a worker.
 pub fn count_missed(pacer: &mut Pacer, record: &Recorder) {
     let missed = pacer.missed(clock::now());
     if missed > 0 {

@@ -1,4 +1,4 @@
-//! Launching daemons one after the other, for a command that asks them itself: `check` and `conformance`.
+//! Launches daemons one after the other, for the commands `check` and `conformance`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,22 +10,22 @@ use crate::cli::Failure;
 use crate::daemon::{Daemon, DaemonError, Options, Prepared};
 use crate::{manifest, output};
 
-/// How long a daemon that dies may take for it.
+/// Time that a dying daemon gets to end.
 const DYING: Duration = Duration::from_millis(300);
-/// Lines of a dead daemon's log that are shown.
+/// Number of lines of a dead daemon's log that are shown.
 const LOG_LINES: usize = 10;
 
-/// The project's root, as [`manifest::find_root`] finds it.
+/// Returns the project's root, as [`manifest::find_root`] finds it.
 ///
 /// # Errors
-/// There is none: the call is made in the wrong place.
+/// No daemons/ directory above the current one.
 pub fn root() -> Result<PathBuf, Failure> {
     manifest::find_root()
         .context("finding daemons/")
         .map_err(Failure::Call)
 }
 
-/// The daemons that were named, or else all that speak a protocol.
+/// Returns the named daemons, or all daemons that speak a protocol if none is named.
 ///
 /// # Errors
 /// A manifest that cannot be used.
@@ -41,16 +41,16 @@ pub fn named_or_all(root: &Path, named: &[String], protocol: &str) -> Result<Vec
         .collect())
 }
 
-/// Whether a tool that is missing is a failure: `DROVER_REQUIRE_ALL=1`.
+/// Returns true if a missing tool is a failure: `DROVER_REQUIRE_ALL=1`.
 #[must_use]
 pub fn everything_is_required() -> bool {
     std::env::var_os("DROVER_REQUIRE_ALL").is_some_and(|value| value == "1")
 }
 
-/// Builds a daemon; each step that takes a while is a line on stderr, unless `quiet`.
+/// Builds a daemon. Each step that takes a while is printed to stderr, unless `quiet`.
 ///
 /// # Errors
-/// A daemon that nobody knows or that speaks otherwise, a tool that is missing, or a build that fails.
+/// The daemon is unknown or speaks another protocol, a tool is missing, or the build fails.
 pub fn prepare(
     root: &Path,
     name: &str,
@@ -60,24 +60,24 @@ pub fn prepare(
     Daemon::prepare(root, name, protocol, &mut |step| remark(quiet, step))
 }
 
-/// A line on stderr, unless `quiet`.
+/// Prints a line to stderr, unless `quiet`.
 pub fn remark(quiet: bool, text: &str) {
     if !quiet {
         output::remark(text);
     }
 }
 
-/// Where daemons are started; on the thread that starts them, which must outlive them.
+/// Starts daemons, on a thread that must outlive them.
 #[derive(Debug)]
 pub struct Launcher {
     runtime: Runtime,
 }
 
 impl Launcher {
-    /// Makes what daemons need to live.
+    /// Creates the runtime that daemons need.
     ///
     /// # Errors
-    /// What the system answers.
+    /// The error of the system.
     pub fn new() -> anyhow::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -86,15 +86,15 @@ impl Launcher {
         Ok(Self { runtime })
     }
 
-    /// Waits for what is asynchronous of a daemon.
+    /// Runs a future to its end, such as an operation on a daemon.
     pub fn wait<F: Future>(&self, future: F) -> F::Output {
         self.runtime.block_on(future)
     }
 
-    /// Starts a daemon with further variables, the later one of two values counting.
+    /// Starts a daemon with further variables. If a variable occurs twice, the later value counts.
     ///
     /// # Errors
-    /// It does not start, or is not ready in time.
+    /// The daemon does not start, or is not ready in time.
     pub fn start(
         &self,
         prepared: &Prepared,
@@ -105,8 +105,8 @@ impl Launcher {
         self.wait(prepared.start(&environment, &Options::default()))
     }
 
-    /// How a daemon has ended by itself, with the end of its log, if it has. Where that is `suspected` it has a moment:
-    /// its sockets are closed before it is gone.
+    /// Returns how a daemon has ended by itself, with the end of its log, or `None` if it runs. A `suspected` death
+    /// gets a moment to show: a daemon's sockets are closed before its process ends.
     pub fn death(&self, daemon: &Daemon, suspected: bool) -> Option<String> {
         if suspected {
             let ending = async { tokio::time::timeout(DYING, daemon.exited()).await };
@@ -120,7 +120,7 @@ impl Launcher {
         ))
     }
 
-    /// Ends a daemon as its manifest says. How it ended is looked at by those that it is about.
+    /// Stops a daemon as its manifest says. Callers that care check its death themselves.
     pub fn stop(&self, mut daemon: Daemon) {
         let _ = self.wait(daemon.stop());
     }

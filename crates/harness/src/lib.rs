@@ -1,11 +1,10 @@
-//! Time and processes: plans, pacing, workers, daemons, what they cost, and where results go.
+//! Manages time and processes: plans, pacing, workers, daemons, their resource use, and the storage of results.
 //!
-//! Drivers know protocols, `measure` knows numbers; everything that has to do with clocks, threads, processes and files
-//! is here. The parts, in the order of a run: [`cli`] reads what was typed, [`plan`] says what it means, [`daemon`]
-//! launches the subject, [`lanes`] starts the workers, each with a [`pacer`] (when) and a [`recorder`] (what happened),
-//! [`collector`] puts their seconds together, [`usage`] samples what it costs, [`run`] makes one result of it all, and
-//! [`store`] keeps it. Beside a run, [`launcher`] and
-//! [`conformance`] are what drivers look at the answers of daemons with.
+//! Drivers know protocols, and `measure` knows numbers. Everything that concerns clocks, threads, processes and files
+//! is here. The parts, in the order of a run: [`cli`] parses the command line, [`plan`] describes the load, [`daemon`]
+//! launches the subject, and [`lanes`] starts the workers. Each worker has a [`pacer`] (when) and a [`recorder`] (what
+//! happened). [`collector`] merges their seconds, [`usage`] samples resources, [`run`] makes one result of it all, and
+//! [`store`] keeps it. Apart from runs, [`launcher`] and [`conformance`] let drivers test the answers of daemons.
 
 pub mod cli;
 pub mod clock;

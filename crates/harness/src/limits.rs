@@ -1,4 +1,4 @@
-//! How many files this process may open: raising the limit, and saying what helps when it is too low.
+//! Raises the limit of open files, and reports remedies if it is too low.
 
 use std::os::fd::{AsFd as _, FromRawFd as _, OwnedFd};
 
@@ -6,35 +6,35 @@ use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::eventfd::EventFd;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// No table of descriptors is made larger ahead of time: 8 MiB of the kernel's memory.
-const MOST_ROOM: u64 = 1 << 20;
+/// Largest table of descriptors that is allocated ahead of time: 8 MiB of kernel memory.
+const LARGEST_TABLE: u64 = 1 << 20;
 
-/// The nice value of a thread that gives way: the CPU shares of 0 and 10 are ten to one.
-const GIVES_WAY: i32 = 10;
+/// Nice value of a thread with lowered priority: the CPU shares of 0 and 10 are ten to one.
+const LOWERED_NICE: i32 = 10;
 
-/// The limits of open files, in force for one process.
+/// The limits of open files of one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NofileLimits {
-    /// What a process may open now.
+    /// Number of files that the process may open now.
     pub soft: u64,
-    /// How far it may raise that by itself.
+    /// Limit to which the process may raise that number by itself.
     pub hard: u64,
 }
 
-/// The limits of this process.
+/// Returns the limits of this process.
 ///
 /// # Errors
-/// When the kernel does not say.
+/// The kernel does not report them.
 pub fn nofile() -> std::io::Result<NofileLimits> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     Ok(NofileLimits { soft, hard })
 }
 
-/// Raises the soft limit of open files to the hard one; daemons started later inherit it.
-/// Returns the soft limit as it was before, and the hard limit.
+/// Raises the soft limit of open files to the hard one. Daemons that are started later inherit it.
+/// Returns the previous soft limit, and the hard limit.
 ///
 /// # Errors
-/// When the kernel refuses.
+/// The kernel refuses.
 pub fn raise_nofile() -> std::io::Result<(u64, u64)> {
     let NofileLimits { soft, hard } = nofile()?;
     if soft < hard {
@@ -43,12 +43,13 @@ pub fn raise_nofile() -> std::io::Result<(u64, u64)> {
     Ok((soft, hard))
 }
 
-/// Has the kernel make room in this process's table for all descriptors that it may open, up to a million.
+/// Has the kernel allocate this process's descriptor table for all descriptors that it may open, up to a million.
 ///
-/// The kernel doubles a table that is full, and with several threads each doubling waits for a grace period of RCU: the
-/// thread that opens stands still for 8 to 17 ms, and what was due meanwhile is late. Where it fails, only this is lost.
-pub fn make_room() {
-    let files = nofile().map_or(0, |limits| limits.soft.min(MOST_ROOM));
+/// The kernel doubles a full table, and with several threads each doubling waits for an RCU grace period. The thread
+/// that opens then stands still for 8 to 17 ms, and starts that come due meanwhile are late. A failure costs only this
+/// benefit.
+pub fn preallocate_fd_table() {
+    let files = nofile().map_or(0, |limits| limits.soft.min(LARGEST_TABLE));
     let last = i32::try_from(files.saturating_sub(1)).unwrap_or(i32::MAX);
     let Ok(any) = EventFd::new() else { return };
     if let Ok(descriptor) = fcntl(any.as_fd(), FcntlArg::F_DUPFD_CLOEXEC(last)) {
@@ -56,13 +57,14 @@ pub fn make_room() {
     }
 }
 
-/// Has the calling thread give way to those that measure: adding histograms up and writing them out can wait, and all
-/// shards of a run do so at the same moment. Threads that were started before keep their priority.
-pub fn give_way() {
+/// Lowers the priority of the calling thread below that of threads that measure. Adding up histograms and writing them
+/// out can wait, and all shards of a run do so at the same moment. Threads that were started before keep their
+/// priority.
+pub fn lower_thread_priority() {
     #[expect(unsafe_code, reason = "nix has no setpriority")]
     // SAFETY: no memory is involved. 0 is the calling thread, on Linux (setpriority(2), "C library/kernel differences").
-    let answer = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, GIVES_WAY) };
-    // Lower is always granted; where it were not, only this is lost.
+    let answer = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, LOWERED_NICE) };
+    // The kernel always grants a lower priority; a failure would cost only this benefit.
     debug_assert!(answer == 0, "a lower priority is granted to all");
 }
 
@@ -72,19 +74,19 @@ fn own(descriptor: i32) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(descriptor) }
 }
 
-/// More files are needed than may be opened.
+/// An error: more files are needed than may be opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} needs {need} open files, but this process may open {limit} at most (hard limit RLIMIT_NOFILE)\n{}", self.remedy())]
 pub struct TooFewFiles {
-    /// What needs them, such as `10,000 streams`.
+    /// The object that needs them, such as `10,000 streams`.
     pub what: String,
-    /// How many are needed.
+    /// Number of files that are needed.
     pub need: u64,
-    /// How many may be opened.
+    /// Number of files that may be opened.
     pub limit: u64,
     /// `fs.nr_open`, the highest hard limit that even root may set.
     pub nr_open: Option<u64>,
-    /// The shell to raise the limit of.
+    /// Process id of the shell whose limit is to be raised.
     pub shell: i32,
 }
 
@@ -99,12 +101,12 @@ impl TooFewFiles {
         };
         format!(
             "either of these helps:\n{ceiling}  sudo prlimit --pid {shell} --nofile={need}:{need}    # then start it again in this shell\n  \
-             ulimit -Hn {need} && ulimit -Sn {need}    # in a shell of root"
+             ulimit -Hn {need} && ulimit -Sn {need}    # in a root shell"
         )
     }
 }
 
-/// Checks that `need` files may be opened in one process, the limit raised as far as it goes.
+/// Checks that one process may open `need` files, with its limit raised to the maximum.
 ///
 /// # Errors
 /// [`TooFewFiles`] with the limit, the need and the commands that would help.
@@ -132,12 +134,12 @@ mod tests {
     #[test]
     fn the_table_of_descriptors_has_room_for_all_that_may_be_opened() {
         raise_nofile().unwrap();
-        make_room();
+        preallocate_fd_table();
         let status = std::fs::read_to_string("/proc/self/status").unwrap();
         // proc(5): slots that are allocated.
         let size = status.lines().find_map(|line| line.strip_prefix("FDSize:"));
         let size: u64 = size.unwrap().trim().parse().unwrap();
-        assert!(size >= nofile().unwrap().soft.min(MOST_ROOM));
+        assert!(size >= nofile().unwrap().soft.min(LARGEST_TABLE));
     }
 
     #[test]

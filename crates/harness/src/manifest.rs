@@ -1,4 +1,4 @@
-//! What a `daemon.toml` says: how a daemon is built, run, probed and stopped.
+//! Reads a `daemon.toml`, which says how a daemon is built, run, probed and stopped.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,15 +18,15 @@ use project::FILE_NAME;
 
 use crate::trust::Untrusted;
 
-/// How a daemon is built, run, probed and stopped, with its placeholders still in place.
+/// A description of how a daemon is built, run, probed and stopped, with its placeholders not yet expanded.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// One line for a person who chooses a daemon.
+    /// A one-line description for a person who chooses a daemon.
     pub about: String,
-    /// The protocols that it speaks, named as the drivers do.
+    /// The protocols that it speaks, named as the drivers name them.
     pub serves: Vec<String>,
-    /// Commands that must succeed before anything else: a missing tool is named as such.
+    /// Commands that must succeed before anything else. They show which tool is missing.
     #[serde(default)]
     pub needs: Vec<Vec<String>>,
     /// Commands that build it.
@@ -35,48 +35,48 @@ pub struct Manifest {
     /// Commands that run its own tests, after its build.
     #[serde(default)]
     pub test: Vec<Vec<String>>,
-    /// The command whose first line of output is the version; empty where there is none.
+    /// The command whose first line of output is the version; empty if there is none.
     #[serde(default)]
     pub version: Vec<String>,
     /// The command that runs it in the foreground.
     pub run: Vec<String>,
-    /// The environment of its commands, beside the little that every daemon gets.
+    /// The environment of its commands, in addition to the few variables that every daemon gets.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     /// Names of variables of the caller that its commands get too.
     #[serde(default)]
     pub pass_env: Vec<String>,
-    /// Where every command runs; the manifest's own directory when absent.
+    /// Directory in which every command runs; the manifest's own directory if absent.
     pub cwd: Option<String>,
-    /// How it shows that it takes connections.
+    /// The condition that shows that it takes connections.
     pub ready: Ready,
-    /// The URL that drivers connect to; absent: its Unix socket.
+    /// The URL that drivers connect to; if absent, they connect to its Unix socket.
     pub url: Option<String>,
     /// Further URLs, by the name that a plan gives as its `endpoint`.
     #[serde(default)]
     pub urls: BTreeMap<String, String>,
     /// The address of its Prometheus page.
     pub metrics: Option<String>,
-    /// The command that prints its counters as such a page has them, for a daemon without one: run before the load and
-    /// after it. Empty where there is none.
+    /// The command that prints its counters in the format of such a page, for a daemon without one. It runs before and
+    /// after the load. Empty if there is none.
     #[serde(default)]
     pub counters: Vec<String>,
-    /// How it is stopped.
+    /// The way in which it is stopped.
     #[serde(default)]
     pub stop: Stop,
 }
 
-/// What to wait for after a start, and how long.
+/// The condition to wait for after a start, and its time limit.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "WrittenReady")]
 pub struct Ready {
-    /// What shows that it is ready.
+    /// The condition that shows that it is ready.
     pub probe: Probe,
-    /// How long it may take.
+    /// Time that it may take.
     pub timeout: Duration,
 }
 
-/// What shows that a daemon is ready.
+/// A condition that shows that a daemon is ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Probe {
     /// A socket path takes a connection, as `SOCK_SEQPACKET` or `SOCK_STREAM`.
@@ -89,29 +89,29 @@ pub enum Probe {
     Line(String),
 }
 
-/// How a daemon is stopped.
+/// The way in which a daemon is stopped.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Stop {
     /// The signal that asks it to end.
     #[serde(deserialize_with = "signal")]
     pub signal: Signal,
-    /// How long it may take before it is killed.
+    /// Time that it may take before it is killed.
     #[serde(deserialize_with = "duration")]
     pub grace: Duration,
 }
 
-/// A manifest that cannot be used: which file, which key, what is wrong, and what to write instead.
+/// An error about a manifest that cannot be used: the file, the key, the problem, and what to write instead.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {}{problem}\n  {remedy}", file.display(), key.as_ref().map(|key| format!("`{key}`: ")).unwrap_or_default())]
 pub struct ManifestError {
     /// The manifest.
     pub file: PathBuf,
-    /// The key in question, where one can be named apart from the problem.
+    /// The key in question, if one can be named apart from the problem.
     pub key: Option<String>,
-    /// What is wrong.
+    /// The problem.
     pub problem: String,
-    /// What to do.
+    /// The remedy.
     pub remedy: String,
 }
 
@@ -135,14 +135,15 @@ impl Manifest {
     /// Reads and checks `<root>/daemons/<name>/daemon.toml`.
     ///
     /// # Errors
-    /// When the file cannot be read, somebody else may have written it, or it has an unknown key or a wrong value, or names an unknown placeholder.
+    /// The file cannot be read, somebody else may have written it, it has an unknown key or a wrong value, or it names
+    /// an unknown placeholder.
     pub fn load(root: &Path, name: &str) -> Result<Self, ManifestError> {
         let file = directory(root, name).join(FILE_NAME);
         let text = project::read(root, name)?;
         Self::parse(&text, &file)
     }
 
-    /// Checks the text of a manifest; `file` is what errors call it.
+    /// Parses and checks the text of a manifest. Errors call it `file`.
     ///
     /// # Errors
     /// As [`Manifest::load`].
@@ -157,7 +158,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// How many ports a run of it needs.
+    /// Returns the number of ports that a run of it needs.
     #[must_use]
     pub fn ports(&self) -> usize {
         self.run_texts()
@@ -168,7 +169,7 @@ impl Manifest {
             .unwrap_or(0)
     }
 
-    /// Whether a run of it listens on a Unix socket that drivers connect to.
+    /// Returns true if a run of it listens on a Unix socket that drivers connect to.
     #[must_use]
     pub fn has_socket(&self) -> bool {
         self.run_texts()
@@ -203,14 +204,14 @@ impl Manifest {
         if self.metrics.is_some() && !self.counters.is_empty() {
             return Err(error(
                 "counters",
-                "stands beside `metrics`".to_owned(),
-                "leave one of the two out: both say what the daemon counted",
+                "cannot be combined with `metrics`".to_owned(),
+                "leave one of the two out: both report the daemon's counters",
             ));
         }
         if let Probe::Tcp(address) = &self.ready.probe
             && !address.contains(':')
         {
-            let problem = format!("`{address}` is no host:port");
+            let problem = format!("`{address}` is not a host:port");
             return Err(error(
                 "ready.tcp",
                 problem,
@@ -250,7 +251,7 @@ impl Manifest {
             .chain([("run", &self.run)])
     }
 
-    /// What is expanded before a run exists.
+    /// Returns the texts that are expanded before a run exists.
     fn build_texts(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let commands = self
             .commands()
@@ -260,7 +261,7 @@ impl Manifest {
         words.chain(self.cwd.iter().map(|cwd| ("cwd", cwd.as_str())))
     }
 
-    /// What is expanded for each run.
+    /// Returns the texts that are expanded for each run.
     fn run_texts(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let run = self.run.iter().map(|word| ("run", word.as_str()));
         let counters = self.counters.iter().map(|word| ("counters", word.as_str()));
@@ -297,7 +298,7 @@ impl Default for Stop {
     }
 }
 
-/// `ready` as it is typed: exactly one probe.
+/// The key `ready` as written in a manifest: exactly one probe.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WrittenReady {
@@ -339,7 +340,7 @@ fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::E
     let text = String::deserialize(deserializer)?;
     humantime::parse_duration(&text).map_err(|error| {
         de::Error::custom(format!(
-            "`{text}` is no duration such as \"500ms\" or \"1m30s\": {error}"
+            "`{text}` is not a duration such as \"500ms\" or \"1m30s\": {error}"
         ))
     })
 }
@@ -348,7 +349,9 @@ fn signal<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Signal, D::Error
     let text = String::deserialize(deserializer)?;
     let name = text.strip_prefix("SIG").unwrap_or(&text);
     format!("SIG{name}").parse().map_err(|_| {
-        de::Error::custom(format!("`{text}` is no signal such as \"TERM\" or \"INT\""))
+        de::Error::custom(format!(
+            "`{text}` is not a signal such as \"TERM\" or \"INT\""
+        ))
     })
 }
 
@@ -422,8 +425,8 @@ mod tests {
                 vec!["`build`: unknown placeholder {port}", "only once it runs"],
             ),
             ("build = [[]]", vec!["`build`: a command is empty"]),
-            ("stop = { signal = 'TREM' }", vec!["`TREM` is no signal"]),
-            ("stop = { grace = '5' }", vec!["`5` is no duration"]),
+            ("stop = { signal = 'TREM' }", vec!["`TREM` is not a signal"]),
+            ("stop = { grace = '5' }", vec!["`5` is not a duration"]),
             (
                 "stop = { grce = '5s' }",
                 vec!["unknown field `grce`", "`grace`"],

@@ -1,28 +1,28 @@
-//! The opening of a run: connections that are made before the load begins, where a driver asks for that
+//! Opens connections before the load begins, if a driver asks for that
 //! ([`Driver::opening`](crate::driver::Driver::opening)).
 //!
-//! Workers begin to open at the origin of the run, and each says when all of its connections are open. When all have
-//! said so, the load is brought forward: one instant for all workers, those of shard processes too, which the parent
-//! decides. Where that does not happen in the time for opening, the load begins when that time has passed, with what is
-//! open by then. Nothing is due before the load begins, so that no start grows stale.
+//! Workers begin to open at the origin of the run, and each reports when all of its connections are open. When all
+//! have reported, the load is brought forward to one instant for all workers, including those of shard processes; the
+//! parent decides it. Otherwise the load begins at the end of the time for opening, with the connections that are open
+//! by then. Nothing is due before the load begins, so that no start becomes late.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::Notify;
 
-/// The opening of the workers of one process, or of a whole run.
+/// The opening by the workers of one process, or of a whole run.
 #[derive(Debug)]
 pub struct Opening {
-    /// Workers that have not opened all of their connections.
+    /// Number of workers that have not opened all of their connections.
     pending: AtomicU64,
-    /// When the load begins, nanoseconds of CLOCK_MONOTONIC; `u64::MAX` as long as it is not brought forward.
+    /// Start of the load, nanoseconds of CLOCK_MONOTONIC; `u64::MAX` until it is brought forward.
     begin: AtomicU64,
     all_open: Notify,
 }
 
 impl Opening {
-    /// An opening by so many workers.
+    /// Creates an opening by a number of workers.
     #[must_use]
     pub fn new(workers: u64) -> Self {
         Self {
@@ -32,7 +32,7 @@ impl Opening {
         }
     }
 
-    /// Counts workers that have opened all of their connections, or have ended: each once.
+    /// Counts workers that have opened all of their connections, or have ended. Each must be counted once.
     pub fn opened_by(&self, workers: u64) {
         if self.pending.fetch_sub(workers, Ordering::AcqRel) == workers {
             self.all_open.notify_one();
@@ -52,16 +52,16 @@ impl Opening {
     }
 }
 
-/// One worker's part in an opening; of a run without one it does nothing.
+/// The part of one worker in an opening. It does nothing in a run without an opening.
 #[derive(Debug)]
 pub struct WorkerOpening {
-    /// Absent where there is none, or the load was brought forward.
+    /// The shared state; absent if there is no opening, or after the load was brought forward.
     shared: Option<Arc<Opening>>,
     has_opened: bool,
 }
 
 impl WorkerOpening {
-    /// The part of one worker.
+    /// Creates the part of one worker.
     #[must_use]
     pub fn new(shared: Option<Arc<Opening>>) -> Self {
         Self {
@@ -70,7 +70,7 @@ impl WorkerOpening {
         }
     }
 
-    /// Says that all connections of the worker are open. Further calls say nothing new.
+    /// Reports that all connections of the worker are open. Further calls have no effect.
     pub fn say_open(&mut self) {
         if let Some(shared) = self.shared.as_ref().filter(|_| !self.has_opened) {
             self.has_opened = true;
@@ -78,7 +78,7 @@ impl WorkerOpening {
         }
     }
 
-    /// Returns when the load begins, once, where it was brought forward.
+    /// Returns the start of the load, once, if it was brought forward.
     pub fn brought_forward(&mut self) -> Option<u64> {
         let begin = self.shared.as_ref()?.begin.load(Ordering::Acquire);
         if begin == u64::MAX {
@@ -91,7 +91,7 @@ impl WorkerOpening {
 }
 
 impl Drop for WorkerOpening {
-    /// A worker that has ended keeps nobody waiting.
+    /// Reports the worker's connections as open, so that the others do not wait for a worker that has ended.
     fn drop(&mut self) {
         self.say_open();
     }

@@ -1,20 +1,20 @@
-//! Writing to a terminal, a pipe or a file that may have gone away: a reader that has seen enough ends no program.
+//! Writes to a terminal, a pipe or a file. A reader that closes its pipe does not end the program.
 
 use std::io::{self, IsTerminal as _, Write};
 
 use measure::redact;
 use measure::report::terminal;
 
-/// Writes text to stdout, with a line end and without the secrets in it. A closed pipe is no error.
+/// Writes text to stdout, with a line end and without the secrets in it. A closed pipe is not an error.
 ///
 /// # Errors
-/// What else the system answers, such as a full disk.
+/// Any other error of the system, such as a full disk.
 pub fn print(text: &str) -> io::Result<()> {
     whole_lines(&mut io::stdout().lock(), &redact::text(text))
 }
 
-/// Writes a report of results, which have no secrets, to stdout: for people in colour where stdout is a terminal and nobody asks for none (`NO_COLOR`,
-/// no-color.org).
+/// Writes a report of results, which contain no secrets, to stdout. A report for people is coloured if stdout is a
+/// terminal and `NO_COLOR` (no-color.org) is not set.
 ///
 /// # Errors
 /// As [`print()`].
@@ -27,14 +27,15 @@ pub fn print_report(format: &str, report: &str) -> io::Result<()> {
     }
 }
 
-/// Writes what a command has found out to stdout, with a line end; why it could not is a remark.
+/// Writes the findings of a command to stdout, with a line end. An error is printed to stderr.
 pub fn tell(text: &str) {
     if let Err(error) = print(text) {
         remark(&format!("error: writing to stdout: {error}"));
     }
 }
 
-/// Writes a remark to stderr, with a line end and without the secrets in it. There is nobody left to tell where that fails.
+/// Writes a line to stderr, with a line end and without the secrets in it. Errors are ignored: there is nowhere left
+/// to report them.
 pub fn remark(text: &str) {
     let _ = whole_lines(&mut io::stderr().lock(), &redact::text(text));
 }

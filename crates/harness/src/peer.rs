@@ -1,7 +1,7 @@
 //! Checks before a load that the daemon and this machine can hold it, as far as that can be known.
 //!
-//! What can't be known refuses nothing: a daemon of another machine or user, several processes that share the connections
-//! of one listener, streams of unknown length.
+//! Unknown limits refuse nothing: a daemon of another machine or user, several processes that share the connections of
+//! one listener, streams of unknown length.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,23 +15,23 @@ use crate::usage::stat;
 
 /// State "listening" in `/proc/net/tcp` (proc_pid_net(5)).
 const LISTENING: &str = "0A";
-/// Memory of the kernel that one end of an idle connection takes at least, bytes: half of what the unreclaimable slab grew
-/// by with each of 9,500 TCP connections on loopback (5.5 to 5.9 KB) and with each of 9,500 pairs of Unix sockets (2.8 KB).
+/// Least kernel memory of one end of an idle connection, bytes: half of the growth of the unreclaimable slab with each
+/// of 9,500 TCP connections on loopback (5.5 to 5.9 KB) and with each of 9,500 pairs of Unix sockets (2.8 KB).
 const TCP_END: u64 = 2_700;
 const UNIX_END: u64 = 1_400;
 /// The range of ports that the kernel chooses from (ip(7)).
 const PORTS: &str = "/proc/sys/net/ipv4/ip_local_port_range";
-/// That range where the kernel does not say it.
+/// The usual range, used if the kernel does not report it.
 const USUAL_PORTS: (u64, u64) = (32_768, 60_999);
 
-/// The daemon or the machine can't hold the load: the limit, the need, and what helps.
+/// An error: the daemon or the machine can't hold the load. It names the limit, the need, and remedies.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CannotHold {
-    /// The daemon may not open as many files.
+    /// The daemon may not open enough files.
     #[error(
         "the daemon (process {pid}) may open {limit} files at most and has {open} open, but this load needs {need} more (its limit RLIMIT_NOFILE)\n\
-         either of these helps:\n  sudo prlimit --pid {pid} --nofile={enough}:{enough}    # of the daemon as it runs\n  \
-         start it with a higher limit (ulimit -n {enough}, or LimitNOFILE={enough} of its unit)\n  lower the number of connections",
+         any of these helps:\n  sudo prlimit --pid {pid} --nofile={enough}:{enough}    # for the running daemon\n  \
+         start it with a higher limit (ulimit -n {enough}, or LimitNOFILE={enough} in its unit)\n  lower the number of connections",
         enough = open + need
     )]
     Files {
@@ -41,12 +41,12 @@ pub enum CannotHold {
         limit: u64,
         /// Files that it has open.
         open: u64,
-        /// Files that the load makes it open besides.
+        /// Further files that the load makes it open.
         need: u64,
     },
-    /// The machine has less memory.
+    /// The machine has too little memory.
     #[error(
-        "{connections} connections take {} of the kernel's memory at least, but {} are available (MemAvailable)\n\
+        "{connections} connections take at least {} of kernel memory, but only {} are available (MemAvailable)\n\
          lower the number of connections, or free memory",
         units::bytes(*need), units::bytes(*available)
     )]
@@ -55,28 +55,28 @@ pub enum CannotHold {
         connections: u64,
         /// Bytes that they take at least.
         need: u64,
-        /// Bytes that there are.
+        /// Bytes that are available.
         available: u64,
     },
-    /// The kernel has fewer ports to connect from.
+    /// The kernel has too few ports to connect from.
     #[error(
-        "{connections} connections to {peers} address(es) need as many ports each, but the kernel chooses from {ports} (net.ipv4.ip_local_port_range)\n\
-         either of these helps:\n  sudo sysctl -w net.ipv4.ip_local_port_range='1024 65535'\n  let the daemon listen on several addresses or ports\n  lower the number of connections"
+        "{connections} connections to {peers} address(es) need {connections} local ports, but the kernel offers {ports} for each address (net.ipv4.ip_local_port_range)\n\
+         any of these helps:\n  sudo sysctl -w net.ipv4.ip_local_port_range='1024 65535'\n  let the daemon listen on several addresses or ports\n  lower the number of connections"
     )]
     Ports {
         /// Connections of the load.
         connections: u64,
-        /// Addresses that they lead to.
+        /// Addresses that they connect to.
         peers: u64,
-        /// Ports for each of them.
+        /// Ports for each address.
         ports: u64,
     },
 }
 
-/// Checks that there are ports for so many connections to so many addresses, where the kernel chooses the ports.
+/// Checks that there are ports for `connections` connections to `peers` addresses, if the kernel chooses the ports.
 ///
 /// # Errors
-/// There are fewer.
+/// There are too few ports.
 pub fn require_ports(connections: u64, peers: u64) -> Result<(), CannotHold> {
     let (first, last) = local_ports();
     let ports = last + 1 - first;
@@ -102,7 +102,7 @@ pub fn local_ports() -> (u64, u64) {
 }
 
 /// Checks that the daemons and the memory of this machine can hold `connections`, spread evenly over the target. The
-/// process `pid` is the one that listens on its Unix socket, where that is known.
+/// process `pid` listens on its Unix socket, if it is known.
 pub(crate) fn require(
     target: &Target,
     connections: u64,
@@ -125,7 +125,7 @@ fn require_files(pid: u32, need: u64) -> Result<(), CannotHold> {
     let Some(limit) = open_files(&limits) else {
         return Ok(());
     };
-    // Those of another user can't be counted.
+    // The files of another user's process can't be counted.
     let open = fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, |files| files.count() as u64);
     if open + need <= limit {
         return Ok(());
@@ -166,7 +166,7 @@ fn require_memory(target: &Target, connections: u64) -> Result<(), CannotHold> {
     })
 }
 
-/// Returns the soft limit of open files in `/proc/<pid>/limits`; `None` where there is none.
+/// Returns the soft limit of open files in `/proc/<pid>/limits`, or `None` if there is none.
 fn open_files(limits: &str) -> Option<u64> {
     let line = limits
         .lines()
@@ -174,7 +174,7 @@ fn open_files(limits: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// Returns true for a process that has children, which may serve what it takes.
+/// Returns true if a process has children, which may serve the connections that it takes.
 fn has_children(pid: u32) -> bool {
     stat::all().any(|process| process.parent.cast_unsigned() == pid && !process.is_zombie())
 }
@@ -186,7 +186,7 @@ fn only_one(pids: &[u32]) -> Option<u32> {
     }
 }
 
-/// Returns the address of a URL, if it is one of loopback.
+/// Returns the address of a URL, if it is a loopback address.
 fn local(url: &str) -> Option<SocketAddr> {
     let uri: Uri = url.parse().ok()?;
     let usual = match uri.scheme_str()? {
@@ -200,15 +200,15 @@ fn local(url: &str) -> Option<SocketAddr> {
     let port = uri.port_u16().unwrap_or(usual);
     let address = match host.parse::<IpAddr>() {
         Ok(ip) => SocketAddr::new(ip, port),
-        // Other names are not resolved: that may take long.
+        // Other names are not resolved, because that may take long.
         Err(_) if host == "localhost" => (host, port).to_socket_addrs().ok()?.next()?,
         Err(_) => return None,
     };
     address.ip().is_loopback().then_some(address)
 }
 
-/// Returns the processes that listen at an address of this machine, as `ss -tlp` finds them: by the inode of the
-/// listener. Those of other users are not seen.
+/// Returns the processes that listen at an address of this machine. Like `ss -tlp`, it finds them by the inode of the
+/// listener. Processes of other users are not seen.
 #[must_use]
 pub fn listeners(address: SocketAddr) -> Vec<u32> {
     let Some(inode) = listening_inode(address) else {

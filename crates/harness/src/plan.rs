@@ -1,4 +1,4 @@
-//! What to do: built from flags or a TOML file, validated before anything starts, stored whole in the result.
+//! Describes a load: built from flags or a TOML file, validated before anything starts, stored whole in the result.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -23,41 +23,41 @@ use crate::duration;
 use crate::schedule::{Arrival, Schedule, Share, Stage};
 use crate::trust::{self, Untrusted};
 
-/// What load to put on what. `D` holds the driver's own settings.
+/// A description of a load and its target. `D` holds the driver's own settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan<D> {
-    /// Names the folder of its results.
+    /// Name of the plan and of the folder of its results.
     pub name: String,
-    /// The daemon to launch, by the name of its manifest; absent where the driver's settings name a running one.
+    /// The daemon to launch, by the name of its manifest; absent if the driver's settings name a running one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub daemon: Option<String>,
-    /// Which of the daemon's URLs is driven, by its name in the manifest's `[urls]`; absent: its `url` or its socket.
+    /// Name, in the manifest's `[urls]`, of the daemon's URL to drive; if absent, its `url` or its socket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
-    /// Daemons that are started side by side and share the load, each with a socket of its own.
+    /// Number of daemons that are started side by side and share the load, each with its own socket.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub instances: u64,
-    /// Environment of the daemon, beside what its manifest sets.
+    /// Environment of the daemon, in addition to that of its manifest.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub daemon_env: BTreeMap<String, String>,
-    /// When what is measured.
+    /// Durations of the phases.
     pub timeline: Timeline,
-    /// Who does what.
+    /// Groups of clients that put on the load.
     pub groups: Vec<Group>,
-    /// Names the load, and with it the folder of its results; absent: what the groups come to.
+    /// Name of the load and of the folder of its results; if absent, it is made from the groups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<String>,
-    /// Seed of everything drawn.
+    /// Random seed.
     #[serde(default)]
     pub seed: u64,
-    /// What a run must meet, such as `first_byte.p99 <= 50ms`.
+    /// Conditions that a run must meet, such as `first_byte.p99 <= 50ms`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub thresholds: Vec<String>,
-    /// What is done to the daemon on purpose.
+    /// Faults that are injected into the daemon.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<Fault>,
-    /// Runs of this plan that belong together.
+    /// The suite of runs that the plan belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suite: Option<Suite>,
     /// The driver's own settings.
@@ -80,55 +80,56 @@ fn is_one(number: &u64) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timeline {
-    /// Load that is put on and not counted.
+    /// Load that is applied and not counted.
     #[serde(default, with = "duration")]
     pub warmup: Duration,
-    /// Load that is counted; where it is absent and the groups have stages, the rest of those.
+    /// Load that is counted. If it is absent and the groups have stages, it lasts for the rest of the stages.
     #[serde(default, with = "duration")]
     pub measure: Duration,
-    /// How long what is open may take to finish.
+    /// Time that open operations may take to finish.
     #[serde(with = "duration")]
     pub drain: Duration,
 }
 
-/// Workers that do the same.
+/// Clients that do the same.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
-    /// Its name.
+    /// The name of the group.
     pub name: String,
-    /// Clients. Without a rate, each begins at its place in the ramp and does `ops` operations one after the other.
+    /// Number of clients. Without a rate, each begins at its point in the ramp and does `ops` operations one after the
+    /// other.
     #[serde(default)]
     pub workers: u64,
-    /// Time over which the workers begin, or the rate rises from 0.
+    /// Time over which the clients begin, or the rate rises from 0.
     #[serde(default, with = "duration")]
     pub ramp: Duration,
-    /// Operations per second, whatever the daemon does (open loop).
+    /// Operations per second, independent of the daemon (open loop).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
-    /// How open-loop starts are spread.
+    /// Distribution of the open-loop starts.
     #[serde(default)]
     pub arrival: Arrival,
     /// Rates or numbers of users to go through one after the other; replaces `rate`, or `workers`, and `ramp`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<PlannedStage>,
-    /// Operations of each worker, or of the whole group where it has a rate; absent: as many as fit.
+    /// Number of operations of each client, or of the whole group if it has a rate; unlimited if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ops: Option<u64>,
 }
 
-/// Why a plan can't be run: which field, what is wrong and what to write instead.
+/// An error about a plan that can't be run: the field, the problem and what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
 pub struct Invalid {
     /// The field, as a path in the plan or a flag.
     pub field: String,
-    /// What is wrong, and the remedy.
+    /// The problem, and the remedy.
     pub problem: String,
 }
 
 impl Invalid {
-    /// An error about `field`.
+    /// Creates an error about `field`.
     pub fn new(field: impl Into<String>, problem: impl Into<String>) -> Self {
         Self {
             field: field.into(),
@@ -137,17 +138,17 @@ impl Invalid {
     }
 }
 
-/// Longest time that any phase may take: what a histogram can hold.
+/// Longest time that any phase may take: the longest that a histogram can hold.
 const LONGEST: Duration = Duration::from_secs(3600);
 /// Highest rate that makes sense on one machine.
 const HIGHEST_RATE: f64 = 10_000_000.0;
-/// Most daemons side by side: more than any machine has processors for.
+/// Maximum number of daemons side by side: more than any machine has processors for.
 const MOST_INSTANCES: u64 = 256;
-/// Most workers of one group.
+/// Maximum number of clients of one group.
 const MOST_WORKERS: u64 = 10_000_000;
 
 impl<D> Plan<D> {
-    /// A plan with these parts and nothing besides: no daemon named, one instance, no thresholds, no faults.
+    /// Creates a plan of these parts only: no daemon named, one instance, no thresholds, no faults.
     pub fn new(name: &str, timeline: Timeline, groups: Vec<Group>, driver: D) -> Self {
         Self {
             name: name.to_owned(),
@@ -166,7 +167,7 @@ impl<D> Plan<D> {
         }
     }
 
-    /// Returns true where the plan, or a level of its suite, sets the environment of daemons.
+    /// Returns true if the plan, or a level of its suite, sets the environment of daemons.
     fn sets_environment(&self) -> bool {
         let levels = self.suite.iter().flat_map(|suite| &suite.levels);
         let mut set = levels.flat_map(|level| level.set.keys());
@@ -178,14 +179,14 @@ impl<D> Plan<D> {
     /// # Errors
     /// The first field that can't be run, with the remedy.
     pub fn validate(&self) -> Result<(), Invalid> {
-        names_a_folder("name", &self.name)?;
+        check_folder_name("name", &self.name)?;
         let mut levels = self.level.iter();
-        levels.try_for_each(|level| names_a_folder("level", level))?;
+        levels.try_for_each(|level| check_folder_name("level", level))?;
         let is_burst = self.timeline.warmup.is_zero() && self.groups.iter().all(Group::is_burst);
         if self.timeline.measure.is_zero() && !is_burst {
             return Err(Invalid::new(
                 "timeline.measure",
-                "must be longer than 0: give the run a time, such as 10s",
+                "must be longer than 0: set a time, such as 10s",
             ));
         }
         for (field, phase) in [
@@ -209,7 +210,7 @@ impl<D> Plan<D> {
         self.groups
             .iter()
             .enumerate()
-            .try_for_each(|(place, group)| group.validate(&format!("groups[{place}]")))?;
+            .try_for_each(|(index, group)| group.validate(&format!("groups[{index}]")))?;
         self.ramps_fit()?;
         self.stages_fit()?;
         if !(1..=MOST_INSTANCES).contains(&self.instances) {
@@ -219,34 +220,34 @@ impl<D> Plan<D> {
         fault::validate(&self.faults, self.planned())
     }
 
-    /// Refuses a ramp of clients that are used once each and that begin after the end: a fixed number starts in full.
+    /// Refuses a ramp of clients that are used once each if some begin after the end: a fixed number starts in full.
     fn ramps_fit(&self) -> Result<(), Invalid> {
         let planned = self.planned();
         let misfit = |group: &Group| group.is_used_once() && group.ramp > planned;
-        let Some(place) = self.groups.iter().position(misfit) else {
+        let Some(index) = self.groups.iter().position(misfit) else {
             return Ok(());
         };
         let problem = format!(
-            "{} is longer than timeline.warmup and timeline.measure, {}: lengthen timeline.measure, so that all clients begin",
-            duration::format(self.groups[place].ramp),
+            "{} is longer than timeline.warmup and timeline.measure together, {}: lengthen timeline.measure, so that all clients begin",
+            duration::format(self.groups[index].ramp),
             duration::format(planned)
         );
-        Err(Invalid::new(format!("groups[{place}].ramp"), problem))
+        Err(Invalid::new(format!("groups[{index}].ramp"), problem))
     }
 
-    /// The thresholds, read; `series` and `errors` are those of the driver.
+    /// Parses the thresholds; `series` and `errors` are those of the driver.
     ///
     /// # Errors
-    /// The first that can't be read, with the figures that there are, or that counts a failure which there is not.
+    /// The first threshold that can't be parsed, with the known figures, or that counts an unknown kind of error.
     pub fn thresholds(&self, series: &[&str], errors: &[&str]) -> Result<Vec<Threshold>, Invalid> {
-        let read = |(place, text): (usize, &String)| {
+        let read = |(index, text): (usize, &String)| {
             let wrong =
-                |problem| Invalid::new(format!("thresholds[{place}] (--threshold)"), problem);
+                |problem| Invalid::new(format!("thresholds[{index}] (--threshold)"), problem);
             let threshold =
                 Threshold::parse(text, series).map_err(|malformed| wrong(malformed.to_string()))?;
             match threshold.error_kind().filter(|kind| !errors.contains(kind)) {
                 Some(kind) => Err(wrong(format!(
-                    "{text}: nothing fails as `{kind}`: take one of {}",
+                    "{text}: there is no error kind `{kind}`: use one of {}",
                     errors.join(", ")
                 ))),
                 None => Ok(threshold),
@@ -255,23 +256,23 @@ impl<D> Plan<D> {
         self.thresholds.iter().enumerate().map(read).collect()
     }
 
-    /// Seconds planned, without the drain phase.
+    /// Returns the planned duration, without the drain phase.
     #[must_use]
     pub fn planned(&self) -> Duration {
         self.timeline.warmup + self.timeline.measure
     }
 
-    /// The schedules of all groups for one share of the load.
+    /// Returns the schedules of all groups for one share of the load.
     #[must_use]
     pub fn schedules(&self, share: Share) -> Vec<Schedule> {
         self.groups
             .iter()
             .enumerate()
-            .map(|(place, group)| group.schedule(self, place as u64, share))
+            .map(|(index, group)| group.schedule(self, index as u64, share))
             .collect()
     }
 
-    /// How much load: names a folder of results.
+    /// Returns the level of the load, which names a folder of results.
     #[must_use]
     pub fn level(&self) -> String {
         let one = |group: &Group| match (group.rate, group.stages.is_empty()) {
@@ -283,7 +284,7 @@ impl<D> Plan<D> {
         self.level.clone().unwrap_or_else(groups)
     }
 
-    /// The load as part of a sentence: `100 workers over 10 s, once each`.
+    /// Describes the load as part of a sentence: `100 started over 10s, once each`.
     #[must_use]
     pub fn load_sentence(&self) -> String {
         self.groups
@@ -294,24 +295,25 @@ impl<D> Plan<D> {
     }
 }
 
-/// Checks what a folder of results is named by, so that it stays where it belongs.
-pub(crate) fn names_a_folder(field: &str, name: &str) -> Result<(), Invalid> {
+/// Checks that a name can be used as the name of a result folder, so that the folder stays where it belongs.
+pub(crate) fn check_folder_name(field: &str, name: &str) -> Result<(), Invalid> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     if !name.is_empty() && !name.starts_with('.') && name.bytes().all(plain) {
         return Ok(());
     }
-    let problem =
-        format!("`{name}` names a folder: use letters, digits, `-`, `_` and `.`, and no `.` first");
+    let problem = format!(
+        "`{name}` is used as a folder name: use letters, digits, `-`, `_` and `.`, and no `.` first"
+    );
     Err(Invalid::new(field, problem))
 }
 
 impl Group {
-    /// Returns true where a fixed number of clients does one operation each.
+    /// Returns true if a fixed number of clients does one operation each.
     fn is_used_once(&self) -> bool {
         self.rate.is_none() && self.stages.is_empty() && self.ops == Some(1)
     }
 
-    /// Returns true where they do so all at once: that takes no time.
+    /// Returns true if all clients do one operation at once, which takes no time.
     fn is_burst(&self) -> bool {
         self.is_used_once() && self.ramp.is_zero()
     }
@@ -339,7 +341,7 @@ impl Group {
         if self.rate.is_some() && !self.stages.is_empty() {
             return Err(Invalid::new(
                 format!("{path}.stages"),
-                "replaces `rate`: give one of the two",
+                "cannot be combined with `rate`: give one of the two",
             ));
         }
         if !self.stages.is_empty() {
@@ -379,8 +381,8 @@ impl Group {
         Ok(())
     }
 
-    fn schedule<D>(&self, plan: &Plan<D>, place: u64, share: Share) -> Schedule {
-        let seed = plan.seed.wrapping_add(place);
+    fn schedule<D>(&self, plan: &Plan<D>, index: u64, share: Share) -> Schedule {
+        let seed = plan.seed.wrapping_add(index);
         let limited = |schedule: Schedule| match self.ops {
             Some(ops) => schedule.limited(ops),
             None => schedule,
@@ -405,7 +407,7 @@ impl Group {
             return limited(self.staged(seed, share));
         }
         match self.ops {
-            // Used once each, workers are arrivals: their starts are due whatever the daemon does.
+            // Workers that are used once each are arrivals: their starts are due independently of the daemon.
             Some(1) => Schedule::spread(self.workers, self.ramp, share),
             _ => limited(Schedule::closed(self.workers, self.ramp, share)),
         }
@@ -439,7 +441,7 @@ impl Group {
     }
 }
 
-/// Why a plan file could not be taken.
+/// An error in loading a plan file.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// The file can't be read.
@@ -447,26 +449,26 @@ pub enum PlanError {
     Unreadable {
         /// The file.
         path: String,
-        /// What the system said.
+        /// The error of the system.
         problem: std::io::Error,
     },
-    /// It is no plan.
+    /// The file is not a plan.
     #[error("--plan {path}: {problem}")]
     Malformed {
         /// The file.
         path: String,
-        /// What is wrong where.
+        /// The problem, and its position.
         problem: String,
     },
-    /// It sets the environment of daemons, and somebody else may have written it.
-    #[error("--plan {0}\n  or copy the plan, and read its `daemon_env` before it is run")]
+    /// The file sets the environment of daemons, and somebody else may have written it.
+    #[error("--plan {0}\n  or copy the plan, and check its `daemon_env` before you run it")]
     Untrusted(#[source] Untrusted),
-    /// `--set` names no field or gives no value.
+    /// An argument of `--set` names no field or gives no value.
     #[error("--set {setting}: {problem}")]
     Setting {
-        /// What was given.
+        /// The argument.
         setting: String,
-        /// What is wrong with it.
+        /// The problem with it.
         problem: String,
     },
     /// A field can't be run.
@@ -477,8 +479,8 @@ pub enum PlanError {
 /// Reads a plan, applies `path=value` settings to it, and checks it.
 ///
 /// # Errors
-/// A file that can't be read, an unknown or missing key (named with its line), a value that can't be run; a `daemon_env`,
-/// which decides what a daemon executes, in a file that somebody else may have written.
+/// The file can't be read, a key is unknown or missing (named with its line), or a value can't be run. A `daemon_env`
+/// decides what a daemon executes, and is refused in a file that somebody else may have written.
 pub fn load<D: DeserializeOwned>(path: &Path, settings: &[String]) -> Result<Plan<D>, PlanError> {
     let shown = path.display().to_string();
     let malformed = |problem: String| PlanError::Malformed {
@@ -505,7 +507,7 @@ pub fn load<D: DeserializeOwned>(path: &Path, settings: &[String]) -> Result<Pla
             malformed(format!("with --set {settings}: {}", error.message()))
         })?
     };
-    // A pipe is the caller's own.
+    // A pipe belongs to the caller.
     if plan.sets_environment() && file.metadata().is_ok_and(|file| file.is_file()) {
         trust::require_open(path, &file).map_err(PlanError::Untrusted)?;
     }
@@ -514,7 +516,8 @@ pub fn load<D: DeserializeOwned>(path: &Path, settings: &[String]) -> Result<Pla
     Ok(plan)
 }
 
-/// Applies `path.to.key=value`; a number in the path is a place in a list. The value is TOML, or else a plain string.
+/// Applies `path.to.key=value`; a number in the path is an index into a list. The value is TOML, or else a plain
+/// string.
 fn set(table: &mut toml::Table, setting: &str) -> Result<(), PlanError> {
     let wrong = |problem: &str| PlanError::Setting {
         setting: setting.to_owned(),
@@ -532,25 +535,27 @@ fn set(table: &mut toml::Table, setting: &str) -> Result<(), PlanError> {
         .next_back()
         .filter(|key| !key.is_empty())
         .ok_or_else(|| wrong("names no field"))?;
-    let mut place = table;
+    let mut current = table;
     while let Some(key) = keys.next() {
-        let entry = place
+        let entry = current
             .entry(key)
             .or_insert_with(|| toml::Value::Table(toml::Table::new()));
-        place = match entry {
+        current = match entry {
             toml::Value::Array(list) => {
                 let index = keys
                     .next()
                     .and_then(|index| index.parse::<usize>().ok())
-                    .ok_or_else(|| wrong("is a list: name a place in it, such as groups.0.rate"))?;
+                    .ok_or_else(|| {
+                        wrong("is a list: name an index in it, such as groups.0.rate")
+                    })?;
                 list.get_mut(index)
                     .and_then(toml::Value::as_table_mut)
-                    .ok_or_else(|| wrong("has no entry at that place"))?
+                    .ok_or_else(|| wrong("has no entry with that index"))?
             }
             toml::Value::Table(table) => table,
-            _ => return Err(wrong("goes through a field that is no table")),
+            _ => return Err(wrong("goes through a field that is not a table")),
         };
     }
-    place.insert(last.to_owned(), value);
+    current.insert(last.to_owned(), value);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The live line on stderr: on a terminal only, and not with `--quiet`.
+//! Shows the live line on stderr: on a terminal only, and not with `--quiet`.
 
 use std::io::IsTerminal as _;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use crate::collector::Row;
 use crate::output;
 use crate::recorder::{OK, STARTED};
 
-/// Shows how far a run is.
+/// The live line that shows the progress of a run.
 #[derive(Debug)]
 pub struct Progress {
     bar: ProgressBar,
     quiet: bool,
     draining: bool,
-    /// Connections to open before the load, and those that are open: absent once the load has begun.
+    /// Connections to open before the load, and connections that are open; absent once the load has begun.
     opening: Option<(u64, u64)>,
     started: u64,
     ok: u64,
@@ -26,7 +26,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A line for a run of `planned`, hidden off a terminal or when `quiet`.
+    /// Creates a line for a run of `planned`, hidden if stderr is not a terminal or with `quiet`.
     #[must_use]
     pub fn new(planned: Duration, quiet: bool) -> Self {
         let hidden = quiet || !std::io::stderr().is_terminal();
@@ -50,7 +50,7 @@ impl Progress {
         }
     }
 
-    /// Says what is being done before the load begins.
+    /// Shows the current step before the load begins.
     pub fn step(&self, what: &str) {
         self.bar.set_message(what.to_owned());
         self.bar.tick();
@@ -91,7 +91,7 @@ impl Progress {
         ));
     }
 
-    /// Returns what to say of the opening of connections, until the first operation has started.
+    /// Returns the message about the opening of connections, until the first operation has started.
     fn opened(&mut self, tally: &Tally) -> Option<String> {
         let (all, open) = self.opening.as_mut()?;
         *open += tally.counted(count::OPENED);
@@ -103,26 +103,27 @@ impl Progress {
         Some(format!("opening connections: {open} of {all}"))
     }
 
-    /// A line that stays, above the live one; not when `quiet`.
+    /// Prints a line above the live one, unless `quiet`.
     pub fn above(&self, text: &str) {
         if !self.quiet {
             self.bar.suspend(|| output::remark(text));
         }
     }
 
-    /// Says that nothing is started any more, and what to do about that: once above the live line, and from now on in it.
+    /// Prints once that nothing is started any more and how to end the run, and shows the draining in the live line
+    /// from now on.
     pub fn draining(&mut self, text: &str) {
         self.draining = true;
         self.above(text);
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }
 }
 
-/// The 99th percentile of a series of a row, by its name.
+/// Returns the 99th percentile of the series with this name.
 #[must_use]
 pub fn p99(tally: &Tally, series: &str) -> Option<u64> {
     tally

@@ -1,8 +1,8 @@
 //! The readiness loop for drivers that hold many connections in one worker. It knows no protocol.
 //!
-//! One task with its own buffers per connection costs kilobytes; here a connection is an entry in [`crate::slots`],
-//! all of them share one read buffer and one timer, and a wake-up costs one `epoll_wait` for up to 1,024 connections.
-//! The loop itself stays in the driver, where it can be read: start what is due, serve what is ready, wait.
+//! A task with its own buffers per connection would cost kilobytes. Here a connection is an entry in [`crate::slots`].
+//! All connections share one read buffer and one timer, and a wake-up costs one `epoll_wait` for up to 1,024
+//! connections. The loop itself stays visible in the driver: start due operations, serve ready connections, wait.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,29 +12,29 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
-/// Events taken from the kernel at once.
+/// Number of events taken from the kernel at once.
 const BATCH: usize = 1024;
 /// Token of the timer; [`crate::slots::Id::token`] never gives it.
 const TIMER: u64 = u64::MAX;
 /// Token of the waker.
 const WAKE: u64 = u64::MAX - 1;
 
-/// What a descriptor is ready for.
+/// The readiness of a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
-    /// What it was registered with.
+    /// The token that it was registered with.
     pub token: u64,
-    /// There is something to read, or the end.
+    /// There is data to read, or the end.
     pub readable: bool,
     /// There is room to write.
     pub writable: bool,
-    /// The other side has closed or shut down its writing side: nothing follows what can be read now.
+    /// The other side has closed or shut down its writing side: nothing follows the data that can be read now.
     pub closing: bool,
     /// An error is pending on the descriptor.
     pub failed: bool,
 }
 
-/// One epoll set with one timer.
+/// An epoll set with one timer.
 #[derive(Debug)]
 pub struct Reactor {
     epoll: Epoll,
@@ -45,10 +45,10 @@ pub struct Reactor {
 }
 
 impl Reactor {
-    /// An empty set. A `waker` (an eventfd, say) that becomes readable ends every wait from then on.
+    /// Creates an empty set. A `waker`, such as an eventfd, that becomes readable ends every wait from then on.
     ///
     /// # Errors
-    /// What the kernel answers, usually `EMFILE`.
+    /// The kernel's error, usually `EMFILE`.
     pub fn new(waker: Option<BorrowedFd<'_>>) -> io::Result<Self> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let timer = TimerFd::new(
@@ -75,10 +75,10 @@ impl Reactor {
         })
     }
 
-    /// Watches a descriptor for reading, the closing of the other side and errors. Closing it ends the watch.
+    /// Watches a descriptor for reading, closing by the other side, and errors. Closing the descriptor ends the watch.
     ///
     /// # Errors
-    /// What the kernel answers (`ENOSPC` at `fs.epoll.max_user_watches`).
+    /// The kernel's error (`ENOSPC` at `fs.epoll.max_user_watches`).
     pub fn watch(&self, descriptor: impl AsFd, token: u64) -> io::Result<()> {
         Ok(self.epoll.add(
             descriptor,
@@ -86,13 +86,13 @@ impl Reactor {
         )?)
     }
 
-    /// Watches a descriptor for what [`watch`](Self::watch) does and for room to write, edge-triggered: an event tells
-    /// that something is new, once. Whoever is told reads until less comes than there was room for, and writes until the
-    /// kernel takes no more. Never changed, and a level is not looked at again by the kernel: it saves 4 % of the CPU of
-    /// short exchanges, and a call for each connection that is opened.
+    /// Watches a descriptor as [`watch`](Self::watch) does, and for room to write, edge-triggered: an event reports
+    /// each change once. The caller must read until less arrives than there was room for, and write until the kernel
+    /// takes no more. The registration never changes and the kernel does not check levels again. This saves 4 % of the
+    /// CPU of short exchanges, and a call for each connection that is opened.
     ///
     /// # Errors
-    /// As those of [`watch`](Self::watch).
+    /// The same as those of [`watch`](Self::watch).
     pub fn watch_edges(&self, descriptor: impl AsFd, token: u64) -> io::Result<()> {
         let flags = EpollFlags::EPOLLIN
             | EpollFlags::EPOLLRDHUP
@@ -101,11 +101,11 @@ impl Reactor {
         Ok(self.epoll.add(descriptor, EpollEvent::new(flags, token))?)
     }
 
-    /// Changes what a watched descriptor is watched for: for room to write too, or no longer. Level-triggered, so that
-    /// a writer asks for room when the kernel takes no more, and takes that back when it has nothing left to write.
+    /// Changes whether a watched descriptor is also watched for room to write. Level-triggered: a writer asks for room
+    /// when the kernel takes no more, and stops asking when it has nothing left to write.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// The kernel's error.
     pub fn rewatch(&self, descriptor: impl AsFd, token: u64, writing: bool) -> io::Result<()> {
         let mut flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP;
         flags.set(EpollFlags::EPOLLOUT, writing);
@@ -113,30 +113,30 @@ impl Reactor {
         Ok(self.epoll.modify(descriptor, &mut event)?)
     }
 
-    /// Watches a descriptor for errors and the end of the connection alone, both of which the kernel always reports.
+    /// Watches a descriptor only for errors and the end of the connection, both of which the kernel always reports.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// The kernel's error.
     pub fn watch_end(&self, descriptor: impl AsFd, token: u64) -> io::Result<()> {
         Ok(self
             .epoll
             .add(descriptor, EpollEvent::new(EpollFlags::empty(), token))?)
     }
 
-    /// Stops watching a descriptor. Watching it for nothing instead would not do: the kernel always reports the end of
-    /// the connection, again and again.
+    /// Stops watching a descriptor. Watching it for nothing is not enough: the kernel would report the end of the
+    /// connection again and again.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// The kernel's error.
     pub fn unwatch(&self, descriptor: impl AsFd) -> io::Result<()> {
         Ok(self.epoll.delete(descriptor)?)
     }
 
-    /// Waits until something is ready, the waker fires, or it is `until` (nanoseconds of CLOCK_MONOTONIC); a time that
-    /// has passed only looks. Returns how many events [`event`](Self::event) holds; it may be 0 early.
+    /// Waits until something is ready, the waker fires, or it is `until` (nanoseconds of CLOCK_MONOTONIC); a past time
+    /// only checks. Returns the number of events that [`event`](Self::event) holds; it may be 0 early.
     ///
     /// # Errors
-    /// What the kernel answers, but for `EINTR`, which is an early return.
+    /// The kernel's error, except for `EINTR`, which is an early return.
     pub fn wait(&mut self, until: u64, now: u64) -> io::Result<usize> {
         let timeout = if until <= now {
             EpollTimeout::ZERO
@@ -159,10 +159,10 @@ impl Reactor {
         Ok(self.ready)
     }
 
-    /// One of the events of the last wait, or `None` for the timer and the waker.
+    /// Returns one of the events of the last wait, or `None` for the timer and the waker.
     #[must_use]
-    pub fn event(&self, place: usize) -> Option<Event> {
-        let event = self.events[..self.ready].get(place)?;
+    pub fn event(&self, index: usize) -> Option<Event> {
+        let event = self.events[..self.ready].get(index)?;
         let flags = event.events();
         let token = event.data();
         (token != TIMER && token != WAKE).then_some(Event {

@@ -1,6 +1,6 @@
-//! Where a worker writes: cheap to clone, goes into any task of the worker's thread.
+//! Records the measurements of a worker: cheap to clone, for any task of the worker's thread.
 //!
-//! A thread has one tally for the running second. When the second is over, the tally is swapped for a clean one and
+//! A thread has one tally for the running second. At the end of the second, the tally is swapped for a clean one and
 //! sent off: no lock, no atomic and no histogram work on the thread that measures.
 
 use std::cell::RefCell;
@@ -30,26 +30,26 @@ use thread::ThreadUsage;
 /// Nanoseconds of one row.
 pub const SECOND_NS: u64 = 1_000_000_000;
 
-/// Count of operations begun.
+/// Counter of operations begun.
 pub const STARTED: &str = "started";
-/// Count of operations that ended as they should.
+/// Counter of operations that ended successfully.
 pub const OK: &str = "ok";
-/// Count of operations left open.
+/// Counter of operations left open.
 pub const UNFINISHED: &str = "unfinished";
-/// Count of operations that were due and never begun.
+/// Counter of operations that were due and never begun.
 pub const MISSED: &str = "missed";
 
-/// Tallies of one thread at most. Where its seconds are not read in time, because all processors are busy, memory would
-/// grow by some MiB a second and thread; after so many seconds the thread waits, and is late.
+/// Maximum number of tallies of one thread. If its seconds are not read in time because all processors are busy,
+/// memory would grow by some MiB per second and thread. At this limit the thread waits instead, and is late.
 const TALLIES: usize = 32;
 
-/// Where a worker writes what happened.
+/// A handle with which a worker records events.
 #[derive(Debug, Clone)]
-pub struct Recorder(Rc<RefCell<Row>>);
+pub struct Recorder(Rc<RefCell<CurrentSecond>>);
 
 /// The running second of a worker.
 #[derive(Debug)]
-struct Row {
+struct CurrentSecond {
     lane: u64,
     origin: u64,
     second: u64,
@@ -59,14 +59,15 @@ struct Row {
     stalls: StallDetector,
     intervals: UnboundedSender<Interval>,
     clean: Receiver<Tally>,
-    /// Tallies of this thread, those that are on their way too.
+    /// Number of tallies of this thread, including those in transit.
     tallies: usize,
     measured: Option<MeasuredTime>,
 }
 
 impl Recorder {
-    /// A recorder for the calling thread. Rows count from `origin` (nanoseconds of CLOCK_MONOTONIC); the first is written
-    /// to `tally`, and `clean` gives back tallies that were sent to `intervals` and read; one is there from the beginning.
+    /// Creates a recorder for the calling thread. Rows count from `origin` (nanoseconds of CLOCK_MONOTONIC). The first
+    /// row is written to `tally`. `clean` returns tallies that were sent to `intervals` and read, and holds one from
+    /// the beginning.
     #[must_use]
     pub fn new(
         lane: u64,
@@ -75,7 +76,7 @@ impl Recorder {
         intervals: UnboundedSender<Interval>,
         clean: Receiver<Tally>,
     ) -> Self {
-        Self(Rc::new(RefCell::new(Row {
+        Self(Rc::new(RefCell::new(CurrentSecond {
             lane,
             origin,
             second: 0,
@@ -90,15 +91,15 @@ impl Recorder {
         })))
     }
 
-    /// Sets apart what happens inside the measured time of `phases`, which ends early where `stop` is asked. `response`
-    /// is the series that counts from the due time and ends with the operation.
+    /// Keeps the events inside the measured time of `phases` apart; that time ends early if `stop` is requested.
+    /// `response` is the series that counts from the due time to the end of the operation.
     #[must_use]
     pub fn measuring(self, phases: Phases, stop: &Arc<Stop>, response: Series) -> Self {
         self.0.borrow_mut().measured = Some(MeasuredTime::new(phases, stop, response));
         self
     }
 
-    /// Moves the measured time to that of `phases`, as long as it has not begun.
+    /// Moves the measured time to that of `phases`, unless it has begun.
     pub fn move_to(&self, phases: Phases) {
         if let Some(measured) = &mut self.0.borrow_mut().measured {
             measured.move_to(phases);
@@ -114,13 +115,13 @@ impl Recorder {
         }
     }
 
-    /// Adds to a count.
+    /// Adds to a counter.
     pub fn count(&self, name: &'static str, count: u64) {
         self.0.borrow_mut().tally.count(name, count);
     }
 
-    /// Adds to a count what operations of the warm-up did, which is in no total: where it happens inside the measured time,
-    /// it is part of its rates.
+    /// Adds events of warm-up operations, which are in no total, to a counter of the measured time. Events outside the
+    /// measured time are ignored.
     pub fn count_of_warmup(&self, name: &'static str, count: u64) {
         let row = &mut *self.0.borrow_mut();
         if count > 0 && row.is_within() {
@@ -128,60 +129,61 @@ impl Recorder {
         }
     }
 
-    /// So many operations of the warm-up end as they should.
+    /// Counts operations of the warm-up that end successfully.
     pub fn ok_of_warmup(&self, operations: u64) {
         self.count_of_warmup(OK, operations);
     }
 
-    /// An operation of the warm-up ends otherwise.
+    /// Counts an operation of the warm-up that fails.
     pub fn error_of_warmup(&self) {
         let row = &mut *self.0.borrow_mut();
         row.tally.measured.failed += u64::from(row.is_within());
     }
 
-    /// Records how late the driver began an operation that it was free to begin, in nanoseconds.
+    /// Records the lateness, in nanoseconds, with which the driver began an operation that it was free to begin.
     pub fn lag(&self, ns: u64) {
         self.0.borrow_mut().tally.lag.record(ns);
     }
 
-    /// An operation begins.
+    /// Counts the begin of an operation.
     pub fn begin(&self) {
         self.begin_many(1);
     }
 
-    /// So many operations begin. Counting is dearer than recording, so a loop that starts many at once counts once.
+    /// Counts the begin of several operations. Counting is more expensive than recording, so a loop that starts many
+    /// at once counts once.
     pub fn begin_many(&self, operations: u64) {
         let mut row = self.0.borrow_mut();
         row.tally.count(STARTED, operations);
         row.active.begin(operations);
     }
 
-    /// An operation ends as it should.
+    /// Counts the successful end of an operation.
     pub fn ok(&self) {
         self.ok_many(1);
     }
 
-    /// So many operations end as they should: they may have begun in another worker.
+    /// Counts the successful end of several operations, which may have begun in another worker.
     pub fn ok_many(&self, operations: u64) {
         self.end(operations, |tally| tally.count(OK, operations));
     }
 
-    /// An operation ends otherwise; kinds are disjoint.
+    /// Counts the failure of an operation. Kinds are disjoint.
     pub fn error(&self, kind: &'static str) {
         self.end(1, |tally| tally.error(kind));
     }
 
-    /// So many operations end otherwise, all of them in the same way.
+    /// Counts the failure of several operations, all of the same kind.
     pub fn error_many(&self, kind: &'static str, operations: u64) {
         self.end(operations, |tally| add(&mut tally.errors, kind, operations));
     }
 
-    /// An operation is left open at the end of the drain phase.
+    /// Counts an operation that is left open at the end of the drain phase.
     pub fn unfinished(&self) {
         self.unfinished_many(1);
     }
 
-    /// So many operations are left open at the end of the drain phase.
+    /// Counts several operations that are left open at the end of the drain phase.
     pub fn unfinished_many(&self, operations: u64) {
         self.end(operations, |tally| tally.count(UNFINISHED, operations));
     }
@@ -195,26 +197,27 @@ impl Recorder {
         row.active.end(operations);
     }
 
-    /// Says that the loop, whose turn began at `now`, turns again at `until` or earlier, and returns until when it may wait:
-    /// a moment, so that it is noticed if it was held. A turn that [`tick`](Self::tick) sees later than that is a stall.
+    /// Registers that the loop, whose turn began at `now`, turns again at `until` or earlier. Returns the time until
+    /// which it may wait, which is short, so that a stall is noticed. A turn that [`tick`](Self::tick) sees later than
+    /// promised is a stall.
     pub fn wait_until(&self, until: u64, now: u64) -> u64 {
         self.0.borrow_mut().stalls.promise(until, now)
     }
 
-    /// Sends off every second that is over at `now`, and returns when the running one will be.
+    /// Sends off every second that is over at `now`, and returns the end of the running one.
     pub fn tick(&self, now: u64) -> u64 {
         let mut row = self.0.borrow_mut();
-        // A second that the thread did not come by has no row: a stall belongs to the one in which it ended.
+        // A second without a turn of this thread has no row: a stall belongs to the second in which it ended.
         let stall = row.stalls.held(now);
         row.active.add_slack(now);
         row.turn(now);
         let running = now.saturating_sub(row.origin) / SECOND_NS;
         if running > row.second {
-            // What is open as the second ends belongs to it, however late the thread comes by.
+            // Operations open at the end of the second belong to it, however late this turn is.
             let ended = row.origin + running * SECOND_NS;
             row.active.integrate(ended);
             row.send(None, now);
-            // Seconds in which the thread did not come by hold nothing: only the running one matters.
+            // Seconds without a turn of this thread are empty: only the running one matters.
             row.second = running;
         }
         if let Some(ns) = stall {
@@ -224,18 +227,18 @@ impl Recorder {
         row.origin + (row.second + 1) * SECOND_NS
     }
 
-    /// Sends off what is left and says that the thread has ended.
+    /// Sends off the rest and reports the end of the thread.
     pub fn finish(&self, ended: Result<(), String>) {
         let mut row = self.0.borrow_mut();
-        // What is left open here, for others to end, stays open to the end of the second.
+        // Operations left open here, for others to end, stay open to the end of the second.
         let end = row.origin + (row.second + 1) * SECOND_NS;
         row.active.leave_open(end);
         row.send(Some(ended), clock::now());
     }
 }
 
-impl Row {
-    /// Finds out whether the measured time has begun or ended.
+impl CurrentSecond {
+    /// Updates whether the measured time has begun or ended.
     fn turn(&mut self, now: u64) {
         if let Some(measured) = &mut self.measured {
             measured.turn(now, &mut self.tally);
@@ -249,7 +252,7 @@ impl Row {
     fn clean(&mut self) -> Tally {
         let clean = match self.tallies < TALLIES {
             true => self.clean.try_recv().ok(),
-            // Those who read are gone only where the run was aborted.
+            // The receiver is gone only if the run was aborted.
             false => self.clean.recv().ok(),
         };
         clean.unwrap_or_else(|| {
@@ -279,13 +282,13 @@ impl Row {
             stalls: self.stalls.take(),
             ended,
         };
-        // The collector outlives the workers but for an abort of the run, when nobody asks for the row.
+        // The collector outlives the workers, unless the run is aborted; then nobody needs the row.
         let _ = self.intervals.send(interval);
     }
 }
 
-/// A clean tally for what a driver records: no page fault falls into its loop, and the memory of a run is there before it
-/// begins.
+/// Creates a clean tally for the series that a driver records. Its memory is resident before the run, so that no page
+/// fault falls into the driver's loop.
 pub(crate) fn clean<D: Driver>(driver: &D) -> Tally {
     Tally::resident(D::SERIES, |series| driver.records(series))
 }

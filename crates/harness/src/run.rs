@@ -1,4 +1,4 @@
-//! One run: launch, check, load, drain, and everything known about it in one result.
+//! Performs one run: launch, check, load, drain, and one result with everything known about it.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -19,11 +19,13 @@ mod site;
 mod watch;
 
 use faults::Faults;
-use judge::{compared, disagreements, disturbances, doubts, measured_s, operations, slowest_ns};
-use load::{Load, View};
-use rows::Rows;
-use site::Site;
-use watch::Watch;
+use judge::{
+    compared, counter_warnings, disturbances, measured_s, operations, run_warnings, slowest_ns,
+};
+use load::{LiveOutputs, RunningLoad};
+use rows::SecondsSpool;
+use site::Fleet;
+use watch::ResourceMonitor;
 
 use crate::cli::exit;
 use crate::daemon::Prepared;
@@ -38,25 +40,25 @@ use crate::{clock, gauges, host, peer, recorder};
 /// The daemon's metrics by name.
 type Gauges = BTreeMap<String, f64>;
 
-/// How a run is made, beside its plan.
+/// Settings of a run that are not in its plan.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Processes of the driver, 1 for none but this one.
+    /// Number of driver processes; 1 means only this one.
     pub processes: u64,
     /// Worker threads of each process.
     pub threads: u64,
     /// Address of the driver's own `/metrics`.
     pub metrics_addr: Option<SocketAddr>,
-    /// No live line.
+    /// True hides the live line.
     pub quiet: bool,
 }
 
-/// What is driven: a daemon that is launched for the run, or one that runs already.
+/// The subject of a run: a daemon that is launched for it, or one that runs already.
 #[derive(Debug)]
 pub enum Subject {
-    /// Launched afresh.
+    /// A daemon that is launched for the run.
     Launched(Box<Prepared>),
-    /// Running already.
+    /// A daemon that runs already.
     External(External),
 }
 
@@ -65,22 +67,22 @@ pub enum Subject {
 pub struct External {
     target: Target,
     name: String,
-    /// Metrics pages, with the password where one is needed.
+    /// Metrics pages, with their passwords if needed.
     metrics: Vec<String>,
 }
 
 impl External {
-    /// A daemon at `target`, with a name of its own if one was given, and its metrics pages.
+    /// Creates a daemon at `target` with an optional name and its metrics pages.
     ///
     /// # Errors
-    /// A name that can't be that of a folder, or an address that is none of a page.
+    /// The name can't be that of a folder, or an address can't be that of a page.
     pub fn new(
         target: Target,
         name: Option<String>,
         metrics: Vec<String>,
     ) -> Result<Self, Invalid> {
         let name = name.unwrap_or_else(|| UNNAMED.to_owned());
-        plan::names_a_folder("--name", &name)?;
+        plan::check_folder_name("--name", &name)?;
         for url in &metrics {
             gauges::check_url(url).map_err(|problem| {
                 let field = format!("--daemon-metrics {}", gauges::without_user(url));
@@ -95,11 +97,11 @@ impl External {
     }
 }
 
-/// The name of a daemon that runs already and was given none.
+/// Name of a running daemon without a given name.
 const UNNAMED: &str = "external";
 
 impl Subject {
-    /// The name of its folder of results.
+    /// Returns the name of its folder of results.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -109,10 +111,10 @@ impl Subject {
     }
 }
 
-/// Runs a plan once; what lies beside its result goes into `folder` while it runs.
+/// Runs a plan once. Files besides the result are written to `folder` during the run.
 ///
 /// # Errors
-/// What keeps the load from beginning. Once it has begun there is a result, whatever happens.
+/// A problem that keeps the load from beginning. Once it has begun there is a result, whatever happens.
 pub async fn run<D: Driver>(
     plan: &Plan<D::Config>,
     subject: &Subject,
@@ -126,38 +128,38 @@ pub async fn run<D: Driver>(
     let planned = plan.planned() + D::opening(plan).unwrap_or_default();
     let mut progress = Progress::new(planned, settings.quiet);
     let exporter = settings.metrics_addr.map(exporter).transpose()?;
-    let mut site = unless_interrupted(signals, Site::open(plan, subject, &progress)).await??;
+    let mut fleet = unless_interrupted(signals, Fleet::open(plan, subject, &progress)).await??;
     progress.step("checking the answers");
     let of_subject = |error| of_subject(error, subject);
-    let driver = Arc::new(D::setup(plan, &site.target).map_err(of_subject)?);
-    // On a thread of its own: a daemon that does not answer must not keep an interruption from being heard.
+    let driver = Arc::new(D::setup(plan, &fleet.target).map_err(of_subject)?);
+    // A thread of its own, so that a daemon that does not answer does not block the handling of an interruption.
     let checking = {
         let driver = Arc::clone(&driver);
         tokio::task::spawn_blocking(move || driver.check())
     };
     let checked = unless_interrupted(signals, checking).await?;
     checked?.map_err(of_subject)?;
-    peer::require(&site.target, D::open_at_once(plan), driver.daemon_pid())?;
+    peer::require(&fleet.target, D::open_at_once(plan), driver.daemon_pid())?;
 
     progress.count_opening(D::facts(plan).held);
-    let mut watch = Watch::open::<D>(&site, driver.daemon_pid(), folder).await?;
-    let mut load = Load::start(&driver, plan, &site.target, settings).await?;
+    let mut monitor = ResourceMonitor::open::<D>(&fleet, driver.daemon_pid(), folder).await?;
+    let mut load = RunningLoad::start(&driver, plan, &fleet.target, settings).await?;
     let began_unix = clock::unix_ns();
-    let steal = host::Steal::start();
-    let mut view = View {
+    let steal = host::StealTime::start();
+    let mut view = LiveOutputs {
         progress,
         exporter,
         response: D::SERIES[D::response(plan).0],
         line: if settings.quiet { |_, _| None } else { D::line },
         total: recorder::clean(driver.as_ref()),
-        rows: Rows::beside(folder)?,
+        rows: SecondsSpool::beside(folder)?,
     };
     let mut faults = Faults::new(&plan.faults, &load.phases);
     let ending = load
-        .follow(
+        .drive(
             &mut view,
-            &mut site,
-            &mut watch,
+            &mut fleet,
+            &mut monitor,
             &mut faults,
             signals,
             plan.planned(),
@@ -167,7 +169,7 @@ pub async fn run<D: Driver>(
     let wall_s = over.saturating_sub(load.phases.origin) as f64 / 1e9;
     let measured_s = measured_s(&load.phases, load.stop.asked_at(), over);
     let steal_pct = steal.pct();
-    watch.finish(&site, ending.is_hurried()).await;
+    monitor.finish(&fleet, ending.is_hurried()).await;
     view.progress.finish();
 
     let (ended_by, hurried) = (ending.reason(), ending.is_hurried());
@@ -176,32 +178,32 @@ pub async fn run<D: Driver>(
     warnings.extend(lost.map(|why| Warning::seconds_lost(&why)));
     let operations = operations(&view.total, &seconds);
     warnings.extend(Warning::unfinished(operations.unfinished, ended_by));
-    warnings.extend(doubts::<D>(
+    warnings.extend(run_warnings::<D>(
         &view.total,
         &operations,
         plan,
         &machine,
         steal_pct,
     ));
-    let compared = compared::<D>(&watch.ledger, plan, &view.total, &load);
-    warnings.extend(disagreements(&compared));
-    warnings.extend(site.without_counters::<D>(&compared));
+    let compared = compared::<D>(&monitor.daemon_counters, plan, &view.total, &load);
+    warnings.extend(counter_warnings(&compared));
+    warnings.extend(fleet.without_counters::<D>(&compared));
     warnings.extend(D::doubts(plan, &view.total));
-    // Unix sockets have queues of their own, which the watch asks for.
-    if site.target.sockets().is_empty()
-        && let Some(system) = watch.system()
+    // Unix sockets have their own queues, which the watch reads.
+    if fleet.target.sockets().is_empty()
+        && let Some(system) = monitor.system()
     {
         warnings.extend(system.doubts(slowest_ns(&view.total)));
     }
     warnings.extend(
-        watch
+        monitor
             .lost_rows
             .as_ref()
             .map(|error| Warning::rows_lost(&error.to_string())),
     );
     // The seconds of opening and warm-up are in no figure.
     let warmup_s = (load.phases.measure - load.phases.origin) as f64 / 1e9;
-    let (usage, resources) = watch.summary(load.phases.origin, warmup_s, &seconds);
+    let (usage, resources) = monitor.summary(load.phases.origin, warmup_s, &seconds);
     let facts = Facts {
         worker_cpu_pct: Some(load.collector.busiest_pct((wall_s * 1e9) as u64)),
         compared,
@@ -221,7 +223,7 @@ pub async fn run<D: Driver>(
         plan: stored,
         plan_sentence: D::sentence(plan),
         level: plan.level(),
-        daemon: site.info(subject),
+        daemon: fleet.info(subject),
         machine: Machine {
             steal_pct,
             ..machine
@@ -238,9 +240,9 @@ pub async fn run<D: Driver>(
         series: view
             .total
             .series()
-            .filter_map(|(name, values)| SeriesResult::of(name, values))
+            .filter_map(|(name, values)| SeriesResult::from_distribution(name, values))
             .collect(),
-        lag: SeriesResult::of("lag", &view.total.lag),
+        lag: SeriesResult::from_distribution("lag", &view.total.lag),
         seconds,
         usage,
         resources,
@@ -257,14 +259,14 @@ pub async fn run<D: Driver>(
         .collect();
     result.exit_code = Some(exit::code::<D>(&[&result]));
     result.redact();
-    site.close(folder, hurried, signals).await;
+    fleet.close(folder, hurried, signals).await;
     Ok(result)
 }
 
 /// Waits for a step before the load.
 ///
 /// # Errors
-/// When a signal asks the run to end meanwhile.
+/// A signal asks the run to end during the step.
 async fn unless_interrupted<T>(
     signals: &mut Signals,
     step: impl Future<Output = T>,
@@ -275,7 +277,8 @@ async fn unless_interrupted<T>(
     }
 }
 
-/// What a daemon does wrong that was launched for the run is no mistake of the call, whatever field the driver names.
+/// Turns errors of a daemon that was launched for the run into run failures, even if the driver reported them as
+/// `Invalid`.
 fn of_subject(error: anyhow::Error, subject: &Subject) -> anyhow::Error {
     match subject {
         Subject::Launched(_) if !error.is::<peer::CannotHold>() => {
@@ -287,7 +290,7 @@ fn of_subject(error: anyhow::Error, subject: &Subject) -> anyhow::Error {
 
 fn exporter(address: SocketAddr) -> Result<Exporter, Invalid> {
     Exporter::listen(address).map_err(|error| {
-        let problem = format!("{error:#}: is the port taken? Name another");
+        let problem = format!("{error:#}: if the port is taken, choose another");
         Invalid::new(format!("--metrics-addr {address}"), problem)
     })
 }

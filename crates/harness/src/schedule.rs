@@ -1,4 +1,4 @@
-//! When operations are due: pure functions of a plan, as nanoseconds since the run's origin.
+//! Computes when operations are due: pure functions of a plan, as nanoseconds since the run's origin.
 
 mod curve;
 mod drawn;
@@ -12,10 +12,10 @@ use rand::{RngExt, SeedableRng};
 use serde::{Deserialize, Serialize};
 
 use curve::Curve;
-use drawn::Drawn;
+use drawn::RandomOffsets;
 use users::Users;
 
-/// When each operation of one share of the load is due, in order. Operation k is due at the same time in every
+/// The due times of the operations of one share of the load, in order. Operation k is due at the same time in every
 /// share, so that n machines together replay exactly the schedule of one.
 #[derive(Debug)]
 pub struct Schedule {
@@ -23,46 +23,46 @@ pub struct Schedule {
     /// The share's next operation.
     next: u64,
     share: Share,
-    /// Operations `limit` and up are nobody's.
+    /// Exclusive upper bound of operation indices.
     limit: u64,
 }
 
-/// How the time of an operation follows from its number.
+/// A rule for the due time of an operation, given its index.
 #[derive(Debug)]
 enum Rule {
     /// `ops` operations evenly over `over_ns`.
     Spread { ops: u64, over_ns: u64 },
-    /// `workers` beginnings evenly over `over_ns`; then each goes on by itself, `ops` times.
+    /// `workers` first starts evenly over `over_ns`; then each worker continues by itself, `ops` times.
     Closed {
         workers: u64,
         over_ns: u64,
         ops: u64,
     },
-    /// Operation k when the curve has made k operations due.
+    /// Operation k is due when the curve has made k operations due.
     Constant(Curve),
-    /// Operation k when the curve has made the sum of the first k + 1 draws due.
+    /// Operation k is due when the curve reaches the sum of the first k + 1 draws.
     Poisson(Box<Poisson>),
-    /// Each worker from a time of its own on.
-    Drawn(Drawn),
-    /// As many users as the curve has at the time.
+    /// Each worker starts at its own random time.
+    RandomOffsets(RandomOffsets),
+    /// The curve gives the number of users at each time.
     Users(Users),
 }
 
-/// The operation that comes next.
+/// The next operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Due {
     /// Nanoseconds since the run's origin.
     pub at: u64,
-    /// Its number in the schedule of the whole.
+    /// Its index in the schedule of the whole load.
     pub index: u64,
 }
 
-/// Which operations of the whole one worker, thread, process or machine starts: those with `k % of == index`.
+/// The part of the operations that one worker, thread, process or machine starts: those with `k % of == index`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
-    /// Its place among the shares, from 0.
+    /// Its index among the shares, from 0.
     pub index: u64,
-    /// How many shares there are.
+    /// Number of shares.
     pub of: u64,
 }
 
@@ -70,7 +70,8 @@ impl Share {
     /// The whole.
     pub const ALL: Self = Self { index: 0, of: 1 };
 
-    /// The share `inner` of this share: what thread `inner.index` of `inner.of` starts in the process that has `self`.
+    /// Returns the share `inner` of this share: the part of thread `inner.index` of `inner.of` in the process that has
+    /// `self`.
     #[must_use]
     pub const fn within(self, inner: Self) -> Self {
         Self {
@@ -79,21 +80,21 @@ impl Share {
         }
     }
 
-    /// How many of `whole` operations are its own.
+    /// Returns how many of `whole` operations belong to this share.
     #[must_use]
     pub const fn count(self, whole: u64) -> u64 {
         whole.saturating_sub(self.index).div_ceil(self.of)
     }
 }
 
-/// How open-loop operations follow each other.
+/// The distribution of open-loop starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Arrival {
     /// Evenly: the gap is the inverse of the rate.
     #[default]
     Constant,
-    /// As independent users come: the gaps are exponentially distributed.
+    /// Like independent users: the gaps are exponentially distributed.
     Poisson,
 }
 
@@ -106,28 +107,29 @@ impl fmt::Display for Arrival {
     }
 }
 
-/// A piece of a rate curve: operations per second go evenly from `from` to `to`. Rates are finite and not below 0.
+/// A piece of a rate curve: operations per second change linearly from `from` to `to`. Rates are finite and not below
+/// 0.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stage {
     /// Operations per second at its beginning.
     pub from: f64,
     /// Operations per second at its end.
     pub to: f64,
-    /// How long it takes.
+    /// Its duration.
     pub over: Duration,
 }
 
-/// A piece of a curve of users: their number goes evenly from that of the stage before, 0 at first, to `users`.
+/// A piece of a curve of users: their number changes linearly from that of the stage before, 0 at first, to `users`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UserStage {
     /// Users at its end.
     pub users: u64,
-    /// How long it takes; all at once if it is 0.
+    /// Its duration; 0 changes the number at once.
     pub over: Duration,
 }
 
 impl Schedule {
-    /// A fixed number of operations, number k due at `over * k / ops`; all at once if `over` is 0.
+    /// Creates a fixed number of operations. Number k is due at `over * k / ops`; all are due at once if `over` is 0.
     #[must_use]
     pub fn spread(ops: u64, over: Duration, share: Share) -> Self {
         Self::new(
@@ -140,12 +142,12 @@ impl Schedule {
         )
     }
 
-    /// An open loop: a rate that goes through `stages`, and ends with them.
+    /// Creates an open loop: a rate that goes through `stages`, and ends with them.
     ///
-    /// With constant arrivals operation k is due when the rate, summed over time, reaches k; computed from k, so that
-    /// nothing drifts. With Poisson arrivals it is due when the sum reaches the k-th arrival of a unit Poisson process
-    /// drawn from `seed`; every share draws it all and keeps its own. (The draws need the same `rand` and the same
-    /// libm on all machines, which the same binary on the same distribution has.)
+    /// With constant arrivals, operation k is due when the rate, integrated over time, reaches k. It is computed from
+    /// k, so that nothing drifts. With Poisson arrivals, it is due when the integral reaches the k-th arrival of a
+    /// unit Poisson process drawn from `seed`. Every share draws all arrivals and keeps its own. (The draws need the
+    /// same `rand` and the same libm on all machines, which the same binary on the same distribution has.)
     #[must_use]
     pub fn rate(stages: &[Stage], arrival: Arrival, seed: u64, share: Share) -> Self {
         let curve = Curve::new(stages);
@@ -156,8 +158,8 @@ impl Schedule {
         Self::new(rule, u64::MAX, share)
     }
 
-    /// A closed loop: worker j begins at `ramp * j / workers`. What it does after that is not on any schedule, and is
-    /// not listed here: see [`Pacer::again`](crate::pacer::Pacer::again). A worker that has a pacer of its own has the
+    /// Creates a closed loop: worker j begins at `ramp * j / workers`. Its later operations are not on any schedule
+    /// and not listed here: see [`Pacer::again`](crate::pacer::Pacer::again). A worker with its own pacer has the
     /// share `{ index: j, of: workers }`.
     #[must_use]
     pub fn closed(workers: u64, ramp: Duration, share: Share) -> Self {
@@ -169,9 +171,9 @@ impl Schedule {
         Self::new(rule, workers, share)
     }
 
-    /// Workers that begin each at a random time below `most`, drawn from `seed`, and then start an operation each
-    /// `interval`, without end, computed from its number so that nothing drifts; without an interval they go on by
-    /// themselves, as those of [`closed`](Self::closed) do.
+    /// Creates workers that each begin at a random time below `most`, drawn from `seed`, and then start an operation
+    /// every `interval`, without end. The time is computed from the index of the operation, so that nothing drifts.
+    /// Without an interval they continue by themselves, like those of [`closed`](Self::closed).
     #[must_use]
     pub fn drawn(
         workers: u64,
@@ -180,15 +182,17 @@ impl Schedule {
         seed: u64,
         share: Share,
     ) -> Self {
-        let drawn = Drawn::new(workers, most, interval, seed, share);
-        Self::new(Rule::Drawn(drawn), u64::MAX, share)
+        let drawn = RandomOffsets::new(workers, most, interval, seed, share);
+        Self::new(Rule::RandomOffsets(drawn), u64::MAX, share)
     }
 
-    /// A closed loop whose number of users follows `stages`: user j begins when it reaches j + 1, goes on by himself as
-    /// the workers of [`closed`](Self::closed) do, and leaves when it falls below that or when the stages are over. When
-    /// it rises again he begins again. Share k of n has the users k, k + n, k + 2 n…
+    /// Creates a closed loop whose number of users follows `stages`. User j begins when the curve reaches j + 1,
+    /// continues by itself like the workers of [`closed`](Self::closed), and leaves when the curve falls below that or
+    /// when the stages are over. When the curve rises again, the user begins again. Share k of n has the users k, k +
+    /// n, k + 2 n…
     ///
-    /// What is listed are the beginnings. Indices are unique over the run and leave gaps; `index % most users` is the user.
+    /// Only the first starts are listed. Indices are unique over the run and leave gaps; `index % most users` is the
+    /// user.
     #[must_use]
     pub fn users(stages: &[UserStage], share: Share) -> Self {
         Self::new(Rule::Users(Users::new(stages, share)), u64::MAX, share)
@@ -209,27 +213,27 @@ impl Schedule {
         }
     }
 
-    /// At most `most` operations: of each worker where there are workers (each time that he begins, where he does so
-    /// again), of all shares together otherwise.
+    /// Limits the schedule to `most` operations: of each worker if there are workers (for each time that it begins),
+    /// otherwise of all shares together.
     #[must_use]
     pub fn limited(mut self, most: u64) -> Self {
         match &mut self.rule {
             Rule::Closed { ops, .. } => {
                 *ops = most.min(*ops);
                 if most == 0 {
-                    // A worker that may do nothing does not begin.
+                    // A worker without operations does not begin.
                     self.limit = 0;
                 }
             }
-            Rule::Drawn(drawn) => drawn.ops = most.min(drawn.ops),
+            Rule::RandomOffsets(drawn) => drawn.ops = most.min(drawn.ops),
             Rule::Users(users) => users.ops = most.min(users.ops),
             _ => self.limit = self.limit.min(most),
         }
         self
     }
 
-    /// How many operations this share has from beginning to end, if that is known before: not for Poisson arrivals,
-    /// nor for a closed loop without a limit.
+    /// Returns the total number of operations of this share, if it is known in advance: not for Poisson arrivals, nor
+    /// for a closed loop without a limit.
     #[must_use]
     pub fn total(&self) -> Option<u64> {
         match &self.rule {
@@ -238,11 +242,11 @@ impl Schedule {
                 (*ops < u64::MAX).then(|| self.share.count(self.limit).saturating_mul(*ops))
             }
             Rule::Constant(curve) => Some(self.share.count(self.limit.min(curve.whole_counts()))),
-            Rule::Poisson(_) | Rule::Drawn(_) | Rule::Users(_) => None,
+            Rule::Poisson(_) | Rule::RandomOffsets(_) | Rule::Users(_) => None,
         }
     }
 
-    /// Whether everything is due at once: then no order of time was asked for, and nothing can be late.
+    /// Returns true if everything is due at once: there is then no order in time, and nothing can be late.
     #[must_use]
     pub fn is_burst(&self) -> bool {
         matches!(
@@ -251,38 +255,38 @@ impl Schedule {
         )
     }
 
-    /// Returns true where the number of operations is fixed, and not what fits into a time: clients that are used once
-    /// each, or a limit to what a rate starts.
+    /// Returns true if the number of operations is fixed, instead of filling a time: clients that are used once each,
+    /// or a limit on the starts of a rate.
     #[must_use]
     pub fn has_fixed_number(&self) -> bool {
         match &self.rule {
             Rule::Spread { .. } => true,
             Rule::Constant(_) | Rule::Poisson(_) => self.limit < u64::MAX,
-            Rule::Drawn(drawn) => !drawn.is_closed() && drawn.ops < u64::MAX,
+            Rule::RandomOffsets(drawn) => !drawn.is_closed() && drawn.ops < u64::MAX,
             Rule::Closed { .. } | Rule::Users(_) => false,
         }
     }
 
-    /// Whether workers go on by themselves once they have begun.
+    /// Returns true if workers continue by themselves once they have begun.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         match &self.rule {
             Rule::Closed { .. } | Rule::Users(_) => true,
-            Rule::Drawn(drawn) => drawn.is_closed(),
+            Rule::RandomOffsets(drawn) => drawn.is_closed(),
             _ => false,
         }
     }
 
-    /// The operation after `index` of the same worker of a closed loop: worker j does j, j + workers, j + 2 workers…
-    /// `at` is the time, in nanoseconds since the run's origin.
-    pub(crate) fn following(&self, index: u64, at: u64) -> Option<u64> {
+    /// Returns the operation after `index` of the same worker of a closed loop: worker j does j, j + workers, j + 2
+    /// workers… `at` is the time, in nanoseconds since the run's origin.
+    pub(crate) fn next_of_worker(&self, index: u64, at: u64) -> Option<u64> {
         match &self.rule {
             Rule::Closed { workers, ops, .. } => {
-                let following = index.checked_add(*workers)?;
-                (following / workers < *ops).then_some(following)
+                let next_of_worker = index.checked_add(*workers)?;
+                (next_of_worker / workers < *ops).then_some(next_of_worker)
             }
-            Rule::Drawn(drawn) => drawn.following(index),
-            Rule::Users(users) => users.following(index, at),
+            Rule::RandomOffsets(drawn) => drawn.next_of_worker(index),
+            Rule::Users(users) => users.next_of_worker(index, at),
             _ => None,
         }
     }
@@ -303,7 +307,7 @@ impl Iterator for Schedule {
             } => proportion(*over_ns, index, *workers),
             Rule::Constant(curve) => curve.when(index as f64)?,
             Rule::Poisson(poisson) => poisson.when(index)?,
-            Rule::Drawn(drawn) => return drawn.next(),
+            Rule::RandomOffsets(drawn) => return drawn.next(),
             Rule::Users(users) => return users.next(),
         };
         self.next = index.saturating_add(self.share.of);
@@ -311,7 +315,8 @@ impl Iterator for Schedule {
     }
 }
 
-/// `over * index / of`, rounded down. A division of 128 bits costs five times one of 64, so it is kept for the rest.
+/// Computes `over * index / of`, rounded down. A 128-bit division costs five times a 64-bit one, so it is only the
+/// fallback.
 fn proportion(over: u64, index: u64, of: u64) -> u64 {
     match over.checked_mul(index) {
         Some(product) => product / of,
@@ -330,7 +335,7 @@ struct Poisson {
     random: StdRng,
     /// Sum of the draws.
     sum: f64,
-    /// How many were drawn.
+    /// Number of draws.
     drawn: u64,
 }
 
@@ -344,7 +349,7 @@ impl Poisson {
         }
     }
 
-    /// When operation `index` is due; draws those before it that are other shares'.
+    /// Returns when operation `index` is due, after drawing the earlier operations of other shares.
     fn when(&mut self, index: u64) -> Option<u64> {
         while self.drawn <= index {
             // 1 - u is in (0, 1], so that the logarithm is finite.

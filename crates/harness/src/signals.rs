@@ -1,24 +1,24 @@
-//! The signals that ask a run to end: Ctrl-C, SIGTERM, and SIGHUP of a terminal that goes away. None is missed between two
-//! looks.
+//! Receives the signals that ask a run to end: Ctrl-C, SIGTERM, and SIGHUP of a closed terminal. No signal is lost
+//! between two calls.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Listens from its creation on.
+/// A listener for signals, from its creation on.
 #[derive(Debug)]
 pub struct Signals {
     interrupt: Signal,
     terminate: Signal,
-    /// Absent where it was told to be ignored, as `nohup` does: then the run goes on without its terminal.
+    /// Absent if SIGHUP is ignored, as under `nohup`: the run then continues without its terminal.
     hang_up: Option<Signal>,
-    /// Signals that came so far.
+    /// Number of signals so far.
     came: u64,
 }
 
 impl Signals {
-    /// Begins to listen; from now on the signals do not end the program by themselves.
+    /// Starts to listen; from now on the signals do not end the program by themselves.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// The kernel's error.
     pub fn listen() -> std::io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
@@ -51,7 +51,7 @@ fn hang_up() -> std::io::Result<Option<Signal>> {
     (!ignored).then(|| signal(SignalKind::hangup())).transpose()
 }
 
-/// The signals that a process ignores, as bits from that of signal 1 on (proc_pid_status(5), `SigIgn`).
+/// Returns the signals that a process ignores, as bits starting at signal 1 (proc_pid_status(5), `SigIgn`).
 fn ignored(status: &str) -> u64 {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())

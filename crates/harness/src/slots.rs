@@ -1,16 +1,16 @@
-//! A slab whose ids outlive their entries: an event for a connection that has ended never reaches the one that took
-//! its place.
+//! A slab with ids that stay unique: an event for a connection that has ended never reaches the connection that reuses
+//! its slot.
 
 use slab::Slab;
 
-/// Names an entry: the place in the slab and the generation of what lies there.
+/// The id of an entry: its index in the slab, and the generation of the entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Id {
     key: u32,
     generation: u32,
 }
 
-/// The bits of a token that hold the place in the slab.
+/// Number of token bits that hold the index in the slab.
 const KEY_BITS: u32 = 30;
 
 impl Id {
@@ -20,7 +20,7 @@ impl Id {
         u64::from(self.generation) << 32 | u64::from(side & 3) << KEY_BITS | u64::from(self.key)
     }
 
-    /// Reads what [`token`](Self::token) packed.
+    /// Unpacks a token of [`token`](Self::token).
     #[must_use]
     pub fn from_token(token: u64) -> (Self, u8) {
         let low = token as u32;
@@ -42,7 +42,7 @@ pub struct Slots<T> {
 }
 
 impl<T> Slots<T> {
-    /// An empty slab with address space for `capacity` entries; pages become resident as entries are used.
+    /// Creates an empty slab with address space for `capacity` entries; pages become resident as entries are used.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
         Self {
@@ -51,7 +51,7 @@ impl<T> Slots<T> {
         }
     }
 
-    /// Adds an entry.
+    /// Adds an entry and returns its id.
     ///
     /// # Panics
     /// At 2^30 entries, which no process can open.
@@ -67,7 +67,7 @@ impl<T> Slots<T> {
         }
     }
 
-    /// The entry of an id, or `None` once it was removed.
+    /// Returns the entry of an id, or `None` after it was removed.
     pub fn get_mut(&mut self, id: Id) -> Option<&mut T> {
         self.slab
             .get_mut(id.key as usize)
@@ -75,13 +75,13 @@ impl<T> Slots<T> {
             .map(|(_, entry)| entry)
     }
 
-    /// Takes an entry out.
+    /// Removes an entry and returns it.
     pub fn remove(&mut self, id: Id) -> Option<T> {
         self.get_mut(id)?;
         Some(self.slab.remove(id.key as usize).1)
     }
 
-    /// All entries with their ids, in no particular order.
+    /// Returns all entries with their ids, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (Id, &T)> {
         self.slab.iter().map(|(key, (generation, entry))| {
             (
@@ -94,13 +94,13 @@ impl<T> Slots<T> {
         })
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.slab.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there are no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.slab.is_empty()

@@ -1,4 +1,4 @@
-//! Where results go: `<out>/<date>-<host>/<plan>/<daemon>/<level>/<n>/result.json`, and what lies beside it.
+//! Stores results: `<out>/<date>-<host>/<plan>/<daemon>/<level>/<n>/result.json`, and further files beside it.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
@@ -10,25 +10,25 @@ use anyhow::{Context as _, ensure};
 use measure::result::RunResult;
 use tempfile::NamedTempFile;
 
-/// The file that says everything about a run.
+/// Name of the file with everything about a run.
 pub const RESULT: &str = "result.json";
-/// The file that says everything about a suite; it makes the folder of a plan that of the suite.
+/// Name of the file with everything about a suite; it makes the folder of a plan that of the suite.
 pub const SUITE: &str = "suite.json";
 
 /// The folder of one run, reserved before the run begins.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
-    /// Below it no folder stays that is empty.
+    /// Ancestor below which empty folders are removed.
     below: PathBuf,
 }
 
 impl Folder {
-    /// Reserves the next free number below `<out>/<date>-<host>/<plan>/<daemon>/<level>/`; where a suite has the plan's
-    /// folder, below `<plan>.2` and so on.
+    /// Reserves the next free number below `<out>/<date>-<host>/<plan>/<daemon>/<level>/`. If a suite has the plan's
+    /// folder, it uses `<plan>.2` and so on.
     ///
     /// # Errors
-    /// A folder that can't be created, with the flag that names another.
+    /// A folder that can't be created. The error names the flag for another folder.
     pub fn reserve(
         out: &Path,
         host: &str,
@@ -51,7 +51,7 @@ impl Folder {
         let mut number: u32 = 1;
         loop {
             let path = parent.join(number.to_string());
-            // Each time: a run that was released meanwhile takes its empty folders with it.
+            // Repeated in each round, because a run that is released meanwhile removes its empty folders.
             fs::create_dir_all(&parent).with_context(remedy)?;
             match fs::create_dir(&path) {
                 Ok(()) => {
@@ -65,10 +65,10 @@ impl Folder {
         }
     }
 
-    /// Takes exactly this folder, which is created unless it is there.
+    /// Takes exactly this folder, and creates it if necessary.
     ///
     /// # Errors
-    /// A folder that can't be written, or that holds a result already.
+    /// A folder that can't be written, or that already holds a result.
     pub fn at(path: &Path) -> anyhow::Result<Self> {
         let shown = path.display();
         let remedy =
@@ -85,16 +85,17 @@ impl Folder {
         })
     }
 
-    /// Where it is.
+    /// Returns the path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Makes an empty file in it and replaces one of that name that is there. A link is replaced, not followed.
+    /// Creates an empty file in the folder and replaces an existing one of that name. A link is replaced, not
+    /// followed.
     ///
     /// # Errors
-    /// What the file system answers.
+    /// The error of the file system.
     pub fn create(&self, name: &str) -> anyhow::Result<File> {
         let path = self.path.join(name);
         let removed = match fs::remove_file(&path) {
@@ -106,23 +107,23 @@ impl Folder {
             .with_context(|| format!("creating {}", path.display()))
     }
 
-    /// Writes the result; returns where.
+    /// Writes the result and returns its path.
     ///
     /// # Errors
-    /// What the file system answers.
+    /// The error of the file system.
     pub fn write_result(&self, result: &RunResult) -> anyhow::Result<PathBuf> {
         let path = self.path.join(RESULT);
         write_whole(&path, serde_json::to_string(result)?.as_bytes())?;
         Ok(path)
     }
 
-    /// Gives the number back if nothing was written, and leaves no empty folder around it.
+    /// Releases the number if nothing was written, and removes empty folders around it.
     pub fn release(&self) {
         let mut folders = self
             .path
             .ancestors()
             .take_while(|folder| *folder != self.below);
-        // A folder with something in it stays, and so do those around it, which is what is wanted.
+        // A folder with content stays, and so do those around it, as intended.
         while folders
             .next()
             .is_some_and(|folder| fs::remove_dir(folder).is_ok())
@@ -130,16 +131,16 @@ impl Folder {
     }
 }
 
-/// The names that the folder of a plan may have on a day: `quick`, `quick.2`, `quick.3`, …
+/// Returns the names that the folder of a plan may have on a day: `quick`, `quick.2`, `quick.3`, …
 pub fn numbered(plan: &str) -> impl Iterator<Item = String> + '_ {
     let more = (2..).map(move |number: u32| format!("{plan}.{number}"));
     std::iter::once(plan.to_owned()).chain(more)
 }
 
-/// Keeps a result that has no place in its folder, below the system's directory for temporary files; returns where.
+/// Saves a result that cannot be written to its folder, below the system's temporary directory; returns its path.
 ///
 /// # Errors
-/// What the file system answers there too.
+/// The error of the file system there.
 pub fn rescue(result: &RunResult) -> anyhow::Result<PathBuf> {
     let folder = std::env::temp_dir();
     // A name that nobody can have taken before.
@@ -158,27 +159,24 @@ pub fn rescue(result: &RunResult) -> anyhow::Result<PathBuf> {
 /// Reads a result.
 ///
 /// # Errors
-/// A file that can't be read, or is no whole result: its path, and what is wrong with it.
+/// A file that can't be read or is not a complete result. The error has its path and the problem.
 pub fn read_result(path: &Path) -> anyhow::Result<RunResult> {
     let text = fs::read(path).with_context(|| format!("reading {}", path.display()))?;
     let mut result: RunResult = serde_json::from_slice(&text)
-        .with_context(|| format!("{} is no whole result", path.display()))?;
-    result.check_intact().with_context(|| {
-        format!(
-            "{} is not what was written: restore it, or run again",
-            path.display()
-        )
-    })?;
-    // An older one may have been stored with secrets.
+        .with_context(|| format!("{} is not a complete result", path.display()))?;
+    result
+        .check_intact()
+        .with_context(|| format!("{} is not intact: restore it, or run again", path.display()))?;
+    // An older result may have been stored with secrets.
     result.redact();
     Ok(result)
 }
 
-/// Writes a file so that it is there whole or not at all: to a temporary name beside it, synced, then renamed. What is no
-/// file, such as `/dev/stdout`, is written as it is.
+/// Writes a file completely or not at all: to a temporary name beside it, synced, then renamed. A path that is not a
+/// regular file, such as `/dev/stdout`, is written directly.
 ///
 /// # Errors
-/// What the file system answers.
+/// The error of the file system.
 pub fn write_whole(path: &Path, content: &[u8]) -> anyhow::Result<()> {
     let write = || -> io::Result<()> {
         if is_special(path) {
@@ -196,7 +194,7 @@ pub fn write_whole(path: &Path, content: &[u8]) -> anyhow::Result<()> {
     write().with_context(|| format!("writing {}", path.display()))
 }
 
-/// Makes an empty file of a name that nobody has, with the permissions that the umask leaves; it is removed when dropped.
+/// Creates an empty file with an unused name and the permissions that the umask leaves; it is removed when dropped.
 fn temporary_in(folder: &Path) -> io::Result<NamedTempFile> {
     tempfile::Builder::new()
         .prefix(".drover-")
@@ -211,15 +209,15 @@ fn folder_of(path: &Path) -> &Path {
         .unwrap_or(Path::new("."))
 }
 
-/// Returns true for a device, a pipe or a socket: a rename would put a file in its place.
+/// Returns true for a device, a pipe or a socket: a rename would replace it by a file.
 fn is_special(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|file| !file.is_file() && !file.is_dir())
 }
 
-/// Finds out before a run whether a file can be written at its end, without touching what is there.
+/// Checks before a run that a file can be written at its end, without touching an existing one.
 ///
 /// # Errors
-/// Why it can't, and what to name instead.
+/// The reason why it can't, and what to name instead.
 pub fn probe(flag: &str, path: &Path) -> anyhow::Result<()> {
     let remedy = || {
         format!(
@@ -237,13 +235,13 @@ pub fn probe(flag: &str, path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// RFC 3339 in UTC, to the millisecond.
+/// Formats a time as RFC 3339 in UTC, to the millisecond.
 #[must_use]
 pub fn timestamp(time: SystemTime) -> String {
     humantime::format_rfc3339_millis(time).to_string()
 }
 
-/// RFC 3339 of a Unix time in nanoseconds.
+/// Formats a Unix time in nanoseconds as RFC 3339.
 #[must_use]
 pub fn timestamp_of(unix_ns: u64) -> String {
     timestamp(SystemTime::UNIX_EPOCH + Duration::from_nanos(unix_ns))
@@ -323,12 +321,12 @@ mod tests {
             "{error}"
         );
         let error = format!("{:#}", read_result(&cell.join(RESULT)).unwrap_err());
-        assert!(error.contains("no whole result"), "{error}");
+        assert!(error.contains("not a complete result"), "{error}");
         let error = format!("{:#}", Folder::at(Path::new("/proc/nowhere")).unwrap_err());
         assert!(error.contains("--into /proc/nowhere"), "{error}");
     }
 
-    /// A folder with a file that is somebody's own, and links to it of these names.
+    /// Returns a folder with a file of somebody else, and links to that file with these names.
     fn with_links(names: &[&str]) -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let own = folder.path().join("own");

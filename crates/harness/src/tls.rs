@@ -1,4 +1,4 @@
-//! TLS of a driver: whom a server's certificate must be signed by.
+//! Configures TLS of a driver: which certificates of servers it accepts.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,9 +16,8 @@ use rustls::{
 
 use crate::plan::Invalid;
 
-/// Returns a configuration of clients that takes certificates which those of the file `ca` have signed (`driver.tls_ca`,
-/// `--tls-ca`), and those certificates themselves; without a file, those that this machine trusts. With `insecure` it takes
-/// any.
+/// Returns a client configuration that accepts the certificates in the file `ca` (`driver.tls_ca`, `--tls-ca`) and
+/// those signed by them. Without a file it accepts those that this machine trusts. With `insecure` it accepts any.
 ///
 /// # Errors
 /// A file that can't be read or has no certificate, with the remedy.
@@ -42,7 +41,7 @@ pub fn client_config(ca: Option<&Path>, insecure: bool) -> Result<ClientConfig, 
         .with_no_client_auth())
 }
 
-/// The certificates that a server may show: those that `signed` accepts, and those of `given`.
+/// The certificates that a server may present: those that `signed` accepts, and those of `given`.
 #[derive(Debug)]
 struct Trusted {
     signed: Arc<WebPkiServerVerifier>,
@@ -64,7 +63,7 @@ impl Trusted {
         };
         let mut roots = RootCertStore::empty();
         match ca {
-            // Those that can't be read are none to trust.
+            // Unreadable certificates are not trusted.
             None => {
                 roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             }
@@ -96,8 +95,8 @@ fn read(path: &Path) -> Result<Vec<CertificateDer<'static>>, Invalid> {
     }
 }
 
-/// Verifies the certificate that a server shows. Without `trusted` it takes any; that the server has the key of it is
-/// verified even so.
+/// Verifies the certificate of a server. Without `trusted` it accepts any certificate; the handshake signature is
+/// still verified.
 #[derive(Debug)]
 struct Verifier {
     provider: Arc<CryptoProvider>,

@@ -1,8 +1,8 @@
-//! Files that say what commands to run: taken only where nobody else can have written them.
+//! Accepts files with commands to run only if nobody else can have written them.
 //!
-//! A path is trusted if its owner is this program's user, root, or the user that `DROVER_TRUST_UID` names, and nobody but
-//! its owner may write it. A group may, if it is the owner's own: it has the owner's name and no other member, which is
-//! what a umask of 002 stands on.
+//! A path is trusted if its owner is this program's user, root, or the user named by `DROVER_TRUST_UID`, and only its
+//! owner may write it. A group may also write it if it is the owner's own: it has the owner's name and no other
+//! member, as a umask of 002 assumes.
 
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt as _;
@@ -10,37 +10,37 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::{Gid, Group, Uid, User, geteuid};
 
-/// Names one more user, by number, whose files are trusted.
+/// Name of the variable with one more user, by number, whose files are trusted.
 const VARIABLE: &str = "DROVER_TRUST_UID";
 const WRITABLE_BY_GROUP: u32 = 0o020;
 const WRITABLE_BY_ALL: u32 = 0o002;
 const STICKY: u32 = 0o1000;
 
-/// A file or folder whose content somebody else may have decided.
+/// A file or folder whose content somebody else may have determined.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {problem}\n  {remedy}", path.display())]
 pub struct Untrusted {
-    /// The file or folder, links followed.
+    /// The file or folder, with links followed.
     pub path: PathBuf,
-    /// Who may decide what stands in it.
+    /// The users who may determine its content.
     pub problem: String,
-    /// What to do.
+    /// The remedy.
     pub remedy: String,
 }
 
 /// Refuses a file or folder that somebody else may have written. Links are followed.
 ///
 /// # Errors
-/// Who may have written it, with the remedy; or why it can't be looked at.
+/// The users who may have written it, with the remedy; or the reason why it can't be inspected.
 pub fn require(path: &Path) -> Result<(), Untrusted> {
     let file = std::fs::metadata(path).map_err(|error| unknown(path, &error))?;
     judge(path, &file)
 }
 
-/// The same of a file that is open, which nobody can exchange meanwhile.
+/// Checks an open file in the same way; nobody can replace it meanwhile.
 ///
 /// # Errors
-/// As [`require()`].
+/// The same as those of [`require()`].
 pub fn require_open(path: &Path, file: &File) -> Result<(), Untrusted> {
     let file = file.metadata().map_err(|error| unknown(path, &error))?;
     judge(path, &file)
@@ -49,7 +49,7 @@ pub fn require_open(path: &Path, file: &File) -> Result<(), Untrusted> {
 fn unknown(path: &Path, error: &std::io::Error) -> Untrusted {
     Untrusted {
         path: path.to_owned(),
-        problem: format!("can't be looked at: {error}"),
+        problem: format!("can't be inspected: {error}"),
         remedy: "name a project whose folders you may read".to_owned(),
     }
 }
@@ -59,7 +59,7 @@ fn judge(path: &Path, file: &Metadata) -> Result<(), Untrusted> {
     let consented = consented.and_then(|uid| uid.trim().parse().ok());
     let refusal = refusal(file.uid(), file.gid(), file.mode(), consented, is_of_one);
     refusal.map_or(Ok(()), |refusal| {
-        // A link is named as what it leads to: that is what must be changed.
+        // A link is reported as its target, which must be changed.
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let remedy = refusal.remedy(&path);
         Err(Untrusted {
@@ -72,11 +72,11 @@ fn judge(path: &Path, file: &Metadata) -> Result<(), Untrusted> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Refusal {
-    /// It belongs to this user.
+    /// The file belongs to this user.
     Owner(u32),
     /// Everybody may write it.
     Everybody,
-    /// It is a folder such as /tmp, which everybody may write on purpose.
+    /// The folder is one such as /tmp, which everybody may write on purpose.
     Shared,
     /// This group may write it.
     Group(u32),
@@ -86,16 +86,16 @@ impl Refusal {
     fn problem(self) -> String {
         match self {
             Self::Owner(uid) => format!(
-                "belongs to user {}, and what it says would run as user {}",
+                "belongs to user {}, and its content would run as user {}",
                 user(uid),
                 user(geteuid().as_raw())
             ),
             Self::Everybody | Self::Shared => format!(
-                "may be written by every user, and what it says would run as user {}",
+                "may be written by every user, and its content would run as user {}",
                 user(geteuid().as_raw())
             ),
             Self::Group(gid) => format!(
-                "may be written by group {}, and what it says would run as user {}",
+                "may be written by group {}, and its content would run as user {}",
                 group(gid),
                 user(geteuid().as_raw())
             ),
@@ -114,7 +114,7 @@ impl Refusal {
                 )
             }
             Self::Shared => format!(
-                "set DROVER_ROOT to a project that only you may write, or move what is yours out of {path}"
+                "set DROVER_ROOT to a project that only you may write, or move your project out of {path}"
             ),
         }
     }
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(refused(0o41777, true), Some(Refusal::Shared));
         assert_eq!(refused(0o40777, true), Some(Refusal::Everybody));
         assert_eq!(refused(0o100_646, true), Some(Refusal::Everybody));
-        // Consent to an owner is no consent to everybody.
+        // Consent to an owner is not consent to everybody.
         let everybody = refusal(own + 1, 7, 0o777, Some(own + 1), |_, _| true);
         assert_eq!(everybody, Some(Refusal::Everybody));
     }

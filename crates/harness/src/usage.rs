@@ -1,4 +1,4 @@
-//! What a process tree costs, read from `/proc`: memory, threads, files, CPU time and context switches.
+//! Samples the resource use of a process tree from `/proc`: memory, threads, files, CPU time and context switches.
 
 use std::collections::BTreeMap;
 
@@ -21,36 +21,38 @@ pub use system::Machine;
 
 use process::{Process, Scheduled, add_scheduled};
 
-/// One page table walk per process: dear for a big one, and it holds the lock that a page fault needs.
-const PSS_DEAR_NS: u64 = 2_000_000;
-const PSS_TOO_DEAR_NS: u64 = 20_000_000;
-/// What is dear is read in one sample of so many.
-const SELDOM: u64 = 10;
+/// Time above which reading PSS is expensive. It walks the page tables of each process, and holds the lock that a page
+/// fault needs.
+const PSS_SLOW_NS: u64 = 2_000_000;
+const PSS_TOO_SLOW_NS: u64 = 20_000_000;
+/// Interval, in samples, of expensive readings.
+const EVERY_NTH: u64 = 10;
 
-/// Samples processes and everything that descends from them, so that a pre-forking server counts once and whole.
+/// Samples processes and all of their descendants, so that a pre-forking server counts once and completely.
 ///
-/// A process once seen is followed until it ends, even when its parent ends first. The CPU time of processes that have
-/// ended is the greater of two accounts: what their parents took over when they waited for them, and what was last seen
-/// of them. The first is exact, and includes children too short-lived for any sample, but misses children that nobody
-/// waits for; the second misses the time since the sample before. Neither sum ever falls.
+/// A process once seen is followed until it ends, even if its parent ends first. The CPU time of ended processes is
+/// the greater of two sums: the time that parents took over when they waited for them, and the time last seen of them.
+/// The first is exact and includes children too short-lived for any sample, but misses children that nobody waits for.
+/// The second misses the time since the previous sample. Neither sum ever falls.
 ///
-/// Context switches, and the time of waiting for a CPU, are counted per thread by the kernel and lost when a thread ends;
-/// what was last seen stays in the sum. A process with more than 64 threads has them counted in one sample of ten only.
+/// The kernel counts context switches, and the time of waiting for a CPU, per thread and drops them when the thread
+/// ends. The values last seen stay in the sum. The threads of a process with more than 64 of them are counted in one
+/// sample of ten only.
 ///
-/// Proportional memory (PSS) is read in each sample while that takes less than 2 ms for the whole tree, in one of ten up
-/// to 20 ms, and never again after that.
+/// Proportional memory (PSS) is read in each sample while that takes less than 2 ms for the whole tree, in one of ten
+/// up to 20 ms, and never again after that.
 #[derive(Debug)]
 pub struct Sampler {
     /// Processes that are not followed yet.
     roots: Vec<i32>,
     exclude: Vec<i32>,
     living: BTreeMap<i32, Process>,
-    ended: Ended,
+    exited: ExitedTotals,
     before: Option<(u64, Cpu)>,
-    /// The time of the sample before, and how long threads had waited for a CPU by then.
+    /// The time of the previous sample, and how long threads had waited for a CPU by then.
     waited_before: Option<(u64, u64)>,
-    pss_rhythm: Rhythm,
-    /// The kernel was built without `/proc/<pid>/task/<tid>/children`.
+    pss_sampling: PssSampling,
+    /// True if the kernel was built without `/proc/<pid>/task/<tid>/children`.
     scan_always: bool,
     taken: u64,
 }
@@ -62,66 +64,66 @@ struct Cpu {
     system: u64,
 }
 
-/// What processes that have ended leave in the sums.
+/// The totals of processes that have ended.
 #[derive(Debug, Default)]
-struct Ended {
+struct ExitedTotals {
     last_seen: Cpu,
-    /// What parents had taken over before the first sample.
+    /// CPU time that parents had taken over before the first sample.
     taken_over_at_first: Cpu,
     scheduled: Scheduled,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rhythm {
+enum PssSampling {
     Always,
     Seldom,
     Never,
 }
 
 impl Sampler {
-    /// Follows the tree below `root`, which counts, but leaves out the processes in `exclude` and what is below them.
+    /// Follows the tree below and including `root`, without the processes in `exclude` and their descendants.
     #[must_use]
     pub fn new(root: u32, exclude: &[u32]) -> Self {
-        Self::of(&[root], exclude)
+        Self::with_roots(&[root], exclude)
     }
 
     /// Follows the trees below several processes as one.
     #[must_use]
-    pub fn of(roots: &[u32], exclude: &[u32]) -> Self {
+    pub fn with_roots(roots: &[u32], exclude: &[u32]) -> Self {
         let pids = |pids: &[u32]| pids.iter().copied().map(number).collect();
         Self {
             roots: pids(roots),
             exclude: pids(exclude),
             living: BTreeMap::new(),
-            ended: Ended::default(),
+            exited: ExitedTotals::default(),
             before: None,
             waited_before: None,
-            pss_rhythm: Rhythm::Always,
+            pss_sampling: PssSampling::Always,
             scan_always: false,
             taken: 0,
         }
     }
 
-    /// Follows one more process from the next sample on: a server that was started again.
-    pub fn follow_also(&mut self, root: u32) {
+    /// Follows one more process from the next sample on, such as a server that was started again.
+    pub fn add_root(&mut self, root: u32) {
         self.roots.push(number(root));
     }
 
-    /// Leaves out processes that will be started by one that is followed.
-    pub fn leave_out(&mut self, pids: &[u32]) {
+    /// Excludes processes that a followed process will start.
+    pub fn exclude(&mut self, pids: &[u32]) {
         self.exclude.extend(pids.iter().copied().map(number));
     }
 
-    /// One look at the tree. `now_ns` is [`clock::now`]: CPU per cent is over the time since the sample before, and 0
-    /// in the first one. A tree that has ended keeps its sums and has no memory.
+    /// Takes one sample of the tree. `now_ns` is [`clock::now`]. The CPU percentage covers the time since the previous
+    /// sample, and is 0 in the first one. A tree that has ended keeps its sums and has no memory.
     pub fn sample(&mut self, now_ns: u64) -> Sample {
         self.follow();
-        let seldom = self.taken.is_multiple_of(SELDOM);
+        let seldom = self.taken.is_multiple_of(EVERY_NTH);
         let mut sample = Sample {
             unix_ns: clock::unix_ns(),
             ..Sample::default()
         };
-        add_scheduled(&mut sample, self.ended.scheduled);
+        add_scheduled(&mut sample, self.exited.scheduled);
         for process in self.living.values_mut() {
             process.add_to(&mut sample, seldom, now_ns);
         }
@@ -132,32 +134,32 @@ impl Sampler {
         sample
     }
 
-    /// Drops what has ended, and finds what is new.
+    /// Removes ended processes, and finds new ones.
     fn follow(&mut self) {
-        let ended: Vec<i32> = self
+        let exited: Vec<i32> = self
             .living
             .iter_mut()
             .filter_map(|(pid, process)| (!process.refresh()).then_some(*pid))
             .collect();
-        for process in ended.iter().filter_map(|pid| self.living.remove(pid)) {
-            self.ended.add(&process);
+        for process in exited.iter().filter_map(|pid| self.living.remove(pid)) {
+            self.exited.add(&process);
         }
         for root in std::mem::take(&mut self.roots) {
-            self.admit(root);
+            self.track(root);
         }
         let mut unvisited: Vec<i32> = self.living.keys().copied().collect();
         let mut scanned = None;
         while let Some(pid) = unvisited.pop() {
             for child in self.children(pid, &mut scanned) {
-                if self.admit(child) {
+                if self.track(child) {
                     unvisited.push(child);
                 }
             }
         }
     }
 
-    /// Whether the process is new, wanted and there.
-    fn admit(&mut self, pid: i32) -> bool {
+    /// Starts to follow a process. Returns false if it is known, excluded, or has ended.
+    fn track(&mut self, pid: i32) -> bool {
         if self.exclude.contains(&pid) || self.living.contains_key(&pid) {
             return false;
         }
@@ -168,7 +170,8 @@ impl Sampler {
         true
     }
 
-    /// Children stand in one file for each thread that made them; with many threads one look at all processes is cheaper.
+    /// Returns the children of a process. They are listed in one file per thread; with many threads, one scan of all
+    /// processes is cheaper.
     fn children(&mut self, pid: i32, scanned: &mut Option<BTreeMap<i32, Vec<i32>>>) -> Vec<i32> {
         if !self.scan_always
             && let Some(process) = self.living.get(&pid)
@@ -193,13 +196,13 @@ impl Sampler {
         let own = Cpu::sum(self.living.values().map(Process::own_cpu));
         let taken_over = Cpu::sum(self.living.values().map(Process::taken_over_cpu));
         if self.taken == 0 {
-            self.ended.taken_over_at_first = taken_over;
+            self.exited.taken_over_at_first = taken_over;
         }
-        let ended = taken_over
-            .minus(self.ended.taken_over_at_first)
-            .most(self.ended.last_seen);
+        let exited = taken_over
+            .minus(self.exited.taken_over_at_first)
+            .most(self.exited.last_seen);
         let (before_ns, before) = self.before.unwrap_or((now_ns, Cpu::default()));
-        let cpu = Cpu::sum([own, ended]).most(before);
+        let cpu = Cpu::sum([own, exited]).most(before);
         (sample.utime_ticks, sample.stime_ticks) = (cpu.user, cpu.system);
         if self.before.is_some() && now_ns > before_ns {
             let spent_s = cpu.minus(before).ticks() as f64 / ticks_per_s() as f64;
@@ -222,33 +225,35 @@ impl Sampler {
     }
 
     fn pss_kb(&mut self, seldom: bool) -> Option<u64> {
-        if self.pss_rhythm == Rhythm::Never || (self.pss_rhythm == Rhythm::Seldom && !seldom) {
+        if self.pss_sampling == PssSampling::Never
+            || (self.pss_sampling == PssSampling::Seldom && !seldom)
+        {
             return None;
         }
         let began = clock::now();
         let sum = self.living.values().map(Process::pss_kb).sum();
-        self.pss_rhythm = Rhythm::after(clock::now() - began);
+        self.pss_sampling = PssSampling::after(clock::now() - began);
         sum
     }
 }
 
-/// A process id as the kernel has it; 0, which is nobody's, for what can't be one.
+/// Converts a process id to the kernel's form, or to 0 if it does not fit.
 fn number(pid: u32) -> i32 {
     i32::try_from(pid).unwrap_or(0)
 }
 
-impl Rhythm {
-    /// How often PSS is read after a reading that took so long.
+impl PssSampling {
+    /// Returns how often PSS is read after a reading of this duration.
     fn after(took_ns: u64) -> Self {
         match took_ns {
-            _ if took_ns <= PSS_DEAR_NS => Self::Always,
-            _ if took_ns <= PSS_TOO_DEAR_NS => Self::Seldom,
+            _ if took_ns <= PSS_SLOW_NS => Self::Always,
+            _ if took_ns <= PSS_TOO_SLOW_NS => Self::Seldom,
             _ => Self::Never,
         }
     }
 }
 
-impl Ended {
+impl ExitedTotals {
     fn add(&mut self, process: &Process) {
         self.last_seen = Cpu::sum([self.last_seen, process.own_cpu(), process.taken_over_cpu()]);
         self.scheduled.add(process.scheduled());
@@ -282,7 +287,7 @@ impl Cpu {
     }
 }
 
-/// How many clock ticks a second has: 100 on Linux.
+/// Returns the number of clock ticks per second: 100 on Linux.
 #[must_use]
 pub fn ticks_per_s() -> u64 {
     let ticks = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK);
@@ -301,19 +306,19 @@ mod tests {
     fn proportional_memory_is_read_as_often_as_it_is_cheap() {
         let own = std::process::id();
         let mut sampler = Sampler::new(own, &[]);
-        sampler.pss_rhythm = Rhythm::Never;
+        sampler.pss_sampling = PssSampling::Never;
         assert!((0..20).all(|at| sampler.sample(at).pss_kb.is_none()));
         let mut sampler = Sampler::new(own, &[]);
         let read: Vec<bool> = (0..20)
             .map(|at| {
-                sampler.pss_rhythm = Rhythm::Seldom;
+                sampler.pss_sampling = PssSampling::Seldom;
                 sampler.sample(at).pss_kb.is_some()
             })
             .collect();
         assert_eq!(read, (0..20).map(|at| at % 10 == 0).collect::<Vec<_>>());
         assert_eq!(
-            [2_000_000, 2_000_001, 20_000_001].map(Rhythm::after),
-            [Rhythm::Always, Rhythm::Seldom, Rhythm::Never]
+            [2_000_000, 2_000_001, 20_000_001].map(PssSampling::after),
+            [PssSampling::Always, PssSampling::Seldom, PssSampling::Never]
         );
     }
 

@@ -1,4 +1,4 @@
-//! The launcher against daemons that misbehave: real processes, each in a project of its own.
+//! Tests the launcher with daemons that misbehave: real processes, each in its own project.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
@@ -31,7 +31,7 @@ impl Project {
         }
     }
 
-    /// A project with one daemon, `name`, that serves `test`.
+    /// Creates a project with one daemon, `name`, that serves `test`.
     fn with(name: &str, manifest: &str) -> Self {
         let project = Self::new();
         project.add(name, manifest);
@@ -60,12 +60,12 @@ impl Project {
     }
 }
 
-/// A manifest that runs a shell script, ready when that writes `ready`.
+/// Returns a manifest that runs a shell script, ready when that writes `ready`.
 fn script(text: &str) -> String {
     format!("run = ['sh', '-c', '''{text}''']\nready = {{ line = 'ready', timeout = '60s' }}\n")
 }
 
-/// A manifest that runs one of the [`roles`] below.
+/// Returns a manifest that runs one of the [`roles`] below.
 fn role(name: &str, ready: &str) -> String {
     let exe = std::env::current_exe().unwrap();
     format!(
@@ -184,7 +184,7 @@ async fn every_kind_of_probe_says_what_it_waited_for() {
     }
 }
 
-/// Says its number of starts, its group and its port, and lives on with a child.
+/// A command that writes its number of starts, its group and its port, and stays alive with a child.
 const COUNTED: &str = "run = ['sh', '-c', 'echo >>{scratch}/starts; sleep 1000 & echo start $(wc -l <{scratch}/starts) port {port}; echo $! >>{scratch}/pids; echo $$ >>{scratch}/pids; wait']\nready = { line = 'start', timeout = '60s' }";
 
 #[tokio::test]
@@ -437,7 +437,8 @@ fn a_missing_tool_is_named_with_the_remedy() {
         "{error}"
     );
     assert!(
-        error.to_string().contains("no such program") && error.to_string().contains("install it"),
+        error.to_string().contains("no executable program")
+            && error.to_string().contains("install it"),
         "{error}"
     );
     let project = Project::with(
@@ -520,7 +521,10 @@ fn an_unknown_daemon_and_one_of_another_protocol_name_those_that_would_do() {
         matches!(&error, DaemonError::UnknownDaemon { known, .. } if known == &["one", "two"]),
         "{error}"
     );
-    assert!(error.to_string().contains("known are: one, two"), "{error}");
+    assert!(
+        error.to_string().contains("known daemons: one, two"),
+        "{error}"
+    );
     assert!(matches!(
         project.prepare("../one"),
         Err(DaemonError::UnknownDaemon { .. })
@@ -555,7 +559,7 @@ fn an_unknown_placeholder_is_found_before_anything_runs() {
     assert!(!project.dir("misspelt").join("ran").exists());
 }
 
-/// A project whose commands leave a mark when they run.
+/// Creates a project whose commands leave a mark when they run.
 fn marking() -> Project {
     let manifest = "needs = [['sh', '-c', 'echo >>{root}/ran']]\nversion = ['{dir}/version']\n";
     let project = Project::with("marks", &(manifest.to_owned() + &script("exit 1")));
@@ -563,7 +567,7 @@ fn marking() -> Project {
     project
 }
 
-/// Prepares the daemon of [`marking`], which must be refused before anything ran; returns what is said.
+/// Prepares the daemon of [`marking`], which must be refused before anything runs; returns the message.
 fn refused_as_foreign(project: &Project) -> String {
     let error = project.prepare("marks").unwrap_err();
     assert!(matches!(error, DaemonError::BadManifest(_)), "{error}");
@@ -583,7 +587,7 @@ fn what_others_may_write_is_refused_before_any_of_its_commands_runs() {
         ("daemons/marks/version", 0o757, 0o755),
     ] {
         let project = marking();
-        // Without the `/` at the end that joining nothing leaves.
+        // Without the `/` that joining an empty path leaves at the end.
         let path: PathBuf = project.root.path().join(path).components().collect();
         let set = |mode| {
             let permissions = std::fs::Permissions::from_mode(mode);
@@ -686,7 +690,7 @@ async fn a_daemon_sees_only_the_listed_environment() {
         .filter_map(|line| line.split_once('='))
         .map(|(name, _)| name)
         .collect();
-    // The last three are the shell's own.
+    // The last three are set by the shell itself.
     let allowed = [
         "PATH", "HOME", "LANG", "TZ", "TMPDIR", "OWN", "BOTH", "PWD", "OLDPWD", "SHLVL", "_",
     ];
@@ -725,7 +729,7 @@ async fn the_commands_beside_run_see_the_listed_environment_and_what_the_manifes
         let starts = |name: &str| text.lines().any(|line| line.starts_with(name));
         let own = format!("OWN=of {}", project.dir("environments").display());
         assert!(has(&own), "{}: {text}", file.display());
-        // Set by whoever runs this test, and passed on by name or not at all.
+        // Set by the caller of this test, and passed on by name or not at all.
         assert!(has("CARGO_PKG_NAME=harness"), "{}: {text}", file.display());
         assert!(!starts("CARGO_MANIFEST_DIR"), "{}: {text}", file.display());
         let is_of_run = place == 4;
@@ -763,7 +767,7 @@ async fn an_http_probe_waits_for_a_good_status_and_the_metrics_can_be_scraped() 
     let values = harness::gauges::scrape(daemon.endpoint().metrics.as_deref().unwrap())
         .await
         .unwrap();
-    // Three refused probes, one that was answered, and this.
+    // Three refused probes, one answered probe, and this request.
     assert_eq!(values["requests"], 5.0);
 }
 
@@ -800,7 +804,7 @@ async fn the_scratch_directory_stays_on_request() {
     std::fs::remove_dir_all(log.parent().unwrap()).unwrap();
 }
 
-/// A harness in a process of its own, with a daemon that has forked a child.
+/// A harness in its own process, with a daemon that has forked a child.
 struct Orphanage {
     harness: Child,
     /// The daemon and its child.
@@ -871,7 +875,7 @@ fn a_daemon_dies_with_a_killed_harness_even_without_its_guard() {
     assert!(is_alive(orphanage.pids[0]));
     orphanage.kill_harness();
     wait_until("the daemon is gone", || !is_alive(orphanage.pids[0]));
-    // What the kernel does not promise, the guard did.
+    // Without the guard, nothing kills the child.
     let _ = kill(Pid::from_raw(orphanage.pids[1]), Signal::SIGKILL);
     std::fs::remove_dir_all(orphanage.scratch).unwrap();
 }
@@ -901,7 +905,7 @@ fn a_build_and_its_children_go_with_a_harness_that_is_killed() {
     });
 }
 
-/// Not a test by itself: tests run this file again to get a daemon or a harness.
+/// Plays a role for other tests, which run this file again to get a daemon or a harness; it is not a test by itself.
 #[test]
 fn plays_the_role_that_the_environment_names() {
     match std::env::var("DROVER_TEST_ROLE").as_deref() {
@@ -919,7 +923,7 @@ mod roles {
     use super::*;
     use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
-    /// Says how many bytes came on each connection.
+    /// Reports the number of bytes on each connection.
     pub(super) fn listen_on_a_unix_socket(kind: SockType) {
         let path = std::env::var("SOCKET").unwrap();
         let listener = socket(AddressFamily::Unix, kind, SockFlag::SOCK_CLOEXEC, None).unwrap();
@@ -931,7 +935,7 @@ mod roles {
         listen(&listener, Backlog::new(8).unwrap()).unwrap();
         loop {
             let connection = accept(listener.as_raw_fd()).unwrap();
-            // SAFETY: the kernel has just made this descriptor, and nobody else knows it.
+            // SAFETY: the kernel has just made this descriptor, and nothing else owns it.
             #[expect(unsafe_code, reason = "nix's accept returns a bare descriptor")]
             let mut connection = std::fs::File::from(unsafe { OwnedFd::from_raw_fd(connection) });
             let bytes = connection.read_to_end(&mut Vec::new()).unwrap();
@@ -939,14 +943,14 @@ mod roles {
         }
     }
 
-    /// Refuses the first three requests, then answers with how many there were.
+    /// Refuses the first three requests, then answers with the number of requests.
     pub(super) fn serve_http() {
         let port: u16 = std::env::var("PORT").unwrap().parse().unwrap();
         let listener = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
         for requests in 1.. {
             let (mut stream, _) = listener.accept().unwrap();
             let mut request = [0; 1024];
-            // A TCP probe asks nothing.
+            // A TCP probe sends nothing.
             if stream.read(&mut request).unwrap_or(0) == 0 {
                 continue;
             }
@@ -965,7 +969,7 @@ mod roles {
         }
     }
 
-    /// Its tools are asked for, whatever comes of the rest.
+    /// Prepares the daemon; its tools are checked whatever comes of the rest.
     pub(super) fn prepare_what_is_trusted() {
         let root = PathBuf::from(std::env::var("DROVER_TEST_ROOT").unwrap());
         let _ = Daemon::prepare(&root, "marks", "test", &mut |_| {});
@@ -998,7 +1002,7 @@ mod roles {
         let _ = Daemon::prepare(&root, "built", "test", &mut |_| {});
     }
 
-    /// The test runner does not capture what goes past `println!`.
+    /// Prints a line that the test runner does not capture, as it captures `println!`.
     fn println_raw(line: &str) {
         let mut stdout = std::io::stdout();
         writeln!(stdout, "{line}").unwrap();

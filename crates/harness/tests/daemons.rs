@@ -1,6 +1,6 @@
-//! The daemons' own tests, each in the test runner of its language.
+//! Runs the daemons' own tests, each in the test runner of its language.
 //!
-//! A daemon whose toolchain is missing is named and passed over; with `DROVER_REQUIRE_ALL=1` it fails.
+//! A daemon whose toolchain is missing is reported and skipped; with `DROVER_REQUIRE_ALL=1` it fails.
 #![allow(clippy::unwrap_used, reason = "a failed assumption fails the test")]
 #![allow(clippy::print_stderr, reason = "says what is passed over")]
 

@@ -1,7 +1,7 @@
-//! Every server of daemons/ that serves `http`: whether it keeps what daemons/README.md says of such a server.
+//! Tests that every server of daemons/ that serves `http` meets the requirements of daemons/README.md.
 //!
-//! Asked by a client of its own, in plain HTTP/1.1, so that no driver's mistake can hide a server's. A server whose
-//! program is missing is named and passed over; with `DROVER_REQUIRE_ALL=1` it fails.
+//! The tests use their own client, in plain HTTP/1.1, so that no error of a driver can hide one of a server. A server
+//! whose program is missing is reported and skipped; with `DROVER_REQUIRE_ALL=1` it fails.
 #![allow(clippy::unwrap_used, reason = "a failed assumption fails the test")]
 #![allow(clippy::print_stderr, reason = "says what is passed over")]
 
@@ -25,7 +25,8 @@ const FILES: [(&str, usize); 3] = [
     ("/10kb.txt", 10_240),
     ("/100kb.txt", 102_400),
 ];
-/// Beyond the limit of requests per connection that a server may have by default: 100 (Apache) and 1,000 (nginx).
+/// Number of requests above the limit per connection that a server may have by default: 100 (Apache) and 1,000
+/// (nginx).
 const MANY: usize = 1_100;
 
 #[test]
@@ -107,7 +108,7 @@ fn every_further_url_speaks_the_version_of_http_that_its_name_says() {
     });
 }
 
-/// Fetches a URL, whoever signed its certificate; what came, in a few words.
+/// Fetches a URL without verifying its certificate; returns a short description of the response.
 fn curl(flag: &str, url: &str) -> anyhow::Result<String> {
     let summary = "HTTP/%{http_version} %{http_code}, %{size_download} bytes";
     let Output {
@@ -192,12 +193,12 @@ fn a_missing_file_is_404(address: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Says how many workers a server shall have: in the variable of `http-daemon`, and in that of all others.
+/// Returns the variables that set the number of workers: that of `http-daemon`, and that of all others.
 fn workers(number: &str) -> [(&str, &str); 2] {
     [("HTTP_DAEMON_WORKERS", number), ("HTTP_WORKERS", number)]
 }
 
-/// Does the same to every server, and fails with all that went wrong.
+/// Performs a check on every server, and fails with all errors.
 fn of_each_server(check: impl Fn(&Launcher, &Prepared) -> anyhow::Result<()>) {
     let root = manifest::find_root().unwrap();
     let launcher = Launcher::new().unwrap();
@@ -231,7 +232,7 @@ fn servers(root: &Path) -> Vec<String> {
         .collect()
 }
 
-/// The host and port of its URL.
+/// Returns the host and port of the daemon's URL.
 fn address(daemon: &Daemon) -> anyhow::Result<String> {
     let url = daemon.endpoint().url.as_deref().context("has no `url`")?;
     let address = url

@@ -1,4 +1,5 @@
-//! Who is charged for what: the target for its stalls, the driver for its own lateness, and nothing vanishes.
+//! Tests what is charged to whom: stalls to the target, lateness of the driver to the driver, and that nothing
+//! vanishes.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -15,7 +16,7 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Counts what each thread allocates.
+/// An allocator that counts what each thread allocates.
 struct Counting;
 
 #[expect(unsafe_code, reason = "an allocator is unsafe to write")]
@@ -23,12 +24,12 @@ struct Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: passed on as it came.
+        // SAFETY: the arguments are passed on unchanged.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: passed on as it came.
+        // SAFETY: the arguments are passed on unchanged.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -43,7 +44,7 @@ fn milliseconds(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-/// 100 operations a second, for `count` of them.
+/// Returns a schedule of 100 operations per second, with `count` of them.
 fn hundred_a_second(count: u64) -> Schedule {
     let stage = Stage {
         from: 100.0,
@@ -60,7 +61,7 @@ fn ready(tick: Tick) -> Start {
     }
 }
 
-/// The part of a start that says who is charged, in milliseconds: at, due, lag.
+/// Returns the part of a start that decides who is charged, in milliseconds: at, due, lag.
 fn charge(start: Start) -> (u64, u64, Option<u64>) {
     (start.at / MS, start.due / MS, start.lag.map(|lag| lag / MS))
 }
@@ -95,12 +96,12 @@ async fn a_worker_that_wakes_late_is_excused_and_its_lateness_is_lag() {
     // The operation is due at 10 ms; the process gets the CPU back at 25 ms.
     let (first, ()) = tokio::join!(pacer.next(&mut clock), advance(milliseconds(25)));
     assert_eq!(charge(first.unwrap()), (25, 10, Some(15)));
-    // The second came due at 20 ms, in the same sleep: not the target's fault either.
+    // The second came due at 20 ms, in the same sleep: it is not the target's fault either.
     assert_eq!(
         charge(pacer.next(&mut clock).await.unwrap()),
         (25, 20, Some(5))
     );
-    // From here on the worker is awake: what it is too busy for is charged from the due time.
+    // From here on the worker is awake: operations that it is too busy for are charged from the due time.
     sleep(milliseconds(8)).await;
     assert_eq!(
         charge(pacer.next(&mut clock).await.unwrap()),
@@ -241,7 +242,7 @@ fn groups_are_merged_by_due_time_and_the_first_group_wins_a_tie() {
     assert_eq!(order, expected);
 }
 
-/// All starts that a loop is given at one time.
+/// Returns all starts that a loop gets at one time.
 fn all_at(pacer: &mut Pacer, now: u64) -> Vec<Start> {
     let ready = || match pacer.poll(now) {
         Tick::Ready(start) => Some(start),
@@ -254,7 +255,7 @@ fn all_at(pacer: &mut Pacer, now: u64) -> Vec<Start> {
 fn what_was_due_before_the_end_starts_where_the_loop_wakes_after_it() {
     let mut pacer = Pacer::new(0, 100 * MS, vec![hundred_a_second(1000)]);
     assert_eq!(all_at(&mut pacer, 45 * MS).len(), 5);
-    // It sleeps over the end: 50, 60, … 90 ms are due before it, 100 ms is not.
+    // It sleeps past the end: 50, 60, … 90 ms are due before it, 100 ms is not.
     assert!(!pacer.over(103 * MS));
     let late = all_at(&mut pacer, 103 * MS);
     let charged: Vec<_> = late.into_iter().map(charge).collect();
@@ -328,7 +329,7 @@ fn a_burst_needs_no_time_and_all_of_it_counts() {
         measure: Duration::ZERO,
         drain: Duration::from_secs(1),
     };
-    let phases = Phases::of(timeline, 7);
+    let phases = Phases::new(timeline, 7);
     let burst = Schedule::spread(50, Duration::ZERO, Share::ALL);
     let mut pacer = Pacer::new(phases.origin, phases.end, vec![burst]);
     assert!(!pacer.is_in_burst(6) && pacer.is_in_burst(7));
@@ -398,7 +399,7 @@ fn started_dropped_and_missed_add_up_to_what_was_offered() {
     let start = ready(pacer.poll(58 * MS));
     assert_eq!(charge(start), (50, 50, Some(8)));
     assert_eq!(pacer.poll(58 * MS), Tick::Wait(60 * MS));
-    // Exactly 15 ms late is still borne.
+    // Exactly 15 ms late is still tolerated.
     assert_eq!(charge(ready(pacer.poll(75 * MS))), (60, 60, Some(15)));
     let missed = pacer.missed(1000 * MS);
     assert_eq!((pacer.started(), pacer.dropped(), missed), (3, 4, 93));
@@ -478,7 +479,7 @@ async fn the_real_clock_never_wakes_early() {
         lateness.push(woken - at);
     }
     lateness.sort_unstable();
-    // 0.03–0.1 ms on an idle machine; the limit is for one where everything is built at the same time.
+    // 0.03–0.1 ms on an idle machine; the limit is for a machine that is building at the same time.
     assert!(
         lateness[30] < 50 * MS,
         "half of the waits end {} ns late",
@@ -490,7 +491,7 @@ async fn the_real_clock_never_wakes_early() {
 async fn the_real_clock_forgets_a_wait_that_was_dropped() {
     let mut clock = Clock::real().unwrap();
     for _ in 0..10 {
-        // Its alarm rings while nobody waits for it, or is replaced before it rings.
+        // The timer fires while nothing waits for it, or is replaced before it fires.
         for pause in [milliseconds(4), Duration::ZERO] {
             let at = clock::now() + 2 * MS;
             let waited = timeout(Duration::ZERO, clock.sleep_until(at)).await;

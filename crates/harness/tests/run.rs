@@ -1,4 +1,4 @@
-//! A run with a driver made for tests: what becomes of workers that fail, and of the time and the counts of a run.
+//! Tests a run with a test driver: workers that fail, and the time and the counts of a run.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 const RESPONSE: Series = Series(0);
 
-/// What the workers of the driver do.
+/// The behaviour of the driver's workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum Behaviour {
     Work,
@@ -70,7 +70,7 @@ impl Driver for Toy {
         Ok(())
     }
 
-    /// One operation at a time, each of 1 ms: the loop of a driver whose clients are tasks.
+    /// Performs one operation at a time, each of 1 ms, like the loop of a driver whose clients are tasks.
     async fn work(&self, mut worker: Worker) -> anyhow::Result<()> {
         let mut clock = Clock::real()?;
         let mut done = 0;
@@ -107,7 +107,7 @@ fn hang_and_interrupt() -> ! {
     }
 }
 
-/// 100 operations in 1 s, shared by two workers.
+/// Returns a plan of 100 operations in 1 s, shared by two workers.
 fn plan(behaviour: Behaviour) -> Plan<Behaviour> {
     let group = Group {
         name: "open".to_owned(),
@@ -126,7 +126,7 @@ fn plan(behaviour: Behaviour) -> Plan<Behaviour> {
     Plan::new("toy", timeline, vec![group], behaviour)
 }
 
-/// Runs it on a current-thread runtime, as the command line does.
+/// Runs the plan on a current-thread runtime, as the command line does.
 fn play(behaviour: Behaviour) -> anyhow::Result<(RunResult, tempfile::TempDir)> {
     let out = tempfile::tempdir()?;
     let folder = Folder::reserve(out.path(), "host", "toy", "none", "1")?;

@@ -1,4 +1,4 @@
-//! When operations are due: exact, in order, and the same for one machine and for many.
+//! Tests the due times of operations: exact, in order, and the same for one machine and for many.
 
 use std::time::Duration;
 
@@ -434,7 +434,7 @@ fn workers_that_begin_at_random_keep_their_interval_without_drift() {
     beginnings.dedup();
     assert_eq!(beginnings.len(), 7, "each has its own");
     assert!(beginnings[6] - beginnings[0] > SECOND, "{beginnings:?}");
-    // Two shares have what the whole has.
+    // Two shares together have the operations of the whole.
     let mut both: Vec<Due> = (0..2)
         .flat_map(|index| drawn(Share { index, of: 2 }).take(4_000))
         .collect();

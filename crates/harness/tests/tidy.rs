@@ -24,14 +24,14 @@ fn crates_depend_only_on_what_their_kind_may() {
     let members = members();
     let names: BTreeSet<&str> = members.iter().map(|member| member.name.as_str()).collect();
     for member in &members {
-        let allowed = Kind::of(&member.name).may_use();
+        let allowed = Kind::from_name(&member.name).may_use();
         let inside = member
             .dependencies()
             .into_iter()
             .map(|(name, _)| name.as_str())
             .filter(|name| names.contains(name));
         let forbidden: Vec<&str> = inside
-            .filter(|name| !allowed.contains(&Kind::of(name)))
+            .filter(|name| !allowed.contains(&Kind::from_name(name)))
             .collect();
         assert!(
             forbidden.is_empty(),
@@ -51,7 +51,7 @@ fn nothing_but_a_test_depends_on_a_mock() {
         let mocks: Vec<&String> = built
             .into_iter()
             .flat_map(Table::keys)
-            .filter(|name| Kind::of(name) == Kind::Mock)
+            .filter(|name| Kind::from_name(name) == Kind::Mock)
             .collect();
         assert!(mocks.is_empty(), "{} is built with {mocks:?}", member.name);
     }
@@ -247,6 +247,50 @@ fn no_file_names_a_path_of_one_machine() {
     }
 }
 
+/// Words that are no subject of a sentence: a doc comment that begins with one does not say what the item is or does.
+const NO_SUBJECT: [&str; 18] = [
+    "What", "Whether", "Who", "Whom", "Whose", "Where", "When", "How", "Those", "They", "It",
+    "One of", "One that", "One who", "That", "Such", "So many", "As many",
+];
+
+#[test]
+fn every_doc_comment_begins_with_a_subject_or_a_verb() {
+    let mut found = Vec::new();
+    for (path, text) in rust_sources() {
+        let mut is_first = true;
+        for (number, line) in text.lines().enumerate() {
+            let Some(comment) = line.trim_start().strip_prefix("///") else {
+                is_first = true;
+                continue;
+            };
+            let begins_with = |words: &&str| {
+                let rest = comment.trim_start().strip_prefix(*words);
+                rest.is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
+            };
+            if is_first && NO_SUBJECT.iter().any(begins_with) {
+                found.push(format!("{}:{}:{comment}", path.display(), number + 1));
+            }
+            is_first = false;
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn no_function_is_named_of() {
+    // In pieces, so that this file does not hold what it looks for.
+    let names = [concat!("fn o", "f("), concat!("fn o", "f<")];
+    for (path, text) in rust_sources() {
+        for name in names {
+            let at = path.display();
+            assert!(
+                !text.contains(name),
+                "{at}: `{name}` says nothing: use `new`, `from_…` or a verb"
+            );
+        }
+    }
+}
+
 #[test]
 fn scripts_can_be_run() {
     for script in ["scripts/setup", ".ci/run"] {
@@ -261,35 +305,35 @@ fn scripts_can_be_run() {
 #[test]
 fn the_kinds_keep_the_subject_apart_from_the_instrument() {
     assert!(
-        !Kind::of("streaming-daemon")
+        !Kind::from_name("streaming-daemon")
             .may_use()
-            .contains(&Kind::of("harness"))
+            .contains(&Kind::from_name("harness"))
     );
     assert!(
-        !Kind::of("fdpass-gen")
+        !Kind::from_name("fdpass-gen")
             .may_use()
-            .contains(&Kind::of("http-load"))
+            .contains(&Kind::from_name("http-load"))
     );
     assert!(
-        !Kind::of("fdpass-gen")
+        !Kind::from_name("fdpass-gen")
             .may_use()
-            .contains(&Kind::of("streaming-daemon"))
+            .contains(&Kind::from_name("streaming-daemon"))
     );
     assert!(
-        Kind::of("presence-load")
+        Kind::from_name("presence-load")
             .may_use()
-            .contains(&Kind::of("presence-sdk"))
+            .contains(&Kind::from_name("presence-sdk"))
     );
     assert!(
-        !Kind::of("fdpass-gen")
+        !Kind::from_name("fdpass-gen")
             .may_use()
-            .contains(&Kind::of("mock-llm"))
+            .contains(&Kind::from_name("mock-llm"))
     );
     for instrument in ["measure", "harness", "fdpass-gen", "drover"] {
-        let allowed = Kind::of(instrument).may_use();
+        let allowed = Kind::from_name(instrument).may_use();
         assert!(!allowed.contains(&Kind::DaemonKit), "{instrument}");
     }
-    assert!(Kind::of("daemon-kit").may_use().is_empty());
-    assert!(Kind::of("mock-llm").may_use().is_empty());
-    assert!(Kind::of("measure").may_use().is_empty());
+    assert!(Kind::from_name("daemon-kit").may_use().is_empty());
+    assert!(Kind::from_name("mock-llm").may_use().is_empty());
+    assert!(Kind::from_name("measure").may_use().is_empty());
 }

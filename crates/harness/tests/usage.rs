@@ -1,4 +1,4 @@
-//! The sampler against real process trees.
+//! Tests the sampler with real process trees.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
@@ -23,8 +23,8 @@ struct Tree {
 }
 
 impl Tree {
-    /// The script writes process ids to `$1`.
-    fn of(script: &str) -> Self {
+    /// Starts the tree. The script writes process ids to `$1`.
+    fn start(script: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut command = Command::new("sh");
         command
@@ -71,7 +71,7 @@ fn ticks(sample: &Sample) -> u64 {
     sample.utime_ticks + sample.stime_ticks
 }
 
-/// A field of `/proc/<pid>/stat` by its number in proc_pid_stat(5), counted from 1.
+/// Returns a field of `/proc/<pid>/stat` by its number in proc_pid_stat(5), counted from 1.
 fn stat_field(pid: u32, number: usize) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let (_, rest) = stat.rsplit_once(')').unwrap();
@@ -86,7 +86,7 @@ const BUSY: &str = "while :; do :; done";
 
 #[test]
 fn a_pre_forking_server_counts_once_and_whole() {
-    let tree = Tree::of(
+    let tree = Tree::start(
         "for i in 1 2 3; do sleep 1000 & echo $! >>$1; done; sh -c 'sleep 1000 & echo $! >>$0; wait' $1 & echo $! >>$1; wait",
     );
     tree.pids(5);
@@ -98,7 +98,7 @@ fn a_pre_forking_server_counts_once_and_whole() {
     for _ in 0..3 {
         let sample = sampler.sample(now_ns());
         assert_eq!((sample.processes, sample.threads), (6, 6));
-        // Standard input, output and error each.
+        // Standard input, output and error of each.
         assert!(
             sample.fds >= 18 && sample.rss_kb > 6 * 100 && sample.voluntary_switches > 0,
             "{sample:?}"
@@ -108,7 +108,7 @@ fn a_pre_forking_server_counts_once_and_whole() {
 
 #[test]
 fn an_excluded_process_is_left_out_with_everything_below_it() {
-    let tree = Tree::of("sh -c 'sleep 1000 & echo $! >>$0; wait' $1 & echo $! >>$1; wait");
+    let tree = Tree::start("sh -c 'sleep 1000 & echo $! >>$0; wait' $1 & echo $! >>$1; wait");
     let pids = tree.pids(2);
     let children =
         std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", tree.root())).unwrap();
@@ -120,7 +120,7 @@ fn an_excluded_process_is_left_out_with_everything_below_it() {
 
 #[test]
 fn the_cpu_time_of_a_busy_child_is_seen() {
-    let tree = Tree::of(&format!("({BUSY}) & wait"));
+    let tree = Tree::start(&format!("({BUSY}) & wait"));
     let mut sampler = tree.sampler();
     assert_eq!(
         sampler.sample(now_ns()).cpu_pct,
@@ -142,25 +142,25 @@ fn the_cpu_time_of_a_busy_child_is_seen() {
     );
 }
 
-/// Ends a child of its own, one after the other.
+/// A script whose children end, one after the other.
 const SHORT_LIVED: &str =
     "while :; do sh -c 'i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done'; echo >/dev/null; done";
 
 #[test]
 fn the_time_of_children_that_no_sample_saw_counts() {
-    let tree = Tree::of(SHORT_LIVED);
+    let tree = Tree::start(SHORT_LIVED);
     let mut sampler = tree.sampler();
     let before = ticks(&sampler.sample(now_ns()));
     let waited_for = || stat_field(tree.root(), 16) + stat_field(tree.root(), 17);
     wait_until("the children have used 50 ticks", || waited_for() >= 50);
-    // Those before the first sample do not count.
+    // Processes before the first sample do not count.
     let after = ticks(&sampler.sample(now_ns()));
     assert!(after >= before + 40, "{before} {after}");
 }
 
 #[test]
 fn the_sum_never_falls_while_children_come_and_go() {
-    let tree = Tree::of(SHORT_LIVED);
+    let tree = Tree::start(SHORT_LIVED);
     let mut sampler = tree.sampler();
     let mut before = sampler.sample(now_ns());
     wait_until("the children have used 30 ticks", || {
@@ -184,7 +184,7 @@ fn the_sum_never_falls_while_children_come_and_go() {
 
 #[test]
 fn the_time_of_a_dead_child_that_nobody_waits_for_stays_in_the_sum() {
-    let tree = Tree::of(&format!(
+    let tree = Tree::start(&format!(
         "({BUSY}) & echo $! >>$1; ({BUSY}) & echo $! >>$1; exec env --ignore-signal=CHLD sleep 1000"
     ));
     let pids = tree.pids(2);
@@ -211,7 +211,7 @@ fn the_time_of_a_dead_child_that_nobody_waits_for_stays_in_the_sum() {
 #[test]
 fn a_process_once_seen_is_followed_when_its_parent_ends_and_so_are_its_later_children() {
     let survivor = "echo $$ >>$0; read go <$0.go; sleep 1000 & wait";
-    let tree = Tree::of(&format!(
+    let tree = Tree::start(&format!(
         "mkfifo $1.go; export survivor='{survivor}'; sh -c 'sh -c \"$survivor\" $0 & wait' $1 & echo $! >>$1; exec sleep 1000"
     ));
     let pids = tree.pids(2);
@@ -237,7 +237,7 @@ fn a_process_once_seen_is_followed_when_its_parent_ends_and_so_are_its_later_chi
 
 #[test]
 fn a_tree_that_has_ended_keeps_its_sums_and_has_no_memory() {
-    let mut tree = Tree::of(&format!("{BUSY} & {BUSY}"));
+    let mut tree = Tree::start(&format!("{BUSY} & {BUSY}"));
     let mut sampler = tree.sampler();
     let mut before = sampler.sample(now_ns());
     wait_until("it has used 10 ticks", || {

@@ -1,4 +1,4 @@
-//! Users whose number follows stages: who begins when, until when he goes on, and what a plan of them may look like.
+//! Tests users whose number follows stages: when each begins and leaves, and the validity of such plans.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn stage(users: u64, over: Duration) -> UserStage {
     UserStage { users, over }
 }
 
-/// The stages that k6's users know: up to 5,000 and down again.
+/// Returns the stages of k6-style users: up to 5,000 and down again.
 fn pyramid() -> Vec<UserStage> {
     [(100, 30), (1000, 60), (5000, 120), (1000, 60), (0, 30)]
         .map(|(users, over)| stage(users, seconds(over)))
@@ -32,7 +32,7 @@ fn lasts(stages: &[UserStage]) -> u64 {
     over.as_nanos() as u64
 }
 
-/// The value of the curve just after `at`.
+/// Returns the value of the curve just after `at`.
 fn curve(stages: &[UserStage], at: u64) -> f64 {
     let (mut begin, mut from) = (0, 0);
     for stage in stages {
@@ -47,7 +47,7 @@ fn curve(stages: &[UserStage], at: u64) -> f64 {
     0.0
 }
 
-/// A time in which a user is there.
+/// A time in which a user is active.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Stint {
     first: u64,
@@ -55,7 +55,8 @@ struct Stint {
     end: u64,
 }
 
-/// When users come and go, by the pacer's word alone: it is asked in ever smaller steps until when each goes on.
+/// Returns when users come and go, as the pacer alone reports it: it is asked in ever smaller steps until when each
+/// goes on.
 fn stints(stages: &[UserStage], share: Share) -> Vec<Stint> {
     let end = lasts(stages);
     let mut pacer = Pacer::new(0, end + 1, vec![Schedule::users(stages, share)]);
@@ -112,7 +113,7 @@ fn users_begin_when_the_curve_reaches_them_and_leave_when_it_falls_below() {
             end: 5 * SECOND,
         },
     ];
-    // The one who leaves at the tip of a fall does so at its first nanosecond.
+    // The user who leaves at the tip of a fall does so at its first nanosecond.
     for (found, expected) in found.iter().zip(expected) {
         assert_eq!((found.first, found.begin), (expected.first, expected.begin));
         assert!(found.end.abs_diff(expected.end) <= 1, "{found:?}");
@@ -157,7 +158,7 @@ fn the_pyramid_of_the_methodology_has_1965_users_on_average() {
         assert_eq!(stints.len(), 5000, "each comes once");
         let there: u64 = stints.iter().map(|stint| stint.end - stint.begin).sum();
         let mean = there as f64 / lasts(&stages) as f64;
-        // Users are whole: where the curve stands between two, the lower one is there.
+        // Users are whole: between two numbers, the lower one counts.
         assert!((1964.0..=1965.0).contains(&mean), "{mean}");
     }
 }
@@ -190,7 +191,7 @@ fn a_user_who_comes_back_begins_anew_and_no_index_is_there_twice() {
         }
         assert!(pacer.over(4 * SECOND));
     }
-    // 100 looks a second, in seconds that have 1.5, 2, 2 and 1.5 whole users on average.
+    // 100 samples per second, in seconds that have 1.5, 2, 2 and 1.5 whole users on average.
     assert!((690..=710).contains(&seen.len()), "{}", seen.len());
 }
 
@@ -213,7 +214,7 @@ async fn a_worker_that_does_one_thing_at_a_time_rests_between_its_stints() {
         starts.push((start.index, start.at / MILLISECOND));
         tokio::time::sleep(Duration::from_millis(400)).await;
     }
-    // Two stints take turns with the numbers of one user.
+    // Two stints share the indices of one user.
     let expected = [(0, 0), (2, 400), (4, 800), (1, 2000), (3, 2400), (5, 2800)];
     assert_eq!(starts, expected);
 }

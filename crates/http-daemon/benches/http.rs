@@ -1,7 +1,7 @@
-//! What a request costs the daemon: 64 of them in one piece over one keep-alive connection, and their answers.
+//! Cost of a request to the daemon: 64 requests in one write over a keep-alive connection, with their responses.
 //!
-//! The daemon is a process of its own, so this is what a client sees of it: system calls, parsing, the file. Many at
-//! once, because the switch between client and daemon would be most of what a single one takes.
+//! The daemon is a separate process, so this measures what a client sees: system calls, parsing, the file. Requests are
+//! batched, since the switch between client and daemon would dominate a single one.
 
 use std::hint::black_box;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -16,7 +16,7 @@ const BATCH: usize = 64;
 struct Daemon {
     child: Child,
     address: String,
-    /// Where its files are.
+    /// The folder of its files.
     _dir: TempDir,
 }
 
@@ -66,7 +66,7 @@ fn requests(criterion: &mut Criterion) {
         let mut stream = TcpStream::connect(&daemon.address).expect("it listens");
         let request = format!("GET {path} HTTP/1.1\r\nHost: bench\r\n\r\n");
         stream.write_all(request.as_bytes()).expect("it reads");
-        // All answers are of one length: dates are.
+        // All responses have one length, since all dates have.
         let mut answer = vec![0; 64 * 1024];
         let length = stream.read(&mut answer).expect("it answers");
         let mut answers = vec![0; length * BATCH];

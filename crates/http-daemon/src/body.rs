@@ -1,4 +1,4 @@
-//! Bodies of answers.
+//! Response bodies.
 
 use std::io;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use crate::connection::Busy;
 use crate::files::{Content, Pieces};
 use crate::turns::Turn;
 
-/// The body of an answer. While it lives, the connection is not idle.
+/// The body of a response. While it lives, the connection is not idle.
 #[derive(Debug)]
 pub(crate) struct Body {
     source: Source,
@@ -20,14 +20,15 @@ pub(crate) struct Body {
     busy: Busy,
 }
 
-/// Content in memory up to this length is sent at once; longer one takes turns with others, so long a piece at a time.
+/// Maximum size of in-memory content that is sent at once. Larger content takes turns with other bodies, in pieces of
+/// this size.
 const LARGEST_AT_ONCE: usize = 256 << 10;
 
 #[derive(Debug)]
 enum Source {
     Whole(Bytes),
     File(Pieces),
-    /// The same piece again and again, so many times.
+    /// The same piece, repeated.
     Repeated {
         piece: Bytes,
         left: u32,
@@ -51,7 +52,7 @@ impl Body {
         }
     }
 
-    /// The same without its content.
+    /// Returns the body without its content.
     pub(crate) fn emptied(mut self) -> Self {
         self.source = Source::Whole(Bytes::new());
         self
@@ -69,7 +70,7 @@ impl Body {
         }
     }
 
-    /// A body of unknown length, which HTTP/1.1 sends in chunks.
+    /// Creates a body of unknown length, which HTTP/1.1 sends in chunks.
     pub(crate) fn chunked(piece: Bytes, times: u32, busy: Busy) -> Self {
         Self {
             source: Source::Repeated {
@@ -83,7 +84,7 @@ impl Body {
         }
     }
 
-    /// A body of known length, with a delay before each of its pieces.
+    /// Creates a body of known length, with a delay before each of its pieces.
     pub(crate) fn paced(piece: Bytes, times: u32, delay: Duration, busy: Busy) -> Self {
         let pace = Some(Pace {
             delay,
@@ -103,7 +104,7 @@ impl Body {
 }
 
 impl Source {
-    /// Returns true where there is so much that others would wait for it.
+    /// Returns true if the body is so large that others would wait for it.
     fn is_large(&self) -> bool {
         match self {
             Self::Whole(bytes) => bytes.len() > LARGEST_AT_ONCE,
@@ -124,7 +125,7 @@ impl HttpBody for Body {
         let body = &mut *self;
         if body.source.is_large() {
             let connection = body.busy.connection();
-            // What the client does not read is not kept for it either.
+            // Do not buffer content for a client that does not read.
             if connection.is_blocked(cx) {
                 return Poll::Pending;
             }

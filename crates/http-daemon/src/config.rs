@@ -1,4 +1,4 @@
-//! What the daemon is asked to do.
+//! The configuration of the daemon.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use crate::options::Level;
 
-/// What the options and the file mean together.
+/// The combined settings of options and file.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Processes that serve.
+    /// Number of processes that serve.
     pub processes: usize,
-    /// Threads in each of them.
+    /// Number of threads in each process.
     pub workers: usize,
-    /// Where all ports are.
+    /// The address of all ports.
     pub bind: IpAddr,
     /// Port of HTTP; 0 for any.
     pub http_port: u16,
@@ -21,9 +21,9 @@ pub struct Config {
     pub https_port: Option<u16>,
     /// Port of the metrics; 0 for any.
     pub metrics_port: Option<u16>,
-    /// A Unix socket besides.
+    /// The path of an additional Unix socket.
     pub unix: Option<PathBuf>,
-    /// The certificate of HTTPS; `None` for one that is made at start.
+    /// The certificate of HTTPS; `None` for one that is generated at start.
     pub certificate: Option<Certificate>,
     /// The folder that is served.
     pub root: PathBuf,
@@ -31,32 +31,32 @@ pub struct Config {
     pub tcp_nodelay: bool,
     /// `SO_KEEPALIVE`.
     pub tcp_keepalive: bool,
-    /// Of each listener.
+    /// The backlog of each listener.
     pub backlog: u32,
-    /// Bytes of the sink's body; `None` to serve files.
+    /// Length of the sink's body in bytes; `None` to serve files.
     pub sink_body: Option<usize>,
-    /// In all processes together.
+    /// Maximum number of open connections, in all processes together.
     pub max_connections: u64,
-    /// For a request head, and for a peer to take what it was sent.
+    /// Timeout for a request head, and for a peer that does not read.
     pub connection_timeout: Duration,
-    /// For an idle connection.
+    /// Timeout of an idle connection.
     pub keep_alive_timeout: Duration,
-    /// For requests in flight at the end.
+    /// Time for requests in flight to finish at the end.
     pub shutdown_grace: Duration,
-    /// Bytes of the longest request head.
+    /// Maximum length of a request head in bytes.
     pub request_buffer: usize,
-    /// Bytes of a file that are read at once.
+    /// Number of bytes of a file that are read at once.
     pub response_buffer: usize,
-    /// Whether files are kept in memory.
+    /// Keeps files in memory.
     pub caches: bool,
-    /// What is said on stderr.
+    /// The severity of messages on stderr.
     pub level: Level,
 }
 
-/// Files in PEM.
+/// A certificate and its key, as PEM files.
 #[derive(Debug, Clone)]
 pub struct Certificate {
-    /// The certificate, and those that signed it.
+    /// The certificate, followed by the CAs that signed it.
     pub chain: PathBuf,
     /// Its key.
     pub key: PathBuf,

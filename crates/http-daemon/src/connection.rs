@@ -1,7 +1,7 @@
-//! One connection: its socket, what it is doing, and what it is ordered to do.
+//! A connection: its socket, its state, and the orders it gets.
 //!
-//! There is no timer for each request. The worker looks at all connections a few times a second ([`Connection::judge`])
-//! and orders those to end that have taken too long.
+//! Requests have no timers. The worker checks all connections a few times a second ([`Connection::judge`]) and orders
+//! those to end that have taken too long.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -18,18 +18,18 @@ use crate::counts::Counts;
 use crate::turns::Turns;
 use crate::worker::Clock;
 
-/// What a connection is doing.
+/// The phase of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Nothing of a request has come.
+    /// No byte of a request has arrived.
     Idle,
-    /// A part of a request head has come, or of a TLS handshake.
+    /// Part of a request head or of a TLS handshake has arrived.
     Head,
-    /// So many requests are being answered.
+    /// This many requests are being answered.
     Busy(u32),
 }
 
-/// What a connection is to do.
+/// An order to a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
     /// Go on.
@@ -38,15 +38,15 @@ pub(crate) enum Order {
     Drain,
     /// End: the client took too long for its request.
     TimedOut,
-    /// End: nothing was said for too long, or what was said was not read.
+    /// End: the client was idle for too long, or did not read.
     Expired,
     /// End at once.
     Close,
 }
 
-/// How long what may take, in ticks of the worker's clock.
+/// Timeouts, in ticks of the worker's clock.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Patience {
+pub(crate) struct Timeouts {
     pub(crate) head: u32,
     pub(crate) idle: u32,
 }
@@ -62,11 +62,11 @@ enum Stream {
 pub(crate) struct Connection {
     stream: RefCell<Stream>,
     phase: Cell<Phase>,
-    /// When that began, or when the client took a write last.
+    /// Tick at which the phase began, or at which the client last accepted a write.
     since: Cell<u32>,
-    /// A write waits for the client.
+    /// True while a write waits for the client.
     blocked: Cell<bool>,
-    /// Has several requests at once (HTTP/2), so that bytes between them are no request head.
+    /// True with HTTP/2, which has several requests at once: bytes between them are not a request head.
     multiplexed: Cell<bool>,
     order: Cell<Order>,
     task: RefCell<Option<Waker>>,
@@ -109,7 +109,7 @@ impl Connection {
         self.since.set(self.clock.now());
     }
 
-    /// A request has come; its answer holds what this returns.
+    /// Begins a request; the returned guard lives as long as its response.
     pub(crate) fn begin(self: &Rc<Self>) -> Busy {
         let others = match self.phase.get() {
             Phase::Busy(requests) => requests,
@@ -119,24 +119,24 @@ impl Connection {
         Busy(Rc::clone(self))
     }
 
-    /// Whether it has taken too long for what it does.
-    pub(crate) fn judge(&self, patience: Patience) -> Order {
+    /// Returns an order if the connection has taken too long in its phase.
+    pub(crate) fn judge(&self, timeouts: Timeouts) -> Order {
         let age = self.clock.now().wrapping_sub(self.since.get());
         match self.phase.get() {
-            _ if self.blocked.get() && age > patience.head => Order::Expired,
-            Phase::Head if age > patience.head => Order::TimedOut,
-            Phase::Idle if age > patience.idle => Order::Expired,
+            _ if self.blocked.get() && age > timeouts.head => Order::Expired,
+            Phase::Head if age > timeouts.head => Order::TimedOut,
+            Phase::Idle if age > timeouts.idle => Order::Expired,
             _ => Order::None,
         }
     }
 
-    /// The queue of those that send much.
+    /// Returns the queue of large bodies.
     pub(crate) fn turns(&self) -> &Turns {
         &self.turns
     }
 
-    /// Returns true while a write waits for the client; the connection's task is woken when it goes on. Not where several
-    /// requests share it: they wait for each other by what their protocol grants them.
+    /// Returns true while a write waits for the client; the connection's task is woken when it goes on. Always false
+    /// for HTTP/2, whose streams have their own flow control.
     pub(crate) fn is_blocked(&self, cx: &Context<'_>) -> bool {
         let is_blocked = self.blocked.get() && !self.multiplexed.get();
         if is_blocked {
@@ -153,7 +153,7 @@ impl Connection {
         }
     }
 
-    /// Has its task obey from its next turn on, which is soon.
+    /// Gives an order, which the task follows when it is next polled.
     pub(crate) fn order(&self, order: Order) {
         self.order.set(order);
         if let Some(task) = self.task.borrow().as_ref() {
@@ -161,14 +161,14 @@ impl Connection {
         }
     }
 
-    /// What it is ordered to do; the task is woken by the next order.
+    /// Returns the current order; the task is woken by the next one.
     pub(crate) fn ordered(&self, cx: &Context<'_>) -> Order {
         self.keep_task(cx);
         self.order.get()
     }
 
-    /// Runs what has no end of its own, until it ends or the connection is ordered to. What is done already counts: a
-    /// request that is there when the end is asked for is one in flight.
+    /// Runs a future until it ends or the connection is ordered to end. The future goes first: a request that has
+    /// arrived when the end is requested counts as in flight.
     pub(crate) async fn unless_ordered<T>(
         &self,
         running: impl Future<Output = T>,
@@ -182,7 +182,7 @@ impl Connection {
         .await
     }
 
-    /// Is ready when there is something to read.
+    /// Waits until there is something to read.
     pub(crate) async fn readable(&self) -> io::Result<()> {
         std::future::poll_fn(|cx| match &*self.stream.borrow() {
             Stream::Tcp(stream) => stream.poll_read_ready(cx),
@@ -191,9 +191,9 @@ impl Connection {
         .await
     }
 
-    /// Writes as much as goes at once, past whatever else writes to the connection.
+    /// Writes as much as possible at once, bypassing other writers.
     pub(crate) fn write_raw(&self, bytes: &[u8]) {
-        // A client that is gone, or that does not read, gets less.
+        // A client that has left or does not read gets less.
         let written = match &*self.stream.borrow() {
             Stream::Tcp(stream) => stream.try_write(bytes),
             Stream::Unix(stream) => stream.try_write(bytes),
@@ -201,7 +201,7 @@ impl Connection {
         self.counts.sent(written.unwrap_or(0));
     }
 
-    /// Reads what is there, past whatever else reads from the connection.
+    /// Reads available bytes, bypassing other readers.
     pub(crate) fn read_raw(&self, buffer: &mut [u8]) -> io::Result<usize> {
         match &*self.stream.borrow() {
             Stream::Tcp(stream) => stream.try_read(buffer),
@@ -209,11 +209,11 @@ impl Connection {
         }
     }
 
-    /// Looks at what is there and leaves it there.
+    /// Reads available bytes without consuming them.
     pub(crate) fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
         let stream = &*self.stream.borrow();
-        // Through the runtime, which must hear of it where there is nothing.
+        // The runtime must see a WouldBlock, so the read goes through it.
         match stream {
             Stream::Tcp(tcp) => tcp.try_io(Interest::READABLE, || {
                 Ok(recv(tcp.as_raw_fd(), buffer, flags)?)
@@ -224,7 +224,7 @@ impl Connection {
         }
     }
 
-    /// The socket, for what the runtime does not offer.
+    /// Passes the socket to a function, for calls that the runtime does not offer.
     pub(crate) fn with_socket<T>(&self, use_it: impl FnOnce(BorrowedFd<'_>) -> T) -> T {
         match &*self.stream.borrow() {
             Stream::Tcp(stream) => use_it(stream.as_fd()),
@@ -233,7 +233,7 @@ impl Connection {
     }
 }
 
-/// A request that is being answered. Dropped, it is.
+/// A request that is being answered, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Busy(Rc<Connection>);
 
@@ -252,7 +252,7 @@ impl Drop for Busy {
     }
 }
 
-/// The bytes of a connection.
+/// The byte stream of a connection.
 #[derive(Debug)]
 pub(crate) struct Wire(pub(crate) Rc<Connection>);
 
@@ -291,7 +291,7 @@ impl Wire {
                 self.0.counts.sent(written.as_ref().copied().unwrap_or(0));
                 if self.0.blocked.replace(false) {
                     self.0.since.set(self.0.clock.now());
-                    // A body may have waited for this.
+                    // A body may be waiting for this.
                     if let Some(task) = self.0.task.borrow().as_ref() {
                         task.wake_by_ref();
                     }

@@ -1,4 +1,4 @@
-//! What is spoken on a connection: which protocol, by hyper, until it ends or is ordered to.
+//! The protocol of a connection: detected, then served by hyper until the connection ends or is ordered to.
 
 use std::io;
 use std::pin::{Pin, pin};
@@ -19,22 +19,22 @@ use crate::connection::{Connection, Order, Wire};
 use crate::service::Service;
 use crate::worker::Worker;
 
-/// What a client of HTTP/2 begins with (RFC 9113, 3.4), as far as nothing else begins so.
+/// The beginning of an HTTP/2 connection (RFC 9113, 3.4), up to where it is unambiguous.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0";
 
-/// How long a client that has sent a part of it is left alone.
+/// Pause before the next look at a client that has sent part of it.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// How a connection ended.
+/// The way a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// By itself, or as it was ordered; nothing is to be said.
+    /// Normally, or as ordered; there is nothing to report.
     Well,
     /// The client took too long for a request.
     TimedOut,
-    /// The client said nothing for too long.
+    /// The client was silent for too long.
     Idle,
-    /// The client was told what is wrong with its request, and may still be sending it.
+    /// The client got an error response, and may still be sending its request.
     Refused,
 }
 
@@ -49,15 +49,11 @@ impl From<Order> for Ended {
 }
 
 /// Serves a connection to its end.
-pub(crate) async fn converse(
-    worker: &Rc<Worker>,
-    connection: &Rc<Connection>,
-    secure: bool,
-) -> Ended {
-    // Before its first byte a connection has no buffers, whatever it is going to speak.
+pub(crate) async fn serve(worker: &Rc<Worker>, connection: &Rc<Connection>, secure: bool) -> Ended {
+    // A connection has no buffers before its first byte, whatever its protocol will be.
     let is_http2 = match &worker.tls {
-        // In boxes, so that a connection which says nothing does not pay for their sizes.
-        Some(tls) if secure => return Box::pin(converse_secretly(worker, connection, tls)).await,
+        // Boxed, so that a silent connection does not pay for the size.
+        Some(tls) if secure => return Box::pin(serve_tls(worker, connection, tls)).await,
         _ => {
             connection
                 .unless_ordered(begins_with_preface(connection))
@@ -67,94 +63,90 @@ pub(crate) async fn converse(
     let wire = Wire(Rc::clone(connection));
     match is_http2 {
         Err(order) => order.into(),
-        Ok(true) => Box::pin(multiplexed(worker, connection, wire)).await,
-        Ok(false) => Box::pin(one_by_one(worker, connection, wire, true)).await,
+        Ok(true) => Box::pin(serve_http2(worker, connection, wire)).await,
+        Ok(false) => Box::pin(serve_http1(worker, connection, wire, true)).await,
     }
 }
 
-async fn converse_secretly(
-    worker: &Rc<Worker>,
-    connection: &Rc<Connection>,
-    tls: &TlsAcceptor,
-) -> Ended {
+async fn serve_tls(worker: &Rc<Worker>, connection: &Rc<Connection>, tls: &TlsAcceptor) -> Ended {
     let handshake = tls.accept(Wire(Rc::clone(connection)));
     match connection.unless_ordered(handshake).await {
         Err(order) => order.into(),
         Ok(Err(error)) => {
-            tracing::debug!(%error, "shaking hands");
+            tracing::debug!(%error, "TLS handshake failed");
             Ended::Refused
         }
         Ok(Ok(stream)) => match stream.get_ref().1.alpn_protocol() {
-            Some(b"h2") => multiplexed(worker, connection, stream).await,
-            _ => one_by_one(worker, connection, stream, false).await,
+            Some(b"h2") => serve_http2(worker, connection, stream).await,
+            _ => serve_http1(worker, connection, stream, false).await,
         },
     }
 }
 
-/// Waits for the first bytes and looks at them without taking them.
+/// Waits for the first bytes and peeks at them.
 async fn begins_with_preface(connection: &Connection) -> bool {
     let mut first = [0; PREFACE.len()];
     loop {
-        // Readiness may be a mistake, which the look corrects.
+        // Readiness may be spurious; the peek shows that.
         if connection.readable().await.is_err() {
             return false;
         }
         match connection.peek(&mut first) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            // The rest will come; the socket is ready all the while, so that readiness says nothing.
+            // The rest will come; the socket stays ready meanwhile, so readiness says nothing.
             Ok(length @ 1..) if length < PREFACE.len() && first[..length] == PREFACE[..length] => {
                 sleep(PAUSE).await
             }
             Ok(length) => return first[..length] == *PREFACE,
-            // Whoever reads it finds out why.
+            // The next read reports the error.
             Err(_) => return false,
         }
     }
 }
 
-async fn one_by_one(
+async fn serve_http1(
     worker: &Rc<Worker>,
     connection: &Rc<Connection>,
     stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
     is_plain: bool,
 ) -> Ended {
     let service = Service::new(worker, connection, is_plain);
-    // Without `pipeline_flush`: with it, an answer to a broken head (400, 431) stays unsent (hyper 1.12).
-    let speaking = http1::Builder::new()
+    // Without `pipeline_flush`: with it, the response to a broken head (400, 431) stays unsent (hyper 1.12).
+    let protocol = http1::Builder::new()
         .max_buf_size(worker.config.request_buffer)
         .header_read_timeout(None)
         .serve_connection(TokioIo::new(stream), service);
-    obey(worker, connection, speaking).await
+    drive(worker, connection, protocol).await
 }
 
-async fn multiplexed(
+async fn serve_http2(
     worker: &Rc<Worker>,
     connection: &Rc<Connection>,
     stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
 ) -> Ended {
     connection.multiplex();
     let service = Service::new(worker, connection, false);
-    let speaking = http2::Builder::new(Local)
+    let protocol = http2::Builder::new(LocalExecutor)
         .timer(TokioTimer::new())
         .serve_connection(TokioIo::new(stream), service);
-    obey(worker, connection, speaking).await
+    drive(worker, connection, protocol).await
 }
 
-/// Runs a conversation to its end, or to that which it is ordered to.
-async fn obey(
+/// Runs a protocol to its end, or to the end that was ordered.
+async fn drive(
     worker: &Worker,
     connection: &Connection,
-    speaking: impl GracefulConnection<Error = hyper::Error>,
+    protocol: impl GracefulConnection<Error = hyper::Error>,
 ) -> Ended {
-    let mut speaking = pin!(speaking);
+    let mut protocol = pin!(protocol);
     let mut drains = false;
     let ended =
-        std::future::poll_fn(|cx| step(connection, speaking.as_mut(), &mut drains, cx)).await;
+        std::future::poll_fn(|cx| step(connection, protocol.as_mut(), &mut drains, cx)).await;
     match ended {
         Err(order) => order.into(),
         Ok(Ok(())) => Ended::Well,
         Ok(Err(error)) => {
-            tracing::debug!(%error, "serving");
+            tracing::debug!(%error, "serving failed");
             if !error.is_parse() {
                 return Ended::Well;
             }
@@ -167,7 +159,7 @@ async fn obey(
 
 fn step<C: GracefulConnection<Error = hyper::Error>>(
     connection: &Connection,
-    mut speaking: Pin<&mut C>,
+    mut protocol: Pin<&mut C>,
     drains: &mut bool,
     cx: &mut Context<'_>,
 ) -> Poll<Result<hyper::Result<()>, Order>> {
@@ -175,19 +167,19 @@ fn step<C: GracefulConnection<Error = hyper::Error>>(
         Order::None => {}
         Order::Drain => {
             if !std::mem::replace(drains, true) {
-                speaking.as_mut().graceful_shutdown();
+                protocol.as_mut().graceful_shutdown();
             }
         }
         order => return Poll::Ready(Err(order)),
     }
-    speaking.poll(cx).map(Ok)
+    protocol.poll(cx).map(Ok)
 }
 
-/// Runs the streams of HTTP/2 on the worker's own thread.
+/// An executor that runs HTTP/2 streams on the worker's own thread.
 #[derive(Debug, Clone, Copy)]
-struct Local;
+struct LocalExecutor;
 
-impl<F: Future + 'static> Executor<F> for Local {
+impl<F: Future + 'static> Executor<F> for LocalExecutor {
     fn execute(&self, future: F) {
         spawn_local(async {
             future.await;

@@ -1,7 +1,7 @@
-//! What has happened, in memory that all processes of the daemon share.
+//! Counters in memory that all processes of the daemon share.
 //!
-//! Each worker has a block of its own, written by it alone: an addition is a load and a store, no locked instruction.
-//! The page adds the blocks up, whichever process it is asked of.
+//! Each worker has its own block, and is its only writer: an addition is a load and a store, without a locked
+//! instruction. The metrics page sums up the blocks, whichever process serves it.
 
 use std::fmt::Write as _;
 use std::num::NonZeroUsize;
@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use anyhow::Context as _;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous};
 
-/// What one worker has counted. Two cache lines apart from the next, since processors fetch lines in pairs.
+/// The counters of one worker. Blocks are two cache lines apart, since processors fetch lines in pairs.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(crate) struct Block {
-    /// By the first digit of the status, from 2 on.
+    /// Responses by the first digit of the status, from 2 on.
     answers: [AtomicU64; 4],
-    /// Requests that got none, on purpose.
+    /// Requests that got no response, on purpose.
     unanswered: AtomicU64,
     open: AtomicU64,
     accepted: AtomicU64,
@@ -27,7 +27,7 @@ pub(crate) struct Block {
     sent_bytes: AtomicU64,
 }
 
-/// What only all workers together can count.
+/// Counters that need all workers together.
 #[derive(Debug)]
 #[repr(C, align(128))]
 struct Totals {
@@ -35,7 +35,7 @@ struct Totals {
     peak: AtomicU64,
 }
 
-/// The counts of all workers of all processes. They live as long as the process, which maps them once.
+/// The counters of all workers of all processes. The memory is mapped once and never unmapped.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shared {
     totals: &'static Totals,
@@ -43,11 +43,11 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Zeroes for so many workers, in memory that children share.
+    /// Allocates zeroed counters for this many workers, in memory that child processes share.
     pub(crate) fn new(workers: usize) -> anyhow::Result<Self> {
         let bytes = size_of::<Totals>() + workers * size_of::<Block>();
         let length = NonZeroUsize::new(bytes).expect("the totals have a size");
-        Self::map(length, workers).context("mapping the memory of the counts")
+        Self::map(length, workers).context("cannot map the memory of the counters")
     }
 
     #[expect(unsafe_code, reason = "memory that is shared with children is mapped")]
@@ -66,7 +66,7 @@ impl Shared {
         }
     }
 
-    /// The counts of one worker, whose process has those of `process`.
+    /// Returns the counters of one worker of a process.
     pub(crate) fn worker(self, process: usize, workers: usize, worker: usize) -> Counts {
         let process = &self.blocks[process * workers..][..workers];
         Counts {
@@ -83,7 +83,7 @@ impl Shared {
             .sum()
     }
 
-    /// The page in the text format of Prometheus.
+    /// Renders the metrics in the text format of Prometheus.
     pub(crate) fn page(self) -> String {
         let mut page = String::from(
             "# HELP http_requests_total Requests that were answered, by class of status.\n# TYPE http_requests_total counter\n",
@@ -100,19 +100,19 @@ impl Shared {
             (
                 "http_unanswered_total",
                 "counter",
-                "Requests that got no proper answer, as a fault endpoint was asked to.",
+                "Requests to a fault endpoint that got no proper response.",
                 self.sum(|block| &block.unanswered),
             ),
             (
                 "http_connections_open",
                 "gauge",
-                "Connections that are open.",
+                "Open connections.",
                 self.totals.open.load(Relaxed),
             ),
             (
                 "http_connections_peak",
                 "gauge",
-                "The most that were open at once.",
+                "Maximum number of connections open at once.",
                 self.totals.peak.load(Relaxed),
             ),
             (
@@ -136,13 +136,13 @@ impl Shared {
             (
                 "http_timeouts_total",
                 "counter",
-                "Connections closed since the client was too slow or idle.",
+                "Connections closed because the client was too slow or idle.",
                 self.sum(|block| &block.timeouts),
             ),
             (
                 "http_sent_bytes_total",
                 "counter",
-                "Bytes that sockets took, heads and TLS included.",
+                "Bytes written to sockets, heads and TLS included.",
                 self.sum(|block| &block.sent_bytes),
             ),
         ] {
@@ -155,7 +155,7 @@ impl Shared {
     }
 }
 
-/// Where one worker counts.
+/// A handle with which one worker counts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Counts {
     totals: &'static Totals,
@@ -164,7 +164,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Takes a place for a connection, unless `max` are open in all processes or `room` in this one.
+    /// Admits a connection, unless `max` are open in all processes or `room` in this one.
     pub(crate) fn open(self, max: u64, room: u64) -> bool {
         let here: u64 = self
             .process
@@ -189,7 +189,7 @@ impl Counts {
         open.store(open.load(Relaxed) - 1, Relaxed);
     }
 
-    /// So many answers of this status.
+    /// Counts responses of a status.
     pub(crate) fn answered(self, status: u16, count: u64) {
         if let Some(class) = (status / 100)
             .checked_sub(2)
@@ -216,7 +216,7 @@ impl Counts {
     }
 }
 
-/// Adds to what no other thread writes.
+/// Adds to a counter that no other thread writes.
 fn add(counter: &AtomicU64, count: u64) {
     counter.store(counter.load(Relaxed) + count, Relaxed);
 }

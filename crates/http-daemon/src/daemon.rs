@@ -1,4 +1,4 @@
-//! The daemon: what is made once, and the processes that serve.
+//! The daemon: its shared resources, and the processes that serve.
 
 use std::io::{self, Write as _};
 use std::sync::Arc;
@@ -11,23 +11,23 @@ use tokio::runtime::{Builder, Runtime};
 use crate::config::Config;
 use crate::counts::Shared;
 use crate::files;
-use crate::limits::room;
+use crate::limits::raise_open_files;
 use crate::listener::Sockets;
-use crate::process::{Children, Process, hold_signals, parent_asks, release_signals};
+use crate::process::{Children, Process, hold_signals, parent_stop, release_signals};
 use crate::sink::Limits;
 use crate::tls;
 
-/// Serves until SIGTERM or SIGINT, and until what is in flight is done then; a second signal ends that. To be called
-/// while the process has one thread, for it may make processes of itself.
+/// Serves until SIGTERM or SIGINT, then finishes requests in flight; a second signal stops at once. Must be called
+/// while the process has one thread, since it may fork.
 ///
 /// # Errors
-/// What could not be made or listened on, and why; or what ended the daemon.
+/// A resource that could not be created, an address that can't be listened on, or the failure that ended the daemon.
 pub fn run(mut config: Config) -> anyhow::Result<()> {
-    let room = room()?;
+    let room = raise_open_files()?;
     warn_of_room(&config, room);
-    // No error: a manifest that names a port for HTTPS serves both modes.
+    // Not an error: a manifest that names a port for HTTPS serves both modes.
     if config.sink_body.is_some() && config.https_port.take().is_some() {
-        tell("the sink speaks no TLS: nothing listens on the port of HTTPS (--https-port)");
+        print_note("the sink does not support TLS: the HTTPS port stays closed (--https-port)");
     }
     if config.sink_body.is_none() {
         files::prepare(&config.root)?;
@@ -54,36 +54,36 @@ pub fn run(mut config: Config) -> anyhow::Result<()> {
             tls: tls.clone(),
         })
         .collect();
-    let places = sockets.places;
-    let tell_places = || {
-        places
+    let addresses = sockets.addresses;
+    let print_addresses = || {
+        addresses
             .iter()
-            .for_each(|place| tell(&format!("listening on {place}")));
+            .for_each(|address| print_note(&format!("listening on {address}")));
     };
     let page = move || shared.page();
     hold_signals()?;
     if config.processes == 1
         && let Some(process) = processes.pop()
     {
-        tell_places();
+        print_addresses();
         return control(sockets.pages, page, |asked| process.serve(asked));
     }
     let mut children = Children::default();
     for index in 0..config.processes {
-        // This runs in the child alone, on its own copy.
+        // Runs only in the child, on its own copy.
         children.start(|| {
             let own = processes.swap_remove(index);
-            // The listeners of the others would keep taking connections that nobody accepts.
+            // The other processes' listeners would keep taking connections that nobody accepts.
             processes.clear();
             serve_child(own)
         })?;
     }
     drop(processes);
-    tell_places();
+    print_addresses();
     control(sockets.pages, page, |asked| children.watch(asked))
 }
 
-/// Obeys signals and serves the pages beside what runs.
+/// Handles signals and serves the metrics pages while `run` runs.
 fn control<F: Future<Output = anyhow::Result<()>>>(
     listener: Option<std::net::TcpListener>,
     page: impl Fn() -> String,
@@ -96,7 +96,7 @@ fn control<F: Future<Output = anyhow::Result<()>>>(
         let listener = listener
             .map(TcpListener::from_std)
             .transpose()
-            .context("watching the metrics port")?;
+            .context("cannot listen on the metrics port")?;
         let pages = async {
             match listener {
                 Some(listener) => pages::serve(listener, page).await,
@@ -105,10 +105,10 @@ fn control<F: Future<Output = anyhow::Result<()>>>(
         };
         tokio::select! {
             ended = signals.run(run) => ended.unwrap_or(Ok(())),
-            () = pages => unreachable!("pages are served for ever"),
+            () = pages => unreachable!("pages are served forever"),
         }
     });
-    // A worker may still be about its last requests; whoever was impatient does not wait for it.
+    // A worker may still be serving its last requests; after a second signal, nobody waits for it.
     runtime.shutdown_background();
     ended
 }
@@ -116,12 +116,12 @@ fn control<F: Future<Output = anyhow::Result<()>>>(
 fn serve_child(process: Process) -> i32 {
     let serve = || {
         let runtime = runtime()?;
-        runtime.block_on(async { process.serve(parent_asks()?).await })
+        runtime.block_on(async { process.serve(parent_stop()?).await })
     };
     match serve() {
         Ok(()) => 0,
         Err(error) => {
-            tell(&format!("{error:#}"));
+            print_note(&format!("{error:#}"));
             1
         }
     }
@@ -131,7 +131,7 @@ fn runtime() -> anyhow::Result<Runtime> {
     Builder::new_current_thread()
         .enable_all()
         .build()
-        .context("starting a runtime")
+        .context("cannot start a Tokio runtime")
 }
 
 fn warn_of_room(config: &Config, room: u64) {
@@ -139,15 +139,15 @@ fn warn_of_room(config: &Config, room: u64) {
     if all < config.max_connections && config.max_connections != u64::MAX {
         let processes = config.max_connections.div_ceil(room);
         let max = config.max_connections;
-        tell(&format!(
-            "the limit of open files leaves room for {all} of {max} connections; for all of them, raise it (ulimit -Hn) \
+        print_note(&format!(
+            "the limit of open files allows {all} of {max} connections; for all of them, raise it (ulimit -Hn) \
             or start with --processes {processes}"
         ));
     }
 }
 
-/// For whoever started it, whatever the level of logging.
-fn tell(message: &str) {
-    // Nothing can be done about a stderr that is gone.
+/// Prints a message for the user, at any log level.
+fn print_note(message: &str) {
+    // A closed stderr cannot be handled.
     let _ = writeln!(io::stderr(), "http-daemon: {message}");
 }

@@ -1,4 +1,4 @@
-//! Answers that go wrong, as the path `/fault/…` asks for.
+//! Faulty responses, requested by the path `/fault/…`.
 
 use std::future::pending;
 use std::str::FromStr;
@@ -16,19 +16,19 @@ use crate::connection::{Busy, Order};
 use crate::counts::Counts;
 use crate::service::{answer, text};
 
-/// Pieces of a body that comes slowly, and the bytes of each: together as long as 1kb.txt.
+/// Number of pieces of a slow body, and the length of each: together as long as 1kb.txt.
 const DRIPS: u32 = 8;
 const DRIP: usize = 128;
-/// No body is longer than this, nor is one of its chunks.
-const LONGEST: usize = 1 << 24;
+/// Maximum length of a body, and of one of its chunks.
+const MAX_LENGTH: usize = 1 << 24;
 
-/// What goes wrong.
+/// A kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     Delay(Duration),
     Stall,
     Status(StatusCode),
-    /// So many, and then a file.
+    /// A chain of this many redirects, which ends at a file.
     Redirect(u32),
     Close,
     Reset,
@@ -44,10 +44,10 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    /// Reads what follows `/fault/`, and the query.
+    /// Parses the part of the path after `/fault/`, and the query.
     ///
     /// # Errors
-    /// What is wrong, with what there is.
+    /// An invalid name or parameter, with the valid ones.
     pub(crate) fn parse(name: &str, query: &str) -> Result<Self, String> {
         let known: &[&str] = match name {
             "delay" | "slow" => &["ms"],
@@ -78,7 +78,11 @@ impl Fault {
             },
             _ if let Some(left) = name.strip_prefix("redirect/") => match left.parse() {
                 Ok(left) if left > 0 => Self::Redirect(left),
-                _ => return Err(format!("redirect/{left}: write how many, from 1 on\n")),
+                _ => {
+                    return Err(format!(
+                        "redirect/{left}: write the number of redirects, from 1 on\n"
+                    ));
+                }
             },
             _ => {
                 let code = name
@@ -89,13 +93,13 @@ impl Fault {
                     .map(StatusCode::from_u16);
                 match status {
                     Some(Ok(status)) => Self::Status(status),
-                    _ => return Err("there are delay, stall, status/200 to status/599, redirect/1 and more, close, reset, truncated, chunked, garbage and slow\n".to_owned()),
+                    _ => return Err("unknown fault: use delay, stall, status/200 to status/599, redirect/1 or more, close, reset, truncated, chunked, garbage or slow\n".to_owned()),
                 }
             }
         })
     }
 
-    /// Whether it is done to the socket itself, past HTTP/2 and TLS.
+    /// Returns true for a fault that acts on the socket itself, below HTTP/2 and TLS.
     pub(crate) fn needs_socket(self) -> bool {
         matches!(self, Self::Truncated { .. } | Self::Garbage)
     }
@@ -107,20 +111,20 @@ fn number<T: FromStr>(query: &str, key: &str, default: T) -> Result<T, String> {
         None => Ok(default),
         Some((_, value)) => value
             .parse()
-            .map_err(|_| format!("`{key}`: `{value}` is no number that it takes\n")),
+            .map_err(|_| format!("`{key}`: `{value}` is not a valid number\n")),
     }
 }
 
 fn length(query: &str, key: &str, default: usize) -> Result<usize, String> {
     match number(query, key, default)? {
-        length if (1..=LONGEST).contains(&length) => Ok(length),
+        length if (1..=MAX_LENGTH).contains(&length) => Ok(length),
         length => Err(format!(
-            "`{key}`: {length} is not between 1 and {LONGEST}\n"
+            "`{key}`: {length} is not between 1 and {MAX_LENGTH}\n"
         )),
     }
 }
 
-/// Does it. What has no answer never ends, but with the connection.
+/// Injects the fault. The future of a fault without a response only ends with the connection.
 pub(crate) async fn commit(fault: Fault, busy: Busy, counts: Counts) -> Response<Body> {
     match fault {
         Fault::Delay(time) => {
@@ -184,8 +188,8 @@ async fn without_answer(busy: Busy, counts: Counts) -> Response<Body> {
     pending().await
 }
 
-/// Has the connection reset when it is closed, in place of being ended in good order. Of Unix sockets there is no such
-/// thing: they just close.
+/// Makes closing the connection reset it, instead of ending it in good order. Unix sockets have no reset: they just
+/// close.
 fn reset_on_close(busy: &Busy) {
     let at_once = linger {
         l_onoff: 1,

@@ -1,4 +1,4 @@
-//! The folder that is served: which file a path means, and reading it.
+//! The served folder: resolves paths and reads files.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -13,56 +13,57 @@ use hyper::body::Bytes;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
 
-/// What every daemon that serves `http` has: names, and lengths in bytes.
+/// The files that every `http` daemon serves: names, and lengths in bytes.
 const FILES: [(&str, usize); 3] = [
     ("1kb.txt", 1024),
     ("10kb.txt", 10_240),
     ("100kb.txt", 102_400),
 ];
-/// Larger files are never kept, so that the memory is not that of a folder of films.
+/// Larger files are never cached, so that large folders do not fill the memory.
 const LARGEST_KEPT: u64 = 1 << 20;
 
-/// Makes the folder with its files, unless there is one.
+/// Creates the folder with its files, unless it exists.
 pub(crate) fn prepare(root: &Path) -> anyhow::Result<()> {
     let shown = root.display();
     if root.exists() {
         ensure!(
             root.is_dir(),
-            "--root {shown}: is no folder; name another one"
+            "--root {shown} is not a folder; name another one"
         );
         return Ok(());
     }
-    create_dir_all(root)
-        .with_context(|| format!("making the folder {shown} (another one: --root)"))?;
+    create_dir_all(root).with_context(|| {
+        format!("cannot create the folder {shown} (choose another with --root)")
+    })?;
     for (name, length) in FILES {
         fs::write(root.join(name), vec![0; length])
-            .with_context(|| format!("making {shown}/{name}"))?;
+            .with_context(|| format!("cannot create {shown}/{name}"))?;
     }
     Ok(())
 }
 
-/// An opened folder, and what is kept of it. For one thread.
+/// An opened folder with its cache. Used by one thread.
 #[derive(Debug)]
 pub(crate) struct Folder {
     root: OwnedFd,
     kept: Option<RefCell<HashMap<Box<str>, Bytes>>>,
-    /// What is read at once.
+    /// Number of bytes that are read at once.
     piece: usize,
 }
 
-/// What a file holds.
+/// The content of a file.
 #[derive(Debug)]
 pub(crate) enum Content {
-    /// All of it.
+    /// The complete content.
     Whole(Bytes),
-    /// To be read in pieces while it is sent.
+    /// Content that is read in pieces while it is sent.
     Pieces(Pieces),
 }
 
 impl Folder {
     pub(crate) fn open(root: &Path, keeps: bool, piece: usize) -> anyhow::Result<Self> {
         let opened = File::open(root)
-            .with_context(|| format!("opening the folder {} (--root)", root.display()))?;
+            .with_context(|| format!("cannot open the folder {} (--root)", root.display()))?;
         Ok(Self {
             root: opened.into(),
             kept: keeps.then(RefCell::default),
@@ -70,10 +71,10 @@ impl Folder {
         })
     }
 
-    /// What the path of a request means.
+    /// Finds the file that a request path names.
     ///
     /// # Errors
-    /// The status that says why there is nothing.
+    /// The HTTP status of the failure.
     pub(crate) fn find(&self, path: &str) -> Result<Content, StatusCode> {
         let decoded;
         let mut name = path.strip_prefix('/').ok_or(StatusCode::NOT_FOUND)?;
@@ -103,10 +104,10 @@ impl Folder {
         Ok(content)
     }
 
-    /// Opens, looks, reads and closes: what a server without a cache does. On the thread of the runtime: what the page cache
-    /// holds is there sooner than another thread would be awake.
+    /// Opens, stats, reads and closes a file, as a server without a cache does. Runs on the runtime's thread: reading
+    /// from the page cache is faster than waking another thread.
     fn read(&self, name: &str) -> Result<Content, StatusCode> {
-        // One name for each file, so that what is kept has an end.
+        // Each file must have only one name, so that the cache is bounded.
         if name.split('/').any(|part| matches!(part, "" | "." | "..")) {
             return Err(StatusCode::NOT_FOUND);
         }
@@ -132,8 +133,8 @@ impl Folder {
     }
 
     fn open_file(&self, name: &str) -> nix::Result<File> {
-        // The kernel itself refuses what leads out of the folder, through `..`, links or an absolute path. Without
-        // O_NONBLOCK, opening a named pipe would wait for its other end.
+        // The kernel rejects paths that leave the folder, through `..`, links or an absolute path. Without O_NONBLOCK,
+        // opening a named pipe would wait for its other end.
         let how = OpenHow::new()
             .flags(OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY)
             .resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS);
@@ -150,22 +151,22 @@ pub(crate) struct Pieces {
 }
 
 impl Pieces {
-    /// Bytes that were promised and not read.
+    /// Returns the number of bytes that are announced but not read yet.
     pub(crate) fn left(&self) -> u64 {
         self.left
     }
 
-    /// The next piece; none after the last.
+    /// Reads the next piece; empty after the last.
     ///
     /// # Errors
-    /// What the system says, or that the file is shorter than it was.
+    /// An I/O error, or a file that has become shorter.
     pub(crate) fn next(&mut self) -> io::Result<Bytes> {
         self.read(self.left.min(self.piece as u64))
     }
 
     fn read(&mut self, length: u64) -> io::Result<Bytes> {
         let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(usize::MAX));
-        // A read that fills its limit is the last: nobody asks once more for the end.
+        // A read that fills its limit is the last: no extra read for the end of the file.
         let read = (&self.file).take(length).read_to_end(&mut bytes)? as u64;
         if read < length {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -175,11 +176,11 @@ impl Pieces {
     }
 }
 
-/// What a failure means for a client.
+/// Returns the HTTP status of a failure.
 fn status(error: &io::Error) -> StatusCode {
     match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::EACCES | Errno::EPERM) => StatusCode::FORBIDDEN,
-        // Also what leads out of the folder (EXDEV), and names that no file can have.
+        // Also paths that leave the folder (EXDEV), and names that no file can have.
         Some(
             Errno::ENOENT
             | Errno::ENOTDIR
@@ -189,7 +190,7 @@ fn status(error: &io::Error) -> StatusCode {
             | Errno::EINVAL
             | Errno::ENXIO,
         ) => StatusCode::NOT_FOUND,
-        // It may be better in a moment. EAGAIN: the tree was being renamed while a `..` in a link was followed.
+        // Temporary failures. EAGAIN: the tree was being renamed while a `..` in a link was followed.
         Some(Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM | Errno::EAGAIN) => {
             StatusCode::SERVICE_UNAVAILABLE
         }
@@ -197,8 +198,8 @@ fn status(error: &io::Error) -> StatusCode {
     }
 }
 
-/// Resolves `%2e` and the like (RFC 3986, 2.1); `None` for what is no name: half an escape, no UTF-8, a NUL, or a slash
-/// that was hidden.
+/// Decodes percent escapes (RFC 3986, 2.1); `None` for an invalid name: an incomplete escape, invalid UTF-8, a NUL, or
+/// an escaped slash.
 fn decode(name: &str) -> Option<String> {
     let mut decoded = Vec::with_capacity(name.len());
     let mut bytes = name.bytes();
@@ -219,7 +220,7 @@ fn decode(name: &str) -> Option<String> {
     String::from_utf8(decoded).ok()
 }
 
-/// The type of a file, by the end of its name.
+/// Returns the content type of a file, from the end of its name.
 pub(crate) fn content_type(path: &str) -> &'static str {
     let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension);
     match extension {

@@ -1,7 +1,7 @@
-//! A static HTTP server: the embedded default of the HTTP driver, and a subject beside nginx.
+//! A static HTTP server: the default daemon of the HTTP driver, and a subject to compare with nginx.
 //!
 //! ```text
-//! the daemon (daemon) ── makes the folder, certificate, sockets ── forks, if asked to ──► processes (process)
+//! the daemon (daemon) ── creates the folder, certificate, sockets ── may fork ──────────► processes (process)
 //!    │ /metrics, /healthz: the counts of all processes (counts)                               │ threads
 //!    ▼                                                                                        ▼
 //! scraper                                          worker: one listener, one runtime, one thread (worker)
@@ -34,6 +34,6 @@ pub use self::config::{Certificate, Config};
 pub use self::daemon::run;
 pub use self::options::{Level, Options};
 
-/// What a client gets whose connection is one too many.
+/// The response to a connection beyond the limit.
 const REFUSAL: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";

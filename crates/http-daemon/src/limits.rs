@@ -7,12 +7,12 @@ use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::eventfd::EventFd;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// Descriptors that are kept for other things than connections: the standard ones, listeners, runtimes, files that are
+/// Descriptors reserved for other purposes than connections: the standard ones, listeners, runtimes, files that are
 /// being read, scrapers.
 const RESERVED: u64 = 128;
 
-/// Raises the soft limit of open files to the hard one, and says how many connections it leaves room for.
-pub(crate) fn room() -> anyhow::Result<u64> {
+/// Raises the soft limit of open files to the hard limit; returns the number of connections that it allows.
+pub(crate) fn raise_open_files() -> anyhow::Result<u64> {
     let (soft, hard) =
         getrlimit(Resource::RLIMIT_NOFILE).context("reading the limit of open files")?;
     if soft < hard {
@@ -22,12 +22,11 @@ pub(crate) fn room() -> anyhow::Result<u64> {
     Ok(hard.saturating_sub(RESERVED).max(1))
 }
 
-/// Has the kernel make room for so many connections in this process's table of descriptors now.
+/// Grows this process's descriptor table for this many connections in advance.
 ///
-/// It doubles a table that is full, and with several threads each doubling waits for a grace period of RCU: the thread
-/// that accepts stands still for 8 to 17 ms. An entry takes 8 bytes of the kernel's memory. Where it fails, only this
-/// is lost.
-pub(crate) fn make_room(connections: u64) {
+/// The kernel doubles a full table, and with several threads each doubling waits for an RCU grace period: the accepting
+/// thread stalls for 8 to 17 ms. An entry takes 8 bytes of kernel memory. A failure only loses this optimization.
+pub(crate) fn preallocate_fd_table(connections: u64) {
     let last = i32::try_from(connections).unwrap_or(i32::MAX);
     let Ok(any) = EventFd::new() else { return };
     if let Ok(descriptor) = fcntl(any.as_fd(), FcntlArg::F_DUPFD_CLOEXEC(last)) {

@@ -1,4 +1,4 @@
-//! The sockets that listen: one for each worker and port, the Unix socket shared by all.
+//! The listening sockets: one per worker and port; the Unix socket is shared by all.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -17,11 +17,11 @@ use nix::sys::stat::{Mode, fchmod};
 
 use crate::config::Config;
 
-/// Of the file of the Unix socket.
+/// Permissions of the Unix socket's file.
 const PERMISSIONS: u32 = 0o660;
 const FLAGS: SockFlag = SockFlag::SOCK_NONBLOCK.union(SockFlag::SOCK_CLOEXEC);
 
-/// What one worker listens on.
+/// The listening sockets of one worker.
 #[derive(Debug)]
 pub(crate) struct Listeners {
     pub(crate) http: OwnedFd,
@@ -29,29 +29,29 @@ pub(crate) struct Listeners {
     pub(crate) unix: Option<OwnedFd>,
 }
 
-/// All sockets of the daemon. They listen from now on: who connects waits in the queue of a worker.
+/// All sockets of the daemon. They are already listening: clients that connect wait in the queue of a worker.
 #[derive(Debug)]
 pub(crate) struct Sockets {
-    /// For each worker of each process.
+    /// The sockets of each worker of each process.
     pub(crate) workers: Vec<Listeners>,
     pub(crate) pages: Option<TcpListener>,
-    /// Dropped, it removes the file.
+    /// Removes the socket's file when it is dropped.
     #[expect(dead_code, reason = "it is kept for its end")]
     pub(crate) file: Option<SocketFile>,
-    /// What is listened on, for people.
-    pub(crate) places: Vec<String>,
+    /// Addresses for the "listening on" lines.
+    pub(crate) addresses: Vec<String>,
 }
 
 impl Sockets {
     pub(crate) fn bind(config: &Config) -> anyhow::Result<Self> {
         let count = config.processes * config.workers;
-        let mut places = Vec::new();
+        let mut addresses = Vec::new();
         let (http, address) = group(config, config.http_port, count, "http-port")?;
-        places.push(format!("http://{address}"));
+        addresses.push(format!("http://{address}"));
         let mut https = Vec::new();
         if let Some(port) = config.https_port {
             let (group, address) = group(config, port, count, "https-port")?;
-            places.push(format!("https://{address}"));
+            addresses.push(format!("https://{address}"));
             https = group;
         }
         let pages = config
@@ -59,11 +59,11 @@ impl Sockets {
             .map(|port| pages(config.bind, port))
             .transpose()?;
         if let Some(listener) = &pages {
-            places.push(format!(
+            addresses.push(format!(
                 "http://{}/metrics",
                 listener
                     .local_addr()
-                    .context("asking for the metrics port")?
+                    .context("cannot determine the metrics port")?
             ));
         }
         let unix = config
@@ -73,7 +73,7 @@ impl Sockets {
             .transpose()?;
         let (unix, file) = unix.unzip();
         if let Some(path) = &config.unix {
-            places.push(format!("unix:{}", path.display()));
+            addresses.push(format!("unix:{}", path.display()));
         }
         let mut https = https.into_iter();
         let workers = http.into_iter().map(|http| {
@@ -81,19 +81,19 @@ impl Sockets {
             Ok(Listeners {
                 http,
                 https: https.next(),
-                unix: unix.context("sharing the Unix socket")?,
+                unix: unix.context("cannot share the Unix socket")?,
             })
         });
         Ok(Self {
             workers: workers.collect::<anyhow::Result<_>>()?,
             pages,
             file,
-            places,
+            addresses,
         })
     }
 }
 
-/// Listeners on one port, among which the system spreads the connections.
+/// Creates listeners on one port; the kernel distributes connections among them.
 fn group(
     config: &Config,
     port: u16,
@@ -102,9 +102,12 @@ fn group(
 ) -> anyhow::Result<(Vec<OwnedFd>, SocketAddr)> {
     let mut address = SocketAddr::new(config.bind, port);
     let doing = |address| {
-        format!("listening on {address} (another port: --{option}; another address: --bind)")
+        format!(
+            "cannot listen on {address} (choose another port with --{option}, or another address with --bind)"
+        )
     };
-    let one_of_all = || format!("making {count} listeners (fewer: --workers, --processes)");
+    let one_of_all =
+        || format!("cannot create {count} listeners (use fewer: --workers, --processes)");
     if port != 0 {
         // Without SO_REUSEPORT: with it, a second daemon of the same user would take half of the first one's clients.
         drop(TcpListener::bind(address).with_context(|| doing(address))?);
@@ -131,7 +134,7 @@ fn listen(config: &Config, address: SocketAddr) -> nix::Result<OwnedFd> {
     let listener = socket::socket(family, SockType::Stream, FLAGS, None)?;
     setsockopt(&listener, sockopt::ReuseAddr, &true)?;
     setsockopt(&listener, sockopt::ReusePort, &true)?;
-    // Connections have from birth what their listener has.
+    // Connections inherit their listener's options.
     setsockopt(&listener, sockopt::TcpNoDelay, &config.tcp_nodelay)?;
     setsockopt(&listener, sockopt::KeepAlive, &config.tcp_keepalive)?;
     socket::bind(listener.as_raw_fd(), &SockaddrStorage::from(address))?;
@@ -139,7 +142,7 @@ fn listen(config: &Config, address: SocketAddr) -> nix::Result<OwnedFd> {
     Ok(listener)
 }
 
-/// Above what the library knows, as many as the system allows.
+/// Converts a backlog; above the library's maximum, the system's maximum is used.
 fn backlog(wanted: u32) -> Backlog {
     i32::try_from(wanted)
         .ok()
@@ -150,65 +153,68 @@ fn backlog(wanted: u32) -> Backlog {
 fn pages(bind: IpAddr, port: u16) -> anyhow::Result<TcpListener> {
     let address = SocketAddr::new(bind, port);
     let listener = TcpListener::bind(address).with_context(|| {
-        format!("listening on {address} for the metrics (another port: --metrics-port)")
+        format!(
+            "cannot listen on {address} for the metrics (choose another port with --metrics-port)"
+        )
     })?;
     listener
         .set_nonblocking(true)
-        .context("making the metrics listener non-blocking")?;
+        .context("cannot make the metrics listener non-blocking")?;
     Ok(listener)
 }
 
 fn unix(path: &Path, wanted: u32) -> anyhow::Result<(OwnedFd, SocketFile)> {
     let shown = path.display();
     let address = UnixAddr::new(path)
-        .with_context(|| format!("--unix {shown}: a path of 107 bytes at most"))?;
+        .with_context(|| format!("--unix {shown}: give a path of at most 107 bytes"))?;
     remove_stale(path)?;
     let made = socket::socket(AddressFamily::Unix, SockType::Stream, FLAGS, None)
-        .context("making a Unix socket")?;
-    // `bind` gives the file the permissions of the socket, less the umask: it is never open wider.
+        .context("cannot create a Unix socket")?;
+    // `bind` gives the file the permissions of the socket, minus the umask: it is never more open than that.
     fchmod(&made, Mode::from_bits_truncate(PERMISSIONS))
-        .context("setting the permissions of a socket")?;
-    socket::bind(made.as_raw_fd(), &address)
-        .with_context(|| format!("making the socket {shown} (another path: --unix)"))?;
+        .context("cannot set the permissions of a socket")?;
+    socket::bind(made.as_raw_fd(), &address).with_context(|| {
+        format!("cannot create the socket {shown} (choose another path with --unix)")
+    })?;
     let file =
-        SocketFile::of(path).with_context(|| format!("looking at the new socket {shown}"))?;
-    // What the umask took away.
+        SocketFile::new(path).with_context(|| format!("cannot inspect the new socket {shown}"))?;
+    // Restores the permissions that the umask removed.
     fs::set_permissions(path, Permissions::from_mode(PERMISSIONS))
-        .with_context(|| format!("setting the permissions of {shown}"))?;
+        .with_context(|| format!("cannot set the permissions of {shown}"))?;
     socket::listen(&made.as_fd(), backlog(wanted))
-        .with_context(|| format!("listening on {shown}"))?;
+        .with_context(|| format!("cannot listen on {shown}"))?;
     Ok((made, file))
 }
 
-/// Removes the socket of a daemon that is gone; anything else stays.
+/// Removes the socket of a daemon that no longer runs; anything else stays.
 fn remove_stale(path: &Path) -> anyhow::Result<()> {
     let shown = path.display();
     let Ok(found) = fs::symlink_metadata(path) else {
         return Ok(());
     };
     if !found.file_type().is_socket() {
-        bail!(
-            "--unix {shown}: there is something else than a socket; remove it, or name another path"
-        );
+        bail!("--unix {shown}: the file is not a socket; remove it, or name another path");
     }
     match UnixStream::connect(path) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            fs::remove_file(path).with_context(|| format!("removing the old socket {shown}"))
+            fs::remove_file(path).with_context(|| format!("cannot remove the old socket {shown}"))
         }
-        _ => bail!("--unix {shown}: somebody listens there; stop it, or name another path"),
+        _ => bail!(
+            "--unix {shown}: another process is listening there; stop it, or name another path"
+        ),
     }
 }
 
-/// The file of a Unix socket. Dropping it removes the file, unless another one stands in its place.
+/// The file of a Unix socket. Dropping this removes the file, unless it was replaced.
 #[derive(Debug)]
 pub(crate) struct SocketFile {
     path: PathBuf,
-    /// Device and inode.
+    /// Device and inode of the file.
     identity: (u64, u64),
 }
 
 impl SocketFile {
-    fn of(path: &Path) -> io::Result<Self> {
+    fn new(path: &Path) -> io::Result<Self> {
         Ok(Self {
             path: path.to_owned(),
             identity: identify(path)?,

@@ -1,4 +1,4 @@
-//! The command `http-daemon`: options, exit codes.
+//! The command `http-daemon`: parses options and returns exit codes.
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ fn main() -> ExitCode {
     };
     tracing_subscriber::fmt()
         .with_writer(io::stderr)
-        // Of this daemon; what its libraries have to say is for their makers.
+        // Only this daemon's messages, not those of its libraries.
         .with_env_filter(format!(
             "http_daemon={}",
             tracing::Level::from(config.level)
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
 }
 
 fn complain(message: &str, code: ExitCode) -> ExitCode {
-    // Nothing can be done about a stderr that is gone.
+    // A closed stderr cannot be handled.
     let _ = writeln!(io::stderr(), "http-daemon: {message}");
     code
 }

@@ -1,4 +1,4 @@
-//! The command line and the configuration file: the same keys, in both.
+//! Options of the command line and keys of the configuration file, which are the same.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
@@ -13,27 +13,27 @@ use serde::Deserialize;
 
 use crate::config::{Certificate, Config};
 
-/// What hyper needs at least to read a request head.
-const LEAST_BUFFER: usize = 8192;
-/// Longest body of the sink: that of the faults.
-const MOST_OF_SINK: u32 = 1 << 24;
+/// Minimum size of hyper's buffer for a request head.
+const MIN_BUFFER: usize = 8192;
+/// Maximum body of the sink, the same as for faults.
+const MAX_SINK_BODY: u32 = 1 << 24;
 
-const PATHS: &str = "Paths: the files of --root (/1kb.txt, /10kb.txt, /100kb.txt), /healthz, /metrics, and what fails on \
+const PATHS: &str = "Paths: the files of --root (/1kb.txt, /10kb.txt, /100kb.txt), /healthz, /metrics, and faults on \
 demand: /fault/delay?ms=100, /fault/slow?ms=100, /fault/stall, /fault/status/503, /fault/close, /fault/reset, \
 /fault/truncated?bytes=100, /fault/chunked?chunks=4&size=256, /fault/garbage.
 
-The file has the options' names with _ in place of -, in the sections [server] and [performance], such as \
-http_port = 8080, and besides enabled in [cache] and level in [logging].
+The file uses the options' names with _ instead of -, in the sections [server] and [performance], such as \
+http_port = 8080; in addition, it has enabled in [cache] and level in [logging].
 
-Exit codes: 0 ended by a signal, 1 it could not serve, 2 the call or the file is wrong.";
+Exit codes: 0 stopped by a signal, 1 serving failed, 2 invalid options or file.";
 
-/// Serves static files over HTTP/1.1 and HTTP/2, fails on demand, or holds connections in masses.
+/// Serve static files over HTTP/1.1 and HTTP/2, inject faults on demand, or hold large numbers of connections.
 ///
-/// An option goes before its variable, the variable before the file.
+/// An option takes precedence over its environment variable, and the variable over the file.
 #[derive(Debug, Clone, Parser)]
 #[command(version, max_term_width = 100, after_help = PATHS)]
 pub struct Options {
-    /// A TOML file with the sections server, performance, cache and logging
+    /// Read settings from this TOML file, with the sections server, performance, cache and logging
     #[arg(long, env = "HTTP_DAEMON_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
     #[command(flatten)]
@@ -56,67 +56,68 @@ struct Settings {
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct ServerSettings {
-    /// Threads of a process, each with a listener of its own [default: the cores, shared by the processes]
+    /// Run this many threads per process, each with its own listener [default: the number of cores divided by
+    /// --processes]
     #[arg(long, env = "HTTP_DAEMON_WORKERS", value_name = "NUMBER")]
     workers: Option<NonZeroUsize>,
 
-    /// Processes, each with its own limit of open files [default: 1]
+    /// Run this many processes, each with its own limit of open files [default: 1]
     #[arg(long, env = "HTTP_DAEMON_PROCESSES", value_name = "NUMBER")]
     processes: Option<NonZeroUsize>,
 
-    /// Address to listen on [default: 127.0.0.1]
+    /// Listen on this address [default: 127.0.0.1]
     #[arg(long, env = "HTTP_DAEMON_BIND", value_name = "ADDRESS")]
     bind: Option<IpAddr>,
 
-    /// Port of HTTP/1.1, and of HTTP/2 with prior knowledge; 0 takes a free one [default: 8080]
+    /// Serve HTTP/1.1, and HTTP/2 with prior knowledge, on this port; 0 takes a free one [default: 8080]
     #[arg(long, env = "HTTP_DAEMON_HTTP_PORT", value_name = "PORT")]
     http_port: Option<u16>,
 
-    /// Port of HTTPS, with HTTP/2 and HTTP/1.1 by ALPN [default: none]
+    /// Serve HTTPS on this port, with HTTP/2 and HTTP/1.1 by ALPN [default: none]
     #[arg(long, env = "HTTP_DAEMON_HTTPS_PORT", value_name = "PORT")]
     https_port: Option<u16>,
 
-    /// Port of /metrics and /healthz for all processes together [default: none]
+    /// Serve /metrics and /healthz for all processes together on this port [default: none]
     #[arg(long, env = "HTTP_DAEMON_METRICS_PORT", value_name = "PORT")]
     metrics_port: Option<u16>,
 
-    /// Path of a Unix socket to listen on as well, with the permissions 0660 [default: none]
+    /// Also listen on a Unix socket at this path, with permissions 0660 [default: none]
     #[arg(long, env = "HTTP_DAEMON_UNIX", value_name = "PATH")]
     unix: Option<PathBuf>,
 
-    /// File of the certificates for HTTPS, in PEM [default: a self-signed one is made]
+    /// Use the certificate chain in this PEM file for HTTPS [default: a self-signed certificate]
     #[arg(long, env = "HTTP_DAEMON_TLS_CERT", value_name = "FILE")]
     tls_cert: Option<PathBuf>,
 
-    /// File of their key, in PEM
+    /// Use the private key in this PEM file for HTTPS
     #[arg(long, env = "HTTP_DAEMON_TLS_KEY", value_name = "FILE")]
     tls_key: Option<PathBuf>,
 
-    /// Folder that is served; made, with files of 1, 10 and 100 KiB, if it is missing [default: www]
+    /// Serve the files of this folder; if it is missing, it is created with files of 1, 10 and 100 KiB [default: www]
     #[arg(long, env = "HTTP_DAEMON_ROOT", value_name = "FOLDER")]
     root: Option<PathBuf>,
 
-    /// Whether small packets go out at once [default: true]
+    /// Send small packets at once (TCP_NODELAY) [default: true]
     #[arg(long, env = "HTTP_DAEMON_TCP_NODELAY", value_name = "BOOL")]
     #[arg(action = ArgAction::Set, value_parser = BoolishValueParser::new())]
     tcp_nodelay: Option<bool>,
 
-    /// Whether the system looks after peers that are silent [default: true]
+    /// Let the system probe silent peers (SO_KEEPALIVE) [default: true]
     #[arg(long, env = "HTTP_DAEMON_TCP_KEEPALIVE", value_name = "BOOL")]
     #[arg(action = ArgAction::Set, value_parser = BoolishValueParser::new())]
     tcp_keepalive: Option<bool>,
 
-    /// Connections that may wait to be accepted, for each listener; the system cuts it to
-    /// net.core.somaxconn [default: 65535]
+    /// Let this many connections wait to be accepted on each listener; the system limits it to net.core.somaxconn
+    /// [default: 65535]
     #[arg(long, env = "HTTP_DAEMON_BACKLOG", value_name = "NUMBER")]
     backlog: Option<NonZeroU32>,
 
-    /// Hold connections and answer every request head with one fixed 200, without hyper [default: false]
+    /// Hold connections and answer every request head with the same 200 response, without hyper [default: false]
     #[arg(long, env = "HTTP_DAEMON_SINK", value_name = "BOOL")]
     #[arg(num_args = 0..=1, default_missing_value = "true", value_parser = BoolishValueParser::new())]
     sink: Option<bool>,
 
-    /// Bytes of the body that the sink answers with [default: 1024]
+    /// Set the length of the sink's response body in bytes [default: 1024]
     #[arg(long, env = "HTTP_DAEMON_SINK_BODY", value_name = "BYTES")]
     sink_body: Option<u32>,
 }
@@ -124,28 +125,29 @@ struct ServerSettings {
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Performance {
-    /// Connections that may be open at once, in all processes; more are answered with 503
-    /// [default: as many as the limit of open files leaves room for]
+    /// Limit the open connections of all processes together; further ones are answered with 503 [default: as many as
+    /// the limit of open files allows]
     #[arg(long, env = "HTTP_DAEMON_MAX_CONNECTIONS", value_name = "NUMBER")]
     max_connections: Option<NonZeroU64>,
 
-    /// Seconds that a client may take for a request head, or to read what it was sent [default: 30]
+    /// Close a connection if the client takes more than this many seconds to send a request head or to read a response
+    /// [default: 30]
     #[arg(long, env = "HTTP_DAEMON_CONNECTION_TIMEOUT", value_name = "SECONDS")]
     connection_timeout: Option<NonZeroU32>,
 
-    /// Seconds that a connection may be idle [default: 60]
+    /// Close a connection that is idle for this many seconds [default: 60]
     #[arg(long, env = "HTTP_DAEMON_KEEP_ALIVE_TIMEOUT", value_name = "SECONDS")]
     keep_alive_timeout: Option<NonZeroU32>,
 
-    /// Seconds that requests may go on after SIGTERM or SIGINT; a second signal ends them [default: 10]
+    /// Let requests finish for up to this many seconds after SIGTERM or SIGINT; a second signal ends them [default: 10]
     #[arg(long, env = "HTTP_DAEMON_SHUTDOWN_GRACE", value_name = "SECONDS")]
     shutdown_grace: Option<u32>,
 
-    /// Bytes that a request head may have, at least 8192; longer ones are answered with 431 [default: 8192]
+    /// Limit a request head to this many bytes, at least 8192; longer ones are answered with 431 [default: 8192]
     #[arg(long, env = "HTTP_DAEMON_REQUEST_BUFFER_SIZE", value_name = "BYTES")]
     request_buffer_size: Option<usize>,
 
-    /// Bytes of a file that are read and sent at once [default: 65536]
+    /// Read and send a file in pieces of this many bytes [default: 65536]
     #[arg(long, env = "HTTP_DAEMON_RESPONSE_BUFFER_SIZE", value_name = "BYTES")]
     response_buffer_size: Option<NonZeroUsize>,
 }
@@ -153,7 +155,7 @@ struct Performance {
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Cache {
-    /// Whether files are kept in memory once they were read, or read for each request [default: false]
+    /// Keep files in memory once they were read, instead of reading them for each request [default: false]
     #[arg(
         id = "cache_enabled",
         long = "cache-enabled",
@@ -167,7 +169,7 @@ struct Cache {
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Logging {
-    /// What is said on stderr [default: error]
+    /// Log messages of this severity and above on stderr [default: error]
     #[arg(
         id = "logging_level",
         long = "logging-level",
@@ -177,18 +179,18 @@ struct Logging {
     level: Option<Level>,
 }
 
-/// What is worth a line on stderr; each level includes those before it.
+/// The severity of log messages on stderr; each level includes those before it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// What ends the daemon.
+    /// Errors that end the daemon.
     #[default]
     Error,
-    /// What costs somebody an answer: no descriptors left, for instance.
+    /// Errors that cost a client its response: no descriptors left, for instance.
     Warn,
-    /// Start and end.
+    /// Start and end of the daemon.
     Info,
-    /// What ended each connection that did not end well.
+    /// The reason why a connection failed.
     Debug,
 }
 
@@ -204,13 +206,16 @@ impl From<Level> for tracing::Level {
 }
 
 impl Options {
-    /// Turns what was typed, and what the file says, into what it means.
+    /// Combines the options and the file into a configuration.
     ///
     /// # Errors
-    /// What is wrong, with the key, the option or the file, and the remedy.
+    /// An invalid value, with the key, the option or the file, and the remedy.
     pub fn config(&self) -> Result<Config, String> {
         let file = self.config.as_deref().map(read).transpose()?;
-        self.settings.clone().over(file.unwrap_or_default()).mean()
+        self.settings
+            .clone()
+            .over(file.unwrap_or_default())
+            .resolve()
     }
 }
 
@@ -221,7 +226,7 @@ fn read(path: &Path) -> Result<Settings, String> {
     toml::from_str(&text).map_err(|error| format!("{shown}: {error}"))
 }
 
-/// Each of these keys from the first, or else from the second.
+/// Takes each of these keys from the first, or else from the second.
 macro_rules! first {
     ($first:ident, $second:ident, $kind:ident { $($key:ident),* $(,)? }) => {
         $kind { $($key: $first.$key.or($second.$key)),* }
@@ -277,7 +282,7 @@ impl Settings {
         }
     }
 
-    fn mean(self) -> Result<Config, String> {
+    fn resolve(self) -> Result<Config, String> {
         let Self {
             server,
             performance,
@@ -289,25 +294,25 @@ impl Settings {
         };
         let processes = server.processes.map_or(1, NonZeroUsize::get);
         let sink = server.sink.unwrap_or(false);
-        let request_buffer = performance.request_buffer_size.unwrap_or(LEAST_BUFFER);
-        if request_buffer < LEAST_BUFFER {
+        let request_buffer = performance.request_buffer_size.unwrap_or(MIN_BUFFER);
+        if request_buffer < MIN_BUFFER {
             return Err(format!(
                 "--request-buffer-size (request_buffer_size, HTTP_DAEMON_REQUEST_BUFFER_SIZE): {request_buffer} \
-                bytes are too few; it takes {LEAST_BUFFER} at least"
+                bytes are too few; give at least {MIN_BUFFER}"
             ));
         }
         let sink_body = server.sink_body.unwrap_or(1024);
-        if sink_body > MOST_OF_SINK {
+        if sink_body > MAX_SINK_BODY {
             return Err(format!(
-                "--sink-body (sink_body, HTTP_DAEMON_SINK_BODY): {sink_body} bytes are too many, for each worker holds \
-                an answer; it takes {MOST_OF_SINK} at most"
+                "--sink-body (sink_body, HTTP_DAEMON_SINK_BODY): {sink_body} bytes are too many, since each worker keeps \
+                a response in memory; give at most {MAX_SINK_BODY}"
             ));
         }
         let certificate = match (server.tls_cert, server.tls_key) {
             (Some(chain), Some(key)) => Some(Certificate { chain, key }),
             (None, None) => None,
             _ => {
-                return Err("--tls-cert and --tls-key (tls_cert, tls_key): one needs the other; give both, or none \
+                return Err("--tls-cert and --tls-key (tls_cert, tls_key) belong together: give both, or neither \
                     for a self-signed certificate"
                     .to_owned());
             }

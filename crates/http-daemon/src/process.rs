@@ -1,4 +1,4 @@
-//! One process that serves, and those that are made of it.
+//! The processes that serve: one process, and the children of the daemon.
 
 use std::process;
 use std::sync::Arc;
@@ -15,18 +15,18 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::config::Config;
 use crate::counts::Shared;
-use crate::limits::make_room;
+use crate::limits::preallocate_fd_table;
 use crate::listener::Listeners;
 use crate::sink::{self, Limits};
 use crate::stop::Stop;
 use crate::worker::{self, Parts};
 
-/// What one process needs to serve.
+/// The resources that one process needs to serve.
 pub(crate) struct Process {
     pub(crate) config: Arc<Config>,
-    /// Which of the processes it is.
+    /// The index of the process.
     pub(crate) index: usize,
-    /// One for each worker.
+    /// The listeners of each worker.
     pub(crate) listeners: Vec<Listeners>,
     pub(crate) shared: Shared,
     pub(crate) limits: Limits,
@@ -34,10 +34,10 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Serves until `asked` is ready, then until requests in flight are done or the grace is over. Needs a runtime, on
-    /// which it holds a thread for each worker.
+    /// Serves until `asked` is ready, then until requests in flight are done or the grace period ends. Needs a runtime,
+    /// and blocks one of its threads per worker.
     pub(crate) async fn serve(self, asked: impl Future<Output = ()>) -> anyhow::Result<()> {
-        make_room(self.limits.room.min(self.limits.max));
+        preallocate_fd_table(self.limits.room.min(self.limits.max));
         let stop = Stop::new().context("making an eventfd")?;
         let mut workers = JoinSet::new();
         let count = self.listeners.len();
@@ -59,12 +59,12 @@ impl Process {
         tokio::select! {
             () = asked => {}
             Some(ended) = workers.join_next() => {
-                stop.ask();
+                stop.request();
                 ended.context("a worker panicked")?.context("a worker failed")?;
-                bail!("a worker ended by itself");
+                bail!("a worker ended unexpectedly");
             }
         }
-        stop.ask();
+        stop.request();
         while let Some(ended) = workers.join_next().await {
             ended
                 .context("a worker panicked")?
@@ -74,21 +74,21 @@ impl Process {
     }
 }
 
-/// Processes that were made of this one. Dropping kills what is left of them.
+/// The child processes. Dropping this kills those that still run.
 #[derive(Debug, Default)]
 pub(crate) struct Children {
     running: Vec<Pid>,
 }
 
 impl Children {
-    /// Makes a process that runs `serve` and ends with the exit code that it returns. It ends with this one, too,
-    /// however this one ends. To be called while there is one thread.
+    /// Forks a process that runs `serve` and exits with the code it returns. The child is killed if this process ends.
+    /// Must be called while there is one thread.
     pub(crate) fn start(&mut self, serve: impl FnOnce() -> i32) -> anyhow::Result<()> {
         let parent = getpid();
-        match split().context("making a process (fewer: --processes)")? {
+        match fork_process().context("cannot fork a process (use fewer: --processes)")? {
             ForkResult::Parent { child } => self.running.push(child),
-            // It ends here, and never drops what its parent holds.
-            ForkResult::Child => process::exit(if dies_with(parent).is_ok() {
+            // The child exits here, and never drops the values of its parent.
+            ForkResult::Child => process::exit(if set_parent_death_signal(parent).is_ok() {
                 serve()
             } else {
                 1
@@ -97,10 +97,10 @@ impl Children {
         Ok(())
     }
 
-    /// Waits until `asked` is ready, then has them end. Needs a runtime with signals.
+    /// Waits until `asked` is ready, then terminates the children and waits for them. Needs a runtime with signals.
     ///
     /// # Errors
-    /// When one ends by itself.
+    /// A child ended unexpectedly.
     pub(crate) async fn watch(mut self, asked: impl Future<Output = ()>) -> anyhow::Result<()> {
         let mut ended = watch(SignalKind::child()).context("watching for the end of processes")?;
         tokio::pin!(asked);
@@ -109,7 +109,7 @@ impl Children {
             if let Some(status) = self.reap()?
                 && (asks || status != 0)
             {
-                bail!("a process ended by itself, with {status}");
+                bail!("a process ended unexpectedly, with status {status}");
             }
             if self.running.is_empty() {
                 return Ok(());
@@ -124,7 +124,7 @@ impl Children {
         }
     }
 
-    /// Forgets those that have ended; how one did, those before all that did not end well.
+    /// Removes the children that have ended; returns the worst exit status among them.
     fn reap(&mut self) -> anyhow::Result<Option<i32>> {
         let mut worst = None;
         let mut failure = None;
@@ -153,7 +153,7 @@ impl Children {
 
     fn signal(&self, signal: Signal) {
         for child in &self.running {
-            // It fails where the child has ended, which is what is wanted.
+            // A failure means that the child has already ended.
             let _ = kill(*child, signal);
         }
     }
@@ -168,24 +168,28 @@ impl Drop for Children {
     }
 }
 
-/// What asks for the end waits until somebody watches for it, in this process and in those that are made of it: one that
-/// comes before would kill, and a child that dies so has ended by itself. To be called while there is one thread.
+/// Blocks SIGTERM and SIGINT until a handler is installed, in this process and its children. A signal that came earlier
+/// would kill the process, and a child killed this way would count as failed. Must be called while there is one thread.
 pub(crate) fn hold_signals() -> anyhow::Result<()> {
-    asking().thread_block().context("holding signals back")
+    stop_signals()
+        .thread_block()
+        .context("cannot block signals")
 }
 
-/// Somebody watches now.
+/// Unblocks the signals, once a handler is installed.
 pub(crate) fn release_signals() -> anyhow::Result<()> {
-    asking().thread_unblock().context("letting signals through")
+    stop_signals()
+        .thread_unblock()
+        .context("cannot unblock signals")
 }
 
-fn asking() -> SigSet {
+fn stop_signals() -> SigSet {
     [Signal::SIGTERM, Signal::SIGINT].into_iter().collect()
 }
 
-/// What asks a child to end: its parent's SIGTERM. That may come twice, where the whole group was signalled, and means
-/// no more then; SIGINT is for the parent.
-pub(crate) fn parent_asks() -> anyhow::Result<impl Future<Output = ()>> {
+/// Returns a future that is ready when the parent sends SIGTERM. The signal may come twice if the whole group is
+/// signalled; the second one has no effect. SIGINT is left to the parent.
+pub(crate) fn parent_stop() -> anyhow::Result<impl Future<Output = ()>> {
     let mut terminate = watch(SignalKind::terminate()).context("watching SIGTERM")?;
     release_signals()?;
     Ok(async move {
@@ -197,20 +201,20 @@ pub(crate) fn parent_asks() -> anyhow::Result<impl Future<Output = ()>> {
     unsafe_code,
     reason = "fork is unsafe beside threads, and so are signal handlers"
 )]
-fn split() -> nix::Result<ForkResult> {
+fn fork_process() -> nix::Result<ForkResult> {
     // SAFETY: this process has one thread, as `start` asks for, so the child finds no lock held.
     unsafe { fork() }
 }
 
-/// Has the kernel kill this process when its parent ends.
+/// Makes the kernel kill this process when its parent ends.
 #[expect(
     unsafe_code,
     reason = "fork is unsafe beside threads, and so are signal handlers"
 )]
-fn dies_with(parent: Pid) -> nix::Result<()> {
+fn set_parent_death_signal(parent: Pid) -> nix::Result<()> {
     set_pdeathsig(Signal::SIGKILL)?;
     if getppid() != parent {
-        // It had ended before.
+        // The parent had already ended.
         return Err(Errno::ESRCH);
     }
     // SAFETY: ignoring a signal runs no code.

@@ -1,4 +1,4 @@
-//! What a request is answered with.
+//! The HTTP service: selects the response to a request.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -21,15 +21,15 @@ use crate::worker::Worker;
 
 type Answer = Response<Body>;
 
-/// Answers the requests of one connection.
+/// The service of one connection.
 pub(crate) struct Service {
     worker: Rc<Worker>,
     connection: Rc<Connection>,
-    /// Neither TLS nor HTTP/2 is between the requests and the socket.
+    /// True if neither TLS nor HTTP/2 is between the requests and the socket.
     is_plain: bool,
 }
 
-/// Most answers are there at once and need no box.
+/// The future of a response. Most responses are ready at once and need no box.
 pub(crate) enum Answering {
     Now(Option<Answer>),
     Later(Pin<Box<dyn Future<Output = Answer>>>),
@@ -57,7 +57,7 @@ impl hyper::service::Service<Request<Incoming>> for Service {
         let busy = self.connection.begin();
         if let Err(complaint) = check_host(request.version(), request.headers()) {
             let mut answer = text(StatusCode::BAD_REQUEST, complaint, busy);
-            // What is wrong with one request may hide another one.
+            // An invalid request may hide another one.
             let close = HeaderValue::from_static("close");
             answer.headers_mut().insert(CONNECTION, close);
             return self.now(answer);
@@ -119,7 +119,7 @@ impl Service {
     fn fail(&self, fault: Fault, busy: Busy) -> Answering {
         let worker = Rc::clone(&self.worker);
         if !self.is_plain && fault.needs_socket() {
-            let complaint = "this fault is one of HTTP/1.1 without TLS\n";
+            let complaint = "this fault needs HTTP/1.1 without TLS\n";
             return self.now(text(StatusCode::NOT_IMPLEMENTED, complaint, busy));
         }
         Answering::Later(Box::pin(async move {
@@ -130,29 +130,30 @@ impl Service {
     }
 }
 
-/// Checks the Host of a request as RFC 9112, 3.2 asks for: one with HTTP/1.1, none or one with HTTP/1.0. HTTP/2 has it
-/// among its pseudo-header fields, which hyper checks.
+/// Checks the Host of a request as RFC 9112, 3.2 requires: exactly one with HTTP/1.1, none or one with HTTP/1.0. HTTP/2
+/// has it among its pseudo-header fields, which hyper checks.
 fn check_host(version: Version, headers: &HeaderMap) -> Result<(), &'static str> {
     if version >= Version::HTTP_2 {
         return Ok(());
     }
     let mut hosts = headers.get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
-        (None, _) if version == Version::HTTP_11 => Err("there is no Host\n"),
+        (None, _) if version == Version::HTTP_11 => Err("the Host field is missing\n"),
         (None, _) => Ok(()),
-        (Some(_), Some(_)) => Err("there are two Hosts\n"),
+        (Some(_), Some(_)) => Err("the Host field is repeated\n"),
         (Some(host), None) if is_host(host.as_bytes()) => Ok(()),
-        (Some(_), None) => Err("the Host is no host\n"),
+        (Some(_), None) => Err("the Host field is not a valid host\n"),
     }
 }
 
-/// Returns true for `uri-host [ ":" port ]` (RFC 9110, 7.2), and for nothing, which stands for a target without authority.
+/// Returns true for `uri-host [ ":" port ]` (RFC 9110, 7.2), and for an empty value, which stands for a target without
+/// authority.
 fn is_host(host: &[u8]) -> bool {
     let Ok(host) = str::from_utf8(host) else {
         return false;
     };
     let port = match host.rsplit_once(':') {
-        // The colons of an address in brackets.
+        // These colons belong to an address in brackets.
         Some((_, last)) if last.ends_with(']') => "",
         Some((_, port)) => port,
         None => "",
@@ -168,24 +169,24 @@ fn is_host(host: &[u8]) -> bool {
             && is_authority())
 }
 
-/// What was sent, as JSON: for tests of those who send.
+/// Returns the request as JSON, for tests of clients.
 async fn echo(worker: Rc<Worker>, request: Request<Incoming>, busy: Busy) -> Answer {
     let (head, mut body) = request.into_parts();
     let mut length = 0;
-    // For all of it: a byte now and then would hold the connection for ever.
+    // One deadline for the whole body: single bytes sent slowly would hold the connection forever.
     let deadline = Instant::now() + worker.config.connection_timeout;
     loop {
         match timeout_at(deadline, body.frame()).await {
             Ok(None) => break,
             Ok(Some(Ok(frame))) => length += frame.data_ref().map_or(0, Bytes::len),
-            // hyper ends the connection over it, so nobody reads this.
+            // hyper closes the connection on this error, so nobody reads the response.
             Ok(Some(Err(_))) => return text(StatusCode::BAD_REQUEST, "the body is broken\n", busy),
             Err(_) => {
                 worker.counts.timed_out();
                 worker.counts.answered(408, 1);
                 let mut answer = text(
                     StatusCode::REQUEST_TIMEOUT,
-                    "the body does not come\n",
+                    "the body did not arrive in time\n",
                     busy,
                 );
                 if head.version < Version::HTTP_2 {
@@ -212,7 +213,7 @@ async fn echo(worker: Rc<Worker>, request: Request<Incoming>, busy: Busy) -> Ans
     )
 }
 
-/// Fields by name; several of one name are joined as RFC 9110, 5.3 has it.
+/// Returns the fields by name; repeated fields are joined as RFC 9110, 5.3 defines.
 fn fields(headers: &HeaderMap) -> Map<String, Value> {
     let joined = |name| {
         let values = headers
@@ -227,7 +228,8 @@ fn fields(headers: &HeaderMap) -> Map<String, Value> {
         .collect()
 }
 
-/// The answer to HEAD: the length of the content and none of it. hyper leaves the content out by itself with HTTP/1.1 alone.
+/// Turns a response into one to HEAD: with the length of the body, but without the body. hyper drops the body by itself
+/// only with HTTP/1.1.
 fn head_alone(answer: Answer) -> Answer {
     let length = answer.body().size_hint().exact();
     let mut answer = answer.map(Body::emptied);

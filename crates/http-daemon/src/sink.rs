@@ -1,8 +1,9 @@
-//! Holding connections in masses: one epoll set per worker, 16 bytes per connection, one answer for all.
+//! The sink, which holds large numbers of connections: one epoll set per worker, 16 bytes per connection, one response
+//! for all.
 //!
-//! What is read is looked through for the ends of request heads and forgotten; each end is owed one answer. So a
-//! request may come in any pieces, and several at once, but its body would be taken for the next head: the sink is for
-//! requests without one. It knows no timeouts: holding idle connections is what it is for.
+//! It scans received bytes for the ends of request heads and discards them; each end is owed one response. A request
+//! may arrive in any pieces, and several at once. A request body would be taken for the next head, so the sink only
+//! supports requests without one. It has no timeouts: its purpose is to hold idle connections.
 
 mod answers;
 
@@ -21,38 +22,38 @@ use crate::stop::Stop;
 
 use self::answers::Answers;
 
-/// Events taken from the kernel at once.
+/// Maximum number of events per poll.
 const EVENTS: usize = 1024;
-/// Connections accepted in one turn, so that those that are open are not kept waiting by a flood.
+/// Maximum number of connections accepted per iteration, so that a flood does not delay the open ones.
 const ACCEPTS: usize = 256;
-/// How much is read from a connection, and written to it, at once.
+/// Number of bytes read from a connection, and written to it, at once.
 const BUFFER: usize = 64 * 1024;
-/// How long accepting rests where there are no descriptors left.
-const PAUSE_MS: u16 = 10;
-/// Tokens of what is no connection; those of connections are their descriptors.
+/// Pause of accepting if no descriptors are left.
+const ACCEPT_PAUSE_MS: u16 = 10;
+/// Tokens other than connections'; a connection's token is its descriptor.
 const STOP: u64 = u64::MAX;
 const LISTENERS: u64 = u64::MAX - 1;
 
-/// What a worker may hold.
+/// The limits of a worker.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// Connections in all processes.
+    /// Maximum number of connections in all processes.
     pub(crate) max: u64,
-    /// Connections in this one.
+    /// Maximum number of connections in this process.
     pub(crate) room: u64,
 }
 
-/// A connection, at the place of its descriptor.
+/// A connection, indexed by its descriptor.
 #[derive(Debug, Default)]
 struct Slot {
     socket: Option<OwnedFd>,
-    /// Answers that are not written whole.
+    /// Number of responses that are not completely written.
     owed: u32,
-    /// Bytes of the first of them that are.
+    /// Number of written bytes of the first of them.
     sent: u32,
-    /// How much of the end of a head has come.
+    /// Number of bytes matched of the end of a head.
     matched: u8,
-    /// The client has said all that it will say.
+    /// True once the client has closed its side.
     ended: bool,
 }
 
@@ -90,25 +91,26 @@ impl Sink {
         Ok(sink)
     }
 
-    /// Serves until it is asked to stop, and closes what is open then.
+    /// Serves until it is asked to stop, then closes open connections.
     pub(crate) fn run(mut self, stop: &Stop) -> anyhow::Result<()> {
         let wake = EpollEvent::new(EpollFlags::EPOLLIN, STOP);
         self.epoll
             .add(stop.as_fd(), wake)
-            .context("watching for the end")?;
+            .context("cannot watch the stop signal")?;
         let mut events = vec![EpollEvent::empty(); EVENTS];
         loop {
             let timeout = if self.paused {
-                EpollTimeout::from(PAUSE_MS)
+                EpollTimeout::from(ACCEPT_PAUSE_MS)
             } else {
                 EpollTimeout::NONE
             };
             let ready = match self.epoll.wait(&mut events, timeout) {
                 Err(Errno::EINTR) => 0,
-                other => other.context("waiting for connections")?,
+                other => other.context("cannot wait for connections")?,
             };
             if self.paused {
-                self.watch_listeners().context("watching the listeners")?;
+                self.watch_listeners()
+                    .context("cannot watch the listeners")?;
                 self.paused = false;
             }
             self.answers.renew();
@@ -116,7 +118,7 @@ impl Sink {
                 match event.data() {
                     STOP => return Ok(()),
                     token => match usize::try_from(LISTENERS - token) {
-                        Ok(place) if place < self.listeners.len() => self.accept(place)?,
+                        Ok(index) if index < self.listeners.len() => self.accept(index)?,
                         _ => self.serve(token as usize, event.events()),
                     },
                 }
@@ -132,17 +134,17 @@ impl Sink {
         Ok(())
     }
 
-    fn accept(&mut self, place: usize) -> anyhow::Result<()> {
+    fn accept(&mut self, index: usize) -> anyhow::Result<()> {
         for _ in 0..ACCEPTS {
-            let listener = self.listeners[place].as_raw_fd();
+            let listener = self.listeners[index].as_raw_fd();
             match accept(listener) {
                 Ok(socket) => self.admit(socket),
                 Err(Errno::EAGAIN) => break,
-                // What the client did to itself, or is done to us by a signal.
+                // The client gave up, or a signal interrupted the call.
                 Err(Errno::ECONNABORTED | Errno::EINTR) => {}
                 Err(error) => {
                     self.counts.accept_failed();
-                    tracing::warn!(%error, "accepting; resting for {PAUSE_MS} ms");
+                    tracing::warn!(%error, "cannot accept; retrying in {ACCEPT_PAUSE_MS} ms");
                     return self.pause();
                 }
             }
@@ -150,13 +152,13 @@ impl Sink {
         Ok(())
     }
 
-    /// Accepting does not help while there is nothing to accept with, and the listener would be ready again at once.
+    /// Stops accepting for a while: without descriptors it would fail, and the listener would be ready again at once.
     fn pause(&mut self) -> anyhow::Result<()> {
         if !self.paused {
             for listener in &self.listeners {
                 self.epoll
                     .delete(listener)
-                    .context("leaving a listener alone")?;
+                    .context("cannot pause a listener")?;
             }
             self.paused = true;
         }
@@ -168,17 +170,17 @@ impl Sink {
             refuse(&socket);
             return;
         }
-        let place = socket.as_raw_fd() as usize;
-        if self.slots.len() <= place {
-            // The allocation doubles; what lies beyond the last descriptor is never touched, and costs no memory.
-            self.slots.resize_with(place + 1, Slot::default);
+        let index = socket.as_raw_fd() as usize;
+        if self.slots.len() <= index {
+            // The allocation doubles; memory beyond the last descriptor is never touched, and costs nothing.
+            self.slots.resize_with(index + 1, Slot::default);
         }
         if self.watch(&socket, EpollFlags::EPOLLIN).is_err() {
             self.counts.close();
             self.counts.accept_failed();
             return;
         }
-        self.slots[place] = Slot {
+        self.slots[index] = Slot {
             socket: Some(socket),
             ..Slot::default()
         };
@@ -189,10 +191,10 @@ impl Sink {
             .add(socket, EpollEvent::new(flags, socket.as_raw_fd() as u64))
     }
 
-    fn serve(&mut self, place: usize, ready: EpollFlags) {
-        // An event may be of a connection that was closed earlier in the same turn, and even of a new one by the same
+    fn serve(&mut self, index: usize, ready: EpollFlags) {
+        // An event may belong to a connection that was closed earlier in this iteration, or to a new one with the same
         // number: then there is nothing to read, and nothing happens.
-        let Some(slot) = self.slots.get_mut(place) else {
+        let Some(slot) = self.slots.get_mut(index) else {
             return;
         };
         let Some(socket) = slot.socket.as_ref().map(OwnedFd::as_raw_fd) else {
@@ -208,33 +210,33 @@ impl Sink {
             && slot.write(socket, &self.answers, self.counts)
             && (slot.owed > 0 || !slot.ended);
         if !lives {
-            // Closing ends the watch.
+            // Closing removes it from the epoll set.
             slot.socket = None;
             self.counts.close();
         } else if was_blocked != (slot.owed > 0) {
-            // Who does not read is not read from: what is owed stays within one read's worth.
+            // A client that does not read is not read from, so the owed responses stay bounded by one read.
             let flags = if slot.owed > 0 {
                 EpollFlags::EPOLLOUT
             } else {
                 EpollFlags::EPOLLIN
             };
             if let Some(socket) = &slot.socket {
-                // It fails for descriptors that are not watched, which this one is.
+                // Fails only for unwatched descriptors, and this one is watched.
                 let _ = self
                     .epoll
-                    .modify(socket, &mut EpollEvent::new(flags, place as u64));
+                    .modify(socket, &mut EpollEvent::new(flags, index as u64));
             }
         }
     }
 }
 
 impl Slot {
-    /// Reads once; false if the connection is broken.
+    /// Reads once; returns false if the connection is broken.
     fn read(&mut self, socket: RawFd, buffer: &mut [u8], counts: Counts) -> bool {
         match recv(socket, buffer, MsgFlags::MSG_DONTWAIT) {
             Ok(0) => self.ended = true,
             Ok(length) => {
-                let heads = heads(&mut self.matched, &buffer[..length]);
+                let heads = count_heads(&mut self.matched, &buffer[..length]);
                 self.owed += heads;
                 counts.answered(200, heads.into());
             }
@@ -244,7 +246,7 @@ impl Slot {
         true
     }
 
-    /// Writes what is owed as far as the client takes it; false if the connection is broken.
+    /// Writes owed responses as far as the client accepts them; returns false if the connection is broken.
     fn write(&mut self, socket: RawFd, answers: &Answers, counts: Counts) -> bool {
         while self.owed > 0 {
             let rest = answers.rest(self.owed, self.sent as usize);
@@ -268,14 +270,14 @@ impl Slot {
     }
 }
 
-/// How many heads end in these bytes. `matched` is how much of an end, CR LF CR LF, came last.
-fn heads(matched: &mut u8, mut bytes: &[u8]) -> u32 {
+/// Counts the heads that end in these bytes. `matched` is the number of bytes of an end, CR LF CR LF, that came last.
+fn count_heads(matched: &mut u8, mut bytes: &[u8]) -> u32 {
     let mut heads = 0;
     loop {
         if *matched == 0 {
             // Most bytes are within a line.
             match memchr(b'\r', bytes) {
-                Some(place) => bytes = &bytes[place..],
+                Some(index) => bytes = &bytes[index..],
                 None => return heads,
             }
         }
@@ -306,8 +308,8 @@ fn accept(listener: RawFd) -> nix::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// Says why, as far as that goes without waiting. What the client has sent already is read, since closing over it would
-/// reset the connection and take the answer with it.
+/// Answers with 503, as far as that is possible without waiting. Received bytes are read first, since closing with
+/// unread bytes would reset the connection and lose the response.
 fn refuse(socket: &OwnedFd) {
     let socket = socket.as_raw_fd();
     let _ = send(
@@ -319,7 +321,7 @@ fn refuse(socket: &OwnedFd) {
     let _ = recv(socket, &mut [0; 4096], MsgFlags::MSG_DONTWAIT);
 }
 
-/// A worker that is a sink.
+/// Runs a worker as a sink.
 pub(crate) fn run(
     listeners: Listeners,
     body: usize,
@@ -329,7 +331,7 @@ pub(crate) fn run(
 ) -> anyhow::Result<()> {
     let sink = Sink::new(listeners, body, counts, limits)
         .map_err(io::Error::from)
-        .context("setting up a sink")?;
+        .context("cannot set up the sink")?;
     sink.run(stop)
 }
 
@@ -343,7 +345,7 @@ mod tests {
         for cut in 0..=request.len() {
             let mut matched = 0;
             let (first, second) = request.split_at(cut);
-            let found = heads(&mut matched, first) + heads(&mut matched, second);
+            let found = count_heads(&mut matched, first) + count_heads(&mut matched, second);
             assert_eq!((found, matched), (1, 0), "cut at {cut}");
         }
     }
@@ -359,7 +361,7 @@ mod tests {
             (b"a\r\n\r\nb\r\n\r\n\r\n", 2),
             (b"\r\n\r\n\r\n\r\n", 2),
         ] {
-            assert_eq!(heads(&mut 0, bytes), wanted, "{bytes:?}");
+            assert_eq!(count_heads(&mut 0, bytes), wanted, "{bytes:?}");
         }
     }
 }

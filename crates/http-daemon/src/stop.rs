@@ -1,4 +1,4 @@
-//! The word that a process is to end, for its workers, whatever loop they run.
+//! The stop signal of a process for its workers, whatever loop they run.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,7 +8,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// A descriptor that is readable from the moment on at which the end is asked for. Clones are the same one.
+/// A descriptor that becomes readable when the process is asked to stop. Clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Stop(Arc<EventFd>);
 
@@ -18,13 +18,13 @@ impl Stop {
         Ok(Self(Arc::new(event)))
     }
 
-    pub(crate) fn ask(&self) {
-        // It fails where the count would overflow, which leaves it readable too.
+    pub(crate) fn request(&self) {
+        // A write only fails if the counter would overflow, and then the descriptor is readable too.
         let _ = self.0.write(1);
     }
 
-    /// Is ready once the end was asked for. Needs a runtime with I/O; may be dropped.
-    pub(crate) async fn asked(&self) -> io::Result<()> {
+    /// Waits until a stop was requested. Needs a runtime with I/O; may be dropped.
+    pub(crate) async fn requested(&self) -> io::Result<()> {
         let descriptor: OwnedFd = self.as_fd().try_clone_to_owned()?;
         watch(descriptor)?.readable().await?.retain_ready();
         Ok(())
@@ -39,7 +39,7 @@ impl AsFd for Stop {
 
 #[expect(
     unsafe_code,
-    reason = "the runtime wants the word that the descriptor stays the same"
+    reason = "the runtime requires that the descriptor stays the same"
 )]
 fn watch(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an OwnedFd is open, and stays the same as long as the AsyncFd keeps it.

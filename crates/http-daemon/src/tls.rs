@@ -1,4 +1,4 @@
-//! The certificate of HTTPS, given or made.
+//! The TLS configuration of HTTPS, with a given or a generated certificate.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::config::Certificate;
 
-/// What shakes hands, with HTTP/2 and HTTP/1.1 to choose from. Without files the certificate is self-signed, EC P-256,
-/// for localhost and the address.
+/// Creates a TLS acceptor that offers HTTP/2 and HTTP/1.1. Without files the certificate is self-signed (EC P-256), for
+/// localhost and `bind`.
 pub(crate) fn acceptor(files: Option<&Certificate>, bind: IpAddr) -> anyhow::Result<TlsAcceptor> {
     let (chain, key) = match files {
         Some(files) => read(files)?,
@@ -22,10 +22,10 @@ pub(crate) fn acceptor(files: Option<&Certificate>, bind: IpAddr) -> anyhow::Res
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .context("choosing versions of TLS")?
+        .context("cannot configure the TLS versions")?
         .with_no_client_auth()
         .with_single_cert(chain, key)
-        .context("using the certificate (does --tls-key belong to --tls-cert?)")?;
+        .context("cannot use the certificate (does --tls-key belong to --tls-cert?)")?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
@@ -36,9 +36,9 @@ fn read(files: &Certificate) -> anyhow::Result<Pair> {
     let (chain, key) = (files.chain.display(), files.key.display());
     let chain = CertificateDer::pem_file_iter(&files.chain)
         .and_then(Iterator::collect)
-        .with_context(|| format!("reading certificates from {chain} (--tls-cert)"))?;
+        .with_context(|| format!("cannot read certificates from {chain} (--tls-cert)"))?;
     let key = PrivateKeyDer::from_pem_file(&files.key)
-        .with_context(|| format!("reading a key from {key} (--tls-key)"))?;
+        .with_context(|| format!("cannot read a key from {key} (--tls-key)"))?;
     Ok((chain, key))
 }
 
@@ -49,8 +49,8 @@ fn make(bind: IpAddr) -> anyhow::Result<Pair> {
         bind.to_string(),
     ];
     let CertifiedKey { cert, signing_key } =
-        generate_simple_self_signed(names).context("making a certificate")?;
+        generate_simple_self_signed(names).context("cannot generate a certificate")?;
     let key = PrivateKeyDer::try_from(signing_key.serialize_der());
-    let key = key.map_err(|error| anyhow::anyhow!("using the key that was made: {error}"))?;
+    let key = key.map_err(|error| anyhow::anyhow!("cannot use the generated key: {error}"))?;
     Ok((vec![cert.der().clone()], key))
 }

@@ -1,5 +1,5 @@
-//! Turns of those that send much: the pieces of large bodies wait in a queue, of which a few are sent between two looks at
-//! the sockets, so that somebody who asks for little waits for a few pieces and not for one of every download.
+//! Fair scheduling of large bodies: their pieces wait in a queue, and a few are sent between two polls of the sockets.
+//! A small request then waits for a few pieces, not for one of every download.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -9,47 +9,47 @@ use std::task::{Context, Poll, Waker};
 use tokio::sync::Notify;
 use tokio::task::yield_now;
 
-/// Pieces that are sent between two looks at the sockets. A piece of 64 KiB takes some 30 µs to read and to write.
+/// Number of pieces sent between two polls of the sockets. A piece of 64 KiB takes about 30 µs to read and write.
 const AT_ONCE: usize = 4;
 
-/// The queue of one worker. Clones are the same one.
+/// The queue of one worker. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Turns(Rc<Queue>);
 
 #[derive(Debug, Default)]
 struct Queue {
-    waiting: RefCell<VecDeque<Rc<Place>>>,
+    waiting: RefCell<VecDeque<Rc<QueueEntry>>>,
     joined: Notify,
 }
 
-/// A place in the queue.
+/// An entry of the queue.
 #[derive(Debug)]
-struct Place {
+struct QueueEntry {
     is_called: Cell<bool>,
     task: RefCell<Waker>,
 }
 
-/// The turn of one body: it waits for one with each of its pieces.
+/// The turn of one body, which waits for it before each piece.
 #[derive(Debug, Default)]
-pub(crate) struct Turn(Option<Rc<Place>>);
+pub(crate) struct Turn(Option<Rc<QueueEntry>>);
 
 impl Turn {
-    /// Is ready once in each turn; joins the queue for it.
+    /// Returns ready once per turn; joins the queue for the next one.
     pub(crate) fn poll(&mut self, turns: &Turns, cx: &mut Context<'_>) -> Poll<()> {
         match &self.0 {
-            Some(place) if place.is_called.get() => {
+            Some(entry) if entry.is_called.get() => {
                 self.0 = None;
                 return Poll::Ready(());
             }
-            Some(place) => place.task.borrow_mut().clone_from(cx.waker()),
+            Some(entry) => entry.task.borrow_mut().clone_from(cx.waker()),
             None => {
-                let place = Rc::new(Place {
+                let entry = Rc::new(QueueEntry {
                     is_called: Cell::new(false),
                     task: RefCell::new(cx.waker().clone()),
                 });
-                turns.0.waiting.borrow_mut().push_back(Rc::clone(&place));
+                turns.0.waiting.borrow_mut().push_back(Rc::clone(&entry));
                 turns.0.joined.notify_one();
-                self.0 = Some(place);
+                self.0 = Some(entry);
             }
         }
         Poll::Pending
@@ -57,29 +57,29 @@ impl Turn {
 }
 
 impl Turns {
-    /// Calls one after the other, for as long as it runs.
+    /// Wakes the entries one after the other, forever.
     pub(crate) async fn run(self) {
         loop {
             self.0.joined.notified().await;
-            while self.call() {
-                // The runtime looks at the sockets before it comes back.
+            while self.wake_next() {
+                // The runtime polls the sockets before it resumes this task.
                 yield_now().await;
             }
         }
     }
 
-    /// Calls the next; returns false where nobody waits.
-    fn call(&self) -> bool {
+    /// Wakes the next entry; returns false if the queue is empty.
+    fn wake_next(&self) -> bool {
         let mut called = 0;
         while called < AT_ONCE {
-            let Some(place) = self.0.waiting.borrow_mut().pop_front() else {
+            let Some(entry) = self.0.waiting.borrow_mut().pop_front() else {
                 break;
             };
-            // A body that is gone does not want its turn any more.
-            if Rc::strong_count(&place) > 1 {
+            // A dropped body does not need its turn.
+            if Rc::strong_count(&entry) > 1 {
                 called += 1;
-                place.is_called.set(true);
-                place.task.borrow().wake_by_ref();
+                entry.is_called.set(true);
+                entry.task.borrow().wake_by_ref();
             }
         }
         called > 0
@@ -116,7 +116,7 @@ mod tests {
                     }
                 });
             }
-            // All have joined the queue.
+            // Here, all bodies have joined the queue.
             while sent.get() < 1_000 {
                 yield_now().await;
             }
@@ -146,7 +146,7 @@ mod tests {
             })
             .await;
             bodies.drain(..8);
-            assert!(turns.call());
+            assert!(turns.wake_next());
             poll_fn(|cx| {
                 for body in &mut bodies {
                     assert!(body.poll(&turns, cx).is_ready());
@@ -154,7 +154,7 @@ mod tests {
                 Poll::Ready(())
             })
             .await;
-            assert!(!turns.call());
+            assert!(!turns.wake_next());
         });
     }
 }

@@ -1,4 +1,4 @@
-//! A worker: one thread, one runtime, its listeners and its connections.
+//! A worker: one thread, one runtime, with its listeners and its connections.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -21,8 +21,8 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::REFUSAL;
 use crate::config::Config;
-use crate::connection::{Connection, Order, Patience};
-use crate::conversation::{Ended, converse};
+use crate::connection::{Connection, Order, Timeouts};
+use crate::conversation::{Ended, serve};
 use crate::counts::{Counts, Shared};
 use crate::files::Folder;
 use crate::listener::Listeners;
@@ -30,19 +30,19 @@ use crate::sink::Limits;
 use crate::stop::Stop;
 use crate::turns::Turns;
 
-/// How often connections are looked at.
+/// Interval between two checks of the connections.
 const TICK: Duration = Duration::from_millis(250);
-/// What accepting rests after an error, which is most likely a lack of descriptors.
-const PAUSE: Duration = Duration::from_millis(10);
-/// How long a client may take to notice that it was refused or broken off.
+/// Pause after a failed accept, most likely for lack of descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
+/// Time for a client to notice that it was refused or disconnected.
 const LINGER: Duration = Duration::from_secs(1);
-/// How many of those there may be; further ones are closed at once.
+/// Maximum number of such connections; further ones are closed at once.
 const LINGERING: usize = 64;
 
 const TOO_SLOW: &[u8] =
     b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
-/// Counts ticks. Clones are the same one.
+/// A counter of ticks. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Clock(Rc<Cell<u32>>);
 
@@ -56,7 +56,7 @@ impl Clock {
     }
 }
 
-/// What a worker is made of.
+/// The parts of a worker.
 pub(crate) struct Parts {
     pub(crate) config: Arc<Config>,
     pub(crate) counts: Counts,
@@ -65,7 +65,7 @@ pub(crate) struct Parts {
     pub(crate) tls: Option<TlsAcceptor>,
 }
 
-/// What the connections of a worker share.
+/// State that the connections of a worker share.
 pub(crate) struct Worker {
     pub(crate) config: Arc<Config>,
     pub(crate) counts: Counts,
@@ -75,10 +75,10 @@ pub(crate) struct Worker {
     limits: Limits,
     clock: Clock,
     turns: Turns,
-    patience: Patience,
+    timeouts: Timeouts,
     connections: RefCell<Slab<Rc<Connection>>>,
     lingering: Cell<usize>,
-    /// Told of each connection that has ended.
+    /// Notified when a connection has ended.
     ended: Notify,
 }
 
@@ -87,12 +87,12 @@ enum Listener {
     Unix(UnixListener),
 }
 
-/// Serves until it is asked to stop, then until its requests are answered or the grace is over.
+/// Serves until it is asked to stop, then until its requests are answered or the grace period ends.
 pub(crate) fn run(parts: Parts, listeners: Listeners, stop: &Stop) -> anyhow::Result<()> {
     let runtime = Builder::new_current_thread()
         .enable_all()
         .build_local(LocalOptions::default())
-        .context("starting a runtime")?;
+        .context("cannot start a Tokio runtime")?;
     let worker = Rc::new(Worker::new(parts)?);
     runtime.block_on(worker.serve(listeners, stop))
 }
@@ -110,7 +110,7 @@ impl Worker {
             |time: Duration| u32::try_from(time.as_millis() / TICK.as_millis()).unwrap_or(u32::MAX);
         Ok(Self {
             folder: Folder::open(&config.root, config.caches, config.response_buffer)?,
-            patience: Patience {
+            timeouts: Timeouts {
                 head: ticks(config.connection_timeout),
                 idle: ticks(config.keep_alive_timeout),
             },
@@ -129,12 +129,14 @@ impl Worker {
 
     async fn serve(self: &Rc<Self>, listeners: Listeners, stop: &Stop) -> anyhow::Result<()> {
         let mut accepting = JoinSet::new();
-        for listener in Listener::all(listeners).context("watching the listeners")? {
+        for listener in Listener::all(listeners).context("cannot watch the listeners")? {
             accepting.spawn_local(Rc::clone(self).accept_all(listener));
         }
-        let looking = spawn_local(Rc::clone(self).look_after());
+        let looking = spawn_local(Rc::clone(self).check_timeouts());
         let turning = spawn_local(self.turns.clone().run());
-        stop.asked().await.context("waiting for the end")?;
+        stop.requested()
+            .await
+            .context("cannot wait for the stop signal")?;
         accepting.shutdown().await;
         for (_, connection) in &*self.connections.borrow() {
             connection.order(Order::Drain);
@@ -145,7 +147,10 @@ impl Worker {
             }
         };
         if timeout(self.config.shutdown_grace, drained).await.is_err() {
-            tracing::warn!(open = self.connections.borrow().len(), "the grace is over");
+            tracing::warn!(
+                open = self.connections.borrow().len(),
+                "the grace period is over"
+            );
         }
         looking.abort();
         turning.abort();
@@ -156,12 +161,12 @@ impl Worker {
         loop {
             match listener.accept(&self).await {
                 Ok((connection, secure)) => self.admit(connection, secure),
-                // What the client did to itself.
+                // The client gave up; no fault of the daemon.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
                     self.counts.accept_failed();
-                    tracing::warn!(%error, "accepting; resting for {PAUSE:?}");
-                    sleep(PAUSE).await;
+                    tracing::warn!(%error, "cannot accept; retrying in {ACCEPT_PAUSE:?}");
+                    sleep(ACCEPT_PAUSE).await;
                 }
             }
         }
@@ -172,13 +177,13 @@ impl Worker {
             if !secure {
                 connection.write_raw(REFUSAL);
             }
-            spawn_local(Rc::clone(self).part(connection));
+            spawn_local(Rc::clone(self).close_gracefully(connection));
             return;
         }
         let place = self.connections.borrow_mut().insert(Rc::clone(&connection));
         let worker = Rc::clone(self);
         spawn_local(async move {
-            let ended = converse(&worker, &connection, secure).await;
+            let ended = serve(&worker, &connection, secure).await;
             worker.connections.borrow_mut().remove(place);
             match ended {
                 Ended::Well => {}
@@ -188,19 +193,19 @@ impl Worker {
                         worker.counts.answered(408, 1);
                         connection.write_raw(TOO_SLOW);
                     }
-                    Rc::clone(&worker).part(connection).await;
+                    Rc::clone(&worker).close_gracefully(connection).await;
                 }
                 Ended::Idle => worker.counts.timed_out(),
-                Ended::Refused => Rc::clone(&worker).part(connection).await,
+                Ended::Refused => Rc::clone(&worker).close_gracefully(connection).await,
             }
             worker.counts.close();
             worker.ended.notify_one();
         });
     }
 
-    /// Closes a connection whose client may still be sending: closing over bytes that nobody has read would reset it,
-    /// and take the answer with it.
-    async fn part(self: Rc<Self>, connection: Rc<Connection>) {
+    /// Closes a connection whose client may still be sending. Closing with unread bytes would reset the connection and
+    /// lose the response.
+    async fn close_gracefully(self: Rc<Self>, connection: Rc<Connection>) {
         if self.lingering.get() >= LINGERING {
             return;
         }
@@ -208,20 +213,20 @@ impl Worker {
         connection.with_socket(|socket| {
             let _ = shutdown(socket.as_raw_fd(), Shutdown::Write);
         });
-        // It is over when the client has closed, or does not.
+        // Ends when the client closes, or after the timeout.
         let _ = timeout(LINGER, connection.discard()).await;
         self.lingering.set(self.lingering.get() - 1);
     }
 
-    /// Orders those to end that have taken too long.
-    async fn look_after(self: Rc<Self>) {
+    /// Orders connections to end that have taken too long.
+    async fn check_timeouts(self: Rc<Self>) {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
             self.clock.tick();
             for (_, connection) in &*self.connections.borrow() {
-                match connection.judge(self.patience) {
+                match connection.judge(self.timeouts) {
                     Order::None => {}
                     order => connection.order(order),
                 }
@@ -267,9 +272,9 @@ impl Listener {
 }
 
 impl Connection {
-    /// Reads what comes, up to the end, and forgets it.
+    /// Reads and discards bytes up to the end.
     async fn discard(&self) {
-        // On the heap: the future of every connection would have the room otherwise, though few come here.
+        // On the heap: it would enlarge the future of every connection, but few get here.
         let mut buffer = vec![0; 4096];
         loop {
             if self.readable().await.is_err() {

@@ -1,11 +1,11 @@
-//! What the reading of an answer costs.
+//! Cost of parsing a response.
 
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use http_load::answer::{Asked, Reader};
+use http_load::answer::{Reader, RequestInfo};
 
-/// The head that nginx gives to a file of 1 KB.
+/// The head that nginx sends with a file of 1 KB.
 const HEAD: &str = "HTTP/1.1 200 OK\r\nServer: nginx/1.22.1\r\nDate: Sat, 21 Nov 2026 12:00:00 GMT\r\nContent-Type: text/plain\r\n{}\r\nLast-Modified: Sat, 21 Nov 2026 11:00:00 GMT\r\nConnection: keep-alive\r\nETag: \"673f1a2b-400\"\r\nAccept-Ranges: bytes\r\n\r\n";
 
 fn whole(criterion: &mut Criterion) {
@@ -46,7 +46,7 @@ fn chunked(criterion: &mut Criterion) {
 fn read(reader: &mut Reader, pieces: &[&[u8]]) {
     let mut done = None;
     for piece in pieces {
-        let asked = Asked { head: false };
+        let asked = RequestInfo { head: false };
         let progress = reader.take(asked, piece, &mut ()).expect("well-formed");
         done = progress.done;
     }

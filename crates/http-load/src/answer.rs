@@ -1,83 +1,86 @@
-//! Reads an HTTP/1.1 answer from the pieces that it comes in. No socket, no clock; no allocation unless a head is cut.
+//! Incremental parser of HTTP/1.1 responses. It does no I/O, reads no clock, and allocates only if a head arrives in
+//! pieces.
 //!
-//! Source: RFC 9112; sections are named where they decide. Where it leaves a choice to the client:
+//! Source: RFC 9112; sections are cited where they decide. Where the RFC leaves a choice to the client:
 //!
-//! - `Transfer-Encoding` and `Content-Length` together are a fault ([`Fault::Length`]): §6.3 lets the first win and says
-//!   that the message "ought to be handled as an error"; a measured server has no excuse, and what follows on the
+//! - `Transfer-Encoding` and `Content-Length` together are a fault ([`Fault::Length`]): §6.3 lets the first win and
+//!   says that the message "ought to be handled as an error"; a measured server has no excuse, and the rest of the
 //!   connection can't be trusted.
-//! - Any transfer coding but one `chunked` is a fault ([`Fault::Coding`]): the driver sends no `TE`, so none may be
-//!   applied (§6.1, §7.4). So is `Transfer-Encoding` of HTTP/1.0.
-//! - In a head a bare LF ends a line (§2.2), folded fields are read (§5.2), empty lines before it are skipped, and the
-//!   reason phrase may be missing together with its space (§4). A space before the colon is a fault (§5.1).
-//! - In chunks and trailers only CRLF ends a line, and nothing is folded.
-//! - Fields that frame a body are not looked at where none may come: `HEAD`, 204, 304.
+//! - Any transfer coding except a single `chunked` is a fault ([`Fault::Coding`]): the driver sends no `TE`, so none
+//!   may be applied (§6.1, §7.4). So is `Transfer-Encoding` of HTTP/1.0.
+//! - In a head, a bare LF ends a line (§2.2), folded fields are accepted (§5.2), empty lines before it are skipped, and
+//!   the reason phrase may be missing together with its space (§4). A space before the colon is a fault (§5.1).
+//! - In chunks and trailers, only CRLF ends a line, and folding is not accepted.
+//! - Fields that frame a body are ignored if there can't be one: `HEAD`, 204, 304.
 //!
-//! hyper reads the same (`tests/answers.rs`) if it is built with `allow_obsolete_multiline_headers_in_responses(true)` and
-//! `max_header_size(64 KiB)`, and if what it lets pass is looked at afterwards: 101, both framings together, codings but
-//! `chunked`. What then still differs is rare, and an error to both but for the last:
+//! hyper accepts the same (`tests/answers.rs`) if it is built with
+//! `allow_obsolete_multiline_headers_in_responses(true)` and `max_header_size(64 KiB)`, and if its leniencies are
+//! checked afterwards: 101, both framings together, codings other than `chunked`. The remaining differences are rare,
+//! and all but the last are errors for both:
 //!
-//! | answer | here | hyper |
+//! | response | here | hyper |
 //! | --- | --- | --- |
-//! | `Content-Length` of 2^64 − 1 or − 2 | `early_close` | `protocol_head_too_large`: it means something else by them |
-//! | LF alone after the last chunk | `protocol_trailer` | `early_close`: it waits for CR |
+//! | `Content-Length` of 2^64 − 1 or − 2 | `early_close` | `protocol_head_too_large`: reserves these values |
+//! | LF alone after the last chunk | `protocol_trailer` | `early_close`: waits for CR |
 //! | more than 100 trailers | fine | `protocol_trailer` |
 
 mod chunks;
 mod fault;
 mod head;
 
-use self::chunks::At;
+use self::chunks::ChunkState;
 pub use self::fault::{Fault, KINDS, Missing};
 use self::head::{Body, Parsed};
 
-/// What an answer is to.
+/// The facts about a request that the parser needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Asked {
-    /// `HEAD`, whose answers have no body (RFC 9112 §6.3).
+pub struct RequestInfo {
+    /// True for `HEAD`, whose responses have no body (RFC 9112 §6.3).
     pub head: bool,
 }
 
-/// Gets what the caller wants to look at; `()` looks at nothing and costs nothing.
+/// A receiver of the parts of a response. `()` ignores everything and costs nothing.
 pub trait Sink {
-    /// The head of the answer: once for each, never of an interim one, and only if it frames a body correctly. The value
-    /// of a folded field holds its line ends.
+    /// Receives the head: once per response, never of an interim one, and only if it frames the body correctly. The
+    /// value of a folded field contains its line ends.
     fn head(&mut self, _status: u16, _headers: &[httparse::Header<'_>]) {}
 
-    /// A piece of the content, without the framing of chunks; never empty.
+    /// Receives a piece of the body, without chunk framing; never empty.
     fn body(&mut self, _piece: &[u8]) {}
 }
 
 impl Sink for () {}
 
-/// A complete answer.
+/// A complete response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
-    /// 100 to 999.
+    /// The status code, 100 to 999.
     pub status: u16,
-    /// Bytes of content, without the framing of chunks.
+    /// Length of the body in bytes, without chunk framing.
     pub body: u64,
-    /// Whether the connection may be used for another request (RFC 9112 §9.3).
+    /// True if the connection may be used for another request (RFC 9112 §9.3).
     pub keep_alive: bool,
 }
 
-/// What became of the bytes.
+/// The result of parsing some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes that belong to this answer: all, unless it is done. The rest belongs to the next one, if any was asked for.
+    /// Bytes that belong to this response: all, unless it is complete. The rest belongs to the next one, if one was
+    /// requested.
     pub used: usize,
-    /// The answer, once it is complete.
+    /// The response, once it is complete.
     pub done: Option<Answer>,
 }
 
-/// Where the reading of one answer stands: 24 bytes. When one is done, it stands before the next.
+/// The parser's state, in 24 bytes. After a complete response it is ready for the next one.
 ///
-/// After a fault it must not be used again: what follows on the connection can't be told apart.
+/// It must not be used after a fault: the rest of the connection can't be interpreted.
 #[derive(Debug)]
 pub struct Reader {
     state: State,
 }
 
-/// What goes into the [`Answer`] and is known with its head.
+/// The parts of the [`Answer`] that are known from its head.
 #[derive(Debug, Clone, Copy)]
 struct Facts {
     status: u16,
@@ -92,7 +95,7 @@ enum State {
             reason = "a Vec is 24 bytes, and of a million readers nearly none holds one"
         )]
         held: Option<Box<Vec<u8>>>,
-        /// An interim answer came.
+        /// True after an interim response.
         interim: bool,
     },
     Sized {
@@ -106,7 +109,7 @@ enum State {
     },
     Chunked {
         facts: Facts,
-        at: At,
+        at: ChunkState,
         extra: u16,
         left: u64,
         body: u64,
@@ -125,13 +128,13 @@ impl Default for Reader {
 }
 
 impl Reader {
-    /// Before the first byte of an answer.
+    /// Creates a parser before the first byte of a response.
     #[must_use]
     pub const fn new() -> Self {
         Self { state: START }
     }
 
-    /// Whether nothing of the answer has come yet, no interim answer either.
+    /// Returns true if no byte of the response has arrived, and no interim response.
     #[must_use]
     pub fn is_untouched(&self) -> bool {
         matches!(
@@ -143,15 +146,15 @@ impl Reader {
         )
     }
 
-    /// Takes bytes that came, up to the end of the answer. Interim answers (1xx but 101) are skipped.
+    /// Parses received bytes, up to the end of the response. Interim responses (1xx but 101) are skipped.
     ///
     /// # Errors
-    /// What makes the answer unreadable. How the bytes are cut has no influence on which fault it is; it may come
-    /// with a later call, but not later than [`Reader::end`].
+    /// The fault of the response. It does not depend on how the bytes are split; it may come with a later call, but not
+    /// later than [`Reader::end`].
     #[inline]
     pub fn take(
         &mut self,
-        asked: Asked,
+        asked: RequestInfo,
         bytes: &[u8],
         sink: &mut impl Sink,
     ) -> Result<Progress, Fault> {
@@ -172,17 +175,17 @@ impl Reader {
         })
     }
 
-    /// The server has closed its side: completes an answer that is delimited by that.
+    /// Ends the input, since the server has closed: completes a response that is delimited by the close.
     ///
     /// # Errors
-    /// What is missing; or, of a head that is cut, what is wrong with it.
+    /// The missing part; or the fault of an incomplete head.
     pub fn end(&mut self) -> Result<Answer, Fault> {
         let early = |missing| Err(Fault::Early { missing });
         match std::mem::replace(&mut self.state, START) {
             State::Head {
                 held: Some(held), ..
             } => {
-                head::parse(Asked { head: false }, &held, &mut ())?;
+                head::parse(RequestInfo { head: false }, &held, &mut ())?;
                 early(Missing::Head)
             }
             State::Head { interim: true, .. } => early(Missing::Head),
@@ -193,11 +196,11 @@ impl Reader {
         }
     }
 
-    /// Reads on in a head; returns how many of the bytes belong to it.
+    /// Parses more of a head; returns the number of bytes that belong to it.
     #[inline]
     fn take_head(
         &mut self,
-        asked: Asked,
+        asked: RequestInfo,
         bytes: &[u8],
         sink: &mut impl Sink,
     ) -> Result<usize, Fault> {
@@ -210,7 +213,7 @@ impl Reader {
                 let before = held.len();
                 let piece = &bytes[..bytes.len().min(head::LIMIT - before)];
                 held.extend_from_slice(piece);
-                // A head ends with a line, and is not read again for each byte of one.
+                // A head can only end at a line end, so it is not parsed again for each byte.
                 if !piece.contains(&b'\n') && held.len() < head::LIMIT {
                     return Ok(bytes.len());
                 }
@@ -234,13 +237,13 @@ impl Reader {
                 facts,
                 body,
             } => {
-                self.state = State::of(facts, body);
+                self.state = State::from_body(facts, body);
                 Ok(length - before)
             }
         }
     }
 
-    /// Reads on in a body; returns how many of the bytes belong to it, and the answer if it ends there.
+    /// Parses more of a body; returns the number of bytes that belong to it, and the response if it ends there.
     #[inline]
     fn take_body(
         &mut self,
@@ -272,18 +275,18 @@ impl Reader {
             } => {
                 let mut used = 0;
                 while used < bytes.len() {
-                    if *at == At::Data {
+                    if *at == ChunkState::Data {
                         let piece = give(&bytes[used..], *left, sink);
                         used += piece;
                         *body += piece as u64;
                         *left -= piece as u64;
                         if *left == 0 {
-                            *at = At::DataCr;
+                            *at = ChunkState::DataCr;
                         }
                     } else {
                         *at = at.next(bytes[used], left, extra)?;
                         used += 1;
-                        if *at == At::End {
+                        if *at == ChunkState::End {
                             return Ok((used, Some(answer(*facts, *body))));
                         }
                     }
@@ -295,7 +298,7 @@ impl Reader {
 }
 
 impl State {
-    fn of(facts: Facts, body: Body) -> Self {
+    fn from_body(facts: Facts, body: Body) -> Self {
         match body {
             Body::Sized(length) => Self::Sized {
                 facts,
@@ -304,7 +307,7 @@ impl State {
             },
             Body::Chunked => Self::Chunked {
                 facts,
-                at: At::First,
+                at: ChunkState::First,
                 extra: 0,
                 left: 0,
                 body: 0,
@@ -322,7 +325,7 @@ fn answer(facts: Facts, body: u64) -> Answer {
     }
 }
 
-/// Gives at most `left` of the bytes to the sink; returns how many.
+/// Passes at most `left` of the bytes to the sink; returns their number.
 fn give(bytes: &[u8], left: u64, sink: &mut impl Sink) -> usize {
     let length = usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
     if length > 0 {

@@ -1,4 +1,4 @@
-//! `http-load check`: what servers that are to be compared answer, held against each other.
+//! `http-load check`: compares the responses of several servers.
 
 use anyhow::{Context as _, ensure};
 use harness::cli::{Failure, lines_of_files, of_the_daemon};
@@ -14,21 +14,21 @@ use crate::requests::Requests;
 use crate::settings::Settings;
 use crate::target::Server;
 
-/// The files that every daemon of the project has, with their lengths.
+/// The files that every daemon of the project serves, with their lengths.
 const FILES: [(&str, u64); 3] = [
     ("/1kb.txt", 1_024),
     ("/10kb.txt", 10_240),
     ("/100kb.txt", 102_400),
 ];
-/// The URL of a daemon that speaks HTTP/2 with prior knowledge, as its manifest calls it.
+/// The name that manifests give to the URL of a server with HTTP/2 and prior knowledge.
 const H2C: &str = "h2c";
-/// What no server has.
+/// A path that no server has.
 const MISSING: &str = "/no-such-file.txt";
 
-/// Checks what was typed; whether every server answered as it must and all alike.
+/// Checks the named servers; returns true if every one answered correctly and all alike.
 ///
 /// # Errors
-/// A call that is wrong, or something that has nothing to do with a server.
+/// Invalid arguments, or a failure that is not a server's.
 pub(crate) fn run(typed: &CheckArgs) -> Result<bool, Failure> {
     if !typed.urls.is_empty() {
         return check_running(&lines_of_files("URL", typed.urls.clone())?);
@@ -42,20 +42,20 @@ pub(crate) fn run(typed: &CheckArgs) -> Result<bool, Failure> {
         let prepared = match launcher::prepare(&root, &name, HttpLoad::PROTOCOL, typed.quiet) {
             Ok(prepared) => prepared,
             Err(error @ DaemonError::ToolMissing { .. }) if !asked_for => {
-                remark(typed.quiet, &format!("{name}: passed over: {error}"));
+                remark(typed.quiet, &format!("{name}: skipped: {error}"));
                 continue;
             }
             Err(error) => return Err(of_the_daemon(error)),
         };
         let found = check_launched(&launcher, &prepared);
         for (name, found) in found.unwrap_or_else(|error| vec![(name, Err(error))]) {
-            all_right &= say(&name, found, &mut first).map_err(Failure::Run)?;
+            all_right &= report(&name, found, &mut first).map_err(Failure::Run)?;
         }
     }
     Ok(all_right)
 }
 
-/// Servers that run: each is asked once, for what its URL names.
+/// Checks servers that are already running, with one request to each URL.
 fn check_running(urls: &[String]) -> Result<bool, Failure> {
     let settings = Settings::default();
     let mut all_right = true;
@@ -63,20 +63,20 @@ fn check_running(urls: &[String]) -> Result<bool, Failure> {
     for url in urls {
         let server = Server::parse(url)?;
         let path = settings.path_at(&server).to_owned();
-        let found = ask(&server, false, "GET", &path).and_then(|sample| {
+        let found = fetch_file(&server, false, "GET", &path).and_then(|sample| {
             sample.check(&settings)?;
             Ok(vec![sample])
         });
-        all_right &= say(url, found, &mut first).map_err(Failure::Run)?;
+        all_right &= report(url, found, &mut first).map_err(Failure::Run)?;
     }
     Ok(all_right)
 }
 
-/// What came of one way to ask a daemon, by a name that says which.
-type Found = (String, anyhow::Result<Vec<Sample>>);
+/// The result of one endpoint and HTTP version, with a name that says which.
+type CheckResult = (String, anyhow::Result<Vec<Sample>>);
 
-/// Asks a daemon in each way in which it can be asked: all must be answered alike.
-fn check_launched(launcher: &Launcher, prepared: &Prepared) -> anyhow::Result<Vec<Found>> {
+/// Checks a daemon over each endpoint and HTTP version: all responses must be alike.
+fn check_launched(launcher: &Launcher, prepared: &Prepared) -> anyhow::Result<Vec<CheckResult>> {
     let name = prepared.name();
     let daemon = launcher.start(prepared, &[])?;
     let endpoint = daemon.endpoint();
@@ -103,41 +103,41 @@ fn check_launched(launcher: &Launcher, prepared: &Prepared) -> anyhow::Result<Ve
     Ok(found)
 }
 
-/// Asks for all that a daemon must have, and for what it must not.
+/// Requests the files that a daemon must have, and one that it must not have.
 fn check(server: &Server, http2: bool) -> anyhow::Result<Vec<Sample>> {
     let mut samples = Vec::new();
     for (path, length) in FILES {
-        let sample = ask(server, http2, "GET", path)?;
+        let sample = fetch_file(server, http2, "GET", path)?;
         ensure!(
             (sample.status, sample.length) == (200, length),
-            "{path} is answered with {} and {} bytes: 200 and {length} were due",
+            "GET {path} returned status {} with {} bytes; expected 200 with {length} bytes",
             sample.status,
             sample.length
         );
-        let head = ask(server, http2, "HEAD", path)?;
+        let head = fetch_file(server, http2, "HEAD", path)?;
         ensure!(
             (head.status, head.length) == (200, 0),
-            "HEAD {path} is answered with {} and {} bytes of content",
+            "HEAD {path} returned status {} with a body of {} bytes; expected 200 without a body",
             head.status,
             head.length
         );
         samples.push(sample);
     }
-    let missing = ask(server, http2, "GET", MISSING)?;
+    let missing = fetch_file(server, http2, "GET", MISSING)?;
     ensure!(
         missing.status == 404,
-        "{MISSING} is answered with {}: 404 was due",
+        "GET {MISSING} returned status {}; expected 404",
         missing.status
     );
     Ok(samples)
 }
 
-fn ask(server: &Server, http2: bool, method: &str, path: &str) -> anyhow::Result<Sample> {
+fn fetch_file(server: &Server, http2: bool, method: &str, path: &str) -> anyhow::Result<Sample> {
     let mut settings = Settings {
         method: method.to_owned(),
         path: Some(path.to_owned()),
         http2,
-        // What is checked is what is answered; the daemons sign their certificates themselves.
+        // Only the responses are checked; the daemons use self-signed certificates.
         tls_insecure: true,
         ..Settings::default()
     };
@@ -146,8 +146,8 @@ fn ask(server: &Server, http2: bool, method: &str, path: &str) -> anyhow::Result
     preflight::fetch(&settings, server, &requests).with_context(|| format!("{method} {path}"))
 }
 
-/// One line for a server; whether it answered as it must, and as the first one did.
-fn say(
+/// Prints one line for a server; returns true if it answered correctly and as the first one did.
+fn report(
     name: &str,
     found: anyhow::Result<Vec<Sample>>,
     first: &mut Option<Vec<Sample>>,

@@ -1,4 +1,4 @@
-//! Checks of answers: what is asked about each one, and counted. A check that fails does not fail the request.
+//! Checks of responses, which are counted. A failed check does not fail the request.
 
 use std::cmp::Ordering;
 
@@ -6,41 +6,41 @@ use harness::plan::Invalid;
 use serde_json::Value;
 
 use crate::answer::Sink;
-use crate::judge::Complete;
+use crate::judge::ResponseView;
 
 mod parse;
 #[cfg(test)]
 mod tests;
 
-/// The count of a check's passes begins like this, and goes on with its text.
+/// Prefix of the counter of a check's passes; the check's text follows.
 pub(crate) const PASSED: &str = "check passed: ";
-/// That of its failures.
+/// Prefix of the counter of a check's failures.
 pub(crate) const FAILED: &str = "check failed: ";
 
 /// All checks of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Checks {
     all: Vec<Check>,
-    /// The names of the counts of each: passes, failures.
+    /// The names of each check's counters: passes, failures.
     names: Vec<[&'static str; 2]>,
-    /// Header fields that are asked for, in lower case.
+    /// Header fields that are needed, in lower case.
     fields: Vec<String>,
     needs_body: bool,
     needs_json: bool,
 }
 
-/// One of them.
+/// A check of responses.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Check {
     Status(Operator, u64),
     StatusIn(Vec<u64>),
     Length(Operator, u64),
-    /// Nanoseconds from the first byte sent to the last one received.
+    /// Nanoseconds from the first byte sent to the last byte received.
     Service(Operator, u64),
-    /// The name of the field, in lower case; what it must be, or that it is there.
+    /// The name of the field, in lower case, and its bound; `None` if it only has to exist.
     Header(String, Option<(Operator, String)>),
     Contains(Vec<u8>),
-    /// Keys and places, from the outside in; what is there must be, or that it is there.
+    /// Keys and indices, from the outside in, and the bound; `None` if the value only has to exist.
     Json(Vec<String>, Option<(Operator, Value)>),
 }
 
@@ -55,7 +55,7 @@ pub(crate) enum Operator {
 }
 
 impl Operator {
-    /// Values that can't be compared are different, and nothing else.
+    /// Evaluates the operator; values that can't be compared only satisfy `!=`.
     fn holds(self, ordering: Option<Ordering>) -> bool {
         match self {
             Self::Below => ordering == Some(Ordering::Less),
@@ -69,20 +69,20 @@ impl Operator {
 }
 
 impl Checks {
-    /// Reads what the setting `checks` holds.
+    /// Parses the setting `checks`.
     ///
     /// # Errors
-    /// The first that is none, with what can be written.
+    /// The first invalid check, with the valid forms.
     pub(crate) fn parse(texts: &[String]) -> Result<Self, Invalid> {
         let mut checks = Self::default();
-        for (place, text) in texts.iter().enumerate() {
+        for (index, text) in texts.iter().enumerate() {
             let wrong = |problem| {
-                let field = format!("driver.checks[{place}] (--check {text:?})");
+                let field = format!("driver.checks[{index}] (--check {text:?})");
                 Invalid::new(field, problem)
             };
             let check = parse::parse(text).map_err(wrong)?;
-            if texts[..place].contains(text) {
-                return Err(wrong("is there twice: leave one out".to_owned()));
+            if texts[..index].contains(text) {
+                return Err(wrong("is given twice: leave one out".to_owned()));
             }
             checks.add(text, check);
         }
@@ -91,19 +91,19 @@ impl Checks {
 
     fn add(&mut self, text: &str, check: Check) {
         match &check {
-            Check::Header(name, _) => self.keep(name),
+            Check::Header(name, _) => self.capture_field(name),
             Check::Contains(_) => self.needs_body = true,
             Check::Json(..) => (self.needs_body, self.needs_json) = (true, true),
             _ => {}
         }
-        // Counts have static names: those of a run's few checks live as long as the program.
+        // Counter names must be static; those of a run's few checks may leak.
         let name = |begin: &str| &*format!("{begin}{text}").leak();
         self.names.push([name(PASSED), name(FAILED)]);
         self.all.push(check);
     }
 
-    /// Has a field kept that no check asks for, by its name in lower case.
-    pub(crate) fn keep(&mut self, name: &str) {
+    /// Keeps a field that no check needs, by its name in lower case.
+    pub(crate) fn capture_field(&mut self, name: &str) {
         if !self.fields.iter().any(|field| field == name) {
             self.fields.push(name.to_owned());
         }
@@ -113,7 +113,7 @@ impl Checks {
         self.all.is_empty()
     }
 
-    /// Whether one looks at the content.
+    /// Returns true if a check needs the body.
     pub(crate) fn need_body(&self) -> bool {
         self.needs_body
     }
@@ -122,31 +122,31 @@ impl Checks {
         self.all.len()
     }
 
-    /// The names of the counts of each: passes, failures.
+    /// The names of each check's counters: passes, failures.
     pub(crate) fn names(&self) -> impl Iterator<Item = [&'static str; 2]> {
         self.names.iter().copied()
     }
 
-    /// Room for what has to be kept of an answer; `None` where its status, its length and its time are all. One for each
-    /// connection.
-    pub(crate) fn seen(&self) -> Option<Box<Seen>> {
+    /// Allocates storage for the parts of a response that checks need, one for each connection; `None` if status,
+    /// length and time suffice.
+    pub(crate) fn new_capture(&self) -> Option<Box<Captured>> {
         let kept = self.needs_body || !self.fields.is_empty();
         kept.then(|| {
-            Box::new(Seen {
+            Box::new(Captured {
                 fields: vec![None; self.fields.len()],
                 body: Vec::new(),
             })
         })
     }
 
-    /// Holds all against an answer; `each` gets the place of one and whether it passed.
-    pub(crate) fn hold(&self, answer: Complete<'_>, mut each: impl FnMut(usize, bool)) {
-        let body = answer.seen.map_or(&[][..], |seen| &seen.body);
+    /// Evaluates all checks against a response; calls `each` with the index of a check and whether it passed.
+    pub(crate) fn evaluate(&self, answer: ResponseView<'_>, mut each: impl FnMut(usize, bool)) {
+        let body = answer.captured.map_or(&[][..], |captured| &captured.body);
         let json: Option<Value> = match self.needs_json {
             true => serde_json::from_slice(body).ok(),
             false => None,
         };
-        for (place, check) in self.all.iter().enumerate() {
+        for (index, check) in self.all.iter().enumerate() {
             let passed = match check {
                 Check::Status(operator, bound) => {
                     operator.holds(Some(u64::from(answer.status).cmp(bound)))
@@ -156,12 +156,12 @@ impl Checks {
                 Check::Service(operator, bound) => {
                     operator.holds(Some(answer.service_ns.cmp(bound)))
                 }
-                Check::Header(name, bound) => match (self.field(answer.seen, name), bound) {
+                Check::Header(name, bound) => match (self.field(answer.captured, name), bound) {
                     (Some(value), Some((operator, bound))) => {
                         operator.holds(Some(value.cmp(bound.as_bytes())))
                     }
                     (value, None) => value.is_some(),
-                    // What is not there is different from anything.
+                    // A missing value differs from every bound.
                     (None, Some((operator, _))) => operator.holds(None),
                 },
                 Check::Contains(text) => contains(body, text),
@@ -171,60 +171,60 @@ impl Checks {
                     (None, Some((operator, _))) => json.is_some() && operator.holds(None),
                 },
             };
-            each(place, passed);
+            each(index, passed);
         }
     }
 
-    /// What was kept of a field.
-    pub(crate) fn field<'a>(&self, seen: Option<&'a Seen>, name: &str) -> Option<&'a [u8]> {
-        let place = self.fields.iter().position(|field| field == name)?;
-        seen?.fields[place].as_deref()
+    /// Returns the kept value of a field.
+    pub(crate) fn field<'a>(&self, captured: Option<&'a Captured>, name: &str) -> Option<&'a [u8]> {
+        let index = self.fields.iter().position(|field| field == name)?;
+        captured?.fields[index].as_deref()
     }
 }
 
-/// What is kept of one answer while it comes; used again for the next one.
+/// The kept parts of one response; reused for the next one.
 #[derive(Debug)]
-pub(crate) struct Seen {
-    /// Values of the fields that are asked for.
+pub(crate) struct Captured {
+    /// Values of the needed fields.
     fields: Vec<Option<Vec<u8>>>,
     body: Vec<u8>,
 }
 
-impl Seen {
-    /// Forgets the answer before, and keeps its room.
+impl Captured {
+    /// Discards the previous response, but keeps the allocations.
     pub(crate) fn clear(&mut self) {
         self.fields.fill(None);
         self.body.clear();
     }
 }
 
-/// Keeps what the checks ask for.
+/// Keeps the parts of a response that the checks need.
 #[derive(Debug)]
-pub(crate) struct Keeper<'a> {
+pub(crate) struct ResponseCapture<'a> {
     pub(crate) checks: &'a Checks,
-    pub(crate) seen: &'a mut Seen,
+    pub(crate) captured: &'a mut Captured,
 }
 
-impl Keeper<'_> {
-    /// A field of the head; of several of one name the first is kept.
+impl ResponseCapture<'_> {
+    /// Keeps a field of the head; if a name repeats, the first one counts.
     pub(crate) fn field(&mut self, name: &str, value: &[u8]) {
         let mut fields = self.checks.fields.iter();
-        if let Some(place) = fields.position(|field| field.eq_ignore_ascii_case(name)) {
-            self.seen.fields[place].get_or_insert_with(|| value.trim_ascii().to_vec());
+        if let Some(index) = fields.position(|field| field.eq_ignore_ascii_case(name)) {
+            self.captured.fields[index].get_or_insert_with(|| value.trim_ascii().to_vec());
         }
     }
 
-    /// A piece of the content.
+    /// Keeps a piece of the body.
     pub(crate) fn piece(&mut self, piece: &[u8]) {
         if self.checks.needs_body {
-            self.seen.body.extend_from_slice(piece);
+            self.captured.body.extend_from_slice(piece);
         }
     }
 }
 
-impl Sink for Keeper<'_> {
+impl Sink for ResponseCapture<'_> {
     fn head(&mut self, _status: u16, headers: &[httparse::Header<'_>]) {
-        self.seen.clear();
+        self.captured.clear();
         for header in headers {
             self.field(header.name, header.value);
         }
@@ -239,7 +239,7 @@ fn contains(body: &[u8], text: &[u8]) -> bool {
     body.windows(text.len()).any(|window| window == text)
 }
 
-/// What lies at a path: keys of objects and places in lists.
+/// Returns the value at a path of object keys and array indices.
 fn find<'a>(json: Option<&'a Value>, path: &[String]) -> Option<&'a Value> {
     path.iter().try_fold(json?, |value, step| match value {
         Value::Array(list) => list.get(step.parse::<usize>().ok()?),
@@ -247,7 +247,7 @@ fn find<'a>(json: Option<&'a Value>, path: &[String]) -> Option<&'a Value> {
     })
 }
 
-/// Numbers by their value, text by its bytes, the rest by equality.
+/// Compares numbers by value, strings by bytes, the rest for equality.
 fn compare(value: &Value, bound: &Value) -> Option<Ordering> {
     match (value, bound) {
         (Value::Number(value), Value::Number(bound)) => {

@@ -1,4 +1,4 @@
-//! What is typed: the options of wrk and oha, and ours.
+//! The command line: options named after those of wrk, oha and k6, and the driver's own.
 
 use std::process::ExitCode;
 
@@ -20,20 +20,20 @@ pub(crate) use command::CheckArgs;
 use command::Command;
 use load::Load;
 
-/// The daemon that is launched when none is named.
+/// The daemon that is launched if neither a URL nor --daemon is given.
 const EMBEDDED: &str = "http-daemon";
 
-/// Put load on an HTTP server: as fast as it answers, at a rate, or over as many connections as can be held.
+/// Load-test an HTTP server: as fast as it responds, at a fixed rate, or with many open connections
 ///
-/// Without a URL a server is built, launched on a fresh port, and stopped at the end.
+/// Without a URL, http-load builds a server, launches it on a free port and stops it at the end.
 #[derive(Debug, Parser)]
 #[command(name = "http-load", version, after_help = EXAMPLES)]
 #[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
-    /// What to ask for: http://host:port/path, https://…, or unix:/path/of.socket:/path; @FILE takes them from a file, one
-    /// a line. Several servers have the connections in turn
+    /// Request these URLs: http://host:port/path, https://…, or unix:/path/of.socket:/path; @FILE reads them from a file,
+    /// one per line. Connections are assigned to several servers in turn
     #[arg(value_name = "URL", conflicts_with = "daemon")]
     urls: Vec<String>,
     #[command(flatten)]
@@ -42,17 +42,17 @@ struct Cli {
     common: Common,
 }
 
-const THRESHOLD: &str = "What the run must meet beside what the plan says, such as \"response.p99 <= 50ms\", or in k6's spelling \"http_req_duration: p(95)<5\" (milliseconds; the service time: sending, waiting, receiving), \"http_req_failed: rate<0.01\", \"checks: rate>0.99\", \"errors: rate<0.1\" (requests that failed themselves or a check), \"http_reqs: rate>100\"; exit code 4 if missed";
+const THRESHOLD: &str = "Require a threshold in addition to the plan's, such as \"response.p99 <= 50ms\", or in k6's syntax \"http_req_duration: p(95)<5\" (service time in milliseconds: sending, waiting, receiving), \"http_req_failed: rate<0.01\", \"checks: rate>0.99\", \"errors: rate<0.1\" (requests that failed or failed a check), \"http_reqs: rate>100\"; exit code 4 if missed";
 const EXAMPLES: &str = "Examples:
-  http-load -c 100 -d 30s http://127.0.0.1:8080/1kb.txt            100 connections, as fast as they are answered
-  http-load -R 2000 -c 100 -d 30s http://127.0.0.1:8080/1kb.txt    2,000 requests a second, whatever the server does
-  http-load -s 30s:100,1m:1000,30s:0 http://127.0.0.1:8080/        users who come and go
-  http-load --hold -c 60000 -d 1m http://127.0.0.1:8080/           as many connections held open
-  http-load --plan configs/http/latency.toml                       what a file says, on a server that is launched
+  http-load -c 100 -d 30s http://127.0.0.1:8080/1kb.txt            100 connections, each as fast as the server responds
+  http-load -R 2000 -c 100 -d 30s http://127.0.0.1:8080/1kb.txt    2,000 requests per second, however fast the server is
+  http-load -s 30s:100,1m:1000,30s:0 http://127.0.0.1:8080/        a changing number of virtual users
+  http-load --hold -c 60000 -d 1m http://127.0.0.1:8080/           60,000 connections held open
+  http-load --plan configs/http/latency.toml                       run a plan file against a server that http-load launches
 
-Exit codes: 0 fine, 1 a request or the run failed, 2 the call or the plan is wrong, 3 the results are suspect, 4 a threshold was missed, 5 this machine's limits do not allow it.";
+Exit codes: 0 success, 1 a request or the run failed, 2 invalid arguments or plan, 3 suspect results, 4 a threshold was missed, 5 this machine's limits are too low.";
 
-/// The whole program. Options that clap refuses end it with its message and exit code 2.
+/// Runs the whole program. If clap rejects an option, the program prints clap's message and exits with code 2.
 #[must_use]
 pub fn main() -> ExitCode {
     let command = cli::is_command::<Command>().then(|| typed().command);
@@ -62,18 +62,18 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// The command line. Threads are `-t`, as wrk has them: the option is every driver's, the letter is not. Thresholds are
-/// taken as k6 has them too, and `--output` has the keys of no other tool.
+/// Builds the command line. Adapts the shared options: `-t` is short for `--threads` as in wrk, thresholds also accept
+/// k6's syntax, and `--output` uses no other tool's keys.
 fn command() -> clap::Command {
     let command = Cli::command().mut_arg("threads", |threads| threads.short('t'));
     command
         .mut_arg("threshold", |threshold| threshold.help(THRESHOLD))
         .mut_arg("output", |output| {
-            output.help("File for all results as JSON")
+            output.help("Write all results to FILE as JSON")
         })
 }
 
-/// Words are taken as they are: `-c100`, as wrk's users write it, is no option with one dash.
+/// Parses the arguments as they were typed. wrk accepts `-c100`; it must not be read as a long option with one dash.
 fn typed() -> Cli {
     let typed = command().try_get_matches();
     typed
@@ -103,7 +103,7 @@ fn job_of(cli: Cli) -> Result<Job<Settings>, Failure> {
             plan.daemon.get_or_insert_with(|| EMBEDDED.to_owned());
         }
     }
-    // The plan that is stored names the engine that was taken.
+    // The stored plan must name the engine that was chosen.
     let tls = match &target {
         Some(target) => target.urls().any(is_tls),
         None => daemon_speaks_tls(&plan),
@@ -120,7 +120,7 @@ fn is_tls(url: &str) -> bool {
     url.starts_with("https:")
 }
 
-/// Whether the URL of the daemon that a plan names is one with TLS. What is wrong with the manifest is said later.
+/// Returns true if the URL of the plan's daemon uses TLS. Errors in the manifest are reported later.
 fn daemon_speaks_tls(plan: &Plan<Settings>) -> bool {
     let manifest = plan.daemon.as_deref().and_then(|name| {
         let root = manifest::find_root().ok()?;
@@ -133,7 +133,7 @@ fn daemon_speaks_tls(plan: &Plan<Settings>) -> bool {
     url.is_some_and(|url| is_tls(&url))
 }
 
-/// `--output`: the results themselves.
+/// Renders the results for `--output`.
 fn json(results: &[RunResult]) -> serde_json::Value {
     serde_json::json!({ "results": results })
 }
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(Settings::opening(&limited), Some(Duration::from_secs(5)));
         assert_eq!(Settings::opening(&self::plan("-R 5 -c 10")), None);
         assert_eq!(plan.driver.source_addresses, ["auto"]);
-        // A rate with a fraction would stand in the name of the level.
+        // A fractional rate would appear in the name of the level.
         assert_eq!(self::plan("--hold -c 10000").groups[0].rate, Some(167.0));
     }
 }

@@ -1,4 +1,5 @@
-//! Whether contents are those that are expected: by a checksum of each, or of so many that it costs no time to speak of.
+//! Comparison of response bodies with the expected one, by a checksum of each body or of a sample small enough to cost
+//! next to no time.
 
 use std::fs;
 
@@ -6,25 +7,25 @@ use harness::plan::Invalid;
 use serde::{Deserialize, Serialize};
 
 use crate::answer::Sink;
-use crate::checks::Keeper;
+use crate::checks::ResponseCapture;
 
-/// Bytes of content that are summed up for each answer on average: 0.1 µs on the processors of today.
+/// Bytes of body that are checksummed per response on average: 0.1 µs on current processors.
 const SUMMED: u64 = 4096;
-/// The golden ratio's fraction in 64 bits.
+/// The fractional part of the golden ratio in 64 bits.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The content that every answer should have.
+/// The body that every response should have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Expected {
     pub(crate) length: u64,
     /// CRC-32C.
     sum: u32,
-    /// One answer of so many is compared.
+    /// Every n-th response is compared.
     every: u64,
 }
 
 impl Expected {
-    /// What the answers before the run had; of long ones a share is compared.
+    /// Expects the body of the responses before the run; of long bodies a sample is compared.
     pub(crate) fn sampled(length: u64, sum: u32) -> Self {
         Self {
             length,
@@ -33,7 +34,7 @@ impl Expected {
         }
     }
 
-    /// What `--expect-body` asks of every answer: a text, or behind an @ the name of a file.
+    /// Expects the body that `--expect-body` names: a text, or the name of a file after an @.
     ///
     /// # Errors
     /// A file that can't be read.
@@ -53,46 +54,46 @@ impl Expected {
         })
     }
 
-    /// Returns true for the operations whose answers are compared: spread evenly, the same ones in each run.
+    /// Returns true for operations whose responses are compared: spread evenly, the same ones in each run.
     pub(crate) fn compares(&self, index: u64) -> bool {
         self.every == 1 || (index.wrapping_mul(GOLDEN) >> 32).is_multiple_of(self.every)
     }
 
-    /// Returns true for the checksum of the expected content.
-    pub(crate) fn has(&self, sum: u32) -> bool {
+    /// Returns true if `sum` is the checksum of the expected body.
+    pub(crate) fn has_sum(&self, sum: u32) -> bool {
         self.sum == sum
     }
 }
 
-/// The checksum of a content, piece by piece.
+/// The running checksum of a body.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Sum(pub(crate) u32);
+pub(crate) struct Checksum(pub(crate) u32);
 
-impl Sum {
+impl Checksum {
     pub(crate) fn update(&mut self, piece: &[u8]) {
         self.0 = crc32c::crc32c_append(self.0, piece);
     }
 }
 
-impl Sink for Sum {
+impl Sink for Checksum {
     fn body(&mut self, piece: &[u8]) {
         self.update(piece);
     }
 }
 
-/// Keeps what checks ask for, and sums up what is compared.
-pub(crate) struct Both<'a> {
-    pub(crate) keeper: Keeper<'a>,
-    pub(crate) sum: Option<&'a mut Sum>,
+/// Keeps the parts of a response that checks need, and computes the checksum if the body is compared.
+pub(crate) struct CaptureAndSum<'a> {
+    pub(crate) capture: ResponseCapture<'a>,
+    pub(crate) sum: Option<&'a mut Checksum>,
 }
 
-impl Sink for Both<'_> {
+impl Sink for CaptureAndSum<'_> {
     fn head(&mut self, status: u16, headers: &[httparse::Header<'_>]) {
-        self.keeper.head(status, headers);
+        self.capture.head(status, headers);
     }
 
     fn body(&mut self, piece: &[u8]) {
-        self.keeper.body(piece);
+        self.capture.body(piece);
         if let Some(sum) = &mut self.sum {
             sum.update(piece);
         }
@@ -124,11 +125,11 @@ mod tests {
             Expected::named(&format!("@{}", path.display())).unwrap(),
             text
         );
-        let mut sum = Sum::default();
+        let mut sum = Checksum::default();
         for piece in ["he", "llo"] {
             sum.update(piece.as_bytes());
         }
-        assert!(text.length == 5 && text.has(sum.0) && !text.has(0));
+        assert!(text.length == 5 && text.has_sum(sum.0) && !text.has_sum(0));
         let missing = Expected::named("@/nowhere").unwrap_err().to_string();
         assert!(missing.contains("--expect-body @/nowhere"), "{missing}");
     }

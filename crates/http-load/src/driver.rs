@@ -1,4 +1,4 @@
-//! The driver: what is asked of which servers, made ready before the load begins.
+//! The driver: servers and requests, prepared before the load starts.
 
 use std::net::IpAddr;
 use std::sync::{Once, OnceLock};
@@ -24,30 +24,30 @@ use crate::target::Server;
 use crate::{hyper, k6, outcome, redirect};
 use crate::{series, source, summary, wire};
 
-/// Requests to one server or several. All that is here is shared by the workers and the same for any engine.
+/// The load on one server or several. Shared by all workers and the same for both engines.
 #[derive(Debug)]
 pub struct HttpLoad {
     pub(crate) settings: Settings,
-    /// Whether the clients of each group go on by themselves.
+    /// True for each group that is a closed loop.
     pub(crate) closed: Vec<bool>,
-    /// Connections of the groups with a rate.
+    /// Number of connections of the groups with a rate.
     pub(crate) pool: u64,
     pub(crate) servers: Vec<Server>,
     /// The requests to each server.
     pub(crate) requests: Vec<Requests>,
     pub(crate) sources: Vec<IpAddr>,
     pub(crate) checks: Checks,
-    /// What the engine `hyper` needs of each server; empty where the other one is taken.
+    /// Per-server state of the engine `hyper`; empty with the other engine.
     pub(crate) hyper: Vec<hyper::Prepared>,
-    said: Once,
-    /// How long every content is, once the first was seen; where all requests are alike.
+    logged: Once,
+    /// The length of every response body, known after the first one; `None` if requests differ.
     expected: Option<OnceLock<u64>>,
-    /// What every content is, once two answers had the same; where all requests are alike.
+    /// The body of every response, known after two equal ones; only if all requests are alike.
     content: OnceLock<Expected>,
     answer: OnceLock<Answer>,
 }
 
-/// What shards are told of the answers before the run.
+/// Facts about the responses before the run, passed to shards.
 #[derive(Debug, Serialize, Deserialize)]
 struct Learned {
     length: Option<u64>,
@@ -55,30 +55,30 @@ struct Learned {
 }
 
 impl HttpLoad {
-    /// How long every content must be, once that is known.
+    /// Returns the required length of a body, once it is known.
     pub(crate) fn expected_length(&self) -> Option<u64> {
         self.expected.as_ref()?.get().copied()
     }
 
-    /// Whether a content of this length is as long as the others. The first one is asked by nobody.
-    pub(crate) fn is_as_long_as_others(&self, length: u64) -> bool {
+    /// Checks a body length against the expected one. The first response sets the expectation.
+    pub(crate) fn has_expected_length(&self, length: u64) -> bool {
         let expected = self.expected.as_ref();
         expected.is_none_or(|expected| *expected.get_or_init(|| length) == length)
     }
 
-    /// The content of all answers, where that to this operation is to be compared with it.
+    /// Returns true if the body of this operation's response is to be compared with the expected one.
     pub(crate) fn compares(&self, index: u64) -> bool {
         let content = self.content.get();
         content.is_some_and(|expected| expected.compares(index))
     }
 
-    /// Returns true unless the checksum of a content is that of another one than the expected.
+    /// Returns true unless `sum` differs from the checksum of the expected body.
     pub(crate) fn is_expected(&self, sum: u32) -> bool {
         let content = self.content.get();
-        content.is_none_or(|expected| expected.has(sum))
+        content.is_none_or(|expected| expected.has_sum(sum))
     }
 
-    /// Asks a server again: where it answers with the same content, all answers should have it.
+    /// Sends the request again: if both responses have the same body, all responses should have it.
     fn learn_content(&self, first: &Sample) {
         let settings = &self.settings;
         let fixed = self.expected.is_some() && !settings.any_content && first.length > 0;
@@ -86,22 +86,22 @@ impl HttpLoad {
             return;
         }
         let (server, requests) = (&self.servers[0], &self.requests[0]);
-        // A server that answers but once is found out by the run itself.
+        // If the second request fails, the run itself will show it.
         let again = preflight::fetch(settings, server, requests);
         if again.is_ok_and(|again| again == *first) {
             let _ = self.content.set(Expected::sampled(first.length, first.sum));
         }
     }
 
-    /// Says why no connection can be made, where that is no matter of counting: once, however often it happens.
-    pub(crate) fn say_once(&self, unconnected: &hyper::Unconnected) {
-        if let hyper::Unconnected::Tls(why) = unconnected {
-            self.said
+    /// Logs a connection error that would not show up in the counters. Logged once per run.
+    pub(crate) fn log_once(&self, unconnected: &hyper::ConnectError) {
+        if let hyper::ConnectError::Tls(why) = unconnected {
+            self.logged
                 .call_once(|| output::remark(&format!("error: {why}")));
         }
     }
 
-    /// Whether all answers should be of one length.
+    /// Returns true if the requests are `HEAD` requests.
     pub(crate) fn is_head(&self) -> bool {
         self.settings.method == "HEAD"
     }
@@ -116,7 +116,7 @@ impl Driver for HttpLoad {
     const ACTIVE_METRIC: &'static str = "http_connections_open";
     const ERRORS: &'static [&'static str] = outcome::ALL;
     const ASKED_FOR: &'static [&'static str] = &[];
-    const OF_A_FAULT: &'static [&'static str] = outcome::OF_A_FAULT;
+    const OF_A_FAULT: &'static [&'static str] = outcome::FAULT_ERRORS;
     const EXHAUSTED: &'static [&'static str] = outcome::EXHAUSTED;
     type Config = Settings;
 
@@ -124,13 +124,13 @@ impl Driver for HttpLoad {
         Settings::validate(plan)
     }
 
-    /// k6's spelling of thresholds; what they are about is measured.
+    /// Rewrites thresholds from k6's syntax, and enables the phases they use.
     fn spell_out(plan: &mut Plan<Settings>) -> Result<(), Invalid> {
-        for (place, text) in plan.thresholds.iter_mut().enumerate() {
+        for (index, text) in plan.thresholds.iter_mut().enumerate() {
             let wrong =
-                |problem| Invalid::new(format!("thresholds[{place}] (--threshold)"), problem);
+                |problem| Invalid::new(format!("thresholds[{index}] (--threshold)"), problem);
             *text = k6::threshold(text).map_err(wrong)?;
-            plan.driver.phases |= k6::is_of_a_phase(text);
+            plan.driver.phases |= k6::uses_phase(text);
         }
         let headers = std::mem::take(&mut plan.driver.headers);
         plan.driver.headers = cli::lines_of_files("driver.headers (--header)", headers)?;
@@ -155,17 +155,17 @@ impl Driver for HttpLoad {
         }
     }
 
-    /// A user who asks for several things at once is as many.
+    /// A client with several requests in flight counts as that many users.
     fn facts(plan: &Plan<Settings>) -> Facts {
         let at_once = plan.driver.streams.max(plan.driver.pipeline);
         let facts = plan.facts();
         Facts {
             lifetime: Some(Lifetime {
                 from_due: plan.is_paced(),
-                ..Lifetime::of("response")
+                ..Lifetime::new("response")
             }),
             users: facts.users.map(|users| users * f64::from(at_once)),
-            // Where they are opened as a phase of its own, holding them is what is asked for.
+            // If connections are opened in a phase of their own, holding them is the purpose.
             held: Settings::opening(plan).map(|_| plan.driver.connections),
             ..facts
         }
@@ -180,7 +180,7 @@ impl Driver for HttpLoad {
     }
 
     fn summary(result: &RunResult) -> Option<String> {
-        summary::of(result)
+        summary::render(result)
     }
 
     fn longest(plan: &Plan<Settings>) -> Duration {
@@ -188,7 +188,7 @@ impl Driver for HttpLoad {
     }
 
     fn descriptors(plan: &Plan<Settings>) -> u64 {
-        Settings::connections_of(plan)
+        Settings::connection_count(plan)
     }
 
     fn setup(plan: &Plan<Settings>, target: &Target) -> anyhow::Result<Self> {
@@ -213,12 +213,12 @@ impl Driver for HttpLoad {
         let alike = requests.iter().all(Requests::are_alike);
         let mut checks = Checks::parse(&settings.checks)?;
         if settings.follow > 0 {
-            checks.keep(redirect::LOCATION);
+            checks.capture_field(redirect::LOCATION);
         }
         let content = settings.expect_body.as_deref().map(Expected::named);
         let content = content.transpose()?;
-        let connections = Settings::connections_of(plan);
-        source::room(&settings, connections, source::ways(&servers))?;
+        let connections = Settings::connection_count(plan);
+        source::check_ports(&settings, connections, source::server_ports(&servers))?;
         Ok(Self {
             sources: source::addresses(&settings, connections, &servers)?,
             closed: plan.groups.iter().map(Group::is_closed).collect(),
@@ -231,7 +231,7 @@ impl Driver for HttpLoad {
             servers,
             requests,
             hyper,
-            said: Once::new(),
+            logged: Once::new(),
             expected: match (&content, settings.expect_length) {
                 (Some(content), _) => Some(OnceLock::from(content.length)),
                 (None, Some(length)) => Some(OnceLock::from(length)),
@@ -243,8 +243,8 @@ impl Driver for HttpLoad {
         })
     }
 
-    /// Asks every server once: the status must be as expected, and all must answer alike. Where contents are to be compared
-    /// and none was named, the first is asked twice.
+    /// Requests every server once: the status must be expected, and all must respond alike. If bodies are to be
+    /// compared and none was named, the first server is requested twice.
     fn check(&self) -> anyhow::Result<()> {
         let mut first: Option<Sample> = None;
         for (server, requests) in self.servers.iter().zip(&self.requests) {
@@ -260,7 +260,7 @@ impl Driver for HttpLoad {
             }
         }
         if let Some(sample) = first {
-            let _ = self.is_as_long_as_others(sample.length);
+            let _ = self.has_expected_length(sample.length);
             self.learn_content(&sample);
             let _ = self.answer.set(sample.into());
         }
@@ -278,7 +278,7 @@ impl Driver for HttpLoad {
     fn learn(&self, learned: serde_json::Value) -> anyhow::Result<()> {
         let Learned { length, content } = serde_json::from_value(learned)?;
         if let Some(length) = length {
-            let _ = self.is_as_long_as_others(length);
+            let _ = self.has_expected_length(length);
         }
         if let Some(content) = content {
             let _ = self.content.set(content);
@@ -289,10 +289,10 @@ impl Driver for HttpLoad {
     fn doubts(_plan: &Plan<Settings>, total: &Tally) -> Vec<Warning> {
         let compared = total.counted(outcome::count::COMPARED);
         let differing = total.errors.get(outcome::BODY).copied().unwrap_or(0);
-        let hint = "answers with the right status and length are counted as body where their content is another: look at one; where contents are to change, --any-content";
+        let hint = "responses with the right status and length but another body are counted as body: inspect one; if bodies may change, use --any-content";
         let differs = (differing > 0).then(|| {
             let text = format!(
-                "{differing} of the {compared} contents that were compared are not that of the answers before the run, or of --expect-body"
+                "{differing} of the {compared} compared response bodies differ from the body before the run, or from --expect-body"
             );
             Warning::content_differs(&text, hint)
         });

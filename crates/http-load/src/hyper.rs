@@ -1,8 +1,8 @@
-//! The engine `hyper`: HTTP/1.1 and HTTP/2, with and without TLS, by the library that Rust's servers and clients stand on.
+//! The engine `hyper`: HTTP/1.1 and HTTP/2, with and without TLS, using the hyper library.
 //!
-//! A connection is a future that makes it, asks over it and ends with it; the worker's own loop polls those that were
-//! woken, takes starts from the schedule, and looks once in a while at what took too long. So nothing has a timer of its
-//! own, what they share needs no lock, and they borrow it.
+//! Each connection is a future that connects, sends requests and ends. The worker's loop polls woken futures, takes
+//! starts from the schedule, and sweeps for timeouts from time to time. So no future has its own timer, shared state
+//! needs no lock, and the futures borrow it.
 
 use std::future::{Future as _, poll_fn};
 use std::pin::pin;
@@ -34,16 +34,16 @@ mod meter;
 mod seat;
 mod sender;
 
-use desk::Desk;
+use desk::WorkerState;
 use message::Messages;
 
-pub(crate) use dial::Unconnected;
+pub(crate) use dial::ConnectError;
 pub(crate) use fetch::fetch;
 
-/// Longest head taken: that of the other engine.
+/// Maximum length of a head, as in the other engine.
 const HEAD: usize = 64 * 1024;
 
-/// What is asked of one server, and how.
+/// The requests to one server, with its TLS and HTTP configuration.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     messages: Messages,
@@ -52,10 +52,10 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// For this server.
+    /// Prepares the requests to a server.
     ///
     /// # Errors
-    /// A setting that can't be prepared, with the remedy.
+    /// An invalid setting, with the remedy.
     pub(crate) fn new(settings: &Settings, server: &Server) -> Result<Self, Invalid> {
         let messages = Messages::new(settings, server)?;
         let mut http1 = http1::Builder::new();
@@ -63,7 +63,7 @@ impl Prepared {
             .allow_obsolete_multiline_headers_in_responses(true)
             .max_header_size(HEAD)
             .max_buf_size(HEAD)
-            // One piece more is copied where there is none to be saved.
+            // Without bodies, vectored writes would save nothing.
             .writev(messages.have_bodies());
         let tls = server.tls.then(|| Tls::new(server, settings)).transpose()?;
         Ok(Self {
@@ -79,29 +79,29 @@ pub(crate) async fn work(driver: &HttpLoad, mut worker: Worker) -> anyhow::Resul
     let mut clock = Clock::real()?;
     let pacer = std::mem::replace(&mut worker.pacer, Pacer::new(0, 0, Vec::new()));
     let opening = std::mem::replace(&mut worker.opening, WorkerOpening::new(None));
-    let desk = Desk::new(driver, &worker, pacer, opening);
-    let mut links = FuturesUnordered::new();
+    let shared = WorkerState::new(driver, &worker, pacer, opening);
+    let mut connections = FuturesUnordered::new();
     loop {
         let now = clock::now();
-        let next = desk.turn(now);
-        let deadline = desk.deadline();
-        if desk.over(now) || now >= deadline {
+        let next = shared.run_once(now);
+        let deadline = shared.deadline();
+        if shared.is_done(now) || now >= deadline {
             break;
         }
-        while let Some(birth) = desk.born() {
-            links.push(unconstrained(link::live(&desk, birth)));
+        while let Some(pending) = shared.next_connect() {
+            connections.push(unconstrained(link::serve_connection(&shared, pending)));
         }
         let until = worker.record.wait_until(next.min(deadline), now);
         let mut wait = pin!(clock.sleep_until(until));
         poll_fn(|context| {
-            while let Poll::Ready(Some(())) = links.poll_next_unpin(context) {}
-            match desk.sooner() {
+            while let Poll::Ready(Some(())) = connections.poll_next_unpin(context) {}
+            match shared.wake_early() {
                 true => Poll::Ready(()),
                 false => wait.as_mut().poll(context),
             }
         })
         .await;
     }
-    desk.give_up();
+    shared.record_unfinished();
     Ok(())
 }

@@ -1,26 +1,26 @@
-//! What a complete answer is worth: the same for every engine.
+//! Judgement of complete responses, the same for both engines.
 
 use harness::recorder::Recorder;
 
-use crate::checks::{Checks, Seen};
+use crate::checks::{Captured, Checks};
 use crate::driver::HttpLoad;
 use crate::outcome::{self, count};
 
-/// A complete answer, as the checks see it.
+/// A complete response, as the checks see it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Complete<'a> {
+pub(crate) struct ResponseView<'a> {
     pub(crate) status: u16,
-    /// Bytes of content, whether or not they were kept.
+    /// Length of the body in bytes, whether or not the body was kept.
     pub(crate) length: u64,
-    /// From the first byte sent to the last byte of the answer.
+    /// Service time: from the first byte sent to the last byte of the response.
     pub(crate) service_ns: u64,
-    /// What was kept of it; nothing where no check asks for that.
-    pub(crate) seen: Option<&'a Seen>,
+    /// Its kept parts; `None` if no check needs them.
+    pub(crate) captured: Option<&'a Captured>,
 }
 
 impl HttpLoad {
-    /// The kind of failure that a complete answer is; `None` if it is as it should be. Checks have no part in it.
-    /// `sum` is the checksum of a content that is compared.
+    /// Returns the failure kind of a complete response; `None` if it is as expected. Checks play no part. `sum` is the
+    /// checksum of a compared body.
     pub(crate) fn outcome(
         &self,
         status: u16,
@@ -29,7 +29,7 @@ impl HttpLoad {
     ) -> Option<&'static str> {
         if !self.settings.expects(status) {
             Some(outcome::STATUS)
-        } else if !self.is_as_long_as_others(length) {
+        } else if !self.has_expected_length(length) {
             Some(outcome::LENGTH)
         } else if sum.is_some_and(|sum| !self.is_expected(sum)) {
             Some(outcome::BODY)
@@ -39,18 +39,18 @@ impl HttpLoad {
     }
 }
 
-/// The checks of one worker, and what they came to since that was last handed over.
+/// The checks of one worker, with their counts since they were last recorded.
 #[derive(Debug)]
-pub(crate) struct Judge<'a> {
+pub(crate) struct CheckCounters<'a> {
     checks: &'a Checks,
-    /// Passes and failures of each.
+    /// Passes and failures of each check.
     each: Vec<[u64; 2]>,
-    /// Answers that were as they should be but for a check.
+    /// Successful responses that failed a check.
     failed_a_check: u64,
 }
 
-impl<'a> Judge<'a> {
-    /// `None` where there are no checks.
+impl<'a> CheckCounters<'a> {
+    /// Creates the counters; `None` if there are no checks.
     pub(crate) fn new(checks: &'a Checks) -> Option<Self> {
         (!checks.is_empty()).then(|| Self {
             each: vec![[0; 2]; checks.len()],
@@ -59,25 +59,27 @@ impl<'a> Judge<'a> {
         })
     }
 
-    /// Holds the checks against an answer to an operation that counts; `ok` is whether it is as it should be otherwise.
-    pub(crate) fn judge(&mut self, answer: Complete<'_>, ok: bool) {
+    /// Evaluates the checks against the response of an operation that counts. `ok` is true if the response succeeded
+    /// otherwise.
+    pub(crate) fn record(&mut self, answer: ResponseView<'_>, ok: bool) {
         let mut all = true;
         let each = &mut self.each;
-        self.checks.hold(answer, |place, passed| {
-            each[place][usize::from(!passed)] += 1;
+        self.checks.evaluate(answer, |index, passed| {
+            each[index][usize::from(!passed)] += 1;
             all &= passed;
         });
         self.failed_a_check += u64::from(ok && !all);
     }
 
-    /// Counts it all, and begins anew. Once a turn of a loop, since counting by name costs more than adding.
-    pub(crate) fn hand_over(&mut self, record: &Recorder) {
+    /// Records the counts and resets them. Called once per loop iteration, since counting by name costs more than
+    /// adding.
+    pub(crate) fn flush(&mut self, record: &Recorder) {
         let mut sums = [0; 2];
         for (of_it, names) in self.each.iter_mut().zip(self.checks.names()) {
-            for (place, number) in std::mem::take(of_it).into_iter().enumerate() {
-                sums[place] += number;
+            for (index, number) in std::mem::take(of_it).into_iter().enumerate() {
+                sums[index] += number;
                 if number > 0 {
-                    record.count(names[place], number);
+                    record.count(names[index], number);
                 }
             }
         }

@@ -1,24 +1,25 @@
-//! Thresholds in k6's spelling, and what they mean here.
+//! Translation of thresholds from k6's syntax.
 //!
 //! | k6 | here |
 //! | --- | --- |
-//! | `http_req_duration`, also `{expected_response:true}` | `service`: sending, waiting and receiving. Answers that are not as they should be are failures here and have no time |
-//! | `http_req_blocked`, `_sending`, `_waiting`, `_receiving` | the series of that name, which are measured then |
-//! | `http_req_connecting`, `http_req_tls_handshaking` | `connecting`, `tls`: of the connections that were opened; k6 counts 0 for each request over one that was there |
+//! | `http_req_duration`, also `{expected_response:true}` | `service`: sending, waiting and receiving. Unexpected responses are failures here and have no time |
+//! | `http_req_blocked`, `_sending`, `_waiting`, `_receiving` | the series of that name, which are then measured |
+//! | `http_req_connecting`, `http_req_tls_handshaking` | `connecting`, `tls`: of the connections that were opened; k6 records 0 for each request over an existing connection |
 //! | `iteration_duration` | `response`, from the intended start |
 //! | `http_req_failed` | `errors.rate` |
-//! | `errors`, the rate that k6's scripts add to where a check fails | `checks.errors`: requests that failed themselves or a check, of all that were started |
-//! | `checks` | `checks`: those that passed, of all that were made |
-//! | `http_reqs`, `iterations` | `started` as a count, `rate` a second: those that ended as they should |
+//! | `errors`, the rate that k6 scripts increment if a check fails | `checks.errors`: requests that failed or failed a check, as a share of all started |
+//! | `checks` | `checks`: checks that passed, as a share of all evaluated |
+//! | `http_reqs`, `iterations` | `started` as a count, `rate` per second: successful requests |
 //! | `dropped_iterations` | `missed` |
 //! | `data_received`, `data_sent` | `counts.bytes`, `counts.bytes_sent` |
 //!
-//! Where redirects are followed (`--follow`), k6 counts and times each hop as a request, and here they are one: `http_reqs`,
-//! `http_req_duration` and `http_req_failed` are of the whole, `http_req_sending`, `_waiting` and `_receiving` of each hop.
+//! If redirects are followed (`--follow`), k6 counts and times each hop as a request, but here they are one request:
+//! `http_reqs`, `http_req_duration` and `http_req_failed` apply to the whole chain, `http_req_sending`, `_waiting` and
+//! `_receiving` to each hop.
 //!
-//! Times are in milliseconds, as k6 has them, and shares between 0 and 1.
+//! Times are in milliseconds, as in k6, and shares between 0 and 1.
 
-/// What k6 measures as a trend, and our series.
+/// k6's trends, and the series they correspond to.
 const TRENDS: [(&str, &str); 8] = [
     ("http_req_duration", "service"),
     ("http_req_blocked", "blocked"),
@@ -29,13 +30,13 @@ const TRENDS: [(&str, &str); 8] = [
     ("http_req_receiving", "receiving"),
     ("iteration_duration", "response"),
 ];
-/// What k6 measures as a rate, and our figure in percent.
+/// k6's rates, and the metrics in percent they correspond to.
 const RATES: [(&str, &str); 3] = [
     ("http_req_failed", "errors.rate"),
     ("errors", "checks.errors"),
     ("checks", "checks"),
 ];
-/// What k6 counts, and our figures: how many, and how many a second.
+/// k6's counters, and the metrics they correspond to: the count, and the rate per second.
 const COUNTERS: [(&str, &str, Option<&str>); 5] = [
     ("http_reqs", "started", Some("rate")),
     ("iterations", "started", Some("rate")),
@@ -43,7 +44,7 @@ const COUNTERS: [(&str, &str, Option<&str>); 5] = [
     ("data_received", "counts.bytes", None),
     ("data_sent", "counts.bytes_sent", None),
 ];
-/// Longer ones first: `<=` begins with `<`.
+/// Longer operators first: `<=` begins with `<`.
 const OPERATORS: [(&str, &str); 8] = [
     ("===", "=="),
     ("!==", "!="),
@@ -54,19 +55,19 @@ const OPERATORS: [(&str, &str); 8] = [
     ("<", "<"),
     (">", ">"),
 ];
-/// The one tag that makes no difference here.
+/// The only tag that makes no difference here.
 const EXPECTED: &str = "{expected_response:true}";
 
-/// A threshold in our spelling, whichever it is in: k6's has a colon after its metric.
+/// Returns a threshold in the project's syntax, whichever syntax it has. k6's has a colon after the metric.
 ///
 /// # Errors
-/// What is wrong with one of k6's, and what can be written.
+/// An invalid threshold in k6's syntax, with the valid forms.
 pub(crate) fn threshold(text: &str) -> Result<String, String> {
     // A tag has a colon of its own.
     let colon = match text.find(EXPECTED) {
         Some(tag) => text[tag + EXPECTED.len()..]
             .find(':')
-            .map(|place| tag + EXPECTED.len() + place),
+            .map(|index| tag + EXPECTED.len() + index),
         None => text.find(':'),
     };
     let operator = text.find(['<', '>', '=', '!']).unwrap_or(text.len());
@@ -79,18 +80,20 @@ pub(crate) fn threshold(text: &str) -> Result<String, String> {
 }
 
 fn translate(metric: &str, condition: &str) -> Result<String, String> {
-    let place = condition.find(['<', '>', '=', '!']);
-    let (statistic, rest) = condition.split_at(place.unwrap_or(condition.len()));
+    let index = condition.find(['<', '>', '=', '!']);
+    let (statistic, rest) = condition.split_at(index.unwrap_or(condition.len()));
     let statistic = statistic.trim();
     let operator = OPERATORS.iter().find(|(sign, _)| rest.starts_with(sign));
     let (sign, operator) =
         operator.ok_or("has no operator: write it as http_req_duration: p(95)<5")?;
     let bound = rest[sign.len()..].trim();
     let number: f64 = bound.parse().map_err(|_| {
-        format!("`{bound}` is no number: milliseconds, a share between 0 and 1, or a count")
+        format!(
+            "`{bound}` is not a number: write milliseconds, a share between 0 and 1, or a count"
+        )
     })?;
     let figure = |figure: &str, bound: String| Ok(format!("{figure} {operator} {bound}"));
-    let known = |names: &str| Err(format!("`{metric}` has no `{statistic}`: take {names}"));
+    let known = |names: &str| Err(format!("`{metric}` has no `{statistic}`: use {names}"));
     if let Some((_, series)) = TRENDS.iter().find(|(name, _)| *name == metric) {
         return match trend(statistic).as_deref() {
             Some("count") => figure(&format!("{series}.count"), plain(number)),
@@ -116,12 +119,12 @@ fn translate(metric: &str, condition: &str) -> Result<String, String> {
         };
     }
     Err(format!(
-        "there is no metric `{metric}`: take one of {}",
+        "there is no metric `{metric}`: use one of {}",
         metrics().join(", ")
     ))
 }
 
-/// Every metric of k6 that there is here.
+/// Returns the names of all supported k6 metrics.
 fn metrics() -> Vec<&'static str> {
     let trends = TRENDS.iter().map(|(name, _)| *name);
     let rates = RATES.iter().map(|(name, _)| *name);
@@ -131,7 +134,7 @@ fn metrics() -> Vec<&'static str> {
         .collect()
 }
 
-/// Our name of a trend's statistic.
+/// Returns the project's name of a trend's statistic.
 fn trend(statistic: &str) -> Option<String> {
     match statistic {
         "avg" => Some("mean".to_owned()),
@@ -149,13 +152,13 @@ fn trend(statistic: &str) -> Option<String> {
     }
 }
 
-/// A number without what floating point adds to it.
+/// Formats a number without floating-point noise.
 fn plain(number: f64) -> String {
     format!("{}", (number * 1e9).round() / 1e9)
 }
 
-/// Whether a threshold in our spelling is about a phase that is measured only where that is asked for.
-pub(crate) fn is_of_a_phase(threshold: &str) -> bool {
+/// Returns true if a threshold in the project's syntax uses a phase that is measured only on request.
+pub(crate) fn uses_phase(threshold: &str) -> bool {
     let series = threshold.trim_start().split('.').next().unwrap_or_default();
     matches!(series, "blocked" | "sending" | "waiting" | "receiving")
 }
@@ -189,7 +192,7 @@ mod tests {
             ("dropped_iterations: count==0", "missed == 0"),
             ("data_received: count>=1024", "counts.bytes >= 1024"),
             ("http_req_duration: p(97.5)<1", "service.p97.5 < 1ms"),
-            // Ours stays as it is.
+            // The project's own syntax is unchanged.
             ("response.p99 <= 50ms", "response.p99 <= 50ms"),
             ("errors == 0", "errors == 0"),
         ] {
@@ -209,7 +212,7 @@ mod tests {
             ("http_req_duration: p(101)<5", ["`p(101)`", "p(95)"]),
             ("http_req_duration: p(95)", ["operator", "p(95)<5"]),
             ("http_req_duration: p(95)<5ms", ["`5ms`", "milliseconds"]),
-            ("checks: count>5", ["`count`", "take rate"]),
+            ("checks: count>5", ["`count`", "use rate"]),
             (
                 "http_req_duration{status:200}: p(95)<5",
                 ["`http_req_duration{status`", "http_req_duration"],

@@ -1,4 +1,4 @@
-//! The HTTP driver: three jobs (throughput, latency, connections held) over one loop.
+//! The HTTP load driver. One loop does three jobs: throughput, latency, and holding connections.
 
 pub mod answer;
 mod check;

@@ -1,4 +1,4 @@
-//! `http-load`: puts load on an HTTP server and says what came of it.
+//! `http-load`: load-tests an HTTP server and reports the results.
 
 use std::process::ExitCode;
 

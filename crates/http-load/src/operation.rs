@@ -1,31 +1,31 @@
-//! A request as both engines know it: from when it counts, which it is, and what follows on it.
+//! An operation as both engines use it: its start, its number and its redirects.
 
 use std::num::NonZeroU32;
 
 use harness::pacer::Start;
 use harness::schedule::Share;
 
-/// A client that could not connect rests before its next request, so that a dead server is not hammered.
-pub(crate) const REST_NS: u64 = 10_000_000;
+/// Backoff of a client that could not connect, so that a dead server is not flooded.
+pub(crate) const RETRY_BACKOFF_NS: u64 = 10_000_000;
 
-/// A request: from when it counts, and which it is.
+/// An operation, with its start and its number.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Operation {
-    /// Response time counts from here.
+    /// Start of the response time.
     pub(crate) at: u64,
-    /// When its first byte was sent; 0 before.
+    /// Time when its first byte was sent; 0 before.
     pub(crate) sent: u64,
-    /// Its number in the schedule of the whole.
+    /// Its number in the schedule of the whole run.
     pub(crate) index: u64,
     pub(crate) group: u16,
-    /// Whether it started inside `measure`.
+    /// True if it started within `measure`.
     pub(crate) counted: bool,
-    /// Where a redirect led it, by its place in the worker's list (`redirect.rs`); none before.
+    /// Key of its redirect in the worker's table (`redirect.rs`), plus one; `None` before a redirect.
     pub(crate) hop: Option<NonZeroU32>,
 }
 
 impl Operation {
-    /// One that begins.
+    /// Creates an operation that starts.
     pub(crate) fn new(start: Start, counted: bool) -> Self {
         Self {
             at: start.at,
@@ -38,17 +38,17 @@ impl Operation {
     }
 }
 
-/// A client of a closed loop that rests: when it goes on, and after which operation.
+/// A client of a closed loop in backoff: when it goes on, and after which operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Rest {
+pub(crate) struct Backoff {
     pub(crate) until: u64,
     pub(crate) group: u16,
     pub(crate) index: u64,
-    /// The place of its connection among all.
-    pub(crate) place: u32,
+    /// The index of its connection.
+    pub(crate) connection: u32,
 }
 
-/// What a pacer needs to know of a client's last operation.
+/// Returns the data that a pacer needs of a client's last operation.
 pub(crate) fn start_of(group: u16, index: u64) -> Start {
     Start {
         at: 0,
@@ -59,7 +59,7 @@ pub(crate) fn start_of(group: u16, index: u64) -> Start {
     }
 }
 
-/// The place among all connections of the one that a client of a closed loop makes.
-pub(crate) fn place_of(start: Start, share: Share) -> u32 {
+/// Returns the connection index of a client of a closed loop.
+pub(crate) fn connection_of(start: Start, share: Share) -> u32 {
     (share.index + start.index / share.of * share.of) as u32
 }

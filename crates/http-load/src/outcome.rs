@@ -1,81 +1,81 @@
-//! What becomes of a request, by the names that are counted. Outcomes are disjoint: each request has one.
+//! Outcomes of requests, by the names that are counted. Outcomes are disjoint: each request has one.
 
 use nix::errno::Errno;
 
 use crate::answer::KINDS;
 
-/// Counts beside the outcomes.
+/// Counters other than outcomes.
 pub(crate) mod count {
-    /// Requests that began in the warm-up and count nowhere else.
+    /// Requests that started in the warm-up and count nowhere else.
     pub(crate) const WARMUP: &str = "warmup";
-    /// Answers that came whole, whatever they said.
+    /// Complete responses of any status.
     pub(crate) const ANSWERS: &str = "answers";
-    /// Answers that came whole, those to requests of the warm-up included, as the server counts them.
+    /// Complete responses including those of the warm-up, as the server counts them.
     pub(crate) const SERVED: &str = "served";
     /// Bytes received, heads included.
     pub(crate) const BYTES: &str = "bytes";
-    /// Bytes of content received.
+    /// Bytes of response bodies received.
     pub(crate) const BODY_BYTES: &str = "body_bytes";
     /// Bytes sent, heads included.
     pub(crate) const BYTES_SENT: &str = "bytes_sent";
-    /// Redirects that were followed; the answers that said them count as answers too.
+    /// Redirects that were followed; the redirect responses count as answers too.
     pub(crate) const REDIRECTS: &str = "redirects";
     /// Connections opened.
     pub(crate) const OPENED: &str = "opened";
-    /// Connections that the server ended while they were held open for later requests.
+    /// Idle connections that the server closed.
     pub(crate) const LOST: &str = "lost";
-    /// Attempts to connect for no particular request that failed.
+    /// Failed connection attempts that were not made for a particular request.
     pub(crate) const UNCONNECTED: &str = "unconnected";
-    /// Connections held, told once a second by each worker.
+    /// Open connections, reported once a second by each worker.
     pub(crate) const HELD: &str = "held";
-    /// Checks that passed, of all answers that count. What `measure::threshold` makes its figures of.
+    /// Checks that passed, for all responses that count. `measure::threshold` derives metrics from it.
     pub(crate) const CHECKS_PASSED: &str = "checks_passed";
     /// Checks that failed.
     pub(crate) const CHECKS_FAILED: &str = "checks_failed";
-    /// Answers that were as they should be but for a check.
+    /// Successful responses that failed a check.
     pub(crate) const FAILED_A_CHECK: &str = "failed_a_check";
-    /// Bytes that came after an answer was complete, and belong to none.
+    /// Bytes after the end of a response that belong to no response.
     pub(crate) const EXCESS: &str = measure::audit::count::EXCESS_BYTES;
-    /// Answers whose content was compared with that of the answers before the run, or with the one that was named.
+    /// Responses whose body was compared with that of the responses before the run, or with the named one.
     pub(crate) const COMPARED: &str = "bodies_compared";
 }
 
-/// Nobody listens.
+/// The connection was refused.
 pub(crate) const REFUSED: &str = "refused";
-/// No connection in time.
+/// The connection attempt timed out.
 pub(crate) const CONNECT_TIMEOUT: &str = "connect_timeout";
-/// No connection, for another reason.
+/// The connection attempt failed for another reason.
 pub(crate) const CONNECT: &str = "connect";
-/// This process may open no more descriptors.
+/// The process reached its limit of open descriptors.
 pub(crate) const DESCRIPTORS: &str = "descriptors";
-/// There is no port left to connect from.
+/// No source port is left.
 pub(crate) const PORTS: &str = "ports";
-/// No whole answer in time.
+/// The response was not complete in time.
 pub(crate) const TIMEOUT: &str = "timeout";
 /// The connection was reset.
 pub(crate) const RESET: &str = "reset";
-/// The connection was closed before the answer was whole.
+/// The connection was closed before the response was complete.
 pub(crate) const EARLY_CLOSE: &str = "early_close";
-/// The status is none of those that were expected.
+/// The status is not an expected one.
 pub(crate) const STATUS: &str = "status";
-/// The content is not as long as that of the other answers.
+/// The body has another length than expected.
 pub(crate) const LENGTH: &str = "length";
-/// The content is as long as it should be, and another one.
+/// The body has the expected length but another content.
 pub(crate) const BODY: &str = "body";
 
-/// A redirect, where they are followed, to another scheme, host or port than those that were asked.
+/// A redirect to another scheme, host or port; only if redirects are followed.
 pub(crate) const REDIRECT_ELSEWHERE: &str = "redirect_elsewhere";
-/// One redirect more than are followed.
+/// More redirects than the limit.
 pub(crate) const TOO_MANY_REDIRECTS: &str = "too_many_redirects";
-/// A redirect, where they are followed, without a `Location`, or with one that is no reference: empty, with spaces or bytes
-/// that are no UTF-8, with a host that is none, or leading to a path of more than 32 KiB.
+/// A redirect without a valid `Location`, if redirects are followed: the field is missing, empty, has spaces or bytes
+/// that are not UTF-8, an invalid host, or a path of more than 32 KiB.
 pub(crate) const REDIRECT_WITHOUT_LOCATION: &str = "redirect_without_location";
-/// TLS could not be agreed upon, or was broken.
+/// The TLS handshake failed, or the TLS connection broke.
 pub(crate) const TLS: &str = "tls";
-/// A frame of HTTP/2 that none may be (RFC 9113), or the answer is not as long as its head says.
+/// An invalid HTTP/2 frame (RFC 9113), or a body whose length differs from the one in its head.
 pub(crate) const HTTP2: &str = "protocol_http2";
 
-/// Those that are no fault of an answer.
+/// Outcomes that are not a framing fault of a response.
 const OTHERS: [&str; 15] = [
     REFUSED,
     CONNECT_TIMEOUT,
@@ -93,24 +93,24 @@ const OTHERS: [&str; 15] = [
     TLS,
     HTTP2,
 ];
-/// All outcomes but that all is well.
+/// All outcomes except success.
 pub(crate) const ALL: &[&str] = &all();
 
 const fn all() -> [&'static str; OTHERS.len() + KINDS.len()] {
     let mut all = [""; OTHERS.len() + KINDS.len()];
-    let mut place = 0;
-    while place < all.len() {
-        all[place] = match place.checked_sub(OTHERS.len()) {
-            None => OTHERS[place],
-            Some(place) => KINDS[place],
+    let mut index = 0;
+    while index < all.len() {
+        all[index] = match index.checked_sub(OTHERS.len()) {
+            None => OTHERS[index],
+            Some(index) => KINDS[index],
         };
-        place += 1;
+        index += 1;
     }
     all
 }
 
-/// Those that a daemon's end or stand-still leads to.
-pub(crate) const OF_A_FAULT: &[&str] = &[
+/// Outcomes that a stopped or stalled daemon causes.
+pub(crate) const FAULT_ERRORS: &[&str] = &[
     REFUSED,
     CONNECT_TIMEOUT,
     CONNECT,
@@ -119,11 +119,11 @@ pub(crate) const OF_A_FAULT: &[&str] = &[
     EARLY_CLOSE,
 ];
 
-/// Those of a driver that has nothing left to connect with; connections for no particular request are counted by the same
-/// names.
+/// Outcomes of a driver that has no resources left to connect; attempts for no particular request are counted by the
+/// same names.
 pub(crate) const EXHAUSTED: &[&str] = &[DESCRIPTORS, PORTS];
 
-/// The outcome of a connection that could not be made.
+/// Returns the outcome of a failed connection attempt.
 pub(crate) fn connect_error(errno: Errno) -> &'static str {
     match errno {
         Errno::ECONNREFUSED | Errno::ENOENT => REFUSED,
@@ -135,7 +135,7 @@ pub(crate) fn connect_error(errno: Errno) -> &'static str {
     }
 }
 
-/// The outcome of a connection that broke.
+/// Returns the outcome of a broken connection.
 pub(crate) fn broken(errno: Errno) -> &'static str {
     match errno {
         Errno::ETIMEDOUT => TIMEOUT,

@@ -1,31 +1,31 @@
-//! The connections of the open loops, which are made before requests need them.
+//! The connections of the open loops, opened before requests need them.
 
 use harness::driver::Phases;
 use harness::schedule::Share;
 
 use crate::driver::HttpLoad;
-use crate::operation::REST_NS;
+use crate::operation::RETRY_BACKOFF_NS;
 
-/// Connections of a worker that are being made at the same time: a server's accept queue has room for some thousands, of
-/// all workers.
-const AT_ONCE: u64 = 128;
-/// Connections that are begun before events are looked at again.
-pub(crate) const DIALS_A_TURN: u64 = 32;
+/// Maximum number of pending connection attempts per worker: a server's accept queue holds some thousands, for all
+/// workers together.
+const MAX_CONNECTING: u64 = 128;
+/// Connection attempts per loop iteration.
+pub(crate) const CONNECTS_PER_ITERATION: u64 = 32;
 
 /// The connections that a worker keeps open for the operations of open loops.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    /// How many.
+    /// Number of connections of this worker.
     size: u64,
-    /// Nanoseconds from one to the next, of this worker.
+    /// Nanoseconds between two attempts of this worker.
     every_ns: f64,
     origin: u64,
     begun: u64,
-    /// Nothing is begun before.
+    /// Earliest time of the next attempt.
     not_before: u64,
-    /// Nothing is begun then or later.
+    /// No attempts start at or after this time.
     end: u64,
-    pub(crate) keeps: bool,
+    pub(crate) keep_alive: bool,
     share: Share,
 }
 
@@ -39,30 +39,35 @@ impl Pool {
             begun: 0,
             not_before: 0,
             end: phases.end,
-            keeps: driver.settings.keep_alive,
+            keep_alive: driver.settings.keep_alive,
             share,
         }
     }
 
-    /// Whether there may be one more than so many.
+    /// Returns true if the pool may have one more than `connections`.
     pub(crate) fn has_room(&self, connections: u64) -> bool {
         connections < self.size
     }
 
-    /// The place of the next connection among all.
-    pub(crate) fn next_place(&mut self) -> u32 {
-        let place = self.share.index + self.begun * self.share.of;
+    /// Returns the index of the next connection.
+    pub(crate) fn next_index(&mut self) -> u32 {
+        let index = self.share.index + self.begun * self.share.of;
         self.begun += 1;
-        place as u32
+        index as u32
     }
 
-    /// The place of a connection that is to be begun now, of so many that are there and so many that are being made; or
-    /// when to ask again.
-    pub(crate) fn begin_one(&mut self, now: u64, there: u64, connecting: u64) -> Result<u32, u64> {
-        // Where there is no time to wait for, an event tells: one of them is made or lost.
-        if !self.keeps
+    /// Returns the index of a connection to open now, given the numbers of open and pending ones. Otherwise returns the
+    /// time to try again.
+    pub(crate) fn next_connect(
+        &mut self,
+        now: u64,
+        there: u64,
+        connecting: u64,
+    ) -> Result<u32, u64> {
+        // u64::MAX: nothing is scheduled; a connect or close event will wake us.
+        if !self.keep_alive
             || now >= self.end
-            || connecting >= AT_ONCE
+            || connecting >= MAX_CONNECTING
             || !self.has_room(there + connecting)
         {
             return Err(u64::MAX);
@@ -72,16 +77,16 @@ impl Pool {
         if due > now {
             return Err(due);
         }
-        Ok(self.next_place())
+        Ok(self.next_index())
     }
 
-    /// Takes over phases whose load begins at another time.
-    pub(crate) fn end_at(&mut self, end: u64) {
+    /// Sets a new end, after the load was moved.
+    pub(crate) fn set_end(&mut self, end: u64) {
         self.end = end;
     }
 
-    /// One could not be made: the next one is begun a moment later.
-    pub(crate) fn rest(&mut self, now: u64) {
-        self.not_before = now + REST_NS;
+    /// Delays the next attempt after a failed one.
+    pub(crate) fn back_off(&mut self, now: u64) {
+        self.not_before = now + RETRY_BACKOFF_NS;
     }
 }

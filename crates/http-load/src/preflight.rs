@@ -1,4 +1,4 @@
-//! One request before the run: what a server answers, and whether that is worth measuring.
+//! The request before the run: fetches one response and judges whether the server is worth measuring.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -10,28 +10,28 @@ use harness::clock;
 use measure::result::Answer;
 use ring::digest::{Context as Digest, SHA256};
 
-use crate::answer::{Asked, Reader, Sink};
-use crate::content::{Expected, Sum};
+use crate::answer::{Reader, RequestInfo, Sink};
+use crate::content::{Checksum, Expected};
 use crate::hyper;
-use crate::redirect::{Astray, Hop, LOCATION, leads_on};
+use crate::redirect::{LOCATION, RedirectError, RedirectTarget, is_redirect};
 use crate::requests::Requests;
 use crate::settings::{Engine, Settings};
 use crate::target::{Peer, Server};
 
-/// How long a server may take for the one answer before the run.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
-pub(crate) const TOO_LATE: &str = "no whole answer within 10 s: is it the server that was meant?";
-/// What a server is asked for what it sent, in a message.
-const SHOWN: usize = 80;
+/// Timeout of the request before the run.
+pub(crate) const PREFLIGHT_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const TIMED_OUT: &str = "no complete response within 10 s: is this the right server?";
+/// Maximum number of bytes of a response quoted in a message.
+const MAX_QUOTED: usize = 80;
 
-/// What a server answered.
+/// The response of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sample {
     pub(crate) status: u16,
     pub(crate) length: u64,
-    /// Of the content, in hexadecimal digits.
+    /// Digest of the body, in hexadecimal digits.
     pub(crate) sha256: String,
-    /// CRC-32C of the content.
+    /// CRC-32C of the body.
     pub(crate) sum: u32,
 }
 
@@ -46,14 +46,14 @@ impl From<Sample> for Answer {
 }
 
 impl Sample {
-    /// Whether the status is one that was expected.
+    /// Checks the status and the length against those expected.
     pub(crate) fn check(&self, settings: &Settings) -> anyhow::Result<()> {
         if let Some(expected) = settings
             .expect_length
             .filter(|length| *length != self.length)
         {
             bail!(
-                "it answers {} with {} bytes of content, and {expected} are expected: correct the path, or driver.expect_length (--expect-length)",
+                "the server returned {} with {} bytes of content, but {expected} are expected: correct the path, or driver.expect_length (--expect-length)",
                 self.status,
                 self.length
             );
@@ -62,17 +62,17 @@ impl Sample {
             return Ok(());
         }
         bail!(
-            "it answers {}, which is not expected: correct the path, or name the status with --expect-status {}",
+            "the server returned status {}, which is not expected: correct the path, or accept it with --expect-status {}",
             self.status,
             self.status
         )
     }
 
-    /// Whether the content is the one that was named.
+    /// Checks the body against the one that was named.
     pub(crate) fn check_content(&self, expected: &Expected) -> anyhow::Result<()> {
         ensure!(
-            expected.length == self.length && expected.has(self.sum),
-            "it answers {} with {} bytes of content that are not the {} of driver.expect_body (--expect-body): correct the path, or what is expected",
+            expected.length == self.length && expected.has_sum(self.sum),
+            "the server returned {} with {} bytes of content, which differ from the {} bytes of driver.expect_body (--expect-body): correct the path, or the expected body",
             self.status,
             self.length,
             expected.length
@@ -80,13 +80,13 @@ impl Sample {
         Ok(())
     }
 
-    /// Whether another server answers the same.
+    /// Checks that another server's response is the same.
     pub(crate) fn compare(&self, other: &Self) -> anyhow::Result<()> {
         if self == other {
             return Ok(());
         }
         bail!(
-            "the servers answer differently: {} with {} bytes ({}) and {} with {} bytes ({}): let all serve the same",
+            "the servers respond differently: {} with {} bytes ({}) and {} with {} bytes ({}): make all of them serve the same content",
             self.status,
             self.length,
             &self.sha256[..12],
@@ -97,73 +97,73 @@ impl Sample {
     }
 }
 
-/// One answer, and where it leads.
+/// A response, with the target of its redirect.
 #[derive(Debug)]
 pub(crate) struct Fetched {
     pub(crate) sample: Sample,
     pub(crate) location: Option<Vec<u8>>,
 }
 
-/// Asks once, and where redirects are followed until there is an answer that is none; each on a connection of its own.
+/// Sends one request, following redirects until a non-redirect response. Each request has its own connection.
 ///
 /// # Errors
-/// No connection, no answer in time, one that is no HTTP, or a redirect that can't be followed.
+/// No connection, no response in time, an invalid response, or a redirect that can't be followed.
 pub(crate) fn fetch(
     settings: &Settings,
     server: &Server,
     requests: &Requests,
 ) -> anyhow::Result<Sample> {
-    let mut hop: Option<Hop> = None;
+    let mut hop: Option<RedirectTarget> = None;
     loop {
         let Fetched { sample, location } = match settings.engine {
             Engine::Hyper => hyper::fetch(settings, server, hop.as_ref())?,
-            _ => ask(settings, server, requests, hop.as_ref())?,
+            _ => fetch_once(settings, server, requests, hop.as_ref())?,
         };
-        if settings.follow == 0 || !leads_on(sample.status) {
+        if settings.follow == 0 || !is_redirect(sample.status) {
             return Ok(sample);
         }
         let location = location.as_deref();
-        let now = hop.or_else(|| Hop::first(&requests.target(0)));
+        let now = hop.or_else(|| RedirectTarget::first(&requests.target(0)));
         let next = now
-            .ok_or(Astray::Elsewhere)
+            .ok_or(RedirectError::Elsewhere)
             .and_then(|now| now.next(sample.status, location, settings.follow));
         hop = Some(next.with_context(|| {
             let location = location.map(String::from_utf8_lossy);
             let shown: String = location
                 .iter()
                 .flat_map(|text| text.chars())
-                .take(SHOWN)
+                .take(MAX_QUOTED)
                 .collect();
             format!(
-                "the redirect ({}) to {shown:?} can't be followed",
+                "cannot follow the redirect ({}) to {shown:?}",
                 sample.status
             )
         })?);
     }
 }
 
-fn ask(
+fn fetch_once(
     settings: &Settings,
     server: &Server,
     requests: &Requests,
-    hop: Option<&Hop>,
+    hop: Option<&RedirectTarget>,
 ) -> anyhow::Result<Fetched> {
     let mut stream = open(&server.peer)?;
     let mut room = Vec::new();
-    let asked = Asked {
+    let asked = RequestInfo {
         head: settings.method == "HEAD",
     };
     stream
-        .write_all(requests.led_to(0, hop, &mut room))
-        .context("sending the request")?;
+        .write_all(requests.bytes(0, hop, &mut room))
+        .context("cannot send the request")?;
     let mut reader = Reader::new();
     let mut content = Content::default();
     let mut buffer = vec![0; 64 * 1024];
     let mut first: Option<Vec<u8>> = None;
-    let give_up = clock::now() + PATIENCE.as_nanos() as u64;
+    let give_up = clock::now() + PREFLIGHT_TIMEOUT.as_nanos() as u64;
     let answer = loop {
-        // A server that sends a byte now and then keeps no read waiting for long, and would never be done.
-        ensure!(clock::now() < give_up, TOO_LATE);
+        // A server that sends single bytes slowly never hits the read timeout, and would never finish.
+        ensure!(clock::now() < give_up, TIMED_OUT);
         let length = match stream.read(&mut buffer) {
             Ok(length) => length,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -173,12 +173,12 @@ fn ask(
                     io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
                 ) =>
             {
-                bail!(TOO_LATE)
+                bail!(TIMED_OUT)
             }
-            Err(error) => return Err(error).context("reading the answer"),
+            Err(error) => return Err(error).context("cannot read the response"),
         };
         let piece = &buffer[..length];
-        first.get_or_insert_with(|| piece[..length.min(SHOWN)].to_vec());
+        first.get_or_insert_with(|| piece[..length.min(MAX_QUOTED)].to_vec());
         let done = match length {
             0 => reader.end().map(Some),
             _ => reader
@@ -190,7 +190,7 @@ fn ask(
             Ok(None) => {}
             Ok(Some(answer)) => break answer,
             Err(fault) => bail!(
-                "the answer can't be read ({fault}); it begins {:?}",
+                "the response can't be read ({fault}); it begins with {:?}",
                 begun()
             ),
         }
@@ -198,10 +198,10 @@ fn ask(
     Ok(content.fetched(answer.status, answer.body))
 }
 
-/// The hash of a content, piece by piece, and where the answer leads.
+/// The running hash of a body, and the target of a redirect.
 pub(crate) struct Content {
     digest: Digest,
-    sum: Sum,
+    sum: Checksum,
     pub(crate) location: Option<Vec<u8>>,
 }
 
@@ -209,7 +209,7 @@ impl Default for Content {
     fn default() -> Self {
         Self {
             digest: Digest::new(&SHA256),
-            sum: Sum::default(),
+            sum: Checksum::default(),
             location: None,
         }
     }
@@ -233,7 +233,7 @@ impl Content {
         self.sum.update(piece);
     }
 
-    /// What an answer of that status and length was.
+    /// Completes the response with its status and length.
     pub(crate) fn fetched(self, status: u16, length: u64) -> Fetched {
         let digest = self.digest.finish();
         let digits = digest.as_ref().iter().map(|byte| format!("{byte:02x}"));
@@ -249,28 +249,29 @@ impl Content {
     }
 }
 
-/// Reads and writes, whatever it is.
+/// A byte stream of either kind.
 trait Stream: Read + Write {}
 impl<S: Read + Write> Stream for S {}
 
-/// What was being done where there is no connection.
+/// Returns the error context of a failed connection attempt.
 pub(crate) fn connecting(peer: &Peer) -> String {
-    format!("connecting to {peer}: does a server listen there?")
+    format!("cannot connect to {peer}: is a server listening there?")
 }
 
 fn open(peer: &Peer) -> anyhow::Result<Box<dyn Stream>> {
     let connecting = || connecting(peer);
     match peer {
         Peer::Tcp(address) => {
-            let stream = TcpStream::connect_timeout(address, PATIENCE).with_context(connecting)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.set_write_timeout(Some(PATIENCE))?;
+            let stream =
+                TcpStream::connect_timeout(address, PREFLIGHT_TIMEOUT).with_context(connecting)?;
+            stream.set_read_timeout(Some(PREFLIGHT_TIMEOUT))?;
+            stream.set_write_timeout(Some(PREFLIGHT_TIMEOUT))?;
             Ok(Box::new(stream))
         }
         Peer::Unix(path) => {
             let stream = UnixStream::connect(path).with_context(connecting)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.set_write_timeout(Some(PATIENCE))?;
+            stream.set_read_timeout(Some(PREFLIGHT_TIMEOUT))?;
+            stream.set_write_timeout(Some(PREFLIGHT_TIMEOUT))?;
             Ok(Box::new(stream))
         }
     }

@@ -1,11 +1,12 @@
-//! Redirects that are followed: where an answer leads, and what is asked there. No socket, no clock; the same for both
-//! engines and for the check before the run.
+//! Redirects: their targets, and the requests that follow them. Does no I/O and reads no clock; shared by both engines
+//! and the check before the run.
 //!
-//! Source: RFC 9110 §15.4. 301, 302, 303, 307 and 308 lead to their `Location` (§10.2.2); 300 offers a choice and 304 is
-//! about what a client has, so that both are answers like any other. After 301, 302 and 303 the method is GET, or HEAD as
-//! before, and the content is gone with the fields that are about it; after 307 and 308 all is as before. `Location` is read
-//! as browsers do (the `url` crate), but for one with white space inside. It must lead to the origin (§4.3.1) of the target
-//! URI (§7.1): the scheme, and the host and port that `Host` names. That of a Unix socket is `http://localhost`.
+//! Source: RFC 9110 §15.4. 301, 302, 303, 307 and 308 lead to their `Location` (§10.2.2). 300 offers a choice and 304
+//! is about a client's cache, so both are responses like any other. After 301, 302 and 303 the method becomes GET, or
+//! stays HEAD, and the body is dropped with the fields that describe it. After 307 and 308 everything stays. `Location`
+//! is parsed as browsers do (the `url` crate), except that white space inside is rejected. It must have the origin
+//! (§4.3.1) of the target URI (§7.1): the scheme, and the host and port that `Host` names. The origin of a Unix socket
+//! is `http://localhost`.
 
 use std::num::NonZeroU32;
 
@@ -13,33 +14,31 @@ use slab::Slab;
 use thiserror::Error;
 use url::{Position, Url};
 
-use crate::checks::Seen;
+use crate::checks::Captured;
 use crate::driver::HttpLoad;
 use crate::operation::Operation;
 use crate::outcome;
 
-/// The field that says where an answer leads, in lower case.
+/// The field with the target of a redirect, in lower case.
 pub(crate) const LOCATION: &str = "location";
-/// Longest path and query that is followed: hyper takes none of 64 KiB, and one that is relative grows with each hop.
-const LONGEST: usize = 32 * 1024;
+/// Maximum length of a followed path and query: hyper rejects 64 KiB, and a relative target grows with each hop.
+const MAX_TARGET: usize = 32 * 1024;
 
-/// Why a redirect can't be followed.
+/// The reason why a redirect can't be followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub(crate) enum Astray {
+pub(crate) enum RedirectError {
     #[error(
-        "it leads to another scheme, host or port, and only the server that was asked is asked on: ask that one, or leave out --follow"
+        "cross-origin redirects are not followed: request the target directly, or drop --follow"
     )]
     Elsewhere,
-    #[error(
-        "it is one redirect more than --follow allows: raise it, or ask for where they lead, if they end"
-    )]
+    #[error("more redirects than --follow allows: raise it, or request the final target directly")]
     TooMany,
-    #[error("it has no Location that can be read: correct the path, or leave out --follow")]
+    #[error("no valid Location: correct the path, or drop --follow")]
     WithoutLocation,
 }
 
-impl Astray {
-    /// The kind of error that is counted.
+impl RedirectError {
+    /// Returns the kind of error that is counted.
     pub(crate) fn kind(self) -> &'static str {
         match self {
             Self::Elsewhere => outcome::REDIRECT_ELSEWHERE,
@@ -49,29 +48,29 @@ impl Astray {
     }
 }
 
-/// Whether a status leads elsewhere.
-pub(crate) fn leads_on(status: u16) -> bool {
+/// Returns true for the status of a redirect.
+pub(crate) fn is_redirect(status: u16) -> bool {
     matches!(status, 301 | 302 | 303 | 307 | 308)
 }
 
-/// Whether a field is about the content, and goes with it.
+/// Returns true for a header field that describes the body, and is dropped with it.
 pub(crate) fn is_of_content(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     name.starts_with("content-") || matches!(name.as_str(), "digest" | "last-modified")
 }
 
-/// One request of an operation.
+/// A request of an operation, with its target.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Hop {
+pub(crate) struct RedirectTarget {
     url: Url,
-    /// Whether it has no content, and a method that has none.
+    /// True if it has no body, and a method without one.
     pub(crate) bare: bool,
-    /// Redirects that led here.
+    /// Number of redirects before this one.
     followed: u32,
 }
 
-impl Hop {
-    /// The one that an operation begins with, by its target URI; `None` if that is none.
+impl RedirectTarget {
+    /// Returns the first request of an operation, from its target URI; `None` if that is invalid.
     pub(crate) fn first(target: &str) -> Option<Self> {
         Some(Self {
             url: Url::parse(target).ok()?,
@@ -80,44 +79,44 @@ impl Hop {
         })
     }
 
-    /// The one that a redirect leads to, of `most` that are followed.
+    /// Returns the next request after a redirect; at most `most` are followed.
     ///
     /// # Errors
-    /// It can't be followed.
+    /// The redirect can't be followed.
     pub(crate) fn next(
         &self,
         status: u16,
         location: Option<&[u8]>,
         most: u32,
-    ) -> Result<Self, Astray> {
+    ) -> Result<Self, RedirectError> {
         let text = location.and_then(|location| str::from_utf8(location.trim_ascii()).ok());
-        // A value that is folded has white space where it was: line ends or spaces, as its reader has it.
+        // Folding leaves white space: line ends or spaces, depending on the parser.
         let text = text.filter(|text| !text.is_empty() && text.bytes().all(|byte| byte > b' '));
         let url = text.and_then(|text| self.url.join(text).ok());
-        let url = url.ok_or(Astray::WithoutLocation)?;
+        let url = url.ok_or(RedirectError::WithoutLocation)?;
         if !is_same_origin(&url, &self.url) {
-            return Err(Astray::Elsewhere);
+            return Err(RedirectError::Elsewhere);
         }
         let next = Self {
             url,
             bare: self.bare || matches!(status, 301..=303),
             followed: self.followed + 1,
         };
-        if next.target().len() > LONGEST {
-            Err(Astray::WithoutLocation)
+        if next.target().len() > MAX_TARGET {
+            Err(RedirectError::WithoutLocation)
         } else if self.followed >= most {
-            Err(Astray::TooMany)
+            Err(RedirectError::TooMany)
         } else {
             Ok(next)
         }
     }
 
-    /// What the request line asks for: path and query.
+    /// Returns the target of the request line: path and query.
     pub(crate) fn target(&self) -> &str {
         &self.url[Position::BeforePath..Position::AfterQuery]
     }
 
-    /// The method, of an operation that begins with this one.
+    /// Returns the method, for an operation that starts with method `first`.
     pub(crate) fn method<'a>(&self, first: &'a str) -> &'a str {
         if self.bare && first != "HEAD" {
             "GET"
@@ -127,80 +126,81 @@ impl Hop {
     }
 }
 
-/// RFC 9110 §4.3.1.
+/// Compares two origins (RFC 9110 §4.3.1).
 fn is_same_origin(one: &Url, other: &Url) -> bool {
     let of = |url: &Url| url.port_or_known_default();
     one.scheme() == other.scheme() && one.host() == other.host() && of(one) == of(other)
 }
 
-/// Where the operations of one worker stand that were led on: few, or none.
+/// The redirected operations of one worker: few, or none.
 #[derive(Debug, Default)]
-pub(crate) struct Hops(Slab<Hop>);
+pub(crate) struct RedirectTable(Slab<RedirectTarget>);
 
-impl Hops {
-    /// What an operation asks, if it was led on.
-    pub(crate) fn of(&self, operation: &Operation) -> Option<&Hop> {
+impl RedirectTable {
+    /// Returns the current request of an operation that was redirected.
+    pub(crate) fn get(&self, operation: &Operation) -> Option<&RedirectTarget> {
         self.0.get(key(operation.hop?))
     }
 
-    /// Has an operation go where its answer from the server in this place leads it; whether it does.
+    /// Redirects an operation according to its response, given as status and connection index. Returns true if it was
+    /// redirected.
     ///
     /// # Errors
-    /// It leads on, and can't be followed.
+    /// The response is a redirect that can't be followed.
     #[inline]
     pub(crate) fn follow(
         &mut self,
         driver: &HttpLoad,
         operation: &mut Operation,
-        (status, place): (u16, u32),
-        seen: Option<&Seen>,
-    ) -> Result<bool, Astray> {
-        if driver.settings.follow == 0 || !leads_on(status) {
+        (status, index): (u16, u32),
+        captured: Option<&Captured>,
+    ) -> Result<bool, RedirectError> {
+        if driver.settings.follow == 0 || !is_redirect(status) {
             return Ok(false);
         }
-        self.lead(driver, operation, (status, place), seen)?;
+        self.redirect(driver, operation, (status, index), captured)?;
         Ok(true)
     }
 
-    fn lead(
+    fn redirect(
         &mut self,
         driver: &HttpLoad,
         operation: &mut Operation,
-        (status, place): (u16, u32),
-        seen: Option<&Seen>,
-    ) -> Result<(), Astray> {
+        (status, index): (u16, u32),
+        captured: Option<&Captured>,
+    ) -> Result<(), RedirectError> {
         let most = driver.settings.follow;
-        let location = driver.checks.field(seen, LOCATION);
+        let location = driver.checks.field(captured, LOCATION);
         match operation.hop {
-            Some(place) => {
-                let hop = &mut self.0[key(place)];
+            Some(index) => {
+                let hop = &mut self.0[key(index)];
                 *hop = hop.next(status, location, most)?;
             }
             None => {
-                let requests = &driver.requests[place as usize % driver.requests.len()];
-                let first = Hop::first(&requests.target(operation.index));
-                // Of a host that is none with this number in it, nothing is the same.
+                let requests = &driver.requests[index as usize % driver.requests.len()];
+                let first = RedirectTarget::first(&requests.target(operation.index));
+                // With {id} substituted the host is invalid, so no redirect can be same-origin.
                 let hop = first
-                    .ok_or(Astray::Elsewhere)?
+                    .ok_or(RedirectError::Elsewhere)?
                     .next(status, location, most)?;
-                let place = self.0.insert(hop) as u32;
-                operation.hop = NonZeroU32::new(place + 1);
+                let index = self.0.insert(hop) as u32;
+                operation.hop = NonZeroU32::new(index + 1);
             }
         }
         Ok(())
     }
 
-    /// An operation has ended.
+    /// Removes an operation that has ended.
     #[inline]
     pub(crate) fn forget(&mut self, operation: &Operation) {
-        if let Some(place) = operation.hop {
-            self.0.try_remove(key(place));
+        if let Some(index) = operation.hop {
+            self.0.try_remove(key(index));
         }
     }
 }
 
-fn key(place: NonZeroU32) -> usize {
-    place.get() as usize - 1
+fn key(index: NonZeroU32) -> usize {
+    index.get() as usize - 1
 }
 
 #[cfg(test)]

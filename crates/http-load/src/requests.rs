@@ -1,4 +1,5 @@
-//! The requests of a run, built before it begins: in the loop a request is a slice, or a few pieces with a number between.
+//! The requests of a run, built before it starts. In the loop, a request is a slice, or a few slices with numbers
+//! between them.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -6,7 +7,7 @@ use std::path::Path;
 use harness::plan::Invalid;
 use measure::redact;
 
-use crate::redirect::Hop;
+use crate::redirect::RedirectTarget;
 use crate::settings::Settings;
 use crate::target::Server;
 
@@ -14,7 +15,7 @@ mod redirected;
 
 use redirected::Redirected;
 
-/// Where the number of the request is put in: `{id}`, or `{id:N}` for its remainder by N.
+/// The placeholder of the request's number: `{id}`, or `{id:N}` for the number modulo N.
 const ID: &str = "{id";
 
 /// The requests to one server, in rotation.
@@ -24,33 +25,33 @@ pub(crate) struct Requests {
     redirected: Redirected,
 }
 
-/// One of them.
+/// A request, in parts.
 #[derive(Debug, Clone)]
 struct Request {
-    /// Everything up to the content, without its length.
+    /// Everything before the body, without its length.
     head: Text,
-    /// Nothing where the method has no content.
+    /// `None` if the method has no body.
     body: Option<Text>,
-    /// The whole, where no number is put in.
+    /// The complete request, if it contains no number.
     whole: Option<Box<[u8]>>,
 }
 
-/// Bytes with numbers between them.
+/// Bytes with placeholders for numbers.
 #[derive(Debug, Clone)]
 pub(crate) struct Text(Vec<Part>);
 
 #[derive(Debug, Clone)]
 enum Part {
     Bytes(Box<[u8]>),
-    /// The number of the request, or its remainder.
+    /// The number of the request, modulo this.
     Id(u64),
 }
 
 impl Requests {
-    /// Those that the settings ask for, to one server.
+    /// Builds the requests to one server from the settings.
     ///
     /// # Errors
-    /// A header or an id that is none, a file that can't be read.
+    /// An invalid header or placeholder, or a file that can't be read.
     pub(crate) fn new(settings: &Settings, server: &Server) -> Result<Self, Invalid> {
         let head = head(settings, server)?;
         let bodies = bodies(settings)?;
@@ -72,8 +73,8 @@ impl Requests {
         Ok(Self { all, redirected })
     }
 
-    /// The bytes of the request of this number: in `room` where they are made for it.
-    pub(crate) fn of<'a>(&'a self, number: u64, room: &'a mut Vec<u8>) -> &'a [u8] {
+    /// Returns the bytes of the request with this number. Writes them to `room` if they contain the number.
+    pub(crate) fn first_bytes<'a>(&'a self, number: u64, room: &'a mut Vec<u8>) -> &'a [u8] {
         let request = self.at(number);
         match &request.whole {
             Some(whole) => whole,
@@ -85,15 +86,15 @@ impl Requests {
         }
     }
 
-    /// The bytes of what an operation of this number asks where it was led on, if it was.
-    pub(crate) fn led_to<'a>(
+    /// Returns the bytes of an operation's next request: after a redirect that of `hop`, otherwise the first one.
+    pub(crate) fn bytes<'a>(
         &'a self,
         number: u64,
-        hop: Option<&Hop>,
+        hop: Option<&RedirectTarget>,
         room: &'a mut Vec<u8>,
     ) -> &'a [u8] {
         let Some(hop) = hop else {
-            return self.of(number, room);
+            return self.first_bytes(number, room);
         };
         room.clear();
         self.redirected.render(number, hop, room);
@@ -104,7 +105,7 @@ impl Requests {
         room
     }
 
-    /// The target URI of the request of this number (RFC 9110 §7.1).
+    /// Returns the target URI of the request with this number (RFC 9110 §7.1).
     pub(crate) fn target(&self, number: u64) -> String {
         self.redirected.target(number)
     }
@@ -113,7 +114,7 @@ impl Requests {
         &self.all[(number % self.all.len() as u64) as usize]
     }
 
-    /// Whether all requests are the same, so that all answers should be.
+    /// Returns true if all requests are the same, so that all responses should be.
     pub(crate) fn are_alike(&self) -> bool {
         self.all.len() == 1 && self.all[0].whole.is_some()
     }
@@ -139,7 +140,7 @@ impl Request {
         self.render_content(number, out);
     }
 
-    /// The end of the head, and the content.
+    /// Appends the end of the head, and the body.
     fn render_content(&self, number: u64, out: &mut Vec<u8>) {
         let Some(body) = &self.body else {
             out.extend_from_slice(b"\r\n");
@@ -154,17 +155,20 @@ impl Text {
     pub(crate) fn parse(field: &str, bytes: &[u8]) -> Result<Self, Invalid> {
         let mut parts = Vec::new();
         let mut rest = bytes;
-        while let Some(place) = find(rest, ID.as_bytes()) {
-            let (before, after) = rest.split_at(place);
+        while let Some(index) = find(rest, ID.as_bytes()) {
+            let (before, after) = rest.split_at(index);
             let Some((id, after)) = id(&after[ID.len()..]) else {
-                // Braces of JSON.
-                let (before, after) = rest.split_at(place + ID.len());
+                // These braces are JSON.
+                let (before, after) = rest.split_at(index + ID.len());
                 parts.push(Part::Bytes(before.into()));
                 rest = after;
                 continue;
             };
             if id == 0 {
-                return Err(Invalid::new(field, "{id:0}: there is no remainder by 0"));
+                return Err(Invalid::new(
+                    field,
+                    "{id:0}: there is no remainder by 0: use {id:1} or more",
+                ));
             }
             parts.push(Part::Bytes(before.into()));
             parts.push(Part::Id(id));
@@ -198,7 +202,7 @@ impl Text {
     }
 }
 
-/// The rest of `{id}` or `{id:N}`: its modulus, and what follows.
+/// Parses the rest of `{id}` or `{id:N}`: returns the modulus and the bytes after it.
 fn id(rest: &[u8]) -> Option<(u64, &[u8])> {
     if let Some(after) = rest.strip_prefix(b"}") {
         return Some((u64::MAX, after));
@@ -213,17 +217,18 @@ fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
     bytes.windows(what.len()).position(|window| window == what)
 }
 
-/// The path to ask for.
+/// Returns the path to request, checked.
 pub(crate) fn path<'a>(settings: &'a Settings, server: &'a Server) -> Result<&'a str, Invalid> {
     let path = settings.path_at(server);
     if !path.starts_with('/') || path.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
-        let problem = format!("`{path}` is no path: it begins with / and has no spaces");
+        let problem =
+            format!("`{path}` is not a valid path: a path begins with / and has no spaces");
         return Err(Invalid::new("driver.path (--path)", problem));
     }
     Ok(path)
 }
 
-/// The fields of the head with their values, but for the length of the content.
+/// Returns the header fields with their values, without the body's length.
 pub(crate) fn fields<'a>(
     settings: &'a Settings,
     server: &'a Server,
@@ -252,7 +257,7 @@ pub(crate) fn fields<'a>(
     Ok(fields)
 }
 
-/// The request line and the fields, without the length of the content and the empty line.
+/// Renders the request line and the fields, without the body's length and the empty line.
 fn head(settings: &Settings, server: &Server) -> Result<Vec<u8>, Invalid> {
     let path = path(settings, server)?;
     let mut head = format!("{} {path} HTTP/1.1\r\n", settings.method).into_bytes();
@@ -260,7 +265,7 @@ fn head(settings: &Settings, server: &Server) -> Result<Vec<u8>, Invalid> {
     Ok(head)
 }
 
-/// Fields as they stand in a head.
+/// Renders fields as lines of a head.
 fn lines<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<u8> {
     let mut lines = Vec::new();
     for (name, value) in fields {
@@ -269,7 +274,7 @@ fn lines<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<u8> {
     lines
 }
 
-/// RFC 9110 §5: `name: value`, on one line.
+/// Parses a field `name: value` on one line (RFC 9110 §5).
 fn check_field(field: &str) -> Result<(&str, &str), Invalid> {
     let wrong = |problem: &str| {
         let problem = format!("{problem}: write it as \"Name: value\"");
@@ -282,22 +287,22 @@ fn check_field(field: &str) -> Result<(&str, &str), Invalid> {
         return wrong("has no colon");
     };
     if name.parse::<http::HeaderName>().is_err() {
-        return wrong("the name before the colon is none");
+        return wrong("the name before the colon is not a valid field name");
     }
     if value.parse::<http::HeaderValue>().is_err() {
-        return wrong("the value has bytes that none may have");
+        return wrong("the value contains bytes that are not allowed");
     }
     if matches!(
         name.to_ascii_lowercase().as_str(),
         "content-length" | "transfer-encoding"
     ) {
-        return wrong("the length of the content is said by what is sent");
+        return wrong("this field is set from the body and cannot be given");
     }
     Ok((name, value.trim()))
 }
 
-/// What is sent, in rotation; empty where the requests have no content. A method that means something by its content says
-/// that there is none (RFC 9110 §8.6): some servers answer 411 otherwise.
+/// Returns the request bodies, used in turn; empty if the requests have none. A method that expects a body gets an
+/// empty one, with a length of 0 (RFC 9110 §8.6): some servers respond with 411 otherwise.
 pub(crate) fn bodies(settings: &Settings) -> Result<Vec<Vec<u8>>, Invalid> {
     let mut bodies: Vec<Vec<u8>> = settings
         .body
@@ -324,17 +329,17 @@ fn read(path: &Path) -> Result<Vec<u8>, Invalid> {
 mod tests {
     use super::*;
 
-    fn made(settings: &Settings, number: u64) -> String {
+    fn rendered(settings: &Settings, number: u64) -> String {
         let server = Server::parse("http://127.0.0.1:80/x").unwrap();
         let requests = Requests::new(settings, &server).unwrap();
         let mut room = Vec::new();
-        String::from_utf8(requests.of(number, &mut room).to_vec()).unwrap()
+        String::from_utf8(requests.first_bytes(number, &mut room).to_vec()).unwrap()
     }
 
     #[test]
     fn a_request_is_its_line_its_host_and_an_empty_line() {
         assert_eq!(
-            made(&Settings::default(), 0),
+            rendered(&Settings::default(), 0),
             "GET /x HTTP/1.1\r\nHost: 127.0.0.1:80\r\n\r\n"
         );
     }
@@ -346,7 +351,7 @@ mod tests {
             ..Settings::default()
         };
         assert_eq!(
-            made(&settings, 0),
+            rendered(&settings, 0),
             "PUT /x HTTP/1.1\r\nHost: 127.0.0.1:80\r\nContent-Length: 0\r\n\r\n"
         );
     }
@@ -359,13 +364,13 @@ mod tests {
             body: vec![r#"{"id":{id}}"#.to_owned(), "plain".to_owned()],
             ..Settings::default()
         };
-        let first = made(&settings, 112);
+        let first = rendered(&settings, 112);
         assert!(first.starts_with("POST /items/2 HTTP/1.1\r\n"), "{first}");
         assert!(
             first.ends_with("Content-Length: 10\r\n\r\n{\"id\":112}"),
             "{first}"
         );
-        assert!(made(&settings, 113).ends_with("Content-Length: 5\r\n\r\nplain"));
+        assert!(rendered(&settings, 113).ends_with("Content-Length: 5\r\n\r\nplain"));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! What is measured. Where redirects are followed, `sending`, `waiting` and `receiving` are of each hop, as k6 has them, and
-//! the rest is of the whole: times of phases have more values than the response time.
+//! The measured series. If redirects are followed, `sending`, `waiting` and `receiving` apply to each hop, as in k6,
+//! and the other series to the whole chain. Those three then have more values than the response time.
 
 use measure::tally::Series;
 
@@ -15,21 +15,21 @@ pub(crate) const NAMES: &[&str] = &[
     "receiving",
 ];
 
-/// From the intended start to the last byte of the answer: what a user waits.
+/// Response time: from the intended start to the last byte of the response.
 pub(crate) const RESPONSE: Series = Series(0);
-/// From the first byte sent to the last byte of the answer.
+/// Service time: from the first byte sent to the last byte of the response.
 pub(crate) const SERVICE: Series = Series(1);
-/// From the intended start until its first byte was sent: until a connection was free for it, or made.
+/// Time from the intended start to the first byte sent: until a connection was free or opened.
 pub(crate) const BLOCKED: Series = Series(2);
-/// The TCP handshake, for each connection that was opened.
+/// Duration of the TCP handshake, for each connection that was opened.
 pub(crate) const CONNECTING: Series = Series(3);
-/// The TLS handshake, for each connection that was opened.
+/// Duration of the TLS handshake, for each connection that was opened.
 pub(crate) const TLS: Series = Series(4);
-/// Handing the request to the kernel; not with HTTP/2, where it goes out among others.
+/// Time to hand the request to the kernel. Not measured with HTTP/2, where requests share a connection.
 pub(crate) const SENDING: Series = Series(5);
-/// From the end of sending to the first byte of the answer. Where requests are pipelined it counts from the end of the last
-/// one that was sent.
+/// Time from the end of sending to the first byte of the response. With pipelining it starts at the end of the last
+/// request sent.
 pub(crate) const WAITING: Series = Series(6);
-/// From the first byte of the answer to its last. One that comes in one piece has both at once: 1 ns, the least that a
-/// histogram holds, and 0 in the block of k6.
+/// Time from the first byte of the response to its last. A response in one piece has both at once: 1 ns, the smallest
+/// value of a histogram, shown as 0 in k6's format.
 pub(crate) const RECEIVING: Series = Series(7);

@@ -1,4 +1,4 @@
-//! Sockets that connect, from the source addresses that were asked for.
+//! Connecting sockets, bound to the source addresses of the plan.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -12,15 +12,15 @@ use nix::sys::socket::{
 use crate::source::Sources;
 use crate::target::Peer;
 
-/// Ports that are tried before there is none.
+/// Ports that are tried before giving up.
 const TRIES: usize = 16;
 
-/// A socket that is connecting, or connected already.
+/// Starts connecting; returns a socket that is connecting or already connected.
 pub(crate) fn dial(peer: &Peer, sources: &mut Sources) -> Result<OwnedFd, Errno> {
     match peer {
         Peer::Unix(path) => {
             let socket = open(AddressFamily::Unix)?;
-            begun(connect(socket.as_raw_fd(), &UnixAddr::new(path)?))?;
+            ignore_in_progress(connect(socket.as_raw_fd(), &UnixAddr::new(path)?))?;
             Ok(socket)
         }
         Peer::Tcp(address) => dial_tcp(*address, sources),
@@ -38,15 +38,14 @@ fn dial_tcp(address: SocketAddr, sources: &mut Sources) -> Result<OwnedFd, Errno
         let socket = open(family)?;
         setsockopt(&socket, sockopt::TcpNoDelay, &true)?;
         let source = sources.next();
-        let begun = match source {
-            Some(source) => {
-                from(&socket, source).and_then(|()| begun(connect(socket.as_raw_fd(), &peer)))
-            }
-            None => begun(connect(socket.as_raw_fd(), &peer)),
+        let started = match source {
+            Some(source) => from(&socket, source)
+                .and_then(|()| ignore_in_progress(connect(socket.as_raw_fd(), &peer))),
+            None => ignore_in_progress(connect(socket.as_raw_fd(), &peer)),
         };
-        match begun {
+        match started {
             Ok(()) => return Ok(socket),
-            // Somebody else has this port, or had it a moment ago: the next one.
+            // The port is taken, or was a moment ago: try the next one.
             Err(errno @ (Errno::EADDRINUSE | Errno::EADDRNOTAVAIL)) if source.is_some() => {
                 last = errno
             }
@@ -73,8 +72,8 @@ fn from(socket: &OwnedFd, source: SocketAddr) -> Result<(), Errno> {
     )
 }
 
-/// A connection that is under way is as good as made.
-fn begun(connected: Result<(), Errno>) -> Result<(), Errno> {
+/// Treats a connection in progress as success.
+fn ignore_in_progress(connected: Result<(), Errno>) -> Result<(), Errno> {
     match connected {
         Err(Errno::EINPROGRESS) => Ok(()),
         other => other,

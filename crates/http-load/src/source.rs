@@ -1,12 +1,12 @@
-//! Where connections come from. A port of one address reaches one port of a server once: what is beyond the 64,512 that an
-//! address has needs another address, and 127.0.0.0/8 has them.
+//! Source addresses and ports of connections. A pair of source address and port reaches one server port only once, so
+//! more than 64,512 connections need further addresses, and 127.0.0.0/8 has them.
 //!
-//! Left to choose a port itself, the kernel looks for one that is free, and beyond half of its range for ever longer.
-//! Bound to an address and a port with `SO_REUSEADDR` it takes the one that it is told.
+//! If the kernel chooses the port, it searches for a free one; once half of its range is taken, that search takes
+//! longer and longer. A socket bound to an explicit address and port with `SO_REUSEADDR` needs no search.
 //!
-//! A port that is bound on any address, or was within the last minute, is one that the kernel gives to nobody who leaves the
-//! choice to it, wherever he connects from and to (`__inet_hash_connect`). Where all are bound, no other program of the
-//! machine connects any more: `EADDRNOTAVAIL`. So the range that the kernel chooses from is left to it.
+//! A port that is bound on any address, or was within the last minute, is skipped by the kernel's automatic port
+//! selection, for every source and destination (`__inet_hash_connect`). If all are bound, no other program of the
+//! machine can connect: `EADDRNOTAVAIL`. So the range that the kernel chooses from is left to it.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -17,21 +17,21 @@ use harness::schedule::Share;
 use crate::settings::Settings;
 use crate::target::{Peer, Server};
 
-/// The first port that no privilege is needed for.
+/// The first port that needs no privilege.
 const FIRST_PORT: u64 = 1_024;
 /// The last port.
 const LAST_PORT: u64 = 65_535;
-/// Most ports that are left to the kernel: half of them, where its range is wider.
-const MOST_LEFT: u64 = (LAST_PORT + 1 - FIRST_PORT) / 2;
-/// Connections that `auto` plans for each address: half of the ports that are always taken from, so that one that is lost
-/// has another port to come from while its own is in TIME_WAIT.
-const PLANNED: u64 = MOST_LEFT / 2;
-/// The addresses that `auto` takes: away from 127.0.0.1, where others listen.
+/// Maximum number of ports left to the kernel: half of them, if its range is wider.
+const MAX_LEFT: u64 = (LAST_PORT + 1 - FIRST_PORT) / 2;
+/// Connections that `auto` plans for each address: half of the ports that are always available. A lost connection can
+/// then be replaced from another port while its own is in TIME_WAIT.
+const PLANNED: u64 = MAX_LEFT / 2;
+/// The prefix of the addresses that `auto` takes: away from 127.0.0.1, where others listen.
 const AUTO: [u8; 2] = [127, 64];
 const FIELD: &str = "driver.source_addresses (--source-addresses)";
 
-/// How many ports of servers there are to connect to; `None` where a Unix socket is among them, which needs no ports.
-pub(crate) fn ways(servers: &[Server]) -> Option<u64> {
+/// Returns the number of server ports to connect to; `None` if one server is a Unix socket, which needs no ports.
+pub(crate) fn server_ports(servers: &[Server]) -> Option<u64> {
     let mut ports: Vec<SocketAddr> = Vec::new();
     for server in servers {
         match server.peer {
@@ -43,20 +43,21 @@ pub(crate) fn ways(servers: &[Server]) -> Option<u64> {
     Some(ports.len() as u64)
 }
 
-/// Checks that there are ports for so many connections to so many ports of servers.
+/// Checks that there are enough source ports for `connections` to `ways` server ports.
 ///
 /// # Errors
-/// The addresses that were named, or the range of the kernel, have fewer.
-pub(crate) fn room(
+/// The named addresses, or the kernel's range, have too few ports.
+pub(crate) fn check_ports(
     settings: &Settings,
     connections: u64,
-    ways: Option<u64>,
+    server_ports: Option<u64>,
 ) -> Result<(), Invalid> {
     let named = settings.source_addresses.as_slice();
-    let Some(ways) = ways.filter(|_| !named.iter().any(|word| word == "auto")) else {
+    let Some(server_ports) = server_ports.filter(|_| !named.iter().any(|word| word == "auto"))
+    else {
         return Ok(());
     };
-    let each = Ports::of_this_machine().each();
+    let each = Ports::of_this_machine().per_address();
     let (ports, whose) = match named {
         [] => (
             local_ports().1 + 1 - local_ports().0,
@@ -68,22 +69,24 @@ pub(crate) fn room(
             (addresses * each, format!("{addresses} addresses have"))
         }
     };
-    let most = ports.saturating_mul(ways);
+    let most = ports.saturating_mul(server_ports);
     if connections <= most {
         return Ok(());
     }
     let problem = format!(
-        "{connections} connections need as many ports, and {whose} {most} for {ways} port(s) of servers: take auto where \
+        "{connections} connections need as many source ports, but {whose} {most} for {server_ports} server port(s): use auto if \
          the server is on this machine, name {} addresses, or lower --connections",
-        connections.div_ceil(each.saturating_mul(ways)).max(1)
+        connections
+            .div_ceil(each.saturating_mul(server_ports))
+            .max(1)
     );
     Err(Invalid::new(FIELD, problem))
 }
 
-/// The addresses that the connections of a run come from; none where the kernel chooses.
+/// Returns the addresses that the connections of a run come from; empty if the kernel chooses.
 ///
 /// # Errors
-/// An address that is none or not of this machine, or `auto` for a server that is elsewhere.
+/// An invalid address, one not assigned to this host, or `auto` for a server on another host.
 pub(crate) fn addresses(
     settings: &Settings,
     connections: u64,
@@ -94,23 +97,23 @@ pub(crate) fn addresses(
         return settings
             .source_addresses
             .iter()
-            .map(|text| own(text))
+            .map(|text| parse_local(text))
             .collect();
     }
     if settings.source_addresses.len() > 1 {
         return Err(Invalid::new(
             FIELD,
-            "auto stands alone: give it, or addresses",
+            "auto cannot be combined with addresses: give one or the other",
         ));
     }
     if !servers.iter().all(Server::is_loopback) {
-        let problem = "auto takes addresses of 127.0.0.0/8, which reach this machine alone: name addresses of this machine";
+        let problem = "auto uses addresses of 127.0.0.0/8, which cannot reach another machine: name addresses of this machine";
         return Err(Invalid::new(FIELD, problem));
     }
     let [first, second] = AUTO;
-    let address = |place: u64| {
+    let address = |index: u64| {
         // 127.64.0.1, 127.64.0.2, … leaving out .0 and .255.
-        let (third, fourth) = (place / 254, place % 254 + 1);
+        let (third, fourth) = (index / 254, index % 254 + 1);
         IpAddr::V4(Ipv4Addr::new(first, second, third as u8, fourth as u8))
     };
     Ok((0..connections.div_ceil(PLANNED).max(1))
@@ -118,12 +121,12 @@ pub(crate) fn addresses(
         .collect())
 }
 
-/// An address that this machine has.
-fn own(text: &str) -> Result<IpAddr, Invalid> {
+/// Parses an address and checks that this machine has it.
+fn parse_local(text: &str) -> Result<IpAddr, Invalid> {
     let wrong = |problem: String| Invalid::new(format!("{FIELD} {text}"), problem);
-    let address: IpAddr = text
-        .parse()
-        .map_err(|_| wrong("is no address: write auto, or addresses of this machine".to_owned()))?;
+    let address: IpAddr = text.parse().map_err(|_| {
+        wrong("is not an IP address: write auto, or addresses of this machine".to_owned())
+    })?;
     std::net::UdpSocket::bind(SocketAddr::new(address, 0))
         .map(|_| address)
         .map_err(|error| {
@@ -133,7 +136,7 @@ fn own(text: &str) -> Result<IpAddr, Invalid> {
         })
 }
 
-/// The addresses and ports of one worker: those of the whole whose place, modulo the workers, is its own.
+/// The addresses and ports of one worker: every n-th of the whole, where n is the number of workers.
 #[derive(Debug)]
 pub(crate) struct Sources {
     addresses: Vec<IpAddr>,
@@ -142,48 +145,48 @@ pub(crate) struct Sources {
     next: u64,
 }
 
-/// The ports of an address, without those that are left to the kernel.
+/// The usable ports of an address: all but those left to the kernel.
 #[derive(Debug, Clone, Copy)]
 struct Ports {
-    /// The first that is left.
+    /// The first port left to the kernel.
     left: u64,
-    /// How many are.
+    /// The number of ports left to the kernel.
     many: u64,
 }
 
 impl Ports {
-    /// Those of this machine.
+    /// Returns the ports that are usable on this machine.
     fn of_this_machine() -> Self {
         let (first, last) = local_ports();
-        Self::beside(first, last)
+        Self::outside(first, last)
     }
 
-    /// Those that are not in a range, or not in its upper part where it is wide.
-    fn beside(first: u64, last: u64) -> Self {
+    /// Returns the ports outside a range, or outside its upper part if the range is wide.
+    fn outside(first: u64, last: u64) -> Self {
         let last = last.min(LAST_PORT);
         let left = first
             .max(FIRST_PORT)
-            .max((last + 1).saturating_sub(MOST_LEFT));
+            .max((last + 1).saturating_sub(MAX_LEFT));
         Self {
             left,
             many: (last + 1).saturating_sub(left),
         }
     }
 
-    /// How many there are of each address.
-    fn each(self) -> u64 {
+    /// Returns the number of usable ports of each address.
+    fn per_address(self) -> u64 {
         LAST_PORT + 1 - FIRST_PORT - self.many
     }
 
-    fn at(self, place: u64) -> u16 {
-        let port = FIRST_PORT + place;
+    fn at(self, index: u64) -> u16 {
+        let port = FIRST_PORT + index;
         let behind = if port < self.left { 0 } else { self.many };
         (port + behind) as u16
     }
 }
 
 impl Sources {
-    /// Those of a share.
+    /// Returns the sources of one worker's share.
     pub(crate) fn new(addresses: Vec<IpAddr>, share: Share) -> Self {
         Self {
             ports: Ports::of_this_machine(),
@@ -193,19 +196,19 @@ impl Sources {
         }
     }
 
-    /// Those that the kernel chooses.
+    /// Returns sources that leave the choice to the kernel.
     pub(crate) fn none() -> Self {
         Self::new(Vec::new(), Share { index: 0, of: 1 })
     }
 
-    /// The next one, round and round; `None` where the kernel chooses.
+    /// Returns the next source, starting over after the last; `None` if the kernel chooses.
     pub(crate) fn next(&mut self) -> Option<SocketAddr> {
-        let each = self.ports.each();
+        let each = self.ports.per_address();
         let all = self.addresses.len() as u64 * each;
-        let place = (self.next * self.share.of + self.share.index).checked_rem(all)?;
+        let index = (self.next * self.share.of + self.share.index).checked_rem(all)?;
         self.next += 1;
-        let address = self.addresses[(place / each) as usize];
-        Some(SocketAddr::new(address, self.ports.at(place % each)))
+        let address = self.addresses[(index / each) as usize];
+        Some(SocketAddr::new(address, self.ports.at(index % each)))
     }
 }
 
@@ -230,7 +233,7 @@ mod tests {
     #[test]
     fn a_million_connections_have_as_many_places_and_as_many_in_reserve() {
         let addresses = auto(1_000_000).unwrap();
-        assert!(addresses.len() as u64 * Ports::of_this_machine().each() >= 2_000_000);
+        assert!(addresses.len() as u64 * Ports::of_this_machine().per_address() >= 2_000_000);
         assert_eq!(
             addresses.iter().collect::<BTreeSet<_>>().len(),
             addresses.len()
@@ -255,8 +258,10 @@ mod tests {
             (1_024, 65_535, 33_280..=65_535),
             (1, 65_535, 33_280..=65_535),
         ] {
-            let ports = Ports::beside(first, last);
-            let taken: BTreeSet<u16> = (0..ports.each()).map(|place| ports.at(place)).collect();
+            let ports = Ports::outside(first, last);
+            let taken: BTreeSet<u16> = (0..ports.per_address())
+                .map(|index| ports.at(index))
+                .collect();
             let expected = (1_024..=65_535).filter(|port| !left.contains(port));
             assert!(taken.into_iter().eq(expected), "{first} to {last}");
         }
@@ -271,7 +276,7 @@ mod tests {
         };
         for (word, part) in [
             ("auto", "127.0.0.0/8"),
-            ("x", "is no address"),
+            ("x", "is not an IP address"),
             ("192.0.2.1", "address of this machine"),
         ] {
             let error =

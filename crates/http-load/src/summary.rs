@@ -1,4 +1,4 @@
-//! What users of wrk and of k6 expect to read at the end, before the report that all drivers share.
+//! The summary that users of wrk and k6 expect at the end, printed before the report that all drivers share.
 
 use harness::plan::Plan;
 use measure::result::RunResult;
@@ -11,16 +11,16 @@ mod k6;
 mod tests;
 mod wrk;
 
-/// A result with the plan that it is of.
+/// A result with its plan.
 struct Run<'a> {
     result: &'a RunResult,
     plan: Plan<Settings>,
-    /// What ended in the measured time.
+    /// Operations that ended in the measured time.
     throughput: Throughput,
 }
 
-/// The block of k6 where what only it has is used: stages, checks or thresholds; that of wrk otherwise.
-pub(crate) fn of(result: &RunResult) -> Option<String> {
+/// Renders a summary like k6's if stages, checks or thresholds were used, otherwise one like wrk's.
+pub(crate) fn render(result: &RunResult) -> Option<String> {
     let plan: Plan<Settings> = serde_json::from_value(result.plan.clone()).ok()?;
     let run = Run {
         throughput: result.throughput.clone()?,
@@ -37,7 +37,7 @@ pub(crate) fn of(result: &RunResult) -> Option<String> {
 }
 
 impl Run<'_> {
-    /// So many of the measured time as a rate.
+    /// Returns a number of the measured time as a rate.
     fn per_second(&self, number: u64) -> f64 {
         self.throughput.per_second(number).unwrap_or(0.0)
     }
@@ -48,7 +48,8 @@ impl Run<'_> {
     }
 }
 
-/// A time with up to two decimals, in the unit that suits it. 1 ns, the least that a histogram holds, stands for none.
+/// Formats a time with up to two decimals, in the unit that suits it. 1 ns, the smallest value of a histogram, stands
+/// for 0.
 fn time(ns: f64) -> String {
     if ns <= 1.0 {
         return "0s".to_owned();
@@ -63,7 +64,7 @@ fn time(ns: f64) -> String {
     format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// A size with two decimals in units of `base`, and what stands before the unit.
+/// Formats a size with two decimals in units of `base`; `gap` stands before the unit.
 fn size(bytes: f64, base: f64, gap: &str) -> String {
     let units = ["B", "kB", "MB", "GB", "TB"];
     let steps = (0..units.len() - 1).take_while(|steps| bytes >= base.powi(*steps as i32 + 1));

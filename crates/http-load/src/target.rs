@@ -1,4 +1,4 @@
-//! Where requests go: what a URL says.
+//! Servers and paths as URLs name them.
 
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs as _};
@@ -8,22 +8,22 @@ use harness::plan::Invalid;
 use http::Uri;
 use measure::redact;
 
-/// A server as a URL names it.
+/// A server, parsed from a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Server {
-    /// Where to connect.
+    /// The address to connect to.
     pub(crate) peer: Peer,
-    /// Whether TLS is spoken.
+    /// True for `https`.
     pub(crate) tls: bool,
-    /// Its name: what a certificate is for.
+    /// The host name, which the server's certificate must match.
     pub(crate) host: String,
-    /// What the `Host` field says (RFC 9110 §7.2).
+    /// The value of the `Host` field (RFC 9110 §7.2).
     pub(crate) authority: String,
     /// The path and query of the URL, if it has any beyond `/`.
     pub(crate) path: Option<String>,
 }
 
-/// What a connection is made to.
+/// The endpoint of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Peer {
     /// A TCP address.
@@ -41,35 +41,36 @@ impl fmt::Display for Peer {
     }
 }
 
-/// What every message about a URL ends with.
+/// The end of every message about a URL.
 const REMEDY: &str = "write http://host:port/path, https://… or unix:/path/of.socket:/path";
 
 impl Server {
-    /// Reads `http://`, `https://` and `unix:` URLs. Of a host with several addresses the first is taken, the same by all.
+    /// Parses `http://`, `https://` and `unix:` URLs. If a host has several addresses, the first is used by all
+    /// workers.
     ///
     /// # Errors
-    /// A URL that is none, of another scheme, or of a host that can't be resolved.
+    /// An invalid URL, another scheme, or a host that can't be resolved.
     pub(crate) fn parse(url: &str) -> Result<Self, Invalid> {
         let shown = redact::uri(url);
         let wrong =
             |problem: &str| Invalid::new(format!("URL {shown}"), format!("{problem}: {REMEDY}"));
         if let Some(rest) = url.strip_prefix("unix:") {
-            return Self::unix(rest).ok_or_else(|| wrong("names no socket"));
+            return Self::unix(rest).ok_or_else(|| wrong("has no socket path"));
         }
         let uri: Uri = url.parse().map_err(|error| wrong(&format!("{error}")))?;
         let tls = match uri.scheme_str() {
             Some("http") => false,
             Some("https") => true,
-            Some(other) => return Err(wrong(&format!("`{other}` is not spoken here"))),
+            Some(other) => return Err(wrong(&format!("the scheme `{other}` is not supported"))),
             None => return Err(wrong("has no scheme")),
         };
-        let authority = uri.authority().ok_or_else(|| wrong("names no host"))?;
+        let authority = uri.authority().ok_or_else(|| wrong("has no host"))?;
         if authority.as_str().contains('@') {
             return Err(wrong(
-                "has a user: give an Authorization with --header @FILE",
+                "has user information: send an Authorization header with --header @FILE",
             ));
         }
-        // An IPv6 address stands in brackets in a URL alone.
+        // Only URLs put an IPv6 address in brackets.
         let host = authority.host().trim_matches(['[', ']']).to_owned();
         let port = match authority.as_str().strip_prefix(authority.host()) {
             None | Some("" | ":") => {
@@ -104,7 +105,7 @@ impl Server {
         })
     }
 
-    /// None in particular: for what is the same whatever the server is.
+    /// Returns a placeholder server, for values that are the same for every server.
     pub(crate) fn anywhere() -> Self {
         Self {
             peer: Peer::Unix(PathBuf::new()),
@@ -115,7 +116,7 @@ impl Server {
         }
     }
 
-    /// `/path/of.socket`, or with a path to ask for `/path/of.socket:/path`.
+    /// Parses `/path/of.socket`, or `/path/of.socket:/path` with a path to request.
     fn unix(rest: &str) -> Option<Self> {
         let (socket, path) = match rest.split_once(":/") {
             Some((socket, path)) => (socket, Some(format!("/{path}"))),
@@ -128,7 +129,7 @@ impl Server {
         })
     }
 
-    /// Whether it is on this machine, where source addresses may be chosen freely.
+    /// Returns true for a server on a loopback address, where source addresses may be chosen freely.
     pub(crate) fn is_loopback(&self) -> bool {
         match &self.peer {
             Peer::Tcp(address) => address.ip().is_loopback(),

@@ -1,4 +1,4 @@
-//! TLS: whom a server's certificate must be signed by, and what to do where it is not.
+//! TLS settings, and explanations of failed handshakes.
 
 use std::io;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use tokio_rustls::TlsConnector;
 use crate::settings::Settings;
 use crate::target::Server;
 
-/// HTTP/2 and HTTP/1.1 as ALPN names them (RFC 9113 §3.2, RFC 7301 §6).
+/// The ALPN names of HTTP/2 and HTTP/1.1 (RFC 9113 §3.2, RFC 7301 §6).
 pub(crate) const H2: &[u8] = b"h2";
 const HTTP_1_1: &[u8] = b"http/1.1";
 
-/// How TLS is spoken with a server.
+/// The TLS client configuration for one server.
 #[derive(Clone)]
 pub(crate) struct Tls {
     pub(crate) connector: TlsConnector,
@@ -33,7 +33,7 @@ impl std::fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// With this server.
+    /// Prepares TLS for a server.
     ///
     /// # Errors
     /// Certificates that can't be read, with the remedy.
@@ -41,7 +41,7 @@ impl Tls {
         let host = &server.host;
         let wrong = |problem: String| Invalid::new("URL", problem);
         let name = ServerName::try_from(host.clone())
-            .map_err(|error| wrong(format!("{host}: {error}: name the server's host")))?;
+            .map_err(|error| wrong(format!("{host}: {error}: use the server's host name")))?;
         let mut config = tls::client_config(settings.tls_ca.as_deref(), settings.tls_insecure)?;
         let spoken = if settings.http2 { H2 } else { HTTP_1_1 };
         config.alpn_protocols = vec![spoken.to_vec()];
@@ -51,7 +51,7 @@ impl Tls {
         })
     }
 
-    /// What a handshake failed of, and what to do.
+    /// Explains why a handshake failed, and what to do.
     pub(crate) fn explain(&self, error: &io::Error) -> String {
         let name = self.name.to_str();
         let failed = format!("the TLS handshake with {name} failed");
@@ -62,21 +62,21 @@ impl Tls {
             Some(rustls::Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) => {
-                "ask for the server by a name that its certificate has, or take any with --tls-insecure"
+                "use a name that its certificate has, or accept any certificate with --tls-insecure"
             }
-            // Other: it may sign others itself, and it was not given.
+            // Other: a CA certificate that was not given.
             Some(rustls::Error::InvalidCertificate(
                 CertificateError::UnknownIssuer | CertificateError::Other(_),
             )) => {
-                "give the certificate of the one who signed it with --tls-ca FILE, or take any with --tls-insecure"
+                "trust the CA that signed the certificate with --tls-ca FILE, or accept any certificate with --tls-insecure"
             }
             Some(rustls::Error::InvalidCertificate(_)) => {
-                "give the server another certificate, or take any with --tls-insecure"
+                "give the server a valid certificate, or accept any with --tls-insecure"
             }
             Some(rustls::Error::AlertReceived(rustls::AlertDescription::NoApplicationProtocol)) => {
-                "it does not speak the version of HTTP that was asked for: add or leave out --http2"
+                "the server does not support this version of HTTP: add or leave out --http2"
             }
-            _ => "does it speak TLS there? otherwise write http://",
+            _ => "does the server use TLS on this port? If not, write http://",
         };
         format!("{failed} ({error}): {remedy}")
     }

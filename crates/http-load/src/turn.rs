@@ -1,40 +1,40 @@
-//! What happened in one turn of the loop: counting by name costs more than adding, so names are looked up once a turn.
+//! Counters of one loop iteration. Counting by name costs more than adding, so names are looked up once per iteration.
 
 use harness::recorder::Recorder;
 use measure::audit::count as audit;
 
-use crate::checks::Seen;
+use crate::checks::Captured;
 use crate::driver::HttpLoad;
-use crate::judge::{Complete, Judge};
+use crate::judge::{CheckCounters, ResponseView};
 use crate::operation::Operation;
 use crate::outcome::count;
-use crate::redirect::{Hop, Hops};
+use crate::redirect::{RedirectTable, RedirectTarget};
 use crate::series::{RECEIVING, RESPONSE, SERVICE, WAITING};
 
-/// A whole answer, and when it came.
+/// A complete response, with its times.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Answered {
+pub(crate) struct CompletedResponse {
     pub(crate) status: u16,
-    /// The place of its connection among all.
-    pub(crate) place: u32,
-    /// Bytes of its content.
+    /// The index of its connection.
+    pub(crate) index: u32,
+    /// Length of its body in bytes.
     pub(crate) body: u64,
-    /// Its checksum, where it is compared.
+    /// The checksum of its body, if it is compared.
     pub(crate) sum: Option<u32>,
-    /// Where phases are measured, when its request was sent whole.
+    /// Time when its request was sent completely; set only if phases are measured.
     pub(crate) written: u64,
-    /// Where phases are measured, when its first byte came.
+    /// Time of its first byte; set only if phases are measured.
     pub(crate) first_byte: u64,
-    /// When its last byte came.
+    /// Time of its last byte.
     pub(crate) now: u64,
 }
 
-/// What one turn adds up, and the checks that are asked of each answer.
+/// The sums of one iteration, and the checks of each response.
 #[derive(Debug)]
-pub(crate) struct Turn<'a> {
+pub(crate) struct BatchCounters<'a> {
     driver: &'a HttpLoad,
-    judge: Option<Judge<'a>>,
-    hops: Hops,
+    checks: Option<CheckCounters<'a>>,
+    hops: RedirectTable,
     sums: Sums,
 }
 
@@ -51,12 +51,12 @@ struct Sums {
     bytes_sent: u64,
     redirects: u64,
     compared: u64,
-    of_warmup: OfWarmup,
+    of_warmup: WarmupSums,
 }
 
-/// What operations of the warm-up do: part of the rates, where it happens inside the measured time, and of no total.
+/// Counts of warm-up operations. They are part of the rates if they happen within the measured time, and of no total.
 #[derive(Debug, Default)]
-struct OfWarmup {
+struct WarmupSums {
     ok: u64,
     answers: u64,
     bytes: u64,
@@ -65,17 +65,17 @@ struct OfWarmup {
     redirects: u64,
 }
 
-impl<'a> Turn<'a> {
+impl<'a> BatchCounters<'a> {
     pub(crate) fn new(driver: &'a HttpLoad) -> Self {
         Self {
             driver,
-            judge: Judge::new(&driver.checks),
-            hops: Hops::default(),
+            checks: CheckCounters::new(&driver.checks),
+            hops: RedirectTable::default(),
             sums: Sums::default(),
         }
     }
 
-    /// An operation begins.
+    /// Counts an operation that starts.
     pub(crate) fn begin(&mut self, counted: bool) {
         match counted {
             true => self.sums.started += 1,
@@ -83,7 +83,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// So many bytes came for operations that count, or for those of the warm-up, heads included.
+    /// Counts received bytes, heads included, for operations that count or for those of the warm-up.
     pub(crate) fn received(&mut self, bytes: u64, counted: bool) {
         match counted {
             true => self.sums.bytes += bytes,
@@ -91,7 +91,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// So many bytes were sent for them.
+    /// Counts sent bytes, in the same way.
     pub(crate) fn sent(&mut self, bytes: u64, counted: bool) {
         match counted {
             true => self.sums.bytes_sent += bytes,
@@ -99,12 +99,12 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// What an operation asks, if it was led on by a redirect.
-    pub(crate) fn hop(&self, operation: &Operation) -> Option<&Hop> {
-        self.hops.of(operation)
+    /// Returns the request of an operation that was redirected.
+    pub(crate) fn hop(&self, operation: &Operation) -> Option<&RedirectTarget> {
+        self.hops.get(operation)
     }
 
-    /// An operation has failed.
+    /// Records a failed operation.
     pub(crate) fn failed(&mut self, record: &Recorder, operation: &Operation, kind: &'static str) {
         self.hops.forget(operation);
         match operation.counted {
@@ -113,36 +113,41 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// An operation was answered: it is as it should be, or not, or led on. Whether it has ended with that. `seen` is what is
-    /// kept of the answer, where that is asked for.
+    /// Records a response (ok, failed or redirected). Returns true if the operation is complete. `captured` is the kept
+    /// part of the response, if any is needed.
     #[inline]
     pub(crate) fn answered(
         &mut self,
         record: &Recorder,
         operation: &mut Operation,
-        answered: Answered,
-        seen: Option<&Seen>,
+        answered: CompletedResponse,
+        captured: Option<&Captured>,
     ) -> bool {
         self.sums.served += 1;
-        let (status, place) = (answered.status, answered.place);
+        let (status, index) = (answered.status, answered.index);
         let kind = match self
             .hops
-            .follow(self.driver, operation, (status, place), seen)
+            .follow(self.driver, operation, (status, index), captured)
         {
             Ok(true) => {
-                self.led_on(record, operation, answered);
+                self.on_redirect(record, operation, answered);
                 return false;
             }
             Ok(false) => self.driver.outcome(status, answered.body, answered.sum),
             Err(astray) => Some(astray.kind()),
         };
         self.hops.forget(operation);
-        self.ended(record, operation, answered, seen, kind);
+        self.ended(record, operation, answered, captured, kind);
         true
     }
 
-    /// The answer is a redirect that is followed: one that counts, with no length that it should have.
-    fn led_on(&mut self, record: &Recorder, operation: &Operation, answered: Answered) {
+    /// Records a redirect that is followed: a response that counts, with no expected length.
+    fn on_redirect(
+        &mut self,
+        record: &Recorder,
+        operation: &Operation,
+        answered: CompletedResponse,
+    ) {
         if !operation.counted {
             let sums = &mut self.sums.of_warmup;
             sums.redirects += 1;
@@ -164,8 +169,8 @@ impl<'a> Turn<'a> {
         &mut self,
         record: &Recorder,
         operation: &Operation,
-        answered: Answered,
-        seen: Option<&Seen>,
+        answered: CompletedResponse,
+        captured: Option<&Captured>,
         kind: Option<&'static str>,
     ) {
         let driver = self.driver;
@@ -178,14 +183,14 @@ impl<'a> Turn<'a> {
         self.sums.compared += u64::from(answered.sum.is_some());
         let now = answered.now;
         let service_ns = now - operation.sent;
-        if let Some(judge) = &mut self.judge {
-            let complete = Complete {
+        if let Some(checks) = &mut self.checks {
+            let complete = ResponseView {
                 status: answered.status,
                 length: answered.body,
                 service_ns,
-                seen,
+                captured,
             };
-            judge.judge(complete, kind.is_none());
+            checks.record(complete, kind.is_none());
         }
         if let Some(kind) = kind {
             return record.error(kind);
@@ -199,7 +204,7 @@ impl<'a> Turn<'a> {
     fn ended_of_warmup(
         &mut self,
         record: &Recorder,
-        answered: Answered,
+        answered: CompletedResponse,
         kind: Option<&'static str>,
     ) {
         let sums = &mut self.sums.of_warmup;
@@ -212,7 +217,7 @@ impl<'a> Turn<'a> {
     }
 
     #[inline]
-    fn phases(&self, record: &Recorder, answered: Answered) {
+    fn phases(&self, record: &Recorder, answered: CompletedResponse) {
         if self.driver.settings.phases {
             let waiting = answered.first_byte.saturating_sub(answered.written);
             record.value(WAITING, waiting.max(1));
@@ -220,8 +225,8 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Counts it all, and begins anew.
-    pub(crate) fn hand_over(&mut self, record: &Recorder) {
+    /// Records the sums and resets them.
+    pub(crate) fn flush(&mut self, record: &Recorder) {
         let sums = std::mem::take(&mut self.sums);
         let counts = [
             (count::WARMUP, sums.warmup),
@@ -234,7 +239,8 @@ impl<'a> Turn<'a> {
             (count::REDIRECTS, sums.redirects),
             (count::COMPARED, sums.compared),
         ];
-        // What ended first: it was open when the turn began, and what is open at once must not seem to be more.
+        // Ended operations first: they were open at the start of the iteration, and must not add to the peak of open
+        // ones.
         record.ok_many(sums.ok);
         if sums.started > 0 {
             record.begin_many(sums.started);
@@ -242,15 +248,15 @@ impl<'a> Turn<'a> {
         for (name, number) in counts.into_iter().filter(|(_, number)| *number > 0) {
             record.count(name, number);
         }
-        sums.of_warmup.hand_over(record);
-        if let Some(judge) = &mut self.judge {
-            judge.hand_over(record);
+        sums.of_warmup.flush(record);
+        if let Some(checks) = &mut self.checks {
+            checks.flush(record);
         }
     }
 }
 
-impl OfWarmup {
-    fn hand_over(&self, record: &Recorder) {
+impl WarmupSums {
+    fn flush(&self, record: &Recorder) {
         record.ok_of_warmup(self.ok);
         for (name, number) in [
             (count::ANSWERS, self.answers),

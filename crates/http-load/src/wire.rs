@@ -1,8 +1,8 @@
-//! The engine `wire`: HTTP/1.1 in one readiness loop for each worker.
+//! The engine `wire`: HTTP/1.1 in one event loop per worker.
 //!
-//! Cost of a request on a connection that is kept, sketched: one `send`, one `recv` and a share of an `epoll_wait`, which
-//! are nine tenths of it; 150 ns to read the answer, 30 ns for the clock, 10 ns for each value recorded. A connection is an
-//! entry of some 130 bytes; one buffer is shared by all.
+//! Cost of a request on a persistent connection, roughly: one `send`, one `recv` and a share of an `epoll_wait`, which
+//! are nine tenths of it; 150 ns to parse the response, 30 ns for the clock, 10 ns for each recorded value. A
+//! connection is an entry of about 130 bytes; all share one buffer.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -17,16 +17,16 @@ use harness::slots::{Id, Slots};
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv, send};
 
-use crate::answer::{Asked, Fault};
-use crate::checks::Keeper;
-use crate::content::{Both, Sum};
+use crate::answer::{Fault, RequestInfo};
+use crate::checks::ResponseCapture;
+use crate::content::{CaptureAndSum, Checksum};
 use crate::driver::HttpLoad;
-use crate::operation::{Operation, REST_NS, Rest, place_of, start_of};
+use crate::operation::{Backoff, Operation, RETRY_BACKOFF_NS, connection_of, start_of};
 use crate::outcome::{self, count};
 use crate::pool::Pool;
 use crate::series::{BLOCKED, CONNECTING, SENDING};
 use crate::source::Sources;
-use crate::turn::Turn;
+use crate::turn::BatchCounters;
 
 mod connection;
 mod dial;
@@ -36,56 +36,56 @@ mod pause;
 use connection::{Connection, State};
 use pause::Pause;
 
-/// The shared read buffer: more than a server sends at once, mostly.
+/// Size of the shared read buffer: usually more than a server sends at once.
 const BUFFER: usize = 64 * 1024;
-/// Operations that are started before events are looked at again.
-const STARTS_AT_ONCE: usize = 64;
-/// Users of all workers who have asked and not been answered yet, ever. On loopback a handshake takes no time, so that
-/// thousands of users who begin at once fill the server's accept queue (4,096 by default) before it has accepted one; the
-/// kernel then drops what they say.
-const NEWCOMERS: u64 = 1_024;
-/// Longest time between two looks at what took too long.
+/// Maximum number of operations started per loop iteration.
+const STARTS_PER_ITERATION: usize = 64;
+/// Maximum number of clients, over all workers, whose first request is not answered yet. On loopback a handshake takes
+/// no time, so thousands of clients that start at once fill the server's accept queue (4,096 by default) before it
+/// accepts one; the kernel then drops their data.
+const MAX_UNANSWERED_FIRST_REQUESTS: u64 = 1_024;
+/// Maximum time between two sweeps for timeouts.
 const SWEEP_NS: u64 = 1_000_000_000;
 
-/// Does one worker's share of the load.
+/// Runs one worker's share of the load.
 pub(crate) fn work(driver: &HttpLoad, worker: Worker) -> anyhow::Result<()> {
-    Loop::new(driver, worker)?.run()
+    EventLoop::new(driver, worker)?.run()
 }
 
-/// One worker's connections and what is asked over them.
+/// The connections and operations of one worker.
 #[derive(Debug)]
-struct Loop<'a> {
+struct EventLoop<'a> {
     driver: &'a HttpLoad,
     worker: Worker,
     reactor: Reactor,
     connections: Slots<Connection>,
     sources: Sources,
     buffer: Box<[u8]>,
-    /// Where requests are made that hold a number.
+    /// Buffer for requests that contain a number.
     room: Vec<u8>,
-    turn: Turn<'a>,
-    /// Connections of the pool that have nothing to do, the one that rested longest first. Some have ended since.
+    counters: BatchCounters<'a>,
+    /// Idle connections of the pool, the longest idle first. Some may have closed since.
     idle: VecDeque<Id>,
-    /// Operations of an open loop that no connection was free for.
+    /// Operations of an open loop that wait for a free connection.
     waiting: VecDeque<Operation>,
-    resting: BinaryHeap<Reverse<Rest>>,
-    /// What is sent when all that came is read (`batch`).
+    backing_off: BinaryHeap<Reverse<Backoff>>,
+    /// Connections with requests to send after all responses are read (`batch`).
     outbox: Vec<Id>,
     pause: Pause,
     pool: Pool,
-    /// Operations that have begun and not ended, those of the warm-up too.
+    /// Operations in progress, including those of the warm-up.
     open: u64,
-    /// Connections that are made, and those that are being made.
+    /// Open connections, and pending attempts.
     established: u64,
     connecting: u64,
-    /// Users whose first request is on its way.
-    newcomers: u64,
+    /// Clients whose first request is not answered yet.
+    unanswered_first_requests: u64,
     next_sweep: u64,
     next_second: u64,
     sweep_ns: u64,
 }
 
-impl<'a> Loop<'a> {
+impl<'a> EventLoop<'a> {
     fn new(driver: &'a HttpLoad, worker: Worker) -> anyhow::Result<Self> {
         let shortest = driver.settings.timeout.min(driver.settings.connect_timeout);
         Ok(Self {
@@ -94,17 +94,17 @@ impl<'a> Loop<'a> {
             sources: Sources::new(driver.sources.clone(), worker.share),
             buffer: vec![0; BUFFER].into(),
             room: Vec::new(),
-            turn: Turn::new(driver),
+            counters: BatchCounters::new(driver),
             idle: VecDeque::new(),
             waiting: VecDeque::new(),
-            resting: BinaryHeap::new(),
+            backing_off: BinaryHeap::new(),
             outbox: Vec::new(),
             pause: Pause::new(driver.settings.batch),
             pool: Pool::new(driver, worker.share, &worker.phases),
             open: 0,
             established: 0,
             connecting: 0,
-            newcomers: 0,
+            unanswered_first_requests: 0,
             next_sweep: 0,
             next_second: 0,
             sweep_ns: (shortest.as_nanos() as u64 / 8).clamp(1_000_000, SWEEP_NS),
@@ -116,53 +116,53 @@ impl<'a> Loop<'a> {
     fn run(mut self) -> anyhow::Result<()> {
         loop {
             let now = clock::now();
-            self.look_for_stop(now);
+            self.check_cancel(now);
             self.follow_opening();
             let next_connect = self.fill_pool(now);
             let next_start = self.start_due(now);
             let deadline = self.deadline();
-            let next_rested = self.resume_rested(now);
+            let next_retry = self.retry_due(now);
             self.empty_outbox();
             self.sweep(now);
-            self.account(now);
-            if self.over(now) || now >= deadline {
+            self.record_counts(now);
+            if self.is_done(now) || now >= deadline {
                 break;
             }
             let until = [
                 next_connect,
                 next_start,
-                next_rested,
+                next_retry,
                 self.next_sweep,
                 self.next_second,
                 deadline,
             ];
             let until = until.into_iter().min().unwrap_or(now);
             let until = self.worker.record.wait_until(until, now);
-            self.pause.take(until, now);
+            self.pause.sleep(until, now);
             let ready = self.reactor.wait(until, now)?;
-            self.pause.learn(ready as u64, self.open);
-            for place in 0..ready {
-                if let Some(event) = self.reactor.event(place) {
+            self.pause.adjust(ready as u64, self.open);
+            for index in 0..ready {
+                if let Some(event) = self.reactor.event(index) {
                     self.serve(event);
                 }
             }
         }
-        self.give_up();
+        self.record_unfinished();
         Ok(())
     }
 
-    /// Says when the pool is full, and takes over when the load begins.
+    /// Reports a full pool, and adopts the new phases when the load starts.
     fn follow_opening(&mut self) {
         if !self.pool.has_room(self.established) {
             self.worker.opening.say_open();
         }
         if self.worker.follow_opening() {
-            self.pool.end_at(self.worker.phases.end);
+            self.pool.set_end(self.worker.phases.end);
         }
     }
 
-    /// Starts nothing more once the run was asked to end.
-    fn look_for_stop(&mut self, now: u64) {
+    /// Stops starting operations once the run is canceled.
+    fn check_cancel(&mut self, now: u64) {
         if self.worker.stop.deadline().is_some() {
             self.worker.pacer.stop_at(now);
         }
@@ -178,47 +178,47 @@ impl<'a> Loop<'a> {
         phases.deadline(pacer, stop)
     }
 
-    fn over(&self, now: u64) -> bool {
-        self.open == 0 && self.resting.is_empty() && self.worker.pacer.over(now)
+    fn is_done(&self, now: u64) -> bool {
+        self.open == 0 && self.backing_off.is_empty() && self.worker.pacer.over(now)
     }
 
-    /// Hands over what was counted, and every second that is over.
-    fn account(&mut self, now: u64) {
-        self.hand_over();
+    /// Records the counts, and every completed second.
+    fn record_counts(&mut self, now: u64) {
+        self.flush();
         if now >= self.next_second {
             self.worker.record.count(count::HELD, self.established);
         }
-        // Every turn: what is open is added up from one to the next.
+        // In every iteration, since open operations are integrated over time.
         self.next_second = self.worker.record.tick(now);
     }
 
-    fn hand_over(&mut self) {
-        self.turn.hand_over(&self.worker.record);
+    fn flush(&mut self) {
+        self.counters.flush(&self.worker.record);
     }
 
-    /// Starts what is due; returns when the next start is.
+    /// Starts the operations that are due; returns the time of the next start.
     fn start_due(&mut self, now: u64) -> u64 {
-        for _ in 0..STARTS_AT_ONCE {
-            // An event tells: one of them is answered, or gone.
-            if self.is_crowded() {
+        for _ in 0..STARTS_PER_ITERATION {
+            // No timer needed: the next response or close wakes us.
+            if self.at_ramp_limit() {
                 return u64::MAX;
             }
             match self.worker.pacer.poll(now) {
                 Tick::Ready(start) => self.begin(start, now),
-                Tick::Wait(due) => return self.driver.settings.pacing.look_at(due),
+                Tick::Wait(due) => return self.driver.settings.pacing.wake_at(due),
                 Tick::Over => return u64::MAX,
             }
         }
         now
     }
 
-    /// Whether users have to wait for those before them. Where there is a rate too, nothing waits.
-    fn is_crowded(&self) -> bool {
-        let most = (NEWCOMERS / self.worker.share.of).max(16);
-        self.newcomers >= most && self.driver.closed.iter().all(|closed| *closed)
+    /// Returns true if new clients must wait until earlier ones are answered. If a group has a rate, nothing waits.
+    fn at_ramp_limit(&self) -> bool {
+        let most = (MAX_UNANSWERED_FIRST_REQUESTS / self.worker.share.of).max(16);
+        self.unanswered_first_requests >= most && self.driver.closed.iter().all(|closed| *closed)
     }
 
-    /// A client of a closed loop makes its connection, an operation of an open loop takes one that is free.
+    /// Begins an operation: a closed-loop client opens its connection, an open-loop operation takes a free one.
     fn begin(&mut self, start: Start, now: u64) {
         let closed = self.driver.closed[usize::from(start.group)];
         let operation = self.operation(start);
@@ -226,12 +226,12 @@ impl<'a> Loop<'a> {
             self.worker.record.lag(late);
         }
         if closed {
-            let place = place_of(start, self.worker.share);
-            let id = self.connect(Some(operation), place, now);
+            let index = connection_of(start, self.worker.share);
+            let id = self.connect(Some(operation), index, now);
             let connection = id.and_then(|id| self.connections.get_mut(id));
             if let Some(connection) = connection {
-                connection.newcomer = true;
-                self.newcomers += 1;
+                connection.awaiting_first_response = true;
+                self.unanswered_first_requests += 1;
             }
         } else {
             self.assign(operation, now);
@@ -241,11 +241,11 @@ impl<'a> Loop<'a> {
     fn operation(&mut self, start: Start) -> Operation {
         let counted = self.worker.phases.counts(start.at);
         self.open += 1;
-        self.turn.begin(counted);
+        self.counters.begin(counted);
         Operation::new(start, counted)
     }
 
-    /// Gives an operation of an open loop to the connection that rested longest, so that all are used.
+    /// Assigns an open-loop operation to the connection that was idle longest, so that all are used.
     fn assign(&mut self, operation: Operation, now: u64) {
         while let Some(id) = self.idle.pop_front() {
             let Some(connection) = self
@@ -261,23 +261,23 @@ impl<'a> Loop<'a> {
         if !self.driver.settings.keep_alive
             && self.pool.has_room(self.established + self.connecting)
         {
-            let place = self.pool.next_place();
-            self.connect(Some(operation), place, now);
+            let index = self.pool.next_index();
+            self.connect(Some(operation), index, now);
             return;
         }
         self.waiting.push_back(operation);
     }
 
-    fn resume_rested(&mut self, now: u64) -> u64 {
-        while let Some(Reverse(rest)) = self.resting.peek().copied() {
-            if rest.until > now {
-                return rest.until;
+    fn retry_due(&mut self, now: u64) -> u64 {
+        while let Some(Reverse(backoff)) = self.backing_off.peek().copied() {
+            if backoff.until > now {
+                return backoff.until;
             }
-            self.resting.pop();
-            let previous = start_of(rest.group, rest.index);
+            self.backing_off.pop();
+            let previous = start_of(backoff.group, backoff.index);
             if let Some(start) = self.worker.pacer.again(previous, now) {
                 let operation = self.operation(start);
-                self.connect(Some(operation), rest.place, now);
+                self.connect(Some(operation), backoff.connection, now);
             }
         }
         u64::MAX
@@ -298,8 +298,8 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// Sends what a connection has to send, or has it wait until all that came is read.
-    fn ask(&mut self, id: Id) {
+    /// Sends a connection's requests, or queues it until all responses are read.
+    fn queue_send(&mut self, id: Id) {
         match self.driver.settings.batch {
             true => self.outbox.push(id),
             false => self.send(id),
@@ -312,7 +312,7 @@ impl<'a> Loop<'a> {
         self.outbox = outbox;
     }
 
-    /// Hands requests to the kernel until all are or it takes no more.
+    /// Sends requests until all are sent or the kernel accepts no more.
     fn send(&mut self, id: Id) {
         let phases = self.driver.settings.phases;
         loop {
@@ -320,13 +320,13 @@ impl<'a> Loop<'a> {
                 return;
             };
             let requests =
-                &self.driver.requests[connection.place as usize % self.driver.requests.len()];
+                &self.driver.requests[connection.index as usize % self.driver.requests.len()];
             let (offset, begun) = (connection.offset as usize, connection.written);
             let Some(operation) = connection.next_unsent() else {
                 return;
             };
-            let hop = self.turn.hop(operation);
-            let bytes = requests.led_to(operation.index, hop, &mut self.room);
+            let hop = self.counters.hop(operation);
+            let bytes = requests.bytes(operation.index, hop, &mut self.room);
             let is_first = hop.is_none();
             let began = if offset == 0 { clock::now() } else { begun };
             if is_first {
@@ -340,9 +340,9 @@ impl<'a> Loop<'a> {
             );
             match sent {
                 Ok(length) => {
-                    self.turn.sent(length as u64, counted);
-                    if !connection.has_sent(length, bytes.len()) {
-                        // The kernel tells when it has room again.
+                    self.counters.sent(length as u64, counted);
+                    if !connection.record_sent(length, bytes.len()) {
+                        // The kernel reports when it has room again.
                         connection.written = began;
                         return;
                     }
@@ -362,19 +362,19 @@ impl<'a> Loop<'a> {
                 }
                 Err(Errno::EAGAIN) => return,
                 Err(Errno::EINTR) => {}
-                // The server may have answered before it closed: what it said is read first.
+                // The server may have responded before it closed: read that first.
                 Err(errno) => return self.read_last(id, errno),
             }
         }
     }
 
-    /// The connection broke while it was written to.
+    /// Reads the last response of a connection that broke during a write.
     fn read_last(&mut self, id: Id, errno: Errno) {
         self.read(id, true);
         self.end(id, outcome::broken(errno));
     }
 
-    /// Reads once, or to the end where the server has closed.
+    /// Reads once, or to the end if the server has closed.
     fn read(&mut self, id: Id, closing: bool) {
         loop {
             let Some(connection) = self.connections.get_mut(id) else {
@@ -389,7 +389,7 @@ impl<'a> Loop<'a> {
                 Ok(0) => return self.at_end(id),
                 Ok(length) => {
                     self.received(id, length);
-                    // A short read took all that there was, but for what a side that closes may still have.
+                    // A short read took everything, unless the peer closes and may still have data.
                     if length < BUFFER && !closing {
                         return;
                     }
@@ -401,10 +401,10 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// Takes what came: the rest of an answer, several, or a piece of one.
+    /// Processes received bytes: one response, several, or a part of one.
     fn received(&mut self, id: Id, length: usize) {
         let now = clock::now();
-        let asked = Asked {
+        let asked = RequestInfo {
             head: self.driver.is_head(),
         };
         let mut taken = 0;
@@ -412,7 +412,7 @@ impl<'a> Loop<'a> {
             let Some(connection) = self.connections.get_mut(id) else {
                 return;
             };
-            // Nothing was asked, or with `batch` not yet.
+            // No request was sent; with `batch`, not yet.
             let Some(operation) = connection.first().filter(|operation| operation.sent > 0) else {
                 self.worker
                     .record
@@ -421,23 +421,23 @@ impl<'a> Loop<'a> {
             };
             let index = operation.index;
             if taken == 0 {
-                self.turn.received(length as u64, operation.counted);
+                self.counters.received(length as u64, operation.counted);
             }
             if connection.first_byte == 0 {
                 connection.first_byte = now;
                 let compares = self.driver.compares(index);
-                connection.sum = compares.then(Sum::default);
+                connection.sum = compares.then(Checksum::default);
             }
             let bytes = &self.buffer[taken..length];
             let checks = &self.driver.checks;
             let reader = &mut connection.reader;
-            let progress = match (connection.seen.as_deref_mut(), &mut connection.sum) {
+            let progress = match (connection.captured.as_deref_mut(), &mut connection.sum) {
                 (None, None) => reader.take(asked, bytes, &mut ()),
                 (None, Some(sum)) => reader.take(asked, bytes, sum),
-                (Some(seen), sum) => {
-                    let keeper = Keeper { checks, seen };
+                (Some(captured), sum) => {
+                    let capture = ResponseCapture { checks, captured };
                     let sum = sum.as_mut();
-                    reader.take(asked, bytes, &mut Both { keeper, sum })
+                    reader.take(asked, bytes, &mut CaptureAndSum { capture, sum })
                 }
             };
             match progress {
@@ -453,7 +453,7 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// The server has closed its side.
+    /// Handles the end of the server's data.
     fn at_end(&mut self, id: Id) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
@@ -464,7 +464,7 @@ impl<'a> Loop<'a> {
         match connection.reader.end() {
             Ok(answer) => {
                 self.answered(id, answer, clock::now(), 0);
-                // What was pipelined after it is not answered any more.
+                // Pipelined requests after it will not be answered.
                 self.end(id, outcome::EARLY_CLOSE);
             }
             Err(Fault::Early { .. }) => self.end(id, outcome::EARLY_CLOSE),
@@ -472,18 +472,18 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// Closes a connection. What it was asked and has not answered fails as `kind`; its client goes on with another.
+    /// Closes a connection. Its unanswered operations fail as `kind`; its client goes on with another connection.
     fn end(&mut self, id: Id, kind: &'static str) {
         let Some(mut connection) = self.connections.remove(id) else {
             return;
         };
-        let (group, last, place) = (connection.group, connection.last, connection.place);
+        let (group, last, index) = (connection.group, connection.last, connection.index);
         let (state, was_pool) = (connection.state, connection.pool);
         match state {
             State::Connecting => self.connecting -= 1,
             State::Idle | State::Busy => self.established -= 1,
         }
-        self.newcomers -= u64::from(connection.newcomer);
+        self.unanswered_first_requests -= u64::from(connection.awaiting_first_response);
         let mut failed = 0;
         while let Some(operation) = connection.answered() {
             failed += 1;
@@ -495,30 +495,31 @@ impl<'a> Loop<'a> {
             self.pool_lost(state, failed > 0, now);
             self.connect_waiting(now);
         } else if failed > 0 {
-            self.rest(group, last, place, now + REST_NS);
+            self.back_off(group, last, index, now + RETRY_BACKOFF_NS);
         } else {
-            // It has just answered: the next request is due at once, on a new connection.
-            self.rest(group, last, place, now);
+            // It has just responded: the next request is due at once, on a new connection.
+            self.back_off(group, last, index, now);
         }
     }
 
-    fn rest(&mut self, group: u16, index: u64, place: u32, until: u64) {
+    fn back_off(&mut self, group: u16, index: u64, connection: u32, until: u64) {
         if until < self.worker.phases.end {
-            self.resting.push(Reverse(Rest {
+            self.backing_off.push(Reverse(Backoff {
                 until,
                 group,
                 index,
-                place,
+                connection,
             }));
         }
     }
 
     fn fail(&mut self, operation: Operation, kind: &'static str) {
         self.open -= 1;
-        self.turn.failed(&self.worker.record, &operation, kind);
+        self.counters.failed(&self.worker.record, &operation, kind);
     }
 
-    /// Ends what took too long. A look at every connection costs a few nanoseconds, so that none needs a timer.
+    /// Ends operations and connection attempts that took too long. Checking a connection costs a few nanoseconds, so
+    /// none needs a timer.
     fn sweep(&mut self, now: u64) {
         if now < self.next_sweep {
             return;
@@ -547,8 +548,8 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// Counts what is still open when the time is over.
-    fn give_up(&mut self) {
+    /// Counts the operations that are still open at the end.
+    fn record_unfinished(&mut self) {
         let mut open = self
             .waiting
             .iter()
@@ -560,20 +561,20 @@ impl<'a> Loop<'a> {
                 continue;
             };
             if connection.state == State::Idle {
-                self.count_left(&connection);
+                self.count_unread(&connection);
             }
             while let Some(operation) = connection.answered() {
                 open += usize::from(operation.counted);
             }
         }
-        // So that the result says 0 where there were none.
+        // Makes the result report 0 if there were none.
         self.worker.record.count(count::EXCESS, 0);
-        self.hand_over();
+        self.flush();
         self.worker.record.unfinished_many(open as u64);
         count_missed(&mut self.worker.pacer, &self.worker.record);
     }
 
-    /// A connection is there: `began` is when it was begun.
+    /// Counts a connection that was opened, and its connect time since `began`.
     fn opened(&mut self, began: u64, now: u64) {
         self.connecting -= 1;
         self.established += 1;

@@ -1,4 +1,4 @@
-//! What is read of an answer: by a table, however it is cut, and as hyper reads it.
+//! Tests of the response parser: by a table, with any cuts, and compared with hyper.
 
 #[path = "answers/cases.rs"]
 mod cases;
@@ -11,7 +11,7 @@ mod read;
 
 use std::collections::BTreeSet;
 
-use http_load::answer::{Asked, Fault, KINDS, Reader};
+use http_load::answer::{Fault, KINDS, Reader, RequestInfo};
 use proptest::prelude::*;
 
 use crate::cases::cases;
@@ -29,7 +29,7 @@ fn the_table_holds() {
 
 #[test]
 fn the_table_holds_byte_by_byte() {
-    // The giant heads are left to the random cuts: they would be read again for each of their lines.
+    // The giant heads are left to the random cuts: they would be parsed again for each of their lines.
     for case in cases().iter().filter(|case| case.bytes.len() < 40_000) {
         let bytes: Vec<&[u8]> = case.bytes.chunks(1).collect();
         let whole = read(case.asked, &[&case.bytes]);
@@ -55,7 +55,7 @@ fn answers_in_one_buffer_are_told_apart() {
     let third = b"HTTP/1.1 204 No Content\r\n\r\n".as_slice();
     let together = [first, second, third].concat();
     let mut reader = Reader::new();
-    let asked = Asked { head: false };
+    let asked = RequestInfo { head: false };
     let mut rest = together.as_slice();
     for (status, length) in [(200, first.len()), (404, second.len()), (204, third.len())] {
         assert!(reader.is_untouched());
@@ -91,7 +91,11 @@ fn a_head_without_end_is_given_up_while_it_comes() {
     let fault = std::iter::once(b"HTTP/1.1 200 Very ".as_slice())
         .chain(std::iter::repeat(b"very ".as_slice()))
         .take(70_000)
-        .find_map(|piece| reader.take(Asked { head: false }, piece, &mut ()).err());
+        .find_map(|piece| {
+            reader
+                .take(RequestInfo { head: false }, piece, &mut ())
+                .err()
+        });
     assert_eq!(fault, Some(Fault::HeadTooLarge));
 }
 
@@ -135,7 +139,7 @@ proptest! {
     ) {
         let start = ["", "HTTP/1.1 200\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", "HTTP/1.0 200 OK\r\nContent-Length:"][start];
         let bytes = [start.as_bytes(), &bytes].concat();
-        let asked = Asked { head };
+        let asked = RequestInfo { head };
         let whole = read(asked, &[&bytes]);
         prop_assert!(whole.used <= bytes.len());
         prop_assert_eq!(read(asked, &cut(&bytes, &at)), whole);

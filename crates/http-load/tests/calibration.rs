@@ -1,4 +1,4 @@
-//! The instrument against a server whose delays are known: percentiles by arithmetic, and one stall.
+//! Calibration against a server whose delays are known: computed percentiles, and one stall.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -12,21 +12,21 @@ use std::time::Duration;
 use harness::clock;
 use serde_json::Value;
 
-/// What the server does on purpose.
+/// The planned behaviour of the server.
 #[derive(Debug, Default)]
 struct Script {
-    /// How long each request takes: that of number k, the one at place k modulo their number.
+    /// Duration of each request: request number k takes delay k modulo their number.
     delays: Vec<Duration>,
-    /// From this request on nothing is answered for so long.
+    /// The request from which on nothing is answered, and for how long.
     stall: Option<(u64, Duration)>,
-    /// When the stall is over, in nanoseconds of CLOCK_MONOTONIC.
+    /// End of the stall, in nanoseconds of CLOCK_MONOTONIC.
     stalled_until: AtomicU64,
-    /// How long it really was.
+    /// Actual duration of the stall.
     stalled_ns: AtomicU64,
 }
 
 impl Script {
-    /// Waits as long as the request of this number is to take.
+    /// Waits as long as the request with this number should take.
     fn hold(&self, number: u64, came: u64) {
         if let Some((_, stall)) = self.stall.filter(|(at, _)| *at == number) {
             let until = came + stall.as_nanos() as u64;
@@ -52,7 +52,7 @@ fn sleep_until(at: u64) {
     }
 }
 
-/// Listens, a thread for each connection. They end with their clients.
+/// Starts a server with a thread per connection. The threads end with their clients.
 fn serve(script: Arc<Script>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -87,24 +87,24 @@ fn answer(mut stream: TcpStream, script: &Script) {
     }
 }
 
-/// A run that was planned, and what is to come of it.
+/// A planned run with its expected result.
 struct Case {
     script: fn() -> Script,
     arguments: &'static [&'static str],
     requests: u64,
-    /// By series and figure, in ms.
+    /// Expected values by series and statistic, in ms.
     planned: &'static [(&'static str, &'static str, f64)],
 }
 
-/// A hundred delays in turn: so many of each, in ms.
+/// Builds a hundred delays, in turn, from counts of each delay in ms.
 fn in_turn(delays: [(usize, u64); 3]) -> Vec<Duration> {
     delays
         .map(|(of, ms)| vec![Duration::from_millis(ms); of])
         .concat()
 }
 
-/// Of each hundred requests 83 take 20 ms, 15 take 80 and 2 take 200: p50, p90 and p99 lie in the middle of their kind. There
-/// are more connections than are ever busy, so that nothing waits for one.
+/// Of each hundred requests, 83 take 20 ms, 15 take 80 ms and 2 take 200 ms: p50, p90 and p99 lie in the middle of
+/// their group. There are more connections than are ever busy, so that no request waits for one.
 const DELAYED: Case = Case {
     script: || Script {
         delays: in_turn([(83, 20), (15, 80), (2, 200)]),
@@ -123,10 +123,10 @@ const DELAYED: Case = Case {
     ],
 };
 
-/// At 100/s over four connections nothing is answered for 1 s from the request of number 100 on. A hundred are due within
-/// it, 10 ms apart: they read 1000, 990, … 10 ms. The 305 others read next to nothing, so that of 405 the 365th is the 60th
-/// of those hundred. The service time, which begins when a request is sent, shows the four that were: the rest were not
-/// sent, and a tool that counts from there would show a p95 of nothing.
+/// At 100/s over four connections, nothing is answered for 1 s from request number 100 on. A hundred requests are due
+/// within it, 10 ms apart: their times are 1000, 990, … 10 ms. The 305 others take next to no time, so that of 405 the
+/// 365th is the 60th of those hundred. The service time starts when a request is sent, and only shows the four that
+/// were sent: a tool that measures from there would show a p95 of nothing.
 const STALLED: Case = Case {
     script: || Script {
         stall: Some((100, STALL)),
@@ -146,7 +146,8 @@ const STALLED: Case = Case {
 
 const STALL: Duration = Duration::from_secs(1);
 
-/// Runs the program on a server with this script; its result, and by how many ms the server stalled for longer than planned.
+/// Runs the program on a server with this script; returns its result, and by how many ms the stall was longer than
+/// planned.
 fn run(case: &Case, engine: &str) -> (Value, f64) {
     let out = tempfile::tempdir().unwrap();
     let script = Arc::new((case.script)());
@@ -177,15 +178,15 @@ fn run(case: &Case, engine: &str) -> (Value, f64) {
     (serde_json::from_str(&text).unwrap(), longer)
 }
 
-/// What a result says of a figure, in ms.
+/// Returns a statistic of a result, in ms.
 fn measured(result: &Value, name: &str, figure: &str) -> f64 {
     let mut series = result["series"].as_array().unwrap().iter();
     let series = series.find(|series| series["name"] == name).unwrap();
     series[figure].as_f64().unwrap() / 1e6
 }
 
-/// Each figure is asked to be right, within 2 % or 3 ms, in one run of twenty: a busy machine delays server and driver
-/// alike, and an instrument that is off is off in all of them.
+/// Each statistic must be right, within 2 % or 3 ms, in one run of twenty: a busy machine delays server and driver
+/// alike, while a wrong instrument is wrong in every run.
 fn comes_out_as_planned(case: &Case, engine: &str) {
     let mut open = case.planned.to_vec();
     let mut found = Vec::new();
@@ -196,7 +197,7 @@ fn comes_out_as_planned(case: &Case, engine: &str) {
         assert_eq!(started + of("missed"), case.requests);
         assert_eq!(of("ok"), started, "{}", result["errors"]);
         if started < case.requests {
-            // It stood still at the end: arithmetic is about all of them.
+            // If it stood still at the end, the arithmetic does not apply.
             continue;
         }
         let agrees = |(name, figure, planned): &(&str, &str, f64)| {

@@ -1,4 +1,4 @@
-//! When a connection is given up, and what of a request takes how long where it does not go out at once.
+//! Tests of the end of connections, and of the times of a request that is not sent at once.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -20,9 +20,9 @@ use crate::load::{ENGINES, adds_up, put, put_for, users};
 use crate::scripted::{Scripted, Step};
 
 const EMPTY: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
-/// More than the buffers of both ends hold.
+/// More bytes than the buffers of both ends hold.
 const LARGE: usize = 32 << 20;
-/// How long a server may not read in a test.
+/// Time for which a server of a test does not read.
 const NAP: Duration = Duration::from_millis(300);
 
 fn post(engine: Engine) -> Settings {
@@ -35,7 +35,7 @@ fn post(engine: Engine) -> Settings {
     }
 }
 
-/// A server that calls a function with each of so many connections; what that returned.
+/// Starts a server that calls a function with each of its connections; returns the function's results.
 fn serve<T: Send + 'static>(
     connections: usize,
     each: impl Fn(TcpStream) -> T + Send + 'static,
@@ -58,19 +58,19 @@ fn read_head(stream: &mut TcpStream) -> Vec<u8> {
     head
 }
 
-/// What is left of a request that was answered would have to be sent before the next one (RFC 9112 §9.3): as the next one
-/// it would be read as a part of the first. hyper sends the rest; the readiness loop closes.
+/// The rest of a request that was already answered would have to be sent before the next one (RFC 9112 §9.3), which
+/// would otherwise be read as part of the first. hyper sends the rest; the event loop of `wire` closes.
 #[test]
 fn after_an_answer_to_half_a_request_the_next_goes_over_another_connection() {
     let (url, server) = serve(2, |mut stream| {
         let mut all = read_head(&mut stream);
         stream.write_all(EMPTY).unwrap();
-        // To the end that the client makes; it may reset what it has not sent.
+        // Up to the client's end; the client may reset the connection with unsent data.
         let _ = stream.read_to_end(&mut all);
         all.windows(5).filter(|word| word == b"POST ").count()
     });
     let tally = put(post(Engine::Wire), users(1, 2), &url);
-    // Where there was no second connection, the server does not wait for it for ever.
+    // If there was no second connection, the server does not wait for it forever.
     let address = url.trim_start_matches("http://").trim_end_matches('/');
     drop(TcpStream::connect(address));
     assert!(adds_up(&tally), "{:?}", tally.errors);
@@ -91,7 +91,7 @@ fn a_request_that_the_server_does_not_take_at_once_is_sent_for_as_long_as_that()
         server.join().unwrap();
         let longest = |name: &str| {
             let place = tally.series().position(|(of, _)| of == name).unwrap();
-            let longest = tally.of(Series(place)).quantile(1.0).unwrap_or(0);
+            let longest = tally.distribution(Series(place)).quantile(1.0).unwrap_or(0);
             Duration::from_nanos(longest)
         };
         assert!(
@@ -102,7 +102,8 @@ fn a_request_that_the_server_does_not_take_at_once_is_sent_for_as_long_as_that()
     }
 }
 
-/// Two users leave after a second and come again after 2.5: meanwhile nobody is connected, as each second's count says.
+/// Two clients leave after a second and come back after 2.5 s: in between nobody is connected, as the count of each
+/// second shows.
 #[test]
 fn users_who_leave_take_their_connections_with_them() {
     let stage = |users, ms| PlannedStage::to_users(users, Duration::from_millis(ms));
@@ -128,7 +129,8 @@ fn users_who_leave_take_their_connections_with_them() {
         let (measure, drain) = (Duration::from_millis(3_700), Duration::from_secs(30));
         let tally = put_for(settings, group, &url, measure, drain);
         assert!(adds_up(&tally), "{engine:?}: {:?}", tally.errors);
-        // At the end of the first second they may be there; if they were at those of the next two, it were six.
+        // At the end of the first second they may be connected; if they were at the end of the next two, the sum would
+        // be six.
         assert!(
             tally.counted("held") <= 4,
             "{engine:?}: {}",

@@ -1,9 +1,9 @@
-//! Both engines count the same on the same answers, and lose nothing.
+//! Tests that both engines count the same for the same responses, and lose nothing.
 //!
-//! What remains different is what the table of answers names (`HyperKind::Differs`, with the reason), and one thing that no
-//! table of single answers shows: a server that answers and closes without having said so. If its FIN is there before the
-//! next request is sent, hyper sees it and takes another connection; the readiness loop has sent the request already, which
-//! fails as `early_close`.
+//! Remaining differences are named in the table of responses (`HyperKind::Differs`, with the reason). Another one can't
+//! be shown with single responses: a server that responds and closes without announcing it. If its FIN arrives before
+//! the next request is sent, hyper sees it and uses another connection; the event loop of `wire` has already sent the
+//! request, which fails as `early_close`.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -57,7 +57,7 @@ fn settings(engine: Engine) -> Settings {
     }
 }
 
-/// What counts must be the same.
+/// Returns the counters that must be the same.
 fn counted(tally: &Tally) -> Vec<(&'static str, u64)> {
     let names = [
         STARTED,
@@ -76,7 +76,7 @@ fn counted(tally: &Tally) -> Vec<(&'static str, u64)> {
         .collect()
 }
 
-/// The same script to both engines: they must count the same, which is returned.
+/// Runs the same script with both engines: they must count the same, which is returned.
 fn both(script: &[Step], settings: &Settings, users_and_ops: (u64, u64)) -> Tally {
     let [wire, hyper] = ENGINES.map(|engine| {
         let server = Scripted::start(script.to_vec());
@@ -114,7 +114,7 @@ fn both(script: &[Step], settings: &Settings, users_and_ops: (u64, u64)) -> Tall
     wire
 }
 
-/// How a case is counted: `ok` or a kind of error.
+/// Returns the expected count of a case: `ok` or a kind of error.
 fn expected(case: &Case, engine: Engine) -> &'static str {
     match (&case.expected, case.hyper) {
         (_, HyperKind::Differs(kind, _)) if engine == Engine::Hyper => kind,
@@ -275,7 +275,7 @@ fn nobody_listens() {
 fn what_is_still_open_at_the_end_is_unfinished() {
     for engine in ENGINES {
         let server = Scripted::start(vec![Step::Expect, Step::Stall]);
-        // Long enough for a busy machine to begin with all of them.
+        // Long enough for a busy machine to start all of them.
         let (measure, drain) = (Duration::from_secs(2), Duration::from_millis(50));
         let tally = put_for(settings(engine), users(3, 5), &url(&server), measure, drain);
         assert_eq!(
@@ -342,7 +342,7 @@ fn nothing_is_followed_and_nothing_is_unpacked() {
         (1, 5),
     );
     assert_eq!(tally.counted(OK), 5);
-    // An empty content, as gzip packs it: 20 bytes.
+    // An empty body, packed by gzip: 20 bytes.
     let packed = b"\x1f\x8b\x08\0\0\0\0\0\0\x03\x03\0\0\0\0\0\0\0\0\0";
     let head = "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 20\r\n\r\n";
     let script = [
@@ -366,7 +366,7 @@ fn nothing_is_followed_and_nothing_is_unpacked() {
     );
 }
 
-/// What a server may do with a request.
+/// Generates the behaviour of a server after a request.
 fn misbehaviour() -> impl Strategy<Value = Vec<Step>> {
     let answer = prop_oneof![
         4 => Just(FIVE.to_owned()),

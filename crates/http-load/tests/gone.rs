@@ -1,5 +1,5 @@
-//! Requests that wait for a connection to a server that is gone. By itself: the port is free then, and a server of another
-//! test of the same program could take it.
+//! Test of requests that wait for a connection to a server that has left. It has its own test program, since another
+//! test's server could take the free port.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -18,7 +18,7 @@ use crate::load::{ENGINES, adds_up, put, rate};
 
 const REQUESTS: u64 = 30_000;
 
-/// Asks for all at once over one connection, a new one for each request, of a server that has gone by then.
+/// Starts all requests at once, each over a new connection, to a server that has left by then.
 fn ask(engine: Engine, url: &str, server: JoinHandle<usize>) {
     let settings = Settings {
         engine,
@@ -29,19 +29,19 @@ fn ask(engine: Engine, url: &str, server: JoinHandle<usize>) {
     let tally = put(settings, rate(1_000_000.0, REQUESTS), url);
     assert!(server.join().unwrap() > 0);
     assert!(adds_up(&tally), "{engine:?}: {tally:?}");
-    // One was with the server when it went, and perhaps one in its queue.
+    // One request was at the server when it left, and perhaps one in its queue.
     let refused = tally.errors["refused"];
     assert!(refused >= REQUESTS - 10, "{engine:?}, {url}: {refused}");
 }
 
-/// All are due within 30 ms: until then the first one is not answered.
+/// All requests are due within 30 ms: until then the first one is not answered.
 fn answer_late(mut stream: impl Read) -> usize {
     std::thread::sleep(Duration::from_millis(500));
     stream.read(&mut [0; 4096]).unwrap()
 }
 
-/// Whoever waits for a connection is told one after the other that there is none: each within the last would take more
-/// stack than a thread has. Over TCP the kernel tells so a moment later, of a path at once.
+/// The waiting operations must fail one after the other: nested calls would need more stack than a thread has. Over TCP
+/// the kernel reports the failure a moment later, for a path at once.
 #[test]
 fn many_that_wait_for_a_server_that_is_gone_fail_one_by_one() {
     for engine in ENGINES {

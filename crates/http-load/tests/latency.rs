@@ -1,4 +1,4 @@
-//! The program as k6's users call it: stages of users, thresholds, checks, and what it exits with.
+//! Tests of the program with k6's options: stages, thresholds, checks, and exit codes.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -22,7 +22,7 @@ fn answer(head: &str, body: &str) -> Vec<u8> {
     format!("HTTP/1.1 200 OK\r\n{head}Content-Length: {length}\r\n\r\n{body}").into_bytes()
 }
 
-/// Answers every request alike.
+/// Starts a server that sends the same response to every request.
 fn server() -> Scripted {
     Scripted::start(vec![
         Step::Expect,
@@ -37,7 +37,7 @@ fn program(arguments: &[&str]) -> Command {
     command
 }
 
-/// A run that was carried out.
+/// A completed run.
 struct Ran {
     code: i32,
     shown: String,
@@ -56,7 +56,7 @@ impl Ran {
         self.result["counts"][name].as_u64().unwrap_or(0)
     }
 
-    /// Whether each of the thresholds was met, in their order.
+    /// Returns for each threshold, in order, whether it was met.
     fn met(&self) -> Vec<bool> {
         let thresholds = self.result["thresholds"].as_array().unwrap();
         thresholds
@@ -115,7 +115,7 @@ fn thresholds_of_k6_are_met_or_missed_and_the_exit_code_says_so() {
     };
     let ran = run(&server, &with(&met));
     assert_eq!(ran.met(), [true; 6], "{}", ran.result["thresholds"]);
-    // On a machine with other work the figures may be in doubt: nothing was missed all the same.
+    // On a busy machine the result may be suspect, but no operation was missed.
     assert!([0, 3].contains(&ran.code), "{}: {}", ran.code, ran.shown);
     assert!(
         ran.shown.contains("http_req_waiting") && ran.shown.contains("http_reqs"),
@@ -174,7 +174,7 @@ fn the_plan_of_the_methodology_is_one() {
 #[test]
 fn users_come_and_go_with_the_stages_and_take_their_connections_with_them() {
     for processes in ["1", "2"] {
-        // Answers take a moment, so that ten users are no burden to a busy machine.
+        // Responses take a moment, so that ten clients are no burden to a busy machine.
         let server = Scripted::start(vec![
             Step::Expect,
             Step::SendSlowly(answer("", "hello"), 30, Duration::from_millis(10)),
@@ -184,7 +184,8 @@ fn users_come_and_go_with_the_stages_and_take_their_connections_with_them() {
         let workers = ["--processes", processes, "--threads", "2"];
         let ran = run(&server, &[stages, workers].concat());
         let held = |row: usize| ran.number(&format!("/seconds/{row}/counts/held"));
-        // At the end of each second: not more than have come, and each number where it has stood for a second.
+        // At the end of each second: no more clients than have started, and each number for a stage that lasted a
+        // second.
         assert!((1..=10).contains(&held(0)), "{}", held(0));
         assert_eq!((held(1), ran.number("/operations/failed")), (10, 0));
         assert_eq!(held(4), 2);
@@ -196,7 +197,7 @@ fn users_come_and_go_with_the_stages_and_take_their_connections_with_them() {
         };
         assert!(shown("vus.").contains("max=10"), "{}", ran.shown);
         assert!(shown("vus_max.").ends_with(" 10"), "{}", ran.shown);
-        // Each user has one connection, and the check before the run two.
+        // Each client has one connection, and the check before the run two.
         assert_eq!(server.finish().connections, 10 + 2);
     }
 }
@@ -205,7 +206,7 @@ fn users_come_and_go_with_the_stages_and_take_their_connections_with_them() {
 fn stages_of_a_rate_start_what_lies_under_their_curve() {
     let server = server();
     let ran = run(&server, &["--rate-stage", "1s:100,1s:100,1s:0", "-c", "5"]);
-    // 50, 100 and 50, where nothing was too late to begin before the end.
+    // 50, 100 and 50, unless an operation was too late to start before the end.
     let of = |name: &str| ran.number(&format!("/operations/{name}"));
     assert_eq!(of("started") + of("missed"), 200);
     assert!(of("ok") > 150, "{}", of("ok"));
@@ -218,7 +219,7 @@ fn stages_of_a_rate_start_what_lies_under_their_curve() {
 
 #[test]
 fn checks_are_counted_and_fail_no_request() {
-    // Every other answer is not what was asked for; the fields and the content come in pieces.
+    // Every other response is unexpected; the fields and the body arrive in pieces.
     let server = Scripted::start(vec![
         Step::Expect,
         Step::Send(answer("X-Kind: one\r\n", "{\"ok\":true,\"name\":\"a\"}")),

@@ -1,4 +1,4 @@
-//! The program with each way to put load: what it counts is what the servers saw, to the byte.
+//! Tests of the program with each kind of load: its counts match the servers' counts, to the byte.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -25,7 +25,7 @@ use crate::scripted::{Scripted, Step};
 const FIVE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 const ENGINES: [&str; 2] = ["wire", "hyper"];
 
-/// Answers every request alike.
+/// Starts a server that sends the same response to every request.
 fn server() -> Scripted {
     Scripted::start(vec![Step::Expect, Step::Send(FIVE.to_vec()), Step::Again])
 }
@@ -34,7 +34,7 @@ fn url_of(server: &Scripted) -> String {
     format!("http://{}/x", server.address())
 }
 
-/// A run that was carried out.
+/// A completed run.
 struct Ran(Value);
 
 impl Ran {
@@ -47,14 +47,14 @@ impl Ran {
         self.number(&format!("/counts/{name}"))
     }
 
-    /// Operations that were started, those that are well, and connections.
+    /// Returns the number of started operations, of successful ones, and of connections.
     fn sums(&self) -> (u64, u64, u64) {
         let of = |name: &str| self.number(&format!("/operations/{name}"));
         (of("started"), of("ok"), self.count("opened"))
     }
 
-    /// Of so many requests that were due, those that were started: all but the few that a busy machine was too late for.
-    /// What was started is well.
+    /// Returns the number of started requests, of this many due ones: a busy machine may have missed a few. All started
+    /// requests succeeded.
     #[track_caller]
     fn started_of(&self, due: u64) -> u64 {
         let of = |name: &str| self.number(&format!("/operations/{name}"));
@@ -65,7 +65,7 @@ impl Ran {
         started
     }
 
-    /// Of so many requests that were due, some were started, however they ended.
+    /// Checks that at least half of this many due requests were started, with any outcome.
     #[track_caller]
     fn started_of_any(&self, due: u64) {
         let of = |name: &str| self.number(&format!("/operations/{name}"));
@@ -74,14 +74,14 @@ impl Ran {
         assert!(of("started") >= due / 2, "{all}");
     }
 
-    /// What counts must not depend on how the load is put.
+    /// Returns the counters that must not depend on the kind of load.
     fn counts(&self) -> Vec<(&'static str, u64)> {
         let names = ["answers", "body_bytes", "bytes", "bytes_sent", "opened"];
         names.map(|name| (name, self.count(name))).to_vec()
     }
 }
 
-/// Runs the program, where one process may open so many files.
+/// Runs the program with this limit of open files per process.
 fn run_within(files: Option<u64>, arguments: &[&str]) -> Ran {
     let out = tempfile::tempdir().unwrap();
     let limit = files.map_or_else(String::new, |files| format!("ulimit -n {files}; "));
@@ -103,8 +103,8 @@ fn run(arguments: &[&str]) -> Ran {
     run_within(None, arguments)
 }
 
-/// Runs a plan of one group, with these settings. Its operations are numbered, and it ends when they have ended: however
-/// busy the machine is, none is missed.
+/// Runs a plan of one group, with these settings. Its operations are numbered, and it ends when they have ended:
+/// however busy the machine is, none is missed.
 fn run_plan(files: Option<u64>, group: &str, driver: &str, arguments: &[&str]) -> Ran {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("plan.toml");
@@ -117,7 +117,7 @@ fn run_plan(files: Option<u64>, group: &str, driver: &str, arguments: &[&str]) -
     run_within(files, &[&plan[..], arguments].concat())
 }
 
-/// So many users who ask so often each, from the beginning of what is counted.
+/// Runs clients with this many requests each; all requests count.
 fn run_users(users: u64, ops: u64, driver: &str, arguments: &[&str]) -> Ran {
     let group = format!("workers = {users}\nops = {ops}");
     let at_once = [&["--set", "timeline.warmup=0s"], arguments].concat();
@@ -138,9 +138,9 @@ fn processes_and_source_addresses_share_a_load_exactly() {
         let peers = server.peers();
         let auto = IpAddr::V4(Ipv4Addr::new(127, 64, 0, 1));
         let from_auto = peers.iter().filter(|peer| **peer == auto).count();
-        // The two answers of the check before the run come from wherever the kernel has it.
+        // The kernel chooses the source of the two connections of the check.
         assert_eq!((from_auto, peers.len()), (6, 8), "{engine}: {peers:?}");
-        // All requests are of one length, that of the check too.
+        // All requests have one length, including those of the check.
         let counts = server.finish();
         assert_eq!(counts.requests, 122);
         assert_eq!(ran.count("bytes_sent") * 122, counts.received * 120);
@@ -155,7 +155,7 @@ fn several_servers_have_the_connections_in_turn() {
         let driver = format!("engine = \"{engine}\"");
         let ran = run_users(4, 25, &driver, &[&urls[0], &urls[1]]);
         assert_eq!(ran.sums(), (100, 100, 4), "{engine}: {}", ran.0["errors"]);
-        // Before the run each is asked once, and the first again.
+        // Before the run, each server gets one request, and the first a second one.
         for (server, before) in servers.into_iter().zip([2, 1]) {
             let counts = server.finish();
             let counts = (counts.requests, counts.connections);
@@ -164,13 +164,13 @@ fn several_servers_have_the_connections_in_turn() {
     }
 }
 
-/// Listens at a path, and has a server of TCP answer.
+/// Listens at a path, and forwards to a TCP server.
 fn relay(path: &Path, server: SocketAddr) {
     let listener = UnixListener::bind(path).unwrap();
     let carry = |from: UnixStream, to: TcpStream| {
         let (mut up_from, mut up_to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
         thread::spawn(move || {
-            // The client's end is the server's.
+            // The end of the client's data is passed on to the server.
             let _ = io::copy(&mut up_from, &mut up_to);
             let _ = up_to.shutdown(Shutdown::Write);
         });
@@ -198,7 +198,7 @@ fn unix_sockets_are_asked_like_addresses() {
     }
 }
 
-/// Answers the check, and from then on has no room for a connection.
+/// Starts a server that answers the check, and then accepts no more connections.
 fn full() -> SocketAddr {
     let listener = socket(
         AddressFamily::Inet,
@@ -213,14 +213,14 @@ fn full() -> SocketAddr {
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        // What the queue has room for is accepted by nobody.
+        // Connections in the queue are accepted by nobody.
         let short = Duration::from_millis(500);
         let mut filling = Vec::new();
         while let Ok(stream) = TcpStream::connect_timeout(&address, short) {
             filling.push(stream);
         }
         io::Write::write_all(&mut stream, FIVE).unwrap();
-        // Open until the test is over.
+        // Stays open until the test is over.
         loop {
             thread::park();
         }
@@ -253,7 +253,7 @@ fn connections_that_are_not_made_in_time_are_given_up() {
         let ran = run(&[&load[..], &words].concat());
         let (started, ok, opened) = ran.sums();
         assert_eq!((ok, opened), (0, 0), "{engine}: {}", ran.0["errors"]);
-        // Three users, each once in 200 ms at the most; and not each only once.
+        // Three clients, each at most once in 200 ms; and not each only once.
         assert!((4..=15).contains(&started), "{engine}: {started}");
         assert_eq!(
             ran.0["errors"],
@@ -265,13 +265,13 @@ fn connections_that_are_not_made_in_time_are_given_up() {
 
 #[test]
 fn more_connections_than_one_process_may_open_are_spread_over_several() {
-    // A hundred files of a process are for other things.
+    // A hundred descriptors of a process are reserved.
     let (files, connections) = (Some(160), 150);
     for engine in ENGINES {
         let server = server();
         let driver = format!("engine = \"{engine}\"\nconnections = {connections}");
         let words = [url_of(&server), "-t".to_owned(), "1".to_owned()];
-        // Half of them are due in the second before what is counted.
+        // Half of them are due in the second before the measurement.
         let group = "rate = 300\nops = 600";
         let ran = run_plan(files, group, &driver, &words.each_ref().map(String::as_str));
         assert_eq!(ran.number("/processes"), 3, "{engine}");
@@ -281,11 +281,11 @@ fn more_connections_than_one_process_may_open_are_spread_over_several() {
     }
 }
 
-/// Answers with this content, but every tenth request with that one.
+/// Starts a server that sends the normal response, but another one to every tenth request.
 fn every_tenth(then: &str) -> Scripted {
     let answer = |text: &str| Step::Send(text.as_bytes().to_vec());
     let well = std::str::from_utf8(FIVE).unwrap();
-    // The check asks twice, over connections of its own.
+    // The check makes two requests, over its own connections.
     let mut script = vec![[Step::Expect, answer(well)]; 9].concat();
     script.extend([Step::Expect, answer(then), Step::Again]);
     Scripted::start(script)
@@ -390,7 +390,7 @@ fn numbers_and_contents_in_rotation_arrive_as_they_were_asked_for() {
             assert_eq!(content, body, "{engine}");
             numbers.insert(number);
         }
-        // Each once, but for the check, which asks for what has the number 0.
+        // Each number once, except for the check, which uses number 0.
         assert_eq!(numbers.len() as u64, started, "{engine}: {numbers:?}");
         assert!(numbers.last() < Some(&40), "{engine}: {numbers:?}");
         assert_eq!(server.finish().requests, 1 + started);
@@ -413,20 +413,21 @@ fn held_connections_are_held_and_counted_each_second() {
             .iter()
             .map(|second| second["counts"]["held"].as_u64().unwrap_or(0))
             .collect();
-        // The last is begun after 0.4 s. A second that a thread slept through is told by nobody: there is one that is.
+        // The last one is opened after 0.4 s. A second during which a thread slept is not reported, so any full second
+        // will do.
         assert!(held[1..].contains(&40), "{engine}: {held:?}");
         assert!(held.iter().all(|held| *held <= 40), "{engine}: {held:?}");
         assert_eq!((ran.count("lost"), ran.count("unconnected")), (0, 0));
         assert!(!ran.0["warnings"].to_string().contains("connections held"));
         assert!(ran.count("warmup") <= 20, "{}", ran.count("warmup"));
-        // Each was asked, one after the other: the check and 40 connections.
+        // Each was used, one after the other: the check and 40 connections.
         let peers: BTreeSet<IpAddr> = server.peers().into_iter().collect();
         assert!(peers.contains(&IpAddr::V4(Ipv4Addr::new(127, 64, 0, 1))));
         assert_eq!(server.finish().connections, 42);
     }
 }
 
-/// The last of twenty is begun after 0.18 s, long after so short a warm-up would be over.
+/// The last of twenty is opened after 0.18 s, long after the end of such a short warm-up.
 #[test]
 fn the_load_begins_when_all_connections_are_open_however_short_the_warm_up_is() {
     for (engine, processes, threads) in [
@@ -453,7 +454,7 @@ fn the_load_begins_when_all_connections_are_open_however_short_the_warm_up_is() 
         assert_eq!(opening["complete"], true, "{all}");
         let took_s = opening["took_s"].as_f64().unwrap();
         assert!((0.18..30.0).contains(&took_s), "{all}: {took_s}");
-        // The run is as long as its opening and its load.
+        // The run lasts as long as its opening and its load.
         let wall_s = ran.0["wall_s"].as_f64().unwrap();
         assert!(wall_s >= took_s + 0.5, "{all}: {wall_s} of {took_s}");
         assert!(
@@ -488,7 +489,7 @@ fn a_server_that_holds_fewer_than_were_asked_for_is_told_apart() {
         assert!(refused > 0, "{engine}");
         ran.started_of_any(40);
         let opening = &ran.0["facts"]["opening"];
-        // On a busy machine the server may close those that it does not hold when all are there.
+        // On a busy machine the server may close the connections that it does not hold when all are open.
         if opening["complete"] == false {
             assert_eq!(opening["took_s"], 0.5, "{engine}");
             let warnings = ran.0["warnings"].to_string();
@@ -499,8 +500,8 @@ fn a_server_that_holds_fewer_than_were_asked_for_is_told_apart() {
             .iter()
             .filter_map(|warning| warning["message"].as_str());
         let is_it = |message: &str| {
-            message.starts_with("connections held, at the most: ")
-                && message.ends_with("where 40, none lost was expected")
+            message.starts_with("connections held, peak: ")
+                && message.ends_with("but expected 40, none lost")
         };
         assert!(told.any(is_it), "{engine}: {warnings:?}");
     }
@@ -517,7 +518,7 @@ fn how_the_driver_waits_changes_no_count() {
         let words = [url.as_str(), "-t", "1", "--set", "timeline.warmup=0s"];
         let ran = run_plan(None, "rate = 200\nops = 200", &how, &words);
         assert_eq!(ran.sums(), (200, 200, 5), "{engine}, {pacing}");
-        // Nothing waits for a timer of something else: the next is half a second away, on average.
+        // No request waits for an unrelated timer: the next one is half a second away, on average.
         let late = ran.number("/lag/p50_ns");
         assert!(late < 200_000_000, "{engine}, {pacing}: {late} ns late");
         ran.counts()
@@ -530,7 +531,8 @@ fn how_the_driver_waits_changes_no_count() {
     }
 }
 
-/// A second that is counted follows one that is not: what is open is added up turn by turn, not once a second.
+/// A measured second follows one that is not measured: open operations are integrated per iteration, not once per
+/// second.
 #[test]
 fn the_audit_of_users_who_never_rest_adds_up() {
     let server = server();
@@ -547,7 +549,7 @@ fn the_audit_of_users_who_never_rest_adds_up() {
     }
 }
 
-/// The text of every file below a folder.
+/// Returns the text of every file below a folder.
 fn texts(folder: &Path) -> Vec<(PathBuf, String)> {
     let entries = std::fs::read_dir(folder).unwrap().flatten();
     let found = entries.flat_map(|entry| match entry.path() {
@@ -644,12 +646,12 @@ fn a_secret_reaches_the_server_and_nothing_that_is_shown_or_stored() {
     assert!(target.ends_with("/x?token=[redacted]&a=1"), "{target}");
     assert!(!(shown + &said).contains("s3cret"));
 
-    // A plan that is printed can't be run as if it were whole.
+    // A printed plan can't be run as if it were complete.
     let printed = call(&[&url, "--print-plan"]);
     let [shown, said] = texts_of(&printed);
     assert_eq!(printed.status.code(), Some(0), "{said}");
     assert!(
-        shown.starts_with("# Secrets were left out.") && !shown.contains("s3cret"),
+        shown.starts_with("# Secrets were removed.") && !shown.contains("s3cret"),
         "{shown}"
     );
     std::fs::write(out.path().join("plan.toml"), shown).unwrap();
@@ -662,7 +664,7 @@ fn a_secret_reaches_the_server_and_nothing_that_is_shown_or_stored() {
     let [_, said] = texts_of(&again);
     assert_eq!(again.status.code(), Some(2), "{said}");
     assert!(
-        said.contains("give it again") && said.contains("@FILE"),
+        said.contains("set it again") && said.contains("@FILE"),
         "{said}"
     );
 }

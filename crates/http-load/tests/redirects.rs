@@ -1,4 +1,4 @@
-//! Redirects that are followed: both engines ask and count the same, and one operation stays one, whatever comes.
+//! Tests of redirects: both engines send and count the same, and an operation stays one operation in every case.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -30,12 +30,12 @@ fn send(answer: impl Into<Vec<u8>>) -> Step {
     Step::Send(answer.into())
 }
 
-/// An answer that leads there, with seven bytes of content.
+/// Builds a redirect to a location, with a body of seven bytes.
 fn to(status: u16, location: &str) -> String {
     format!("HTTP/1.1 {status} Moved\r\nLocation: {location}\r\nContent-Length: 7\r\n\r\nit went")
 }
 
-/// These answers, in turn, on each connection.
+/// Builds a script of these responses, in turn, on each connection.
 fn in_turn(answers: &[&str]) -> Vec<Step> {
     let steps = answers
         .iter()
@@ -43,7 +43,7 @@ fn in_turn(answers: &[&str]) -> Vec<Step> {
     steps.chain([Step::Again]).collect()
 }
 
-/// The first answer whose request begins so.
+/// Builds a script that selects the first response whose request has this beginning.
 fn by(answers: &[(&str, &str)]) -> Vec<Step> {
     let answers = answers.iter();
     let answers = answers.map(|(begin, answer)| ((*begin).to_owned(), (*answer).into()));
@@ -61,7 +61,7 @@ fn following(most: u32) -> Settings {
     }
 }
 
-/// What counts must be the same for both.
+/// Returns the counters that must be the same for both engines.
 fn counted(tally: &Tally) -> Vec<(&'static str, u64)> {
     let names = [
         "started",
@@ -79,7 +79,7 @@ fn counted(tally: &Tally) -> Vec<(&'static str, u64)> {
     counts.collect()
 }
 
-/// A request, its fields in the order of their names and in lower case: engines may differ in those.
+/// Normalizes a request: fields ordered by name and in lower case, since engines may differ in those.
 fn plain(request: &[u8]) -> String {
     let text = String::from_utf8(request.to_vec()).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap();
@@ -93,7 +93,8 @@ fn plain(request: &[u8]) -> String {
     format!("{line}|{}|{body}", fields.join("|"))
 }
 
-/// The same server to both engines, asked so often by one user: they must ask and count the same, which is returned.
+/// Runs the same server with both engines, with a number of requests of one client: they must send and count the same,
+/// which is returned.
 fn both(
     script: impl Fn(u64) -> Vec<Step> + Clone + Send + 'static,
     settings: &Settings,
@@ -123,7 +124,7 @@ fn both(
     wire
 }
 
-/// What was asked for: methods and targets.
+/// Returns methods and targets of the requests.
 fn lines(seen: &[String]) -> Vec<&str> {
     let line = |request: &'_ String| request.find(" HTTP/").unwrap();
     seen.iter()
@@ -224,7 +225,7 @@ fn many_are_followed_where_that_is_asked_for() {
     assert_eq!(lines(&seen)[500], "GET /499");
 }
 
-/// However fast the server is, it never comes to an end.
+/// However fast the server is, the redirects never end.
 #[test]
 fn the_time_limit_is_that_of_the_whole_operation() {
     for engine in ENGINES {
@@ -333,7 +334,7 @@ fn bytes_that_are_no_text_lead_nowhere() {
 #[test]
 fn the_same_server_may_be_named_in_full_or_by_its_host_field() {
     for engine in ENGINES {
-        // What the server is called is known once it listens.
+        // The server's name is known once it listens.
         let own = Scripted::start_each(|_| Vec::new()).address();
         let named = [
             (None, format!("http://{own}/y"), "redirect_elsewhere"),
@@ -401,7 +402,8 @@ fn a_connection_that_ends_with_a_redirect_is_followed_by_another() {
     assert_eq!((tally.counted(OK), tally.counted("opened")), (6, 12));
 }
 
-/// The user of the same connection goes on, with as many connections as before; where none can be made, that is what failed.
+/// The client of the connection goes on, with as many connections as before; if none can be opened, that is the
+/// failure.
 #[test]
 fn a_hop_whose_connection_can_not_be_made_fails_as_any_request() {
     for engine in ENGINES {
@@ -436,7 +438,7 @@ fn an_open_loop_follows_over_its_connections_and_over_new_ones() {
             true => to(302, "/y").replace("\r\nContent-Length", close),
             false => to(302, "/y"),
         };
-        // Which answer is due depends on what was asked, not on the connection.
+        // The response depends on the request, not on the connection.
         let server = Scripted::start(by(&[("GET /y ", FIVE), ("", &redirect)]));
         let settings = Settings {
             engine,
@@ -508,7 +510,7 @@ fn what_is_expected_and_checked_is_the_last_answer() {
     assert_eq!(errors(&tally), failed("length", 4));
 }
 
-/// A run of the program.
+/// Runs the program.
 fn run(words: &[&str]) -> (i32, String, Value) {
     let out = tempfile::tempdir().unwrap();
     let output = Command::new(assert_cmd::cargo::cargo_bin!("http-load"))
@@ -560,9 +562,9 @@ fn the_check_before_the_run_follows_too_and_says_what_is_wrong() {
         assert_eq!(result["answer"]["status"], 200);
         assert_eq!(result["answer"]["length"], 5);
         for (path, parts) in [
-            ("/loop", ["\"/loop\"", "one redirect more than --follow"]),
-            ("/other", ["\"http://other/\"", "leave out --follow"]),
-            ("/none", ["308", "no Location"]),
+            ("/loop", ["\"/loop\"", "more redirects than --follow"]),
+            ("/other", ["\"http://other/\"", "drop --follow"]),
+            ("/none", ["308", "no valid Location"]),
         ] {
             let (code, said, _) = run(&[&words[..], &[&at(path)]].concat());
             assert_eq!(code, 1, "{path}: {said}");
@@ -593,14 +595,14 @@ fn redirects_are_followed_over_http2_and_tls() {
         assert_eq!(of("/operations/failed"), 0, "{words:?}");
         let counts = (of("/counts/redirects"), of("/counts/answers"));
         assert_eq!(counts, (3 * ok, 4 * ok), "{words:?}");
-        // Those before the run are twice four.
+        // The check before the run makes twice four requests.
         assert_eq!(server.requests(), 4 * ok + 8, "{words:?}");
         let (_, _, result) = run(&[words, &path, &["--follow", "2", &url]].concat());
         assert_eq!(result, Value::Null);
     }
 }
 
-/// The daemon's own count is of every hop.
+/// The daemon itself counts every hop.
 #[test]
 fn a_daemon_counts_as_many_requests_as_there_were_hops() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -636,7 +638,7 @@ fn a_daemon_counts_as_many_requests_as_there_were_hops() {
     }
 }
 
-/// What a server may do with a request.
+/// Generates the behaviour of a server after a request.
 fn misbehaviour() -> impl Strategy<Value = Vec<Step>> {
     let close = to(303, "y").replace("Content-Length", "Connection: close\r\nContent-Length");
     let answer = prop_oneof![

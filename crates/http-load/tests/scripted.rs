@@ -1,4 +1,4 @@
-//! The scripted server of the other tests does and counts what its script says.
+//! Tests of the scripted server: it executes and counts the steps of its script.
 
 #[path = "support/scripted.rs"]
 mod scripted;

@@ -1,4 +1,4 @@
-//! TLS and HTTP/2: whose certificate is taken, what is counted, and what is said where it fails.
+//! Tests of TLS and HTTP/2: accepted certificates, counts, and error messages.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -84,7 +84,7 @@ fn a_certificate_that_is_trusted_or_any_will_do() {
         let url = server.url("localhost");
         let output = http_load(&[&[url.as_str()][..], words].concat());
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        // 3: the figures of a busy machine.
+        // 3: suspect results on a busy machine.
         assert!(
             matches!(output.status.code(), Some(0 | 3)),
             "{words:?}: {said}"

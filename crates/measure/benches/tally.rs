@@ -1,4 +1,4 @@
-//! What a tally costs on the path that measures, and what merging and storing it costs beside it.
+//! Cost of a tally on the hot path, and cost of merging and storing it.
 
 use std::hint::black_box;
 
@@ -8,7 +8,7 @@ use measure::tally::{Distribution, Series, Tally};
 const NAMES: &[&str] = &["handoff", "first_byte", "gap"];
 const VALUES: usize = 4_096;
 
-/// Latencies from 1 µs to some 100 ms, many small and few large, the same in every run (xorshift).
+/// Returns latencies from 1 µs to some 100 ms, many small and few large, the same in every run (xorshift).
 fn values() -> Vec<u64> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = || {
@@ -28,7 +28,7 @@ fn filled() -> Distribution {
     distribution
 }
 
-/// Per value recorded: the first the histogram alone, the second as a driver's loop does it.
+/// Measures the cost per recorded value: first the histogram alone, then as in a driver's loop.
 fn recording(criterion: &mut Criterion) {
     let values = values();
     let mut group = criterion.benchmark_group("record");
@@ -53,7 +53,7 @@ fn recording(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Per second and core: one merge of each series, one encoding of each for the result.
+/// Measures the cost per second and core: one merge of each series, and one encoding of each for the result.
 fn storing(criterion: &mut Criterion) {
     let one = filled();
     let mut into = filled();

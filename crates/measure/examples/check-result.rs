@@ -1,4 +1,4 @@
-//! Checks result files: against the published schema, and that their figures agree with each other.
+//! Checks result files against the published schema and for consistent figures.
 //!
 //! `cargo run -p measure --example check-result -- bench-results/*/*/*/*/*/result.json`
 
@@ -44,7 +44,7 @@ fn is_good(file: &str) -> bool {
     }
 }
 
-/// The result, or what is wrong with it.
+/// Returns the result, or its problems.
 fn checked(file: &str) -> Result<RunResult, Vec<String>> {
     let text = std::fs::read_to_string(file).map_err(|error| vec![error.to_string()])?;
     let value = serde_json::from_str(&text).map_err(|error| vec![error.to_string()])?;
@@ -67,7 +67,7 @@ fn checked(file: &str) -> Result<RunResult, Vec<String>> {
     }
 }
 
-/// What a schema can't say.
+/// Checks the rules that a schema cannot express.
 fn disagreements(result: &RunResult) -> Vec<String> {
     let mut found = Vec::new();
     if !result.operations.add_up() {

@@ -1,8 +1,8 @@
-//! Whether the figures of a result fit each other and what was planned: a pure function of the result, so that one that
-//! another tool measured is audited as far as its figures go.
+//! The audit: comparisons of a result's figures with each other and with the plan. It is a pure function of the result,
+//! so a result of another tool is audited as far as its figures allow.
 //!
-//! Each comparison is a row, also where both sides agree. What can't be compared, because a side was not measured, has
-//! none. Tolerances are those of good runs: a row that does not add up is worth stopping for.
+//! Each comparison is a row, including those that agree. A comparison with an unmeasured side has no row. The
+//! tolerances are those of good runs: a row that fails deserves investigation.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,92 +13,93 @@ use crate::warning::{self, Kind, Warning, verdict};
 mod counts;
 mod load;
 
-/// Names of counts that the audit reads. A driver that counts these is asked about them.
+/// Names of the counters that the audit reads. A driver that counts them is audited on them.
 pub mod count {
-    /// Answers that came whole, whatever they say.
+    /// Complete answers, whatever their content.
     pub const ANSWERS: &str = "answers";
-    /// Bytes read, with everything that the protocol puts around them.
+    /// Bytes read, including all protocol overhead.
     pub const BYTES: &str = "bytes";
     /// Bytes of the bodies of answers.
     pub const BODY_BYTES: &str = "body_bytes";
-    /// What `body_bytes` must be of these answers: for each the length that its target had before the run.
+    /// The expected value of `body_bytes`: for each answer the body length of its target before the run.
     pub const EXPECTED_BODY_BYTES: &str = "expected_body_bytes";
     /// Connections opened.
     pub const OPENED: &str = "opened";
-    /// Connections held open, told by each worker once a second: of seconds, not of a run.
+    /// Connections held open, reported by each worker once a second. It is a per-second figure without a meaningful
+    /// total.
     pub const HELD: &str = "held";
     /// Connections that ended while they were held open.
     pub const LOST: &str = "lost";
-    /// Bytes that came after the end of an answer, where nothing else was asked for.
+    /// Bytes received after the end of an answer while no request was outstanding.
     pub const EXCESS_BYTES: &str = "excess_bytes";
-    /// Attempts that were made again within an operation.
+    /// Attempts repeated within an operation.
     pub const RETRIES: &str = "retries";
 }
 
-/// The setting of a driver (`driver.keep_alive` of the plan) that says whether connections outlive an answer.
+/// The driver setting (`driver.keep_alive` of the plan) that keeps connections open between requests.
 pub const KEEP_ALIVE: &str = "keep_alive";
 
-/// What the audit must know of a run besides its figures. What is absent is not asked.
+/// Facts about a run, besides its figures, that the audit needs. An absent field skips its check.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Facts {
-    /// Where the time in which an operation is open is recorded.
+    /// The series that record how long an operation is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lifetime: Option<Lifetime>,
-    /// Users that the plan keeps busy, on average over the measured time: of a closed loop without a think time. One that
-    /// has several operations open at once counts as so many.
+    /// Users that the plan keeps busy, averaged over the measured time, in a closed loop without think time. A user
+    /// with several open operations counts once for each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub users: Option<f64>,
-    /// Connections that the plan opens before the load, to hold all of them.
+    /// Connections that the plan opens before the load and holds open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<u64>,
-    /// The phase before the load in which connections are opened, where the plan has one.
+    /// The phase before the load in which connections are opened, if the plan has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opening: Option<OpeningTime>,
-    /// Seconds of load that were planned, warm-up and measure, where nothing but time ends the run.
+    /// Planned seconds of load, warm-up plus measure, if only time ends the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_s: Option<f64>,
-    /// Seconds after them that what is open may take.
+    /// Seconds after the load in which open operations may end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_s: Option<f64>,
     /// CPU use of the driver's busiest worker over the run, percent of a core.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker_cpu_pct: Option<f64>,
-    /// The daemon's gauge of the most operations that were open at once, where the protocol has one.
+    /// The daemon's gauge for the peak number of open operations, if the protocol has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_metric: Option<String>,
-    /// What driver and daemon counted both.
+    /// Counters that both driver and daemon have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compared: Vec<Compared>,
 }
 
-/// How long connections were opened before the load began. The seconds of a run count from the beginning of that.
+/// The phase in which connections are opened before the load. The seconds of a run count from the start of this phase.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OpeningTime {
-    /// Seconds from the first connection to the beginning of the load.
+    /// Seconds from the first connection to the start of the load.
     pub took_s: f64,
-    /// Seconds after which the load begins with what is open.
+    /// Seconds after which the load starts with the connections that are open.
     pub limit_s: f64,
-    /// Whether all connections were open when it began.
+    /// True if all connections were open when the load started.
     pub complete: bool,
 }
 
-/// Where the time in which an operation is open is recorded, from when it is counted as begun to its end.
+/// The series that record how long an operation is open, from its counted start to its end.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Lifetime {
-    /// One series, or several that follow each other within an operation.
+    /// The names: one series, or several consecutive parts of an operation.
     pub series: Vec<String>,
-    /// Whether they also hold what passed between the due time of an operation and its beginning.
+    /// True if the series include the time between an operation's due time and its start.
     #[serde(default)]
     pub from_due: bool,
-    /// How much later than it happened an end may be counted, nanoseconds.
+    /// Maximum delay in nanoseconds before an ended operation is counted as ended.
     #[serde(default)]
     pub counted_late_ns: u64,
 }
 
 impl Lifetime {
-    /// One series that lasts exactly as long as an operation is open.
+    /// Creates a lifetime of one series that lasts exactly as long as an operation is open.
     #[must_use]
-    pub fn of(series: &str) -> Self {
+    pub fn new(series: &str) -> Self {
         Self {
             series: vec![series.to_owned()],
             ..Self::default()
@@ -106,24 +107,25 @@ impl Lifetime {
     }
 }
 
-/// What driver and daemon counted both.
+/// A counter that both driver and daemon have.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Compared {
-    /// The driver's name for it.
+    /// The driver's name of the counter.
     pub name: String,
-    /// What the driver counted.
+    /// The driver's count.
     pub driver: u64,
-    /// What the daemon counted.
+    /// The daemon's count.
     pub daemon: u64,
-    /// Whether the daemon counted all of it: not where it was started again, or did not get all that was sent.
+    /// True if the daemon's count is complete: it was not restarted, and it received everything that was sent.
     pub whole: bool,
-    /// True where the driver did not count all of it: a worker was lost, or not all that the daemon sent was read.
+    /// True if the driver's count is incomplete: a worker failed, or the driver did not read everything that the daemon
+    /// sent.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub driver_short: bool,
 }
 
 impl Compared {
-    /// Whether the two agree: exactly, or as far as the daemon could say.
+    /// Returns true if the two counts agree: exactly, or within the bound that an incomplete count sets.
     #[must_use]
     pub fn agrees(&self) -> bool {
         match (self.whole, self.driver_short) {
@@ -138,17 +140,17 @@ impl Compared {
 /// A comparison of two figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// What is compared.
+    /// The subject of the comparison.
     pub what: String,
-    /// What it must be.
+    /// The expected value.
     pub expected: String,
-    /// What it is.
+    /// The measured value.
     pub found: String,
-    /// Whether the two fit.
-    pub adds_up: bool,
-    /// What it may mean where they don't, and what to do.
+    /// True if the two values agree.
+    pub consistent: bool,
+    /// The possible reason for a disagreement, and the recommended action.
     pub hint: &'static str,
-    /// The kind of the warning that says so.
+    /// The kind of the warning that reports a disagreement.
     kind: Kind,
 }
 
@@ -157,30 +159,30 @@ impl Row {
         what: impl Into<String>,
         expected: String,
         found: String,
-        adds_up: bool,
+        consistent: bool,
         hint: &'static str,
     ) -> Self {
         Self {
             what: what.into(),
             expected,
             found,
-            adds_up,
+            consistent,
             hint,
             kind: Kind::Audit,
         }
     }
 
-    /// The same, of which a warning of another kind speaks.
-    fn told_by(self, kind: Kind) -> Self {
+    /// Sets the kind of the existing warning that already reports this disagreement.
+    fn reported_as(self, kind: Kind) -> Self {
         Self { kind, ..self }
     }
 }
 
-/// All comparisons that the result allows.
+/// Returns all comparisons that the result allows.
 #[must_use]
-pub fn of(result: &RunResult) -> Vec<Row> {
+pub fn comparisons(result: &RunResult) -> Vec<Row> {
     let mut rows = Vec::new();
-    // What a fault or an early end leads to shows in times that no series has, and is told by warnings of its own.
+    // Faults and early ends distort the times; their own warnings report them.
     if is_undisturbed(result) {
         rows.extend(load::concurrency(result));
         rows.extend(load::users(result));
@@ -198,24 +200,21 @@ pub fn of(result: &RunResult) -> Vec<Row> {
     rows
 }
 
-/// Adds a warning for each row that does not add up and of which no warning speaks, and makes the verdict theirs.
+/// Adds a warning for each failed row that no warning reports yet, then sorts the warnings and updates the verdict.
 pub fn judge(result: &mut RunResult) {
-    let told = |kind: Kind| {
+    let is_reported = |kind: Kind| {
         let mut kinds = result.warnings.iter().map(|warning| warning.kind);
-        kinds.any(|told| told == kind)
+        kinds.any(|other| other == kind)
     };
-    let rows = of(result).into_iter();
-    let untold: Vec<Warning> = rows
-        .filter(|row| !row.adds_up && (row.kind == Kind::Audit || !told(row.kind)))
+    let rows = comparisons(result).into_iter();
+    let unreported: Vec<Warning> = rows
+        .filter(|row| !row.consistent && (row.kind == Kind::Audit || !is_reported(row.kind)))
         .map(|row| {
-            let message = format!(
-                "{}: {}, where {} was expected",
-                row.what, row.found, row.expected
-            );
+            let message = format!("{}: {}, but expected {}", row.what, row.found, row.expected);
             Warning::audit(message, row.hint)
         })
         .collect();
-    result.warnings.extend(untold);
+    result.warnings.extend(unreported);
     warning::sort(&mut result.warnings);
     result.verdict = verdict(&result.warnings);
 }
@@ -231,9 +230,9 @@ fn is_undisturbed(result: &RunResult) -> bool {
     result.faults.is_empty() && !kinds.any(disturbs)
 }
 
-/// Operations whose time is in no series: those that failed, were left open or tried again, and those that ended well
-/// where fewer times than these were recorded. Each may have lasted as long as the run.
-fn untimed(result: &RunResult, timed: u64) -> u64 {
+/// Counts operations that may have no recorded time: failed, unfinished or retried ones, and successful ones beyond the
+/// number of recorded times. Each may have lasted as long as the run.
+fn ops_without_latency(result: &RunResult, timed: u64) -> u64 {
     let operations = &result.operations;
     [
         operations.unfinished,
@@ -244,7 +243,7 @@ fn untimed(result: &RunResult, timed: u64) -> u64 {
     .fold(operations.failed, u64::saturating_add)
 }
 
-/// A number with as many digits as say something.
+/// Formats a number with its significant digits only.
 fn number(value: f64) -> String {
     match value.abs() {
         magnitude if magnitude >= 999.5 => crate::units::count(value.max(0.0).round() as u64),

@@ -1,6 +1,7 @@
-//! What kept daemon and driver from running: stalls, waiting for a CPU, quotas, and other work on the machine.
+//! Disturbances that kept daemon and driver from running: stalls, waiting for a CPU, quotas, and other work on the
+//! machine.
 //!
-//! All limits stand here, each with its reason; `crates/README.md` lists them.
+//! All limits are defined here, each with its reason; `crates/README.md` lists them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,54 +10,57 @@ use crate::result::{Cost, Resources, Second};
 use crate::units;
 use crate::warning::{Kind, Severity, WORKER_CPU_LIMIT_PCT, Warning};
 
-/// One stall that is at least this long makes a result SUSPECT however long the run was: a tenth of a second is more than
-/// any wake-up of an idle machine takes, and shows as the maximum of every series.
+/// Length of a single stall that makes a result SUSPECT however long the run was. A tenth of a second is longer than
+/// any wake-up on an idle machine, and it shows in the maximum of every series.
 const LONG_STALL_NS: u64 = 100_000_000;
-/// Share of the workers' time in stalls, in percent, above which a result is SUSPECT: the part that a p99.9 leaves out.
+/// Share of the workers' time in stalls above which a result is SUSPECT, in percent: the share that a p99.9 ignores.
 const STALLED_SUSPECT_PCT: f64 = 0.1;
-/// The same above which it is INVALID: the part that a p99 leaves out.
+/// Share of the workers' time in stalls above which a result is INVALID, in percent: the share that a p99 ignores.
 const STALLED_INVALID_PCT: f64 = 1.0;
-/// CPU of others, in percent of the CPUs that daemon and driver may use, above which a result is SUSPECT: twice what an
-/// idle machine with a desktop uses, and more than the 3 % that a comparison calls a difference.
+/// CPU use of other processes above which a result is SUSPECT, in percent of the CPUs that daemon and driver may use.
+/// It is twice the use of an idle machine with a desktop, and more than the 3 % that a comparison calls a difference.
 const OTHERS_SUSPECT_PCT: f64 = 5.0;
-/// The same above which it is INVALID where daemon or driver waited too: one of four CPUs was not theirs.
+/// CPU use of other processes above which a result is INVALID if daemon or driver waited too: one of four CPUs was
+/// taken.
 const OTHERS_INVALID_PCT: f64 = 25.0;
-/// Looks in which others used more than [`OTHERS_INVALID_PCT`] that a run may have, in percent: the part that a p99
-/// leaves out. One alone is always allowed, since a look lasts a second and a run may last five.
+/// Share of a run's samples with others above [`OTHERS_INVALID_PCT`] that is tolerated, in percent: the share that a
+/// p99 ignores. One sample is always tolerated, since a sample lasts a second and a run may last five.
 const DISTURBED_LOOKS_PCT: f64 = 1.0;
-/// Waiting for a CPU that others had, in percent of the time, above which a result is SUSPECT: the limit of
-/// [`OTHERS_SUSPECT_PCT`], for a side that is bound to a CPU.
+/// Waiting time for a CPU used by others, in percent of the time, above which a result is SUSPECT: the limit of
+/// [`OTHERS_SUSPECT_PCT`], applied to a side that is bound to one CPU.
 const WAIT_SUSPECT_PCT: f64 = 5.0;
-/// The same above which it is INVALID: a tenth, as for the driver's lateness.
+/// Waiting time for a CPU used by others above which a result is INVALID, in percent: a tenth, as for the driver's
+/// lateness.
 const WAIT_INVALID_PCT: f64 = 10.0;
-/// Waiting for a CPU that is noted whoever had it, in percent of the time. Where nobody else runs it is daemon and driver
-/// that wait for each other, as they do in every closed loop that shares its CPUs.
+/// Waiting time for a CPU that is noted whoever used it, in percent of the time. Without other processes, daemon and
+/// driver wait for each other, as in every closed loop that shares its CPUs.
 const WAIT_NOTED_PCT: f64 = 25.0;
-/// The same above which a result is SUSPECT where it is not known who had it: a worker that shares its CPU with one thread
-/// of the daemon waits for half of the time at most.
+/// Waiting time above which a result is SUSPECT if the user of the CPU is not known, in percent. A worker that shares
+/// its CPU with one thread of the daemon waits at most half of the time.
 const WAIT_UNKNOWN_SUSPECT_PCT: f64 = 50.0;
-/// Periods in which the control group's quota held the driver, in percent, above which a result is INVALID; any makes it
-/// SUSPECT. A period is 100 ms, so that more than the part that a p99 leaves out was late by up to that.
+/// Share of periods with the driver throttled by its control group's quota above which a result is INVALID, in percent.
+/// Any throttling makes it SUSPECT. A period is 100 ms, so more than the share that a p99 ignores was late by up to
+/// that.
 const THROTTLED_INVALID_PCT: f64 = 1.0;
-/// Measured seconds in which a worker was full, in percent, above which a result is INVALID: a tenth, as for the driver's
-/// lateness. Two make it SUSPECT, one is noted.
+/// Share of measured seconds with a fully used worker above which a result is INVALID, in percent: a tenth, as for the
+/// driver's lateness. Two such seconds make it SUSPECT, one is a note.
 const FULL_SECONDS_INVALID_PCT: f64 = 10.0;
-/// CPU use of a daemon's busiest thread, or of all CPUs together, in percent, above which it is called full.
+/// CPU use of a daemon's busiest thread, or of all CPUs together, above which it is called full, in percent.
 const FULL_PCT: f64 = 85.0;
 
-/// Times that the loop of a worker did not run although something was due, without those that it spent working.
+/// Intervals in which a worker's loop did not run although operations were due, excluding its own work.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Stalls {
-    /// How many, each longer than 10 ms.
+    /// Number of stalls, each longer than 10 ms.
     pub count: u64,
-    /// The longest, nanoseconds.
+    /// Longest stall, nanoseconds.
     pub longest_ns: u64,
-    /// All together, nanoseconds.
+    /// Sum of all stalls, nanoseconds.
     pub total_ns: u64,
 }
 
 impl Stalls {
-    /// Adds one.
+    /// Adds a stall.
     pub fn add(&mut self, ns: u64) {
         self.merge(Self {
             count: 1,
@@ -65,14 +69,14 @@ impl Stalls {
         });
     }
 
-    /// Adds those of another worker or second.
+    /// Adds the stalls of another worker or second.
     pub fn merge(&mut self, other: Self) {
         self.count += other.count;
         self.longest_ns = self.longest_ns.max(other.longest_ns);
         self.total_ns += other.total_ns;
     }
 
-    /// Returns itself, or `None` where there was none.
+    /// Returns itself, or `None` if there was no stall.
     #[must_use]
     pub fn found(self) -> Option<Self> {
         (self.count > 0).then_some(self)
@@ -84,14 +88,14 @@ impl Stalls {
 pub struct Throttled {
     /// Periods in which the group had something to run.
     pub periods: u64,
-    /// Those in which it used its quota up and was held.
+    /// Periods in which the group used up its quota and was throttled.
     pub throttled: u64,
-    /// How long that was, nanoseconds, summed over CPUs.
+    /// Throttled time, nanoseconds, summed over CPUs.
     pub held_ns: u64,
 }
 
 impl Throttled {
-    /// Returns what was counted since an earlier look.
+    /// Returns the difference to an earlier reading.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {
@@ -101,13 +105,13 @@ impl Throttled {
         }
     }
 
-    /// Returns the share of the periods in which it was held, in percent.
+    /// Returns the share of throttled periods, in percent.
     fn pct(self) -> f64 {
         100.0 * self.throttled as f64 / self.periods.max(1) as f64
     }
 }
 
-/// What kept daemon and driver from running over the measured time. What was not looked at is absent.
+/// Disturbances of daemon and driver over the measured time. A figure that was not read is absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Disturbance {
@@ -115,62 +119,63 @@ pub struct Disturbance {
     pub stalls: Stalls,
     /// Measured seconds in which the workers reported.
     pub seconds: u64,
-    /// Those of them in which a worker used most of its core.
+    /// Seconds of these in which a worker used most of its core.
     pub full_seconds: u64,
     /// CPU use of the busiest worker in its busiest second, percent of a core.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker_cpu_peak_pct: Option<f64>,
-    /// How long the worker that waited longest in each second waited for a CPU, percent of the time.
+    /// Time that the longest-waiting worker of each second waited for a CPU, averaged over the seconds, percent of the
+    /// time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker_wait_pct: Option<f64>,
-    /// How long threads of the daemon waited for a CPU: percent of the time, or of the time that they wanted to run where
-    /// that is more.
+    /// Time that threads of the daemon waited for a CPU: percent of the time, or of the time that they wanted to run if
+    /// that is longer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub daemon_wait_pct: Option<f64>,
-    /// CPUs that daemon and driver may use, and on which others are looked for.
+    /// CPUs that daemon and driver may use, on which other processes are measured.
     pub cpus: u64,
     /// CPU use of daemon and driver together, percent of one core.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub own_cpu_pct: Option<f64>,
-    /// CPU use of all else on those CPUs, percent of one core. Absent where the daemon's own is not known.
+    /// CPU use of other processes on these CPUs, percent of one core. Absent if the daemon's own use is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub others_cpu_pct: Option<f64>,
-    /// The same in the look in which it was most.
+    /// CPU use of other processes in the sample with the highest value, percent of one core.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub others_cpu_peak_pct: Option<f64>,
-    /// Looks, about one a second, and those in which others used more than a quarter of the CPUs.
+    /// Number of samples, about one a second.
     pub looks: u64,
-    /// See [`looks`](Self::looks).
+    /// Samples in which other processes used more than a quarter of the CPUs.
     pub disturbed_looks: u64,
-    /// What the quota of the driver's control group did; absent where there is none.
+    /// Throttling by the quota of the driver's control group; absent without a quota.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver_quota: Option<Throttled>,
-    /// The same of the daemon's, where it is in another group.
+    /// Throttling by the quota of the daemon's control group, if that is another group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub daemon_quota: Option<Throttled>,
 }
 
-/// What else the judgement of a disturbance needs.
+/// Further facts needed to derive warnings from a disturbance.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Context {
     /// Workers of the driver.
     pub workers: u64,
-    /// Whether its workers use a whole core each on purpose.
+    /// True if each worker uses a whole core on purpose.
     pub spins: bool,
-    /// Whether all clients go on as soon as they are answered.
+    /// True if every client continues as soon as it is answered.
     pub closed: bool,
     /// CPU use of the busiest worker over the run, percent of a core.
     pub worker_cpu_pct: f64,
-    /// Forced context switches of the driver.
+    /// Involuntary context switches of the driver.
     pub forced_switches: u64,
     /// CPU use of the daemon's busiest thread over the run, percent of a core.
     pub daemon_thread_pct: Option<f64>,
 }
 
 impl Disturbance {
-    /// Sums up seconds and looks, those that begin at `from_s` seconds after the first start or later.
+    /// Summarizes the seconds and samples that begin at `from_s` seconds after the first start or later.
     #[must_use]
-    pub fn of(seconds: &[Second], looks: &[Resources], cpus: u64, from_s: f64) -> Self {
+    pub fn from_seconds(seconds: &[Second], looks: &[Resources], cpus: u64, from_s: f64) -> Self {
         let mut sum = Self {
             cpus,
             ..Self::default()
@@ -218,7 +223,7 @@ impl Disturbance {
         });
     }
 
-    /// Returns what speaks against figures that were measured meanwhile.
+    /// Returns warnings about figures measured under this disturbance.
     #[must_use]
     pub fn warnings(&self, context: &Context) -> Vec<Warning> {
         let found = [
@@ -227,25 +232,25 @@ impl Disturbance {
             self.daemon_throttled(),
             self.stalled(context),
             self.full_worker(context),
-            self.shared(context),
+            self.shared_cpus(context),
             self.unfilled(context),
         ];
         found.into_iter().flatten().collect()
     }
 
-    /// CPU of others in percent of the CPUs that daemon and driver may use.
+    /// Returns the CPU use of others in percent of the CPUs that daemon and driver may use.
     fn others_pct(&self) -> Option<f64> {
         Some(self.others_cpu_pct? / self.cpus.max(1) as f64)
     }
 
-    /// The part of a wait for a CPU that is due to others: their part of what ran meanwhile.
+    /// Returns the part of a waiting time caused by others, in proportion to their share of the CPU time used.
     fn due_to_others(&self, wait_pct: Option<f64>) -> Option<f64> {
         let (others, own) = (self.others_cpu_pct?, self.own_cpu_pct?);
         let part = others / (others + own).max(f64::MIN_POSITIVE);
         Some(wait_pct? * part)
     }
 
-    /// Other work on the machine.
+    /// Checks for other work on the machine.
     fn other_work(&self, context: &Context) -> Option<Warning> {
         let others = self.others_pct()?;
         let waits = [self.worker_wait_pct, self.daemon_wait_pct];
@@ -272,7 +277,7 @@ impl Disturbance {
         };
         let peak = self.others_cpu_peak_pct.unwrap_or(0.0) / self.cpus.max(1) as f64;
         let mut message = format!(
-            "other work took {} of the {cpus} during the run, {} at the most",
+            "other processes used {} of the {cpus} during the run (peak {})",
             pct(others),
             pct(peak)
         );
@@ -286,11 +291,12 @@ impl Disturbance {
         if let Some(wait) = self.daemon_wait_pct {
             message += &format!("; the daemon waited {}", pct(wait));
         }
-        let hint = "stop what else runs, or give daemon and driver cores of their own (taskset), and repeat";
+        let hint =
+            "stop other programs, or give daemon and driver their own cores (taskset), and repeat";
         Some(warning(Kind::OtherWork, severity, message, hint))
     }
 
-    /// The quota of the driver's control group.
+    /// Checks the quota of the driver's control group.
     fn throttled(&self) -> Option<Warning> {
         let quota = self.driver_quota.filter(|quota| quota.throttled > 0)?;
         let severity = match quota.pct() > THROTTLED_INVALID_PCT {
@@ -298,28 +304,28 @@ impl Disturbance {
             false => Severity::Suspect,
         };
         let message = format!(
-            "the CPU quota of the driver's control group held it in {} of {} periods, {} in all",
+            "the CPU quota of its control group throttled the driver in {} of {} periods, {} in total",
             units::count(quota.throttled),
             units::count(quota.periods),
             units::duration(quota.held_ns)
         );
-        let hint = "raise the quota (cpu.max, cpu.cfs_quota_us, docker --cpus), or run the driver outside of that group";
+        let hint = "raise the quota (cpu.max, cpu.cfs_quota_us, docker --cpus), or run the driver outside that group";
         Some(warning(Kind::Throttled, severity, message, hint))
     }
 
-    /// The quota of the daemon's own group, which is a part of what is measured.
+    /// Checks the quota of the daemon's own group, which belongs to the tested configuration.
     fn daemon_throttled(&self) -> Option<Warning> {
         let quota = self.daemon_quota.filter(|quota| quota.throttled > 0)?;
         let message = format!(
-            "the CPU quota of the daemon's control group held it in {} of {} periods",
+            "the CPU quota of its control group throttled the daemon in {} of {} periods",
             units::count(quota.throttled),
             units::count(quota.periods)
         );
-        let hint = "the figures are those of a daemon with this quota: say so beside them";
+        let hint = "the figures describe a daemon with this quota: state the quota next to them";
         Some(warning(Kind::Throttled, Severity::Note, message, hint))
     }
 
-    /// Stalls of the workers' loops.
+    /// Checks for stalls of the workers' loops.
     fn stalled(&self, context: &Context) -> Option<Warning> {
         let stalls = self.stalls.found()?;
         let workers = context.workers.max(1);
@@ -335,17 +341,17 @@ impl Disturbance {
             false => Severity::Note,
         };
         let message = format!(
-            "workers of the driver stood still {} times although something was due: {} at the longest, {} in all, {} of their time",
+            "workers of the driver stalled {} times although operations were due: the longest {}, {} in total, {} of their time",
             units::count(stalls.count),
             units::duration(stalls.longest_ns),
             units::duration(stalls.total_ns),
             pct(share)
         );
-        let hint = "was the driver stopped, or had other work its CPUs? what ended meanwhile has times that are the driver's: give it cores of its own, and repeat";
+        let hint = "check whether the driver was stopped or other processes used its CPUs; operations that ended during a stall have times caused by the driver: give it its own cores and repeat";
         Some(warning(Kind::Stalled, severity, message, hint))
     }
 
-    /// A worker that was full over the run or in some of its seconds.
+    /// Checks for a worker that was fully used over the run or in some of its seconds.
     fn full_worker(&self, context: &Context) -> Option<Warning> {
         if context.spins {
             return None;
@@ -370,31 +376,32 @@ impl Disturbance {
         ))
     }
 
-    /// Daemon and driver that waited for each other.
-    fn shared(&self, context: &Context) -> Option<Warning> {
+    /// Checks whether daemon and driver waited for each other.
+    fn shared_cpus(&self, context: &Context) -> Option<Warning> {
         let wait = self.worker_wait_pct.filter(|wait| *wait > WAIT_NOTED_PCT)?;
         let others = self.due_to_others(Some(wait));
         if others.is_some_and(|others| others > WAIT_SUSPECT_PCT) {
-            // Said with the other work.
+            // `other_work` reports it.
             return None;
         }
         let (who, severity) = match others {
-            Some(_) => ("which daemon and driver had themselves", Severity::Note),
-            None if wait > WAIT_UNKNOWN_SUSPECT_PCT => {
-                ("and who had it is not known", Severity::Suspect)
-            }
-            None => ("and who had it is not known", Severity::Note),
+            Some(_) => ("which daemon and driver used themselves", Severity::Note),
+            None if wait > WAIT_UNKNOWN_SUSPECT_PCT => (
+                "but it is not known which process used it",
+                Severity::Suspect,
+            ),
+            None => ("but it is not known which process used it", Severity::Note),
         };
         let message = format!(
             "a worker of the driver waited {} of the time for a CPU, {who} ({} forced switches)",
             pct(wait),
             units::count(context.forced_switches)
         );
-        let hint = "its times hold that wait: give daemon and driver cores of their own (taskset), or lower the load";
+        let hint = "the measured times include that wait: give daemon and driver their own cores (taskset), or lower the load";
         Some(warning(Kind::SharedCpus, severity, message, hint))
     }
 
-    /// A closed loop that filled neither side.
+    /// Checks for a closed loop that used neither side fully.
     fn unfilled(&self, context: &Context) -> Option<Warning> {
         let (own, daemon) = (self.own_cpu_pct?, context.daemon_thread_pct?);
         let worker = context.worker_cpu_pct;
@@ -406,14 +413,14 @@ impl Disturbance {
             return None;
         }
         let message = format!(
-            "neither side was full: the daemon's busiest thread used {daemon:.0} % of a core, the driver's busiest worker {worker:.0} %, all CPUs {all:.0} %"
+            "neither side was fully used: the daemon's busiest thread used {daemon:.0} % of a core, the driver's busiest worker {worker:.0} %, all CPUs {all:.0} %"
         );
-        let hint = "a closed loop then measures how long both wait (wake-ups, locks, disks, delays on purpose), not what the daemon can do: add clients, or take a rate";
+        let hint = "a closed loop then measures waiting (wake-ups, locks, disks, intended delays), not the daemon's capacity: add clients, or set a rate";
         Some(warning(Kind::Unfilled, Severity::Note, message, hint))
     }
 }
 
-/// A mean that is weighted by time.
+/// A time-weighted mean.
 #[derive(Debug, Clone, Copy, Default)]
 struct Mean {
     sum: f64,
@@ -437,7 +444,7 @@ fn most(one: Option<f64>, other: Option<f64>) -> Option<f64> {
     [one, other].into_iter().flatten().reduce(f64::max)
 }
 
-/// A share with as many digits as say something.
+/// Formats a share with its significant digits only.
 pub(crate) fn pct(share: f64) -> String {
     match share {
         large if large >= 9.95 => format!("{large:.0} %"),
@@ -528,11 +535,11 @@ mod tests {
             ((2, 3.0, 4.0, Some(0.3), Some(0.2)), None),
             ((2, 180.0, 6.0, Some(45.0), Some(40.0)), None),
             ((2, 3.0, 12.0, Some(0.3), Some(0.2)), Some(Suspect)),
-            // A core for others: nobody waited, nobody knows, the daemon waited.
+            // A core used by others: no waiting, waiting not known, the daemon waited.
             ((2, 3.0, 99.0, Some(0.3), Some(0.2)), Some(Suspect)),
             ((2, 3.0, 99.0, None, None), Some(Invalid)),
             ((2, 3.0, 99.0, Some(0.3), Some(8.0)), Some(Invalid)),
-            // Three busy loops on the driver's CPU, and one beside a driver of nice 19.
+            // Three busy loops on the driver's CPU, and one next to a driver of nice 19.
             ((2, 35.0, 75.0, Some(72.0), Some(2.0)), Some(Invalid)),
             ((2, 3.0, 98.0, Some(97.0), Some(1.0)), Some(Invalid)),
             // The same on one of 64 CPUs.
@@ -691,7 +698,7 @@ mod tests {
             look(2.0, Some(60.0), 10.0),
             look(4.0, Some(30.0), 40.0),
         ];
-        let sum = Disturbance::of(&seconds, &looks, 2, 1.0);
+        let sum = Disturbance::from_seconds(&seconds, &looks, 2, 1.0);
         assert_eq!((sum.seconds, sum.full_seconds), (2, 1));
         assert_eq!(sum.stalls, held(20 * MS).unwrap());
         assert_eq!(sum.worker_cpu_peak_pct, Some(90.0));

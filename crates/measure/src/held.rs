@@ -1,25 +1,26 @@
-//! Whether a run held its load: what a capacity is made of.
+//! Decides whether a run sustained its load. Capacities are derived from these decisions.
 
 use crate::result::RunResult;
 use crate::units;
 use crate::warning::{Kind, Severity, Warning};
 
-/// What a run says about the load that was put on the daemon.
+/// The outcome of a run with respect to its load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Judgement<'a> {
-    /// It met all its thresholds, nothing is unfinished or missed, and what was offered was served.
+    /// The run met all its thresholds, no operation is unfinished or missed, and the offered load was served.
     Held,
-    /// It did not: why, each with what was measured, and a death of the daemon first.
+    /// The run did not sustain its load, for the given reasons, each with its measured value. The daemon's exit comes
+    /// first.
     NotHeld(Vec<String>),
-    /// The driver or the machine was at fault, so that the run says nothing about the daemon, one way or the other.
+    /// The driver or the machine was the limit, so the run says nothing about the daemon.
     NotJudged(&'a Warning),
 }
 
 impl RunResult {
-    /// Whether the run held its load.
+    /// Decides whether the run sustained its load.
     ///
-    /// Failed operations are for thresholds to judge: what share of them is tolerable is the plan's to say. What an
-    /// INVALID run measured is no judgement of the daemon: neither a threshold that it met nor one that it missed.
+    /// Failed operations count only through thresholds, since the plan decides which share is acceptable. An INVALID
+    /// run is inconclusive, whether it met its thresholds or not.
     #[must_use]
     pub fn judgement(&self) -> Judgement<'_> {
         let invalid = || {
@@ -49,8 +50,11 @@ impl RunResult {
             .collect();
         why.extend(self.overload().map(str::to_owned));
         for (count, what) in [
-            (self.operations.unfinished, "did not end"),
-            (self.operations.missed, "were due and never begun"),
+            (self.operations.unfinished, "operations did not end"),
+            (
+                self.operations.missed,
+                "operations were due and never started",
+            ),
         ] {
             if count > 0 {
                 why.push(format!("{} {what}", units::count(count)));

@@ -1,7 +1,7 @@
-//! The output of other load generators as results: pure functions from text.
+//! Import of other load generators' output as results. All functions are pure functions of text.
 //!
-//! Nothing is invented: what a tool did not report is absent, and what is known to mislead in its report is said in a
-//! warning. No histogram is made from percentiles.
+//! Nothing is invented: a figure that a tool did not report is absent, and known pitfalls of its report become
+//! warnings. No histogram is made from percentiles.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,22 +16,23 @@ mod k6;
 mod oha;
 mod wrk;
 
-/// A load generator whose output is read.
+/// A load generator whose output can be imported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tool {
-    /// wrk and wrk2: what they print.
+    /// wrk and wrk2: their printed output.
     Wrk,
-    /// k6: `--summary-export`, with or without `--new-machine-readable-summary`, or what `handleSummary` is given.
+    /// k6: the file of `--summary-export`, with or without `--new-machine-readable-summary`, or the data passed to
+    /// `handleSummary`.
     K6,
-    /// oha: `--output-format json`, in older versions `--json`.
+    /// oha: the JSON of `--output-format json`, in older versions `--json`.
     Oha,
 }
 
 impl Tool {
-    /// All of them.
+    /// All tools.
     pub const ALL: [Self; 3] = [Self::Wrk, Self::K6, Self::Oha];
 
-    fn read(self, text: &str) -> Result<Run, String> {
+    fn read(self, text: &str) -> Result<ToolReport, String> {
         match self {
             Self::Wrk => wrk::read(text),
             Self::K6 => k6::read(&json(text)?),
@@ -39,12 +40,12 @@ impl Tool {
         }
     }
 
-    /// The tool whose output a text looks like.
-    fn of(text: &str) -> Option<Self> {
-        if wrk::is_its(text) {
+    /// Detects the tool from its output.
+    fn detect(text: &str) -> Option<Self> {
+        if wrk::is_output(text) {
             return Some(Self::Wrk);
         }
-        // Where the text was cut off, what it begins with still says whose it is.
+        // The beginning of a truncated text still identifies the tool.
         let has = |key: &str| text.contains(&format!("\"{key}\""));
         let is_json = text.trim_start().starts_with('{');
         let is_oha = has("successRate") || has("statusCodeDistribution");
@@ -71,59 +72,59 @@ impl FromStr for Tool {
 
     fn from_str(name: &str) -> Result<Self, String> {
         let known = Self::ALL.into_iter().find(|tool| tool.to_string() == name);
-        known.ok_or_else(|| "choose one of wrk, k6, oha".to_owned())
+        known.ok_or_else(|| "unknown tool: choose one of wrk, k6, oha".to_owned())
     }
 }
 
-/// Why a text is no run.
+/// The reason why a text cannot be imported.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// It looks like the output of no tool.
+    /// The text does not look like the output of any supported tool.
     #[error(
-        "is the output of none of wrk, k6 and oha: expected what wrk prints, the JSON of `k6 run --summary-export FILE` or \
+        "not the output of wrk, k6 or oha: expected the text printed by wrk, the JSON of `k6 run --summary-export FILE` or \
          that of `oha --output-format json`"
     )]
     Foreign,
-    /// It is not what the tool writes.
-    #[error("is no whole output of {tool}: {problem}")]
+    /// The text is not complete output of the tool.
+    #[error("not the complete output of {tool}: {problem}")]
     Malformed {
         /// The tool.
         tool: Tool,
-        /// What is wrong with it, and what was expected.
+        /// The problem, and the expected text.
         problem: String,
     },
 }
 
-/// What no output says, or not every one.
+/// Facts about a run that a tool's output does not contain, or not always.
 #[derive(Debug, Clone, Default)]
 pub struct Subject {
-    /// What was driven.
+    /// Name of the daemon.
     pub name: String,
-    /// How much load; absent, and it is the connections or users that the tool reports.
+    /// Size of the load; if absent, the connections or users that the tool reports.
     pub level: Option<String>,
 }
 
-/// Reads the output of `tool`, or of the one that it looks like.
+/// Imports the output of `tool`, or of the detected tool if `tool` is absent.
 ///
 /// # Errors
-/// Text that is not whole output of such a tool.
+/// The text is not complete output of such a tool.
 pub fn import(text: &str, tool: Option<Tool>, subject: &Subject) -> Result<RunResult, Error> {
-    let tool = tool.or_else(|| Tool::of(text)).ok_or(Error::Foreign)?;
+    let tool = tool.or_else(|| Tool::detect(text)).ok_or(Error::Foreign)?;
     let run = tool
         .read(text)
         .map_err(|problem| Error::Malformed { tool, problem })?;
     Ok(run.result(subject, hash(text)))
 }
 
-/// What a tool reported.
+/// The report of a tool.
 #[derive(Debug, Default)]
-struct Run {
+struct ToolReport {
     driver: &'static str,
     version: String,
     started_at: String,
     wall_s: f64,
     plan: BTreeMap<&'static str, serde_json::Value>,
-    /// What it was told to do, as far as it says: `4 threads and 100 connections for 10s`.
+    /// The tool's task as far as the output shows it: `4 threads and 100 connections for 10s`.
     sentence: String,
     level: String,
     target: Option<String>,
@@ -136,16 +137,16 @@ struct Run {
     times: String,
     series: Vec<SeriesSummary>,
     thresholds: Vec<ThresholdResult>,
-    /// What is known to mislead in this report.
-    told: Vec<String>,
+    /// Known pitfalls of this report.
+    pitfalls: Vec<String>,
 }
 
-impl Run {
-    /// Failed operations, where there were any.
+impl ToolReport {
+    /// Counts failed operations; a count of 0 adds nothing.
     fn fail(&mut self, kind: &str, count: u64) {
         if count > 0 {
             let known = self.errors.entry(kind.to_owned()).or_default();
-            *known = (*known + count).min(MOST as u64);
+            *known = (*known + count).min(MAX_COUNT as u64);
         }
     }
 
@@ -166,7 +167,7 @@ impl Run {
         ]);
         let warnings: Vec<Warning> = [Warning::imported(self.driver, &self.times)]
             .into_iter()
-            .chain(Warning::misleading(self.driver, &self.told))
+            .chain(Warning::misleading(self.driver, &self.pitfalls))
             .chain(Warning::unfinished(operations.unfinished, EndedBy::Plan))
             .chain(Warning::missed(operations.missed, operations.started))
             .collect();
@@ -185,7 +186,7 @@ impl Run {
             plan_sentence: format!("{}, imported: {}", self.driver, self.sentence),
             level: subject.level.clone().unwrap_or(self.level),
             daemon: DaemonInfo {
-                // Runs of one daemon by several tools are no repetitions of each other.
+                // Runs of one daemon by several tools are not repetitions of each other.
                 name: format!("{} ({})", subject.name, self.driver),
                 target: self.target.unwrap_or_default(),
                 instances: 1,
@@ -224,7 +225,7 @@ impl Run {
 fn json(text: &str) -> Result<serde_json::Value, String> {
     serde_json::from_str(text).map_err(|error| {
         let cut = if error.is_eof() {
-            ": was the file cut off?"
+            ": check whether the file was cut off"
         } else {
             ""
         };
@@ -232,26 +233,26 @@ fn json(text: &str) -> Result<serde_json::Value, String> {
     })
 }
 
-/// FNV-1a: the same output is the same run, wherever it lies.
+/// Computes FNV-1a. The same output has the same run ID wherever its file is.
 fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
-/// The largest count that is told apart from its neighbours in a JSON number; sums of a few such don't overflow.
-const MOST: f64 = 9_007_199_254_740_992.0;
-/// A century: no time of a run is longer.
-const LONGEST_S: f64 = 3.2e9;
+/// The largest integer that a JSON number represents exactly. Sums of a few such counts do not overflow.
+const MAX_COUNT: f64 = 9_007_199_254_740_992.0;
+/// A century. No time of a run is longer.
+const MAX_SECONDS: f64 = 3.2e9;
 
-/// A number as a count.
-fn whole(number: f64) -> Option<u64> {
-    let fits = (0.0..=MOST).contains(&number) && number.fract() == 0.0;
+/// Converts a number to a count, or `None` if it is not one.
+fn to_count(number: f64) -> Option<u64> {
+    let fits = (0.0..=MAX_COUNT).contains(&number) && number.fract() == 0.0;
     fits.then_some(number as u64)
 }
 
-/// Seconds as nanoseconds; nothing where it is no time.
+/// Converts seconds to nanoseconds, or `None` if the number is not a time.
 fn nanoseconds(seconds: f64) -> Option<f64> {
-    let fits = (0.0..=LONGEST_S).contains(&seconds);
+    let fits = (0.0..=MAX_SECONDS).contains(&seconds);
     fits.then_some(seconds * 1e9)
 }

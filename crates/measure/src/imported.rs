@@ -1,27 +1,27 @@
-//! What another tool reported of a run that it made: figures without the values behind them.
+//! The report of another tool about its run: figures without histograms.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::result::{RunResult, SeriesResult};
 
-/// What makes a result one that was imported: its driver is another tool, whose output is all that is known.
+/// Marks an imported result: its driver is another tool, whose output is the only source.
 ///
-/// Its `series`, `seconds` and `usage` are empty, `started_at` and the facts about the machine too where the tool did not
-/// report them, and of `operations` a 0 among `unfinished`, `missed` and `peak_active` says nothing.
+/// Its `series`, `seconds` and `usage` are empty. `started_at` and the machine's facts are empty unless the tool
+/// reported them. A 0 in `operations.unfinished`, `missed` or `peak_active` means "not known".
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Imported {
-    /// What its times are: from when, and of which operations.
+    /// Definition of its times: their start, and the operations that they cover.
     pub times: String,
     /// The series as the tool reported them.
     pub series: Vec<SeriesSummary>,
 }
 
-/// The figures of a series, in nanoseconds. Absent is what was not reported: nothing is computed from the others.
+/// The figures of a series, in nanoseconds. A figure that was not reported is absent; none is computed from the others.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SeriesSummary {
-    /// Our name for it.
+    /// This project's name of the series.
     pub name: String,
     /// Values recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,7 +56,7 @@ pub struct SeriesSummary {
 }
 
 impl SeriesSummary {
-    /// Whether nothing is known but the name.
+    /// Returns true if only the name is known.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let name = self.name.clone();
@@ -87,27 +87,27 @@ impl From<&SeriesResult> for SeriesSummary {
 }
 
 impl RunResult {
-    /// The figures of all series, in the driver's order, whether this project measured them or another tool did.
+    /// Returns the figures of all series, measured or imported, in the driver's order.
     pub fn summaries(&self) -> impl Iterator<Item = SeriesSummary> {
         let reported = self.imported.iter().flat_map(|imported| &imported.series);
         let measured = self.series.iter().map(SeriesSummary::from);
         measured.chain(reported.cloned())
     }
 
-    /// The figures of one series, likewise.
+    /// Returns the figures of one series, measured or imported.
     #[must_use]
     pub fn summary(&self, name: &str) -> Option<SeriesSummary> {
         self.summaries().find(|series| series.name == name)
     }
 
-    /// The names of all series, likewise.
+    /// Returns the names of all series, measured or imported.
     pub fn series_names(&self) -> impl Iterator<Item = &str> {
         let reported = self.imported.iter().flat_map(|imported| &imported.series);
         let measured = self.series.iter().map(|series| series.name.as_str());
         measured.chain(reported.map(|series| series.name.as_str()))
     }
 
-    /// One of `unfinished`, `missed` and `peak_active`, of which another tool's 0 says nothing.
+    /// Returns `unfinished`, `missed` or `peak_active`, or `None` for a 0 of another tool, which means "not known".
     #[must_use]
     pub fn if_known(&self, count: u64) -> Option<u64> {
         (count > 0 || self.imported.is_none()).then_some(count)

@@ -1,34 +1,34 @@
-//! Whether a result that was read is the one that was written: its figures follow from each other, so that one that was
-//! edited or damaged no longer fits the rest.
+//! Integrity check of a stored result. Its figures depend on each other, so a result that was edited or damaged
+//! contradicts itself.
 
 use std::collections::BTreeMap;
 
 use crate::result::{RunResult, Second, SeriesResult};
 use crate::warning::{Kind, verdict};
 
-/// How far two ways to sum up one mean may lie from each other, as a share.
+/// Tolerance between two ways to compute the same mean, as a share.
 const ROUNDING: f64 = 1e-9;
 
-/// A field of a result that does not follow from the others.
+/// A field of a result that contradicts the others.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("edited or damaged: `{field}` is {found}, and {expected} by {by}")]
+#[error("the result was edited or damaged: `{field}` is {found}, but {expected} according to {by}")]
 pub struct Damaged {
     /// The field.
     pub field: String,
-    /// What stands there.
+    /// The stored value.
     pub found: String,
-    /// What must stand there.
+    /// The expected value.
     pub expected: String,
-    /// What says so.
+    /// The source of the expected value.
     pub by: &'static str,
 }
 
 impl RunResult {
-    /// Holds the figures of a result against each other: sums against their parts, percentiles against the histograms
-    /// that they were read from, the verdict against the warnings.
+    /// Compares the figures of a result with each other: sums with their parts, percentiles with their histograms, the
+    /// verdict with the warnings.
     ///
     /// # Errors
-    /// The first field that does not fit.
+    /// The first field that contradicts the others.
     pub fn check_intact(&self) -> Result<(), Damaged> {
         differs(
             "verdict",
@@ -36,7 +36,7 @@ impl RunResult {
             &verdict(&self.warnings),
             "`warnings`",
         )?;
-        // What another tool did not report is not there to be held against anything.
+        // The report of another tool has no parts to compare with.
         if self.imported.is_some() {
             return Ok(());
         }
@@ -52,7 +52,7 @@ impl RunResult {
         let failed: u64 = self.errors.values().sum();
         differs("operations.failed", &operations.failed, &failed, "`errors`")?;
         let has = |kind: Kind| self.warnings.iter().any(|warning| warning.kind == kind);
-        // A driver that lost count says so itself.
+        // A driver with inconsistent counters already has a warning about it.
         if !has(Kind::CountsDisagree) {
             let ended = operations.ok + operations.failed + operations.unfinished;
             let by = "the operations that ended or are unfinished";
@@ -69,7 +69,7 @@ impl RunResult {
                 differs(&field, &found, counted, "`counts`")?;
             }
         }
-        // Rows that were lost are missing in the sums.
+        // Lost rows are missing from the sums.
         if self.seconds.is_empty() || has(Kind::RowsLost) {
             return Ok(());
         }
@@ -80,7 +80,7 @@ impl RunResult {
     }
 }
 
-/// Compares each sum with that of the rows, where a row has a part of it.
+/// Compares each total with the sum over the rows that have a part of it.
 fn of_rows(
     field: &str,
     whole: &BTreeMap<String, u64>,
@@ -105,7 +105,7 @@ impl SeriesResult {
         let values = self.distribution().map_err(|error| Damaged {
             field: field("histogram"),
             found: "not readable".to_owned(),
-            expected: "whole".to_owned(),
+            expected: "readable".to_owned(),
             by: match error {
                 crate::tally::DecodeError::Base64 => "its text",
                 crate::tally::DecodeError::Histogram(_) => "its bytes",

@@ -1,7 +1,7 @@
-//! The common histogram and reporting crate: tallies, results and reports.
+//! Results, statistics and reports: tallies, runs, thresholds, audits and formats.
 //!
-//! Pure numbers: no clock, no sockets, no async, no file system. What a run *did* comes in as [`tally::Tally`]s;
-//! what is *known* about it is a [`result::RunResult`]; every report is a function of results.
+//! This crate only computes: it has no clock, no sockets, no runtime and no file access. Drivers record into
+//! [`tally::Tally`]s, a finished run is a [`result::RunResult`], and every report is a function of results.
 
 pub mod audit;
 pub mod disturbance;

@@ -1,9 +1,9 @@
-//! The host as part of a result: numbers of different machines are never mixed silently.
+//! The host as part of a result, so that figures of different machines are never mixed silently.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a machine is and how it was set when the run began. A fact that could not be read is absent.
+/// Facts about a machine and its configuration when the run started. A fact that could not be read is absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Machine {
@@ -19,13 +19,13 @@ pub struct Machine {
     pub cpu_model: Option<String>,
     /// Processors that this process may use.
     pub cpus: u64,
-    /// Whether simultaneous multithreading is on.
+    /// True if simultaneous multithreading is on.
     pub smt: Option<bool>,
     /// CPU frequency governor.
     pub governor: Option<String>,
     /// Clock source of the kernel.
     pub clocksource: Option<String>,
-    /// Whether a hypervisor is seen, and which.
+    /// The hypervisor, if one is detected.
     pub virtualization: Option<String>,
     /// Memory, bytes.
     pub memory_bytes: u64,
@@ -51,9 +51,9 @@ pub struct Machine {
     pub cgroup_memory_bytes: Option<u64>,
     /// CPU quota of the control group, in CPUs.
     pub cgroup_cpus: Option<f64>,
-    /// Commit of the source tree.
+    /// Git commit of the source tree.
     pub git_commit: Option<String>,
-    /// Whether the source tree had changes that were not committed.
+    /// True if the source tree had uncommitted changes.
     pub git_dirty: Option<bool>,
     /// Build profile of the driver: `release` or `debug`.
     pub build_profile: String,

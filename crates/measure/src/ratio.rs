@@ -1,40 +1,40 @@
-//! How a figure changed between two sets of runs: a ratio, its interval over the runs, and what may be said of it.
+//! The change of a figure between two sets of runs: a ratio, its interval over the runs, and the conclusion.
 //!
-//! Figures of computers are skewed and their effects multiply, so that all is done on logarithms: the ratio is one of
-//! geometric means. Intervals and p are Student's, over runs and never from within one.
+//! Performance figures are skewed and their effects multiply, so all computations use logarithms: the ratio is one of
+//! geometric means. Intervals and p-values are Student's, over runs and never from within one.
 
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
 use crate::spread::RUNS_FOR_AN_INTERVAL;
 
-/// Chance of a false word among all that are said together.
+/// Probability of at least one false conclusion among all that are drawn together.
 const ERROR_RATE: f64 = 0.05;
-/// The least change that matters, as a share.
-const RELEVANT: f64 = 0.03;
+/// Smallest relevant change, as a share.
+const MIN_EFFECT: f64 = 0.03;
 
-/// A figure beside that of the base.
+/// A figure relative to a baseline.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ratio {
-    /// This over the base, of geometric means.
+    /// This over the baseline, as a ratio of geometric means.
     pub ratio: f64,
-    /// 95 % interval of the ratio, from its lower to its upper end; absent for fewer than five runs of either.
+    /// 95 % interval of the ratio, lower and upper end; absent for fewer than five runs of either.
     pub interval: Option<(f64, f64)>,
-    /// The chance of a ratio as far from 1 where nothing changed; absent like the interval.
+    /// Probability of a ratio at least this far from 1 without a change (p-value); absent if the interval is.
     pub p: Option<f64>,
 }
 
-/// What may be said of a change.
+/// The conclusion about a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Word {
-    /// The change is in the wanted direction, at least 3 %, and no chance.
+pub enum Conclusion {
+    /// The change is in the wanted direction, at least 3 %, and significant.
     Better,
-    /// The same in the other direction.
+    /// The change is in the unwanted direction, at least 3 %, and significant.
     Worse,
-    /// Too small a change, or too few or too scattered runs.
+    /// The change is too small, or the runs are too few or too scattered.
     NoEvidence,
 }
 
-impl std::fmt::Display for Word {
+impl std::fmt::Display for Conclusion {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(match self {
             Self::Better => "better",
@@ -45,9 +45,9 @@ impl std::fmt::Display for Word {
 }
 
 impl Ratio {
-    /// Of runs in pairs, the base first, which were made beside each other: what disturbs both cancels out.
+    /// Compares runs in pairs, the baseline first, that were made next to each other. Disturbances of both cancel out.
     ///
-    /// `None` where no pair has two figures above 0.
+    /// Returns `None` if no pair has two figures above 0.
     #[must_use]
     pub fn paired(pairs: impl IntoIterator<Item = (f64, f64)>) -> Option<Self> {
         let logs: Vec<f64> = pairs
@@ -57,7 +57,7 @@ impl Ratio {
             .collect();
         let (mean, variance) = moments(&logs)?;
         let count = logs.len();
-        Some(Self::of(
+        Some(Self::from_logs(
             mean,
             (variance / count as f64).sqrt(),
             count as f64 - 1.0,
@@ -65,11 +65,11 @@ impl Ratio {
         ))
     }
 
-    /// Of two sets of runs that have nothing to do with each other (Welch's t).
+    /// Compares two independent sets of runs (Welch's t-test).
     ///
-    /// `None` where one of them has no figure above 0.
+    /// Returns `None` if a set has no figure above 0.
     #[must_use]
-    pub fn apart(base: &[f64], this: &[f64]) -> Option<Self> {
+    pub fn unpaired(base: &[f64], this: &[f64]) -> Option<Self> {
         let logs = |figures: &[f64]| -> Vec<f64> {
             let logs = figures.iter().map(|figure| figure.ln());
             logs.filter(|log| log.is_finite()).collect()
@@ -81,7 +81,7 @@ impl Ratio {
             variance / this.len() as f64,
         );
         let degrees = |part: f64, count: usize| part.powi(2) / (count as f64 - 1.0).max(1.0);
-        // Welch and Satterthwaite; without any variance every number of degrees says the same.
+        // Welch–Satterthwaite; without any variance every number of degrees gives the same result.
         let parts = degrees(one, base.len()) + degrees(other, this.len());
         let freedom = if parts > 0.0 {
             (one + other).powi(2) / parts
@@ -89,7 +89,7 @@ impl Ratio {
             1.0
         };
         let fewest = base.len().min(this.len());
-        Some(Self::of(
+        Some(Self::from_logs(
             mean - base_mean,
             (one + other).sqrt(),
             freedom,
@@ -97,7 +97,7 @@ impl Ratio {
         ))
     }
 
-    fn of(log: f64, error: f64, freedom: f64, runs: usize) -> Self {
+    fn from_logs(log: f64, error: f64, freedom: f64, runs: usize) -> Self {
         let student = (runs >= RUNS_FOR_AN_INTERVAL)
             .then(|| StudentsT::new(0.0, 1.0, freedom).ok())
             .flatten();
@@ -116,42 +116,42 @@ impl Ratio {
         }
     }
 
-    fn word(&self, lower_is_better: bool) -> Word {
-        // As far from 1 downwards as upwards: half and double are the same change.
-        if self.ratio.ln().abs() < (1.0 + RELEVANT).ln() {
-            Word::NoEvidence
+    fn direction(&self, lower_is_better: bool) -> Conclusion {
+        // Symmetric in both directions: half and double are the same change.
+        if self.ratio.ln().abs() < (1.0 + MIN_EFFECT).ln() {
+            Conclusion::NoEvidence
         } else if (self.ratio < 1.0) == lower_is_better {
-            Word::Better
+            Conclusion::Better
         } else {
-            Word::Worse
+            Conclusion::Worse
         }
     }
 }
 
-/// Words for several changes that are read together, each with whether lower is better.
+/// Draws conclusions about several changes that are read together, each with a flag that is true if lower is better.
 ///
-/// Who asks twenty questions at 5 % each is told a falsehood more often than not: the chance of any false word among all
-/// of these is 5 % (Holm 1979).
+/// At 5 % each, twenty comparisons give a false positive more often than not. The probability of any false conclusion
+/// among all of these is 5 % (Holm 1979).
 #[must_use]
-pub fn words(changes: &[(Ratio, bool)]) -> Vec<Word> {
+pub fn holm_conclusions(changes: &[(Ratio, bool)]) -> Vec<Conclusion> {
     let mut order: Vec<usize> = (0..changes.len())
         .filter(|place| changes[*place].0.p.is_some())
         .collect();
     let p = |place: usize| changes[place].0.p.unwrap_or(1.0);
     order.sort_by(|one, other| p(*one).total_cmp(&p(*other)));
-    let mut words = vec![Word::NoEvidence; changes.len()];
+    let mut conclusions = vec![Conclusion::NoEvidence; changes.len()];
     for (rank, place) in order.iter().enumerate() {
         let left = order.len() - rank;
         if p(*place) > ERROR_RATE / left as f64 {
             break;
         }
         let (change, lower_is_better) = changes[*place];
-        words[*place] = change.word(lower_is_better);
+        conclusions[*place] = change.direction(lower_is_better);
     }
-    words
+    conclusions
 }
 
-/// Mean and variance; the variance of one is 0.
+/// Returns mean and variance; the variance of a single value is 0.
 fn moments(values: &[f64]) -> Option<(f64, f64)> {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
@@ -171,14 +171,17 @@ mod tests {
         let ratio = Ratio::paired(pairs).unwrap();
         assert!((ratio.ratio - 1.2).abs() < 1e-9, "{ratio:?}");
         assert_eq!(
-            words(&[(ratio, false), (ratio, true)]),
-            [Word::Better, Word::Worse]
+            holm_conclusions(&[(ratio, false), (ratio, true)]),
+            [Conclusion::Better, Conclusion::Worse]
         );
-        // Apart, the same runs say nothing.
+        // Unpaired, the same runs are inconclusive.
         let (base, this): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
-        let ratio = Ratio::apart(&base, &this).unwrap();
+        let ratio = Ratio::unpaired(&base, &this).unwrap();
         assert!((ratio.ratio - 1.2).abs() < 1e-9);
-        assert_eq!(words(&[(ratio, false)]), [Word::NoEvidence]);
+        assert_eq!(
+            holm_conclusions(&[(ratio, false)]),
+            [Conclusion::NoEvidence]
+        );
     }
 
     #[test]
@@ -195,7 +198,7 @@ mod tests {
         assert!((high.ln() - (0.2 + half)).abs() < 1e-4);
         // Two samples with the same variance and number have 2n − 2 degrees of freedom: t of 8 is 2.306.
         let this = BASE.map(|figure| figure * 1.1);
-        let ratio = Ratio::apart(&BASE, &this).unwrap();
+        let ratio = Ratio::unpaired(&BASE, &this).unwrap();
         let logs = BASE.map(f64::ln);
         let (_, variance) = moments(&logs).unwrap();
         let half = 2.306 * (2.0 * variance / 5.0).sqrt();
@@ -212,14 +215,14 @@ mod tests {
         let same = Ratio::paired(BASE.map(|base| (base, base))).unwrap();
         assert_eq!((same.ratio, same.p), (1.0, Some(1.0)));
         assert_eq!(
-            words(&[(four, true), (small, false), (same, true)]),
-            [Word::NoEvidence; 3]
+            holm_conclusions(&[(four, true), (small, false), (same, true)]),
+            [Conclusion::NoEvidence; 3]
         );
         assert_eq!(Ratio::paired([(0.0, 1.0), (1.0, f64::NAN)]), None);
-        assert_eq!(Ratio::apart(&[], &BASE), None);
+        assert_eq!(Ratio::unpaired(&[], &BASE), None);
     }
 
-    /// Numbers that look like chance and are always the same (SplitMix64), from −0.5 to 0.5.
+    /// Deterministic pseudo-random numbers (SplitMix64) from −0.5 to 0.5.
     fn chance(seed: &mut u64) -> f64 {
         *seed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = *seed;
@@ -233,7 +236,7 @@ mod tests {
         const SUITES: usize = 2_000;
         const FIGURES: usize = 12;
         let mut seed = 1;
-        // A sum of twelve is as good as normal; 10 % of noise, so that 3 % hide nothing.
+        // A sum of twelve is close to normal. The noise is 10 %, so that 3 % hide nothing.
         let mut figure = || ((0..12).map(|_| chance(&mut seed)).sum::<f64>() / 10.0).exp();
         for paired in [true, false] {
             let mut suite = || -> bool {
@@ -242,15 +245,17 @@ mod tests {
                     let ratio = if paired {
                         Ratio::paired(base.into_iter().zip(this))
                     } else {
-                        Ratio::apart(&base, &this)
+                        Ratio::unpaired(&base, &this)
                     };
                     (ratio.unwrap(), true)
                 };
                 let changes: Vec<(Ratio, bool)> = (0..FIGURES).map(change).collect();
-                words(&changes).iter().any(|word| *word != Word::NoEvidence)
+                holm_conclusions(&changes)
+                    .iter()
+                    .any(|word| *word != Conclusion::NoEvidence)
             };
             let told = (0..SUITES).filter(|_| suite()).count();
-            // 5 % of 2,000 and four deviations; what finds nothing at all would be no test either.
+            // 5 % of 2,000, plus and minus four deviations. A method that never finds a change must fail too.
             assert!((20..=140).contains(&told), "{told} of {SUITES}");
         }
     }
@@ -262,15 +267,18 @@ mod tests {
             interval: Some((1.01, 2.2)),
             p: Some(0.03),
         };
-        assert_eq!(words(&[(nearly, false)]), [Word::Better]);
-        assert_eq!(words(&[(nearly, false); 2]), [Word::NoEvidence; 2]);
+        assert_eq!(holm_conclusions(&[(nearly, false)]), [Conclusion::Better]);
+        assert_eq!(
+            holm_conclusions(&[(nearly, false); 2]),
+            [Conclusion::NoEvidence; 2]
+        );
         let sure = Ratio {
             p: Some(0.02),
             ..nearly
         };
         assert_eq!(
-            words(&[(nearly, false), (sure, false)]),
-            [Word::Better; 2],
+            holm_conclusions(&[(nearly, false), (sure, false)]),
+            [Conclusion::Better; 2],
             "once the surest holds, the next is asked among fewer"
         );
     }

@@ -1,17 +1,17 @@
-//! Takes secrets out of what is shown and stored: passwords in URIs, header fields that authenticate, tokens and keys.
+//! Redaction: removes passwords in URIs, authentication header fields, tokens and keys from stored and shown text.
 //!
-//! Every text that leaves a program goes through here: results, reports, messages. What is a secret is known by the name
-//! that stands before it, or by its place in a URI. Redacting twice changes nothing.
+//! Every text that leaves a program passes through this module: results, reports, messages. A secret is recognized by
+//! the name before it or by its position in a URI. Redacting twice changes nothing.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use serde_json::Value;
 
-/// Stands where a secret was.
+/// Replacement for a secret.
 pub const PLACEHOLDER: &str = "[redacted]";
 
-/// Ends of names that hold a secret, in small letters, without `-`, `_` and `.`.
+/// Endings of names that hold a secret, in lower case, without `-`, `_` and `.`.
 const SECRET_ENDS: &[&str] = &[
     "accesskey",
     "apikey",
@@ -32,16 +32,16 @@ const SECRET_ENDS: &[&str] = &[
     "signature",
     "token",
 ];
-/// Whole names that hold a secret in the query of a URI, and elsewhere mean much else.
+/// Complete names that hold a secret in the query of a URI. Elsewhere they have many other meanings.
 const SECRET_IN_QUERIES: &[&str] = &["auth", "key", "pass", "pwd", "sid", "session", "sig"];
-/// Whole names of header fields that hold a secret, beside those in several words with one of [`SECRET_ENDS`].
+/// Complete names of header fields that hold a secret, in addition to multi-word names with one of [`SECRET_ENDS`].
 const SECRET_FIELDS: &[&str] = &["authorization", "cookie", "password", "secret"];
-/// What ends a value that stands in a text without quotes.
+/// Characters that end an unquoted value in a text.
 const ENDS_OF_VALUE: &[char] = &['&', ';', ',', '#', ')', ']', '}', '<', '>', '"', '\'', '`'];
-/// What ends a URI in a text.
+/// Characters that end a URI in a text.
 const ENDS_OF_URI: &[char] = &['"', '\'', '`', '<', '>'];
 
-/// Returns a text without the secrets in it.
+/// Returns the text without its secrets.
 #[must_use]
 pub fn text(text: &str) -> Cow<'_, str> {
     let mut found = secrets(text);
@@ -52,7 +52,7 @@ pub fn text(text: &str) -> Cow<'_, str> {
     let mut redacted = String::with_capacity(text.len());
     let mut copied = 0;
     for range in found {
-        // One secret may hold another.
+        // Secrets may be nested.
         if range.start >= copied {
             redacted.push_str(&text[copied..range.start]);
             redacted.push_str(PLACEHOLDER);
@@ -63,7 +63,7 @@ pub fn text(text: &str) -> Cow<'_, str> {
     Cow::Owned(redacted)
 }
 
-/// Returns what was typed as a URI without its password, even where it is no URI: up to the last `@` nothing is shown then.
+/// Returns a URI without its password. Input that is not a URI loses everything up to its last `@`.
 #[must_use]
 pub fn uri(typed: &str) -> Cow<'_, str> {
     let redacted = text(typed);
@@ -74,7 +74,7 @@ pub fn uri(typed: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns a header field, `Name: value`, without its value where that is a secret.
+/// Returns a header field, `Name: value`, without its value if that is a secret.
 #[must_use]
 pub fn field(field: &str) -> Cow<'_, str> {
     match field.split_once(':') {
@@ -85,7 +85,7 @@ pub fn field(field: &str) -> Cow<'_, str> {
     }
 }
 
-/// Takes the secrets out of every text in a value, and those that stand under a key that names one.
+/// Removes secrets from every text in a value, and texts under a key that names a secret.
 pub fn value(value: &mut Value) {
     match value {
         Value::String(string) => *string = field(string).into_owned(),
@@ -104,7 +104,7 @@ pub fn value(value: &mut Value) {
     }
 }
 
-/// Returns true where a text in a value stands for a secret that was taken out.
+/// Returns true if a text in the value contains a redacted secret.
 #[must_use]
 pub fn is_redacted(value: &Value) -> bool {
     match value {
@@ -118,21 +118,21 @@ pub fn is_redacted(value: &Value) -> bool {
 /// Returns true for a name such as `X-Api-Key`, `access_token` or `Cookie`. Letters may be percent-encoded.
 #[must_use]
 pub fn is_secret(name: &str) -> bool {
-    let name = plain(name);
+    let name = normalized(name);
     SECRET_ENDS.iter().any(|end| name.ends_with(end))
 }
 
-/// A name in small letters, decoded, without what separates its words.
-fn plain(name: &str) -> String {
-    let decoded = decoded(name.trim());
+/// Normalizes a name: lower case, percent-decoded, without word separators.
+fn normalized(name: &str) -> String {
+    let decoded = percent_decoded(name.trim());
     let letters = decoded
         .chars()
         .filter(|letter| !matches!(letter, '-' | '_' | '.'));
     letters.flat_map(char::to_lowercase).collect()
 }
 
-/// Percent-decoded, as far as it is.
-fn decoded(text: &str) -> Cow<'_, str> {
+/// Decodes percent-encoding where it is valid.
+fn percent_decoded(text: &str) -> Cow<'_, str> {
     if !text.contains('%') {
         return Cow::Borrowed(text);
     }
@@ -150,7 +150,7 @@ fn decoded(text: &str) -> Cow<'_, str> {
     Cow::Owned(String::from_utf8_lossy(&decoded).into_owned())
 }
 
-/// Returns where the secrets of a text stand, in no order; one may hold another.
+/// Returns the positions of the secrets in a text, in no order. Secrets may be nested.
 fn secrets(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     for (at, _) in text.match_indices("://") {
@@ -158,11 +158,11 @@ fn secrets(text: &str) -> Vec<Range<usize>> {
     }
     for (at, mark) in text.char_indices() {
         let value = match mark {
-            '=' => assigned(text, at),
-            ':' => said(text, at),
+            '=' => assigned_value(text, at),
+            ':' => header_value(text, at),
             _ => None,
         };
-        // What stands in a secret names nothing.
+        // A name inside a secret names nothing.
         let is_within = found
             .iter()
             .any(|secret: &Range<usize>| secret.contains(&at));
@@ -172,18 +172,19 @@ fn secrets(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Returns true unless there is nothing to take out, or it was. A value may end within what stands for it.
+/// Returns true if there is a value and it is not redacted yet. A value may end within its placeholder.
 fn is_unredacted(text: &str, value: &Range<usize>) -> bool {
     !value.is_empty() && !text[value.start..].starts_with(PLACEHOLDER)
 }
 
-/// The password of the URI whose `://` is at `at`. For http without a password the user: it is a token then.
+/// Returns the password of the URI whose `://` is at `at`. For an http URI without a password it returns the user,
+/// which is a token then.
 fn userinfo(text: &str, at: usize) -> Option<Range<usize>> {
     let begin = at + "://".len();
     let rest = &text[begin..];
     let is_end = |letter: char| letter.is_whitespace() || ENDS_OF_URI.contains(&letter);
     let token = &rest[..rest.find(is_end).unwrap_or(rest.len())];
-    // Of several URIs in a list, each has what stands before the scheme of the next.
+    // In a list of URIs, each one ends before the scheme of the next.
     let token = match token.find("://") {
         Some(next) => {
             let before = &token[..next];
@@ -197,7 +198,7 @@ fn userinfo(text: &str, at: usize) -> Option<Range<usize>> {
     let authority = &token[..token.find(['/', '?', '#']).unwrap_or(token.len())];
     let end = match authority.rfind('@') {
         Some(end) => end,
-        // A password with a `/` that is not encoded: what stands after the colon is no port then.
+        // A password may contain an unencoded `/`. The text after the colon is then not a port.
         None => {
             let (_, port) = authority.rsplit_once(':')?;
             let is_port = port.bytes().all(|byte| byte.is_ascii_digit());
@@ -219,34 +220,34 @@ fn userinfo(text: &str, at: usize) -> Option<Range<usize>> {
     is_unredacted(text, &secret).then_some(secret)
 }
 
-/// The value of `name=value` whose `=` is at `at`, where the name is that of a secret.
-fn assigned(text: &str, at: usize) -> Option<Range<usize>> {
+/// Returns the value of `name=value` whose `=` is at `at`, if the name is that of a secret.
+fn assigned_value(text: &str, at: usize) -> Option<Range<usize>> {
     let before = text[..at].trim_end_matches([' ', '"']);
     let name = last_word(before);
     let is_in_query = before[..before.len() - name.len()].ends_with(['?', '&']);
-    let is_of_query = is_in_query && SECRET_IN_QUERIES.contains(&plain(name).as_str());
+    let is_of_query = is_in_query && SECRET_IN_QUERIES.contains(&normalized(name).as_str());
     if !(is_of_query || is_secret(name)) {
         return None;
     }
-    // `==` compares.
+    // `==` is a comparison.
     let begin = at + text[at..].len() - text[at..].trim_start_matches(['=', ' ']).len();
     Some(extent(text, begin, false))
 }
 
-/// The value of `Name: value` or `"name": "value"` whose colon is at `at`, where the name is that of a secret.
-fn said(text: &str, at: usize) -> Option<Range<usize>> {
+/// Returns the value of `Name: value` or `"name": "value"` whose colon is at `at`, if the name is that of a secret.
+fn header_value(text: &str, at: usize) -> Option<Range<usize>> {
     let before = &text[..at];
     let unquoted = before.trim_end_matches('"').trim_end_matches('\\');
     let is_key = unquoted.len() < before.len();
     let name = last_word(unquoted);
     let is_field = name.contains(['-', '_']) && is_secret(name)
-        || SECRET_FIELDS.contains(&plain(name).as_str());
+        || SECRET_FIELDS.contains(&normalized(name).as_str());
     if !(is_field || is_key && is_secret(name)) {
         return None;
     }
     let rest = &text[at + 1..];
     let begin = at + 1 + rest.len() - rest.trim_start_matches([' ', '\t', '\\']).len();
-    // A field that is quoted as a whole ends with the quote; another one with its line.
+    // A completely quoted field ends with its quote, any other field with its line.
     let opening = text[..unquoted.len() - name.len()].chars().next_back();
     if let Some(quote @ ('"' | '\'' | '`')) = opening.filter(|_| !is_key) {
         let end = text[begin..]
@@ -257,7 +258,8 @@ fn said(text: &str, at: usize) -> Option<Range<usize>> {
     Some(extent(text, begin, true))
 }
 
-/// The value that begins there: in quotes up to the closing one, else up to the end of the line or of the word.
+/// Returns the value starting at `begin`: up to the closing quote if quoted, otherwise up to the end of the line or
+/// word.
 fn extent(text: &str, begin: usize, whole_line: bool) -> Range<usize> {
     let rest = &text[begin..];
     let quote = rest
@@ -282,7 +284,7 @@ fn extent(text: &str, begin: usize, whole_line: bool) -> Range<usize> {
     begin..begin + rest.find(is_end).unwrap_or(rest.len())
 }
 
-/// The name at the end of a text.
+/// Returns the name at the end of a text.
 fn last_word(text: &str) -> &str {
     let is_of_name =
         |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.' | '%');

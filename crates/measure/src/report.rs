@@ -1,4 +1,4 @@
-//! Reports: pure functions of results, each in a file of its own.
+//! Reports: pure functions of results, one file each.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,24 +22,24 @@ pub mod suite;
 mod svg;
 pub mod terminal;
 
-/// Every report, in the order of a help text: a new one is its `mod` above and its line here.
+/// All report formats, in the order of the help text. A new format needs its `mod` above and its line here.
 pub const FORMATS: &[Format] = &[
     Format::new(
         "terminal",
         "txt",
-        "verdict, tables and pictures for a person at a terminal",
+        "verdict, tables and text charts for a terminal",
         terminal::render,
     ),
     Format::new(
         "markdown",
         "md",
-        "the same for a pull request or a report file",
+        "the same content as Markdown, for a pull request or a file",
         markdown::render,
     ),
     Format::new(
         "html",
         "html",
-        "a page with tables and charts, all of them in one file",
+        "a self-contained page with tables and charts",
         html::render,
     ),
     Format::new("csv", "csv", "one row per second", csv::render),
@@ -49,27 +49,22 @@ pub const FORMATS: &[Format] = &[
         "HdrHistogram interval log, one histogram per second and series",
         hlog::render,
     ),
-    Format::new(
-        "json",
-        "json",
-        "the results themselves, whole",
-        json::render,
-    ),
+    Format::new("json", "json", "the complete results", json::render),
 ];
 
-/// A way to write results down.
+/// A report format.
 #[derive(Clone, Copy)]
 pub struct Format {
-    /// What it is called on a command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// Extension of a file that holds it, without the dot.
+    /// File extension, without the dot.
     pub extension: &'static str,
-    /// What it shows, in one line.
+    /// One-line description.
     pub about: &'static str,
     render: Render,
 }
 
-/// Writes results down. Several results stand in one report, in the order given.
+/// Renders results. Several results appear in one report, in the given order.
 type Render = fn(&[RunResult]) -> Result<String, Error>;
 
 impl Format {
@@ -87,16 +82,16 @@ impl Format {
         }
     }
 
-    /// The report of these results in this format.
+    /// Renders these results in this format.
     ///
     /// # Errors
-    /// A stored histogram or time that can't be read.
+    /// A stored histogram or time cannot be decoded.
     pub fn render(&self, results: &[RunResult]) -> Result<String, Error> {
         (self.render)(results)
     }
 }
 
-/// The names of all formats, in the order of [`FORMATS`].
+/// Returns the names of all formats, in the order of [`FORMATS`].
 pub fn names() -> impl Iterator<Item = &'static str> {
     FORMATS.iter().map(|format| format.name)
 }
@@ -135,37 +130,39 @@ impl PartialEq for Format {
 
 impl Eq for Format {}
 
-/// Why a report can't be written.
+/// The reason why a report cannot be rendered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// No format has this name.
-    #[error("the format `{name}` is unknown: choose one of {}", names().collect::<Vec<_>>().join(", "))]
+    #[error("unknown format `{name}`: choose one of {}", names().collect::<Vec<_>>().join(", "))]
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         name: String,
     },
     /// A histogram of a result can't be decoded.
     #[error("series `{series}` of run `{run}`: {source}")]
     Histogram {
-        /// Name of the run.
+        /// Run ID.
         run: String,
         /// Name of the series.
         series: String,
-        /// What is wrong with it.
+        /// The decoding error.
         source: DecodeError,
     },
-    /// The time of a result is none.
-    #[error("`started_at` of run `{run}` is `{text}`, not a time such as 2026-01-31T12:00:00Z")]
+    /// The start time of a result is not a valid time.
+    #[error(
+        "`started_at` of run `{run}` is `{text}`: expected a time such as 2026-01-31T12:00:00Z"
+    )]
     StartedAt {
-        /// Name of the run.
+        /// Run ID.
         run: String,
-        /// What stands there.
+        /// The stored text.
         text: String,
     },
 }
 
 impl Error {
-    /// Says which histogram of a result can't be decoded.
+    /// Creates the error for a histogram that cannot be decoded.
     fn histogram(result: &RunResult, series: &str) -> impl FnOnce(DecodeError) -> Self {
         let (run, series) = (result.run_id.clone(), series.to_owned());
         move |source| Self::Histogram {
@@ -176,7 +173,7 @@ impl Error {
     }
 }
 
-/// Whether results are of more than one daemon, so that figures must say whose they are.
+/// Returns true if the results belong to more than one daemon, so that figures need the daemon's name.
 fn several_daemons(results: &[RunResult]) -> bool {
     results
         .iter()
@@ -195,7 +192,7 @@ mod tests {
         let error = "html5".parse::<Format>().unwrap_err().to_string();
         assert_eq!(
             error,
-            "the format `html5` is unknown: choose one of terminal, markdown, html, csv, hlog, json"
+            "unknown format `html5`: choose one of terminal, markdown, html, csv, hlog, json"
         );
     }
 

@@ -1,4 +1,4 @@
-//! Everything known about one run of one plan against one daemon: the only thing stored, and what every report reads.
+//! The result of one run of one plan against one daemon. Only results are stored, and every report is made from them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use crate::disturbance::{Disturbance, Stalls};
 use crate::imported::Imported;
 use crate::machine::Machine;
 use crate::redact;
-pub use crate::slopes::Slopes;
+pub use crate::slopes::GrowthUnderLoad;
 use crate::system::System;
 use crate::tally::{Counts, DecodeError, Distribution};
 use crate::throughput::Throughput;
@@ -21,192 +21,195 @@ use crate::warning::{Verdict, Warning};
 /// The version of the result format that this crate writes.
 pub const SCHEMA: u32 = 1;
 
-/// One run of one plan against one daemon.
+/// A run of a plan against a daemon.
 ///
-/// Operations add up: `operations.started = operations.ok + Σ errors + operations.unfinished`.
+/// The counts are consistent: `operations.started = operations.ok + Σ errors + operations.unfinished`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunResult {
-    /// Version of this format; a changed field is a new number.
+    /// Version of this format; it increases when a field changes.
     pub schema: u32,
     /// Unique name of the run.
     pub run_id: String,
-    /// The driver that made it.
+    /// Name of the driver.
     pub driver: String,
-    /// When the load began, RFC 3339 in UTC.
+    /// Start time of the load, RFC 3339 in UTC.
     pub started_at: String,
-    /// From the first start, or the first connection of an opening, to the end of the drain phase, seconds.
+    /// Seconds from the first start, or from the first connection of an opening phase, to the end of the drain phase.
     pub wall_s: f64,
-    /// The resolved plan, whole.
+    /// The complete resolved plan.
     pub plan: serde_json::Value,
     /// The plan as a sentence.
     pub plan_sentence: String,
-    /// How much load, as it names the folder of results: `10000`, `500-per-s`.
+    /// Size of the load, as used in the names of result folders: `10000`, `500-per-s`.
     #[serde(default)]
     pub level: String,
-    /// What was driven.
+    /// The daemon under test.
     pub daemon: DaemonInfo,
-    /// Where.
+    /// The machine.
     pub machine: Machine,
     /// Processes of the driver.
     pub processes: u64,
     /// Worker threads of the driver, over all its processes.
     pub threads: u64,
-    /// Whether the figures may be believed: the gravest of `warnings`.
+    /// Trustworthiness of the figures: the most severe of `warnings`.
     pub verdict: Verdict,
-    /// What the driver exits with where this is its only run. Absent in older results and in imported ones.
+    /// Exit code of the driver if this is its only run. Absent in older results and in imported ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<u8>,
-    /// Reasons to doubt them.
+    /// Reasons to doubt the figures.
     pub warnings: Vec<Warning>,
-    /// What became of the operations.
+    /// Outcomes of the operations.
     pub operations: Operations,
-    /// What ended in the measured time: rates are made of it. Absent in older results and in imported ones.
+    /// Operations that ended in the measured time; rates are based on them. Absent in older results and in imported
+    /// ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput: Option<Throughput>,
-    /// What else was counted, by name.
+    /// Further counters, by name.
     pub counts: BTreeMap<String, u64>,
     /// Failed operations by kind; kinds are disjoint.
     pub errors: BTreeMap<String, u64>,
     /// The measured series, in the driver's order, without the empty ones.
     pub series: Vec<SeriesResult>,
-    /// How late the driver began operations that it was free to begin.
+    /// Lateness of the driver when starting operations that it was free to start.
     pub lag: Option<SeriesResult>,
-    /// One row per second.
+    /// Figures of each second.
     pub seconds: Vec<Second>,
-    /// What daemon and driver cost.
+    /// Resource use of daemon and driver.
     pub usage: Usage,
-    /// The same over time, one look a second.
+    /// Resource use over time, one sample a second.
     #[serde(default)]
     pub resources: Vec<Resources>,
-    /// The plan's thresholds, and whether they were met.
+    /// The plan's thresholds and their outcomes.
     #[serde(default)]
     pub thresholds: Vec<ThresholdResult>,
-    /// What was done to the daemon on purpose.
+    /// Faults injected into the daemon.
     #[serde(default)]
     pub faults: Vec<FaultResult>,
-    /// What the check before the run was answered, where the driver keeps it.
+    /// The daemon's answer to the check before the run, if the driver keeps it.
     #[serde(default)]
     pub answer: Option<Answer>,
-    /// What another tool reported, where it made the run; absent in the results of this project's drivers.
+    /// The report of another tool, if it made the run; absent in the results of this project's drivers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<Imported>,
-    /// What the audit holds the figures against.
+    /// Expectations that the audit compares the figures with.
     #[serde(default)]
     pub facts: Facts,
 }
 
-/// One look at what daemon and driver cost.
+/// A sample of the resource use of daemon and driver.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Resources {
-    /// Seconds since the first start; below 0 before it.
+    /// Seconds since the first start; negative before it.
     pub at_s: f64,
-    /// The daemon; absent while it is not there.
+    /// The daemon; absent while it is not running.
     pub daemon: Option<Cost>,
     /// The driver.
     pub driver: Option<Cost>,
-    /// What the daemon said was open.
+    /// Open operations or connections, as reported by the daemon.
     pub active: Option<f64>,
-    /// Connections that waited in the daemon's accept queue.
+    /// Connections waiting in the daemon's accept queue.
     pub backlog: Option<u64>,
-    /// CPU use of all else since the look before, on the CPUs that daemon and driver may use, in percent of one core.
-    /// Absent where the daemon's own is not known.
+    /// CPU use of all other processes since the previous sample, on the CPUs that daemon and driver may use, in percent
+    /// of one core. Absent if the daemon's own use is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others_cpu_pct: Option<f64>,
-    /// Periods since the look before in which the quota of the driver's control group held it; absent where there is none.
+    /// Periods since the previous sample in which the CPU quota throttled the driver's control group; absent without a
+    /// quota.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled: Option<u64>,
 }
 
-/// What a process tree had and did at one look.
+/// Resource use of a process tree in one sample.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cost {
     /// Resident memory, KiB.
     pub rss_kb: u64,
-    /// CPU use since the look before, in percent of one core.
+    /// CPU use since the previous sample, in percent of one core.
     pub cpu_pct: f64,
     /// Threads.
     pub threads: u64,
     /// Open file descriptors.
     pub fds: u64,
-    /// How long its threads waited for a CPU since the look before, summed over them, in percent of that time.
+    /// Time that its threads waited for a CPU since the previous sample, summed over threads, in percent of that
+    /// interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_pct: Option<f64>,
 }
 
-/// A threshold of the plan, and whether the run met it.
+/// A threshold of the plan and its outcome.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ThresholdResult {
-    /// As the plan has it: `first_byte.p99 <= 50ms`.
+    /// The text from the plan: `first_byte.p99 <= 50ms`.
     pub text: String,
-    /// What was measured, in the unit of the threshold; absent where nothing was.
+    /// The measured value, in the unit of the threshold; absent if nothing was measured.
     pub measured: Option<String>,
-    /// Whether it was met; what was not measured is not met.
+    /// True if the threshold was met; a threshold without a measured value is not met.
     pub met: bool,
 }
 
-/// Something that was done to the daemon on purpose while it was under load.
+/// A fault injected into the daemon under load.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FaultResult {
-    /// What: `SIGKILL and a new start`, `SIGSTOP for 500ms`.
+    /// The fault: `SIGKILL and a new start`, `SIGSTOP for 500ms`.
     pub what: String,
     /// Seconds from the first start to the fault.
     pub at_s: f64,
-    /// Seconds from the first start until the daemon took connections again; absent where it did not.
+    /// Seconds from the first start until the daemon accepted connections again; absent if it did not.
     pub back_s: Option<f64>,
 }
 
-/// What the check before the run was answered: daemons that are compared must answer alike.
+/// The daemon's answer to the check before the run. Daemons under comparison must answer alike.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Answer {
-    /// Status of the protocol.
+    /// Status code of the protocol.
     pub status: u64,
-    /// Bytes of content.
+    /// Length of the content in bytes.
     pub length: u64,
     /// SHA-256 of the content, in hexadecimal digits.
     pub sha256: String,
 }
 
-/// What became of the operations of a run.
+/// Outcomes of the operations of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Operations {
-    /// Operations begun.
+    /// Operations started.
     pub started: u64,
-    /// Operations that ended as they should.
+    /// Operations that succeeded.
     pub ok: u64,
-    /// Operations that ended otherwise: the sum of `errors`.
+    /// Operations that failed: the sum of `errors`.
     pub failed: u64,
     /// Operations still open when the drain phase ended.
     pub unfinished: u64,
-    /// Operations that were due and never begun.
+    /// Operations that were due and never started.
     pub missed: u64,
-    /// Most operations open at once, as the driver saw it. With several workers the sum of the peaks of each, taken
-    /// second by second: an upper bound.
+    /// Peak number of open operations, as the driver counted them. With several workers it is the sum of their peaks,
+    /// taken second by second: an upper bound.
     pub peak_active: u64,
 }
 
 impl Operations {
-    /// Whether every operation that was begun is accounted for.
+    /// Returns true if every started operation is accounted for.
     #[must_use]
     pub fn add_up(&self) -> bool {
         self.started == self.ok + self.failed + self.unfinished
     }
 }
 
-/// The subject of a run.
+/// The daemon under test.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DaemonInfo {
-    /// Its name: that of its manifest, or for one that was already running the one that it was given, or `external`.
+    /// Name: that of its manifest, or for a daemon that was already running the given name, or `external`.
     pub name: String,
-    /// Its manifest's one line.
+    /// One-line description from its manifest.
     pub about: Option<String>,
-    /// Its version, as it prints it.
+    /// Version, as the daemon prints it.
     pub version: Option<String>,
-    /// The socket or address that was driven.
+    /// The socket or address that the driver connected to.
     pub target: String,
-    /// Daemons that were started side by side to share the load.
+    /// Daemon instances started to share the load.
     #[serde(default = "one")]
     pub instances: u64,
-    /// Metrics pages that were given of a daemon that was already running, without name and password.
+    /// URLs of the metrics pages given for a daemon that was already running, without user name and password.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<String>,
 }
@@ -215,25 +218,25 @@ fn one() -> u64 {
     1
 }
 
-/// What daemon and driver cost over the run.
+/// Resource use of daemon and driver over the run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
-    /// The daemon's process tree; absent where it is not on this machine or not ours to look at.
+    /// The daemon's process tree; absent if it is on another machine or cannot be read.
     pub daemon: Option<UsageSummary>,
     /// The driver's process tree, without the daemon.
     pub driver: Option<UsageSummary>,
-    /// The machine that both run on; absent where nobody looked.
+    /// The machine that both run on; absent if it was not sampled.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub system: Option<System>,
-    /// What kept both from running; absent in older results.
+    /// Disturbances that kept both from running; absent in older results.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub disturbance: Option<Disturbance>,
 }
 
-/// One series over the whole run. Times are in nanoseconds.
+/// A series over the whole run. Times are in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SeriesResult {
-    /// The driver's name for it.
+    /// The driver's name of the series.
     pub name: String,
     /// Values recorded.
     pub count: u64,
@@ -263,9 +266,9 @@ pub struct SeriesResult {
 }
 
 impl SeriesResult {
-    /// The figures of a distribution, or `None` for an empty one.
+    /// Computes the figures of a distribution, or `None` for an empty one.
     #[must_use]
-    pub fn of(name: &str, values: &Distribution) -> Option<Self> {
+    pub fn from_distribution(name: &str, values: &Distribution) -> Option<Self> {
         let at = |quantile| values.quantile(quantile);
         Some(Self {
             name: name.to_owned(),
@@ -284,53 +287,53 @@ impl SeriesResult {
         })
     }
 
-    /// The distribution itself, for any other percentile and for merging.
+    /// Decodes the distribution, for other percentiles and for merging.
     ///
     /// # Errors
-    /// A stored histogram that can't be decoded.
+    /// The stored histogram cannot be decoded.
     pub fn distribution(&self) -> Result<Distribution, DecodeError> {
         Distribution::decode(&self.histogram, self.clamped)
     }
 }
 
-/// One second of a run.
+/// A second of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Second {
     /// The second since the first start: row 0 covers 0 to 1 s.
     pub second: u64,
-    /// Operations open at its end.
+    /// Operations open at the end of the second.
     pub active: u64,
-    /// Most operations open at once during it.
+    /// Peak number of open operations in the second.
     pub active_peak: u64,
-    /// Operations open on average during it: the integral over time of what was open, in operation-seconds, so that of a
-    /// run's last second, which is not whole, it is the part that passed. Absent where nobody integrated.
+    /// Mean number of open operations in the second: their integral over time, in operation-seconds. The last second of
+    /// a run is not whole, so its value covers only the part that passed. Absent if the driver did not integrate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_mean: Option<f64>,
-    /// How far that may be off, in the same unit, since some began or ended in turns of a loop that took long. Absent where
-    /// none did.
+    /// Possible error of `active_mean`, in the same unit, from operations that started or ended in long loop turns.
+    /// Absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_slack: Option<f64>,
-    /// Stalls of the workers that ended in it; absent where there were none.
+    /// Stalls of the workers that ended in the second; absent if there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalls: Option<Stalls>,
-    /// CPU use of the worker that was busiest in it, percent of a core.
+    /// CPU use of the busiest worker in the second, percent of a core.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker_cpu_pct: Option<f64>,
-    /// How long the worker that waited longest in it waited for a CPU, percent of the time.
+    /// Time that the longest-waiting worker waited for a CPU in the second, percent of the time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker_wait_pct: Option<f64>,
-    /// What was counted in it, by name.
+    /// Counters of the second, by name.
     pub counts: BTreeMap<String, u64>,
-    /// Operations that failed in it, by kind.
+    /// Operations that failed in the second, by kind.
     pub errors: BTreeMap<String, u64>,
     /// The series of this second, with their histograms, without the empty ones.
     pub series: Vec<SecondSeries>,
 }
 
-/// One series over one second.
+/// A series over one second.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SecondSeries {
-    /// The driver's name for it.
+    /// The driver's name of the series.
     pub name: String,
     /// Values recorded.
     pub count: u64,
@@ -347,9 +350,9 @@ pub struct SecondSeries {
 }
 
 impl SecondSeries {
-    /// The figures of a distribution, or `None` for an empty one.
+    /// Computes the figures of a distribution, or `None` for an empty one.
     #[must_use]
-    pub fn of(name: &str, values: &Distribution) -> Option<Self> {
+    pub fn from_distribution(name: &str, values: &Distribution) -> Option<Self> {
         Some(Self {
             name: name.to_owned(),
             count: values.len(),
@@ -363,8 +366,8 @@ impl SecondSeries {
 }
 
 impl RunResult {
-    /// Takes the secrets out of its texts: passwords, tokens, header fields that authenticate. Stored and shown is only what
-    /// went through here.
+    /// Removes secrets from its texts: passwords, tokens, authentication header fields. Every stored or shown result
+    /// has passed through this method.
     pub fn redact(&mut self) {
         redact::value(&mut self.plan);
         let daemon = &mut self.daemon;
@@ -380,7 +383,7 @@ impl RunResult {
                 *text = redacted;
             }
         }
-        // A check is counted by its text.
+        // Counters of checks are named after the check's text.
         let seconds = self.seconds.iter_mut();
         let counted = seconds.flat_map(|second| [&mut second.counts, &mut second.errors]);
         let measured = self
@@ -393,37 +396,37 @@ impl RunResult {
         all.chain(counted).for_each(redact_names);
     }
 
-    /// A series by name.
+    /// Returns a series by name.
     #[must_use]
     pub fn series(&self, name: &str) -> Option<&SeriesResult> {
         self.series.iter().find(|series| series.name == name)
     }
 
-    /// A count by name, 0 where nothing was counted.
+    /// Returns a counter by name, or 0 if it was not counted.
     #[must_use]
     pub fn count(&self, name: &str) -> u64 {
         self.counts.get(name).copied().unwrap_or(0)
     }
 
-    /// Returns the most operations that were open at once by the daemon's own gauge, which the driver names; `None` where
-    /// it has none. Of several daemons side by side the sum of the peaks of each, an upper bound.
+    /// Returns the peak number of open operations according to the daemon's own gauge, which the driver names. Returns
+    /// `None` if the daemon has none. With several instances it is the sum of their peaks, an upper bound.
     #[must_use]
     pub fn peak_of_daemon(&self) -> Option<f64> {
         let gauges = &self.usage.daemon.as_ref()?.gauges_peak;
-        // Older results do not name it.
+        // Older results do not name the gauge.
         let name = self.facts.peak_metric.as_deref();
         gauges.get(name.unwrap_or("daemon_peak_streams")).copied()
     }
 
-    /// Returns the seconds before the load in which connections were opened; 0 where that is no phase of the plan.
+    /// Returns the seconds in which connections were opened before the load, or 0 if the plan has no such phase.
     #[must_use]
     pub fn opening_s(&self) -> f64 {
         let opening = self.facts.opening.as_ref();
         opening.map_or(0.0, |opening| opening.took_s)
     }
 
-    /// How long faults kept the daemon from taking connections, in nanoseconds: the sum of all. `None` where there were
-    /// none, or where it did not come back.
+    /// Returns the total time in nanoseconds in which faults kept the daemon from accepting connections. Returns `None`
+    /// if there were no faults, or if the daemon did not recover.
     #[must_use]
     pub fn down_ns(&self) -> Option<f64> {
         let down = |fault: &FaultResult| Some((fault.back_s? - fault.at_s) * 1e9);
@@ -431,7 +434,7 @@ impl RunResult {
         (!downs.is_empty()).then(|| downs.iter().sum())
     }
 
-    /// The share of started operations that ended as they should, in percent; `None` where none was started.
+    /// Returns the share of started operations that succeeded, in percent, or `None` if none was started.
     #[must_use]
     pub fn success_pct(&self) -> Option<f64> {
         let Operations { started, ok, .. } = self.operations;
@@ -450,7 +453,7 @@ fn redact_names(counts: &mut BTreeMap<String, u64>) {
     }
 }
 
-/// Counts with owned names, as a result keeps them.
+/// Copies counters into owned names, as a result stores them.
 #[must_use]
 pub fn owned(counts: &Counts) -> BTreeMap<String, u64> {
     counts
@@ -459,7 +462,7 @@ pub fn owned(counts: &Counts) -> BTreeMap<String, u64> {
         .collect()
 }
 
-/// The JSON Schema of [`RunResult`], pretty-printed.
+/// Returns the JSON Schema of [`RunResult`], pretty-printed.
 #[must_use]
 pub fn schema() -> String {
     let mut text = serde_json::to_string_pretty(&schemars::schema_for!(RunResult))

@@ -1,28 +1,28 @@
-//! A straight line through points, with its error: what one more of something costs.
+//! Linear regression with its standard error: the marginal cost of one more unit.
 
 use serde::{Deserialize, Serialize};
 
 use crate::spread;
 
-/// The line of least squares through points, `y = intercept + slope × x`.
+/// A least-squares line through points, `y = intercept + slope × x`.
 ///
-/// Ordinary least squares, errors as in any textbook: all points weigh the same, and the errors of `y` are taken as
-/// independent and of one size.
+/// Ordinary least squares with the textbook errors: all points have the same weight, and the errors of `y` are
+/// independent and of equal variance.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Line {
-    /// Growth of `y` for one more `x`.
+pub struct LinearFit {
+    /// Growth of `y` per unit of `x`.
     pub slope: f64,
-    /// `y` at `x = 0`.
+    /// Value of `y` at `x = 0`.
     pub intercept: f64,
     /// Standard error of the slope.
     pub slope_error: f64,
-    /// Points that it goes through.
+    /// Number of points.
     pub points: usize,
 }
 
-impl Line {
-    /// The line through `(x, y)`; `None` for fewer than three points, which leave no error to speak of, for points of
-    /// one `x`, and where a figure is not finite.
+impl LinearFit {
+    /// Fits a line through the points `(x, y)`. Returns `None` for fewer than three points, which give no error
+    /// estimate, for points with the same `x`, and if a figure is not finite.
     #[must_use]
     pub fn through(points: &[(f64, f64)]) -> Option<Self> {
         if points.len() < 3 {
@@ -46,22 +46,23 @@ impl Line {
         (line.slope.is_finite() && line.slope_error.is_finite()).then_some(line)
     }
 
-    /// Half the width of the 95 % interval of the slope, by Student's t with two degrees of freedom less than points.
+    /// Returns half the width of the slope's 95 % interval, by Student's t with two degrees of freedom fewer than
+    /// points.
     #[must_use]
     pub fn half_interval(&self) -> f64 {
-        spread::t95(self.points as u64 - 2) * self.slope_error
+        spread::t_quantile_975(self.points as u64 - 2) * self.slope_error
     }
 
-    /// `y` at `x`.
+    /// Returns `y` at `x`.
     #[must_use]
     pub fn at(&self, x: f64) -> f64 {
         self.intercept + self.slope * x
     }
 }
 
-/// The sums of points that a line of least squares follows from: points are added one by one, and sums merge.
+/// Sums from which a least-squares line is computed. Points are added one by one, and sums can be merged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct LineSums {
+pub struct RegressionSums {
     points: u64,
     x: f64,
     y: f64,
@@ -70,7 +71,7 @@ pub struct LineSums {
     yy: f64,
 }
 
-impl LineSums {
+impl RegressionSums {
     /// Adds a point.
     pub fn add(&mut self, x: f64, y: f64) {
         self.points += 1;
@@ -81,7 +82,7 @@ impl LineSums {
         self.yy += y * y;
     }
 
-    /// Adds the points of another.
+    /// Adds the points of `other`.
     pub fn merge(&mut self, other: &Self) {
         self.points += other.points;
         self.x += other.x;
@@ -91,9 +92,9 @@ impl LineSums {
         self.yy += other.yy;
     }
 
-    /// Returns the line through the points, or `None` where [`Line::through`] has none.
+    /// Returns the line through the points, or `None` if [`LinearFit::through`] returns none.
     #[must_use]
-    pub fn line(&self) -> Option<Line> {
+    pub fn line(&self) -> Option<LinearFit> {
         if self.points < 3 {
             return None;
         }
@@ -102,7 +103,7 @@ impl LineSums {
         let slope = (self.xy - self.x * self.y / count) / width;
         // Points on a line leave a residual of rounding errors, which may be below 0.
         let residual = (self.yy - self.y * self.y / count - slope * slope * width).max(0.0);
-        let line = Line {
+        let line = LinearFit {
             slope,
             intercept: (self.y - slope * self.x) / count,
             slope_error: (residual / (count - 2.0) / width).sqrt(),
@@ -118,13 +119,13 @@ mod tests {
 
     #[test]
     fn sums_that_were_merged_have_the_line_of_all_points() {
-        let mut halves = [LineSums::default(); 2];
+        let mut halves = [RegressionSums::default(); 2];
         for (place, (x, y)) in WOMEN.into_iter().enumerate() {
             halves[place % 2].add(x, y);
         }
         let [mut all, other] = halves;
         all.merge(&other);
-        let (found, expected) = (all.line().unwrap(), Line::through(&WOMEN).unwrap());
+        let (found, expected) = (all.line().unwrap(), LinearFit::through(&WOMEN).unwrap());
         for (found, expected) in [
             (found.slope, expected.slope),
             (found.intercept, expected.intercept),
@@ -132,7 +133,7 @@ mod tests {
         ] {
             assert!((found / expected - 1.0).abs() < 1e-6, "{found} {expected}");
         }
-        let mut same = LineSums::default();
+        let mut same = RegressionSums::default();
         (0..5).for_each(|_| same.add(1.0, 2.0));
         assert_eq!(same.line(), None, "points of one x have no line");
     }
@@ -165,7 +166,7 @@ mod tests {
 
     #[test]
     fn the_textbook_regression_has_the_textbook_slope_and_interval() {
-        let line = Line::through(&WOMEN).unwrap();
+        let line = LinearFit::through(&WOMEN).unwrap();
         near(line.slope, 61.272, 0.001);
         near(line.intercept, -39.062, 0.001);
         near(line.slope_error, 3.1539_f64.sqrt(), 0.0001);
@@ -173,7 +174,7 @@ mod tests {
         near(line.slope + line.half_interval(), 65.1, 0.05);
     }
 
-    /// The data set "Norris" of the NIST Statistical Reference Datasets, of which these are the certified values.
+    /// The data set "Norris" of the NIST Statistical Reference Datasets, with its certified values.
     #[test]
     fn the_line_through_nists_norris_data_has_the_certified_values() {
         let norris = [
@@ -214,7 +215,7 @@ mod tests {
             (448.9, 449.2),
             (0.5, 0.2),
         ];
-        let line = Line::through(&norris).unwrap();
+        let line = LinearFit::through(&norris).unwrap();
         near(line.slope, 1.002_116_818_020_45, 1e-12);
         near(line.intercept, -0.262_323_073_774_029, 1e-10);
         near(line.slope_error, 0.429_796_848_199_937e-3, 1e-12);
@@ -222,10 +223,13 @@ mod tests {
 
     #[test]
     fn too_few_points_or_points_of_one_x_have_no_line() {
-        assert_eq!(Line::through(&[(1.0, 2.0), (2.0, 4.0)]), None);
-        assert_eq!(Line::through(&[(1.0, 2.0), (1.0, 3.0), (1.0, 4.0)]), None);
+        assert_eq!(LinearFit::through(&[(1.0, 2.0), (2.0, 4.0)]), None);
         assert_eq!(
-            Line::through(&[(0.0, f64::NAN), (1.0, 3.0), (2.0, 4.0)]),
+            LinearFit::through(&[(1.0, 2.0), (1.0, 3.0), (1.0, 4.0)]),
+            None
+        );
+        assert_eq!(
+            LinearFit::through(&[(0.0, f64::NAN), (1.0, 3.0), (2.0, 4.0)]),
             None
         );
     }

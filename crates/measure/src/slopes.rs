@@ -1,45 +1,46 @@
-//! What a daemon keeps of the operations that it has served: the slope of its memory and files over a steady load.
+//! Growth of a daemon under steady load: the slope of its memory and open files over finished operations.
 
 use crate::result::{Resources, RunResult, Second};
-use crate::slope::Line;
+use crate::slope::LinearFit;
 
-/// What each 1,000 finished operations left behind in the daemon, by least squares.
+/// Growth of the daemon per 1,000 finished operations, by least squares.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Slopes {
+pub struct GrowthUnderLoad {
     /// Resident memory, bytes.
-    pub rss_bytes: Line,
-    /// The slopes of the first and the second half of the looks alone. Where both are like the whole, the daemon grows
-    /// on; where the second is far smaller, it fills up. `None` for a half in which nothing finished.
+    pub rss_bytes: LinearFit,
+    /// The slopes of the first and the second half of the samples. If both are similar to the whole, the daemon keeps
+    /// growing; if the second is far smaller, the daemon levels off. `None` for a half in which nothing finished.
     ///
-    /// They stand for an interval: looks that follow each other are alike, so one from their scatter would be too narrow.
+    /// They replace a confidence interval: consecutive samples are correlated, so an interval from their scatter would
+    /// be too narrow.
     pub rss_bytes_halves: [Option<f64>; 2],
     /// Open files.
-    pub fds: Line,
-    /// As for the memory.
+    pub fds: LinearFit,
+    /// The slopes of the halves, as for the memory.
     pub fds_halves: [Option<f64>; 2],
-    /// Looks at the daemon that the lines go through.
+    /// Samples that the lines are fitted to.
     pub looks: usize,
-    /// Operations that finished between the first of them and the last.
+    /// Operations that finished between the first sample and the last.
     pub finished: f64,
 }
 
-/// Looks that a slope needs.
-const FEW_LOOKS: usize = 30;
-/// Finished operations that a slope needs.
-const FEW_OPERATIONS: f64 = 1_000.0;
-/// A load is steady if neither half of its seconds has more than so many times open what the other has. A ramp has 1.9.
-const STEADY: f64 = 1.5;
+/// Minimum number of samples for a slope.
+const MIN_SAMPLES: usize = 30;
+/// Minimum number of finished operations for a slope.
+const MIN_OPERATIONS: f64 = 1_000.0;
+/// Maximum ratio between the open operations of the two halves of a steady load. A ramp has 1.9.
+const MAX_STEADY_RATIO: f64 = 1.5;
 
 impl RunResult {
-    /// The slopes over the part of the run in which the load was steady: without its first quarter, and until nothing
-    /// was started any more. `None` where that is too short, or the load was not steady.
+    /// Fits the slopes over the steady part of the run: without its first quarter, and until the last second with a
+    /// start. Returns `None` if that part is too short or the load was not steady.
     #[must_use]
-    pub fn slopes(&self) -> Option<Slopes> {
+    pub fn growth_under_load(&self) -> Option<GrowthUnderLoad> {
         let last = self.seconds.iter().rposition(starts)?;
         let steady = self.seconds.get(last / 4 + 1..last)?;
         let (early, late) = steady.split_at(steady.len() / 2);
         let (before, after) = (open(early), open(late));
-        if before.max(after) > STEADY * before.min(after) {
+        if before.max(after) > MAX_STEADY_RATIO * before.min(after) {
             return None;
         }
         let (from, to) = (steady.first()?.second as f64, steady.last()?.second as f64);
@@ -48,10 +49,13 @@ impl RunResult {
             .iter()
             .filter(|look| (from..to).contains(&look.at_s) && look.daemon.is_some())
             .collect();
-        let sums = Sums::of(&self.seconds);
-        let by: Vec<f64> = looks.iter().map(|look| sums.by(look.at_s)).collect();
+        let sums = Sums::new(&self.seconds);
+        let by: Vec<f64> = looks
+            .iter()
+            .map(|look| sums.finished_by(look.at_s))
+            .collect();
         let finished = by.last()? - by.first()?;
-        if looks.len() < FEW_LOOKS || finished < FEW_OPERATIONS {
+        if looks.len() < MIN_SAMPLES || finished < MIN_OPERATIONS {
             return None;
         }
         let points = |of: fn(&Resources) -> f64| -> Vec<(f64, f64)> {
@@ -60,10 +64,10 @@ impl RunResult {
         };
         let rss = points(|look| look.daemon.unwrap_or_default().rss_kb as f64 * 1024.0);
         let fds = points(|look| look.daemon.unwrap_or_default().fds as f64);
-        Some(Slopes {
-            rss_bytes: Line::through(&rss)?,
+        Some(GrowthUnderLoad {
+            rss_bytes: LinearFit::through(&rss)?,
             rss_bytes_halves: halves(&rss),
-            fds: Line::through(&fds)?,
+            fds: LinearFit::through(&fds)?,
             fds_halves: halves(&fds),
             looks: looks.len(),
             finished,
@@ -71,21 +75,21 @@ impl RunResult {
     }
 }
 
-/// The slopes of both halves of the points.
+/// Returns the slopes of both halves of the points.
 fn halves(points: &[(f64, f64)]) -> [Option<f64>; 2] {
     let (first, second) = points.split_at(points.len() / 2);
-    [first, second].map(|half| Line::through(half).map(|line| line.slope))
+    [first, second].map(|half| LinearFit::through(half).map(|line| line.slope))
 }
 
-/// Operations that finished, second by second, summed once.
+/// Finished operations second by second, with their running sum.
 struct Sums<'a> {
     seconds: &'a [Second],
-    /// What had finished before each second.
+    /// Operations finished before each second.
     before: Vec<f64>,
 }
 
 impl<'a> Sums<'a> {
-    fn of(seconds: &'a [Second]) -> Self {
+    fn new(seconds: &'a [Second]) -> Self {
         let sum = |sum: &mut f64, second: &Second| {
             let before = *sum;
             *sum += finished(second);
@@ -97,8 +101,9 @@ impl<'a> Sums<'a> {
         }
     }
 
-    /// What had finished by an instant, seconds since the first start; within a second evenly.
-    fn by(&self, at_s: f64) -> f64 {
+    /// Returns the operations finished by an instant, in seconds since the first start, interpolated evenly within a
+    /// second.
+    fn finished_by(&self, at_s: f64) -> f64 {
         let begun = self
             .seconds
             .partition_point(|second| second.second as f64 <= at_s);
@@ -110,7 +115,7 @@ impl<'a> Sums<'a> {
     }
 }
 
-/// What is open at most in a second, on average.
+/// Returns the mean over the seconds of the peak number of open operations.
 fn open(seconds: &[Second]) -> f64 {
     let peaks: u64 = seconds.iter().map(|second| second.active_peak).sum();
     peaks.max(1) as f64 / seconds.len().max(1) as f64
@@ -141,9 +146,9 @@ mod tests {
             counts: [("ok".to_owned(), ok)].into(),
             ..Second::default()
         });
-        let sums = Sums::of(&seconds);
-        let at = [-1.0, 0.0, 0.5, 1.0, 1.25, 2.5, 3.0, 3.5, 9.0].map(|at_s| sums.by(at_s));
+        let sums = Sums::new(&seconds);
+        let at = [-1.0, 0.0, 0.5, 1.0, 1.25, 2.5, 3.0, 3.5, 9.0].map(|at_s| sums.finished_by(at_s));
         assert_eq!(at, [0.0, 0.0, 5.0, 10.0, 15.0, 30.0, 30.0, 50.0, 70.0]);
-        assert_eq!(Sums::of(&[]).by(1.0), 0.0);
+        assert_eq!(Sums::new(&[]).finished_by(1.0), 0.0);
     }
 }

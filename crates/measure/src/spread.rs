@@ -1,29 +1,29 @@
-//! What several runs of the same say together: error bars come from runs, never from within one.
+//! Statistics over repeated runs. Error bars are computed over runs, never from within one.
 
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
-/// Runs that an interval of their mean needs: with fewer, the least and the most say all that is known.
+/// Minimum number of runs for an interval of their mean. With fewer, lowest and highest are all that is known.
 pub(crate) const RUNS_FOR_AN_INTERVAL: usize = 5;
 
-/// One figure over several runs.
+/// A figure summarized over several runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Spread {
+pub struct SummaryStats {
     /// Runs that had the figure.
     pub runs: usize,
-    /// The middle one; of an even number, the mean of the two in the middle.
+    /// Median; for an even number of runs, the mean of the two middle values.
     pub median: f64,
-    /// Lowest.
+    /// Lowest value.
     pub min: f64,
-    /// Highest.
+    /// Highest value.
     pub max: f64,
-    /// 95 % interval of the mean by Student's t, from its lower to its upper end; absent for fewer than five runs.
+    /// 95 % interval of the mean by Student's t, lower and upper end; absent for fewer than five runs.
     pub interval: Option<(f64, f64)>,
 }
 
-impl Spread {
-    /// The spread of these figures; `None` where there is none. Figures that are not finite are left out.
+impl SummaryStats {
+    /// Summarizes figures, ignoring those that are not finite. Returns `None` if none is left.
     #[must_use]
-    pub fn of(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
+    pub fn from_values(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut sorted: Vec<f64> = figures
             .into_iter()
             .filter(|figure| figure.is_finite())
@@ -45,7 +45,7 @@ impl Spread {
         })
     }
 
-    /// Whether some run differs from another.
+    /// Returns true if the runs do not all have the same value.
     #[must_use]
     pub fn differs(&self) -> bool {
         self.min < self.max
@@ -63,16 +63,17 @@ fn interval(figures: &[f64]) -> Option<(f64, f64)> {
         .map(|figure| (figure - mean).powi(2))
         .sum::<f64>()
         / (count - 1.0);
-    let half = t95(figures.len() as u64 - 1) * (variance / count).sqrt();
+    let half = t_quantile_975(figures.len() as u64 - 1) * (variance / count).sqrt();
     Some((mean - half, mean + half))
 }
 
-/// The factor of a 95 % interval, two-sided: the 97.5th percentile of Student's t with so many degrees of freedom.
+/// Returns the factor of a two-sided 95 % interval: the 97.5th percentile of Student's t with `degrees` degrees of
+/// freedom.
 ///
 /// # Panics
-/// With no degree of freedom.
+/// If `degrees` is 0.
 #[must_use]
-pub fn t95(degrees: u64) -> f64 {
+pub fn t_quantile_975(degrees: u64) -> f64 {
     StudentsT::new(0.0, 1.0, degrees as f64)
         .expect("there is a degree of freedom")
         .inverse_cdf(0.975)
@@ -94,16 +95,16 @@ mod tests {
             (100, 1.984),
         ] {
             assert!(
-                (t95(degrees) - factor).abs() < 0.000_6,
+                (t_quantile_975(degrees) - factor).abs() < 0.000_6,
                 "{degrees}: {}",
-                t95(degrees)
+                t_quantile_975(degrees)
             );
         }
     }
 
     #[test]
     fn five_runs_have_an_interval_and_four_have_none() {
-        let five = Spread::of([10.0, 12.0, 11.0, 13.0, 9.0]).unwrap();
+        let five = SummaryStats::from_values([10.0, 12.0, 11.0, 13.0, 9.0]).unwrap();
         assert_eq!(
             (five.runs, five.median, five.min, five.max),
             (5, 11.0, 9.0, 13.0)
@@ -112,12 +113,22 @@ mod tests {
         let (low, high) = five.interval.unwrap();
         assert!((low - (11.0 - 2.776 * 0.5_f64.sqrt())).abs() < 0.001);
         assert!((high - (11.0 + 2.776 * 0.5_f64.sqrt())).abs() < 0.001);
-        assert_eq!(Spread::of([1.0, 2.0, 3.0, 4.0]).unwrap().interval, None);
+        assert_eq!(
+            SummaryStats::from_values([1.0, 2.0, 3.0, 4.0])
+                .unwrap()
+                .interval,
+            None
+        );
     }
 
     #[test]
     fn an_even_number_of_runs_has_its_median_between_two() {
-        assert_eq!(Spread::of([4.0, 1.0, 2.0, 3.0]).unwrap().median, 2.5);
-        assert_eq!(Spread::of([f64::NAN]), None);
+        assert_eq!(
+            SummaryStats::from_values([4.0, 1.0, 2.0, 3.0])
+                .unwrap()
+                .median,
+            2.5
+        );
+        assert_eq!(SummaryStats::from_values([f64::NAN]), None);
     }
 }

@@ -1,33 +1,33 @@
-//! Runs that answer one question together: several daemons, several levels, several repetitions.
+//! A suite: runs of several daemons, levels and repetitions that answer one question together.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::result::RunResult;
 
-/// The runs of one suite. Those of one daemon at one level are repetitions of each other.
+/// The runs of a suite. Runs of one daemon at one level are repetitions of each other.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Suite {
-    /// The name of its plan.
+    /// Name of the plan.
     pub name: String,
-    /// The question that it answers: the plan's opening comment.
+    /// The question that the suite answers: the plan's opening comment.
     pub question: Option<String>,
-    /// What was typed to make it, where that is known.
+    /// The command line that made the suite, if known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub command: Option<String>,
-    /// What was measured, in the order of the runs.
+    /// The results, in the order of the runs.
     pub results: Vec<RunResult>,
-    /// What could not be measured.
+    /// Levels that could not be measured.
     pub unreached: Vec<Unreached>,
 }
 
-/// A level that could not be measured, or a daemon at any level.
+/// A level that could not be measured, or a daemon that could not be measured at any level.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Unreached {
     /// The daemon.
     pub daemon: String,
-    /// The level, as results name it.
+    /// The level, named as in results.
     pub level: String,
-    /// What stopped it: a limit of the machine, a missing tool, an error; with the remedy.
+    /// The reason with its remedy: a limit of the machine, a missing tool, an error.
     pub reason: String,
 }

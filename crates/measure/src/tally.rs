@@ -1,9 +1,9 @@
-//! What a worker adds up: histograms and counts that merge without loss.
+//! Accumulators of a worker: histograms and counters that merge without loss.
 //!
-//! Cost, on a 2-core machine: one [`Distribution::record`] is 4 to 20 ns, as its counters are in the cache or not, and
-//! one count as much. One histogram of the common shape is 264 KiB: a tally is kept per core, never per connection. A
-//! series has none before its first value, which then pays for 66 pages, unless it was
-//! [made resident](Tally::resident).
+//! Cost on a 2-core machine: one [`Distribution::record`] takes 4 to 20 ns, depending on whether its counters are in
+//! the cache, and one counter as much. One histogram of the common shape is 264 KiB, so a tally is kept per core, never
+//! per connection. A series allocates its histogram on the first value, which then pays for 66 pages, unless it was
+//! [preallocated](Tally::resident).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,29 +16,29 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 use serde::{Deserialize, Serialize};
 
-use crate::slope::LineSums;
+use crate::slope::RegressionSums;
 
-/// Smallest value that a histogram tells apart, in nanoseconds.
+/// Smallest value that a histogram distinguishes, in nanoseconds.
 pub const LOWEST_NS: u64 = 1;
 /// Largest value that a histogram holds, in nanoseconds: one hour.
 pub const HIGHEST_NS: u64 = 3_600_000_000_000;
 /// Significant decimal digits: a stored value is within 0.1 % of the recorded one.
 pub const DIGITS: u8 = 3;
 
-/// An empty histogram of the one shape that all of Drover uses: 1 ns to 1 h at 3 digits.
+/// Creates an empty histogram of the only shape that Drover uses: 1 ns to 1 h at 3 digits.
 #[must_use]
 pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(LOWEST_NS, HIGHEST_NS, DIGITS)
         .expect("1 ns to 1 h at 3 digits are valid bounds")
 }
 
-/// Stands for those that have not been made.
+/// Shared empty histogram for unallocated distributions.
 static EMPTY: LazyLock<Histogram<u64>> = LazyLock::new(histogram);
 
-/// One measured quantity: a histogram, and how many values it had to clamp.
+/// A measured quantity: a histogram and the number of clamped values.
 #[derive(Debug, Clone, Default)]
 pub struct Distribution {
-    /// Absent before the first value, where nobody had it made before.
+    /// Allocated on first record unless preallocated.
     histogram: Option<Histogram<u64>>,
     clamped: u64,
 }
@@ -50,70 +50,72 @@ impl PartialEq for Distribution {
 }
 
 impl Distribution {
-    /// Records one value in nanoseconds; what lies outside 1 ns to 1 h is recorded at the bound and counted as clamped.
+    /// Records a value in nanoseconds. A value outside 1 ns to 1 h is recorded at the bound and counted as clamped.
     pub fn record(&mut self, ns: u64) {
         let bounded = ns.clamp(LOWEST_NS, HIGHEST_NS);
         self.clamped += u64::from(bounded != ns);
-        self.made()
+        self.get_or_init()
             .record(bounded)
             .expect("a value inside the bounds can be recorded");
     }
 
-    /// Adds all that `other` holds: exact, in any order.
+    /// Adds all values of `other`. The result is exact and independent of the order.
     pub fn merge(&mut self, other: &Self) {
         if other.is_empty() {
             return;
         }
-        self.made()
+        self.get_or_init()
             .add(other.histogram())
             .expect("histograms of one shape can be added");
         self.clamped += other.clamped;
     }
 
-    /// The histogram itself, values in nanoseconds.
+    /// Returns the histogram, with values in nanoseconds.
     #[must_use]
     pub fn histogram(&self) -> &Histogram<u64> {
         self.histogram.as_ref().unwrap_or_else(|| &EMPTY)
     }
 
-    /// Its constructor writes zeros all over, so that the memory is there afterwards.
-    fn made(&mut self) -> &mut Histogram<u64> {
+    /// Returns the histogram, allocating it if needed. Its constructor writes zeros to all pages, so the memory is
+    /// resident.
+    fn get_or_init(&mut self) -> &mut Histogram<u64> {
         self.histogram.get_or_insert_with(histogram)
     }
 
-    /// How many values lay outside 1 ns to 1 h.
+    /// Returns the number of values outside 1 ns to 1 h.
     #[must_use]
     pub fn clamped(&self) -> u64 {
         self.clamped
     }
 
-    /// Number of values recorded.
+    /// Returns the number of values recorded.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.histogram.as_ref().map_or(0, Histogram::len)
     }
 
-    /// Whether nothing was recorded.
+    /// Returns true if nothing was recorded.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The value at `quantile` (0 to 1) in nanoseconds, or `None` where nothing was recorded.
+    /// Returns the value at `quantile` (0 to 1) in nanoseconds, or `None` if nothing was recorded.
     #[must_use]
     pub fn quantile(&self, quantile: f64) -> Option<u64> {
         (!self.is_empty()).then(|| self.histogram().value_at_quantile(quantile))
     }
 
-    /// Forgets all values and keeps the memory.
+    /// Removes all values and keeps the memory.
     pub fn clear(&mut self) {
         if !self.is_empty() {
-            self.made().reset();
+            self.get_or_init().reset();
             self.clamped = 0;
         }
     }
 
-    /// Lossless text form: HdrHistogram V2, deflated, in base64, as the interval logs of all HdrHistogram ports use it.
+    /// Encodes the histogram as text without loss: HdrHistogram V2, deflated, in base64, as in the interval logs of all
+    /// HdrHistogram ports.
     #[must_use]
     pub fn encode(&self) -> String {
         let mut bytes = Vec::new();
@@ -123,10 +125,10 @@ impl Distribution {
         BASE64.encode(bytes)
     }
 
-    /// Reads what [`encode`](Self::encode) wrote.
+    /// Decodes the output of [`encode`](Self::encode).
     ///
     /// # Errors
-    /// Text that is no base64, no V2 histogram, or one that can't be added to the common shape.
+    /// The text is not base64, not a V2 histogram, or not compatible with the common shape.
     pub fn decode(text: &str, clamped: u64) -> Result<Self, DecodeError> {
         let bytes = BASE64.decode(text).map_err(|_| DecodeError::Base64)?;
         let read: Histogram<u64> = Deserializer::new()
@@ -143,25 +145,25 @@ impl Distribution {
     }
 }
 
-/// Why a stored histogram can't be read.
+/// The reason why a stored histogram cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// The text is not base64.
-    #[error("the histogram is not base64 text: was the file cut or edited?")]
+    #[error("the histogram is not base64 text: check whether the file was truncated or edited")]
     Base64,
-    /// The bytes are no V2 histogram of a compatible shape.
-    #[error("the histogram can't be read: {0}")]
+    /// The bytes are not a V2 histogram of a compatible shape.
+    #[error("the histogram cannot be decoded: {0}")]
     Histogram(String),
 }
 
-/// A series of a driver: the place of its name in the driver's list of series.
+/// A series of a driver: the index of its name in the driver's list of series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Series(pub usize);
 
-/// Counts by name. Names are static in a driver and owned when they were read back.
+/// Counters by name. Names are static in a driver, and owned after reading them back.
 pub type Counts = BTreeMap<Cow<'static, str>, u64>;
 
-/// Adds `count` to the count `name`.
+/// Adds `count` to the counter `name`.
 pub fn add(counts: &mut Counts, name: &'static str, count: u64) {
     match counts.get_mut(name) {
         Some(total) => *total += count,
@@ -171,15 +173,15 @@ pub fn add(counts: &mut Counts, name: &'static str, count: u64) {
     }
 }
 
-/// The part of a tally that fell into the measured time: whatever happened in it, whenever its operation began.
+/// The part of a tally that falls into the measured time, whenever the operations started.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// What was counted in it, by name.
+    /// Counters of the measured time, by name.
     pub counts: Counts,
-    /// Operations that failed in it.
+    /// Operations that failed in the measured time.
     pub failed: u64,
-    /// Response times against due times, both in seconds: whether the first grew with the second.
-    pub responses: LineSums,
+    /// Response times against due times, both in seconds, to find out whether response times grew during the run.
+    pub responses: RegressionSums,
 }
 
 impl Measured {
@@ -190,23 +192,23 @@ impl Measured {
     }
 }
 
-/// Histograms and counts that merge: what a shard holds, what a second yields, what a run totals.
+/// Mergeable histograms and counters of a shard, a second or a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tally {
     names: &'static [&'static str],
     series: Vec<Distribution>,
-    /// How late the driver itself began operations that it was free to begin, in nanoseconds.
+    /// Lateness of the driver when starting operations that it was free to start, in nanoseconds.
     pub lag: Distribution,
-    /// What was counted, by name.
+    /// Counters by name.
     pub counts: Counts,
     /// Operations that failed, by kind.
     pub errors: Counts,
-    /// What of it happened inside the measured time.
+    /// The part of the tally that falls into the measured time.
     pub measured: Measured,
 }
 
 impl Tally {
-    /// An empty tally with one distribution for each name.
+    /// Creates an empty tally with one distribution for each name.
     #[must_use]
     pub fn new(names: &'static [&'static str]) -> Self {
         Self {
@@ -219,32 +221,32 @@ impl Tally {
         }
     }
 
-    /// An empty tally that has the memory of its lag and of the series that are `recorded`: no value of theirs allocates
-    /// or costs a page fault. The other series take values too.
+    /// Creates an empty tally with preallocated memory for the lag and the series that are `recorded`, so that
+    /// recording their values neither allocates nor faults a page in. The other series accept values too.
     #[must_use]
     pub fn resident(names: &'static [&'static str], recorded: impl Fn(Series) -> bool) -> Self {
         let mut tally = Self::new(names);
         for (place, values) in tally.series.iter_mut().enumerate() {
             if recorded(Series(place)) {
-                values.made();
+                values.get_or_init();
             }
         }
-        tally.lag.made();
+        tally.lag.get_or_init();
         tally
     }
 
-    /// An empty tally with the same series.
+    /// Creates an empty tally with the same series.
     #[must_use]
     pub fn another(&self) -> Self {
         Self::new(self.names)
     }
 
-    /// Records one value of a series, in nanoseconds.
+    /// Records a value of a series, in nanoseconds.
     pub fn record(&mut self, series: Series, ns: u64) {
         self.series[series.0].record(ns);
     }
 
-    /// Adds to a count.
+    /// Adds to a counter.
     pub fn count(&mut self, name: &'static str, count: u64) {
         add(&mut self.counts, name, count);
     }
@@ -254,27 +256,27 @@ impl Tally {
         add(&mut self.errors, kind, 1);
     }
 
-    /// The series with their names, in the driver's order.
+    /// Returns the series with their names, in the driver's order.
     pub fn series(&self) -> impl Iterator<Item = (&'static str, &Distribution)> {
         self.names.iter().copied().zip(&self.series)
     }
 
-    /// One series.
+    /// Returns a series.
     #[must_use]
-    pub fn of(&self, series: Series) -> &Distribution {
+    pub fn distribution(&self, series: Series) -> &Distribution {
         &self.series[series.0]
     }
 
-    /// A count, 0 where nothing was counted.
+    /// Returns a counter, or 0 if nothing was counted.
     #[must_use]
     pub fn counted(&self, name: &str) -> u64 {
         self.counts.get(name).copied().unwrap_or(0)
     }
 
-    /// Adds all that `other` holds: exact, in any order.
+    /// Adds all values of `other`. The result is exact and independent of the order.
     ///
     /// # Panics
-    /// If the two tallies are of different drivers.
+    /// If the two tallies belong to different drivers.
     pub fn merge(&mut self, other: &Self) {
         assert_eq!(
             self.names, other.names,
@@ -289,7 +291,7 @@ impl Tally {
         self.measured.merge(&other.measured);
     }
 
-    /// Whether nothing was recorded or counted.
+    /// Returns true if nothing was recorded or counted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.counts.is_empty()
@@ -299,7 +301,7 @@ impl Tally {
             && self.series.iter().all(Distribution::is_empty)
     }
 
-    /// Forgets everything and keeps the memory.
+    /// Removes everything and keeps the memory.
     pub fn clear(&mut self) {
         self.series.iter_mut().for_each(Distribution::clear);
         self.lag.clear();
@@ -308,7 +310,7 @@ impl Tally {
         self.measured = Measured::default();
     }
 
-    /// The portable form, for a result file or another process. Empty series are left out.
+    /// Converts the tally to its portable form, for a result file or another process. Empty series are left out.
     #[must_use]
     pub fn pack(&self) -> PackedTally {
         let pack = |distribution: &Distribution| Packed {
@@ -328,10 +330,10 @@ impl Tally {
         }
     }
 
-    /// Reads the portable form back.
+    /// Converts the portable form back to a tally.
     ///
     /// # Errors
-    /// A histogram that can't be decoded, or a series that the driver does not have.
+    /// A histogram cannot be decoded, or the driver does not have one of the series.
     pub fn unpack(
         names: &'static [&'static str],
         packed: &PackedTally,
@@ -343,7 +345,7 @@ impl Tally {
                 .position(|known| known == name)
                 .ok_or_else(|| {
                     DecodeError::Histogram(format!(
-                        "the series `{name}` is unknown: is it of another version?"
+                        "the series `{name}` is unknown: check whether it was written by another version"
                     ))
                 })?;
             tally.series[place] = Distribution::decode(&value.histogram, value.clamped)?;
@@ -358,14 +360,14 @@ impl Tally {
     }
 }
 
-/// Adds counts name by name.
+/// Adds counters name by name.
 pub fn merge_counts(into: &mut Counts, from: &Counts) {
     for (name, count) in from {
         *into.entry(name.clone()).or_default() += count;
     }
 }
 
-/// A histogram as text, with what it clamped.
+/// A histogram as text, with its number of clamped values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Packed {
     /// HdrHistogram V2 + deflate, base64.
@@ -385,7 +387,7 @@ pub struct PackedTally {
     pub counts: Counts,
     /// Failed operations by kind.
     pub errors: Counts,
-    /// What of it happened inside the measured time.
+    /// The part of the tally that falls into the measured time.
     #[serde(default)]
     pub measured: Measured,
 }

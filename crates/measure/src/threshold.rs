@@ -1,4 +1,4 @@
-//! What a run must meet: a figure of its result, an operator and a bound, such as `first_byte.p99 <= 50ms`.
+//! Thresholds: a figure of a result, an operator and a bound, such as `first_byte.p99 <= 50ms`.
 
 use std::fmt;
 
@@ -7,28 +7,28 @@ use crate::units;
 use crate::usage::UsageSummary;
 use crate::warning::Verdict;
 
-/// A figure of a result with its bound.
+/// A requirement that a run must meet.
 #[derive(Debug, Clone)]
 pub struct Threshold {
     text: String,
-    figure: Figure,
+    figure: Metric,
     operator: Operator,
     bound: Bound,
 }
 
-/// Why a text is no threshold: what is wrong with it, and what to write instead.
+/// The reason why a text is not a threshold, with the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}`: {problem}")]
 pub struct Malformed {
     /// The text.
     pub text: String,
-    /// What is wrong, and the remedy.
+    /// The problem and the remedy.
     pub problem: String,
 }
 
 /// A figure of a result.
 #[derive(Debug, Clone)]
-enum Figure {
+enum Metric {
     Series(String, Statistic),
     Number(Number),
     Error(String),
@@ -36,7 +36,7 @@ enum Figure {
     Verdict,
 }
 
-/// How a figure is made from a series.
+/// A statistic of a series.
 #[derive(Debug, Clone, Copy)]
 enum Statistic {
     Time(fn(&SeriesResult) -> f64),
@@ -45,14 +45,14 @@ enum Statistic {
     Count,
 }
 
-/// A figure with a name of its own.
+/// A figure with its own name.
 #[derive(Debug, Clone, Copy)]
 struct Number {
     unit: Unit,
     read: fn(&RunResult) -> Option<f64>,
 }
 
-/// What a figure is counted in.
+/// The unit of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unit {
     Nanoseconds,
@@ -78,7 +78,7 @@ enum Bound {
     Verdict(Verdict),
 }
 
-/// Longer operators first: `<=` begins with `<`.
+/// Longer operators come first: `<=` begins with `<`.
 const OPERATORS: [(&str, Operator); 6] = [
     ("<=", Operator::AtMost),
     (">=", Operator::AtLeast),
@@ -103,7 +103,7 @@ const STATISTICS: [(&str, Statistic); 10] = [
 
 type Read = fn(&RunResult) -> Option<f64>;
 
-const NUMBERS: [(&str, Unit, Read); 27] = [
+const METRICS: [(&str, Unit, Read); 27] = [
     ("started", Unit::Count, |result| {
         Some(result.operations.started as f64)
     }),
@@ -116,7 +116,7 @@ const NUMBERS: [(&str, Unit, Read); 27] = [
     ("errors.rate", Unit::Percent, |result| {
         share(result.operations.failed, result.operations.started)
     }),
-    // Of drivers that ask something about each answer, by the counts that they keep of it.
+    // These need a driver that checks answers and keeps these counters.
     ("checks", Unit::Percent, |result| {
         let passed = result.count("checks_passed");
         share(passed, passed + result.count("checks_failed"))
@@ -148,10 +148,10 @@ const NUMBERS: [(&str, Unit, Read); 27] = [
         Some(rss_growth(daemon(result)?))
     }),
     ("daemon.rss.slope", Unit::Bytes, |result| {
-        Some(result.slopes()?.rss_bytes.slope)
+        Some(result.growth_under_load()?.rss_bytes.slope)
     }),
     ("daemon.fds.slope", Unit::Count, |result| {
-        Some(result.slopes()?.fds.slope)
+        Some(result.growth_under_load()?.fds.slope)
     }),
     ("daemon.cpu.average", Unit::Percent, |result| {
         Some(daemon(result)?.cpu_avg_pct)
@@ -202,16 +202,16 @@ fn rss_growth(usage: &UsageSummary) -> f64 {
     usage.rss_peak_kb.saturating_sub(usage.rss_baseline_kb) as f64 * 1024.0
 }
 
-/// A share in percent; nothing where there is nothing to share.
+/// Returns a share in percent, or `None` if the whole is 0.
 fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| 100.0 * part as f64 / whole as f64)
 }
 
 impl Threshold {
-    /// Reads `<figure> <operator> <bound>`; `series` are those that the driver has.
+    /// Parses `<figure> <operator> <bound>`; `series` are the series of the driver.
     ///
     /// # Errors
-    /// A figure that there is not, with all that there are, or a bound that does not suit it, with one that would.
+    /// The figure is unknown (the message lists all), or the bound does not suit it (the message shows one that does).
     pub fn parse(text: &str, series: &[&str]) -> Result<Self, Malformed> {
         let malformed = |problem: String| Malformed {
             text: text.to_owned(),
@@ -219,26 +219,28 @@ impl Threshold {
         };
         let place = text.find(['<', '>', '=', '!']);
         let (name, rest) = place.map(|place| text.split_at(place)).ok_or_else(|| {
-            malformed("has no operator: write it as `first_byte.p99 <= 50ms`".to_owned())
+            malformed(
+                "has no operator: write a threshold such as `first_byte.p99 <= 50ms`".to_owned(),
+            )
         })?;
         let (sign, operator) = OPERATORS
             .into_iter()
             .find(|(sign, _)| rest.starts_with(sign))
-            .ok_or_else(|| malformed("the operators are < <= == != >= >".to_owned()))?;
+            .ok_or_else(|| malformed("unknown operator: use one of < <= == != >= >".to_owned()))?;
         let name = name.trim();
-        let figure = Figure::parse(name, series).ok_or_else(|| {
+        let figure = Metric::parse(name, series).ok_or_else(|| {
             malformed(format!(
-                "there is no figure `{name}`: take one of {}",
-                known(series)
+                "unknown figure `{name}`: use one of {}",
+                list_figures(series)
             ))
         })?;
         let bound = rest[sign.len()..].trim();
         let bound = figure
             .bound(bound)
             .map_err(|remedy| malformed(format!("`{bound}` does not suit `{name}`: {remedy}")))?;
-        if matches!(figure, Figure::Verdict) && !matches!(operator, Operator::Is | Operator::IsNot)
+        if matches!(figure, Metric::Verdict) && !matches!(operator, Operator::Is | Operator::IsNot)
         {
-            return Err(malformed("a verdict has only == and !=".to_owned()));
+            return Err(malformed("a verdict supports only == and !=".to_owned()));
         }
         Ok(Self {
             text: text.to_owned(),
@@ -248,16 +250,16 @@ impl Threshold {
         })
     }
 
-    /// The one kind of failure that it counts, if it counts one.
+    /// Returns the error kind that the threshold limits, if it limits a single one.
     #[must_use]
     pub fn error_kind(&self) -> Option<&str> {
         match &self.figure {
-            Figure::Error(kind) => Some(kind),
+            Metric::Error(kind) => Some(kind),
             _ => None,
         }
     }
 
-    /// Holds a result against it.
+    /// Evaluates the threshold for a result.
     #[must_use]
     pub fn judge(&self, result: &RunResult) -> ThresholdResult {
         let (measured, met) = match (self.figure.read(result), self.bound) {
@@ -278,8 +280,8 @@ impl Threshold {
     }
 }
 
-/// Whether the threshold of a text speaks of operations that failed like this: then it, and not the mere fact, judges them.
-/// `errors.KIND` judges that kind, `errors`, `errors.rate`, `checks.errors` and `success` judge all.
+/// Returns true if the threshold `text` decides whether failures of this kind are acceptable. `errors.KIND` decides for
+/// that kind; `errors`, `errors.rate`, `checks.errors` and `success` decide for all.
 #[must_use]
 pub fn judges(text: &str, kind: &str) -> bool {
     let name = text.split(['<', '>', '=', '!']).next().unwrap_or_default();
@@ -289,19 +291,19 @@ pub fn judges(text: &str, kind: &str) -> bool {
     }
 }
 
-/// A figure as it was measured.
+/// A measured figure.
 #[derive(Debug, Clone, Copy)]
 enum Reading {
     Number(f64, Unit),
     Verdict(Verdict),
 }
 
-impl Figure {
+impl Metric {
     fn parse(name: &str, series: &[&str]) -> Option<Self> {
         if name == "verdict" {
             return Some(Self::Verdict);
         }
-        if let Some((_, unit, read)) = NUMBERS.into_iter().find(|(known, ..)| *known == name) {
+        if let Some((_, unit, read)) = METRICS.into_iter().find(|(known, ..)| *known == name) {
             return Some(Self::Number(Number { unit, read }));
         }
         let (group, member) = name
@@ -333,7 +335,7 @@ impl Figure {
         }
     }
 
-    /// The bound that a text means for this figure, or what to write.
+    /// Parses a bound of this figure; the error says what to write.
     fn bound(&self, text: &str) -> Result<Bound, &'static str> {
         match self.unit() {
             Some(unit) => unit.parse(text).map(Bound::Number),
@@ -369,7 +371,7 @@ impl Figure {
     }
 }
 
-/// Any other percentile: `p97.5`. Digits alone say 0 to 99, so that nobody reads `p9999` as one thing and means another.
+/// Parses any other percentile, such as `p97.5`. Values above 100 are rejected, so that `p9999` is not read as p99.99.
 fn percentile(member: &str) -> Option<Statistic> {
     let text = member.strip_prefix('p')?;
     let plain = text.starts_with(|letter: char| letter.is_ascii_digit())
@@ -380,11 +382,11 @@ fn percentile(member: &str) -> Option<Statistic> {
     (percent <= 100.0).then_some(Statistic::Quantile(percent / 100.0))
 }
 
-/// Every figure that there is, for a message.
-fn known(series: &[&str]) -> String {
+/// Lists every figure, for a message.
+fn list_figures(series: &[&str]) -> String {
     let series = series.iter().chain(&["lag"]).copied();
     let statistics = STATISTICS.map(|(name, _)| name).join(" ");
-    let numbers = NUMBERS.map(|(name, ..)| name);
+    let numbers = METRICS.map(|(name, ..)| name);
     format!(
         "{} with one of {statistics} (as in first_byte.p99) or any percentile such as p97.5, {}, errors.KIND, counts.NAME, verdict",
         series.collect::<Vec<_>>().join(", "),
@@ -413,7 +415,7 @@ const SIZES: [(&str, f64); 9] = [
 ];
 
 impl Unit {
-    /// A number in this unit, or what to write.
+    /// Parses a number in this unit; the error says what to write.
     fn parse(self, text: &str) -> Result<f64, &'static str> {
         let (units, remedy): (&[(&str, f64)], _) = match self {
             Self::Nanoseconds => (&TIMES, "write a time such as 50ms, 800us or 1.5s"),
@@ -495,11 +497,11 @@ mod tests {
             ("gap.p97.5 < 5", "50ms"),
             ("gap < 1ms", "first_byte, gap, lag"),
             ("lats.p99 < 1ms", "first_byte, gap, lag"),
-            ("errors", "operator"),
-            ("errors = 0", "operators"),
+            ("errors", "no operator"),
+            ("errors = 0", "unknown operator"),
             ("errors == ", "number"),
             ("counts. == 0", "counts.NAME"),
-            ("== 0", "no figure"),
+            ("== 0", "unknown figure"),
         ] {
             let problem = problem(text);
             assert!(

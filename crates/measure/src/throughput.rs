@@ -1,4 +1,4 @@
-//! What ended in the measured time, and whether that is what was asked for.
+//! Operations that ended in the measured time, compared with the offered load.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,67 +10,66 @@ use crate::result::{RunResult, owned};
 use crate::tally::Measured;
 use crate::units;
 
-/// The share of what was offered that must have ended in the measured time: less is an overload.
-const LEAST_ENDED: f64 = 0.99;
-/// Seconds by which the response time grows in each second of a load of which 1 % is not served. Operations that take
-/// long are open at the end of the measured time too, but do not take longer from start to start.
-const LEAST_GROWTH: f64 = 0.01;
-/// Standard errors by which the growth must exceed 0, so that scattered times of few operations are no growth.
-const ERRORS: f64 = 3.0;
+/// Share of the offered operations that must end in the measured time; a smaller share is an overload.
+const MIN_ENDED_SHARE: f64 = 0.99;
+/// Growth of the response time in seconds per second if 1 % of the load is not served. Long operations are also open at
+/// the end of the measured time, but their times do not grow from start to start.
+const MIN_GROWTH: f64 = 0.01;
+/// Standard errors by which the growth must exceed 0, so that the scatter of few operations is not mistaken for growth.
+const MIN_STANDARD_ERRORS: f64 = 3.0;
 
-/// Counts that stand elsewhere in a [`Throughput`], or that are no sum over time.
-const ELSEWHERE: [&str; 5] = ["started", "ok", "unfinished", "missed", "held"];
+/// Counters that a [`Throughput`] stores elsewhere, or that are not sums over time.
+const STORED_ELSEWHERE: [&str; 5] = ["started", "ok", "unfinished", "missed", "held"];
 
-/// What ended inside the measured time, whenever it began. What ended while the run drained is no part of it; what began
-/// in the warm-up is.
+/// Operations that ended in the measured time, whenever they started. It includes operations started in the warm-up and
+/// excludes operations that ended in the drain phase.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Throughput {
-    /// Seconds of the measured time: less than planned where the run ended earlier.
+    /// Seconds of the measured time: less than planned if the run ended early.
     pub measured_s: f64,
-    /// Operations that were due in it; absent where a closed loop decided when they begin.
+    /// Operations that were due in the measured time; absent in a closed loop, which decides when they start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered: Option<u64>,
-    /// Operations that ended as they should in it.
+    /// Operations that succeeded in the measured time.
     pub ok: u64,
-    /// Operations that ended otherwise in it.
+    /// Operations that failed in the measured time.
     pub failed: u64,
-    /// What else was counted in it, by name.
+    /// Further counters of the measured time, by name.
     pub counts: BTreeMap<String, u64>,
-    /// Seconds by which response times grew from one second of due times to the next: the slope of the line of least
-    /// squares. Absent where fewer than three operations had one.
+    /// Growth of response times in seconds per second of due time: the slope of the least-squares line. Absent if fewer
+    /// than three operations had a response time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_growth: Option<f64>,
-    /// Set where the daemon did not serve what was offered.
+    /// Set if the daemon did not serve the offered load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overload: Option<Overload>,
 }
 
-/// A load that the daemon did not serve: operations were due faster than they ended, and waited longer and longer.
+/// A load that the daemon did not serve: operations were due faster than they ended, and response times grew.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Overload {
-    /// Operations that were due each second.
+    /// Operations due per second.
     pub asked_per_s: f64,
-    /// Operations that ended as they should each second.
+    /// Operations that succeeded per second.
     pub served_per_s: f64,
-    /// Operations that ended otherwise each second.
+    /// Operations that failed per second.
     pub failed_per_s: f64,
-    /// Operations by which those that were due and had not ended became more each second.
+    /// Growth of the backlog of due but not ended operations, per second.
     pub backlog_per_s: f64,
-    /// The same as a sentence.
+    /// The figures as a sentence.
     pub headline: String,
 }
 
 impl Throughput {
-    /// Puts together what happened in `measured_s` seconds. `offered` operations were due in them; `None` for a closed
-    /// loop.
+    /// Summarizes `measured_s` seconds, in which `offered` operations were due; `None` for a closed loop.
     #[must_use]
     pub fn new(measured: &Measured, measured_s: f64, offered: Option<u64>) -> Self {
         let mut counts = owned(&measured.counts);
         let ok = counts.get("ok").copied().unwrap_or(0);
-        counts.retain(|name, _| !ELSEWHERE.contains(&name.as_str()));
+        counts.retain(|name, _| !STORED_ELSEWHERE.contains(&name.as_str()));
         let line = measured.responses.line();
         let grows = line.is_some_and(|line| {
-            line.slope > LEAST_GROWTH && line.slope > ERRORS * line.slope_error
+            line.slope > MIN_GROWTH && line.slope > MIN_STANDARD_ERRORS * line.slope_error
         });
         let throughput = Self {
             measured_s,
@@ -91,7 +90,7 @@ impl Throughput {
 
     fn overload(&self, offered: u64) -> Option<Overload> {
         let ended = self.ok + self.failed;
-        let is_short = (ended as f64) < LEAST_ENDED * offered as f64;
+        let is_short = (ended as f64) < MIN_ENDED_SHARE * offered as f64;
         let overload = Overload {
             asked_per_s: self.per_second(offered)?,
             served_per_s: self.per_second(self.ok)?,
@@ -105,13 +104,13 @@ impl Throughput {
         })
     }
 
-    /// Returns so many in the measured time as a rate, or `None` where no time was measured.
+    /// Returns a number of the measured time as a rate per second, or `None` if no time was measured.
     #[must_use]
     pub fn per_second(&self, number: u64) -> Option<f64> {
         (self.measured_s > 0.0).then(|| number as f64 / self.measured_s)
     }
 
-    /// Returns how many of `name` were counted in the measured time.
+    /// Returns the counter `name` of the measured time.
     #[must_use]
     pub fn count(&self, name: &str) -> u64 {
         match name {
@@ -125,7 +124,7 @@ impl fmt::Display for Overload {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             formatter,
-            "overloaded: asked {}, served {}, ",
+            "overloaded: offered {}, served {}, ",
             rate(self.asked_per_s),
             rate(self.served_per_s)
         )?;
@@ -136,7 +135,7 @@ impl fmt::Display for Overload {
     }
 }
 
-/// Returns a rate with its unit, whole from 100 on.
+/// Formats a rate with its unit, as a whole number from 100 on.
 fn rate(per_s: f64) -> String {
     match per_s {
         few if few < 99.95 => format!("{few:.1}/s"),
@@ -145,18 +144,18 @@ fn rate(per_s: f64) -> String {
 }
 
 impl RunResult {
-    /// Returns the sentence that says that the daemon did not serve what was offered, where that is so.
+    /// Returns a sentence about the overload if the daemon did not serve the offered load.
     #[must_use]
     pub fn overload(&self) -> Option<&str> {
         let overload = self.throughput.as_ref()?.overload.as_ref()?;
         Some(overload.headline.as_str())
     }
 
-    /// Returns how many of what is counted as `name` came in each second of the measured time, whenever the operation
-    /// began: what ended while the run drained is no part of it. `None` where no time was measured.
+    /// Returns the rate of the counter `name` per second of the measured time, whenever the operations started.
+    /// Operations that ended in the drain phase are not included. Returns `None` if no time was measured.
     ///
-    /// Of a result without a [`Throughput`], over the whole seconds inside the measured time; of an imported one over all
-    /// of it.
+    /// For a result without a [`Throughput`], the rate covers the full seconds of the measured time; for an imported
+    /// one, the whole run.
     #[must_use]
     pub fn per_second(&self, name: &str) -> Option<f64> {
         match &self.throughput {
@@ -191,7 +190,7 @@ impl RunResult {
 
 #[cfg(test)]
 mod tests {
-    use crate::slope::LineSums;
+    use crate::slope::RegressionSums;
     use crate::tally::add;
 
     use super::*;
@@ -223,13 +222,13 @@ mod tests {
         let overloaded = measured(23_100, 0, 1.6, 0.01);
         assert_eq!(
             headline(&overloaded, Some(60_000)).as_deref(),
-            Some("overloaded: asked 20,000/s, served 7,700/s, backlog grew by 12,300/s")
+            Some("overloaded: offered 20,000/s, served 7,700/s, backlog grew by 12,300/s")
         );
         assert_eq!(headline(&overloaded, None), None, "a closed loop waits");
         let failing = measured(150, 60, 1.6, 0.01);
         assert_eq!(
             headline(&failing, Some(300)).as_deref(),
-            Some("overloaded: asked 100/s, served 50.0/s, 20.0/s failed, backlog grew by 30.0/s")
+            Some("overloaded: offered 100/s, served 50.0/s, 20.0/s failed, backlog grew by 30.0/s")
         );
     }
 
@@ -242,7 +241,7 @@ mod tests {
         // All that was due has ended, if late.
         assert_eq!(headline(&measured(299, 0, 0.5, 0.01), Some(300)), None);
         let nothing = Measured {
-            responses: LineSums::default(),
+            responses: RegressionSums::default(),
             ..measured(0, 0, 0.0, 0.0)
         };
         assert_eq!(headline(&nothing, Some(300)), None);

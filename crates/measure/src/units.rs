@@ -1,6 +1,7 @@
-//! Numbers as people read them.
+//! Human-readable numbers.
 
-/// A duration in nanoseconds with three significant digits and its unit: `870 ns`, `12.3 µs`, `1.04 ms`, `96.0 s`.
+/// Formats a duration in nanoseconds with three significant digits and its unit: `870 ns`, `12.3 µs`, `1.04 ms`, `96.0
+/// s`.
 #[must_use]
 pub fn duration(ns: u64) -> String {
     const UNITS: [(f64, &str); 4] = [(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")];
@@ -16,7 +17,7 @@ pub fn duration(ns: u64) -> String {
     }
 }
 
-/// A number of bytes with its binary unit: `512 B`, `1.50 KiB`, `341 MiB`.
+/// Formats a number of bytes with its binary unit: `512 B`, `1.50 KiB`, `341 MiB`.
 #[must_use]
 pub fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -33,7 +34,7 @@ pub fn bytes(bytes: u64) -> String {
     }
 }
 
-/// A count with its thousands set apart: `1,234,567`.
+/// Formats a count with thousands separators: `1,234,567`.
 #[must_use]
 pub fn count(count: u64) -> String {
     let digits = count.to_string();
@@ -47,7 +48,7 @@ pub fn count(count: u64) -> String {
     text
 }
 
-/// Three significant digits, never in exponents.
+/// Formats three significant digits without an exponent.
 fn three_digits(value: f64) -> String {
     match value {
         value if value < 9.995 => format!("{value:.2}"),

@@ -1,18 +1,18 @@
-//! What a process tree costs: one sample a second, and the summary of a run.
+//! Resource use of a process tree: samples, one a second, and the summary of a run.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One look at a process tree, summed over its processes.
+/// A sample of a process tree, summed over its processes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sample {
     /// Unix time in nanoseconds.
     pub unix_ns: u64,
     /// Resident memory, KiB.
     pub rss_kb: u64,
-    /// Proportional share of resident memory, KiB; absent where reading it is too dear.
+    /// Proportional set size, KiB; absent if reading it is too expensive.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub pss_kb: Option<u64>,
     /// Virtual memory, KiB.
@@ -25,7 +25,7 @@ pub struct Sample {
     pub utime_ticks: u64,
     /// System CPU time since the start of the processes, clock ticks.
     pub stime_ticks: u64,
-    /// CPU use since the sample before, in percent of one core.
+    /// CPU use since the previous sample, in percent of one core.
     pub cpu_pct: f64,
     /// Voluntary context switches since the start of the processes.
     pub voluntary_switches: u64,
@@ -33,20 +33,20 @@ pub struct Sample {
     pub involuntary_switches: u64,
     /// Processes in the tree.
     pub processes: u64,
-    /// How long its threads waited for a CPU since the start of the processes, nanoseconds; absent where the kernel does
+    /// Time that its threads waited for a CPU since the start of the processes, nanoseconds; absent if the kernel does
     /// not count it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub wait_ns: Option<u64>,
-    /// The same since the sample before, in percent of that time.
+    /// Time that its threads waited for a CPU since the previous sample, in percent of that interval.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub wait_pct: Option<f64>,
-    /// CPU use of its busiest thread since the threads were last looked at, percent of a core; absent in a sample that does
-    /// not look at them.
+    /// CPU use of its busiest thread since the previous reading of threads, percent of a core; absent in a sample
+    /// without such a reading.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub busiest_thread_pct: Option<f64>,
 }
 
-/// What a process tree cost over a run.
+/// Resource use of a process tree over a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UsageSummary {
     /// Samples taken.
@@ -55,9 +55,9 @@ pub struct UsageSummary {
     pub rss_baseline_kb: u64,
     /// Largest resident memory seen, KiB.
     pub rss_peak_kb: u64,
-    /// CPU seconds spent from the first to the last sample, user.
+    /// User CPU seconds from the first to the last sample.
     pub user_s: f64,
-    /// CPU seconds spent from the first to the last sample, system.
+    /// System CPU seconds from the first to the last sample.
     pub system_s: f64,
     /// CPU use over the run, in percent of one core.
     pub cpu_avg_pct: f64,
@@ -73,14 +73,14 @@ pub struct UsageSummary {
     pub involuntary_switches: u64,
     /// Most processes seen at once.
     pub processes_peak: u64,
-    /// How long threads waited for a CPU during the run, summed over them, seconds; absent where the kernel does not count
-    /// it.
+    /// Time that threads waited for a CPU during the run, summed over threads, seconds; absent if the kernel does not
+    /// count it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub wait_s: Option<f64>,
-    /// CPU use of the busiest thread of each sample, on average, percent of a core.
+    /// CPU use of the busiest thread of each sample, averaged over the samples, percent of a core.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub busiest_thread_pct: Option<f64>,
-    /// Most connections that waited in the accept queues of the process tree's listeners; absent where nobody looked.
+    /// Most connections seen in the accept queues of the process tree's listeners; absent if not read.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub backlog_peak: Option<u64>,
     /// Largest value of each gauge or counter that the process published, by metric name.
@@ -89,9 +89,9 @@ pub struct UsageSummary {
 }
 
 impl UsageSummary {
-    /// Sums up samples in the order of time; `ticks_per_s` is the kernel's clock tick rate (100 on Linux).
+    /// Summarizes samples in order of time; `ticks_per_s` is the kernel's clock tick rate (100 on Linux).
     #[must_use]
-    pub fn of(samples: &[Sample], ticks_per_s: u64) -> Self {
+    pub fn from_samples(samples: &[Sample], ticks_per_s: u64) -> Self {
         let (Some(first), Some(last)) = (samples.first(), samples.last()) else {
             return Self::default();
         };
@@ -139,7 +139,7 @@ impl UsageSummary {
     }
 }
 
-/// The mean of what was looked at; `None` for nothing.
+/// Returns the mean of the values, or `None` if there are none.
 fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let (sum, count) = values.fold((0.0, 0_u64), |(sum, count), value| (sum + value, count + 1));
     (count > 0).then(|| sum / count as f64)

@@ -1,4 +1,4 @@
-//! Reasons to doubt a result, each with a hint, and the verdict that they add up to.
+//! Warnings, each with a hint, and the verdict that follows from them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,67 +6,67 @@ use serde::{Deserialize, Serialize};
 use crate::tally::Distribution;
 use crate::units;
 
-/// What is doubtful.
+/// The subject of a warning.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 pub enum Kind {
-    /// The driver began operations later than its schedule asked.
+    /// The driver started operations later than its schedule required.
     GeneratorLate,
-    /// A worker used most of a core: the driver, not the daemon, may be what was measured.
+    /// A worker of the driver used most of a core, so the driver may be the bottleneck instead of the daemon.
     GeneratorCpuBound,
-    /// Workers ended with an error or a panic.
+    /// Workers of the driver ended with an error or a panic.
     WorkersFailed,
-    /// Not one operation ended as it should.
+    /// No operation succeeded.
     NothingSucceeded,
     /// Operations were still open when the drain phase ended.
     Unfinished,
     /// Operations were due and never started.
     Missed,
-    /// The daemon ended during the run.
+    /// The daemon exited during the run.
     DaemonDied,
-    /// Too few samples for the percentiles shown.
+    /// A series has too few samples for the percentiles shown.
     FewSamples,
     /// The driver was built without optimisation.
     DebugBuild,
-    /// The machine was busy before the run, or the hypervisor took CPU time during it.
+    /// The machine was busy before the run, or the hypervisor stole CPU time during it.
     NoisyHost,
-    /// What the driver counted and what the daemon counted differ.
+    /// A counter of the driver and a counter of the daemon differ.
     CountsDisagree,
-    /// Figures of the result contradict each other or what was planned: a row of the audit.
+    /// A row of the audit failed: figures of the result contradict each other or the plan.
     Audit,
-    /// The daemon delivered some things twice that it should deliver once.
+    /// The daemon delivered messages twice that it should deliver once.
     Duplicated,
-    /// The daemon delivered some things in another order than it should.
+    /// The daemon delivered messages out of order.
     OutOfOrder,
-    /// The kernel dropped connections that a listener was slow to accept.
+    /// The kernel dropped connections because an accept queue was full.
     ListenOverflow,
-    /// TCP sent again what was not acknowledged in time.
+    /// TCP retransmitted segments that were not acknowledged in time.
     Retransmits,
-    /// Daemons that are compared answer differently, or one daemon answers something else than expected.
+    /// The daemons under comparison answer differently, or one daemon's answer differs from the expected one.
     AnswersDiffer,
     /// The run was interrupted.
     Interrupted,
-    /// A file lacks what could not be written, or the result what could not be read back.
+    /// Rows could not be written to a file, or could not be read back into the result.
     RowsLost,
-    /// Another tool made the run: what is known of it is what that tool reported.
+    /// The run was made by another tool, and the result holds only what that tool reported.
     Imported,
-    /// Other work on the machine had CPU time during the run that daemon and driver could have used.
+    /// Other processes used CPU time during the run that daemon and driver could have used.
     OtherWork,
-    /// The loop of a worker did not run although something was due.
+    /// A worker's loop did not run although operations were due.
     Stalled,
-    /// The CPU quota of a control group held the driver or the daemon.
+    /// The CPU quota of a control group throttled the driver or the daemon.
     Throttled,
-    /// The driver ran out of descriptors or ports.
+    /// The driver ran out of file descriptors or ports.
     DriverExhausted,
-    /// A worker waited long for a CPU, which daemon and driver had themselves, or nobody knows who.
+    /// A worker waited long for a CPU that daemon and driver used themselves, or whose user is not known.
     SharedCpus,
-    /// A closed loop in which neither daemon nor driver was full.
+    /// A closed loop used neither the daemon nor the driver fully.
     Unfilled,
 }
 
 impl Kind {
-    /// Returns true for what may be the cause of other warnings, which is named before them.
+    /// Returns true for a kind that may cause other warnings and is therefore listed before them.
     fn is_cause(self) -> bool {
         matches!(
             self,
@@ -81,57 +81,57 @@ impl Kind {
     }
 }
 
-/// How much a warning takes from a result.
+/// The effect of a warning on the verdict.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Worth knowing; the figures stand.
+    /// The figures can be used as they are. Notes keep a result VALID.
     Note,
-    /// The figures may be off.
+    /// The figures may be wrong. The result is SUSPECT.
     Suspect,
-    /// The figures are not of the daemon.
+    /// The figures do not describe the daemon. The result is INVALID.
     Invalid,
 }
 
 /// The reason why a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndedBy {
-    /// Its plan was carried out, with the time to drain.
+    /// The plan was carried out, including the time to drain.
     Plan,
-    /// It was interrupted once, and what was open had time to end.
+    /// The run was interrupted once; open operations had time to end.
     Interrupt,
-    /// It was interrupted twice.
+    /// The run was interrupted twice.
     SecondInterrupt,
-    /// Workers of the driver or the daemon were lost.
+    /// Workers of the driver, or the daemon, failed.
     Failure,
 }
 
 /// A reason to doubt a result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Warning {
-    /// What is doubtful.
+    /// The subject of the warning.
     pub kind: Kind,
-    /// How much it takes from the result.
+    /// The effect on the verdict.
     pub severity: Severity,
-    /// What was seen, with its figures.
+    /// The observation, with its figures.
     pub message: String,
-    /// What to do about it.
+    /// The recommended action.
     pub hint: String,
 }
 
-/// Whether a result may be believed.
+/// The trustworthiness of a result, derived from its warnings.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Verdict {
-    /// Nothing speaks against the figures.
+    /// No warning is more severe than a note.
     Valid,
-    /// Something does: read the warnings before the figures.
+    /// At least one warning says that figures may be wrong. Read the warnings before the figures.
     Suspect,
-    /// The figures are not of the daemon.
+    /// The figures do not describe the daemon.
     Invalid,
 }
 
@@ -145,7 +145,7 @@ impl std::fmt::Display for Verdict {
     }
 }
 
-/// The verdict of all warnings together: that of the gravest.
+/// Returns the verdict of all warnings: that of the most severe one.
 #[must_use]
 pub fn verdict(warnings: &[Warning]) -> Verdict {
     match warnings.iter().map(|warning| warning.severity).max() {
@@ -155,37 +155,37 @@ pub fn verdict(warnings: &[Warning]) -> Verdict {
     }
 }
 
-/// Puts the most severe warnings first, and before all of them what may be their cause: other work on the machine before
-/// the lateness that it leads to.
+/// Sorts warnings by severity, with possible causes first: other work on the machine comes before the lateness that it
+/// causes.
 pub fn sort(warnings: &mut [Warning]) {
     warnings.sort_by_key(|warning| {
-        let is_grave_cause = warning.kind.is_cause() && warning.severity > Severity::Note;
-        std::cmp::Reverse((is_grave_cause, warning.severity, warning.kind.is_cause()))
+        let is_severe_cause = warning.kind.is_cause() && warning.severity > Severity::Note;
+        std::cmp::Reverse((is_severe_cause, warning.severity, warning.kind.is_cause()))
     });
 }
 
-/// A quantile that reports show, and the lateness that it bears.
-struct Judged {
+/// A quantile shown in reports, with the lateness that it tolerates.
+struct LagLimit {
     quantile: f64,
     name: &'static str,
-    /// Lateness up to this is borne, nanoseconds.
+    /// Tolerated lateness in nanoseconds.
     limit_ns: u64,
-    /// Lateness up to this part of the response is borne.
+    /// Tolerated lateness as a share of the response time.
     part: f64,
 }
 
-/// The quantiles that reports show. Below the p99.9 lateness exceeds 1 ms (what a wake-up on a shared machine takes) and
-/// a tenth of the response; from there on, where a single wake-up shows, 10 ms (as a stall does) and half of the response:
-/// the quantile is then more the driver's than the daemon's.
-const JUDGED: [Judged; 5] = [
-    Judged::new(0.5, "p50", LAG_LIMIT_NS, LAG_PART),
-    Judged::new(0.9, "p90", LAG_LIMIT_NS, LAG_PART),
-    Judged::new(0.99, "p99", LAG_LIMIT_NS, LAG_PART),
-    Judged::new(0.999, "p99.9", LAG_TAIL_LIMIT_NS, LAG_TAIL_PART),
-    Judged::new(1.0, "max", LAG_TAIL_LIMIT_NS, LAG_TAIL_PART),
+/// The quantiles shown in reports. Below p99.9, lateness is too large above 1 ms (a wake-up on a shared machine) and a
+/// tenth of the response time. From p99.9 on, where a single wake-up is visible, the limits are 10 ms (a stall) and
+/// half of the response time: beyond that, the quantile describes the driver more than the daemon.
+const LAG_LIMITS: [LagLimit; 5] = [
+    LagLimit::new(0.5, "p50", LAG_LIMIT_NS, LAG_PART),
+    LagLimit::new(0.9, "p90", LAG_LIMIT_NS, LAG_PART),
+    LagLimit::new(0.99, "p99", LAG_LIMIT_NS, LAG_PART),
+    LagLimit::new(0.999, "p99.9", LAG_TAIL_LIMIT_NS, LAG_TAIL_PART),
+    LagLimit::new(1.0, "max", LAG_TAIL_LIMIT_NS, LAG_TAIL_PART),
 ];
 
-impl Judged {
+impl LagLimit {
     const fn new(quantile: f64, name: &'static str, limit_ns: u64, part: f64) -> Self {
         Self {
             quantile,
@@ -196,28 +196,29 @@ impl Judged {
     }
 }
 
-/// Lateness of half, a tenth or a hundredth of the starts that is borne, in nanoseconds.
+/// Tolerated lateness of up to a hundredth of the starts, in nanoseconds.
 const LAG_LIMIT_NS: u64 = 1_000_000;
-/// Part of the response that this lateness may be.
+/// Tolerated share of the response time for this lateness.
 const LAG_PART: f64 = 0.1;
-/// Lateness of a thousandth of the starts that is borne, in nanoseconds.
+/// Tolerated lateness of a thousandth of the starts, in nanoseconds.
 const LAG_TAIL_LIMIT_NS: u64 = 10_000_000;
-/// Part of the response that this lateness may be.
+/// Tolerated share of the response time for this lateness.
 const LAG_TAIL_PART: f64 = 0.5;
-/// Starts that must lie beyond a quantile whose lateness is more than a note: one late wake-up is not five.
-const LEAST_BEYOND: f64 = 5.0;
+/// Starts that must lie beyond a quantile before its lateness is more than a note, so that one late wake-up is not
+/// enough.
+const MIN_BEYOND: f64 = 5.0;
 /// CPU use of one worker, in percent of a core, above which the driver may be the bottleneck.
 pub(crate) const WORKER_CPU_LIMIT_PCT: f64 = 85.0;
-/// Stolen CPU time above which a run is suspect, in percent: what a comparison calls a difference is 3 %.
+/// Stolen CPU time above which a run is SUSPECT, in percent. Comparisons call a change of 3 % a difference.
 const STEAL_SUSPECT_PCT: f64 = 2.0;
-/// Stolen CPU time above which a run is invalid, in percent: a tenth, as for the driver's lateness.
+/// Stolen CPU time above which a run is INVALID, in percent: a tenth, as for the driver's lateness.
 const STEAL_INVALID_PCT: f64 = 10.0;
 /// Load average before the start above which a host is called noisy.
 const LOAD_LIMIT: f64 = 0.5;
-/// One missed operation in so many started ones is no other load than the one that was asked for.
-const LEAST_MISSED: u64 = 10_000;
-/// Samples that a p99 needs, so that ten of them lie beyond it.
-const FEW_SAMPLES: u64 = 1_000;
+/// Started operations per missed one: up to one missed per 10,000 started operations is only a note.
+const STARTED_PER_MISSED: u64 = 10_000;
+/// Samples that a p99 needs so that ten of them lie beyond it.
+const MIN_SAMPLES: u64 = 1_000;
 
 impl Warning {
     fn new(kind: Kind, severity: Severity, message: String, hint: &str) -> Self {
@@ -229,10 +230,10 @@ impl Warning {
         }
     }
 
-    /// Judges the driver's own lateness against the response time, where there is one, at every quantile that reports show.
+    /// Compares the driver's lateness with the response time, if there is one, at every quantile shown in reports.
     ///
-    /// A note where fewer than five starts lie beyond the quantile, and in a closed loop, where nothing but the beginning
-    /// of its clients has a time.
+    /// Returns a note if fewer than five starts lie beyond the quantile, and in a closed loop, where only the first
+    /// start of each client has a due time.
     #[must_use]
     pub fn generator_late(
         lag: &Distribution,
@@ -241,25 +242,25 @@ impl Warning {
     ) -> Option<Self> {
         let mut late = Vec::new();
         let mut severity = None;
-        for judged in &JUDGED {
+        for lag_limit in &LAG_LIMITS {
             let (Some(lag_ns), response) = (
-                lag.quantile(judged.quantile),
-                responses.quantile(judged.quantile),
+                lag.quantile(lag_limit.quantile),
+                responses.quantile(lag_limit.quantile),
             ) else {
                 continue;
             };
-            let is_large = response.is_none_or(|all| lag_ns as f64 > judged.part * all as f64);
-            if lag_ns <= judged.limit_ns || !is_large {
+            let is_large = response.is_none_or(|all| lag_ns as f64 > lag_limit.part * all as f64);
+            if lag_ns <= lag_limit.limit_ns || !is_large {
                 continue;
             }
-            // A quantile is no exact number: 50 starts have five beyond their p90.
-            let beyond = lag.len() as f64 * (1.0 - judged.quantile) + 1e-6;
-            let of_this = match is_paced && beyond >= LEAST_BEYOND {
+            // Quantiles are computed in floating point: 50 starts have five beyond their p90.
+            let beyond = lag.len() as f64 * (1.0 - lag_limit.quantile) + 1e-6;
+            let of_this = match is_paced && beyond >= MIN_BEYOND {
                 true => Severity::Invalid,
                 false => Severity::Note,
             };
             severity = severity.max(Some(of_this));
-            late.push((of_this, lag_at(judged.name, lag_ns, response)));
+            late.push((of_this, lag_at(lag_limit.name, lag_ns, response)));
         }
         if late.is_empty() {
             let lag_ns = lag.quantile(0.99)?;
@@ -274,12 +275,12 @@ impl Warning {
             .into_iter()
             .filter_map(|(of_this, text)| (of_this == severity).then_some(text))
             .collect();
-        let message = format!("the driver began operations late: {}", shown.join(", "));
-        let hint = "lower the rate, give the driver cores of its own, or split it (--processes)";
+        let message = format!("the driver started operations late: {}", shown.join(", "));
+        let hint = "lower the rate, give the driver its own cores, or split it (--processes)";
         Some(Self::new(Kind::GeneratorLate, severity, message, hint))
     }
 
-    /// A worker that used most of its core: over the run, or in so many of its measured seconds.
+    /// Reports a worker that used most of its core, over the run or in `full_seconds` of `seconds` measured seconds.
     #[must_use]
     pub fn generator_cpu_bound(
         severity: Severity,
@@ -300,12 +301,12 @@ impl Warning {
             Kind::GeneratorCpuBound,
             severity,
             message,
-            "use more threads or processes, or less load",
+            "use more threads or processes, or lower the load",
         )
     }
 
-    /// The driver had no descriptor or port left for some operations, which says nothing of the daemon: how many ended as
-    /// each of these kinds.
+    /// Reports operations that failed because the driver ran out of file descriptors or ports, with their count by
+    /// error kind. Such failures say nothing about the daemon.
     #[must_use]
     pub fn driver_exhausted(kinds: &[(&str, u64)]) -> Option<Self> {
         let found: Vec<String> = kinds
@@ -314,19 +315,19 @@ impl Warning {
             .collect();
         (!found.is_empty()).then(|| {
             let message = format!(
-                "the driver ran out of descriptors or ports, which is no failure of the daemon: {}",
+                "the driver ran out of file descriptors or ports, which is not a failure of the daemon: {}",
                 found.join(", ")
             );
             Self::new(
                 Kind::DriverExhausted,
                 Severity::Invalid,
                 message,
-                "raise the driver's limit of open files (ulimit -n), widen net.ipv4.ip_local_port_range or give it more source addresses, or lower the number of connections",
+                "raise the driver's open-file limit (ulimit -n), widen net.ipv4.ip_local_port_range, give the driver more source addresses, or lower the number of connections",
             )
         })
     }
 
-    /// Workers that ended with an error or a panic, with the first reason.
+    /// Reports workers that ended with an error or a panic, with the first reason.
     #[must_use]
     pub fn workers_failed(failed: u64, of: u64, first: &str) -> Self {
         let message = format!("{failed} of {of} workers failed; the first: {first}");
@@ -334,11 +335,11 @@ impl Warning {
             Kind::WorkersFailed,
             Severity::Invalid,
             message,
-            "their share of the load is missing: run again",
+            "their share of the load is missing: repeat the run",
         )
     }
 
-    /// Operations failed, and none ended as it should; `most` is the kind of most of them.
+    /// Reports that operations failed and none succeeded; `most` is the most frequent error kind.
     #[must_use]
     pub fn nothing_succeeded(failed: u64, most: &str) -> Self {
         let message = format!(
@@ -349,36 +350,36 @@ impl Warning {
             Kind::NothingSucceeded,
             Severity::Suspect,
             message,
-            "the figures are of failures alone: see the errors, and the end of the daemon's log",
+            "the figures describe failures only: see the errors and the end of the daemon's log",
         )
     }
 
-    /// Operations that were still open when the run ended, because of `why`.
+    /// Reports operations that were still open when the run ended for the reason `why`.
     #[must_use]
     pub fn unfinished(operations: u64, why: EndedBy) -> Option<Self> {
         (operations > 0).then(|| {
             let message = format!("still open when the run ended: {operations}");
             let hint = match why {
-                EndedBy::Plan => "their times are in no percentile: give the run a longer drain",
+                EndedBy::Plan => "the percentiles do not include their times: give the run a longer drain",
                 EndedBy::Interrupt => {
-                    "their times are in no percentile: they lasted longer than the time to drain after the interruption"
+                    "the percentiles do not include their times: they were still open after the drain that follows an interruption"
                 }
                 EndedBy::SecondInterrupt => {
-                    "their times are in no percentile: the second interruption ended them; after one alone they are drained"
+                    "the percentiles do not include their times: the second interruption ended the run; after a single one they are drained"
                 }
                 EndedBy::Failure => {
-                    "their times are in no percentile: they ended with the workers or the daemon that served them"
+                    "the percentiles do not include their times: they ended with the workers or the daemon that served them"
                 }
             };
             Self::new(Kind::Unfinished, Severity::Suspect, message, hint)
         })
     }
 
-    /// Operations that were due and never started.
+    /// Reports operations that were due and never started.
     #[must_use]
     pub fn missed(operations: u64, started: u64) -> Option<Self> {
-        // What is due in the last moment before the end is not begun by a driver that wakes a moment later.
-        let severity = match operations.saturating_mul(LEAST_MISSED) > started {
+        // A driver that wakes up a moment late misses the operations due just before the end.
+        let severity = match operations.saturating_mul(STARTED_PER_MISSED) > started {
             true => Severity::Suspect,
             false => Severity::Note,
         };
@@ -388,44 +389,45 @@ impl Warning {
                 Kind::Missed,
                 severity,
                 message,
-                "the load was lower than asked: lower the rate or add processes",
+                "the load was lower than planned: lower the rate or add processes",
             )
         })
     }
 
-    /// The daemon ended during the run.
+    /// Reports that the daemon exited during the run.
     #[must_use]
     pub fn daemon_died(status: &str, last_lines: &str) -> Self {
-        let message =
-            format!("the daemon ended during the run ({status}); its last lines:\n{last_lines}");
-        Self::new(
-            Kind::DaemonDied,
-            Severity::Invalid,
-            message,
-            "its log is kept beside the result",
-        )
-    }
-
-    /// A daemon that was ended on purpose did not come back, so that what was asked for after that met nobody.
-    #[must_use]
-    pub fn daemon_not_back(problem: &str, last_lines: &str) -> Self {
         let message = format!(
-            "the daemon did not come back after a fault ({problem}); its last lines:\n{last_lines}"
+            "the daemon exited during the run ({status}); the last lines of its log:\n{last_lines}"
         );
         Self::new(
             Kind::DaemonDied,
             Severity::Invalid,
             message,
-            "its log is kept beside the result; if it needs longer, raise `ready.timeout` in its manifest",
+            "see its log, stored with the result",
         )
     }
 
-    /// Judges whether a series has enough samples for its 99th percentile.
+    /// Reports that the daemon did not restart after an injected fault, so that later operations had no daemon.
+    #[must_use]
+    pub fn daemon_not_back(problem: &str, last_lines: &str) -> Self {
+        let message = format!(
+            "the daemon did not restart after a fault ({problem}); the last lines of its log:\n{last_lines}"
+        );
+        Self::new(
+            Kind::DaemonDied,
+            Severity::Invalid,
+            message,
+            "see its log, stored with the result; if the daemon needs longer to start, raise `ready.timeout` in its manifest",
+        )
+    }
+
+    /// Returns a note if a series has too few samples for its 99th percentile.
     #[must_use]
     pub fn few_samples(series: &str, samples: u64) -> Option<Self> {
-        (samples > 0 && samples < FEW_SAMPLES).then(|| {
+        (samples > 0 && samples < MIN_SAMPLES).then(|| {
             let message =
-                format!("{series} has {samples} samples: fewer than ten lie beyond its p99");
+                format!("{series} has only {samples} samples: fewer than ten lie beyond its p99");
             Self::new(
                 Kind::FewSamples,
                 Severity::Note,
@@ -435,11 +437,11 @@ impl Warning {
         })
     }
 
-    /// The driver was built without optimisation.
+    /// Reports that the driver was built without optimisation.
     #[must_use]
     pub fn debug_build() -> Self {
         let message =
-            "the driver was built without optimisation: it is several times slower than it can be"
+            "the driver was built without optimisation and is several times slower than a release build"
                 .to_owned();
         Self::new(
             Kind::DebugBuild,
@@ -449,17 +451,17 @@ impl Warning {
         )
     }
 
-    /// Judges the load average before the start and the CPU time stolen during the run, in percent.
+    /// Checks the load average before the start and the CPU time stolen during the run, in percent.
     #[must_use]
     pub fn noisy_host(load1: Option<f64>, cpus: u64, steal_pct: Option<f64>) -> Option<Self> {
-        let hint = "stop what else runs, compare only within one run, and repeat";
+        let hint = "stop other programs and repeat; compare figures only within one run";
         if let Some(steal) = steal_pct.filter(|steal| *steal > STEAL_SUSPECT_PCT) {
             let severity = match steal > STEAL_INVALID_PCT {
                 true => Severity::Invalid,
                 false => Severity::Suspect,
             };
             let message =
-                format!("the hypervisor took {steal:.1} % of the CPU time during the run");
+                format!("the hypervisor stole {steal:.1} % of the CPU time during the run");
             return Some(Self::new(Kind::NoisyHost, severity, message, hint));
         }
         let load = load1.filter(|load| *load > LOAD_LIMIT)?;
@@ -467,21 +469,22 @@ impl Warning {
         Some(Self::new(Kind::NoisyHost, Severity::Note, message, hint))
     }
 
-    /// The driver's own counts contradict each other: operations begun, and operations whose end it counted.
+    /// Reports that the driver's own counts contradict each other: operations started, and operations that ended or
+    /// were left open.
     #[must_use]
     pub fn operations_disagree(begun: u64, ended: u64) -> Self {
         let message = format!(
-            "the driver counted {begun} operations begun, and {ended} that ended or were left open"
+            "the driver counted {begun} operations started, but {ended} that ended or were left open"
         );
         Self::new(
             Kind::CountsDisagree,
             Severity::Suspect,
             message,
-            "the driver lost count: its figures are of other operations than those that it began",
+            "the driver's counters are inconsistent: its figures do not cover exactly the operations that it started",
         )
     }
 
-    /// The driver and the daemon counted differently.
+    /// Reports that driver and daemon counted differently.
     #[must_use]
     pub fn counts_disagree(what: &str, driver: u64, daemon: u64) -> Self {
         let message = format!("{what}: the driver counted {driver}, the daemon {daemon}");
@@ -489,73 +492,74 @@ impl Warning {
             Kind::CountsDisagree,
             Severity::Suspect,
             message,
-            "does another client use the daemon? else one of the two is wrong",
+            "check whether another client uses the daemon; otherwise one of the two counts is wrong",
         )
     }
 
-    /// The metrics page that was given has none of the counters that could be compared.
+    /// Reports that the given metrics page has none of the counters that could be compared.
     #[must_use]
     pub fn nothing_compared(metrics: &[&str]) -> Self {
         Self::new(
             Kind::Audit,
             Severity::Note,
             format!(
-                "the daemon's metrics page has none of the counters that are compared: {}",
+                "the daemon's metrics page has none of the counters to compare: {}",
                 metrics.join(", ")
             ),
-            "the counts are the driver's alone: give the page of the daemon that counts them",
+            "only the driver's counts are known: pass the metrics page of the daemon that counts them",
         )
     }
 
-    /// Two figures that should agree and don't, with what that may mean.
+    /// Builds the warning for two figures that should agree and do not, with the possible reason.
     #[must_use]
     pub(crate) fn audit(message: String, hint: &str) -> Self {
         Self::new(Kind::Audit, Severity::Suspect, message, hint)
     }
 
-    /// Rows of `resources.csv` could not be written.
+    /// Reports that rows of `resources.csv` could not be written.
     #[must_use]
     pub fn rows_lost(why: &str) -> Self {
-        let message = format!("resources.csv lacks rows that could not be written: {why}");
+        let message = format!("rows are missing from resources.csv because writing failed: {why}");
         Self::new(
             Kind::RowsLost,
             Severity::Note,
             message,
-            "the result itself has them all, under `resources`",
+            "the result has all rows, under `resources`",
         )
     }
 
-    /// Rows of a result that lay on disk while the run lasted could not be read back.
+    /// Reports that seconds of a result, stored on disk during the run, could not be read back.
     #[must_use]
     pub fn seconds_lost(why: &str) -> Self {
-        let message = format!("the result lacks seconds that could not be read back: {why}");
+        let message =
+            format!("seconds are missing from the result because reading them back failed: {why}");
         Self::new(
             Kind::RowsLost,
             Severity::Suspect,
             message,
-            "the totals hold them; for the rows, repeat the run with --out on a sound disk",
+            "totals are complete; rerun with --out on a working disk to get the per-second rows",
         )
     }
 
-    /// Daemons that are compared were asked the same before their runs and answered differently.
+    /// Reports that the daemons under comparison answered the same request differently before their runs.
     #[must_use]
     pub fn answers_differ(one: &str, other: &str) -> Self {
         Self::new(
             Kind::AnswersDiffer,
             Severity::Suspect,
             format!("the answers differ: {one}, but {other}"),
-            "let all serve the same, or the comparison is one of what they serve",
+            "make all daemons serve the same content; otherwise the comparison measures the content",
         )
     }
 
-    /// An answer says something else than expected; `difference` tells where the first one did.
+    /// Reports an answer that differs from the expected one; `difference` says where the first difference was.
     #[must_use]
     pub fn content_differs(difference: &str, hint: &str) -> Self {
-        let message = format!("an answer says something else than expected: {difference}");
+        let message = format!("an answer differs from the expected one: {difference}");
         Self::new(Kind::AnswersDiffer, Severity::Note, message, hint)
     }
 
-    /// The run was ended early by a signal.
+    /// Reports that a signal ended the run early.
     #[must_use]
     pub fn interrupted(after_s: f64, planned_s: f64) -> Self {
         let message = format!("interrupted after {after_s:.1} s of {planned_s:.1} s planned");
@@ -563,26 +567,27 @@ impl Warning {
             Kind::Interrupted,
             Severity::Suspect,
             message,
-            "the result holds what was measured until then",
+            "the result covers the time until the interruption",
         )
     }
 
-    /// Another tool made the run. Nothing that this project checks in its own runs is known of it, so its figures are
+    /// Marks a run made by another tool. None of this project's checks were made during that run, so its figures are
     /// never VALID.
     #[must_use]
     pub fn imported(tool: &str, times: &str) -> Self {
         let message = format!(
-            "imported from {tool}, figures as it reported them; its times are {times}; unknown are the machine, warm-up (counted if there was none apart), the tool's own load and lateness, and what the daemon cost"
+            "imported from {tool}, with the figures that it reported; its times are {times}; not known: the machine, the warm-up (included unless it was a separate run), the tool's own CPU use and lateness, and the daemon's resource use"
         );
         Self::new(
             Kind::Imported,
             Severity::Suspect,
             message,
-            "to compare with certainty, drive the same daemon with a driver of this project on the same machine",
+            "for a reliable comparison, measure the same daemon with a driver of this project on the same machine",
         )
     }
 
-    /// What is known to mislead in the report of the tool that made the run; in one note, so that none hides another.
+    /// Collects known pitfalls of the report of the tool that made the run. They share one note, so that none hides
+    /// another.
     #[must_use]
     pub fn misleading(tool: &str, told: &[String]) -> Option<Self> {
         (!told.is_empty()).then(|| {
@@ -591,18 +596,18 @@ impl Warning {
                 Kind::Imported,
                 Severity::Note,
                 message,
-                "what the tool printed lies beside the result",
+                "the tool's own output is stored with the result",
             )
         })
     }
 }
 
-/// A quantile of the driver's lateness beside that of the response.
+/// Formats a quantile of the driver's lateness next to the same quantile of the response time.
 fn lag_at(quantile: &str, lag_ns: u64, response_ns: Option<u64>) -> String {
     let lag = units::duration(lag_ns);
     match response_ns {
         Some(response) => format!(
-            "{quantile} {lag} beside a response {quantile} of {}",
+            "{quantile} {lag} against a response {quantile} of {}",
             units::duration(response)
         ),
         None => format!("{quantile} {lag}"),
@@ -615,7 +620,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// So many values of 10 µs, and so many of so many milliseconds.
+    /// Records `fast` values of 10 µs, and `slow` ones of a given number of milliseconds.
     fn times(short: u64, long: u64, ms: u64) -> Distribution {
         let mut times = Distribution::default();
         (0..short).for_each(|_| times.record(10_000));
@@ -632,7 +637,7 @@ mod tests {
         let of = |short, long, ms| late(&times(short, long, ms), &times(0, 10_000, 55), true);
         let invalid = Some(Severity::Invalid);
         assert_eq!(of(10_000, 0, 0), None);
-        // A driver that was stopped for 0.5 s in 60 s at 200 a second: the p99 does not show it.
+        // A driver that was stopped for 0.5 s in 60 s at 200 operations per second: the p99 does not show it.
         assert_eq!(of(11_900, 100, 400), invalid);
         assert_eq!(
             of(11_990, 10, 400),
@@ -650,7 +655,7 @@ mod tests {
         let warning = Warning::generator_late(&times(11_900, 100, 400), &times(0, 9, 55), true);
         assert_eq!(
             warning.unwrap().message,
-            "the driver began operations late: p99.9 400 ms beside a response p99.9 of 55.0 ms"
+            "the driver started operations late: p99.9 400 ms against a response p99.9 of 55.0 ms"
         );
     }
 
@@ -715,7 +720,7 @@ mod tests {
         assert_eq!(warning.severity, Severity::Invalid);
         assert_eq!(
             warning.message,
-            "the driver ran out of descriptors or ports, which is no failure of the daemon: 1,074 as connect_EMFILE"
+            "the driver ran out of file descriptors or ports, which is not a failure of the daemon: 1,074 as connect_EMFILE"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! The audit held against results made by hand: those of the seed that do not add up, and good ones that do.
+//! The audit of handmade results: those of the seed document that do not add up, and correct ones.
 
 #[path = "example/result.rs"]
 mod example;
@@ -14,7 +14,7 @@ use measure::warning::{Kind, Severity, Verdict, Warning};
 use proptest::prelude::*;
 use serde_json::json;
 
-/// A closed loop: so many users, each busy with operations of `ns` one after the other, for so many seconds.
+/// A closed loop: `users` run operations of a fixed time one after the other, for a number of seconds.
 struct Loop {
     users: u64,
     seconds: u64,
@@ -22,13 +22,14 @@ struct Loop {
 }
 
 impl Loop {
-    /// Every figure of it, and nothing that speaks against them.
+    /// Builds a consistent result.
     fn result(&self) -> RunResult {
         let each = self.seconds * 1_000_000_000 / self.ns;
         let operations = self.users * each;
         let mut times = Distribution::default();
         (0..operations.min(10_000)).for_each(|_| times.record(self.ns));
-        let mut response = SeriesResult::of("response", &times).expect("it took times");
+        let mut response =
+            SeriesResult::from_distribution("response", &times).expect("it took times");
         response.count = operations;
         let second = |second| Second {
             second,
@@ -65,7 +66,7 @@ impl Loop {
             verdict: Verdict::Valid,
             facts: Facts {
                 peak_metric: None,
-                lifetime: Some(Lifetime::of("response")),
+                lifetime: Some(Lifetime::new("response")),
                 users: Some(self.users as f64),
                 held: None,
                 opening: None,
@@ -85,7 +86,7 @@ impl Loop {
     }
 }
 
-/// The throughput run of the seed, in small: 100 users for 10 s.
+/// Builds a small version of the seed document's throughput run: 100 users for 10 s.
 fn good() -> RunResult {
     let all = Loop {
         users: 100,
@@ -128,15 +129,15 @@ fn an_opening_is_no_part_of_the_load_and_is_told_where_not_all_was_open() {
     assert!(hints.clone().any(|hint| hint.contains("--open-timeout")));
 }
 
-/// The beginnings of the rows that do not add up.
+/// Returns the subjects of the failed rows.
 fn failing(result: &RunResult) -> Vec<String> {
-    let rows = audit::of(result).into_iter();
-    rows.filter(|row| !row.adds_up)
+    let rows = audit::comparisons(result).into_iter();
+    rows.filter(|row| !row.consistent)
         .map(|row| format!("{}: {} for {}", row.what, row.found, row.expected))
         .collect()
 }
 
-/// What becomes of the result once it is judged.
+/// Returns the result after the audit.
 fn judged(mut result: RunResult) -> RunResult {
     audit::judge(&mut result);
     result
@@ -147,7 +148,7 @@ fn every_comparison_of_a_good_run_is_a_row_that_adds_up() {
     let result = judged(good());
     assert_eq!(failing(&result), [""; 0]);
     assert_eq!((result.verdict, result.warnings.len()), (Verdict::Valid, 0));
-    let rows: Vec<[String; 3]> = audit::of(&result)
+    let rows: Vec<[String; 3]> = audit::comparisons(&result)
         .into_iter()
         .map(|row| [row.what, row.expected, row.found])
         .collect();
@@ -173,7 +174,11 @@ fn every_comparison_of_a_good_run_is_a_row_that_adds_up() {
                 "10.0 s (9.6 s to 25.3 s)",
                 "10.0 s"
             ],
-            ["connections opened, to be kept", "at most 50,100", "100"],
+            [
+                "connections opened, with keep-alive",
+                "at most 50,100",
+                "100"
+            ],
             [
                 "bytes per answer, body",
                 "1,024 B (1,014 B to 1,034 B)",
@@ -196,7 +201,7 @@ fn every_comparison_of_a_good_run_is_a_row_that_adds_up() {
 
 #[test]
 fn fifteen_busy_users_where_the_plan_averages_1_965_are_suspect() {
-    // k6 in the seed: 3,421,532 requests of 1.05 ms in 240 s, where the stages last 300 s.
+    // k6 in the seed document: 3,421,532 requests of 1.05 ms in 240 s, with stages that last 300 s.
     let mut result = Loop {
         users: 15,
         seconds: 240,
@@ -215,8 +220,11 @@ fn fifteen_busy_users_where_the_plan_averages_1_965_are_suspect() {
         (warning.kind, warning.severity),
         (Kind::Audit, Severity::Suspect)
     );
-    assert!(warning.hint.contains("wait for the client"), "{warning:?}");
-    // With a thousand of them failed it is no better.
+    assert!(
+        warning.hint.contains("blocked in the client"),
+        "{warning:?}"
+    );
+    // With a thousand failures it still does not add up.
     let mut result = result;
     result.operations.ok -= 1_000;
     result.operations.failed += 1_000;
@@ -237,7 +245,7 @@ fn what_was_open_must_be_the_rate_times_the_mean_time() {
         failing(&result),
         ["open operations, mean (Little's law): 1,965 for 100 = rate × time (72 to 128)"]
     );
-    // Half of them without a time explain it.
+    // If half of them have no recorded time, the figures agree.
     result.series[0].count /= 2;
     assert!(
         !failing(&result)
@@ -249,7 +257,7 @@ fn what_was_open_must_be_the_rate_times_the_mean_time() {
         row.active_mean = Some(20.0);
     }
     assert_eq!(failing(&result).len(), 1);
-    // Times that hold the wait before the beginning may be longer than what was open.
+    // Times that include waiting before the start may exceed the open time.
     result.facts.lifetime.as_mut().unwrap().from_due = true;
     assert_eq!(failing(&result), [""; 0]);
 }
@@ -274,7 +282,7 @@ fn stages_that_do_not_fit_are_suspect() {
     assert_eq!(failing(&result).len(), 2, "{:?}", failing(&result));
     result.wall_s = 301.0;
     assert!(!failing(&result).iter().any(|row| row.contains("seconds")));
-    // Those of another tool have no timeline.
+    // Results of another tool have no timeline.
     result.plan["timeline"] = json!(null);
     result.wall_s = 240.0;
     assert!(failing(&result)[0].contains("240 s for 300 s"));
@@ -306,8 +314,8 @@ fn a_run_that_ends_early_or_drags_on_is_suspect() {
     );
 }
 
-/// The last of five users leaves when the curve falls below one; before there is nobody left, and a rate that falls to 0
-/// has its last operation a while before the end.
+/// The last of five users leaves when the curve falls below one, so nobody is left before the end. A rate that falls to
+/// 0 has its last operation some time before the end.
 #[test]
 fn users_that_leave_as_the_stages_say_end_the_load_early_and_rightly() {
     let staged = |stages: serde_json::Value, wall_s: f64| {
@@ -334,7 +342,7 @@ fn users_that_leave_as_the_stages_say_end_the_load_early_and_rightly() {
     assert_eq!(staged(up, 3.6).len(), 2);
 }
 
-/// All of a burst begins in one turn of the loop, so that it is not known when each of its operations began.
+/// A burst starts in one turn of the loop, so the start times of its operations are not known exactly.
 #[test]
 fn a_burst_that_began_in_one_long_turn_is_not_accused() {
     let mut result = good();
@@ -359,17 +367,17 @@ fn a_server_that_answers_the_wrong_file_with_200_is_suspect() {
         ["bytes per answer, body: 145 B for 1,024 B (1,014 B to 1,034 B)"]
     );
     assert_eq!(judged(result.clone()).verdict, Verdict::Suspect);
-    // Of another tool only all bytes are known: the body alone would be more.
+    // Another tool reports only all bytes, so the body alone would be larger.
     result.counts.remove(count::BODY_BYTES);
     result.counts.insert(count::BYTES.to_owned(), 145 * answers);
     assert_eq!(
         failing(&result),
         ["bytes per answer, head and body: 145 B for 1,024 B (at least 1,014 B)"]
     );
-    // Where nobody knows what is due, the figure stands there for who does.
+    // If the expected value is not known, the row only shows the figure.
     result.counts.remove(count::EXPECTED_BODY_BYTES);
     assert_eq!(failing(&result), [""; 0]);
-    let rows = audit::of(&result);
+    let rows = audit::comparisons(&result);
     assert!(
         rows.iter()
             .any(|row| row.found == "145 B" && row.expected == "not known")
@@ -403,10 +411,10 @@ fn a_client_that_opens_a_connection_for_each_request_is_suspect() {
     }
     assert_eq!(
         failing(&result),
-        ["connections opened, to be kept: 42,850 for at most 4,384"]
+        ["connections opened, with keep-alive: 42,850 for at most 4,384"]
     );
     assert_eq!(judged(result.clone()).verdict, Verdict::Suspect);
-    // A server that closes after 100 requests, each connection that failed, and a plan that keeps none are no such.
+    // These are allowed: a server that closes after 100 requests, failed connections, and a plan without keep-alive.
     result.counts.insert(count::OPENED.to_owned(), 528);
     assert_eq!(failing(&result), [""; 0]);
     result.counts.insert(count::OPENED.to_owned(), 42_850);
@@ -442,11 +450,11 @@ fn a_run_that_held_fewer_connections_than_planned_or_lost_some_is_suspect() {
     assert_eq!(held(1_000_000, 0), [""; 0]);
     assert_eq!(
         held(500_001, 0),
-        ["connections held, at the most: 500,001 for 1,000,000, none lost"]
+        ["connections held, peak: 500,001 for 1,000,000, none lost"]
     );
     assert_eq!(
         held(1_000_000, 3),
-        ["connections held, at the most: 1,000,000, 3 lost for 1,000,000, none lost"]
+        ["connections held, peak: 1,000,000, 3 lost for 1,000,000, none lost"]
     );
 }
 
@@ -463,14 +471,14 @@ fn counts_that_differ_are_rows_and_are_told_once() {
         .push(Warning::counts_disagree("requests", 2, 1));
     let told = judged(result.clone());
     assert_eq!(told.warnings.len(), 1, "{:?}", told.warnings);
-    // A daemon that was started again may have forgotten some, and has made none up.
+    // A restarted daemon may have lost some counts, but cannot have more.
     let mut started_again = good();
     started_again.facts.compared[0].whole = false;
     started_again.facts.compared[0].daemon -= 1_000;
     assert_eq!(failing(&started_again), [""; 0]);
     started_again.facts.compared[0].daemon += 2_000;
     assert_eq!(failing(&started_again).len(), 1);
-    // A worker that was lost takes along what it had not reported yet.
+    // A failed worker loses its unreported counts.
     let mut lost_worker = good();
     lost_worker.facts.compared[0].driver_short = true;
     lost_worker.facts.compared[0].daemon += 1_000;
@@ -520,12 +528,15 @@ fn times_of_a_run_that_was_disturbed_on_purpose_are_not_judged_and_its_counts_ar
 #[test]
 fn a_result_without_facts_has_the_rows_that_its_figures_allow() {
     let result = example::full();
-    let whats: Vec<String> = audit::of(&result).into_iter().map(|row| row.what).collect();
+    let whats: Vec<String> = audit::comparisons(&result)
+        .into_iter()
+        .map(|row| row.what)
+        .collect();
     assert_eq!(whats, ["operations ok + failed + unfinished"]);
-    // wrk of the seed: 17,102,453 requests of 3.51 ms in 60.05 s over 1,000 connections, 2.31 GB.
+    // wrk in the seed document: 17,102,453 requests of 3.51 ms in 60.05 s over 1,000 connections, 2.31 GB.
     let mut times = Distribution::default();
     times.record(3_510_000);
-    let mut series = SeriesResult::of("response", &times).unwrap();
+    let mut series = SeriesResult::from_distribution("response", &times).unwrap();
     (series.count, series.mean_ns) = (17_102_453, 3.51e6);
     let wrk = RunResult {
         wall_s: 60.05,
@@ -540,14 +551,14 @@ fn a_result_without_facts_has_the_rows_that_its_figures_allow() {
         series: vec![series],
         seconds: Vec::new(),
         facts: Facts {
-            lifetime: Some(Lifetime::of("response")),
+            lifetime: Some(Lifetime::new("response")),
             users: Some(1_000.0),
             ..Facts::default()
         },
         ..example::full()
     };
     assert_eq!(failing(&wrk), [""; 0]);
-    let rows = audit::of(&wrk);
+    let rows = audit::comparisons(&wrk);
     assert!(
         rows.iter()
             .any(|row| row.what.starts_with("bytes") && row.found == "145 B")
@@ -574,7 +585,11 @@ fn reports_show_every_row_and_those_that_fail_in_bold_or_red() {
         .unwrap();
     assert!(line.ends_with("DOES NOT ADD UP"), "{line}");
     let good_rows = shown.lines().filter(|line| line.ends_with("adds up"));
-    assert_eq!(good_rows.count(), audit::of(&result).len() - 1, "{shown}");
+    assert_eq!(
+        good_rows.count(),
+        audit::comparisons(&result).len() - 1,
+        "{shown}"
+    );
     assert!(
         shown.lines().all(|line| line.chars().count() <= 100),
         "{shown}"
@@ -632,7 +647,7 @@ fn a_suite_counts_the_runs_that_add_up_and_names_those_that_do_not() {
     assert_eq!(terminal::coloured(&shown).matches("\u{1b}[31m").count(), 2);
 }
 
-/// Users that each do one operation after the other, of lengths drawn from what `ns` gives, from warm-up to drain.
+/// Simulates users that run operations one after the other, with lengths drawn from `ns`, from warm-up to drain.
 fn simulate(
     users: u64,
     warmup_s: f64,
@@ -644,7 +659,7 @@ fn simulate(
     let (mut times, mut spans) = (Distribution::default(), Vec::new());
     let (mut last, mut sum) = (0.0_f64, 0.0);
     for user in 0..users {
-        // They do not begin in step.
+        // The users do not start in step.
         let mut at = user as f64 / users as f64 * 1e-3;
         while at < end {
             let took = draw();
@@ -692,11 +707,13 @@ fn simulate(
         },
         counts: BTreeMap::new(),
         errors: BTreeMap::new(),
-        series: SeriesResult::of("response", &times).into_iter().collect(),
+        series: SeriesResult::from_distribution("response", &times)
+            .into_iter()
+            .collect(),
         seconds,
         warnings: Vec::new(),
         facts: Facts {
-            lifetime: Some(Lifetime::of("response")),
+            lifetime: Some(Lifetime::new("response")),
             users: Some(users as f64),
             load_s: Some(end),
             drain_s: Some(60.0),
@@ -719,7 +736,7 @@ proptest! {
         seed in 1..u64::MAX,
     ) {
         let mut state = seed;
-        // From the median to `spread` times it, long ones rare.
+        // From the median to `spread` times the median; long ones are rare.
         let draw = move || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let share = (state >> 11) as f64 / (1_u64 << 53) as f64;
@@ -758,7 +775,7 @@ proptest! {
         for (name, number) in [count::ANSWERS, count::BODY_BYTES, count::OPENED, count::RETRIES].iter().zip(&numbers[2..]) {
             result.counts.insert((*name).to_owned(), *number);
         }
-        for row in audit::of(&result) {
+        for row in audit::comparisons(&result) {
             prop_assert!(!row.what.is_empty() && !row.found.is_empty() && !row.expected.is_empty());
         }
     }

@@ -1,4 +1,4 @@
-//! The page of a comparison as a browser shows it.
+//! The page of a comparison, rendered by a browser.
 
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 #![allow(clippy::print_stderr, reason = "a test that is skipped says so")]
@@ -22,9 +22,9 @@ const PROBE: &str = include_str!("browser/probe.js");
 const RUNS: u64 = 3;
 const SECONDS: u64 = 110;
 
-/// Four daemons, three levels, three runs each, and something of everything that can go wrong.
+/// Builds a suite of four daemons, three levels and three runs each, with every kind of problem.
 static SUITE: LazyLock<Suite> = LazyLock::new(|| {
-    let mut suite = suite::of(&Shape {
+    let mut suite = suite::build(&Shape {
         daemons: FOUR,
         levels: &[100, 1_000, 10_000],
         runs: RUNS,
@@ -83,7 +83,7 @@ fn a_read_out_counts_connections_and_tells_more_daemons_apart_than_there_are_col
     let Some(mut browser) = Browser::start() else {
         return;
     };
-    let suite = suite::of(&Shape {
+    let suite = suite::build(&Shape {
         daemons: &["a", "b", "c", "d", "e", "f", "g", "h", "i"],
         levels: &[100, 1_000, 10_000],
         runs: 1,
@@ -162,7 +162,7 @@ fn every_chart_holds_the_data_of_the_suite() {
     for level in ["100", "1000", "10000"] {
         for series in ["handoff", "take", "first_byte", "first_event"] {
             let chart = &charts[&format!("level-{level}-percentiles-{series}")];
-            // 16 points a nine, 8 in the thin lines, and the curve ends where one value decides.
+            // 16 points per nine, 8 in thin lines; the curve ends if a single value decides.
             let nines = [
                 ("100", [5 * 8, 17]),
                 ("1000", [56, 25]),
@@ -213,7 +213,7 @@ fn lines_are_drawn_where_their_values_lie() {
             .results
             .iter()
             .filter(|run| run.daemon.name == *name && run.level == "10000");
-        // Of three runs that differ by a factor, the median in every second is that of the one in the middle.
+        // For three runs that differ by a factor, the median of every second is that of the middle run.
         let mut highest: Vec<u64> = runs
             .map(|run| {
                 run.resources

@@ -1,7 +1,7 @@
-//! The interval log, read by the processor of the Java library: the figures must be the same.
+//! The interval log, read by the Java library's processor: the figures must be identical.
 //!
-//! Needs `java` and the library, which `scripts/setup` fetches. Its place is `HDRHISTOGRAM_JAR`, or that of the local
-//! Maven repository. Without them the test says so and passes; with `DROVER_REQUIRE_ALL=1` it fails.
+//! Needs `java` and the library, which `scripts/setup` downloads. The library is at `HDRHISTOGRAM_JAR` or in the local
+//! Maven repository. Without them the test prints a notice and passes; with `DROVER_REQUIRE_ALL=1` it fails.
 
 #![expect(clippy::print_stdout, reason = "a skipped test says why")]
 
@@ -16,7 +16,7 @@ use measure::result::SeriesResult;
 
 const IN_HOME: &str = ".m2/repository/org/hdrhistogram/HdrHistogram/2.2.2/HdrHistogram-2.2.2.jar";
 
-/// The library, or why the test can't run.
+/// Returns the library, or the reason why the test cannot run.
 fn library() -> Result<PathBuf, String> {
     Command::new("java")
         .arg("-version")
@@ -36,7 +36,7 @@ fn library() -> Result<PathBuf, String> {
     }
 }
 
-/// The lines that the processor prints for one tag, values in nanoseconds.
+/// Returns the lines that the processor prints for one tag, values in nanoseconds.
 fn processed(jar: &Path, log: &Path, tag: &str) -> String {
     let output = Command::new("java")
         .args(["-Xshare:auto", "-cp"])
@@ -60,7 +60,7 @@ fn processed(jar: &Path, log: &Path, tag: &str) -> String {
     String::from_utf8(output.stdout).expect("the processor prints text")
 }
 
-/// Compares the cumulative table of the processor, row by row, with the histogram that was written.
+/// Compares the processor's cumulative table, row by row, with the written histogram.
 fn compare(printed: &str, series: &SeriesResult) {
     let values = series.distribution().expect("the example is whole");
     let mut rows = 0;

@@ -1,4 +1,4 @@
-//! The comparison of servers that answer requests over connections that are held, and the summary of any suite.
+//! The comparison of servers that answer requests over held connections, and the summary of any suite.
 
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
@@ -23,7 +23,7 @@ const THREE: &[&str] = &["nginx", "http-daemon", "node-http"];
 
 #[test]
 fn a_comparison_of_http_servers_says_what_wrk_k6_and_ps_would() {
-    assert_snapshot!(markdown(&http::of(&THREE[..2], &[100], 5)).unwrap(), @r#"
+    assert_snapshot!(markdown(&http::build(&THREE[..2], &[100], 5)).unwrap(), @r#"
     ## VALID: throughput, 10 runs of 2 daemons at 1 level
 
     | daemon | at 100 |
@@ -35,17 +35,17 @@ fn a_comparison_of_http_servers_says_what_wrk_k6_and_ps_would() {
     - **verdicts:** 10 VALID, 0 SUSPECT, 0 INVALID
     - **dates:** 2026-01-31T12:40:01Z
     - **machine:** bench-1, Debian GNU/Linux 12 (bookworm), kernel 6.1.0-28-amd64, 2 × AMD EPYC 7763, 8.00 GiB memory, virtualised (kvm), 20,000 open files allowed
-    - **noise:** load average before the starts 0.08 to 0.08, up to 0.1 % of the CPU time stolen
+    - **noise:** load average before the runs 0.08 to 0.08, up to 0.1 % of the CPU time stolen
     - **driver:** http-load 0.1.0, 1 process, 2 worker threads, release build
 
-    | daemon | version | what it is |
+    | daemon | version | description |
     | --- | --- | --- |
     | nginx | streaming-daemon 0.1.0 | nginx, made by hand |
     | http-daemon | streaming-daemon 0.1.0 | http-daemon, made by hand |
 
     ## At a glance
 
-    At 100, the highest level that every daemon ran. A figure is best where its runs do not overlap with those of any daemon behind it and the medians lie at least 3 % apart; figures closer than that share the mark, and where all are close nobody has it. A daemon with an INVALID run takes part in no comparison, one with failures only in that of success. The slope is over all levels and compared with nothing.
+    At 100, the highest level that every daemon ran. A figure is marked as best if its runs do not overlap with those of any worse daemon and the medians differ by at least 3 %. Closer figures share the mark; if all are close, none has it. Daemons with an INVALID run are not compared, and daemons with failures are compared by success only. The slope covers all levels and is not compared.
 
     | daemon | success % | answers/s | response p99, ms | KiB per connection | slope, KiB per connection | CPU µs per finished |
     | --- | ---: | ---: | ---: | ---: | ---: | ---: |
@@ -54,7 +54,7 @@ fn a_comparison_of_http_servers_says_what_wrk_k6_and_ps_would() {
 
     ## Throughput
 
-    Median of the runs (lowest–highest), and of five or more \[95 % t interval of their mean, not of the median\]. A rate is of what came in the measured time, divided by it: what came in the warm-up or while the run drained is no part of it. In × first stands the ratio to nginx, of runs with the same number.
+    Median of the runs (lowest–highest); from five runs on also \[95 % t interval of their mean, not of the median\]. A rate covers only the measured time, without the warm-up and the drain phase. "× first" is the ratio to nginx, between runs with the same number.
 
     | daemon | level | answers/s | × first | MiB/s read | MiB/s sent |
     | --- | ---: | ---: | ---: | ---: | ---: |
@@ -63,23 +63,23 @@ fn a_comparison_of_http_servers_says_what_wrk_k6_and_ps_would() {
 
     ## Requests and connections
 
-    Median of the runs (lowest–highest), and of five or more \[95 % t interval of their mean, not of the median\]. The peak is the most requests open at once. Held are the most connections open at the end of a second, as the driver counted them; lost are those that ended while they were held.
+    Median of the runs (lowest–highest); from five runs on also \[95 % t interval of their mean, not of the median\]. The peak is the most requests open at once. Held: the most connections open at the end of a second, as the driver counted them. Lost: connections that ended while they were held.
 
     | daemon | level | started | completed | failed | success % | peak, driver | opened | held | lost | accept backlog peak |
     | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
     | nginx | 100 | 576,150 (520,950–635,950) \[520,147, 633,993\] | 576,150 (520,950–635,950) \[520,147, 633,993\] | 0 | 100 | 100 | 101 | 100 | 1 | – |
     | http-daemon | 100 | 694,140 (622,380–760,380) \[624,716, 759,148\] | 694,140 (622,380–760,380) \[624,716, 759,148\] | 0 | 100 | 100 | 101 | 100 | 1 | – |
 
-    ### What TCP dropped and sent again, of the whole machine
+    ### TCP drops and retransmissions, machine-wide
 
-    | daemon | level | accept queue overflows | drops of listeners | SYN cookies | timers run out | segments sent again | connections reset |
+    | daemon | level | accept queue overflows | listen drops | SYN cookies | retransmission timeouts | segments retransmitted | connections reset |
     | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
     | nginx | 100 | 0 | 0 | 0 | 1 | 3 | 0 |
     | http-daemon | 100 | 0 | 0 | 0 | 1 | 3 | 0 |
 
     ## Latency (milliseconds)
 
-    The response counts from the instant a request was due, with every delay of the driver and of the requests before it; the service from its sending.
+    The response time is measured from the instant a request was due, so it includes every delay by the driver and by earlier requests; the service time is measured from sending.
 
     | daemon | level | response p50 | response p99 | service p50 | service p99 |
     | --- | ---: | ---: | ---: | ---: | ---: |
@@ -95,25 +95,25 @@ fn a_comparison_of_http_servers_says_what_wrk_k6_and_ps_would() {
 
     ### Memory of the driver and of the kernel
 
-    driver: its peak, and what it grew by; kernel: how much less memory was available at the worst than before the load, without the growth of daemon and driver; what else the machine did meanwhile is part of it. objects: the growth of the slab (sockets, files, inodes, some of which count as available) and of TCP's queues, which leaves page tables out. each: for each of the most connections held; the kernel's is the growth of the slab that no pressure frees and of TCP's queues, from 16 MiB on: a machine moves by 4 MiB without a load. Both ends of every connection are on this machine.
+    driver: peak RSS, and growth per connection. kernel: the largest drop of MemAvailable below its value before the load, minus RSS growth of daemon and driver; it includes other activity on the machine. objects: growth of the slab (sockets, files, inodes; some of it counts as available) and of TCP queues, without page tables. each: divided by the most connections held. The kernel's share per connection is the growth of the unreclaimable slab and of TCP queues; it is shown from 16 MiB on, since a machine moves by 4 MiB without a load. Both ends of every connection are on this machine.
 
     | daemon | level | driver MiB | driver KiB each | kernel MiB | objects MiB | kernel KiB each |
     | --- | ---: | ---: | ---: | ---: | ---: | ---: |
     | nginx | 100 | 8.81 | 0.250 | 0.781 | 0.684 | – |
     | http-daemon | 100 | 8.81 | 0.250 | 0.781 | 0.684 | – |
 
-    ### Memory of one more connection
+    ### Memory per additional connection
 
-    1 KiB is 1,024 bytes, what /proc calls kB. One subtraction charges a connection with all that grew since the start, caches and heaps included; the slope is what one more connection adds: the line of least squares through peak memory against peak connections (as the daemon counted them, else the driver) over all runs, with the 95 % interval of its slope. INVALID runs are kept here: lateness of the driver does not change how much memory a stream takes.
+    1 KiB is 1,024 bytes (kB in /proc). Dividing RSS growth by connections overstates the cost (it includes caches and heap); the regression slope is the marginal cost per connection: least squares through peak memory against peak connections (counted by the daemon, otherwise by the driver) over all runs, with the 95 % interval of the slope. INVALID runs are included, since lateness of the driver does not change the memory of a stream.
 
-    | daemon | runs | KiB per connection | 95 % interval | standard error | at no connection, MiB | remark |
+    | daemon | runs | KiB per connection | 95 % interval | standard error | intercept, MiB | remark |
     | --- | ---: | ---: | ---: | ---: | ---: | --- |
-    | nginx | 5 | – | – | – | – | no slope: 1 level with memory figures, 3 are needed |
-    | http-daemon | 5 | – | – | – | – | no slope: 1 level with memory figures, 3 are needed |
+    | nginx | 5 | – | – | – | – | no slope: 1 level with memory figures, but 3 are required |
+    | http-daemon | 5 | – | – | – | – | no slope: 1 level with memory figures, but 3 are required |
 
     ## CPU usage
 
-    Percent of one core. CPU time is user and system together; finished are the operations that ended, well or not.
+    Percent of one core. CPU time is user plus system; finished operations are all that ended, successful or not.
 
     | daemon | level | average % | peak % | threads | CPU µs per finished | driver average % | driver CPU µs per finished | finished per driver CPU-s |
     | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
@@ -145,7 +145,7 @@ fn a_comparison_of_http_servers_says_what_wrk_k6_and_ps_would() {
 
     ## Audit
 
-    Figures of a run that must fit each other, in the runs that have both of them.
+    Consistency checks between figures of a run, in the runs that have both figures.
 
     | compared | runs |  |
     | --- | ---: | --- |
@@ -163,9 +163,9 @@ fn connections_held_are_those_opened_less_those_that_ended() {
         [100, 100, 100, 100, 100, 100, 99, 100, 100, 100, 100, 0]
     );
     assert_eq!(run.most_held(), Some(100));
-    // 50 KiB of daemon and 25 of driver are taken off.
+    // 50 KiB of daemon and 25 of driver are subtracted.
     assert_eq!(run.kernel_kb(), Some(800));
-    // Workers that tell what they hold are believed; a second in which nobody did is not 0.
+    // Reported `held` counters take precedence; a second without a report is not 0.
     let mut told = run.clone();
     told.counts.insert("held".to_owned(), 180);
     told.seconds[3].counts.insert("held".to_owned(), 90);
@@ -174,7 +174,7 @@ fn connections_held_are_those_opened_less_those_that_ended() {
     told.counts.insert("warmup".to_owned(), 7);
     assert_eq!(told.finished(), told.operations.ok + 7);
     let page = FORMATS[0].render(&[told]).unwrap();
-    assert!(page.contains("held      90 connections"), "{page}");
+    assert!(page.contains("held      at most 90 connections"), "{page}");
     assert!(!page.contains("held 180"), "{page}");
     let streaming = suite::one("go-streaming", 100, 0, 10);
     assert!(streaming.held().is_empty() && streaming.kernel_kb().is_none());
@@ -182,7 +182,7 @@ fn connections_held_are_those_opened_less_those_that_ended() {
 
 #[test]
 fn pages_of_http_have_pictures_of_rates_responses_and_connections() {
-    let suite = http::of(THREE, &[100], 5);
+    let suite = http::build(THREE, &[100], 5);
     let page = html(&suite).unwrap();
     for id in [
         "rate-answers",
@@ -209,7 +209,7 @@ fn pages_of_http_have_pictures_of_rates_responses_and_connections() {
 
 #[test]
 fn a_summary_tells_what_is_better_and_by_how_much() {
-    assert_snapshot!(summary(&http::of(THREE, &[100], 5), None), @r#"
+    assert_snapshot!(summary(&http::build(THREE, &[100], 5), None), @r#"
     ## VALID: throughput, 15 runs of 3 daemons at 1 level
 
     How many requests a second does each server answer?
@@ -220,7 +220,7 @@ fn a_summary_tells_what_is_better_and_by_how_much() {
     | http-daemon | 100 | 100 | 60,360 [54,323, 66,013]<br>**better** +19.9 % [+19.3, +20.6] | 2.18 [1.98, 2.42]<br>**better** −22.2 % [−22.6, −21.8] | 11.0<br>**worse** × 22.0 [22.0, 22.0] | 5.96 [5.40, 6.57]<br>**better** −24.9 % [−25.3, −24.5] |
     | node-http | 100 | 100 | 20,040 [18,092, 22,052]<br>**worse** × 0.400 [0.400, 0.400] | 7.51 [6.79, 8.28]<br>**worse** × 2.67 [2.67, 2.67] | 40.0<br>**worse** × 80.0 [80.0, 80.0] | 24.9 [22.4, 27.4]<br>**worse** × 3.12 [3.12, 3.12] |
 
-    Medians of the runs, with [the 95 % interval of their mean] from five runs on, else (lowest–highest). Below each: the change against nginx with its 95 % interval over 5 or more runs; better and worse are said of changes of 3 % or more, and the chance that any such word in the table is false is 5 % at most.
+    Medians of the runs, with [95 % interval of their mean] from five runs on, otherwise (lowest–highest). Below each: the change against nginx, with its 95 % interval for 5 or more runs. Better and worse mean a change of at least 3 %; the probability that any of these words in the table is wrong is at most 5 %.
 
     - machine: bench-1, Debian GNU/Linux 12 (bookworm), kernel 6.1.0-28-amd64, 2 × AMD EPYC 7763, 8.00 GiB memory, virtualised (kvm), 20,000 open files allowed
     - command: `drover run configs/http/throughput.toml --daemon nginx,http-daemon --repeat 5`
@@ -229,7 +229,7 @@ fn a_summary_tells_what_is_better_and_by_how_much() {
 
 #[test]
 fn a_summary_names_what_went_wrong_in_a_line_each() {
-    let mut suite = http::of(&THREE[..2], &[100, 1_000], 2);
+    let mut suite = http::build(&THREE[..2], &[100, 1_000], 2);
     suite.unreached = vec![Unreached {
         daemon: "caddy".to_owned(),
         level: "100".to_owned(),
@@ -244,7 +244,7 @@ fn a_summary_names_what_went_wrong_in_a_line_each() {
         "## INVALID: throughput, 8 runs of 2 daemons at 2 levels",
         "- **missed:** nginx at 1,000: first\\_byte",
         "- **invalid:** http-daemon at 100, run 1: a worker of the driver used 97 % of a core: it may be the bottleneck",
-        "- **note:** nginx at 100, run 1: TCP sent 3 segments again, 1 of them after a timer of 200 ms or more",
+        "- **note:** nginx at 100, run 1: TCP retransmitted 3 segments, 1 of them after a timeout of 200 ms or more",
         "- **not reached:** caddy at 100: it is not there: scripts/setup installs it",
         "- command: `drover run ",
     ] {
@@ -256,7 +256,7 @@ fn a_summary_names_what_went_wrong_in_a_line_each() {
     }
     let row = |begin: &str| text.lines().find(|line| line.starts_with(begin)).unwrap();
     assert!(row("| http-daemon (INVALID) | 100 |").contains("not comparable: INVALID runs"));
-    assert!(row("| http-daemon | 1,000 |").contains("not comparable: other machine"));
+    assert!(row("| http-daemon | 1,000 |").contains("not comparable: different machines"));
     assert!(
         !row("| nginx | 100 |").contains("not comparable"),
         "the first is the base"
@@ -265,7 +265,7 @@ fn a_summary_names_what_went_wrong_in_a_line_each() {
 
 #[test]
 fn a_summary_against_an_earlier_suite_holds_each_daemon_against_itself() {
-    let earlier = http::of(&THREE[..2], &[100], 5);
+    let earlier = http::build(&THREE[..2], &[100], 5);
     let mut later = earlier.clone();
     let same = summary(&later, Some(&earlier));
     assert!(
@@ -292,17 +292,17 @@ fn a_summary_against_an_earlier_suite_holds_each_daemon_against_itself() {
     let row = |begin: &str| text.lines().find(|line| line.starts_with(begin)).unwrap();
     assert!(row("| nginx ").contains("**worse** × 2.00 ["), "{text}");
     assert!(!row("| http-daemon ").contains("**"), "{text}");
-    assert!(text.contains("the same daemon in the earlier throughput"));
+    assert!(text.contains("the same daemon in the earlier suite throughput"));
 }
 
-/// A suite as large as anybody's, in which everything goes wrong and every text is as long as it may be.
+/// A suite of maximum size, in which everything goes wrong and every text is as long as possible.
 #[test]
 fn a_summary_fits_a_comment_whatever_went_wrong() {
     let daemons: Vec<String> = (0..12)
         .map(|place| format!("daemon-{place}-{}", "|<b>`*".repeat(40)))
         .collect();
     let names: Vec<&str> = daemons.iter().map(String::as_str).collect();
-    let mut suite = http::of(&names, &[10, 100, 1_000], 1);
+    let mut suite = http::build(&names, &[10, 100, 1_000], 1);
     suite.question = Some("why\n".repeat(500));
     for (place, run) in suite.results.iter_mut().enumerate() {
         run.machine.hostname = format!("host-{place}");
@@ -375,7 +375,7 @@ fn servers_that_answer_differently_are_told_apart_before_their_figures_are_compa
             sha256: sha256.to_owned(),
         })
     };
-    let mut suite = http::of(&THREE[..2], &[100], 2);
+    let mut suite = http::build(&THREE[..2], &[100], 2);
     for run in &mut suite.results {
         run.answer = answer("5f70bf18a086");
     }

@@ -1,7 +1,7 @@
-//! Outputs of real load generators, read as results.
+//! Output of real load generators, imported as results.
 //!
-//! `tests/data/import` holds what wrk 4.1.0, k6 1.8.1 and oha 1.16.0 printed against an nginx that answered, one that
-//! answered 404, a port that refused, and a server that now and then resets, closes, stalls or answers 302, 404 or 503.
+//! `tests/data/import` holds the output of wrk 4.1.0, k6 1.8.1 and oha 1.16.0 against an nginx that answered, one that
+//! answered 404, a port that refused, and a server that occasionally resets, closes, stalls or answers 302, 404 or 503.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -47,12 +47,12 @@ fn subject() -> Subject {
     }
 }
 
-fn of(text: &str) -> RunResult {
+fn imported(text: &str) -> RunResult {
     import(text, None, &subject()).unwrap()
 }
 
 fn read(file: &str) -> RunResult {
-    of(&text(file))
+    imported(&text(file))
 }
 
 fn problem(text: &str, tool: Option<Tool>) -> String {
@@ -72,7 +72,7 @@ fn told(result: &RunResult) -> String {
     warnings.map(|warning| warning.message.as_str()).collect()
 }
 
-/// Started, ok, failed, unfinished.
+/// Returns started, ok, failed, unfinished.
 fn operations(result: &RunResult) -> [u64; 4] {
     let operations = &result.operations;
     [
@@ -179,10 +179,10 @@ fn what_wrk_calls_an_error_is_a_failure_of_its_kind() {
         errors(&result),
         [("read", 46), ("status", 46), ("timeout", 16)]
     );
-    // 853 were answered: 46 with another status and 16 late.
+    // 853 requests were answered: 46 with another status and 16 late.
     assert_eq!(operations(&result), [853 + 46, 853 - 46 - 16, 108, 0]);
     for part in [
-        "16 answers that came after the time-out",
+        "exclude 16 answers that arrived after the timeout",
         "still open at the deadline",
         "redirects count as ok",
     ] {
@@ -194,7 +194,7 @@ fn what_wrk_calls_an_error_is_a_failure_of_its_kind() {
     }
 }
 
-/// The form of its README: no wrk2 ran for this.
+/// The format from its README: wrk2 was not run for this test.
 const WRK2: &str = "Running 30s test @ http://127.0.0.1:80/index.html
   2 threads and 100 connections
   Thread calibration: mean lat.: 10087 usec, rate sampling interval: 22 msec
@@ -222,7 +222,7 @@ Transfer/sec:    676.18KB
 
 #[test]
 fn the_latency_of_wrk2_is_response_time_and_has_a_count() {
-    let result = of(WRK2);
+    let result = imported(WRK2);
     assert_eq!(result.driver, "wrk2");
     let response = result.summary("response").unwrap();
     assert_eq!(
@@ -254,7 +254,7 @@ fn what_k6_exports_is_read() {
         (service.p99_ns, service.count),
         (Some(6_452_132), Some(14_896))
     );
-    // There was no TLS: 0 throughout is no figure.
+    // There was no TLS: 0 throughout is not a figure.
     assert!(result.summary("tls").is_none() && result.summary("waiting").is_some());
     assert_eq!(read("k6-404.json").summary("service").unwrap().p99_ns, None);
 }
@@ -377,7 +377,7 @@ fn an_older_output_of_oha_lacks_what_was_added_since() {
     ] {
         json.as_object_mut().unwrap().remove(later);
     }
-    let result = of(&json.to_string());
+    let result = imported(&json.to_string());
     assert_eq!(result.series_names().collect::<Vec<_>>(), ["service"]);
 }
 
@@ -431,9 +431,9 @@ fn an_error_says_what_was_expected() {
     let k6 = problem("{\"metrics\": {\"vus\": {\"value\": 1}}}", None);
     assert!(k6.contains("`http_reqs`"), "{k6}");
     let wrong = text("oha-good.json").replace("\"200\": 116937", "\"200\": -1");
-    assert!(problem(&wrong, None).contains("which is no count"));
+    assert!(problem(&wrong, None).contains("which is not a count"));
     let wrong = text("wrk-404.txt").replace("196827 requests", "12 requests");
-    assert!(problem(&wrong, None).contains("more than its 12 requests"));
+    assert!(problem(&wrong, None).contains("exceed the 12 requests"));
 }
 
 #[test]
@@ -452,21 +452,21 @@ fn an_imported_run_stands_beside_one_of_our_own_and_is_told_apart() {
     let markdown = suite::markdown(&both).unwrap();
     for part in [
         "2 runs of 2 daemons at 1 level",
-        "figures as wrk reported them",
-        "what fdpass-gen, wrk report of one daemon differs",
-        "2 different ones: figures of different machines can't be compared",
+        "figures reported by wrk",
+        "fdpass-gen, wrk define request start and completion differently",
+        "2 different machines: their figures cannot be compared",
         "| nginx (wrk) (SUSPECT) | service | – | 0.262 | 0.302 | 0.375 | – | 3.66 | – | 12.2 |",
         "imported from wrk",
         "service time of all answers",
     ] {
         assert!(markdown.contains(part), "{part:?} is not in: {markdown}");
     }
-    // The series that both have stands for all.
+    // The series that both results have is the headline.
     assert!(
         markdown.contains("| nginx (wrk) (SUSPECT) | 100 | 71,300 | 3.66 |"),
         "{markdown}"
     );
-    // A dot is a figure that was reported; a curve would be made up.
+    // A dot is a reported figure; a curve would be invented.
     let html = suite::html(&both).unwrap();
     let charts = html.split("percentiles-service").nth(1).unwrap();
     let curve = charts.split("</figure>").next().unwrap();
@@ -494,7 +494,7 @@ proptest! {
         ],
     ) {
         let text = text(file);
-        // The words and numbers, between what parts them.
+        // Words and numbers, separated at these characters.
         let parts: Vec<&str> = text.split_inclusive([' ', ',', '\n', ':']).collect();
         let place = place.index(parts.len());
         let changed: String = parts.iter().enumerate().map(|(at, part)| {
@@ -518,7 +518,7 @@ proptest! {
     }
 }
 
-/// JSON that has the names of k6's and oha's, and values that they never have.
+/// JSON with key names of k6 and oha, and values that they never have.
 fn json() -> impl Strategy<Value = serde_json::Value> {
     const NAMES: [&str; 14] = [
         "http_reqs",

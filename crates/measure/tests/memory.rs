@@ -1,10 +1,10 @@
-//! What tallies take of the machine's memory. One test alone in its process: nothing else allocates meanwhile.
+//! Memory use of tallies. The test is alone in its process, so nothing else allocates.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use measure::tally::{Series, Tally};
 
-/// Of a driver with many series, of which few are recorded.
+/// A driver with many series, of which few are recorded.
 const NAMES: &[&str] = &[
     "one", "two", "three", "four", "five", "six", "seven", "eight",
 ];
@@ -22,7 +22,7 @@ fn resident_kb() -> u64 {
     kb.parse().unwrap()
 }
 
-/// One second of a run: recorded, put into a row and a total, and cleared.
+/// Processes a second of a run: recording, copying into a row and a total, clearing.
 fn second(tally: &mut Tally, row: &mut Tally, total: &mut Tally) {
     for octave in 0..40 {
         tally.record(RECORDED, 1 << octave);
@@ -39,7 +39,7 @@ fn a_tally_has_the_memory_of_what_is_recorded_from_the_beginning_and_never_more(
     let before = resident_kb();
     let resident = || Tally::resident(NAMES, |series| series == RECORDED);
     let mut tallies: Vec<Tally> = (0..TALLIES).map(|_| resident()).collect();
-    // The recorded series and the lag. The kernel's count is late by some pages for each processor.
+    // The recorded series and the lag. The kernel's count lags by some pages per processor.
     let expected = TALLIES * 2 * HISTOGRAM_KB;
     let about = |kb: u64| kb.abs_diff(expected) < expected / 4;
     let begun = resident_kb() - before;

@@ -1,7 +1,7 @@
-//! What must hold for any values: merging is exact, and what is written is read back.
+//! Properties for any values: merging is exact, and stored data is read back unchanged.
 
-use measure::slope::Line;
-use measure::spread::Spread;
+use measure::slope::LinearFit;
+use measure::spread::SummaryStats;
 use measure::tally::{Distribution, HIGHEST_NS, LOWEST_NS, PackedTally, Series, Tally};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ const NAMES: &[&str] = &["handoff", "first_byte", "never"];
 const COUNTS: [&str; 3] = ["bytes", "events", "started"];
 const ERRORS: [&str; 2] = ["reset", "timeout"];
 
-/// What a worker may do to a tally.
+/// An action of a worker on a tally.
 #[derive(Debug, Clone)]
 enum Step {
     Record(usize, u64),
@@ -19,7 +19,7 @@ enum Step {
     Error(usize),
 }
 
-/// Values of any size: each bit length is as likely as any other.
+/// Generates values of any size: all bit lengths are equally likely.
 fn value() -> impl Strategy<Value = u64> {
     (0..64_u32, any::<u64>()).prop_map(|(shift, bits)| bits >> shift)
 }
@@ -59,7 +59,7 @@ fn distribution(values: &[u64]) -> Distribution {
 }
 
 proptest! {
-    // A tally is a megabyte of histograms: fewer cases than the default, of more steps.
+    // A tally is a megabyte of histograms, so the test uses fewer cases than the default, with more steps.
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
@@ -136,11 +136,11 @@ proptest! {
     }
 }
 
-/// Whether `found` is within 0.1 % of the value that stands at `quantile`, found by sorting.
+/// Returns true if `found` is within 0.1 % of the exact value at `quantile`, determined by sorting.
 fn near(found: u64, values: &[u64], quantile: f64) -> bool {
     let mut sorted = values.to_vec();
     sorted.sort_unstable();
-    // At a rank that is a whole number, rounding decides which of two neighbours is meant.
+    // At an integral rank, rounding decides between two neighbours.
     let rank = quantile * sorted.len() as f64;
     let at = |rank: f64| sorted[(rank.max(1.0) as usize - 1).min(sorted.len() - 1)];
     let close = |value: u64| found.abs_diff(value) as f64 <= value as f64 / 1_000.0 + 1.0;
@@ -152,7 +152,7 @@ proptest! {
     fn points_on_a_line_have_that_line_and_hardly_an_error(slope in -100.0..100.0_f64, intercept in -1e3..1e3_f64, xs in vec(0_u32..100_000, 3..60)) {
         let points: Vec<(f64, f64)> = xs.iter().map(|x| (f64::from(*x), intercept + slope * f64::from(*x))).collect();
         let distinct = xs.iter().any(|x| *x != xs[0]);
-        let line = Line::through(&points);
+        let line = LinearFit::through(&points);
         prop_assert_eq!(line.is_some(), distinct);
         if let Some(line) = line {
             prop_assert!((line.slope - slope).abs() < 1e-6 + slope.abs() * 1e-6, "{line:?}");
@@ -164,7 +164,7 @@ proptest! {
     #[test]
     fn a_slope_follows_its_units_and_no_shift(points in vec((0.0..1e4_f64, -1e3..1e3_f64), 4..40), factor in 0.01..100.0_f64, shift in -1e3..1e3_f64) {
         let moved: Vec<(f64, f64)> = points.iter().map(|(x, y)| (x + shift, y * factor)).collect();
-        let (Some(line), Some(other)) = (Line::through(&points), Line::through(&moved)) else { return Ok(()) };
+        let (Some(line), Some(other)) = (LinearFit::through(&points), LinearFit::through(&moved)) else { return Ok(()) };
         let near = |one: f64, other: f64| (one - other).abs() <= 1e-6 * (1.0 + one.abs());
         prop_assert!(near(line.slope * factor, other.slope), "{line:?} {other:?}");
         prop_assert!(near(line.slope_error * factor, other.slope_error), "{line:?} {other:?}");
@@ -172,7 +172,7 @@ proptest! {
 
     #[test]
     fn the_middle_of_runs_lies_between_their_ends_and_the_interval_around_their_mean(figures in vec(-1e6..1e6_f64, 1..40)) {
-        let spread = Spread::of(figures.iter().copied()).unwrap();
+        let spread = SummaryStats::from_values(figures.iter().copied()).unwrap();
         prop_assert!(spread.min <= spread.median && spread.median <= spread.max);
         prop_assert_eq!(spread.interval.is_some(), figures.len() >= 5);
         if let Some((low, high)) = spread.interval {

@@ -1,4 +1,4 @@
-//! Every report of a result made by hand.
+//! Every report of a handmade result.
 
 #[path = "example/result.rs"]
 mod example;
@@ -13,7 +13,7 @@ use measure::result::RunResult;
 use measure::tally::{DecodeError, Distribution};
 use measure::warning::{Verdict, Warning};
 
-/// The example and one of another daemon.
+/// Returns the example and a result of another daemon.
 fn two() -> [RunResult; 2] {
     let mut other = example::full();
     other.daemon.name = "go-streaming".to_owned();
@@ -51,7 +51,7 @@ fn the_terminal_shows_the_verdict_first_and_everything_in_plain_text() {
 
       lag         1,000  11.1 µs  21.2 µs  23.7 µs  24.0 µs  24.0 µs
 
-    where the values lie
+    distributions
       handoff              ▃▇█▇▅
       first_byte               ▁▂▂▂▃▄▄▅▆█▇██
       stream                                                       █
@@ -82,7 +82,7 @@ fn the_terminal_shows_the_verdict_first_and_everything_in_plain_text() {
       threads, peak                               3                  3
       open files, peak                           97                 97
       accept queue, peak                          –                  –
-      switches, own + forced             5,210 + 31         5,210 + 31
+      switches, vol. + invol.            5,210 + 31         5,210 + 31
 
     audit
       compared                                  expected  found
@@ -90,8 +90,8 @@ fn the_terminal_shows_the_verdict_first_and_everything_in_plain_text() {
 
     warnings
       suspect   still open when the run ended: 2
-                → their times are in no percentile: give the run a longer drain
-      note      first_byte has 995 samples: fewer than ten lie beyond its p99
+                → the percentiles do not include their times: give the run a longer drain
+      note      first_byte has only 995 samples: fewer than ten lie beyond its p99
                 → quote the median, or run longer
     "#);
 }
@@ -127,7 +127,7 @@ fn markdown_says_the_same_in_tables() {
     | stream | 995 | 87.0 ms | 89.2 ms | 89.8 ms | 89.8 ms | 89.8 ms |
     | *lag* | *1,000* | *11.1 µs* | *21.2 µs* | *23.7 µs* | *24.0 µs* | *24.0 µs* |
 
-    ### where the values lie
+    ### distributions
 
     ```text
     handoff              ▃▇█▇▅
@@ -166,7 +166,7 @@ fn markdown_says_the_same_in_tables() {
     | threads, peak | 3 | 3 |
     | open files, peak | 97 | 97 |
     | accept queue, peak | – | – |
-    | switches, own + forced | 5,210 + 31 | 5,210 + 31 |
+    | switches, vol. + invol. | 5,210 + 31 | 5,210 + 31 |
 
     ### audit
 
@@ -176,8 +176,8 @@ fn markdown_says_the_same_in_tables() {
 
     ### warnings
 
-    - **suspect:** still open when the run ended: 2 → their times are in no percentile: give the run a longer drain
-    - **note:** first_byte has 995 samples: fewer than ten lie beyond its p99 → quote the median, or run longer
+    - **suspect:** still open when the run ended: 2 → the percentiles do not include their times: give the run a longer drain
+    - **note:** first_byte has only 995 samples: fewer than ten lie beyond its p99 → quote the median, or run longer
     "#);
 }
 
@@ -201,7 +201,7 @@ fn several_results_stand_beside_each_other_before_each_on_its_own() {
       rust-streaming  SUSPECT    1,000  99.50 %           84         4.53 MiB             120 µs
       go-streaming    SUSPECT    1,000  99.50 %           84         4.53 MiB             120 µs
 
-    p99 of each
+    p99 by series
       daemon          handoff  first_byte   stream
       rust-streaming  22.8 µs      375 µs  89.8 ms
       go-streaming    22.8 µs      375 µs  89.8 ms
@@ -233,7 +233,7 @@ fn an_invalid_result_says_why_at_the_top_and_shows_the_daemons_last_lines_withou
     assert!(
         head[1]
             .trim_start()
-            .starts_with("invalid   the daemon ended during the run (signal 9)"),
+            .starts_with("invalid   the daemon exited during the run (signal 9)"),
         "{text}"
     );
     assert!(
@@ -258,7 +258,7 @@ fn a_result_of_a_run_that_did_nothing_is_shown_without_pictures() {
     let text = terminal::render(&[result]).unwrap();
     assert!(
         text.contains("\nlatency\n")
-            && !text.contains("where the values lie")
+            && !text.contains("distributions")
             && !text.contains("over time"),
         "{text}"
     );
@@ -287,10 +287,14 @@ fn operations_that_do_not_add_up_are_named() {
     assert!(
         !terminal::render(&[result.clone()])
             .unwrap()
-            .contains("lost count")
+            .contains("counters are inconsistent")
     );
     result.operations.ok -= 1;
-    assert!(terminal::render(&[result]).unwrap().contains("lost count"));
+    assert!(
+        terminal::render(&[result])
+            .unwrap()
+            .contains("counters are inconsistent")
+    );
 }
 
 #[test]
@@ -300,7 +304,7 @@ fn clamped_values_are_shown() {
     assert!(
         terminal::render(&[result])
             .unwrap()
-            .contains("3 values of first_byte lay outside 1 ns to 1 h")
+            .contains("3 values of first_byte were outside 1 ns to 1 h")
     );
 }
 
@@ -326,7 +330,7 @@ fn csv_of_several_results_says_whose_each_row_is_and_leaves_missing_percentiles_
     );
 }
 
-/// The histograms of a log by tag, each with its start and length.
+/// Returns the histograms of a log by tag, each with its start and length.
 fn read_back(log: &str) -> BTreeMap<String, Vec<(Duration, Duration, Distribution)>> {
     let mut intervals = BTreeMap::<_, Vec<_>>::new();
     for entry in IntervalLogIterator::new(log.as_bytes()) {

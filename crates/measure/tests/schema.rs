@@ -1,4 +1,4 @@
-//! The result format: its published schema, and files that older versions wrote.
+//! The result format: its published schema, and files written by older versions.
 
 #[path = "example/result.rs"]
 mod example;
@@ -27,7 +27,7 @@ fn the_published_schema_is_that_of_the_code() {
     );
 }
 
-/// What a validator of the published schema objects to.
+/// Returns the objections of a validator of the published schema.
 fn objections(result: &Value) -> Vec<String> {
     let published = std::fs::read_to_string(PUBLISHED).expect("the schema is published");
     let published: Value = serde_json::from_str(&published).expect("the schema is JSON");
@@ -135,11 +135,13 @@ fn a_result_whose_figures_do_not_fit_each_other_is_named_by_the_field() {
         let damaged = result.check_intact().unwrap_err();
         assert_eq!(damaged.field, field, "{damaged}");
         assert!(
-            damaged.to_string().starts_with("edited or damaged: `"),
+            damaged
+                .to_string()
+                .starts_with("the result was edited or damaged: `"),
             "{damaged}"
         );
     }
-    // A driver that lost count says so: its sums need not fit.
+    // A driver with inconsistent counters has a warning, so its sums may differ.
     let mut result = example::full();
     result.operations.unfinished = 0;
     result.counts.remove("unfinished");

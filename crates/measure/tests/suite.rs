@@ -1,4 +1,4 @@
-//! The comparison of a suite made by hand, as text and as a page.
+//! The comparison of a handmade suite, as text and as a page.
 
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
@@ -16,7 +16,7 @@ use measure::tally::Distribution;
 use measure::warning::{EndedBy, Kind, Verdict, Warning, verdict};
 use suite::{FOUR, Shape};
 
-/// Two daemons, three levels, two runs; something goes wrong in every way that a report must show.
+/// Builds a suite of two daemons, three levels and two runs, with every problem that a report must show.
 fn small() -> Suite {
     let shape = |daemons, levels, runs| Shape {
         daemons,
@@ -24,8 +24,8 @@ fn small() -> Suite {
         runs,
         seconds: 10,
     };
-    let mut suite = suite::of(&shape(&FOUR[..1], &[10_000, 100, 1_000], 2));
-    let rust = suite::of(&shape(&FOUR[3..], &[100, 1_000], 1));
+    let mut suite = suite::build(&shape(&FOUR[..1], &[10_000, 100, 1_000], 2));
+    let rust = suite::build(&shape(&FOUR[3..], &[100, 1_000], 1));
     suite.results.extend(rust.results);
     for result in &mut suite.results {
         let kept = ["handoff", "first_byte", "stream"];
@@ -39,7 +39,7 @@ fn small() -> Suite {
     suite
 }
 
-/// The cells of the first row of a Markdown table that begins so, below a heading.
+/// Returns the cells of the first row of a Markdown table, below a heading, that begins with the given cells.
 fn row(report: &str, heading: &str, begins: &[&str]) -> Vec<String> {
     let (_, below) = report.split_once(&format!("# {heading}\n")).unwrap();
     let mut rows = below
@@ -60,7 +60,7 @@ fn row(report: &str, heading: &str, begins: &[&str]) -> Vec<String> {
 
 #[test]
 fn messages_have_rates_beside_the_first_daemon_and_an_account() {
-    let mut suite = suite::of(&Shape {
+    let mut suite = suite::build(&Shape {
         daemons: &FOUR[..2],
         levels: &[100],
         runs: 3,
@@ -81,7 +81,7 @@ fn messages_have_rates_beside_the_first_daemon_and_an_account() {
             ("duplicated", 0),
             ("redelivered", u64::from(second)),
         ];
-        // Rows 0 to 9, of which 2 to 7 count; the last two are those of the drain phase.
+        // Rows 0 to 9, of which 2 to 7 are in the measured time; the last two belong to the drain phase.
         for row in &mut result.seconds {
             let flow = |name: &str| (name.to_owned(), published / 10);
             row.counts = ["published", "consumed"].map(flow).into();
@@ -99,7 +99,7 @@ fn messages_have_rates_beside_the_first_daemon_and_an_account() {
         ["440 (400–480)", "4.00", "440 (400–480)", "4.00"]
     );
     assert_eq!(
-        of("What became of the messages", "python-"),
+        of("Message delivery", "python-"),
         ["0", "0", "1"],
         "what nobody counted has no column"
     );
@@ -128,10 +128,10 @@ fn a_comparison_says_everything_in_markdown() {
     - **verdicts:** 7 VALID, 0 SUSPECT, 1 INVALID
     - **dates:** 2026-01-31T12:40:00Z to 2026-01-31T12:40:01Z
     - **machine:** bench-1, Debian GNU/Linux 12 (bookworm), kernel 6.1.0-28-amd64, 2 × AMD EPYC 7763, 8.00 GiB memory, virtualised (kvm), 20,000 open files allowed
-    - **noise:** load average before the starts 0.08 to 0.08, up to 0.1 % of the CPU time stolen
+    - **noise:** load average before the runs 0.08 to 0.08, up to 0.1 % of the CPU time stolen
     - **driver:** fdpass-gen 0.1.0, 1 process, 2 worker threads, release build
 
-    | daemon | version | what it is |
+    | daemon | version | description |
     | --- | --- | --- |
     | go-streaming | streaming-daemon 0.1.0 | go-streaming, made by hand |
     | rust-streaming | streaming-daemon 0.1.0 | rust-streaming, made by hand |
@@ -139,7 +139,7 @@ fn a_comparison_says_everything_in_markdown() {
 
     ## At a glance
 
-    At 1,000, the highest level that every daemon ran. No figure is marked as best: that needs 3 runs of each daemon.
+    At 1,000, the highest level that every daemon ran. No figure is marked as best, because that requires 3 runs of each daemon.
 
     | daemon | success % | TTFB p99, ms | KiB per connection | slope, KiB per connection | CPU µs per finished |
     | --- | ---: | ---: | ---: | ---: | ---: |
@@ -148,7 +148,7 @@ fn a_comparison_says_everything_in_markdown() {
 
     ## Connection statistics
 
-    Median of the runs (lowest–highest). The peak is the most connections open at once, as the driver and as the daemon itself saw it.
+    Median of the runs (lowest–highest). The peak is the most connections open at once, as counted by the driver and by the daemon.
 
     | daemon | level | started | completed | failed | success % | peak, driver | peak, daemon | accept backlog peak |
     | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
@@ -180,19 +180,19 @@ fn a_comparison_says_everything_in_markdown() {
     | rust-streaming | 1,000 | 4.00 | 4.48 | 0.479 | 0.490 |
     | go-streaming (INVALID) | 10,000 | 4.00 | 62.0 (61.4–62.6) | 58.0 (57.4–58.6) | 5.94 (5.88–6.00) |
 
-    ### Memory of one more connection
+    ### Memory per additional connection
 
-    1 KiB is 1,024 bytes, what /proc calls kB. One subtraction charges a connection with all that grew since the start, caches and heaps included; the slope is what one more connection adds: the line of least squares through peak memory against peak connections (as the daemon counted them, else the driver) over all runs, with the 95 % interval of its slope. INVALID runs are kept here: lateness of the driver does not change how much memory a stream takes.
+    1 KiB is 1,024 bytes (kB in /proc). Dividing RSS growth by connections overstates the cost (it includes caches and heap); the regression slope is the marginal cost per connection: least squares through peak memory against peak connections (counted by the daemon, otherwise by the driver) over all runs, with the 95 % interval of the slope. INVALID runs are included, since lateness of the driver does not change the memory of a stream.
 
-    | daemon | runs | KiB per connection | 95 % interval | standard error | at no connection, MiB | remark |
+    | daemon | runs | KiB per connection | 95 % interval | standard error | intercept, MiB | remark |
     | --- | ---: | ---: | ---: | ---: | ---: | --- |
     | go-streaming | 6 | 5.94 | 5.83 to 6.05 | 0.0389 | 4.00 |  |
-    | rust-streaming | 2 | – | – | – | – | no slope: 2 levels with memory figures, 3 are needed |
-    | python-streaming | 0 | – | – | – | – | no slope: no level with memory figures, 3 are needed |
+    | rust-streaming | 2 | – | – | – | – | no slope: 2 levels with memory figures, but 3 are required |
+    | python-streaming | 0 | – | – | – | – | no slope: no level with memory figures, but 3 are required |
 
     ## CPU usage
 
-    Percent of one core. CPU time is user and system together; finished are the operations that ended, well or not.
+    Percent of one core. CPU time is user plus system; finished operations are all that ended, successful or not.
 
     | daemon | level | average % | peak % | threads | CPU µs per finished | driver average % | driver CPU µs per finished | finished per driver CPU-s |
     | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
@@ -204,11 +204,11 @@ fn a_comparison_says_everything_in_markdown() {
 
     ## Capacity
 
-    The highest level that every run held, and the lowest that one did not: the capacity lies between. A run holds its level if it met every threshold, and nothing is unfinished or was never begun. An INVALID run is not judged, unless its daemon died: it is the driver or the machine that failed.
+    The highest level that every run sustained, and the lowest that a run did not sustain; the capacity lies between them. A run sustains its level if it meets every threshold and has no unfinished or missed operations. An INVALID run is inconclusive, since the driver or the machine was the limit, unless its daemon exited.
 
-    | daemon | held at | not held at | why not | remark |
+    | daemon | sustained | not sustained | reason | remark |
     | --- | --- | --- | --- | --- |
-    | go-streaming | 10,000 | – |  | no higher level was run; at 10,000, 1 of 2 runs not judged: a worker of the driver used 97 % of a core: it may be the bottleneck → use more threads or processes, or less load |
+    | go-streaming | 10,000 | – |  | no higher level was run; at 10,000, 1 of 2 runs inconclusive: a worker of the driver used 97 % of a core: it may be the bottleneck → use more threads or processes, or lower the load |
     | rust-streaming | 1,000 | – |  | no higher level was run |
 
     ## Level 100
@@ -244,7 +244,7 @@ fn a_comparison_says_everything_in_markdown() {
 
     ### Faults
 
-    | daemon | run | fault | at, s | back at, s | seconds down | lost in the run | retries in the run |
+    | daemon | run | fault | at, s | recovered at, s | downtime, s | lost in the run | retries in the run |
     | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: |
     | go-streaming | 2 | SIGKILL and a new start | 5.00 | 5.75 | 0.750 | 40 | 17 |
 
@@ -293,7 +293,7 @@ fn a_comparison_says_everything_in_markdown() {
 
     ## Audit
 
-    Figures of a run that must fit each other, in the runs that have both of them.
+    Consistency checks between figures of a run, in the runs that have both figures.
 
     | compared | runs |  |
     | --- | ---: | --- |
@@ -307,8 +307,8 @@ fn a_comparison_says_everything_in_markdown() {
 
     ## Warnings
 
-    - **invalid:** go-streaming at 10,000, run 1: a worker of the driver used 97 % of a core: it may be the bottleneck → use more threads or processes, or less load
-    - **note:** go-streaming at 10,000, run 1: the driver was built without optimisation: it is several times slower than it can be → run it with \`cargo run --release\`
+    - **invalid:** go-streaming at 10,000, run 1: a worker of the driver used 97 % of a core: it may be the bottleneck → use more threads or processes, or lower the load
+    - **note:** go-streaming at 10,000, run 1: the driver was built without optimisation and is several times slower than a release build → run it with \`cargo run --release\`
     "#);
 }
 
@@ -329,23 +329,23 @@ fn the_terminal_shows_the_medians() {
       dates     2026-01-31T12:40:00Z to 2026-01-31T12:40:01Z
       machine   bench-1, Debian GNU/Linux 12 (bookworm), kernel 6.1.0-28-amd64, 2 × AMD EPYC 7763,
                 8.00 GiB memory, virtualised (kvm), 20,000 open files allowed
-      noise     load average before the starts 0.08 to 0.08, up to 0.1 % of the CPU time stolen
+      noise     load average before the runs 0.08 to 0.08, up to 0.1 % of the CPU time stolen
       driver    fdpass-gen 0.1.0, 1 process, 2 worker threads, release build
-      daemon            version                 what it is
+      daemon            version                 description
       go-streaming      streaming-daemon 0.1.0  go-streaming, made by hand
       rust-streaming    streaming-daemon 0.1.0  rust-streaming, made by hand
       python-streaming  –                       –
 
     At a glance
-      At 1,000, the highest level that every daemon ran. No figure is marked as best: that needs 3
-      runs of each daemon.
+      At 1,000, the highest level that every daemon ran. No figure is marked as best, because that
+      requires 3 runs of each daemon.
       daemon          success %  TTFB p99, ms  KiB per connection  slope, KiB per connection  CPU µs per finished
       go-streaming          100         0.408                5.94                5.94 ±0.108                  386
       rust-streaming        100         0.115               0.490                          –                  118
 
     Connection statistics
-      Median of the runs (lowest–highest). The peak is the most connections open at once, as the
-      driver and as the daemon itself saw it.
+      Median of the runs (lowest–highest). The peak is the most connections open at once, as counted
+      by the driver and by the daemon.
       daemon                   level  started  completed  failed  success %  peak, driver  peak, daemon  accept backlog peak
       go-streaming               100      100         79      21      79.00           100           100                    6
       rust-streaming             100      100        100       0        100           100           100                    6
@@ -362,7 +362,7 @@ fn the_terminal_shows_the_medians() {
 
 #[test]
 fn five_runs_have_an_interval_and_a_slope_with_its_own() {
-    let suite = suite::of(&Shape {
+    let suite = suite::build(&Shape {
         daemons: FOUR,
         levels: &[100, 1_000, 10_000],
         runs: 5,
@@ -371,14 +371,18 @@ fn five_runs_have_an_interval_and_a_slope_with_its_own() {
     let report = markdown(&suite).unwrap();
     let memory = row(&report, "Memory (RSS)", &["rust-streaming", "10,000"]);
     assert_eq!(memory[5], r"0.510 (0.490–0.530) \[0.490, 0.530\]");
-    // 6 KiB each, in five runs by −2, 0, 2, 4 and 6 percent more: 6.12 on average.
-    let slope = row(&report, "Memory of one more connection", &["go-streaming"]);
+    // 6 KiB each, in five runs more by −2, 0, 2, 4 and 6 percent: 6.12 on average.
+    let slope = row(
+        &report,
+        "Memory per additional connection",
+        &["go-streaming"],
+    );
     assert_eq!(slope[1..4], ["15", "6.12", "5.99 to 6.25"]);
 }
 
 #[test]
 fn levels_stand_by_size_and_daemons_as_they_came() {
-    let suite = suite::of(&Shape {
+    let suite = suite::build(&Shape {
         daemons: &["rust-streaming", "go-streaming"],
         levels: &[10_000, 900, 1_000],
         runs: 1,
@@ -400,7 +404,7 @@ fn levels_stand_by_size_and_daemons_as_they_came() {
 
 #[test]
 fn the_best_is_marked_only_where_runs_are_apart() {
-    let mut suite = suite::of(&Shape {
+    let mut suite = suite::build(&Shape {
         daemons: FOUR,
         levels: &[1_000],
         runs: 3,
@@ -411,10 +415,10 @@ fn the_best_is_marked_only_where_runs_are_apart() {
         let of = |name: &&&str| row(&report, "At a glance", &[name])[column].contains("best");
         FOUR.iter().filter(of).copied().collect()
     };
-    // All succeed: nobody is better. Only one has the shortest time to first byte.
+    // All succeed, so none is marked. Only one has the shortest time to first byte.
     assert_eq!(best(&suite, 1), Vec::<&str>::new());
     assert_eq!(best(&suite, 2), ["rust-streaming"]);
-    // The peaks of Python's runs now reach below those of Rust's: the two are not told apart.
+    // The peaks of Python's runs now overlap those of Rust's, so the two share the mark.
     let python = suite
         .results
         .iter_mut()
@@ -422,7 +426,7 @@ fn the_best_is_marked_only_where_runs_are_apart() {
         .unwrap();
     python.usage.daemon.as_mut().unwrap().rss_peak_kb = 4_500;
     assert_eq!(best(&suite, 3), ["python-streaming", "rust-streaming"]);
-    // What the driver spoilt is no daemon's merit.
+    // INVALID runs are not compared.
     for run in suite
         .results
         .iter_mut()
@@ -441,7 +445,7 @@ fn the_best_is_marked_only_where_runs_are_apart() {
 #[test]
 fn two_runs_or_a_failure_or_two_percent_make_nobody_the_best() {
     let of = |runs| {
-        suite::of(&Shape {
+        suite::build(&Shape {
             daemons: FOUR,
             levels: &[1_000],
             runs,
@@ -455,9 +459,9 @@ fn two_runs_or_a_failure_or_two_percent_make_nobody_the_best() {
     };
     let few = glance(&of(2));
     assert!(!few.contains(" best |"), "{few}");
-    assert!(few.contains("needs 3 runs of each daemon"), "{few}");
+    assert!(few.contains("requires 3 runs of each daemon"), "{few}");
     let three = glance(&of(3));
-    assert!(three.contains("at least 3 % apart"), "{three}");
+    assert!(three.contains("differ by at least 3 %"), "{three}");
     let rust = |glance: &str| {
         row(
             &format!("# glance\n{glance}"),
@@ -467,7 +471,7 @@ fn two_runs_or_a_failure_or_two_percent_make_nobody_the_best() {
     };
     assert!(rust(&three)[2].ends_with("best"), "{three}");
 
-    // One operation of one run fails: its time to first byte is no merit any more, its success is behind.
+    // One operation of one run fails: the daemon loses its mark for the time to first byte, and its success is lower.
     let mut failing = of(3);
     let fail = |suite: &mut Suite| {
         let mut runs = suite.results.iter_mut();
@@ -480,7 +484,7 @@ fn two_runs_or_a_failure_or_two_percent_make_nobody_the_best() {
     fail(&mut failing);
     assert!(!rust(&glance(&failing))[2].contains("best"));
 
-    // Two daemons whose runs are apart, but by 2 %, and then by 4 %.
+    // Two daemons whose runs do not overlap, with medians 2 % apart, and then 4 %.
     for (kib, marked) in [(1_020, false), (1_040, true)] {
         let mut near = of(3);
         near.results
@@ -497,7 +501,7 @@ fn two_runs_or_a_failure_or_two_percent_make_nobody_the_best() {
 
 #[test]
 fn the_highest_level_is_a_number_where_there_is_one() {
-    let mut suite = suite::of(&Shape {
+    let mut suite = suite::build(&Shape {
         daemons: &FOUR[..2],
         levels: &[100, 1_000],
         runs: 1,
@@ -523,7 +527,7 @@ fn the_highest_level_is_a_number_where_there_is_one() {
 
 #[test]
 fn a_capacity_is_a_bracket() {
-    let mut suite = suite::of(&Shape {
+    let mut suite = suite::build(&Shape {
         daemons: &FOUR[..1],
         levels: &[1_000, 2_000, 4_000, 3_000],
         runs: 2,
@@ -535,24 +539,24 @@ fn a_capacity_is_a_bracket() {
         bracket(&suite),
         ["4,000", "–", "", "no higher level was run"]
     );
-    // What stopped the levels above is said, that of other daemons is not.
+    // The reason that stopped the levels above is shown, but not that of other daemons.
     suite.unreached[0].daemon = "go-streaming".to_owned();
     let remark = bracket(&suite).remove(3);
     assert!(
         remark.starts_with("100,000 was not reached: 20,000 open files"),
         "{remark}"
     );
-    // A level without a size has no place in a bracket.
+    // A level without a size is not part of a bracket.
     let mut burst = suite.clone();
     for run in burst.results.iter_mut().filter(|run| run.level == "1000") {
         run.level = "burst".to_owned();
         suite::miss(run);
     }
     assert_eq!(bracket(&burst)[..2], ["4,000", "–"]);
-    // One run of two is enough.
+    // One failing run of two is enough.
     suite::miss(&mut suite.results[3]);
     let missed = "first_byte.p99 &lt;= 50ms (61.2ms)";
-    let remark = "a higher level was held where a lower one was not: repeat both";
+    let remark = "a higher level was sustained although a lower one was not: repeat both";
     assert_eq!(bracket(&suite), ["4,000", "3,000", missed, remark]);
     suite::miss(&mut suite.results[2]);
     assert_eq!(bracket(&suite), ["2,000", "3,000", missed, ""]);
@@ -575,18 +579,18 @@ fn a_run_that_left_something_undone_or_lost_its_daemon_did_not_hold_its_level() 
         }
     };
     assert_eq!(held.judgement(), Judgement::Held);
-    // No threshold speaks of failures: so they are tolerated.
+    // No threshold limits failures, so they are tolerated.
     assert_eq!(changed(suite::kill), Vec::<String>::new());
     assert_eq!(
         changed(|run| run.operations.unfinished = 3),
-        ["3 did not end"]
+        ["3 operations did not end"]
     );
     assert_eq!(
         changed(|run| run.operations.missed = 1_000),
-        ["1,000 were due and never begun"]
+        ["1,000 operations were due and never started"]
     );
     assert_eq!(changed(suite::miss), ["first_byte.p99 <= 50ms (61.2ms)"]);
-    // That the driver was late too is no excuse for a daemon that died.
+    // A late driver does not excuse a daemon that died.
     let died = changed(|run| {
         let mut late = Distribution::default();
         (0..1_000).for_each(|_| late.record(2_000_000));
@@ -598,12 +602,12 @@ fn a_run_that_left_something_undone_or_lost_its_daemon_did_not_hold_its_level() 
         run.operations.unfinished = 3;
     });
     assert!(died[0].contains("(SIGSEGV)"), "{died:?}");
-    assert_eq!(died[1..], ["3 did not end"]);
+    assert_eq!(died[1..], ["3 operations did not end"]);
 }
 
 #[test]
 fn a_run_that_the_driver_spoiled_is_not_judged_whatever_its_thresholds_say() {
-    let mut suite = suite::of(&Shape {
+    let mut suite = suite::build(&Shape {
         daemons: &FOUR[..1],
         levels: &[1_000, 2_000],
         runs: 2,
@@ -611,7 +615,7 @@ fn a_run_that_the_driver_spoiled_is_not_judged_whatever_its_thresholds_say() {
     });
     let capacity =
         |suite: &Suite| row(&markdown(suite).unwrap(), "Capacity", &["go-streaming"])[1..].to_vec();
-    let reason = "a worker of the driver used 97 % of a core: it may be the bottleneck → use more threads or processes, or less load";
+    let reason = "a worker of the driver used 97 % of a core: it may be the bottleneck → use more threads or processes, or lower the load";
     let spoil = |run: &mut measure::result::RunResult| {
         suite::miss(run);
         suite::invalidate(run);
@@ -623,21 +627,21 @@ fn a_run_that_the_driver_spoiled_is_not_judged_whatever_its_thresholds_say() {
         .filter(|place| suite.results[*place].level == "2000")
         .collect();
     spoil(&mut suite.results[at_2000[0]]);
-    let one = format!("no higher level was run; at 2,000, 1 of 2 runs not judged: {reason}");
+    let one = format!("no higher level was run; at 2,000, 1 of 2 runs inconclusive: {reason}");
     assert_eq!(capacity(&suite), ["2,000", "–", "", &one]);
     spoil(&mut suite.results[at_2000[1]]);
-    let both = format!("2,000 was not judged: {reason}");
+    let both = format!("2,000 is inconclusive: {reason}");
     assert_eq!(capacity(&suite), ["1,000", "–", "", &both]);
     suite::miss(&mut suite.results[at_2000[1]]);
     suite.results[at_2000[1]].warnings.clear();
     let missed = "first_byte.p99 &lt;= 50ms (61.2ms)";
-    let one = format!("at 2,000, 1 of 2 runs not judged: {reason}");
+    let one = format!("at 2,000, 1 of 2 runs inconclusive: {reason}");
     assert_eq!(capacity(&suite), ["1,000", "2,000", missed, &one]);
 }
 
 #[test]
 fn versions_that_differ_are_named_and_so_is_the_cell_that_mixes_them() {
-    let mut suite = suite::of(&Shape {
+    let mut suite = suite::build(&Shape {
         daemons: &FOUR[..1],
         levels: &[100, 1_000],
         runs: 2,
@@ -648,8 +652,8 @@ fn versions_that_differ_are_named_and_so_is_the_cell_that_mixes_them() {
     let report = markdown(&suite).unwrap();
     let both = "streaming-daemon 0.1.0; streaming-daemon 0.2.0";
     assert!(report.contains(&format!("| go-streaming | {both} |")));
-    assert!(report.contains("**versions:** go-streaming at 1,000 is of several versions"));
-    assert!(!report.contains("go-streaming at 100 is of several"));
+    assert!(report.contains("**versions:** go-streaming at 1,000 has runs of several versions"));
+    assert!(!report.contains("go-streaming at 100 has runs of several"));
 }
 
 #[test]
@@ -667,7 +671,7 @@ fn growth_under_steady_load_is_found_and_the_ramp_is_not_taken_for_it() {
     }
     for look in &mut result.resources {
         let daemon = look.daemon.as_mut().unwrap();
-        // 12 KiB and one descriptor for each 1,000 that finish, 100 a second; before that the ramp, which is steep.
+        // 12 KiB and one descriptor for each 1,000 finished operations, 100 a second; before that a steep ramp.
         let after_ramp = (look.at_s - 10.0).max(0.0);
         daemon.rss_kb = 100_000 + (after_ramp * 1.2).round() as u64
             - (500.0 * (10.0 - look.at_s).max(0.0)) as u64;
@@ -685,7 +689,7 @@ fn growth_under_steady_load_is_found_and_the_ramp_is_not_taken_for_it() {
     };
     (4..7).for_each(|place| near(place, 12.0, 0.1));
     (7..10).for_each(|place| near(place, 1.0, 0.05));
-    // A daemon that fills up and then keeps what it has: its halves tell that from one that grows on.
+    // A daemon that levels off: its halves distinguish it from one that keeps growing.
     let mut filling = result.clone();
     for look in &mut filling.resources {
         let daemon = look.daemon.as_mut().unwrap();
@@ -693,8 +697,10 @@ fn growth_under_steady_load_is_found_and_the_ramp_is_not_taken_for_it() {
     }
     let page = FORMATS[0].render(&[filling.clone()]).unwrap();
     let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words.contains("the line through RSS rises by "), "{page}");
-    let (_, halves) = words.split_once("per 1,000 finished; first half ").unwrap();
+    assert!(words.contains("slope RSS: "), "{page}");
+    let (_, halves) = words
+        .split_once("per 1,000 finished operations; first half ")
+        .unwrap();
     assert!(halves.contains(", second half 0 B"), "{halves}");
     let filling = Suite {
         results: vec![filling],
@@ -710,7 +716,7 @@ fn growth_under_steady_load_is_found_and_the_ramp_is_not_taken_for_it() {
         "{halves:?}"
     );
     assert_eq!(halves[6], "0", "{halves:?}");
-    // Streams that are held and end together are no steady load.
+    // Streams that are held and end together are not a steady load.
     let held = Suite {
         results: vec![suite::one("go-streaming", 1_000, 1, 100)],
         ..Suite::default()
@@ -720,7 +726,7 @@ fn growth_under_steady_load_is_found_and_the_ramp_is_not_taken_for_it() {
 
 #[test]
 fn every_warning_is_shown_and_notes_of_one_kind_are_counted() {
-    let mut suite = suite::of(&Shape {
+    let mut suite = suite::build(&Shape {
         daemons: &FOUR[..1],
         levels: &[100],
         runs: 3,
@@ -746,7 +752,7 @@ fn every_warning_is_shown_and_notes_of_one_kind_are_counted() {
     );
     assert_eq!(report.matches("built without optimisation").count(), 1);
     assert!(
-        report.contains("than it can be, and 2 more such"),
+        report.contains("than a release build, and 2 more of this kind"),
         "{report}"
     );
     assert_eq!(suite.results[0].verdict, Verdict::Suspect);
@@ -785,7 +791,7 @@ fn a_result_without_anything_optional_is_shown_with_dashes() {
         row(&report, "Memory (RSS)", &["go-streaming", "–"])[2..],
         ["–"; 4]
     );
-    assert!(report.contains("no slope: no level with memory figures, 3 are needed"));
+    assert!(report.contains("no slope: no level with memory figures, but 3 are required"));
     assert!(html(&suite).unwrap().contains("Runs without a level"));
 }
 
@@ -817,7 +823,7 @@ fn a_page_holds_no_markup_of_others_and_no_address() {
 
 #[test]
 fn the_largest_suite_stays_below_a_megabyte() {
-    let suite = suite::of(&Shape {
+    let suite = suite::build(&Shape {
         daemons: FOUR,
         levels: &[100, 1_000, 10_000, 50_000, 100_000],
         runs: 5,

@@ -1,4 +1,4 @@
-//! Thresholds held against a result made by hand.
+//! Thresholds evaluated for a handmade result.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -12,7 +12,7 @@ use measure::throughput::Throughput;
 
 const SERIES: &[&str] = &["handoff", "first_byte", "stream", "gap"];
 
-/// What was measured, and whether it was enough.
+/// Returns the measured value, and whether it met the threshold.
 fn judged(result: &RunResult, text: &str) -> (Option<String>, bool) {
     let judged = Threshold::parse(text, SERIES).unwrap().judge(result);
     assert_eq!(judged.text, text);
@@ -24,7 +24,7 @@ fn judged(result: &RunResult, text: &str) -> (Option<String>, bool) {
 fn each_figure_is_read_where_it_stands_and_held_against_its_bound() {
     let mut result = example::full();
     result.usage.daemon.as_mut().unwrap().backlog_peak = Some(37);
-    // 995 ended well, but only 500 of them before the measured time was over.
+    // 995 operations succeeded, but only 500 of them in the measured time.
     result.throughput = Some(Throughput {
         measured_s: 2.5,
         ok: 500,
@@ -66,7 +66,8 @@ fn each_figure_is_read_where_it_stands_and_held_against_its_bound() {
     }
 }
 
-/// 1,000 operations, of which 3 failed; 995 were asked twice, 10 answers failed at least one of their checks, 15 checks failed.
+/// The result has 1,000 operations: 3 failed, 995 were checked twice, 10 answers failed at least one check, 15 checks
+/// failed.
 #[test]
 fn checks_and_the_operations_that_failed_one_are_shares() {
     let mut result = example::full();
@@ -133,7 +134,7 @@ fn the_time_down_is_that_of_all_faults_together() {
     assert_eq!(judged(&result, "down <= 1s"), (None, false));
 }
 
-/// `first_byte` of the example holds 20 µs and each 900 ns more: 402 values thrice at most.
+/// `first_byte` of the example has a value every 900 ns from 20 µs on: 402 values, at most three times each.
 #[test]
 fn any_percentile_is_read_from_the_histogram() {
     let result = example::full();
@@ -153,7 +154,7 @@ fn any_percentile_is_read_from_the_histogram() {
             assert_eq!(judged(&result, &text), (Some(shown), met), "{text}");
         }
     }
-    // The same figure by either way.
+    // Both spellings give the same figure.
     let both = ["p99", "p99.0"].map(|member| judged(&result, &format!("stream.{member} < 1s")));
     assert_eq!(both[0], both[1]);
 }
@@ -166,7 +167,7 @@ fn a_percentile_of_a_histogram_that_can_not_be_read_is_not_met() {
     assert!(judged(&result, "first_byte.p99 < 1s").1);
 }
 
-/// A hundred seconds of 100 operations each; the daemon keeps 2 KiB and a hundredth of a file of every one.
+/// Builds a hundred seconds of 100 operations each; the daemon keeps 2 KiB and a hundredth of a file per operation.
 fn leaking() -> RunResult {
     let second = |second: u64| Second {
         second,
@@ -195,7 +196,7 @@ fn leaking() -> RunResult {
 
 #[test]
 fn what_each_thousand_operations_leave_behind_is_the_slope() {
-    let slopes = leaking().slopes().unwrap();
+    let slopes = leaking().growth_under_load().unwrap();
     assert!(
         (slopes.rss_bytes.slope - 2_000.0 * 1024.0).abs() < 1.0,
         "{slopes:?}"
@@ -205,8 +206,7 @@ fn what_each_thousand_operations_leave_behind_is_the_slope() {
     assert!(judged(&leaking(), "daemon.fds.slope <= 10.1").1);
     let shown = terminal::render(&[leaking()]).unwrap();
     assert!(
-        shown.contains("RSS rises by 1.95 MiB per 1,000")
-            && shown.contains("files rises by 10.000 per"),
+        shown.contains("RSS: 1.95 MiB per 1,000") && shown.contains("open files: 10.000 per"),
         "{shown}"
     );
 }
@@ -217,11 +217,11 @@ fn a_load_that_rises_or_is_short_has_no_slope() {
     for (place, second) in rising.seconds.iter_mut().enumerate() {
         second.active_peak = place as u64;
     }
-    assert_eq!(rising.slopes(), None);
+    assert_eq!(rising.growth_under_load(), None);
     let mut short = leaking();
     short.seconds.truncate(30);
-    assert_eq!(short.slopes(), None);
-    assert_eq!(example::full().slopes(), None);
+    assert_eq!(short.growth_under_load(), None);
+    assert_eq!(example::full().growth_under_load(), None);
 }
 
 #[test]

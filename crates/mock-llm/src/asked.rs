@@ -1,11 +1,11 @@
-//! What a request asks for.
+//! Parser of chat requests.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::pattern::Pattern;
 
-/// The part of a chat completion request that makes a difference here.
+/// The keys of a chat completion request that matter here.
 #[derive(Debug, Deserialize)]
 struct Body {
     model: Option<String>,
@@ -16,22 +16,22 @@ struct Body {
     test_pattern: Option<String>,
 }
 
-/// A request that can be answered.
+/// A valid request.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct ChatRequest {
     pub(crate) model: String,
-    /// `None` for the server's own.
+    /// The pattern of the request; `None` for the server's own.
     pub(crate) pattern: Option<Pattern>,
-    /// The request as it came.
+    /// The body as it was received.
     pub(crate) body: String,
 }
 
-impl Asked {
-    /// Reads a request whose head has `X-Test-Pattern`, or not. The error is for the one who sent it.
+impl ChatRequest {
+    /// Parses a request; `header` is the value of `X-Test-Pattern`, if it has one. The error is meant for the client.
     pub(crate) fn parse(header: Option<&str>, body: &[u8]) -> Result<Self, String> {
         let read: Body = serde_json::from_slice(body).map_err(|error| error.to_string())?;
         if !read.stream {
-            return Err("this server streams only: send \"stream\": true".to_owned());
+            return Err("this server only supports streaming: send \"stream\": true".to_owned());
         }
         let named = header.or(read.test_pattern.as_deref());
         let pattern = named.map(str::parse).transpose()?;
@@ -54,11 +54,11 @@ mod tests {
             (r#"{"messages":[]}"#, "stream"),
             (
                 r#"{"messages":[],"stream":true,"test_pattern":"x"}"#,
-                "no pattern",
+                "not a pattern",
             ),
             ("hello", "expected"),
         ] {
-            let error = Asked::parse(None, body.as_bytes()).unwrap_err();
+            let error = ChatRequest::parse(None, body.as_bytes()).unwrap_err();
             assert!(error.contains(word), "{error}");
         }
     }
@@ -67,13 +67,13 @@ mod tests {
     fn the_pattern_and_the_model_of_a_request_are_read() {
         let body =
             br#"{"messages":[{"a":1}],"stream":true,"model":"m","test_pattern":"status-429"}"#;
-        let asked = Asked::parse(None, body).unwrap();
+        let asked = ChatRequest::parse(None, body).unwrap();
         assert_eq!(
             (&*asked.model, asked.pattern),
             ("m", Some(Pattern::Status(429)))
         );
-        let by_header = Asked::parse(Some("status-500"), body).unwrap();
+        let by_header = ChatRequest::parse(Some("status-500"), body).unwrap();
         assert_eq!(by_header.pattern, Some(Pattern::Status(500)));
-        assert!(Asked::parse(Some("x"), body).is_err());
+        assert!(ChatRequest::parse(Some("x"), body).is_err());
     }
 }

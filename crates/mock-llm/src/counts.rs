@@ -1,9 +1,9 @@
-//! What the server has seen.
+//! Counters of the server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// Counts since the start. Read them at any time.
+/// Counts since the start. They can be read at any time.
 #[derive(Debug, Default)]
 pub struct Counts {
     connections: AtomicU64,
@@ -14,31 +14,31 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Connections accepted.
+    /// Returns the number of accepted connections.
     #[must_use]
     pub fn connections(&self) -> u64 {
         self.connections.load(SeqCst)
     }
 
-    /// Chat requests begun.
+    /// Returns the number of chat requests that were started.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.requests.load(SeqCst)
     }
 
-    /// Requests whose answer went out as its pattern wants it.
+    /// Returns the number of requests whose response was sent as its pattern defines.
     #[must_use]
     pub fn finished(&self) -> u64 {
         self.finished.load(SeqCst)
     }
 
-    /// Requests that the client gave up before that.
+    /// Returns the number of requests that the client canceled before that.
     #[must_use]
     pub fn canceled(&self) -> u64 {
         self.canceled.load(SeqCst)
     }
 
-    /// Bytes of event streams that the connections took.
+    /// Returns the number of event-stream bytes that the connections accepted.
     #[must_use]
     pub fn sent(&self) -> u64 {
         self.sent.load(SeqCst)
@@ -66,7 +66,7 @@ impl Counts {
     }
 }
 
-/// A request that is being answered: dropped before it is finished, it counts as canceled.
+/// A request that is being answered. It counts as canceled if it is dropped before it is finished.
 #[derive(Debug)]
 pub(crate) struct Open {
     pub(crate) counts: Arc<Counts>,

@@ -1,12 +1,12 @@
-//! A stand-in for a language model behind an OpenAI-compatible streaming chat API: it computes
-//! nothing and answers by a pattern, well or badly, to test what talks to such an API.
+//! A mock language model behind an OpenAI-compatible streaming chat API. It computes nothing and responds by a pattern,
+//! correctly or with errors, to test clients of such an API.
 //!
 //! ```text
 //! POST /v1/chat/completions ─► Server ─► Asked ─► Pattern ─► Script ─► chunks at their pace
 //! ```
 //!
-//! HTTP/1.1 and HTTP/2 (prior knowledge) are served on one port or Unix socket. The pattern is the
-//! request's `X-Test-Pattern` header or `test_pattern` key, else the server's own.
+//! It serves HTTP/1.1 and HTTP/2 (prior knowledge) on one port or Unix socket. The pattern is the request's
+//! `X-Test-Pattern` header or `test_pattern` key, otherwise the server's own.
 
 mod asked;
 mod counts;

@@ -1,4 +1,4 @@
-//! Where the server listens: a TCP address or a Unix socket.
+//! Listening sockets: a TCP address or a Unix socket.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -13,11 +13,10 @@ use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAdd
 use nix::sys::stat::{Mode, fchmod};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
-/// Of the file of a Unix socket.
+/// Permissions of the file of a Unix socket.
 const PERMISSIONS: u32 = 0o660;
 
-/// A socket that listens. Dropping it removes the file of a Unix socket, unless another one stands
-/// in its place.
+/// A listening socket. Dropping it removes the file of a Unix socket, unless it was replaced.
 #[derive(Debug)]
 pub struct Listener {
     socket: Socket,
@@ -33,48 +32,51 @@ impl Listener {
     /// Listens on a TCP address; port 0 lets the system choose.
     ///
     /// # Errors
-    /// What is in the way: mostly somebody else who listens there.
+    /// The address can't be listened on, most often because it is in use.
     pub async fn tcp(address: SocketAddr) -> anyhow::Result<Self> {
         let listener = TcpListener::bind(address).await;
-        let listener =
-            listener.with_context(|| format!("listening on {address} (another one: --listen)"))?;
+        let listener = listener.with_context(|| {
+            format!("cannot listen on {address} (choose another address with --listen)")
+        })?;
         Ok(Self {
             socket: Socket::Tcp(listener),
         })
     }
 
-    /// Listens on a new Unix socket with the permissions 0660, which its file has from its first
-    /// moment. Needs a Tokio runtime.
+    /// Listens on a new Unix socket with the permissions 0660 from the start. Needs a Tokio runtime.
     ///
     /// # Errors
-    /// What is in the way: mostly a file of that name.
+    /// The socket can't be created, most often because the file exists.
     pub fn unix(path: &Path) -> anyhow::Result<Self> {
         let shown = path.display();
-        let address =
-            UnixAddr::new(path).with_context(|| format!("{shown}: at most 107 bytes, please"))?;
+        let address = UnixAddr::new(path)
+            .with_context(|| format!("{shown}: the path is too long: give at most 107 bytes"))?;
         let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
         let made = socket::socket(AddressFamily::Unix, SockType::Stream, flags, None)
-            .context("making a Unix socket")?;
-        // `bind` gives the file the permissions of the socket, less the umask.
+            .context("cannot create a Unix socket")?;
+        // `bind` gives the file the permissions of the socket, minus the umask.
         fchmod(&made, Mode::from_bits_truncate(PERMISSIONS))
-            .context("setting the permissions of a socket")?;
+            .context("cannot set the permissions of a socket")?;
         socket::bind(made.as_raw_fd(), &address).with_context(|| {
-            format!("making the socket {shown} (remove what stands there, or name another path)")
+            format!(
+                "cannot create the socket {shown} (remove the existing file, or name another path)"
+            )
         })?;
-        let file = SocketFile::of(path)?;
-        // What the umask took away.
+        let file = SocketFile::new(path)?;
+        // Restores the permissions that the umask removed.
         fs::set_permissions(path, Permissions::from_mode(PERMISSIONS))
-            .with_context(|| format!("setting the permissions of {shown}"))?;
-        socket::listen(&made, Backlog::MAXCONN).with_context(|| format!("listening on {shown}"))?;
+            .with_context(|| format!("cannot set the permissions of {shown}"))?;
+        socket::listen(&made, Backlog::MAXCONN)
+            .with_context(|| format!("cannot listen on {shown}"))?;
         let listener = UnixListener::from_std(StdUnixListener::from(made))
-            .with_context(|| format!("watching {shown}"))?;
+            .with_context(|| format!("cannot watch {shown}"))?;
         Ok(Self {
             socket: Socket::Unix(listener, file),
         })
     }
 
-    /// Where it listens, as the streaming daemon's `--openai-base` takes it: `http://127.0.0.1:8081`
-    /// or `unix:/run/llm.sock`.
+    /// Returns the address in the form of the streaming daemon's `--openai-base`: `http://127.0.0.1:8081` or
+    /// `unix:/run/llm.sock`.
     #[must_use]
     pub fn base(&self) -> String {
         match &self.socket {
@@ -86,7 +88,7 @@ impl Listener {
         }
     }
 
-    /// The next connection, with a second descriptor of its socket. May be dropped.
+    /// Accepts the next connection, with a second descriptor of its socket. May be dropped.
     pub(crate) async fn accept(&self) -> io::Result<(Connection, OwnedFd)> {
         match &self.socket {
             Socket::Tcp(listener) => {
@@ -111,18 +113,18 @@ pub(crate) enum Connection {
     Unix(UnixStream),
 }
 
-/// The file of a Unix socket. Dropping it removes the file, unless another one stands in its place.
+/// The file of a Unix socket. Dropping this removes the file, unless it was replaced.
 #[derive(Debug)]
 struct SocketFile {
     path: PathBuf,
-    /// Device and inode.
+    /// Device and inode of the file.
     identity: (u64, u64),
 }
 
 impl SocketFile {
-    fn of(path: &Path) -> anyhow::Result<Self> {
+    fn new(path: &Path) -> anyhow::Result<Self> {
         let identity = identify(path)
-            .with_context(|| format!("looking at the new socket {}", path.display()))?;
+            .with_context(|| format!("cannot inspect the new socket {}", path.display()))?;
         Ok(Self {
             path: path.to_owned(),
             identity,
@@ -133,7 +135,7 @@ impl SocketFile {
 impl Drop for SocketFile {
     fn drop(&mut self) {
         if identify(&self.path).is_ok_and(|found| found == self.identity) {
-            // Failing leaves a stale file, which the next start names.
+            // On failure a stale file is left, which the next start reports.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -158,7 +160,7 @@ mod tests {
         drop(listener);
         assert!(!path.exists());
         let listener = Listener::unix(&path).unwrap();
-        // A new name for the old one, so that its inode is not used again.
+        // The old socket is kept under another name, so that its inode is not reused.
         fs::rename(&path, folder.path().join("old")).unwrap();
         fs::write(&path, "precious").unwrap();
         drop(listener);

@@ -1,4 +1,4 @@
-//! The command `mock-llm`: options, signals, exit codes.
+//! The command `mock-llm`: parses options, handles signals, returns exit codes.
 
 use std::io::{self, Write};
 
@@ -9,15 +9,15 @@ use tokio::signal::unix::{SignalKind, signal};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    // Clap exits with 2 on a wrong call.
+    // Clap exits with 2 on invalid arguments.
     let options = Options::parse();
-    let mut terminate = signal(SignalKind::terminate()).context("watching SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("watching SIGINT")?;
+    let mut terminate = signal(SignalKind::terminate()).context("cannot watch SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot watch SIGINT")?;
     let listener = match &options.socket {
         Some(path) => Listener::unix(path)?,
         None => Listener::tcp(options.listen).await?,
     };
-    // Whoever started it may read where; a stdout that is gone is no reason to stop.
+    // The parent may read the address; a closed stdout is no reason to stop.
     let _ = writeln!(io::stdout(), "listening on {}", listener.base());
     let shutdown = async move {
         tokio::select! {

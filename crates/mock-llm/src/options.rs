@@ -1,4 +1,4 @@
-//! The command line: flags, their `MOCK_LLM_*` variables, and what is wrong with them.
+//! Options of the command line, and their `MOCK_LLM_*` variables.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -8,20 +8,20 @@ use clap::Parser;
 use crate::pattern::Pattern;
 use crate::server::Settings;
 
-/// A stand-in for an OpenAI-compatible streaming chat API, on HTTP/1.1 and HTTP/2.
+/// Simulate an OpenAI-compatible streaming chat API, over HTTP/1.1 and HTTP/2.
 #[derive(Debug, Clone, Parser)]
 #[command(version, max_term_width = 100)]
 pub struct Options {
-    /// Address to listen on; port 0 lets the system choose
+    /// Listen on this address; port 0 lets the system choose
     #[arg(long, env = "MOCK_LLM_LISTEN", value_name = "HOST:PORT")]
     #[arg(default_value = "127.0.0.1:8081")]
     pub listen: SocketAddr,
 
-    /// Unix socket to listen on, in place of an address
+    /// Listen on this Unix socket instead of an address
     #[arg(long, env = "MOCK_LLM_SOCKET", value_name = "PATH")]
     pub socket: Option<PathBuf>,
 
-    /// Contents of an answer
+    /// Send this many contents per response
     #[arg(
         long,
         env = "MOCK_LLM_TOKENS",
@@ -30,7 +30,7 @@ pub struct Options {
     )]
     pub tokens: u32,
 
-    /// Time before each content, such as 50ms
+    /// Wait this long before each content, such as 50ms
     #[arg(
         long,
         env = "MOCK_LLM_DELAY",
@@ -39,8 +39,8 @@ pub struct Options {
     )]
     pub delay: humantime::Duration,
 
-    /// Answer of requests without an X-Test-Pattern header: plain, unicode, byte-chunks, 4k-chunks, quirks,
-    /// echo, abort-after-N, finish-length, finish-only, no-finish, linger, error-event, stall, stall-head,
+    /// Choose the response to requests without an X-Test-Pattern header: plain, unicode, byte-chunks, 4k-chunks,
+    /// quirks, echo, abort-after-N, finish-length, finish-only, no-finish, linger, error-event, stall, stall-head,
     /// status-NNN or not-sse
     #[arg(
         long,
@@ -50,13 +50,13 @@ pub struct Options {
     )]
     pub pattern: Pattern,
 
-    /// Refuse requests without this bearer token
+    /// Reject requests without this bearer token
     #[arg(long, env = "MOCK_LLM_KEY", value_name = "KEY", hide_env_values = true)]
     pub key: Option<String>,
 }
 
 impl Options {
-    /// What the server needs to know of them.
+    /// Converts the options into the server's settings.
     #[must_use]
     pub fn settings(&self) -> Settings {
         Settings {

@@ -1,43 +1,43 @@
-//! What an answer is like, by name.
+//! Patterns of responses, by name.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// How the server answers. `Display` and `FromStr` use the names of the requests.
+/// A pattern of responses. `Display` and `FromStr` use the names of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pattern {
     /// Short ASCII contents.
     Plain,
-    /// Contents of many bytes a character: emoji, combining marks, right to left, JSON escapes.
+    /// Contents with many bytes per character: emoji, combining marks, right to left, JSON escapes.
     Unicode,
-    /// The contents of `unicode`, each byte of the stream in a chunk or frame of its own.
+    /// The contents of `unicode`, with each byte of the stream in its own chunk or frame.
     ByteChunks,
     /// Contents of 4 KiB.
     FourKChunks,
-    /// What the syntax of server-sent events allows and few servers do: CR LF, comments, data over
-    /// several lines, other fields, chunks without choices.
+    /// Syntax of server-sent events that is valid but rare: CR LF, comments, data over several lines, other fields,
+    /// chunks without choices.
     Quirks,
-    /// One content: the body of the request.
+    /// A single content: the body of the request.
     Echo,
-    /// After so many contents the connection is reset (HTTP/2: the stream).
+    /// The connection (HTTP/2: the stream) is reset after this many contents.
     AbortAfter(u32),
-    /// The finish reason is `length`.
+    /// The finish reason `length`.
     FinishLength,
-    /// A finish reason, and no `[DONE]`.
+    /// A finish reason, but no `[DONE]`.
     FinishOnly,
     /// Neither a finish reason nor `[DONE]`: the body just ends.
     NoFinish,
-    /// After `[DONE]` the body stays open.
+    /// A body that stays open after `[DONE]`.
     Linger,
-    /// An error object in place of the last content.
+    /// An error object instead of the last content.
     ErrorEvent,
-    /// A head, and nothing more.
+    /// A head, then nothing.
     Stall,
-    /// Not even a head.
+    /// No response at all.
     StallHead,
     /// An error status from 400 to 599, with an error object.
     Status(u16),
-    /// 200 with a JSON object that is no stream.
+    /// Status 200 with a JSON object that is not a stream.
     NotSse,
 }
 
@@ -75,7 +75,7 @@ const UNICODE: [&str; 12] = [
 ];
 
 impl Pattern {
-    /// Content number `index`, from 0.
+    /// Returns content number `index`, from 0.
     #[must_use]
     pub fn content(self, index: u32) -> String {
         match self {
@@ -88,7 +88,7 @@ impl Pattern {
         }
     }
 
-    /// How many of `tokens` contents come before the answer ends.
+    /// Returns how many of `tokens` contents are sent before the response ends.
     #[must_use]
     pub fn contents(self, tokens: u32) -> u32 {
         match self {
@@ -117,14 +117,14 @@ impl FromStr for Pattern {
             .or_else(|| Some(Self::Status(name.strip_prefix("status-")?.parse().ok()?)));
         match numbered {
             Some(Self::Status(status)) if !(400..600).contains(&status) => {
-                Err("a status is from 400 to 599, for instance status-429".to_owned())
+                Err("the status must be from 400 to 599, for instance status-429".to_owned())
             }
             Some(pattern) => Ok(pattern),
             None => {
                 let known: Vec<_> = NAMED.iter().map(|(name, _)| *name).collect();
                 let known = known.join(", ");
                 Err(format!(
-                    "`{name}` is no pattern: use one of {known}, abort-after-3, status-429"
+                    "`{name}` is not a pattern: use one of {known}, abort-after-3, status-429"
                 ))
             }
         }

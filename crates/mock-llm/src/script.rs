@@ -1,4 +1,4 @@
-//! The body of an answer: the steps of a pattern, at their pace.
+//! Response bodies: the steps of a pattern, at their pace.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -11,31 +11,31 @@ use hyper::body::{Body, Bytes, Frame};
 use serde_json::{Value, json};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::asked::Asked;
+use crate::asked::ChatRequest;
 use crate::counts::Open;
 use crate::pattern::Pattern;
 
-/// Before a connection is reset, what was sent has this long to be read: a reset discards it.
+/// Delay before a connection is reset, so that sent data can be read: a reset discards it.
 const BEFORE_RESET: Duration = Duration::from_millis(50);
 
-/// What a body does next.
+/// A step of a body.
 enum Step {
-    /// Nothing for a while; the connection writes out what it has.
+    /// Waits; the connection flushes meanwhile.
     Wait(Duration),
     Send(Bytes),
-    /// Nothing for ever.
+    /// Stalls forever.
     Stall,
-    /// Break off.
+    /// Aborts the body.
     Abort,
 }
 
-/// A body that was broken off on purpose.
+/// The error of a body that was aborted on purpose.
 #[derive(Debug)]
 pub(crate) struct Aborted;
 
 impl fmt::Display for Aborted {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("broken off, as the pattern wants it")
+        formatter.write_str("aborted, as the pattern defines")
     }
 }
 
@@ -47,25 +47,25 @@ impl From<Infallible> for Aborted {
     }
 }
 
-/// The steps of one answer.
+/// The body of a response, as a sequence of steps.
 pub(crate) struct Script {
     steps: Box<dyn Iterator<Item = Step> + Send>,
     waiting: Option<Pin<Box<Sleep>>>,
     open: Open,
-    /// Called when the body is to be broken off.
+    /// Called when the body is aborted.
     abort: Box<dyn Fn() + Send>,
 }
 
 impl Script {
     pub(crate) fn new(
         pattern: Pattern,
-        asked: Asked,
+        request: ChatRequest,
         pace: (u32, Duration),
         open: Open,
         abort: impl Fn() + Send + 'static,
     ) -> Self {
         Self {
-            steps: steps(pattern, asked, pace),
+            steps: steps(pattern, request, pace),
             waiting: None,
             open,
             abort: Box::new(abort),
@@ -87,7 +87,7 @@ impl Body for Script {
                 self.waiting = None;
             }
             match self.steps.next() {
-                // A timer would take a millisecond at least.
+                // A timer would take at least a millisecond.
                 Some(Step::Wait(Duration::ZERO)) => {
                     context.waker().wake_by_ref();
                     return Poll::Pending;
@@ -119,7 +119,7 @@ impl Body for Script {
 
 fn steps(
     pattern: Pattern,
-    asked: Asked,
+    request: ChatRequest,
     (tokens, delay): (u32, Duration),
 ) -> Box<dyn Iterator<Item = Step> + Send> {
     if pattern == Pattern::Stall {
@@ -130,7 +130,7 @@ fn steps(
         true => quirky_event(&data),
         false => event(&data.to_string()),
     };
-    let model = asked.model;
+    let model = request.model;
     let chunk = move |delta: Value, finish: Option<&str>| {
         frame(json!({
             "id": "chatcmpl-mock",
@@ -141,7 +141,7 @@ fn steps(
     };
     let opening = chunk(json!({"role": "assistant", "content": ""}), None);
     let ending = ending(pattern, &chunk);
-    let text = asked.body;
+    let text = request.body;
     let contents = (0..pattern.contents(tokens)).flat_map(move |index| {
         let content = match pattern {
             Pattern::Echo => text.clone(),
@@ -159,7 +159,7 @@ fn steps(
     }
 }
 
-/// What follows the last content.
+/// Returns the steps after the last content.
 fn ending(pattern: Pattern, chunk: &impl Fn(Value, Option<&str>) -> Bytes) -> Vec<Step> {
     let finish = |reason| Step::Send(chunk(json!({}), Some(reason)));
     let done = || Step::Send(event("[DONE]"));
@@ -186,7 +186,7 @@ fn event(data: &str) -> Bytes {
     Bytes::from(format!("data: {data}\n\n"))
 }
 
-/// One event over several lines, between other fields, with each of the line ends.
+/// Formats an event over several lines, between other fields, with each kind of line end.
 fn quirky_event(data: &Value) -> Bytes {
     let pretty = serde_json::to_string_pretty(data).expect("JSON can be written");
     let lines: String = pretty
@@ -198,7 +198,7 @@ fn quirky_event(data: &Value) -> Bytes {
     ))
 }
 
-/// A wait between the bytes has each of them written by itself.
+/// Splits a step into single bytes; the waits between them cause separate writes.
 fn one_by_one(step: Step) -> Vec<Step> {
     let Step::Send(bytes) = step else {
         return vec![step];

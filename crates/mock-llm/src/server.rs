@@ -1,4 +1,4 @@
-//! The server: accepting, and the answer to each request.
+//! The server: accepts connections and responds to requests.
 
 use std::convert::Infallible;
 use std::os::fd::OwnedFd;
@@ -20,33 +20,33 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::asked::Asked;
+use crate::asked::ChatRequest;
 use crate::counts::{Counts, Open};
 use crate::listener::{Connection, Listener};
 use crate::pattern::Pattern;
 use crate::script::{Aborted, Script};
 
-/// A request may be this long.
+/// Maximum length of a request body.
 const BODY_LIMIT: usize = 1 << 20;
 /// The header field that names a pattern.
 const TEST_PATTERN: &str = "x-test-pattern";
-/// What accepting waits after an error, which is most likely a lack of descriptors.
-const PAUSE: Duration = Duration::from_millis(10);
+/// Pause after a failed accept, most likely for lack of descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
-/// How requests are answered that say nothing else.
+/// The defaults for requests.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// What the answer is like.
+    /// The pattern of responses.
     pub pattern: Pattern,
-    /// Contents of an answer.
+    /// Number of contents per response.
     pub tokens: u32,
-    /// The time before each content.
+    /// Delay before each content.
     pub delay: Duration,
-    /// What a request must bring as `Authorization: Bearer …`; `None` for nothing.
+    /// The token that a request must send as `Authorization: Bearer …`; `None` for no check.
     pub key: Option<String>,
 }
 
-/// A server that does not listen yet.
+/// A server that is not listening yet.
 #[derive(Debug)]
 pub struct Server {
     settings: Settings,
@@ -56,7 +56,7 @@ pub struct Server {
 type Answer = Response<UnsyncBoxBody<Bytes, Aborted>>;
 
 impl Server {
-    /// A server with these settings.
+    /// Creates a server with these settings.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self {
@@ -65,14 +65,13 @@ impl Server {
         }
     }
 
-    /// What it has seen, also while it runs.
+    /// Returns the counters, which can be read while the server runs.
     #[must_use]
     pub fn counts(&self) -> Arc<Counts> {
         Arc::clone(&self.counts)
     }
 
-    /// Serves until `shutdown` is ready and breaks off what is open then. Dropping the future does
-    /// the same.
+    /// Serves until `shutdown` is ready, then aborts open connections. Dropping the future does the same.
     pub async fn run(self, listener: Listener, shutdown: impl Future<Output = ()>) {
         let server = Arc::new(self);
         let mut connections = JoinSet::new();
@@ -87,7 +86,7 @@ impl Server {
                     Ok((Connection::Unix(client), socket)) => {
                         connections.spawn(serve(client, socket, Arc::clone(&server)));
                     }
-                    Err(_) => sleep(PAUSE).await,
+                    Err(_) => sleep(ACCEPT_PAUSE).await,
                 },
                 Some(_) = connections.join_next() => {}
             }
@@ -102,28 +101,28 @@ impl Server {
             _ => return error(StatusCode::NOT_FOUND, "POST /v1/chat/completions"),
         }
         if !self.admits(&request) {
-            return error(StatusCode::UNAUTHORIZED, "a wrong key, or none");
+            return error(StatusCode::UNAUTHORIZED, "wrong or missing key");
         }
-        // A reset is for one connection, and an HTTP/2 connection has other streams.
+        // A reset closes the whole connection, but an HTTP/2 connection has other streams.
         let resets = request.version() < Version::HTTP_2;
         let header = request.headers().get(TEST_PATTERN).cloned();
         let header = header
             .as_ref()
             .map(|value| value.to_str().unwrap_or_default());
-        let asked = match Limited::new(request, BODY_LIMIT).collect().await {
-            Ok(body) => Asked::parse(header, &body.to_bytes()),
+        let chat = match Limited::new(request, BODY_LIMIT).collect().await {
+            Ok(body) => ChatRequest::parse(header, &body.to_bytes()),
             Err(failure) => Err(failure.to_string()),
         };
-        // Counted once it is whole: what is taken back before that was never asked.
+        // Counted once it is complete: a request canceled earlier does not count.
         let open = Open::new(Arc::clone(&self.counts));
-        match asked {
-            Ok(asked) => {
+        match chat {
+            Ok(chat) => {
                 let abort = move || {
                     if resets {
                         reset_on_close(&socket);
                     }
                 };
-                self.play(asked, open, abort).await
+                self.play(chat, open, abort).await
             }
             Err(complaint) => finished(open, error(StatusCode::BAD_REQUEST, &complaint)),
         }
@@ -137,9 +136,14 @@ impl Server {
         brought.is_some_and(|value| value.as_bytes() == format!("Bearer {key}").as_bytes())
     }
 
-    async fn play(&self, asked: Asked, open: Open, abort: impl Fn() + Send + 'static) -> Answer {
+    async fn play(
+        &self,
+        chat: ChatRequest,
+        open: Open,
+        abort: impl Fn() + Send + 'static,
+    ) -> Answer {
         let Settings { tokens, delay, .. } = self.settings;
-        let pattern = asked.pattern.unwrap_or(self.settings.pattern);
+        let pattern = chat.pattern.unwrap_or(self.settings.pattern);
         match pattern {
             Pattern::StallHead => {
                 let _held = open;
@@ -147,14 +151,14 @@ impl Server {
             }
             Pattern::Status(status) => {
                 let status = StatusCode::from_u16(status).expect("400 to 599 are statuses");
-                finished(open, error(status, "as the pattern wants it"))
+                finished(open, error(status, "as the pattern defines"))
             }
             Pattern::NotSse => {
                 let text = json!({"object": "chat.completion", "choices": []}).to_string();
                 finished(open, whole(StatusCode::OK, text))
             }
             _ => {
-                let script = Script::new(pattern, asked, (tokens, delay), open, abort);
+                let script = Script::new(pattern, chat, (tokens, delay), open, abort);
                 let mut response = Response::new(script.boxed_unsync());
                 let kind = HeaderValue::from_static("text/event-stream; charset=utf-8");
                 response.headers_mut().insert(CONTENT_TYPE, kind);
@@ -164,7 +168,7 @@ impl Server {
     }
 }
 
-/// Serves a connection; `socket` is a second descriptor of it.
+/// Serves a connection; `socket` is a second descriptor of its socket.
 async fn serve(
     client: impl AsyncRead + AsyncWrite + Unpin + 'static,
     socket: OwnedFd,
@@ -179,14 +183,14 @@ async fn serve(
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new());
     builder.http2().timer(TokioTimer::new());
-    // An error here is the client's, or what a pattern wants.
+    // An error here is the client's, or part of a pattern.
     let _ = builder
         .serve_connection(TokioIo::new(client), service)
         .await;
 }
 
-/// Has the connection reset when it is closed, in place of being ended in good order. Of Unix
-/// sockets there is no such thing: they just close.
+/// Makes closing the connection reset it, instead of ending it in good order. Unix sockets have no reset: they just
+/// close.
 fn reset_on_close(socket: &OwnedFd) {
     let at_once = linger {
         l_onoff: 1,
@@ -195,7 +199,7 @@ fn reset_on_close(socket: &OwnedFd) {
     let _ = setsockopt(socket, sockopt::Linger, &at_once);
 }
 
-/// An answer that is over as soon as it is begun.
+/// Returns a response, and counts its request as finished.
 fn finished(mut open: Open, answer: Answer) -> Answer {
     open.finish();
     answer

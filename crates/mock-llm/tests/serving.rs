@@ -1,4 +1,4 @@
-//! The server over its sockets, and the command.
+//! Tests of the server over its sockets, and of the command.
 #![allow(clippy::unwrap_used, reason = "a failed assumption fails the test")]
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -10,10 +10,10 @@ use std::process::{Child, Command, Stdio};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_mock-llm");
 
-/// The server as a process of its own, killed with the test.
+/// The server as a separate process, killed with the test.
 struct Process {
     child: Child,
-    /// What it says that it listens on.
+    /// The address it prints at start.
     base: String,
 }
 
@@ -54,7 +54,7 @@ impl Drop for Process {
     }
 }
 
-/// Sends a chat request and reads all that comes back; an error is part of it.
+/// Sends a chat request and reads the whole response, including an error.
 fn ask(mut server: impl Read + Write, pattern: &str) -> String {
     let body = format!(r#"{{"messages":[],"stream":true,"test_pattern":"{pattern}"}}"#);
     let length = body.len();
@@ -123,7 +123,7 @@ fn a_unix_socket_has_the_mode_0660_and_is_removed_at_the_end() {
     let mode = Path::new(&path).metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o660);
     assert!(ask(UnixStream::connect(&path).unwrap(), "plain").contains("[DONE]"));
-    // Open when the signal comes.
+    // Open when the signal arrives.
     let mut stalled = UnixStream::connect(&path).unwrap();
     stalled.write_all(b"GET / HTTP/1.1\r\n").unwrap();
     assert_eq!(server.terminate(), Some(0));

@@ -1,8 +1,7 @@
-//! Socket activation: a listening socket that the process was started with, as sd_listen_fds(3)
-//! describes it.
+//! Socket activation: a listening socket passed to the process at start, as sd_listen_fds(3) describes it.
 //!
-//! `LISTEN_PID` says for which process the sockets are, `LISTEN_FDS` how many there are; they are
-//! the descriptors from 3 on. The handoff socket is the first of them.
+//! `LISTEN_PID` names the process that the sockets are for, `LISTEN_FDS` their number. They are the descriptors from 3
+//! on. The handoff socket is the first of them.
 #![expect(
     unsafe_code,
     reason = "descriptors that a process is started with are bare integers"
@@ -22,7 +21,7 @@ const FIRST: RawFd = 3;
 const PID: &str = "LISTEN_PID";
 const COUNT: &str = "LISTEN_FDS";
 
-/// A Unix socket that listens for connections.
+/// A listening Unix socket that was passed to the process.
 #[derive(Debug)]
 pub struct PassedSocket {
     pub(crate) socket: OwnedFd,
@@ -30,28 +29,28 @@ pub struct PassedSocket {
 }
 
 impl PassedSocket {
-    /// Looks at a descriptor, which is to be a listening Unix socket of either type.
+    /// Checks that a descriptor is a listening Unix socket of either type.
     ///
     /// # Errors
-    /// What it is instead, and the remedy.
+    /// The kind of descriptor that it is instead, and the remedy.
     pub fn new(socket: OwnedFd) -> Result<Self, String> {
         let wrong = |what: &str| {
             Err(format!(
-                "{COUNT}: the passed descriptor {what}: pass a listening Unix socket of the type \
-                seqpacket or stream, or unset {COUNT} to make one"
+                "{COUNT}: the passed descriptor {what}: pass a listening Unix socket of type \
+                seqpacket or stream, or unset {COUNT} to create one"
             ))
         };
         let socket_type = match getsockopt(&socket, sockopt::SockType) {
             Ok(SockType::SeqPacket) => SocketType::Seqpacket,
             Ok(SockType::Stream) => SocketType::Stream,
-            Ok(other) => return wrong(&format!("is a socket of the type {other:?}")),
-            Err(_) => return wrong("is no socket"),
+            Ok(other) => return wrong(&format!("is a socket of type {other:?}")),
+            Err(_) => return wrong("is not a socket"),
         };
         if getsockname::<UnixAddr>(socket.as_raw_fd()).is_err() {
-            return wrong("is no Unix socket");
+            return wrong("is not a Unix socket");
         }
         if !getsockopt(&socket, sockopt::AcceptConn).unwrap_or(false) {
-            return wrong("does not listen");
+            return wrong("is not listening");
         }
         Ok(Self {
             socket,
@@ -60,13 +59,12 @@ impl PassedSocket {
     }
 }
 
-/// The socket that this process was given to listen on; `None` if it was given none. Further ones
-/// are closed.
+/// Returns the listening socket that was passed to this process; `None` if there is none. Further sockets are closed.
 ///
-/// To be called once, before anything else opens a descriptor: the numbers are taken on trust.
+/// Must be called once, before anything else opens a descriptor: the numbers are trusted.
 ///
 /// # Errors
-/// What is wrong with the variables or the descriptor, and the remedy.
+/// An invalid variable or descriptor, and the remedy.
 pub fn passed_socket() -> Result<Option<PassedSocket>, String> {
     let count = passed(|name| env::var(name).ok(), process::id())?;
     let mut sockets = Vec::new();
@@ -80,15 +78,17 @@ pub fn passed_socket() -> Result<Option<PassedSocket>, String> {
         .transpose()
 }
 
-/// How many descriptors were passed to the process `own_pid`.
+/// Returns the number of descriptors that were passed to the process `own_pid`.
 ///
-/// Variables that are for another process are no error: a child inherits those of its parent.
+/// Variables for another process are not an error: a child inherits those of its parent.
 fn passed(variable: impl Fn(&str) -> Option<String>, own_pid: u32) -> Result<usize, String> {
     let (Some(pid), Some(count)) = (variable(PID), variable(COUNT)) else {
         return Ok(0);
     };
     let pid: u32 = pid.parse().map_err(|_| {
-        format!("{PID} is `{pid}`: set it to the id of this process, or unset it to make a socket")
+        format!(
+            "{PID} is `{pid}`: set it to the id of this process, or unset it to create a socket"
+        )
     })?;
     if pid != own_pid {
         return Ok(0);
@@ -97,12 +97,12 @@ fn passed(variable: impl Fn(&str) -> Option<String>, own_pid: u32) -> Result<usi
         Ok(count @ 1..) => Ok(count),
         _ => Err(format!(
             "{COUNT} is `{count}`: set it to the number of passed sockets, 1 for the handoff \
-            socket, or unset it to make a socket"
+            socket, or unset it to create a socket"
         )),
     }
 }
 
-/// Takes the descriptor `number`, which is closed on exec from then on.
+/// Takes ownership of the descriptor `number`, and marks it close-on-exec.
 fn own(number: RawFd) -> Result<OwnedFd, String> {
     // SAFETY: the number is used to ask whether it is open, and dropped.
     let looked_at = unsafe { BorrowedFd::borrow_raw(number) };
@@ -149,10 +149,13 @@ mod tests {
         assert_eq!(passed.socket_type, SocketType::Stream);
         let (unconnected, _) = UnixDatagram::pair().unwrap();
         for (descriptor, word) in [
-            (File::open("/dev/null").unwrap().into(), "no socket"),
+            (File::open("/dev/null").unwrap().into(), "not a socket"),
             (unconnected.into(), "Datagram"),
-            (UnixStream::pair().unwrap().0.into(), "does not listen"),
-            (TcpListener::bind("127.0.0.1:0").unwrap().into(), "no Unix"),
+            (UnixStream::pair().unwrap().0.into(), "not listening"),
+            (
+                TcpListener::bind("127.0.0.1:0").unwrap().into(),
+                "not a Unix socket",
+            ),
         ] {
             let error = PassedSocket::new(descriptor).unwrap_err();
             assert!(error.contains(word) && error.contains("unset"), "{error}");

@@ -1,4 +1,4 @@
-//! The bytes of the answer: the head, the events of the mock backend, and the refusal.
+//! The bytes of the response: the head, the events of the mock backend, and the refusal.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ const EVENT_END: &[u8] = b"\"}\n\n";
 /// The end mark.
 pub(crate) const DONE: &str = "data: [DONE]\n\n";
 const GREETING: &str = "Hello from the streaming daemon. Prompt: ";
-/// Of the prompt, so many bytes are repeated.
+/// Maximum number of bytes of the prompt that are repeated.
 const PROMPT_EXCERPT: usize = 50;
 
-/// The events between the user id and the end. `daemons/README.md` lists them for the other
-/// daemons: all of them send the same bytes, so that their work can be compared.
+/// The events between the user id and the end. `daemons/README.md` lists them for the other daemons: all of them send
+/// the same bytes, so that they can be compared.
 const LINES: [&str; 15] = [
     "This answer comes from the mock backend.",
     "It computes nothing: waiting is its only work.",
@@ -33,7 +33,7 @@ const LINES: [&str; 15] = [
     "After it comes the mark that ends it all.",
 ];
 
-/// What every stream of this process has in common: how many events, how far apart, and their text.
+/// The response that all streams of this process share: number of events, delay between them, and their text.
 ///
 /// A stream is `messages + 1` writes: the head is write 0 and event k is write k. Event 1 is due
 /// with the head, event k at start + (k − 1) × delay, and the end marker travels with the last.
@@ -45,16 +45,16 @@ pub(crate) struct Answer {
     last: Vec<u8>,
 }
 
-/// The part of an answer that depends on the request, until it is written.
+/// The part of a response that depends on the request, until it is written.
 #[derive(Debug)]
 pub(crate) struct Opening {
-    /// `None` stands for the plain [`HEAD`], which nearly every stream has.
+    /// The head; `None` stands for the plain [`HEAD`], which nearly every stream has.
     head: Option<Vec<u8>>,
     greeting: Vec<u8>,
 }
 
 impl Answer {
-    /// Renders the texts once for all streams.
+    /// Renders the texts, once for all streams.
     pub(crate) fn new(messages: u32, delay: Duration) -> Self {
         let mut last = event("[DONE-CONTENT]");
         last.extend_from_slice(DONE.as_bytes());
@@ -66,22 +66,22 @@ impl Answer {
         }
     }
 
-    /// The number of the last write.
+    /// Returns the number of the last write.
     pub(crate) fn last_write(&self) -> u32 {
         self.messages
     }
 
-    /// The time between two events, in nanoseconds.
+    /// Returns the delay between two events, in nanoseconds.
     pub(crate) fn delay(&self) -> u64 {
         self.delay_ns
     }
 
-    /// How much later than the head write number `write` is due, in nanoseconds.
+    /// Returns how much later than the head a write is due, in nanoseconds.
     pub(crate) fn offset(&self, write: u32) -> u64 {
         u64::from(write.saturating_sub(1)).saturating_mul(self.delay_ns)
     }
 
-    /// Renders what depends on the request.
+    /// Renders the parts that depend on the request.
     pub(crate) fn opening(&self, request: &Request<'_>) -> Opening {
         let extra = request.response_headers.as_ref();
         let mut head = extra.and_then(head::with_headers);
@@ -96,7 +96,7 @@ impl Answer {
         Opening { head, greeting }
     }
 
-    /// The bytes of write number `write`. `scratch` is used for what has to be composed.
+    /// Returns the bytes of write number `write`. Bytes that must be composed are put into `scratch`.
     pub(crate) fn bytes<'a>(
         &'a self,
         write: u32,
@@ -119,7 +119,7 @@ impl Answer {
     }
 }
 
-/// One server-sent event of ASCII text that needs no escapes.
+/// Formats a server-sent event of ASCII text that needs no escapes.
 fn event(content: &str) -> Vec<u8> {
     [EVENT_START, content.as_bytes(), EVENT_END].concat()
 }
@@ -129,7 +129,7 @@ fn greeting(prompt: &str) -> Vec<u8> {
     let mut event = Vec::with_capacity(128);
     event.extend_from_slice(EVENT_START);
     event.extend_from_slice(GREETING.as_bytes());
-    // A JSON string begins and ends with a quote; both are part of the frame already.
+    // A JSON string begins and ends with a quote; both are already part of the frame.
     let quoted = serde_json::to_vec(excerpt).expect("a string can be written as JSON");
     event.extend_from_slice(&quoted[1..quoted.len() - 1]);
     if excerpt.len() < prompt.len() {
@@ -139,8 +139,7 @@ fn greeting(prompt: &str) -> Vec<u8> {
     event
 }
 
-/// The longest beginning of `prompt` that has no more than [`PROMPT_EXCERPT`] bytes and whole
-/// characters.
+/// Returns the longest prefix of `prompt` with at most [`PROMPT_EXCERPT`] bytes and only whole characters.
 fn excerpt(prompt: &str) -> &str {
     &prompt[..prompt.floor_char_boundary(PROMPT_EXCERPT)]
 }

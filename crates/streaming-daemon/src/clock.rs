@@ -1,4 +1,4 @@
-//! Time: nanoseconds of CLOCK_MONOTONIC, and one timer per shard that is late by microseconds.
+//! Time in nanoseconds of CLOCK_MONOTONIC, and one timer per shard that is late by microseconds.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,7 +14,7 @@ use crate::socket::watch;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// Nanoseconds of CLOCK_MONOTONIC: the clock that the timer below counts in too.
+/// Returns the time in nanoseconds of CLOCK_MONOTONIC, which the timer below uses too.
 pub(crate) fn now() -> u64 {
     let time = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("every Linux has CLOCK_MONOTONIC");
     time.tv_sec().unsigned_abs() * NANOS_PER_SECOND + time.tv_nsec().unsigned_abs()
@@ -45,8 +45,8 @@ impl Timer {
         })
     }
 
-    /// Sets the timer to `at` (nanoseconds, as [`now`] counts); a time in the past fires at once.
-    /// Setting it to the time that it already has costs nothing.
+    /// Sets the timer to `at` (nanoseconds, as [`now`] counts); a time in the past fires at once. Setting it to its
+    /// current time costs nothing.
     pub(crate) fn set(&mut self, at: u64) -> io::Result<()> {
         if self.armed == Some(at) {
             return Ok(());
@@ -63,10 +63,10 @@ impl Timer {
         Ok(())
     }
 
-    /// Waits until the timer has fired. It may return early, once, after it was set anew: callers
-    /// look at the clock. May be dropped at any time.
+    /// Waits until the timer has fired. It may return early, once, after it was set again: callers check the clock. May
+    /// be dropped at any time.
     ///
-    /// The descriptor is never read: it is watched for edges, and setting it anew resets it.
+    /// The descriptor is never read: it is watched for edges, and setting the timer again resets it.
     pub(crate) async fn expired(&mut self) -> io::Result<()> {
         self.watched.readable().await?.clear_ready();
         self.armed = None;

@@ -1,4 +1,4 @@
-//! What the daemon does, after the options were checked.
+//! The configuration of the daemon, after the options were checked.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
@@ -18,7 +18,7 @@ pub enum SocketType {
     Stream,
 }
 
-/// Where the events come from.
+/// The source of the events.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Backend {
     /// Fixed events at a fixed pace.
@@ -29,7 +29,7 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// As the metrics and the options call it.
+    /// Returns the name in metrics and options.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Mock => "mock",
@@ -38,38 +38,37 @@ impl Backend {
     }
 }
 
-/// The kernel cuts it to `net.core.somaxconn`.
-pub(crate) const LONGEST_BACKLOG: u32 = i32::MAX.unsigned_abs();
+/// Maximum backlog; the kernel limits it to `net.core.somaxconn`.
+pub(crate) const MAX_BACKLOG: u32 = i32::MAX.unsigned_abs();
 
-/// Everything that [`Daemon::bind`](crate::Daemon::bind) needs to know. The defaults are those of
-/// the command line.
+/// The configuration for [`Daemon::bind`](crate::Daemon::bind). The defaults are those of the command line.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where the handoff socket is made.
+    /// The path of the handoff socket.
     pub socket_path: PathBuf,
     /// The permissions of the socket file.
     pub socket_mode: u32,
     /// The type of the handoff socket.
     pub socket_type: SocketType,
-    /// How many handoffs may wait to be accepted. Above 4096: as many as `net.core.somaxconn` allows.
+    /// Maximum number of handoffs that wait to be accepted. Above 4096: as many as `net.core.somaxconn` allows.
     pub backlog: u32,
-    /// Who may hand over clients, of those whom the permissions let in.
+    /// Senders that may hand over clients, among those that the permissions let in.
     pub peers: Peers,
-    /// How many streams may be open at once. Never more than the limit of open files leaves room for.
+    /// Maximum number of open streams. The limit of open files may lower it.
     pub max_connections: u64,
-    /// Where `/metrics` and `/healthz` are served; `None` for nowhere.
+    /// The address of `/metrics` and `/healthz`; `None` to serve neither.
     pub metrics_addr: Option<SocketAddr>,
     /// The backend `openai`; `None` for `mock`.
     pub openai: Option<OpenAiConfig>,
-    /// Events per stream.
+    /// Number of events per stream.
     pub message_count: u32,
-    /// The time between two events.
+    /// Delay between two events.
     pub message_delay: Duration,
-    /// How long one write may take.
+    /// Timeout of one write.
     pub write_timeout: Duration,
-    /// How long open streams may go on after the shutdown began.
+    /// Time for open streams to finish after the shutdown began.
     pub shutdown_grace: Duration,
-    /// How many shards serve the streams.
+    /// Number of shards that serve the streams.
     pub workers: NonZeroUsize,
 }
 
@@ -79,7 +78,7 @@ impl Default for Config {
             socket_path: PathBuf::from("/var/run/streaming-daemon.sock"),
             socket_mode: 0o660,
             socket_type: SocketType::Seqpacket,
-            backlog: LONGEST_BACKLOG,
+            backlog: MAX_BACKLOG,
             peers: Peers::default(),
             max_connections: 100_000,
             metrics_addr: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 9090))),
@@ -93,7 +92,7 @@ impl Default for Config {
     }
 }
 
-/// The cores that this process may use.
+/// Returns the number of cores that this process may use.
 pub(crate) fn cores() -> NonZeroUsize {
     thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }

@@ -1,4 +1,4 @@
-//! The daemon: its sockets, its shards, and how it stops.
+//! The daemon: its sockets, its shards, and its shutdown.
 
 use std::net::{self, SocketAddr};
 use std::path::PathBuf;
@@ -14,18 +14,18 @@ use tokio::time::timeout;
 use crate::activation::PassedSocket;
 use crate::answer::Answer;
 use crate::config::{Backend, Config};
-use crate::limits::{make_room, open_files};
+use crate::limits::{open_files, preallocate_fd_table};
 use crate::listener::Listener;
 use crate::log::Log;
 use crate::metrics::{Metrics, Summary};
 use crate::openai::{FILES_PER_STREAM, OpenAi};
-use crate::shard::{Shard, Shared, Turns};
+use crate::shard::{AcceptToken, Shard, Shared};
 
-/// Descriptors that are kept for other things than streams: the standard ones, the runtime, the
-/// metrics page, the handoffs that are just being read.
+/// Descriptors reserved for other purposes than streams: the standard ones, the runtime, the metrics page, handoffs
+/// that are being read.
 const RESERVED_FILES: u64 = 64;
 
-/// A daemon that listens already: a handoff sent now waits until [`Daemon::run`].
+/// A daemon that is already listening: a handoff sent now waits until [`Daemon::run`].
 #[derive(Debug)]
 pub struct Daemon {
     config: Config,
@@ -35,20 +35,20 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Makes the handoff socket and the listener of the metrics page.
+    /// Creates the handoff socket and the listener of the metrics page.
     ///
     /// # Errors
-    /// What could not be made and why: a path in use, an address in use, no permission.
+    /// A socket that could not be created, and why: a path in use, an address in use, no permission.
     pub fn bind(config: Config) -> anyhow::Result<Self> {
         Self::assemble(config, Listener::bind)
     }
 
-    /// Like [`bind`](Self::bind) with a socket that listens already (see
-    /// [`passed_socket`](crate::passed_socket)). Path, mode, type and backlog are the socket's own;
-    /// its file is left alone at the end.
+    /// Like [`bind`](Self::bind), but with a socket that is already listening (see
+    /// [`passed_socket`](crate::passed_socket)). Path, mode, type and backlog are the socket's own; its file is not
+    /// removed at the end.
     ///
     /// # Errors
-    /// Those of `bind` that are about the metrics.
+    /// The errors of `bind` that concern the metrics.
     pub fn adopt(config: Config, socket: PassedSocket) -> anyhow::Result<Self> {
         Self::assemble(config, |_| Listener::adopt(socket))
     }
@@ -69,14 +69,14 @@ impl Daemon {
             answer: Answer::new(config.message_count, config.message_delay),
             openai: config.openai.clone().map(OpenAi::new).map(Arc::new),
             metrics: Arc::new(Metrics::new(backend)),
-            turns: Turns::new(config.workers.get()),
+            accept_token: AcceptToken::new(config.workers.get()),
             log: Log::default(),
             socket_type: listener.socket_type(),
             peers: config.peers.clone(),
             capacity: config.max_connections.min((room / files).max(1)),
             write_timeout: config.write_timeout,
         };
-        make_room((shared.capacity * files + RESERVED_FILES).min(open_files));
+        preallocate_fd_table((shared.capacity * files + RESERVED_FILES).min(open_files));
         Ok(Self {
             listener,
             config,
@@ -85,50 +85,50 @@ impl Daemon {
         })
     }
 
-    /// The figures, also readable while the daemon runs.
+    /// Returns the metrics, which can be read while the daemon runs.
     #[must_use]
     pub fn metrics(&self) -> Arc<Metrics> {
         Arc::clone(&self.shared.metrics)
     }
 
-    /// Where senders connect; `None` for a socket without a path.
+    /// Returns the path of the handoff socket; `None` for a socket without a path.
     #[must_use]
     pub fn socket_path(&self) -> Option<PathBuf> {
         self.listener.path()
     }
 
-    /// Where the metrics are served; the port that the system chose, if it was asked to.
+    /// Returns the address of the metrics page, with the port that the system chose if it was 0.
     #[must_use]
     pub fn metrics_addr(&self) -> Option<SocketAddr> {
         self.pages.as_ref()?.local_addr().ok()
     }
 
-    /// How many streams may be open at once: what was asked for, or what the limit of open files
-    /// leaves room for.
+    /// Returns the maximum number of open streams: the configured number, or the number that the limit of open files
+    /// allows.
     #[must_use]
     pub fn capacity(&self) -> u64 {
         self.shared.capacity
     }
 
-    /// Serves until `shutdown` is ready, then refuses further handoffs, takes those that wait in the
-    /// accept queue, and lets streams go on for the grace time. Needs a Tokio runtime with I/O and
-    /// time. Dropping the future closes everything at once.
+    /// Serves until `shutdown` is ready. Then it refuses further handoffs, accepts those that wait in the accept queue,
+    /// and lets streams finish for the grace period. Needs a Tokio runtime with I/O and time. Dropping the future
+    /// closes everything at once.
     ///
     /// # Errors
-    /// When a shard fails, which takes a broken runtime or a bug.
+    /// A shard failed, because of a broken runtime or a bug.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> anyhow::Result<Summary> {
         let (stop, stopping) = watch::channel(false);
         let mut shards = JoinSet::new();
         for index in 0..self.config.workers.get() {
             let shared = Arc::clone(&self.shared);
             let shard = Shard::new(index, shared, self.listener.share()?, stopping.clone())
-                .context("setting up a shard")?;
+                .context("cannot set up a shard")?;
             shards.spawn(shard.run());
         }
         let mut pages = JoinSet::new();
         if let Some(listener) = self.pages {
             let listener =
-                TcpListener::from_std(listener).context("watching the metrics address")?;
+                TcpListener::from_std(listener).context("cannot watch the metrics address")?;
             let metrics = Arc::clone(&self.shared.metrics);
             pages.spawn(pages::serve(listener, move || metrics.page()));
         }
@@ -136,7 +136,7 @@ impl Daemon {
             () = shutdown => {}
             Some(ended) = shards.join_next() => {
                 ended.context("a shard panicked")?.context("a shard failed")?;
-                bail!("a shard ended by itself");
+                bail!("a shard ended unexpectedly");
             }
         }
         self.listener.refuse_further();
@@ -152,12 +152,12 @@ impl Daemon {
 fn bind_pages(address: SocketAddr) -> anyhow::Result<net::TcpListener> {
     let listener = net::TcpListener::bind(address).with_context(|| {
         format!(
-            "listening on {address} for the metrics (another address: --metrics-addr or \
-            DAEMON_METRICS_ADDR; none: DAEMON_METRICS_ENABLED=false)"
+            "cannot listen on {address} for the metrics (choose another address with --metrics-addr or \
+            DAEMON_METRICS_ADDR, or disable them with DAEMON_METRICS_ENABLED=false)"
         )
     })?;
     listener
         .set_nonblocking(true)
-        .context("making the metrics listener non-blocking")?;
+        .context("cannot make the metrics listener non-blocking")?;
     Ok(listener)
 }

@@ -1,4 +1,4 @@
-//! Durations as Go writes them: `50ms`, `1m30s`, `1.5h`, `0`.
+//! Durations in Go's syntax: `50ms`, `1m30s`, `1.5h`, `0`.
 
 use std::time::Duration;
 
@@ -13,12 +13,13 @@ const UNITS: [(&str, f64); 8] = [
     ("h", 3600e9),
 ];
 
-/// Parses a duration of one or more numbers, each with its unit. Only zero needs none.
+/// Parses a duration of one or more numbers, each with its unit. Only zero needs no unit.
 ///
 /// # Errors
-/// An explanation with examples, to be shown to whoever typed it.
+/// An explanation with examples, for the user.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is no duration: write for instance 50ms, 5625ms, 1m30s or 0");
+    let wrong =
+        || format!("`{text}` is not a duration: write for instance 50ms, 5625ms, 1m30s or 0");
     if text == "0" {
         return Ok(Duration::ZERO);
     }

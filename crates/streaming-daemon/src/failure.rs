@@ -1,20 +1,20 @@
-//! What can go wrong with a handoff and with a stream: the `reason` labels of the metrics.
+//! Failures of handoffs and streams: the `reason` labels of the metrics.
 
 use nix::errno::Errno;
 
-/// Why a handoff brought no stream, or (the last two) brought one all the same.
+/// The reason why a handoff led to no stream. The last two are flaws of a handoff that led to one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum HandoffFailure {
-    /// The usual trace of a probe: harmless, and not logged.
+    /// Typical of a probe: harmless, and not logged.
     #[error("the sender closed the connection without sending anything")]
     Empty,
     #[error("the payload did not arrive within the receive timeout")]
     Timeout,
     #[error("the daemon stopped before the payload arrived")]
     Canceled,
-    #[error("the sender was gone before the payload was read")]
+    #[error("the sender disconnected before the payload was read")]
     ClientDisconnected,
-    #[error("the sender is neither one of --allow-uid nor of --allow-gid")]
+    #[error("the sender matches neither --allow-uid nor --allow-gid")]
     PeerRefused,
     #[error("reading the handoff connection failed")]
     Network,
@@ -22,17 +22,17 @@ pub(crate) enum HandoffFailure {
     Other,
     #[error("the payload is longer than 128 KiB")]
     TooLarge,
-    #[error("descriptors were lost on the way: is the limit of open files reached?")]
+    #[error("descriptors were lost in transit: is the limit of open files reached?")]
     Truncated,
-    #[error("the message brought no descriptor")]
+    #[error("the message contains no descriptor")]
     NoDescriptor,
-    #[error("the descriptor is no stream socket")]
+    #[error("the descriptor is not a stream socket")]
     NotAStreamSocket,
     #[error("no free descriptor: raise the limit of open files (ulimit -n)")]
     OutOfDescriptors,
-    #[error("the payload is no JSON object with the known keys; defaults are used")]
+    #[error("the payload is not a JSON object with the known keys; defaults are used")]
     InvalidJson,
-    #[error("the message brought more than one descriptor; the first is used")]
+    #[error("the message contains more than one descriptor; the first is used")]
     SurplusDescriptors,
 }
 
@@ -83,12 +83,12 @@ impl From<Errno> for HandoffFailure {
     }
 }
 
-/// Why a stream ended before its last byte.
+/// The reason why a stream ended before its last byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StreamFailure {
-    /// One write did not get through within the write timeout.
+    /// A write took longer than the write timeout.
     Timeout,
-    /// The daemon stopped, and the grace time was over.
+    /// The daemon stopped, and the grace period was over.
     Canceled,
     ClientDisconnected,
     Network,

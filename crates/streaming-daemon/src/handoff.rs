@@ -1,4 +1,4 @@
-//! One handoff: a client, and what is peculiar to its answer.
+//! A handoff: a client, and the specifics of its response.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -15,21 +15,21 @@ use crate::relay::Order;
 use crate::request::{Parsed, Request, parse};
 use crate::shard::Shared;
 
-/// A client that arrived.
+/// A client that was handed over.
 #[derive(Debug)]
 pub(crate) struct Handoff {
     pub(crate) client: OwnedFd,
     pub(crate) work: Work,
-    /// When the handoff connection was accepted.
+    /// Time at which the handoff connection was accepted.
     pub(crate) accepted: u64,
 }
 
-/// What there is to do for a client.
+/// The work to do for a client.
 #[derive(Debug)]
 pub(crate) enum Work {
     /// Events of the mock backend, at their pace.
     Events(i64, Opening),
-    /// The answer of a real one.
+    /// The response of a real backend.
     Relay(Arc<OpenAi>, Order),
 }
 
@@ -50,8 +50,8 @@ impl Work {
 }
 
 impl Handoff {
-    /// Closes the handoff connection and looks at what it brought; the payload is the first
-    /// `length` bytes of `buffer`.
+    /// Closes the handoff connection and evaluates its descriptors; the payload is the first `length` bytes of
+    /// `buffer`.
     pub(crate) fn new(
         incoming: Incoming,
         buffer: &Buffer,
@@ -75,23 +75,23 @@ impl Handoff {
     }
 }
 
-/// Checks that the descriptor is a stream socket, and has TCP send each event at once.
+/// Checks that the descriptor is a stream socket, and makes TCP send each event at once.
 fn prepare(client: &OwnedFd) -> Result<(), HandoffFailure> {
     match socket::getsockopt(client, sockopt::SockType) {
         Ok(SockType::Stream) => {}
         _ => return Err(HandoffFailure::NotAStreamSocket),
     }
-    // Without this the second event would wait for the acknowledgement of the first, up to 40 ms.
-    // Other sockets refuse the option, and need it not.
+    // Without this the second event would wait for the acknowledgement of the first, up to 40 ms. Other sockets reject
+    // the option, and do not need it.
     let _ = socket::setsockopt(client, sockopt::TcpNoDelay, &true);
     Ok(())
 }
 
-/// The request of a payload; the default one, counted and logged, if there is none in it.
+/// Parses the request of a payload. If it is invalid, counts and logs that, and returns the defaults.
 fn request<'a, T: Default + Deserialize<'a>>(payload: &'a [u8], shared: &Shared) -> T {
     let reason = match parse(payload) {
         Parsed::Whole(request) => return request,
-        Parsed::Beginning => "it ends in the middle".to_owned(),
+        Parsed::Beginning => "it is incomplete".to_owned(),
         Parsed::Invalid(reason) => reason,
     };
     let flaw = HandoffFailure::InvalidJson;

@@ -1,4 +1,4 @@
-//! The head of the answer, and which of the requested headers may be added to it.
+//! The head of the response, and the requested headers that may be added to it.
 
 use std::collections::BTreeMap;
 
@@ -10,26 +10,26 @@ pub(crate) const HEAD: &str = "HTTP/1.1 200 OK\r\n\
     X-Accel-Buffering: no\r\n\
     \r\n";
 
-/// The whole answer to a handoff above the limit.
+/// The complete response to a handoff above the limit.
 pub(crate) const REFUSAL: &str = "HTTP/1.1 503 Service Unavailable\r\n\
     Retry-After: 1\r\n\
     Connection: close\r\n\
     Content-Length: 0\r\n\
     \r\n";
 
-/// The whole answer to a client whose backend failed before it answered.
+/// The complete response to a client whose backend failed before it responded.
 pub(crate) const BAD_GATEWAY: &str = "HTTP/1.1 502 Bad Gateway\r\n\
     Connection: close\r\n\
     Content-Length: 0\r\n\
     \r\n";
 
-/// The same where the backend did not answer in time.
+/// The complete response to a client whose backend did not respond in time.
 pub(crate) const GATEWAY_TIMEOUT: &str = "HTTP/1.1 504 Gateway Timeout\r\n\
     Connection: close\r\n\
     Content-Length: 0\r\n\
     \r\n";
 
-/// Names that the daemon sets itself, or that would make the body mean something else.
+/// Header names that the daemon sets itself, or that would change the meaning of the body.
 const RESERVED: [&str; 7] = [
     "content-type",
     "cache-control",
@@ -40,7 +40,7 @@ const RESERVED: [&str; 7] = [
     "content-encoding",
 ];
 
-/// The head with the headers that may be added, before the empty line; `None` if none may.
+/// Returns the head with the allowed headers, before the empty line; `None` if none is allowed.
 pub(crate) fn with_headers(headers: &BTreeMap<String, String>) -> Option<Vec<u8>> {
     let allowed = headers
         .iter()
@@ -67,7 +67,7 @@ fn is_allowed(name: &str, value: &str) -> bool {
             .any(|byte| byte.is_ascii_control() && byte != b'\t')
 }
 
-/// Whether `name` is a token as RFC 9110 §5.6.2 defines it.
+/// Returns true if `name` is a token as RFC 9110 §5.6.2 defines it.
 fn is_token(name: &str) -> bool {
     let is_token_byte =
         |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);

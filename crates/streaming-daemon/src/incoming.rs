@@ -1,4 +1,4 @@
-//! Reading a handoff connection: one message with a payload and the client's socket.
+//! Reads a handoff connection: one message with a payload and the client's socket.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -13,13 +13,13 @@ use crate::failure::HandoffFailure;
 use crate::request::{PAYLOAD_LIMIT, Parsed, Request, parse};
 use crate::socket::{CONTROL_WORDS, receive, watch};
 
-/// How long a sender may take for its payload after it connected.
+/// Time for a sender to send its payload after it connected.
 const RECEIVE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Room for one handoff; a shard has one, used again and again.
+/// A buffer for one handoff; a shard reuses a single one.
 #[derive(Debug)]
 pub(crate) struct Buffer {
-    /// One byte more than is allowed, so that what is too long shows.
+    /// Has one byte more than is allowed, so that a payload that is too long is detected.
     payload: Vec<u8>,
     control: Vec<u64>,
 }
@@ -32,40 +32,40 @@ impl Buffer {
         }
     }
 
-    /// The first `length` bytes of what was read.
+    /// Returns the first `length` bytes that were read.
     pub(crate) fn payload(&self, length: usize) -> &[u8] {
         &self.payload[..length]
     }
 }
 
-/// A handoff connection that was accepted, and what came from it.
+/// A handoff connection that was accepted, with its received data.
 #[derive(Debug)]
 pub(crate) struct Incoming {
     connection: OwnedFd,
-    /// When it was accepted.
+    /// Time at which it was accepted.
     pub(crate) accepted: u64,
     client: Option<OwnedFd>,
     surplus: usize,
     saw_end: bool,
-    /// What has come of a payload while its rest is waited for; empty before and after.
+    /// The beginning of a payload whose rest is awaited; otherwise empty.
     begun: Vec<u8>,
 }
 
-/// How far the reading has come.
+/// The progress of reading.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// The payload is whole and has so many bytes; it is in the buffer.
+    /// The payload is complete and has this many bytes; it is in the buffer.
     Whole(usize),
-    /// The rest, or everything, has still to come.
+    /// The rest, or the whole payload, is missing.
     Wait,
 }
 
-/// What a connection brought besides its payload.
+/// The descriptors that a connection delivered with its payload.
 #[derive(Debug)]
 pub(crate) struct Arrival {
     /// The first descriptor.
     pub(crate) client: Option<OwnedFd>,
-    /// How many more there were; they are closed.
+    /// Number of further descriptors; they are closed.
     pub(crate) surplus: usize,
 }
 
@@ -81,13 +81,12 @@ impl Incoming {
         }
     }
 
-    /// Reads what is there into `buffer`, after what had been read before.
+    /// Reads available data into `buffer`, after the data that was read before.
     ///
-    /// On `SOCK_SEQPACKET` one record is one handoff. On `SOCK_STREAM` nothing marks the end of the
-    /// payload, for the sender may keep the connection open until we close it. So a payload is whole
-    /// there unless it is the beginning of a JSON object; then the rest is waited for, until it
-    /// parses or the connection ends or the time is over. (It is parsed once more to be used: 0.3 µs
-    /// for the usual payload.)
+    /// On `SOCK_SEQPACKET` one record is one handoff. On `SOCK_STREAM` nothing marks the end of the payload, since the
+    /// sender may keep the connection open until we close it. There, a payload is complete unless it is the beginning
+    /// of a JSON object. In that case the rest is awaited, until it parses, the connection ends or the time is over.
+    /// (It is parsed once more when it is used: 0.3 µs for the usual payload.)
     pub(crate) fn read(
         &mut self,
         socket_type: SocketType,
@@ -114,9 +113,9 @@ impl Incoming {
                 return Err(HandoffFailure::TooLarge);
             }
             if is_end && !self.saw_end {
-                // On a SEQPACKET socket the first end may be none: the kernel looks for a message,
-                // finds none, then the sender sends and closes, and then the kernel finds that the
-                // sender has closed. The message is there at the second try.
+                // On a SEQPACKET socket the first end may be false: the kernel looks for a message, finds none, then
+                // the sender sends and closes, and then the kernel finds that the sender has closed. A second try finds
+                // the message.
                 self.saw_end = true;
                 continue;
             }
@@ -130,7 +129,7 @@ impl Incoming {
         }
     }
 
-    /// Moves what had been read before into `buffer`. Returns its length.
+    /// Moves the data that was read before into `buffer`. Returns its length.
     pub(crate) fn take_begun(&mut self, buffer: &mut Buffer) -> usize {
         let length = self.begun.len();
         buffer.payload[..length].copy_from_slice(&self.begun);
@@ -142,13 +141,13 @@ impl Incoming {
         self.surplus += surplus;
         match self.client {
             None => self.client = descriptor,
-            // A second one, in a later piece of a stream: dropped, and so closed.
+            // A second one, in a later piece of a stream: it is dropped, and so closed.
             Some(_) => self.surplus += usize::from(descriptor.is_some()),
         }
     }
 
-    /// Waits until there is more to read. Fails if the time is over and no client has come.
-    /// Dropping the future closes what has come.
+    /// Waits until there is more to read. Fails if the time is over and no client has arrived. Dropping the future
+    /// closes all received descriptors.
     pub(crate) async fn readable(self) -> Result<Waited, HandoffFailure> {
         let deadline = self.accepted.saturating_add(nanos(RECEIVE_TIMEOUT));
         let left = Duration::from_nanos(deadline.saturating_sub(clock::now()));
@@ -169,7 +168,7 @@ impl Incoming {
         })
     }
 
-    /// Closes the connection, which is all that its sender hears from us.
+    /// Closes the connection, which is the only signal that its sender gets.
     pub(crate) fn close(self) -> Arrival {
         Arrival {
             client: self.client,
@@ -178,11 +177,11 @@ impl Incoming {
     }
 }
 
-/// What waiting for the rest of a handoff led to.
+/// The result of waiting for the rest of a handoff.
 #[derive(Debug)]
 pub(crate) enum Waited {
     Readable(Incoming),
-    /// A client came, but not its whole payload.
+    /// A client arrived, but not its whole payload.
     TimeOver(Incoming),
 }
 
@@ -218,7 +217,7 @@ mod tests {
         sendmsg::<()>(sender.as_raw_fd(), &payload, &control, flags, None).unwrap();
         drop(theirs);
 
-        // Room for two descriptors of the three.
+        // This has room for two of the three descriptors.
         let mut buffer = Buffer {
             control: vec![0; 3],
             ..Buffer::new()

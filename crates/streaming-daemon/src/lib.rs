@@ -1,5 +1,5 @@
-//! A streaming daemon: it takes client sockets over a Unix socket (`SCM_RIGHTS`) and answers each
-//! with server-sent events at a fixed pace.
+//! A streaming daemon: it receives client sockets over a Unix socket (`SCM_RIGHTS`) and responds to each with
+//! server-sent events at a fixed pace.
 //!
 //! ```text
 //! sender ── connect, sendmsg(payload + client socket) ──► Listener ─► Shard × cores
@@ -10,7 +10,7 @@
 //! scraper ◄── /metrics, /healthz (daemon-kit) ◄── Metrics ◄───────────────────┘
 //! ```
 //!
-//! The wire contract is in `daemons/README.md`, the design with its costs in the module `shard`.
+//! The wire contract is in `daemons/README.md`; the design and its costs are described in the module `shard`.
 
 mod activation;
 mod answer;

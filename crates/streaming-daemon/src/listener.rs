@@ -1,4 +1,4 @@
-//! The handoff socket: made with its permissions, never stolen from a living daemon, removed at the end.
+//! The handoff socket: created with its permissions, never taken from a running daemon, removed at the end.
 
 use std::fs::{self, Metadata, Permissions};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -14,7 +14,7 @@ use nix::sys::stat::{Mode, fchmod};
 use crate::activation::PassedSocket;
 use crate::config::{Config, SocketType};
 
-/// A listening handoff socket, and its file if that is the daemon's own.
+/// A listening handoff socket, with its file if the daemon created it.
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: OwnedFd,
@@ -24,29 +24,33 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Makes the socket and listens.
+    /// Creates the socket and listens.
     ///
-    /// `bind` gives the file the permissions of the socket, less the umask: at no moment are they
-    /// wider than was asked for. And nobody can connect before `listen`.
+    /// `bind` gives the file the permissions of the socket, minus the umask, so they are never wider than requested.
+    /// Nobody can connect before `listen`.
     pub(crate) fn bind(config: &Config) -> anyhow::Result<Self> {
         let path = &config.socket_path;
-        let address = UnixAddr::new(path)
-            .with_context(|| format!("{}: a socket path has at most 107 bytes", path.display()))?;
+        let address = UnixAddr::new(path).with_context(|| {
+            format!(
+                "{}: the socket path is too long: give at most 107 bytes",
+                path.display()
+            )
+        })?;
         let socket = new_socket(config.socket_type)?;
         remove_stale(path, &address)?;
         fchmod(&socket, Mode::from_bits_truncate(config.socket_mode))
-            .context("setting the permissions of a socket")?;
+            .context("cannot set the permissions of a socket")?;
         socket::bind(socket.as_raw_fd(), &address)
-            .with_context(|| format!("making the socket {}", path.display()))?;
-        let file = SocketFile::of(path)?;
-        // What the umask took away.
+            .with_context(|| format!("cannot create the socket {}", path.display()))?;
+        let file = SocketFile::new(path)?;
+        // Restores the permissions that the umask removed.
         fs::set_permissions(path, Permissions::from_mode(config.socket_mode))
-            .with_context(|| format!("setting the permissions of {}", path.display()))?;
-        // Above the constant of the C library the kernel is asked for its own limit.
+            .with_context(|| format!("cannot set the permissions of {}", path.display()))?;
+        // Above the C library's constant, the kernel's own limit is used.
         let backlog = i32::try_from(config.backlog).ok();
         let backlog = backlog.and_then(|wanted| Backlog::new(wanted).ok());
         socket::listen(&socket, backlog.unwrap_or(Backlog::MAXALLOWABLE))
-            .with_context(|| format!("listening on {}", path.display()))?;
+            .with_context(|| format!("cannot listen on {}", path.display()))?;
         Ok(Self {
             socket,
             socket_type: config.socket_type,
@@ -54,16 +58,16 @@ impl Listener {
         })
     }
 
-    /// Goes on with a socket that listens already.
+    /// Adopts a socket that is already listening.
     pub(crate) fn adopt(passed: PassedSocket) -> anyhow::Result<Self> {
         let PassedSocket {
             socket,
             socket_type,
         } = passed;
-        // Shards accept until nothing is left.
-        let flags = fcntl(&socket, FcntlArg::F_GETFL).context("asking for the socket's flags")?;
+        // Non-blocking, since shards accept until nothing is left.
+        let flags = fcntl(&socket, FcntlArg::F_GETFL).context("cannot read the socket's flags")?;
         let flags = OFlag::from_bits_retain(flags) | OFlag::O_NONBLOCK;
-        fcntl(&socket, FcntlArg::F_SETFL(flags)).context("making the socket non-blocking")?;
+        fcntl(&socket, FcntlArg::F_SETFL(flags)).context("cannot make the socket non-blocking")?;
         Ok(Self {
             socket,
             socket_type,
@@ -75,30 +79,30 @@ impl Listener {
         self.socket_type
     }
 
-    /// Where senders connect; `None` for a socket without a path.
+    /// Returns the path of the socket; `None` for a socket without a path.
     pub(crate) fn path(&self) -> Option<PathBuf> {
         let address = socket::getsockname::<UnixAddr>(self.socket.as_raw_fd()).ok()?;
         address.path().map(Path::to_owned)
     }
 
-    /// A further descriptor of the same socket: epoll takes each descriptor once.
+    /// Duplicates the descriptor of the socket: epoll accepts each descriptor once.
     pub(crate) fn share(&self) -> anyhow::Result<OwnedFd> {
         self.socket
             .try_clone()
-            .context("duplicating the handoff socket")
+            .context("cannot duplicate the handoff socket")
     }
 
-    /// From now on nobody can connect, while what waits in the accept queue can still be accepted.
+    /// Refuses further connections, while those in the accept queue can still be accepted.
     ///
-    /// A passed socket stays open: whoever passed it keeps it for the next daemon, which finds in
-    /// the accept queue what came meanwhile.
+    /// A passed socket stays open: its owner keeps it for the next daemon, which finds new connections in the accept
+    /// queue.
     pub(crate) fn refuse_further(&self) {
         let Some(file) = &self.file else {
             return;
         };
         file.remove();
         if let Err(error) = socket::shutdown(self.socket.as_raw_fd(), Shutdown::Read) {
-            // ENOTCONN is the answer of other systems; Linux has none for a listening socket.
+            // Other systems return ENOTCONN; Linux returns no error for a listening socket.
             debug_assert_eq!(error, Errno::ENOTCONN);
         }
     }
@@ -110,7 +114,7 @@ impl AsFd for Listener {
     }
 }
 
-/// The file of the socket. Dropping it removes the file, unless another one stands in its place.
+/// The file of the socket. Dropping this removes the file, unless it was replaced.
 #[derive(Debug)]
 struct SocketFile {
     path: PathBuf,
@@ -119,9 +123,9 @@ struct SocketFile {
 }
 
 impl SocketFile {
-    fn of(path: &Path) -> anyhow::Result<Self> {
+    fn new(path: &Path) -> anyhow::Result<Self> {
         let found = fs::symlink_metadata(path)
-            .with_context(|| format!("looking at the new socket {}", path.display()))?;
+            .with_context(|| format!("cannot inspect the new socket {}", path.display()))?;
         Ok(Self {
             path: path.to_owned(),
             device: found.dev(),
@@ -135,7 +139,7 @@ impl SocketFile {
 
     fn remove(&self) {
         if fs::symlink_metadata(&self.path).is_ok_and(|found| self.is_ours(&found)) {
-            // Failing leaves a stale file, which the next start replaces.
+            // On failure a stale file is left, which the next start replaces.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -153,30 +157,33 @@ fn new_socket(socket_type: SocketType) -> anyhow::Result<OwnedFd> {
         SocketType::Stream => SockType::Stream,
     };
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
-    socket::socket(AddressFamily::Unix, kind, flags, None).context("making a Unix socket")
+    socket::socket(AddressFamily::Unix, kind, flags, None).context("cannot create a Unix socket")
 }
 
-/// Removes the file of a daemon that is gone. Whether it is gone is asked by connecting: ECONNREFUSED
-/// means that nobody listens, and every other answer that somebody might.
+/// Removes the file of a daemon that no longer runs. Connecting tells: ECONNREFUSED means that nobody is listening; any
+/// other result means that somebody might be.
 fn remove_stale(path: &Path, address: &UnixAddr) -> anyhow::Result<()> {
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found,
-        // A missing folder and the like: bind will say so.
+        // For example a missing folder, which bind will report.
         Err(_) => return Ok(()),
     };
     if !found.file_type().is_socket() {
         bail!(
-            "{} exists and is no socket: name another path, or move it away",
+            "{} exists and is not a socket: name another path, or move it away",
             path.display()
         );
     }
     let probe = new_socket(SocketType::Stream)?;
     match socket::connect(probe.as_raw_fd(), address) {
         Err(Errno::ECONNREFUSED) => fs::remove_file(path)
-            .with_context(|| format!("removing the stale socket {}", path.display())),
-        Err(Errno::EACCES) => bail!("{}: no permission to ask who listens on it", path.display()),
+            .with_context(|| format!("cannot remove the stale socket {}", path.display())),
+        Err(Errno::EACCES) => bail!(
+            "{}: no permission to check whether a process listens on it: remove it, or name another path",
+            path.display()
+        ),
         Ok(()) | Err(_) => bail!(
-            "another process listens on {}: stop it, or name another path",
+            "another process is listening on {}: stop it, or name another path",
             path.display()
         ),
     }
@@ -245,7 +252,7 @@ mod tests {
             };
             let _living = Listener::bind(&config).unwrap();
             let error = Listener::bind(&config).unwrap_err().to_string();
-            assert!(error.contains("another process listens on"), "{error}");
+            assert!(error.contains("another process is listening on"), "{error}");
         }
     }
 
@@ -255,7 +262,7 @@ mod tests {
         let config = config(folder.path());
         fs::write(&config.socket_path, "precious").unwrap();
         let error = Listener::bind(&config).unwrap_err().to_string();
-        assert!(error.contains("is no socket"), "{error}");
+        assert!(error.contains("is not a socket"), "{error}");
         assert_eq!(fs::read_to_string(&config.socket_path).unwrap(), "precious");
     }
 
@@ -270,7 +277,7 @@ mod tests {
             socket::connect(sender.as_raw_fd(), &address).map(|()| sender)
         };
         let _waiting = (connect().unwrap(), connect().unwrap());
-        // A second name, because the path itself is removed.
+        // A second name, since the path itself is removed.
         let other = folder.path().join("other.sock");
         fs::hard_link(&config.socket_path, &other).unwrap();
         listener.refuse_further();

@@ -1,4 +1,4 @@
-//! Complaints on stderr, a few per second at most: a flood of bad handoffs must not become a flood of lines.
+//! A log on stderr, limited to a few lines per second: a flood of bad handoffs must not become a flood of lines.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ use crate::clock;
 const SECOND: u64 = 1_000_000_000;
 const LINES_PER_SECOND: u64 = 5;
 
-/// A log with a limit per second. Approximate under contention: a few lines more do no harm.
+/// A log with a limit per second. The limit is approximate under contention: a few more lines do no harm.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     second: AtomicU64,
@@ -18,7 +18,7 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Writes a line, unless this second has had its share.
+    /// Writes a line, unless the limit of this second is reached.
     pub(crate) fn warn(&self, message: impl Display) {
         let Some(suppressed) = self.admit(clock::now() / SECOND) else {
             return;
@@ -27,11 +27,11 @@ impl Log {
             0 => String::new(),
             count => format!(" ({count} earlier lines were left out)"),
         };
-        // Nothing can be done about a stderr that is gone.
+        // A closed stderr cannot be handled.
         let _ = writeln!(io::stderr(), "streaming-daemon: {message}{note}");
     }
 
-    /// Whether a line may be written in this second, and how many were not before it.
+    /// Returns the number of omitted lines before this one if a line may be written in this second, otherwise `None`.
     fn admit(&self, second: u64) -> Option<u64> {
         if self.second.swap(second, Relaxed) != second {
             self.lines.store(0, Relaxed);

@@ -1,4 +1,4 @@
-//! The command `streaming-daemon`: options, signals, exit codes.
+//! The command `streaming-daemon`: parses options, handles signals, returns exit codes.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -11,7 +11,7 @@ use streaming_daemon::{
 use tokio::runtime::Builder;
 
 fn main() -> ExitCode {
-    // First of all: it takes descriptors by their numbers.
+    // Must come first: it takes descriptors by their numbers.
     let passed = match passed_socket() {
         Ok(passed) => passed,
         Err(error) => return wrong_call(&error),
@@ -42,14 +42,14 @@ fn serve(config: Config, passed: Option<PassedSocket>) -> anyhow::Result<Summary
         .worker_threads(workers)
         .enable_all()
         .build()
-        .context("starting the runtime")?;
+        .context("cannot start the Tokio runtime")?;
     runtime.block_on(async {
         let mut signals = Signals::new()?;
         let daemon = make(config, passed)?;
         if daemon.capacity() < wanted {
             let capacity = daemon.capacity();
             complain(&format!(
-                "the limit of open files leaves room for {capacity} streams"
+                "the limit of open files allows only {capacity} streams; for more, raise it (ulimit -Hn)"
             ));
         }
         let metrics = daemon.metrics();
@@ -65,7 +65,7 @@ fn make(config: Config, passed: Option<PassedSocket>) -> anyhow::Result<Daemon> 
     let daemon = Daemon::adopt(config, socket)?;
     let path = daemon.socket_path().unwrap_or_default();
     complain(&format!(
-        "listening on the socket that was passed, {}; the options about the socket are not used",
+        "listening on the passed socket {}; the socket options are ignored",
         path.display()
     ));
     Ok(daemon)
@@ -95,6 +95,6 @@ fn wrong_call(message: &str) -> ExitCode {
 }
 
 fn complain(message: &str) {
-    // Nothing can be done about a stderr that is gone.
+    // A closed stderr cannot be handled.
     let _ = writeln!(io::stderr(), "streaming-daemon: {message}");
 }

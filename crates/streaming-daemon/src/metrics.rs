@@ -1,7 +1,7 @@
-//! What the daemon counts: plain relaxed atomics, written by the shards and read by the page.
+//! The daemon's metrics: plain relaxed atomics, written by the shards and read by the page.
 //!
-//! Costs: about 25 additions per stream at 5–20 ns, most of them at its two ends. What happens per
-//! event is summed up by the shard and added once per round.
+//! Costs: about 25 additions per stream at 5–20 ns, most of them at its start and end. Events are summed up by the
+//! shard and added once per round.
 
 mod histogram;
 mod page;
@@ -12,7 +12,7 @@ use self::histogram::Histogram;
 use crate::config::Backend;
 use crate::failure::{HandoffFailure, StreamFailure};
 
-/// The figures of one daemon.
+/// The metrics of one daemon.
 #[derive(Debug, Default)]
 pub struct Metrics {
     active_connections: AtomicU64,
@@ -35,23 +35,23 @@ pub struct Metrics {
     backend_ttfb: Histogram,
 }
 
-/// What `--benchmark` prints at the end.
+/// The summary that `--benchmark` prints at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Summary {
-    /// The most streams that were open at once.
+    /// Maximum number of streams that were open at once.
     pub peak_concurrent: u64,
-    /// Streams begun.
+    /// Number of streams that were started.
     pub started: u64,
-    /// Streams whose last byte was written.
+    /// Number of streams whose last byte was written.
     pub completed: u64,
-    /// Streams that began and did not complete.
+    /// Number of streams that were started but not completed.
     pub failed: u64,
-    /// Bytes written to clients.
+    /// Number of bytes written to clients.
     pub bytes: u64,
 }
 
 impl Metrics {
-    /// The figures of a daemon with this backend.
+    /// Creates the metrics of a daemon with this backend.
     pub(crate) fn new(backend: Backend) -> Self {
         Self {
             backend,
@@ -59,30 +59,30 @@ impl Metrics {
         }
     }
 
-    /// A handoff connection was accepted.
+    /// Counts an accepted handoff connection.
     pub(crate) fn connection_opened(&self) {
         self.connections.fetch_add(1, Relaxed);
         self.active_connections.fetch_add(1, Relaxed);
     }
 
-    /// A handoff connection ended before it became a stream.
+    /// Counts a handoff connection that ended before it became a stream.
     pub(crate) fn handoff_failed(&self, failure: HandoffFailure) {
         self.handoff_flaw(failure);
         self.active_connections.fetch_sub(1, Relaxed);
     }
 
-    /// Something was wrong with a handoff, or with accepting, and yet no connection ended by it.
+    /// Counts a flaw of a handoff, or a failed accept, that ended no connection.
     pub(crate) fn handoff_flaw(&self, failure: HandoffFailure) {
         self.handoff_failures[failure as usize].fetch_add(1, Relaxed);
     }
 
-    /// A client arrived, after so many nanoseconds.
+    /// Counts a client that arrived, `took` nanoseconds after the accept.
     pub(crate) fn handoff_done(&self, took: u64) {
         self.handoffs.fetch_add(1, Relaxed);
         self.handoff_duration.record(took);
     }
 
-    /// Takes a place for a stream, if fewer than `capacity` are open.
+    /// Starts a stream if fewer than `capacity` are open; returns true if it did.
     pub(crate) fn try_start_stream(&self, capacity: u64) -> bool {
         let taken = |active| (active < capacity).then_some(active + 1);
         match self.active_streams.fetch_update(Relaxed, Relaxed, taken) {
@@ -99,23 +99,23 @@ impl Metrics {
         }
     }
 
-    /// The first event was composed, so many nanoseconds after the handoff.
+    /// Records the first event of a stream, `after` nanoseconds after the handoff.
     pub(crate) fn first_event(&self, after: u64) {
         self.backend_ttfb.record(after);
     }
 
-    /// Events and bytes were written.
+    /// Counts written events and bytes.
     pub(crate) fn wrote(&self, chunks: u64, bytes: u64) {
         self.chunks.fetch_add(chunks, Relaxed);
         self.bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// The backend failed a request.
+    /// Counts a request that the backend failed.
     pub(crate) fn backend_failed(&self) {
         self.backend_failures.fetch_add(1, Relaxed);
     }
 
-    /// A stream ended well, after so many nanoseconds, of which the backend took so many.
+    /// Counts a completed stream, with its duration and the backend's in nanoseconds.
     pub(crate) fn stream_completed(&self, took: u64, backend_took: u64) {
         self.completed.fetch_add(1, Relaxed);
         self.stream_duration.record(took);
@@ -123,7 +123,7 @@ impl Metrics {
         self.stream_closed();
     }
 
-    /// A stream ended early.
+    /// Counts a stream that ended early.
     pub(crate) fn stream_failed(&self, failure: StreamFailure) {
         self.stream_failures[failure as usize].fetch_add(1, Relaxed);
         self.stream_closed();
@@ -134,13 +134,14 @@ impl Metrics {
         self.active_connections.fetch_sub(1, Relaxed);
     }
 
-    /// Streams that are open now.
+    /// Returns the number of open streams.
     #[must_use]
     pub fn active_streams(&self) -> u64 {
         self.active_streams.load(Relaxed)
     }
 
-    /// The figures of `--benchmark`. A stream that is still open counts as failed: this is for the end.
+    /// Returns the summary of `--benchmark`. A stream that is still open counts as failed, so this is meant for the
+    /// end.
     #[must_use]
     pub fn summary(&self) -> Summary {
         let (started, completed) = (self.streams.load(Relaxed), self.completed.load(Relaxed));

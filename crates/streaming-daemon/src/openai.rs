@@ -1,10 +1,10 @@
-//! The backend `openai`: an OpenAI-compatible chat API that streams.
+//! The backend `openai`: an OpenAI-compatible streaming chat API.
 //!
 //! ```text
 //! handoff ─► Chat ─► Pool (HTTP/1.1 or 2, TCP or Unix socket) ─► Exchange ─► sse ─► Reading ─► events
 //! ```
 //!
-//! How the events come to the client stands in the module `relay`.
+//! The module `relay` passes the events on to the client.
 
 mod base;
 mod chat;
@@ -29,22 +29,22 @@ use self::pool::Pool;
 pub(crate) use self::reading::Reading;
 pub use self::wire::Http;
 
-/// What the backend needs to know.
+/// The configuration of the backend.
 #[derive(Debug, Clone)]
 pub struct OpenAiConfig {
-    /// Where the API is.
+    /// The address of the API.
     pub base: Base,
-    /// The version of HTTP that it speaks.
+    /// The HTTP version of the API.
     pub http: Http,
-    /// What it wants as a bearer token.
+    /// The bearer token of the API.
     pub key: Option<Key>,
-    /// The model of handoffs that name none. Without it such requests name none either.
+    /// The model of handoffs that name none. Without it, such requests name none either.
     pub model: Option<String>,
-    /// How long the answer's head may take, and then each pause between two pieces.
+    /// Timeout for the head of the response, and for each pause between two pieces.
     pub timeout: Duration,
 }
 
-/// How many descriptors one stream may need: its client, and a connection of its own.
+/// Maximum number of descriptors of one stream: its client, and its own connection.
 pub(crate) const FILES_PER_STREAM: u64 = 2;
 
 /// The backend of a daemon.
@@ -64,13 +64,13 @@ impl OpenAi {
         }
     }
 
-    /// The request of a handoff.
+    /// Builds the request of a handoff.
     pub(crate) fn request(&self, chat: &Chat<'_>) -> Ask {
         chat.ask(self.model.as_deref())
     }
 
-    /// Sends a request and waits for the head of its answer, which has to promise an event stream.
-    /// Dropping the future takes the request back.
+    /// Sends a request and waits for the head of its response, which must announce an event stream. Dropping the future
+    /// cancels the request.
     pub(crate) async fn ask(&self, ask: Ask) -> Result<Exchange<'_>, BackendFailure> {
         let sent = timeout(self.timeout, self.pool.send(ask)).await;
         let (response, lease) = sent.map_err(|_| BackendFailure::Timeout)??;

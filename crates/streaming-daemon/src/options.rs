@@ -1,4 +1,4 @@
-//! The command line: flags, their `DAEMON_*` variables, and what is wrong with them.
+//! Options of the command line, and their `DAEMON_*` variables.
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -8,19 +8,19 @@ use std::time::Duration;
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Parser};
 
-use crate::config::{Backend, Config, LONGEST_BACKLOG, SocketType, cores};
+use crate::config::{Backend, Config, MAX_BACKLOG, SocketType, cores};
 use crate::duration::parse_duration;
 use crate::openai::{Base, Http, Key, OpenAiConfig};
 use crate::peers::Peers;
 
-/// Streams may last at most this long, which keeps every due time within 64 bits of nanoseconds.
-const LONGEST_STREAM: Duration = Duration::from_secs(366 * 24 * 3600);
+/// Maximum duration of a stream, which keeps every due time within 64 bits of nanoseconds.
+const MAX_STREAM_DURATION: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// Takes client sockets over a Unix socket (SCM_RIGHTS) and answers each with server-sent events.
+/// Receive client sockets over a Unix socket (SCM_RIGHTS) and respond to each with server-sent events.
 #[derive(Debug, Clone, Parser)]
 #[command(version, max_term_width = 100)]
 pub struct Options {
-    /// Path of the handoff socket
+    /// Create the handoff socket at this path
     #[arg(
         long,
         visible_alias = "socket-path",
@@ -30,7 +30,7 @@ pub struct Options {
     #[arg(default_value = "/var/run/streaming-daemon.sock")]
     pub socket: PathBuf,
 
-    /// Permissions of the socket file, in octal
+    /// Set the permissions of the socket file, in octal
     #[arg(
         long,
         env = "DAEMON_SOCKET_MODE",
@@ -40,7 +40,7 @@ pub struct Options {
     #[arg(value_parser = parse_mode)]
     pub socket_mode: u32,
 
-    /// Type of the handoff socket
+    /// Set the type of the handoff socket
     #[arg(
         long,
         env = "DAEMON_SOCKET_TYPE",
@@ -49,30 +49,30 @@ pub struct Options {
     )]
     pub socket_type: SocketType,
 
-    /// Handoffs that may wait to be accepted; above 4096, as many as net.core.somaxconn allows
-    /// [default: as many as that]
+    /// Let this many handoffs wait to be accepted; above 4096, as many as net.core.somaxconn allows [default: as many
+    /// as net.core.somaxconn allows]
     #[arg(
         long,
         env = "DAEMON_BACKLOG",
         value_name = "NUMBER",
-        default_value_t = LONGEST_BACKLOG,
+        default_value_t = MAX_BACKLOG,
         hide_default_value = true
     )]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub backlog: u32,
 
-    /// Users whose processes may hand over clients, as ids with commas between them
-    /// [default: everyone whom the permissions of the socket let in]
+    /// Accept handoffs only from processes of these users, as ids separated by commas [default: everyone whom the
+    /// permissions of the socket let in]
     #[arg(long, env = "DAEMON_ALLOW_UID", value_name = "UID")]
     #[arg(value_delimiter = ',', value_parser = parse_id)]
     pub allow_uid: Vec<u32>,
 
-    /// Groups whose processes may do so too; the effective group counts
+    /// Also accept handoffs from processes of these groups; only the effective group counts
     #[arg(long, env = "DAEMON_ALLOW_GID", value_name = "GID")]
     #[arg(value_delimiter = ',', value_parser = parse_id)]
     pub allow_gid: Vec<u32>,
 
-    /// Streams that may be open at once; more are answered with 503
+    /// Limit the open streams; further ones are answered with 503
     #[arg(
         long,
         env = "DAEMON_MAX_CONNECTIONS",
@@ -82,7 +82,7 @@ pub struct Options {
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     pub max_connections: u64,
 
-    /// Where the events come from
+    /// Choose the source of the events
     #[arg(
         long,
         env = "DAEMON_BACKEND_PROVIDER",
@@ -91,12 +91,12 @@ pub struct Options {
     )]
     pub backend_provider: Backend,
 
-    /// Where the backend `openai` is: http://host:port, or unix: and a path. /v1/chat/completions is
-    /// added. Its key is taken from DAEMON_OPENAI_KEY or OPENAI_API_KEY
+    /// Connect to the backend `openai` at this address: http://host:port, or unix: and a path. /v1/chat/completions is
+    /// added. The key is read from DAEMON_OPENAI_KEY or OPENAI_API_KEY
     #[arg(long, env = "DAEMON_OPENAI_BASE", value_name = "URL")]
     pub openai_base: Option<Base>,
 
-    /// HTTP version of the backend `openai`; 2 means with prior knowledge
+    /// Choose the HTTP version of the backend `openai`; 2 means with prior knowledge
     #[arg(
         long,
         env = "DAEMON_OPENAI_HTTP",
@@ -105,11 +105,11 @@ pub struct Options {
     )]
     pub openai_http: Http,
 
-    /// Model of handoffs that name none [default: such requests name none either]
+    /// Use this model for handoffs that name none [default: such requests name no model either]
     #[arg(long, env = "DAEMON_OPENAI_MODEL", value_name = "NAME")]
     pub openai_model: Option<String>,
 
-    /// How long the backend `openai` may take to its first byte, and then between two
+    /// Fail a stream if the backend `openai` takes longer than this to its first byte, or between two bytes
     #[arg(
         long,
         env = "DAEMON_BACKEND_TIMEOUT",
@@ -119,12 +119,12 @@ pub struct Options {
     #[arg(value_parser = parse_duration)]
     pub backend_timeout: Duration,
 
-    /// Address of /metrics and /healthz
+    /// Serve /metrics and /healthz on this address
     #[arg(long, env = "DAEMON_METRICS_ADDR", value_name = "HOST:PORT")]
     #[arg(default_value = "127.0.0.1:9090", value_parser = parse_address)]
     pub metrics_addr: SocketAddr,
 
-    /// Whether to serve /metrics and /healthz
+    /// Serve /metrics and /healthz
     #[arg(
         long,
         env = "DAEMON_METRICS_ENABLED",
@@ -134,7 +134,7 @@ pub struct Options {
     #[arg(action = ArgAction::Set, value_parser = BoolishValueParser::new())]
     pub metrics_enabled: bool,
 
-    /// Events per stream; 0 sends the head and the end mark alone
+    /// Send this many events per stream; 0 sends only the head and the end mark
     #[arg(
         long,
         env = "DAEMON_MESSAGE_COUNT",
@@ -143,7 +143,7 @@ pub struct Options {
     )]
     pub message_count: u32,
 
-    /// Time between two events, such as 50ms or 5625ms
+    /// Wait this long between two events, such as 50ms or 5625ms
     #[arg(
         long,
         env = "DAEMON_MESSAGE_DELAY",
@@ -153,7 +153,7 @@ pub struct Options {
     #[arg(value_parser = parse_duration)]
     pub message_delay: Duration,
 
-    /// How long one write to a client may take
+    /// Fail a stream if one write to the client takes longer than this
     #[arg(
         long,
         env = "DAEMON_WRITE_TIMEOUT",
@@ -163,7 +163,7 @@ pub struct Options {
     #[arg(value_parser = parse_duration)]
     pub write_timeout: Duration,
 
-    /// How long streams may go on after SIGTERM or SIGINT; a second signal ends them at once
+    /// Let streams finish for up to this long after SIGTERM or SIGINT; a second signal ends them at once
     #[arg(
         long,
         env = "DAEMON_SHUTDOWN_GRACE",
@@ -173,7 +173,7 @@ pub struct Options {
     #[arg(value_parser = parse_duration)]
     pub shutdown_grace: Duration,
 
-    /// Threads, and shards of streams [default: one per core]
+    /// Run this many threads and shards of streams [default: one per core]
     #[arg(long, env = "DAEMON_WORKERS", value_name = "NUMBER")]
     pub workers: Option<NonZeroUsize>,
 
@@ -183,22 +183,22 @@ pub struct Options {
 }
 
 impl Options {
-    /// Turns what was typed into what it means.
+    /// Converts the options into a configuration.
     ///
     /// # Errors
-    /// What is wrong, with the option, its variable and the remedy.
+    /// An invalid value, with the option, its variable and the remedy.
     pub fn config(&self) -> Result<Config, String> {
         if self.write_timeout.is_zero() {
             return Err(
-                "--write-timeout (DAEMON_WRITE_TIMEOUT): it must be longer than 0; \
+                "--write-timeout (DAEMON_WRITE_TIMEOUT) must be longer than 0; \
                 the default is 30s"
                     .to_owned(),
             );
         }
         let length = self.message_delay.checked_mul(self.message_count);
-        if length.is_none_or(|length| length > LONGEST_STREAM) {
+        if length.is_none_or(|length| length > MAX_STREAM_DURATION) {
             return Err("--message-count × --message-delay (DAEMON_MESSAGE_COUNT, \
-                DAEMON_MESSAGE_DELAY): a stream may last a year at most; lower one of them"
+                DAEMON_MESSAGE_DELAY): a stream may last at most a year (366 days); lower one of them"
                 .to_owned());
         }
         Ok(Config {
@@ -228,12 +228,12 @@ impl Options {
 impl Options {
     fn openai(&self) -> Result<OpenAiConfig, String> {
         let base = self.openai_base.clone().ok_or(
-            "--openai-base (DAEMON_OPENAI_BASE): the backend `openai` needs to know where it is; \
+            "--openai-base (DAEMON_OPENAI_BASE): the backend `openai` needs an address; \
             set it for instance to http://127.0.0.1:8081",
         )?;
         if self.backend_timeout.is_zero() {
             return Err(
-                "--backend-timeout (DAEMON_BACKEND_TIMEOUT): it must be longer than 0; \
+                "--backend-timeout (DAEMON_BACKEND_TIMEOUT) must be longer than 0; \
                 the default is 30s"
                     .to_owned(),
             );

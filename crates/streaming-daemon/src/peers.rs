@@ -1,24 +1,24 @@
-//! Who may hand over clients: a check of the sender beside the permissions of the socket file.
+//! Access control for senders, in addition to the permissions of the socket file.
 
 use std::os::fd::AsFd;
 
 use nix::sys::socket::{getsockopt, sockopt};
 
-/// The users and groups that may send. Both lists empty: everyone whom the socket's permissions
-/// let in, and nothing is asked.
+/// The users and groups that may hand over clients. If both lists are empty, everyone may whom the socket's permissions
+/// let in, and nothing is checked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Peers {
-    /// User ids; root is not in it by itself.
+    /// User ids; root is not included automatically.
     pub users: Vec<u32>,
-    /// Group ids. Of a sender only the effective group counts, not the supplementary ones.
+    /// Group ids. Only the effective group of a sender counts, not the supplementary ones.
     pub groups: Vec<u32>,
 }
 
 impl Peers {
-    /// Whether the process at the other end may send: its user or its group is listed.
+    /// Returns true if the process at the other end may send: its user or its group is listed.
     ///
-    /// The kernel noted both when it connected (SO_PEERCRED, unix(7)). If it does not tell, the
-    /// answer is no.
+    /// The kernel recorded both when it connected (SO_PEERCRED, unix(7)). If the kernel does not report them, the
+    /// result is false.
     pub(crate) fn allow(&self, connection: impl AsFd) -> bool {
         if self.users.is_empty() && self.groups.is_empty() {
             return true;

@@ -1,9 +1,8 @@
-//! Passing a backend's answer on to one client.
+//! Relays a backend's response to one client.
 //!
-//! Unlike a stream of the mock backend this is a task with its own buffers: what it costs is
-//! dominated by the connection to the backend. It reads a piece, writes the events in it, and reads
-//! the next one when the client has taken them: a client that is slow holds back its own backend
-//! request, and nothing else.
+//! Unlike a stream of the mock backend this is a task with its own buffers: its cost is dominated by the connection to
+//! the backend. It reads a piece, writes the events in it, and reads the next one when the client has accepted them. A
+//! slow client holds back its own backend request, and nothing else.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::time::timeout;
 
-use crate::client::{gone, write_all};
+use crate::client::{disconnected, write_all};
 use crate::clock;
 use crate::failure::StreamFailure;
 use crate::head::{BAD_GATEWAY, GATEWAY_TIMEOUT, HEAD};
@@ -23,20 +22,20 @@ use crate::openai::{Ask, BackendFailure, Exchange, OpenAi, Reading};
 use crate::shard::Shared;
 use crate::socket::watch;
 
-/// Room for events that is kept while the next piece is waited for.
+/// Buffer capacity for events that is kept while the next piece is awaited.
 const KEPT: usize = 4 << 10;
 
-/// What a client gets and the backend is asked for.
+/// The head for the client, and the request to the backend.
 #[derive(Debug)]
 pub(crate) struct Order {
-    /// `None` stands for the plain [`HEAD`].
+    /// The head; `None` stands for the plain [`HEAD`].
     pub(crate) head: Option<Vec<u8>>,
     /// The request to the backend.
     pub(crate) ask: Ask,
 }
 
-/// Serves a client for which a place has been taken at `started`. Dropping the future closes the
-/// client and counts it as canceled.
+/// Serves a client whose stream slot was taken at `started`. Dropping the future closes the client and counts it as
+/// canceled.
 pub(crate) async fn relay(
     shared: Arc<Shared>,
     openai: Arc<OpenAi>,
@@ -44,10 +43,10 @@ pub(crate) async fn relay(
     order: Order,
     started: u64,
 ) {
-    let place = Place::new(&shared.metrics);
+    let slot = StreamSlot::new(&shared.metrics);
     let client = match watch(client, Interest::READABLE | Interest::WRITABLE) {
         Ok(client) => client,
-        Err(_) => return place.failed(StreamFailure::Other),
+        Err(_) => return slot.failed(StreamFailure::Other),
     };
     let relay = Relay {
         metrics: &shared.metrics,
@@ -58,22 +57,22 @@ pub(crate) async fn relay(
     let passed = tokio::select! {
         biased;
         passed = relay.pass(&openai, order) => passed,
-        // Also while nothing comes that could be written: the backend need not go on.
-        () = gone(&client) => Err(StreamFailure::ClientDisconnected),
+        // Checked even if there is nothing to write: the backend need not go on.
+        () = disconnected(&client) => Err(StreamFailure::ClientDisconnected),
     };
-    // Counted before the client is closed: what it has seen to its end is on the page, and its
-    // place is free.
+    // Counted before the client is closed, so that the page already includes it when the client sees its end, and its
+    // slot is free.
     match passed {
         Ok((exchange, backend_took)) => {
-            place.completed(clock::now().saturating_sub(started), backend_took);
+            slot.completed(clock::now().saturating_sub(started), backend_took);
             drop(client);
             exchange.close().await;
         }
-        Err(failure) => place.failed(failure),
+        Err(failure) => slot.failed(failure),
     }
 }
 
-/// The way to one client.
+/// The relay to one client.
 struct Relay<'a> {
     metrics: &'a Metrics,
     log: &'a Log,
@@ -82,8 +81,8 @@ struct Relay<'a> {
 }
 
 impl Relay<'_> {
-    /// Asks the backend and writes its answer to the end. Returns the exchange, and how long the
-    /// backend took in nanoseconds.
+    /// Sends the request to the backend and writes its response to the end. Returns the exchange, and the backend's
+    /// time in nanoseconds.
     async fn pass<'a>(
         &self,
         openai: &'a OpenAi,
@@ -93,7 +92,7 @@ impl Relay<'_> {
         let mut exchange = match openai.ask(order.ask).await {
             Ok(exchange) => exchange,
             Err(failure) => {
-                let failure = self.blame(&failure);
+                let failure = self.backend_failure(&failure);
                 self.write(refusal(failure), 0).await?;
                 return Err(failure);
             }
@@ -113,7 +112,7 @@ impl Relay<'_> {
         let mut is_first = true;
         while !reading.is_done() {
             let next = exchange.next().await;
-            let Some(piece) = next.map_err(|failure| self.blame(&failure))? else {
+            let Some(piece) = next.map_err(|failure| self.backend_failure(&failure))? else {
                 break;
             };
             let (events, taken) = reading.take(&piece, &mut out);
@@ -122,16 +121,16 @@ impl Relay<'_> {
                 self.metrics.first_event(clock::now().saturating_sub(asked));
             }
             self.write(&out, events).await?;
-            taken.map_err(|failure| self.blame(&failure))?;
+            taken.map_err(|failure| self.backend_failure(&failure))?;
             out.clear();
             out.shrink_to(KEPT);
         }
         let events = reading.finish(&mut out);
-        let events = events.map_err(|failure| self.blame(&failure))?;
+        let events = events.map_err(|failure| self.backend_failure(&failure))?;
         self.write(&out, events).await
     }
 
-    /// Writes all of it as the client makes room, and counts what was written.
+    /// Writes all bytes as the client makes room, and counts them.
     async fn write(&self, bytes: &[u8], events: u64) -> Result<(), StreamFailure> {
         let mut left = bytes;
         let written = timeout(self.write_timeout, write_all(self.client, &mut left)).await;
@@ -142,7 +141,7 @@ impl Relay<'_> {
     }
 
     /// Counts and logs a failure of the backend, which ends the stream.
-    fn blame(&self, failure: &BackendFailure) -> StreamFailure {
+    fn backend_failure(&self, failure: &BackendFailure) -> StreamFailure {
         self.metrics.backend_failed();
         self.log
             .warn(format_args!("the backend failed: {}", failure.chain()));
@@ -153,7 +152,7 @@ impl Relay<'_> {
     }
 }
 
-/// What a client is answered whose backend failed before the head.
+/// Returns the response to a client whose backend failed before the head.
 fn refusal(failure: StreamFailure) -> &'static [u8] {
     match failure {
         StreamFailure::BackendTimeout => GATEWAY_TIMEOUT.as_bytes(),
@@ -161,13 +160,13 @@ fn refusal(failure: StreamFailure) -> &'static [u8] {
     }
 }
 
-/// A place that a stream has. It is counted as given back exactly once.
-struct Place<'a> {
-    /// `None` once it has been given back.
+/// The slot of a stream. It is released exactly once.
+struct StreamSlot<'a> {
+    /// `None` once it was released.
     metrics: Option<&'a Metrics>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> StreamSlot<'a> {
     fn new(metrics: &'a Metrics) -> Self {
         Self {
             metrics: Some(metrics),
@@ -187,7 +186,7 @@ impl<'a> Place<'a> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for StreamSlot<'_> {
     fn drop(&mut self) {
         if let Some(metrics) = self.metrics.take() {
             metrics.stream_failed(StreamFailure::Canceled);

@@ -1,4 +1,4 @@
-//! What a handoff asks for: the JSON payload, of which three keys matter.
+//! The JSON payload of a handoff; only three of its keys matter.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -6,28 +6,28 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::error::Category;
 
-/// A payload may be this long; a longer one is refused. (`SOCK_SEQPACKET` records end at about
-/// 208 KiB with the usual socket buffers.)
+/// Maximum length of a payload; a longer one is refused. (`SOCK_SEQPACKET` records end at about 208 KiB with the usual
+/// socket buffers.)
 pub(crate) const PAYLOAD_LIMIT: usize = 128 * 1024;
 
-/// The keys that the mock backend answers to. Unknown keys are ignored, `null` counts as absent.
+/// The keys that the mock backend uses. Unknown keys are ignored; `null` counts as absent.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 pub(crate) struct Request<'a> {
     pub(crate) user_id: Option<i64>,
     #[serde(borrow)]
     pub(crate) prompt: Option<Cow<'a, str>>,
-    /// Sorted by name, so that every daemon sends them in the same order.
+    /// Extra headers, sorted by name, so that every daemon sends them in the same order.
     pub(crate) response_headers: Option<BTreeMap<String, String>>,
 }
 
-/// What the bytes received so far are.
+/// The interpretation of the bytes received so far.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Parsed<T> {
-    /// A whole request, or none at all: empty, or the single NUL that Apache sends without data.
+    /// A complete request, or an empty one: no bytes, or the single NUL that Apache sends without data.
     Whole(T),
-    /// The beginning of a JSON object. On a stream socket the rest may be on its way.
+    /// The beginning of a JSON object. On a stream socket the rest may still arrive.
     Beginning,
-    /// Nothing that further bytes could turn into a request.
+    /// Data that no further bytes could turn into a request.
     Invalid(String),
 }
 
@@ -36,11 +36,11 @@ pub(crate) fn parse<'a, T: Default + Deserialize<'a>>(payload: &'a [u8]) -> Pars
     let payload = trim(payload);
     match payload.first() {
         None => return Parsed::Whole(T::default()),
-        // Also keeps out the arrays that serde takes for a struct.
+        // Also rejects the arrays that serde would accept for a struct.
         Some(b'{') => {}
         Some(_) => return Parsed::Invalid("it is not a JSON object".to_owned()),
     }
-    // Spares a full parse for each piece of a payload that arrives in many.
+    // Avoids a full parse for each piece of a payload that arrives in many.
     if payload.last() != Some(&b'}') {
         return Parsed::Beginning;
     }

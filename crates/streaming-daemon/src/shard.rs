@@ -1,27 +1,26 @@
-//! A share of the streams, served by one task.
+//! A shard: a share of the streams, served by one task.
 //!
-//! The sketch that this follows from, for 19,000 held streams of 19 writes on two cores:
+//! The cost sketch behind this design, for 19,000 held streams of 19 writes on two cores:
 //!
 //! | what | cost |
 //! | --- | --- |
 //! | memory of a held stream | 32 bytes in the heap (a task would take 500 and more, a timer 100) |
-//! | one `send` to a Unix socket | 2.5–4 µs, 19 times: 48–76 µs, which nothing here can change |
-//! | finding what is due, and putting it back | 0.1–0.2 µs (a heap of 19,000 lies in the cache) |
+//! | one `send` to a Unix socket | 2.5–4 µs, 19 times: 48–76 µs, which cannot be avoided here |
+//! | finding a due stream, and putting it back | 0.1–0.2 µs (a heap of 19,000 lies in the cache) |
 //! | taking a handoff: accept, recvmsg, getsockopt, setsockopt, two closes | about 11 µs |
 //! | waking up: epoll, timer, context switch | 5–10 µs, so not once per write: see [`tick`] |
 //!
-//! So a stream is an entry in a binary heap ordered by due time, one timer wakes the shard for
-//! whatever is due, and no client socket is registered with epoll. Only the exceptions get a task:
-//! a client that does not read, a sender that connected and has not sent, and every stream of a real
-//! backend (see the module `relay`).
+//! So a stream is an entry in a binary heap ordered by due time, one timer wakes the shard for all due streams, and no
+//! client socket is registered with epoll. Only the exceptions get a task: a client that does not read, a sender that
+//! connected and has not sent, and every stream of a real backend (see the module `relay`).
 //!
-//! All shards accept from the same socket, in turns (see [`Turns`]), and keep what they took.
+//! All shards accept from the same socket, in turns (see [`AcceptToken`]), and keep the streams they accepted.
 
 mod intake;
 mod turns;
 mod writes;
 
-pub(crate) use self::turns::Turns;
+pub(crate) use self::turns::AcceptToken;
 
 use self::intake::Queue;
 
@@ -48,75 +47,74 @@ use crate::peers::Peers;
 use crate::socket::watch;
 use crate::stream::Stream;
 
-/// A shard wakes for writes at most once in a tick: 1/100 of the delay between two events, but no
-/// less than 1 ms and no more than 5 ms.
+/// Returns the tick: a shard wakes for writes at most once per tick. It is 1/100 of the delay between two events, but
+/// no less than 1 ms and no more than 5 ms.
 ///
-/// With few streams each write is made within some tens of microseconds of its due time. With many,
-/// what falls due within a tick shares one wake-up and is up to a tick late; lateness never adds up,
-/// because due times do not move. A longer tick spares wake-ups, each of which costs more than a
-/// write. Measured with 19,000 streams and a delay of 1 s: 117 µs per stream with a tick of 1 ms,
-/// 85 µs with one of 2 ms.
+/// With few streams each write is made within some tens of microseconds of its due time. With many, writes that fall
+/// due within a tick share one wake-up and are up to a tick late; lateness never adds up, because due times do not
+/// move. A longer tick saves wake-ups, each of which costs more than a write. Measured with 19,000 streams and a delay
+/// of 1 s: 117 µs per stream with a tick of 1 ms, 85 µs with one of 2 ms.
 fn tick(answer: &Answer) -> u64 {
     (answer.delay() / 100).clamp(1_000_000, 5_000_000)
 }
 
-/// What all shards of a daemon share.
+/// State that all shards of a daemon share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) answer: Answer,
-    /// `None` for the mock backend, whose answers are above.
+    /// The backend; `None` for the mock backend, whose response is above.
     pub(crate) openai: Option<Arc<OpenAi>>,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) turns: Turns,
+    pub(crate) accept_token: AcceptToken,
     pub(crate) log: Log,
     pub(crate) socket_type: SocketType,
     pub(crate) peers: Peers,
-    /// How many streams may be open at once.
+    /// Maximum number of open streams.
     pub(crate) capacity: u64,
     pub(crate) write_timeout: Duration,
 }
 
-/// One shard. Dropping it closes its streams and counts them as canceled.
+/// A shard. Dropping it closes its streams and counts them as canceled.
 #[derive(Debug)]
 pub(crate) struct Shard {
     index: usize,
     shared: Arc<Shared>,
-    /// `None` once the daemon stops and the accept queue is empty.
+    /// The listener; `None` once the daemon stops and the accept queue is empty.
     listener: Option<AsyncFd<OwnedFd>>,
     stopping: Receiver<bool>,
     streams: BinaryHeap<Stream>,
-    exceptions: JoinSet<Exception>,
-    /// How many of the exceptions wait for senders, and how many for clients.
+    slow_paths: JoinSet<SlowPath>,
+    /// Number of exceptions that wait for senders, and number of those that wait for clients.
     waiting: usize,
     blocked: usize,
     timer: Timer,
     buffer: Buffer,
     scratch: Vec<u8>,
-    /// Before this time nothing is accepted: the process was out of descriptors. 0 when it was not.
+    /// Time before which nothing is accepted, after the process ran out of descriptors; otherwise 0.
     accept_from: u64,
-    /// Handoffs taken since its turn began.
+    /// Number of handoffs taken since its turn began.
     taken: u32,
-    /// The last batch left some: more are accepted without regard to turns.
+    /// True if the last batch left handoffs: more are accepted regardless of turns.
     is_rushing: bool,
     /// See [`tick`].
     tick: u64,
-    /// When something was last written.
+    /// Time of the last write.
     last_served: u64,
 }
 
-/// How an exception ended: see [`Incoming::readable`](crate::incoming::Incoming::readable),
-/// [`Stream::unblock`] and [`relay`](crate::relay::relay).
+/// The end of an exception: see [`Incoming::readable`](crate::incoming::Incoming::readable), [`Stream::unblock`] and
+/// [`relay`](crate::relay::relay).
 #[derive(Debug)]
-enum Exception {
+enum SlowPath {
     Sender(Result<Waited, HandoffFailure>),
     Client(usize, Result<Stream, StreamFailure>),
-    /// It has counted itself.
+    /// A relay, which has counted itself.
     Relay,
 }
 
 impl Shard {
-    /// Shard number `index`, which accepts from `listener`, its own descriptor of the shared
-    /// socket, until `stopping` turns true. Needs a Tokio runtime.
+    /// Creates shard number `index`, which accepts from `listener`, its own descriptor of the shared socket, until
+    /// `stopping` turns true. Needs a Tokio runtime.
     pub(crate) fn new(
         index: usize,
         shared: Arc<Shared>,
@@ -130,7 +128,7 @@ impl Shard {
             listener: Some(watch(listener, Interest::READABLE)?),
             stopping,
             streams: BinaryHeap::new(),
-            exceptions: JoinSet::new(),
+            slow_paths: JoinSet::new(),
             waiting: 0,
             blocked: 0,
             timer: Timer::new()?,
@@ -143,12 +141,10 @@ impl Shard {
         })
     }
 
-    /// Serves until the daemon stops and the last stream is over. Dropping the future closes what
-    /// is open.
+    /// Serves until the daemon stops and the last stream is over. Dropping the future closes all streams.
     ///
-    /// Accepting comes first, since the accept queue is short (4,096) and a full one refuses
-    /// handoffs, while a write can be late. Writes get a small share even so; the shares are in
-    /// `Shard::write_budget`.
+    /// Accepting comes first, since the accept queue is short (4,096) and a full one refuses handoffs, while a write
+    /// can be late. Writes still get a small share; `Shard::write_budget` defines the shares.
     pub(crate) async fn run(mut self) -> io::Result<()> {
         loop {
             let stopping = *self.stopping.borrow_and_update();
@@ -157,11 +153,11 @@ impl Shard {
             let queue = accepts.then(|| self.accept_batch());
             self.is_rushing = queue == Some(Queue::More);
             let accepted_all = !self.is_rushing;
-            while let Some(ended) = self.exceptions.try_join_next() {
+            while let Some(ended) = self.slow_paths.try_join_next() {
                 self.settle(ended);
             }
             let served_all = self.serve(self.write_budget(accepted_all));
-            // Not while it is paused: then what waits there has not been seen.
+            // Not during a pause: the queue was not read then.
             if stopping && queue == Some(Queue::Drained) {
                 self.listener = None;
             }
@@ -170,26 +166,26 @@ impl Shard {
             }
             if self.has_turn() && (self.taken >= intake::BATCH || !served_all) {
                 self.taken = 0;
-                self.shared.turns.pass_on(self.index);
+                self.shared.accept_token.pass_on(self.index);
             }
             if accepted_all && served_all {
                 self.wait().await?;
             } else {
-                // The metrics page and the exceptions get their turn.
+                // Lets the metrics page and the exceptions run.
                 yield_now().await;
             }
         }
     }
 
     fn has_turn(&self) -> bool {
-        self.shared.turns.is_of(self.index)
+        self.shared.accept_token.is_of(self.index)
     }
 
     fn is_over(&self) -> bool {
-        self.listener.is_none() && self.streams.is_empty() && self.exceptions.is_empty()
+        self.listener.is_none() && self.streams.is_empty() && self.slow_paths.is_empty()
     }
 
-    /// Waits for whatever comes first: a handoff, a due time, an exception's end, the shutdown.
+    /// Waits for the first of these: a handoff, a due time, an exception's end, the shutdown.
     async fn wait(&mut self) -> io::Result<()> {
         let wake = self.next_wake();
         if let Some(at) = wake {
@@ -200,9 +196,9 @@ impl Shard {
         tokio::select! {
             biased;
             ready = readable(self.listener.as_ref()), if accepts && self.listener.is_some() => ready,
-            () = self.shared.turns.call(self.index), if !has_turn => Ok(()),
+            () = self.shared.accept_token.acquired(self.index), if !has_turn => Ok(()),
             expired = self.timer.expired(), if wake.is_some() => expired,
-            Some(ended) = self.exceptions.join_next() => {
+            Some(ended) = self.slow_paths.join_next() => {
                 self.settle(ended);
                 Ok(())
             }
@@ -210,7 +206,7 @@ impl Shard {
         }
     }
 
-    /// When the timer has to wake this shard.
+    /// Returns the time at which the timer has to wake this shard.
     fn next_wake(&self) -> Option<u64> {
         let next_write = self
             .streams
@@ -220,7 +216,7 @@ impl Shard {
         next_write.into_iter().chain(next_accept).min()
     }
 
-    /// The clock is asked here alone, so that nothing in a round sees the pause end but this.
+    /// Ends the pause when it is over. Only this function reads the clock, so that the whole round sees the same state.
     fn end_pause(&mut self) {
         if self.is_accept_paused() && self.accept_from <= clock::now() {
             self.accept_from = 0;
@@ -231,23 +227,23 @@ impl Shard {
         self.accept_from > 0
     }
 
-    fn settle(&mut self, ended: Result<Exception, JoinError>) {
-        match ended.expect("exceptions neither panic nor are aborted while their shard lives") {
-            Exception::Sender(waited) => {
+    fn settle(&mut self, ended: Result<SlowPath, JoinError>) {
+        match ended.expect("slow paths neither panic nor are aborted while their shard lives") {
+            SlowPath::Sender(waited) => {
                 self.waiting -= 1;
-                self.hear(waited);
+                self.on_sender_ready(waited);
             }
-            Exception::Client(bytes, stream) => {
+            SlowPath::Client(bytes, stream) => {
                 self.blocked -= 1;
                 self.resume(bytes, stream);
             }
-            Exception::Relay => {}
+            SlowPath::Relay => {}
         }
     }
 }
 
-/// Waits until the listener may have something, and forgets that it said so: the caller accepts
-/// until there is nothing left, and what comes meanwhile is a new event.
+/// Waits until the listener may have something, and clears its readiness: the caller accepts until nothing is left, and
+/// later arrivals are a new event.
 async fn readable(listener: Option<&AsyncFd<OwnedFd>>) -> io::Result<()> {
     if let Some(listener) = listener {
         listener.readable().await?.clear_ready();

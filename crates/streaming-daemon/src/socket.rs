@@ -1,5 +1,5 @@
-//! What nix and tokio leave to us: an accept with an owner, a recvmsg that loses no descriptor, and
-//! watching a descriptor that we own.
+//! Socket calls that nix and tokio lack: an accept with an owner, a recvmsg that loses no descriptor, and watching an
+//! owned descriptor.
 #![expect(
     unsafe_code,
     reason = "descriptors enter the process here, as bare integers"
@@ -14,26 +14,26 @@ use nix::sys::socket::{SockFlag, accept4};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Room for the 253 descriptors that Linux lets one message carry (SCM_MAX_FD), in words because a
-/// control message is aligned to words: 16 bytes of header and 253 × 4 of descriptors, rounded up.
+/// Space for the 253 descriptors that Linux allows in one message (SCM_MAX_FD), in words because a control message is
+/// aligned to words: 16 bytes of header and 253 × 4 of descriptors, rounded up.
 pub(crate) const CONTROL_WORDS: usize = 129;
 
-/// What one recvmsg brought.
+/// The result of one recvmsg.
 #[derive(Debug, Default)]
 pub(crate) struct Message {
-    /// Bytes of payload; 0 is the end of the connection.
+    /// Number of payload bytes; 0 is the end of the connection.
     pub(crate) bytes: usize,
-    /// The first descriptor that came with them.
+    /// The first descriptor of the message.
     pub(crate) descriptor: Option<OwnedFd>,
-    /// How many further descriptors came; they are closed already.
+    /// Number of further descriptors; they are already closed.
     pub(crate) surplus: usize,
-    /// The record was longer than the buffer.
+    /// True if the record was longer than the buffer.
     pub(crate) payload_cut: bool,
-    /// Control data was lost: no room for it, or no free descriptor in this process.
+    /// True if control data was lost: no space for it, or no free descriptor in this process.
     pub(crate) control_cut: bool,
 }
 
-/// Has the runtime watch a descriptor, which it owns from then on.
+/// Makes the runtime watch a descriptor, which it then owns.
 pub(crate) fn watch(descriptor: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an OwnedFd is open, and stays the same as long as the AsyncFd keeps it.
     let watched = unsafe { AsyncFd::register_with_interest(descriptor, interest) };
@@ -48,10 +48,10 @@ pub(crate) fn accept(listener: impl AsFd) -> nix::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// Receives what is there without waiting, and takes ownership of every descriptor that came along.
+/// Receives available data without waiting, and takes ownership of every descriptor in it.
 ///
-/// `nix::sys::socket::recvmsg` refuses to list the descriptors of a message whose control data was
-/// cut off; the kernel has opened some of them all the same, and they would stay open for ever.
+/// `nix::sys::socket::recvmsg` does not list the descriptors of a message with truncated control data. The kernel has
+/// opened some of them nevertheless, and they would stay open forever.
 pub(crate) fn receive(
     connection: impl AsFd,
     payload: &mut [u8],
@@ -84,8 +84,8 @@ pub(crate) fn receive(
 /// Walks over the control messages, keeps the first descriptor and closes the others.
 ///
 /// # Safety
-/// `header` is what a successful recvmsg left, and its control buffer is alive. To be called once:
-/// the descriptors change owners.
+/// `header` must come from a successful recvmsg, and its control buffer must be alive. Must be called once: the
+/// descriptors change owners.
 unsafe fn own_descriptors(header: &libc::msghdr, message: &mut Message) {
     // SAFETY (for all the CMSG calls): they stay within the control buffer, as its length says.
     let mut control = unsafe { libc::CMSG_FIRSTHDR(header) };

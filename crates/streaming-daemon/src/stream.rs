@@ -1,4 +1,4 @@
-//! One client that is being answered: 32 bytes, and nothing else while it waits.
+//! The stream of one client: 32 bytes, and nothing else while it waits.
 
 use std::cmp::Ordering;
 use std::os::fd::OwnedFd;
@@ -14,14 +14,14 @@ use crate::socket::watch;
 
 /// A stream between two writes.
 ///
-/// The client's socket is not registered with epoll: as long as its buffer takes what is written
-/// there is nothing to wait for but the time. A client that goes away is noticed at the next write.
+/// The client's socket is not registered with epoll: as long as its buffer accepts the writes, only time has to pass. A
+/// client that leaves is noticed at the next write.
 #[derive(Debug)]
 pub(crate) struct Stream {
-    /// When the next write is due, in nanoseconds.
+    /// Time of the next write, in nanoseconds.
     due: u64,
     user_id: i64,
-    /// Freed after the first event, so that a held stream does not pay for its prompt.
+    /// The opening, freed after the first event, so that a held stream does not pay for its prompt.
     opening: Option<Box<Opening>>,
     client: OwnedFd,
     /// The number of the next write.
@@ -30,18 +30,18 @@ pub(crate) struct Stream {
 
 const _: () = assert!(size_of::<Stream>() == 32);
 
-/// What became of one write.
+/// The result of one write.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// The socket took all of it.
+    /// The socket accepted all bytes.
     Sent(usize),
-    /// The socket took so much, and the rest has to wait for the client.
+    /// The socket accepted this many bytes, and the rest has to wait for the client.
     Blocked(usize, Vec<u8>),
     Failed(StreamFailure),
 }
 
 impl Stream {
-    /// Begins a stream whose head is due at `now`.
+    /// Creates a stream whose head is due at `now`.
     pub(crate) fn new(client: OwnedFd, user_id: i64, opening: Opening, now: u64) -> Self {
         Self {
             due: now,
@@ -56,12 +56,12 @@ impl Stream {
         self.due
     }
 
-    /// When the stream began: due times are never moved by lateness, so this can be reckoned back.
+    /// Returns the start of the stream, computed from the due time, which lateness never moves.
     pub(crate) fn started(&self, answer: &Answer) -> u64 {
         self.due - answer.offset(self.write)
     }
 
-    /// How many events have been written.
+    /// Returns the number of events that were written.
     pub(crate) fn events(&self) -> u32 {
         self.write.saturating_sub(1)
     }
@@ -94,8 +94,7 @@ impl Stream {
         }
     }
 
-    /// Writes `rest` as the client makes room for it. Returns how many bytes it took, and the
-    /// stream if that was all.
+    /// Writes `rest` as the client makes room for it. Returns the number of bytes, and the stream if all were written.
     pub(crate) async fn unblock(
         self,
         rest: Vec<u8>,
@@ -119,7 +118,7 @@ async fn write_rest(client: OwnedFd, left: &mut &[u8]) -> Result<OwnedFd, Stream
     Ok(watched.into_inner())
 }
 
-/// Streams are ordered so that the greatest, which a heap yields first, is the one due first.
+/// The order of streams is reversed: the one due first is the greatest, which a heap yields first.
 impl Ord for Stream {
     fn cmp(&self, other: &Self) -> Ordering {
         other.due.cmp(&self.due)

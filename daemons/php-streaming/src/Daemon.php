@@ -22,11 +22,11 @@ use Drover\Streaming\Stream\Writer;
 use Drover\Streaming\System\Limits;
 use Drover\Streaming\System\System;
 
-/** The daemon: its sockets, its streams, and how it stops. */
+/** The daemon: its sockets, its streams, and its shutdown. */
 final class Daemon
 {
-    /** How often a daemon that stops looks whether it is done, in milliseconds. */
-    private const LOOK = 5;
+    /** The interval of the checks for open connections during shutdown, in milliseconds. */
+    private const POLL_INTERVAL = 5;
 
     public readonly Metrics $metrics;
     private readonly Loop $loop;
@@ -41,7 +41,7 @@ final class Daemon
         $system = new System(Payload::LIMIT + 1);
         $this->loop = Loops::make($system);
         $this->metrics = new Metrics();
-        // Before anybody can connect: a signal that comes from now on is heard as soon as the loop runs.
+        // Before clients can connect: a signal from now on is handled as soon as the loop runs.
         $this->loop->onSignal(SIGTERM, $this->stop(...));
         $this->loop->onSignal(SIGINT, $this->stop(...));
         if ($config->metricsAddress !== null) {
@@ -52,7 +52,7 @@ final class Daemon
         $writer = new Writer($system, $this->loop, $this->metrics, $config->writeTimeout);
         $engine = self::engine($config->engine, $answer, $queue, $writer);
         $capacity = self::capacity($config);
-        // Last, so that no failure leaves its file behind.
+        // Last, so that no error leaves the socket file behind.
         $this->listener = Listener::bind($system, $config);
         $this->intake = new Intake(
             $system,
@@ -68,7 +68,7 @@ final class Daemon
         );
     }
 
-    /** Serves until a signal asks for the end, and to the end, unless a second one is impatient. */
+    /** Serves until a signal starts the shutdown, and finishes it. A second signal ends it at once. */
     public function run(): void
     {
         try {
@@ -91,7 +91,7 @@ final class Daemon
     {
         $capacity = Limits::capacity($config->maxConnections, $config->engine);
         if ($capacity->limit !== null) {
-            Log::write("{$capacity->limit} leaves room for {$capacity->streams} streams");
+            Log::write("{$capacity->limit} allows only {$capacity->streams} streams; for more, raise it");
         }
         return $capacity->streams;
     }
@@ -105,7 +105,7 @@ final class Daemon
         $this->isStopping = true;
         $this->intake->stop();
         $this->loop->delay(intdiv($this->config->shutdownGrace, 1_000_000), $this->loop->stop(...));
-        $this->loop->repeat(self::LOOK, function (): void {
+        $this->loop->repeat(self::POLL_INTERVAL, function (): void {
             if ($this->intake->isOver() && $this->metrics->activeConnections === 0) {
                 $this->loop->stop();
             }

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Drover\Streaming;
 
-/** Complaints on stderr, a few per second at most: a flood of bad handoffs must not become a flood of lines. */
+/** Warnings on stderr, with a limit per second: many bad handoffs must not cause as many lines. */
 final class Log
 {
     private const LINES_PER_SECOND = 5;
@@ -13,7 +13,7 @@ final class Log
     private int $lines = 0;
     private int $suppressed = 0;
 
-    /** Writes a line, unless this second has had its share. */
+    /** Writes a line, unless the limit of this second is reached. */
     public function warn(string $message): void
     {
         $suppressed = $this->admit(hrtime()[0]);
@@ -24,11 +24,11 @@ final class Log
 
     public static function write(string $message): void
     {
-        // Nothing can be done about a stderr that is gone.
+        // If stderr is closed, nothing can be done about it.
         @fwrite(STDERR, "streaming-daemon: $message\n");
     }
 
-    /** How many lines were left out before this one; null if this one is left out, too. */
+    /** Returns the number of lines suppressed before this one; null if this one must be suppressed too. */
     public function admit(int $second): ?int
     {
         if ($second !== $this->second) {

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Drover\Streaming;
 
-/** Something that the daemon needs is not to be had: exit code 1. The message says what, and what to do. */
+/** The daemon cannot start: exit code 1. The message states the reason and the remedy. */
 final class StartFailed extends \Exception
 {
 }

@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// Finds classes by their names, and loads an event loop: AMP 3 where Composer has installed it, else Debian's AMP 2.
+// Loads classes by name, and an event loop: AMP 3 if Composer has installed it, else Debian's AMP 2.
 
 spl_autoload_register(static function (string $class): void {
     $prefix = 'Drover\\Streaming\\';
@@ -25,7 +25,7 @@ spl_autoload_register(static function (string $class): void {
         return;
     }
     require_once $amp;
-    // Debian's autoloader knows the classes alone.
+    // Debian's autoloader loads only classes.
     require_once dirname($amp) . '/functions.php';
     require_once dirname($amp) . '/Internal/functions.php';
 })();

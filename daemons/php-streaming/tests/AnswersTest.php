@@ -9,7 +9,7 @@ use PHPUnit\Framework\TestCase;
 
 require_once __DIR__ . '/bootstrap.php';
 
-/** What clients get. */
+/** The answers that clients receive. */
 final class AnswersTest extends TestCase
 {
     private const GOLDEN = __DIR__ . '/../../fdpass.golden.json';
@@ -58,7 +58,7 @@ final class AnswersTest extends TestCase
         DaemonProcess::readExactly($client, 119);
         while (($piece = (string) socket_read($client, 2_000)) !== '') {
             $now = hrtime(true);
-            // A busy machine may have us read two at once, but never half of one.
+            // On a busy machine one read may return two events, but never half of one.
             self::assertStringEndsWith("\n\n", $piece);
             $pieces++;
             $events += substr_count($piece, '"content"');

@@ -11,10 +11,10 @@ use Socket;
 
 require_once __DIR__ . '/bootstrap.php';
 
-/** Clients that leave, do not read, or are too many. */
+/** Clients that disconnect, do not read, or exceed the limit. */
 final class ClientsTest extends TestCase
 {
-    /** Enough events to fill the smallest socket buffer many times over, without a pause. */
+    /** Enough events to fill the smallest socket buffer many times, without a pause. */
     private const MANY = ['MESSAGE_COUNT' => 1_000, 'MESSAGE_DELAY' => '1ns'];
 
     private const REFUSAL = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
@@ -25,7 +25,7 @@ final class ClientsTest extends TestCase
         return ['fibers' => ['fibers'], 'queue' => ['queue']];
     }
 
-    /** Hands over a client whose socket buffer is as small as the kernel allows. It blocks, as sockets do. */
+    /** Hands over a client whose socket buffer is as small as the kernel allows. The socket is a blocking one. */
     private static function handOverNarrowClient(DaemonProcess $daemon): Socket
     {
         [$ours, $theirs] = DaemonProcess::client();

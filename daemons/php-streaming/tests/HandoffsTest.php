@@ -10,7 +10,7 @@ use PHPUnit\Framework\TestCase;
 
 require_once __DIR__ . '/bootstrap.php';
 
-/** What senders do, right and wrong. */
+/** Valid and invalid handoffs. */
 final class HandoffsTest extends TestCase
 {
     /** @return array<string, array{string}> */
@@ -19,14 +19,14 @@ final class HandoffsTest extends TestCase
         return ['seqpacket' => ['seqpacket'], 'stream' => ['stream']];
     }
 
-    /** A payload of exactly so many bytes. */
+    /** Returns a payload of the given length in bytes. */
     private static function payloadOf(int $length): string
     {
         [$start, $end] = ['{"user_id":1,"prompt":"', '"}'];
         return $start . str_repeat('p', $length - strlen($start . $end)) . $end;
     }
 
-    /** Sends in a process of its own, because a long payload waits for the daemon to read. */
+    /** Sends in a separate process, because sending a long payload blocks until the daemon reads. */
     private static function send(\Socket $sender, string $bytes): void
     {
         for ($sent = 0; $sent < strlen($bytes); $sent += $count) {
@@ -44,7 +44,7 @@ final class HandoffsTest extends TestCase
         $sender = $daemon->connect();
         [, $theirs] = DaemonProcess::client();
         DaemonProcess::pass($sender, DaemonProcess::PAYLOAD, [$theirs]);
-        // The sender keeps its end open: it is the daemon that closes, long before the stream ends.
+        // The sender keeps its end open: the daemon closes the connection, long before the stream ends.
         self::assertTrue(DaemonProcess::isHungUp($sender));
     }
 
@@ -81,7 +81,7 @@ final class HandoffsTest extends TestCase
         $daemon = new DaemonProcess(['SOCKET_TYPE' => 'stream', 'MESSAGE_DELAY' => '1ms']);
         [$ours, $theirs] = DaemonProcess::client();
         $sender = $daemon->connect();
-        // The first piece ends like an object, within a string.
+        // The first piece ends within a string, with a character that could end the object.
         $payload = '{"prompt":"a } and {b}","user_id":7}';
         DaemonProcess::pass($sender, substr($payload, 0, 14), [$theirs]);
         unset($theirs);
@@ -180,7 +180,7 @@ final class HandoffsTest extends TestCase
 
     /**
      * The kernel can report the end of a SEQPACKET connection while a message is queued. An empty record looks the same
-     * to the daemon, at a time of our choosing.
+     * to the daemon, and the test controls when it is sent.
      */
     public function testAfterAFirstEndTheMessageIsLookedForOnceMore(): void
     {
@@ -214,7 +214,7 @@ final class HandoffsTest extends TestCase
         [$ours, $theirs] = DaemonProcess::client();
         DaemonProcess::pass($daemon->connect(), DaemonProcess::PAYLOAD, [$theirs]);
         DaemonProcess::readExactly($ours, 200);
-        // O_NONBLOCK (04000) belongs to the open file, which we share with the daemon.
+        // O_NONBLOCK (04000) belongs to the open file, which the test shares with the daemon.
         $isBlocking = static function () use ($daemon): bool {
             foreach (glob("/proc/{$daemon->pid()}/fdinfo/*") as $info) {
                 $target = @readlink(str_replace('fdinfo', 'fd', $info));

@@ -9,8 +9,8 @@ use Drover\Streaming\Loop\AmpLoop;
 use Drover\Streaming\Loop\Loop;
 use Drover\Streaming\Loop\RevoltLoop;
 use Drover\Streaming\Metrics\Metrics;
+use Drover\Streaming\Stream\Resumable;
 use Drover\Streaming\Stream\StreamFailure;
-use Drover\Streaming\Stream\Turn;
 use Drover\Streaming\Stream\Writer;
 use Drover\Streaming\System\System;
 use Drover\Streaming\Tests\Support\DaemonProcess;
@@ -20,7 +20,7 @@ use Revolt\EventLoop;
 
 require_once __DIR__ . '/bootstrap.php';
 
-/** Both event loops: what the daemon relies on, each by itself and under the whole daemon. */
+/** The behaviour of both event loops that the daemon relies on, separately and within the whole daemon. */
 final class LoopTest extends TestCase
 {
     private const REVOLT = __DIR__ . '/Support/Revolt.php';
@@ -76,8 +76,8 @@ final class LoopTest extends TestCase
                 $seen[$what][] = intdiv(hrtime(true) - $start, 1_000_000);
             };
         };
-        // Only a loop that loses a timer runs for so long.
-        $tooLong = $loop->delay(10_000, static fn () => $loop->stop());
+        // Stops a loop that has lost a timer.
+        $timeLimit = $loop->delay(10_000, static fn () => $loop->stop());
         $loop->delay(20, $note('second'));
         $loop->delay(10, $note('first'));
         $cancelled = $loop->delay(15, $note('cancelled'));
@@ -90,10 +90,10 @@ final class LoopTest extends TestCase
         $loop->defer($note('deferred'));
         $loop->cancel($cancelled);
         $loop->run();
-        $loop->cancel($tooLong);
+        $loop->cancel($timeLimit);
         $loop->cancel($repeated);
         self::assertSame(['deferred', 'first', 'repeated', 'second'], array_keys($seen));
-        // A timer counts whole milliseconds of its clock: one that has begun may count as one.
+        // A timer counts whole milliseconds of its clock, so a started millisecond may count as one.
         self::assertGreaterThanOrEqual(9, $seen['first'][0]);
         self::assertGreaterThanOrEqual(19, $seen['second'][0]);
         self::assertGreaterThan(2, count($seen['repeated']));
@@ -167,12 +167,12 @@ final class LoopTest extends TestCase
                 $seen[] = $what;
             };
         };
-        // There are no such descriptors.
+        // These descriptors do not exist.
         $reader = $loop->onReadable(1_000_000, self::unexpected(), $note('no reader'));
         $cancelled = $loop->onWritable(1_000_001, self::unexpected(), self::unexpected());
         $loop->cancel($cancelled);
         $writer = new Writer($this->system, $loop, new Metrics(), 3_600_000_000_000);
-        $turn = new class implements Turn {
+        $resumable = new class implements Resumable {
             public mixed $got = 'nothing';
 
             public function resume(mixed $value = null): mixed
@@ -180,13 +180,13 @@ final class LoopTest extends TestCase
                 return $this->got = $value;
             }
         };
-        $writer->awaitRoom(1_000_002, $writer->deadline(), $turn);
+        $writer->awaitWritable(1_000_002, $writer->deadline(), $resumable);
         $loop->delay(20, $note('later'));
         $loop->delay(40, $loop->stop(...));
         $loop->run();
         $loop->cancel($reader);
         self::assertSame(['no reader', 'later'], $seen);
-        self::assertSame(StreamFailure::Other, $turn->got);
+        self::assertSame(StreamFailure::Other, $resumable->got);
     }
 
     /**
@@ -207,7 +207,7 @@ final class LoopTest extends TestCase
         self::assertSame(1, $heard);
     }
 
-    /** The whole daemon over the interface of AMP 3; a stand-in takes Revolt's place where it is not installed. */
+    /** Runs the whole daemon on the interface of AMP 3, with a fake of Revolt if Revolt is not installed. */
     public function testTheDaemonServesOverTheLoopOfAmp3(): void
     {
         $flags = class_exists(EventLoop::class) && !str_contains((new \ReflectionClass(EventLoop::class))->getFileName(), 'Support')

@@ -9,7 +9,7 @@ use Drover\Streaming\Options\EngineKind;
 use Drover\Streaming\Options\Options;
 use Drover\Streaming\Options\SocketType;
 use Drover\Streaming\Options\Values;
-use Drover\Streaming\WrongCall;
+use Drover\Streaming\UsageError;
 use PHPUnit\Framework\TestCase;
 
 require_once __DIR__ . '/bootstrap.php';
@@ -98,9 +98,9 @@ final class OptionsTest extends TestCase
         foreach (['', '5', 'ms', '-1s', '1s ', "1s\n", '1 s', '1.2.3s', '1d', '1e3s', 's1', '.s'] as $text) {
             try {
                 Values::duration($text);
-                self::fail("$text was taken");
-            } catch (WrongCall $wrong) {
-                self::assertStringContainsString('50ms', $wrong->getMessage());
+                self::fail("$text was accepted");
+            } catch (UsageError $error) {
+                self::assertStringContainsString('50ms', $error->getMessage());
             }
         }
     }
@@ -132,10 +132,10 @@ final class OptionsTest extends TestCase
         ] as [$arguments, $words]) {
             try {
                 self::read($arguments);
-                self::fail(implode(' ', $arguments) . ' was taken');
-            } catch (WrongCall $wrong) {
+                self::fail(implode(' ', $arguments) . ' was accepted');
+            } catch (UsageError $error) {
                 foreach ($words as $word) {
-                    self::assertStringContainsString($word, $wrong->getMessage());
+                    self::assertStringContainsString($word, $error->getMessage());
                 }
             }
         }

@@ -11,7 +11,7 @@ use PHPUnit\Framework\TestCase;
 
 require_once __DIR__ . '/bootstrap.php';
 
-/** What a payload asks for, where PHP's own JSON would have it otherwise. */
+/** Payloads for which PHP's JSON parser alone would give another result. */
 final class PayloadTest extends TestCase
 {
     public function testEveryProperPrefixOfAnObjectIsABeginning(): void
@@ -42,7 +42,7 @@ final class PayloadTest extends TestCase
         ] as $payload) {
             try {
                 Payload::parse($payload);
-                self::fail("$payload was taken");
+                self::fail("$payload was accepted");
             } catch (InvalidPayload $invalid) {
                 self::assertNotSame('', $invalid->getMessage());
             }

@@ -25,7 +25,7 @@ final class ProcessTest extends TestCase
         $daemon = new DaemonProcess(['ENGINE' => $engine, 'BENCHMARK' => '1', 'MESSAGE_DELAY' => '20ms', 'SHUTDOWN_GRACE' => '1h']);
         $clients = [];
         $refused = 0;
-        // The signal comes in the middle of the load, which goes on until the daemon refuses.
+        // The signal arrives under load, which continues until the daemon refuses connections.
         while ($refused === 0 && count($clients) < 5_000) {
             $sender = socket_create(AF_UNIX, SOCK_SEQPACKET, 0);
             if (!@socket_connect($sender, $daemon->socket)) {
@@ -110,7 +110,7 @@ final class ProcessTest extends TestCase
         $first = new DaemonProcess(['MESSAGE_DELAY' => '1ms']);
         [$code, , $errors] = DaemonProcess::call(['--socket', $first->socket, '--benchmark']);
         self::assertSame(1, $code);
-        self::assertStringContainsString('another process listens', $errors);
+        self::assertStringContainsString('another process is listening on', $errors);
         self::assertSame(1226, strlen($first->ask()));
         $first->signal(SIGKILL);
         $first->wait();
@@ -135,7 +135,7 @@ final class ProcessTest extends TestCase
         $calls = [
             [['--socket', $long, '--benchmark'], '107 bytes'],
             [['--socket', '/no/such/folder/a.sock', '--benchmark'], '/no/such/folder'],
-            [['--socket', '/dev/null', '--benchmark'], 'is no socket'],
+            [['--socket', '/dev/null', '--benchmark'], 'is not a socket'],
             [['--socket', '/no/such/a.sock', '--metrics-addr', '192.0.2.1:1'], 'DAEMON_METRICS_ADDR'],
         ];
         foreach ($calls as [$arguments, $word]) {
@@ -166,15 +166,15 @@ final class ProcessTest extends TestCase
         for ($number = 0; $number < 100; $number++) {
             $silent[] = $daemon->connect();
         }
-        // The shell may have passed on one above the limit.
+        // The shell may have passed on a descriptor above the limit.
         $free = fn (): array => array_diff(range(0, 79), scandir("/proc/{$daemon->pid()}/fd"));
         Waiting::until('running out', fn () => $free() === []);
-        // One that was accepted sends: its client's descriptor finds no room, and both are closed.
+        // An accepted sender sends: no descriptor is free for its client, and both are closed.
         [$ours, $theirs] = DaemonProcess::client();
         DaemonProcess::pass($silent[0], DaemonProcess::PAYLOAD, [$theirs]);
         unset($theirs);
         self::assertSame('', DaemonProcess::readAll($ours));
-        // Long enough for thousands of tries, if it did not pause.
+        // Long enough for thousands of attempts if accepting did not pause.
         usleep(300_000);
         $silent = [];
         self::assertSame(1226, strlen($daemon->ask()));
@@ -185,7 +185,7 @@ final class ProcessTest extends TestCase
         self::assertStringContainsString('ulimit -n', $daemon->errors());
     }
 
-    /** The limit of open files is the limit of streams where it is the lower one: 100 − 64. */
+    /** The limit of open files limits the streams if it is lower: 100 − 64. */
     public function testMoreStreamsThanDescriptorsAreAnswered503(): void
     {
         $daemon = new DaemonProcess(['MESSAGE_DELAY' => '1h'], 'ulimit -n 100;');
@@ -193,13 +193,13 @@ final class ProcessTest extends TestCase
         for ($number = 0; $number < 36; $number++) {
             $held[] = $daemon->handOver();
         }
-        // One whose message came late could be overtaken.
+        // A handoff whose message arrives late could be overtaken.
         foreach ($held as $client) {
             DaemonProcess::readExactly($client, 119);
         }
         self::assertStringStartsWith('HTTP/1.1 503 ', $daemon->ask());
         self::assertSame(36.0, $daemon->metric('daemon_active_streams'));
-        self::assertStringContainsString('leaves room for 36 streams', $daemon->errors());
+        self::assertStringContainsString('allows only 36 streams', $daemon->errors());
     }
 
     public function testTheSoftLimitOfOpenFilesIsRaised(): void

@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// What every test needs: the daemon's classes, and the daemon as a process.
+// Loads the classes of the daemon, and the support code of the tests.
 
 require_once __DIR__ . '/../src/autoload.php';
 require_once __DIR__ . '/Support/DaemonProcess.php';

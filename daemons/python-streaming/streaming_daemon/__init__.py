@@ -1,3 +1,3 @@
-"""A streaming daemon: takes client sockets over a Unix socket and answers each with server-sent events."""
+"""A streaming daemon: receives client sockets over a Unix socket and responds to each with server-sent events."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""`python -m streaming_daemon`."""
+"""Entry point of `python -m streaming_daemon`."""
 
 import sys
 

@@ -1,6 +1,6 @@
 """The bytes of the answer: the head, the events of the mock backend, and the refusal.
 
-`daemons/README.md` lists the texts: all streaming daemons send the same bytes, so that their work can be compared.
+`daemons/README.md` lists the texts. All streaming daemons send the same bytes, so that they can be compared.
 """
 
 import json
@@ -20,7 +20,7 @@ REFUSAL = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: cl
 _DONE = b"data: [DONE]\n\n"
 _GREETING = "Hello from the streaming daemon. Prompt: "
 _PROMPT_EXCERPT = 50
-"""Of the prompt, so many bytes are repeated."""
+"""The number of bytes of the prompt that the greeting repeats."""
 
 _LINES = (
     "This answer comes from the mock backend.",
@@ -56,29 +56,29 @@ _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 Opening = tuple[bytes, bytes, bytes]
-"""The writes that depend on the request: the head and the first two events, whether they are sent or not."""
+"""The writes that depend on the request: the head and the first two events, even if they are not sent."""
 
 
 class Answer:
-    """What all streams have in common. A stream is `messages + 1` writes: the head is write 0, event k write k."""
+    """The data that all streams share. A stream is `messages + 1` writes: the head is write 0, event k is write k."""
 
     def __init__(self, messages: int) -> None:
         self.last_write = messages
         """The number of the last write."""
         self._last = _event("[DONE-CONTENT]") + _DONE
-        # Turned, so that write % 15 is the index: write 3 is the first line.
+        # Rotated, so that write % 15 is the index: write 3 is the first line.
         lines = _LINES[-3:] + _LINES[:-3]
         self._lines = tuple(_event(line) for line in lines)
 
     def opening(self, request: Request) -> Opening:
-        """Renders what depends on the request."""
+        """Renders the writes that depend on the request."""
         head = _head(request.response_headers) if request.response_headers else HEAD
         if self.last_write == 0:
             head += _DONE
         return head, _event(_GREETING + _excerpt(request.prompt)), _event(f"User ID: {request.user_id}")
 
     def bytes_of(self, write: int, opening: Opening | None) -> bytes:
-        """The bytes of write number `write`; those below 3 need the opening."""
+        """Returns the bytes of write number `write`. Writes below 3 need the opening."""
         if write == self.last_write and write > 0:
             return self._last
         if opening is not None:
@@ -92,16 +92,16 @@ def _event(content: str) -> bytes:
 
 
 def _excerpt(prompt: str) -> str:
-    """The longest beginning of whole characters that has no more than 50 bytes, and dots if that is not all."""
+    """Returns the longest prefix of whole characters of at most 50 bytes, with dots if the prompt is longer."""
     text = prompt[: _PROMPT_EXCERPT + 1].encode()
     if len(text) <= _PROMPT_EXCERPT:
         return prompt
-    # Only the last character can be cut, and so invalid.
+    # Only the last character can be cut and thus be invalid.
     return text[:_PROMPT_EXCERPT].decode("utf-8", "ignore") + "..."
 
 
 def _head(headers: dict[str, str]) -> bytes:
-    """The head with the headers that may be added, before the empty line."""
+    """Returns the head with the permitted headers added before the empty line."""
     lines = "".join(f"{name}: {headers[name]}\r\n" for name in sorted(headers) if _is_allowed(name, headers[name]))
     return HEAD[:-2] + lines.encode() + b"\r\n"
 

@@ -1,4 +1,4 @@
-"""The daemon: its sockets, its streams, and how it stops."""
+"""The daemon: its sockets, its streams, and its shutdown."""
 
 import asyncio
 import contextlib
@@ -8,23 +8,23 @@ import socket
 from streaming_daemon.answer import Answer
 from streaming_daemon.intake import Intake
 from streaming_daemon.listener import Listener, StartError
-from streaming_daemon.log import Log, complain
+from streaming_daemon.log import Log, print_error
 from streaming_daemon.metrics import Metrics
 from streaming_daemon.options import Config
 from streaming_daemon.pages import Pages
 from streaming_daemon.stream import Streams
 
-# Descriptors that are kept for other things than streams: the standard ones, the loop, the metrics page, the handoffs
-# that are just being read.
+# The descriptors reserved for everything but streams: the standard ones, the loop, the metrics page, and the handoffs
+# being read.
 _RESERVED_FILES = 64
-_LOOK_EVERY_S = 0.01
+_POLL_INTERVAL_S = 0.01
 
 
 class Daemon:
-    """A daemon that listens already: a handoff sent now waits until `run`."""
+    """A daemon that is already listening. A handoff that arrives before `run` waits in the accept queue."""
 
     def __init__(self, config: Config) -> None:
-        """Makes the handoff socket and the listener of the metrics page. Raises StartError."""
+        """Creates the handoff socket and the listener of the metrics page. Raises StartError."""
         self.metrics = Metrics()
         self._config = config
         self._log = Log()
@@ -33,12 +33,12 @@ class Daemon:
 
     @property
     def metrics_address(self) -> tuple[str, int] | None:
-        """Where the metrics are served; the port that the system chose, if it was asked to."""
+        """The address of the metrics page, with the actual port if the configured port is 0."""
         return self._pages.getsockname()[:2] if self._pages else None
 
-    async def run(self, stop: asyncio.Event, hurry: asyncio.Event) -> None:
-        """Serves until `stop`, then refuses further handoffs, takes those that wait in the accept queue, and lets
-        streams go on for the grace time, or until `hurry`."""
+    async def run(self, stop: asyncio.Event, force_stop: asyncio.Event) -> None:
+        """Serves until `stop`. Then refuses new handoffs, accepts those in the accept queue, and lets streams continue
+        for the grace period or until `force_stop`."""
         asyncio.get_running_loop().set_exception_handler(self._on_error)
         config = self._config
         answer = Answer(config.message_count)
@@ -52,31 +52,31 @@ class Daemon:
             await stop.wait()
             self._listener.refuse_further()
             intake.stop()
-            await self._drain(intake, hurry)
+            await self._drain(intake, force_stop)
             intake.cancel()
             await streams.cancel()
 
-    async def _drain(self, intake: Intake, hurry: asyncio.Event) -> None:
-        """Waits for the end of what is open."""
+    async def _drain(self, intake: Intake, force_stop: asyncio.Event) -> None:
+        """Waits until all connections have ended, for the grace period at most."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._config.shutdown_grace_ns / 1e9):
-                while not hurry.is_set() and not (intake.is_over and self.metrics.active_connections == 0):
-                    await asyncio.sleep(_LOOK_EVERY_S)
+                while not force_stop.is_set() and not (intake.is_over and self.metrics.active_connections == 0):
+                    await asyncio.sleep(_POLL_INTERVAL_S)
 
     def _capacity(self) -> int:
-        """How many streams may be open at once: what was asked for, or what the limit of open files leaves room for."""
+        """Returns the limit of open streams: `max_connections`, or less if the limit of open files is lower."""
         room = max(resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _RESERVED_FILES, 1)
         if room < self._config.max_connections:
-            complain(f"the limit of open files leaves room for {room} streams")
+            print_error(f"the limit of open files allows only {room} streams; for more, raise it (ulimit -Hn)")
         return min(self._config.max_connections, room)
 
     def _on_error(self, _loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
-        """An exception that a callback did not handle: a bug, which one client pays for and not all of them."""
+        """Logs an exception that a callback did not handle. It is a bug, and affects one client only."""
         self._log.warn(f"{context.get('message')}: {context.get('exception')!r}")
 
 
 def raise_open_files() -> None:
-    """Raises the soft limit of open files to the hard one."""
+    """Raises the soft limit of open files to the hard limit."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
@@ -87,6 +87,6 @@ def _bind_pages(address: tuple[str, int]) -> socket.socket:
         return socket.create_server(address, family=family, backlog=128)
     except OSError as error:
         raise StartError(
-            f"listening on {address[0]}:{address[1]} for the metrics: {error.strerror} (another address: "
-            "--metrics-addr or DAEMON_METRICS_ADDR; none: DAEMON_METRICS_ENABLED=false)"
+            f"cannot listen on {address[0]}:{address[1]} for the metrics: {error.strerror} (choose another address "
+            "with --metrics-addr or DAEMON_METRICS_ADDR, or disable the metrics with DAEMON_METRICS_ENABLED=false)"
         ) from error

@@ -1,4 +1,4 @@
-"""Durations as Go writes them: `50ms`, `1m30s`, `1.5h`, `0`."""
+"""Durations in the format of Go: `50ms`, `1m30s`, `1.5h`, `0`."""
 
 import re
 from fractions import Fraction
@@ -13,12 +13,12 @@ _UNITS_NS = {
     "m": 60_000_000_000,
     "h": 3_600_000_000_000,
 }
-# The two kinds of micro sign are the micro sign and the Greek letter, as in Go.
+# Both the micro sign and the Greek letter mu are accepted, as in Go.
 _PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
 
 
 def parse_duration(text: str) -> int:
-    """The nanoseconds of one or more numbers, each with its unit. Only zero needs none."""
+    """Parses one or more numbers with units, and returns nanoseconds. Only `0` may omit the unit."""
     if text == "0":
         return 0
     total, end = Fraction(0), 0
@@ -26,5 +26,5 @@ def parse_duration(text: str) -> int:
         total += Fraction(part[1]) * _UNITS_NS[part[2]]
         end = part.end()
     if end == 0 or end < len(text):
-        raise ValueError(f"`{text}` is no duration: write for instance 50ms, 5625ms, 1m30s or 0")
+        raise ValueError(f"`{text}` is not a duration: write for instance 50ms, 5625ms, 1m30s or 0")
     return round(total)

@@ -1,30 +1,30 @@
-"""What can go wrong with a handoff and with a stream: the `reason` labels of the metrics."""
+"""Failures of handoffs and streams: the `reason` labels of the metrics."""
 
 import errno
 
-# Each with what the log says. The last two come with a stream all the same.
+# Each reason with its text in the log. The last two do not prevent the stream.
 HANDOFF_FAILURES = {
-    # The usual trace of a probe: harmless, and not logged.
+    # Typical of a probe: harmless, and not logged.
     "empty": "the sender closed the connection without sending anything",
     "timeout": "the payload did not arrive within the receive timeout",
     "canceled": "the daemon stopped before the payload arrived",
-    "client_disconnected": "the sender was gone before the payload was read",
+    "client_disconnected": "the sender disconnected before the payload was read",
     "network": "reading the handoff connection failed",
     "other": "the handoff connection could not be watched",
     "too_large": "the payload is longer than 128 KiB",
-    "truncated": "descriptors were lost on the way: is the limit of open files reached?",
-    "no_descriptor": "the message brought no descriptor",
-    "not_a_stream_socket": "the descriptor is no stream socket",
+    "truncated": "descriptors were lost in transit: is the limit of open files reached?",
+    "no_descriptor": "the message contains no descriptor",
+    "not_a_stream_socket": "the descriptor is not a stream socket",
     "out_of_descriptors": "no free descriptor: raise the limit of open files (ulimit -n)",
-    "invalid_json": "the payload is no JSON object with the known keys; defaults are used",
-    "surplus_descriptors": "the message brought more than one descriptor; the first is used",
+    "invalid_json": "the payload is not a JSON object with the known keys; defaults are used",
+    "surplus_descriptors": "the message contains more than one descriptor; the first is used",
 }
 
 STREAM_FAILURES = ("timeout", "canceled", "client_disconnected", "network", "other")
 
 
 class HandoffError(Exception):
-    """A handoff that brings no stream. `reason` is one of HANDOFF_FAILURES."""
+    """A handoff does not lead to a stream. `reason` is one of HANDOFF_FAILURES."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(HANDOFF_FAILURES[reason])
@@ -40,6 +40,6 @@ class StreamError(Exception):
 
 
 def reason_of(error: OSError) -> str:
-    """The reason that stands for what the system said about a connection."""
+    """Returns the reason for a system error of a connection."""
     gone = error.errno in (errno.ECONNRESET, errno.EPIPE)
     return "client_disconnected" if gone else "network"

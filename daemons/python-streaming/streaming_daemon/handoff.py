@@ -6,46 +6,46 @@ import socket
 from time import monotonic_ns
 
 from streaming_daemon.failure import HandoffError, reason_of
-from streaming_daemon.request import PAYLOAD_LIMIT, InvalidRequest, Unfinished, parse
+from streaming_daemon.request import PAYLOAD_LIMIT, IncompleteRequest, InvalidRequest, parse
 
-# Room for the 253 descriptors that Linux lets one message carry (SCM_MAX_FD).
+# Space for 253 descriptors, the maximum in one message on Linux (SCM_MAX_FD).
 _CONTROL_ROOM = socket.CMSG_SPACE(253 * 4)
 _FLAGS = socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
 
-# One byte more than is allowed, so that what is too long shows. All handoffs share it: nothing is kept in it.
+# One byte longer than the limit, to detect a payload that is too long. All handoffs share it: its content is copied.
 _buffer = memoryview(bytearray(PAYLOAD_LIMIT + 1))
 
 
 class Handoff:
-    """A handoff connection that was accepted, and what came from it."""
+    """An accepted handoff connection, and the data received from it."""
 
     __slots__ = ("_connection", "_descriptors", "_is_record", "_saw_end", "accepted_ns", "payload", "received_ns")
 
     def __init__(self, connection: socket.socket, is_record: bool) -> None:
-        """`is_record`: the connection is a SOCK_SEQPACKET, on which one record is one handoff."""
+        """Wraps a connection. `is_record`: it is a SOCK_SEQPACKET, on which one record is one handoff."""
         self._connection = connection
         self._is_record = is_record
         self._descriptors = array.array("i")
         self._saw_end = False
         self.accepted_ns = monotonic_ns()
         self.payload = b""
-        """What has come of it."""
+        """The part of the payload received so far."""
         self.received_ns = 0
-        """When it was whole and the sender was told so. The due times of its stream are reckoned from here."""
+        """The time when the payload was complete and the connection closed. Due times of the stream count from here."""
 
     def fileno(self) -> int:
-        """The descriptor of the connection, to be watched."""
+        """Returns the descriptor of the connection, for the event loop."""
         return self._connection.fileno()
 
     def has_client(self) -> bool:
-        """Whether a descriptor came already."""
+        """Returns whether a descriptor has been received."""
         return len(self._descriptors) > 0
 
     def read(self) -> bool:
-        """Reads what is there. Returns whether the payload is whole.
+        """Reads the available data. Returns whether the payload is complete.
 
-        On `SOCK_STREAM` nothing marks the end of the payload, for the sender may keep the connection open until we
-        close it. So a payload is whole there unless it is the beginning of a JSON object.
+        On `SOCK_STREAM` nothing marks the end of the payload, because the sender may keep the connection open until
+        the daemon closes it. There a payload is complete unless it is the beginning of a JSON object.
         """
         while True:
             try:
@@ -60,13 +60,13 @@ class Handoff:
             self._add(length, flags)
             is_end = length == 0 and not ancillary
             if is_end and not self._saw_end:
-                # On a SEQPACKET socket the first end may be none: the kernel looks for a message, finds none, then
-                # the sender sends and closes, and then the kernel finds that the sender has closed. The message is
-                # there at the second try.
+                # On a SEQPACKET socket the first end of file may be spurious: the kernel looks for a message and
+                # finds none, then the sender sends and closes, and then the kernel sees that the sender has closed.
+                # The second attempt returns the message.
                 self._saw_end = True
             elif is_end and not self.payload and not self._descriptors:
                 raise HandoffError("empty")
-            elif is_end or self._is_record or _is_whole(self.payload):
+            elif is_end or self._is_record or _is_complete(self.payload):
                 return True
 
     def _add(self, length: int, flags: int) -> None:
@@ -77,11 +77,11 @@ class Handoff:
         self.payload += _buffer[:length]
 
     def hang_up(self) -> None:
-        """Closes the connection, which is all that its sender hears from us."""
+        """Closes the connection. The sender gets no other reply."""
         self._connection.close()
 
     def take_client(self) -> tuple[socket.socket, int]:
-        """The client's socket, and how many descriptors more there were; they are closed."""
+        """Returns the client's socket and the number of surplus descriptors, which are closed."""
         if not self._descriptors:
             raise HandoffError("no_descriptor")
         client = _stream_socket(self._descriptors.pop(0))
@@ -90,16 +90,16 @@ class Handoff:
         return client, surplus
 
     def close(self) -> None:
-        """Closes the connection, and the descriptors that came and were not taken."""
+        """Closes the connection and the received descriptors that were not taken."""
         self._connection.close()
         while self._descriptors:
             os.close(self._descriptors.pop())
 
 
-def _is_whole(payload: bytes) -> bool:
+def _is_complete(payload: bytes) -> bool:
     try:
         parse(payload)
-    except Unfinished:
+    except IncompleteRequest:
         return False
     except InvalidRequest:
         return True
@@ -121,8 +121,8 @@ def _stream_socket(descriptor: int) -> socket.socket:
 
 
 def _send_at_once(client: socket.socket) -> None:
-    """Without this TCP would hold the second event until the first is acknowledged, up to 40 ms."""
+    """Disables Nagle's algorithm, which would hold the second event until the first is acknowledged, up to 40 ms."""
     try:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except OSError:
-        pass  # Other kinds of sockets refuse the option, and need it not.
+        pass  # Other kinds of sockets refuse the option and do not need it.

@@ -1,4 +1,6 @@
-"""The handoff socket: made with its permissions, never stolen from a living daemon, removed at the end."""
+"""The handoff socket. Its file has the configured permissions, does not replace the socket of a running daemon, and is
+removed at the end.
+"""
 
 import errno
 import os
@@ -6,21 +8,21 @@ import socket
 import stat
 from pathlib import Path
 
-_LONGEST_PATH = 107
-# The kernel cuts it to net.core.somaxconn.
-LONGEST_BACKLOG = 2**31 - 1
+_MAX_PATH_BYTES = 107
+# The kernel limits it to net.core.somaxconn.
+MAX_BACKLOG = 2**31 - 1
 
 
 class StartError(Exception):
-    """The daemon cannot start; the text says why, and what to do."""
+    """The daemon cannot start. The message states the reason and the remedy."""
 
 
 class Listener:
     """A listening handoff socket, and its file."""
 
     def __init__(self, path: Path, mode: int, kind: socket.SocketKind, backlog: int) -> None:
-        if len(os.fsencode(path)) > _LONGEST_PATH:
-            raise StartError(f"{path}: a socket path has at most {_LONGEST_PATH} bytes")
+        if len(os.fsencode(path)) > _MAX_PATH_BYTES:
+            raise StartError(f"{path}: the socket path is too long: give at most {_MAX_PATH_BYTES} bytes")
         _remove_stale(path)
         self.socket = socket.socket(socket.AF_UNIX, kind)
         self._path = path
@@ -29,32 +31,32 @@ class Listener:
             self.socket.setblocking(False)
             _bind(self.socket, path, mode)
             self._file = _identity(path)
-            self.socket.listen(min(backlog, LONGEST_BACKLOG))
+            self.socket.listen(min(backlog, MAX_BACKLOG))
         except OSError as error:
             self.close()
-            raise StartError(f"making the socket {path}: {error.strerror}") from error
+            raise StartError(f"cannot create the socket {path}: {error.strerror}") from error
 
     def refuse_further(self) -> None:
-        """From now on nobody can connect, while what waits in the accept queue can still be accepted."""
+        """Refuses new connections. Those in the accept queue can still be accepted."""
         self.remove()
         self.socket.shutdown(socket.SHUT_RD)
 
     def remove(self) -> None:
-        """Removes the file, unless it is gone or another one stands in its place."""
+        """Removes the file, unless it is gone or another file has replaced it."""
         try:
             if _identity(self._path) == self._file:
                 self._path.unlink()
         except OSError:
-            pass  # Failing leaves a stale file, which the next start replaces.
+            pass  # A stale file remains, which the next start replaces.
 
     def close(self) -> None:
-        """Ends it, file and all."""
+        """Closes the socket and removes its file."""
         self.remove()
         self.socket.close()
 
 
 def _bind(listener: socket.socket, path: Path, mode: int) -> None:
-    """Makes the file with its permissions: at no moment is it open to more than was asked for."""
+    """Creates the file with its permissions. They are never wider than configured."""
     before = os.umask(0o777 & ~mode)
     try:
         listener.bind(os.fspath(path))
@@ -68,25 +70,27 @@ def _identity(path: Path) -> tuple[int, int]:
 
 
 def _remove_stale(path: Path) -> None:
-    """Removes the file of a daemon that is gone.
+    """Removes the file of a daemon that has ended.
 
-    Whether it is gone is asked by connecting: ECONNREFUSED means that nobody listens, and every other answer that
-    somebody might.
+    The function connects to find out: ECONNREFUSED means that no process is listening; after any other result one
+    might be.
     """
     try:
         is_socket = stat.S_ISSOCK(path.lstat().st_mode)
     except OSError:
-        return  # A missing folder and the like: bind will say so.
+        return  # bind reports a missing folder and the like.
     if not is_socket:
-        raise StartError(f"{path} exists and is no socket: name another path, or move it away")
+        raise StartError(f"{path} exists and is not a socket: name another path, or move it away")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.setblocking(False)
         answer = probe.connect_ex(os.fspath(path))
     if answer == errno.EACCES:
-        raise StartError(f"{path}: no permission to ask who listens on it")
+        raise StartError(
+            f"{path}: no permission to check whether a process listens on it: remove it, or name another path"
+        )
     if answer != errno.ECONNREFUSED:
-        raise StartError(f"another process listens on {path}: stop it, or name another path")
+        raise StartError(f"another process is listening on {path}: stop it, or name another path")
     try:
         path.unlink()
     except OSError as error:
-        raise StartError(f"removing the stale socket {path}: {error.strerror}") from error
+        raise StartError(f"cannot remove the stale socket {path}: {error.strerror}") from error

@@ -1,4 +1,4 @@
-"""Complaints on stderr, a few per second at most: a flood of bad handoffs must not become a flood of lines."""
+"""Warnings on stderr, with a limit per second: many bad handoffs must not cause as many lines."""
 
 import sys
 import time
@@ -6,16 +6,16 @@ import time
 _LINES_PER_SECOND = 5
 
 
-def complain(message: str) -> None:
-    """Writes one line."""
+def print_error(message: str) -> None:
+    """Writes one line to stderr."""
     try:
         print(f"streaming-daemon: {message}", file=sys.stderr, flush=True)
     except (OSError, ValueError):
-        pass  # Nothing can be done about a stderr that is gone.
+        pass  # stderr is closed: nothing can be done about it.
 
 
 class Log:
-    """A log with a limit per second, which says how much it left out."""
+    """A log with a limit per second, which reports the number of suppressed lines."""
 
     def __init__(self) -> None:
         self._second = -1
@@ -23,15 +23,15 @@ class Log:
         self._suppressed = 0
 
     def warn(self, message: str) -> None:
-        """Writes a line, unless this second has had its share."""
+        """Writes a line, unless the limit of this second is reached."""
         suppressed = self.admit(int(time.monotonic()))
         if suppressed is None:
             return
         note = f" ({suppressed} earlier lines were left out)" if suppressed else ""
-        complain(message + note)
+        print_error(message + note)
 
     def admit(self, second: int) -> int | None:
-        """Whether a line may be written in this second: how many were not before it, or None."""
+        """Returns the number of lines suppressed before this one, or None if this one must be suppressed too."""
         if second != self._second:
             self._second, self._lines = second, 0
         if self._lines >= _LINES_PER_SECOND:

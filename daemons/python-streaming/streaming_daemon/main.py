@@ -10,7 +10,7 @@ from collections.abc import Callable
 from streaming_daemon import __version__
 from streaming_daemon.daemon import Daemon, raise_open_files
 from streaming_daemon.listener import StartError
-from streaming_daemon.log import complain
+from streaming_daemon.log import print_error
 from streaming_daemon.options import Config, parse_options
 
 try:
@@ -20,10 +20,10 @@ except ImportError:
 
 
 def main() -> int:
-    """Runs the daemon; the exit code. (2, for a wrong call, is argparse's.)"""
+    """Runs the daemon and returns the exit code. argparse exits with 2 after a usage error."""
     config = parse_options(sys.argv[1:], os.environ, _version())
     if config.workers is not None:
-        complain("--workers (DAEMON_WORKERS) has no effect: handoffs are received without threads")
+        print_error("--workers (DAEMON_WORKERS) has no effect: handoffs are received without threads")
     try:
         raise_open_files()
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
@@ -31,29 +31,29 @@ def main() -> int:
         if config.is_benchmark:
             print(summary, end="", flush=True)
     except StartError as error:
-        complain(str(error))
+        print_error(str(error))
         return 1
     except OSError as error:
-        complain(f"the daemon failed: {error}")
+        print_error(f"the daemon failed: {error}")
         return 1
     return 0
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """The loop of uvloop where it is installed; None is that of the standard library."""
+    """Returns the loop of uvloop if it is installed, else None for the loop of the standard library."""
     return uvloop.new_event_loop if uvloop else None
 
 
 async def _serve(config: Config) -> str:
-    stop, hurry = asyncio.Event(), asyncio.Event()
+    stop, force_stop = asyncio.Event(), asyncio.Event()
 
     def on_signal() -> None:
-        (hurry if stop.is_set() else stop).set()
+        (force_stop if stop.is_set() else stop).set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, on_signal)
     daemon = Daemon(config)
-    await daemon.run(stop, hurry)
+    await daemon.run(stop, force_stop)
     return daemon.metrics.summary()
 
 

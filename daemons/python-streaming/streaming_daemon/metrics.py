@@ -1,7 +1,7 @@
-"""What the daemon counts, and how the Prometheus client is told of it.
+"""The counters of the daemon, and their collector for the Prometheus client.
 
 The counters are plain integers: adding to a metric of the client library takes a lock and about a microsecond, and a
-stream adds some fifty times. The library sees them through a collector, when somebody asks for the page.
+stream adds about fifty times. The library reads them through a collector when the page is requested.
 """
 
 from bisect import bisect_left
@@ -31,7 +31,7 @@ class Histogram:
     _LABELS = (*(floatToGoString(end / 1e9) for end in ENDS_NS), "+Inf")
 
     def __init__(self) -> None:
-        # Each counted in its own bucket alone. The last one has no upper end.
+        # Each duration is counted in one bucket only. The last one has no upper bound.
         self._counts = [0] * len(self._LABELS)
         self._sum_ns = 0
 
@@ -41,7 +41,7 @@ class Histogram:
         self._sum_ns += nanos
 
     def family(self, name: str, help_text: str, labels: dict[str, str]) -> HistogramMetricFamily:
-        """What the client library shows."""
+        """Returns the histogram as a metric of the client library."""
         family = HistogramMetricFamily(name, help_text, labels=list(labels))
         buckets = list(zip(self._LABELS, accumulate(self._counts)))
         family.add_metric(list(labels.values()), buckets, self._sum_ns / 1e9)
@@ -49,7 +49,7 @@ class Histogram:
 
 
 class Metrics(Collector):
-    """The figures of one daemon."""
+    """The metrics of one daemon."""
 
     def __init__(self) -> None:
         self.active_connections = 0
@@ -71,39 +71,39 @@ class Metrics(Collector):
         self.registry.register(self)
 
     def connection_opened(self) -> None:
-        """A handoff connection was accepted."""
+        """Counts an accepted handoff connection."""
         self.connections += 1
         self.active_connections += 1
 
     def handoff_failed(self, reason: str) -> None:
-        """A handoff connection ended before it became a stream."""
+        """Counts a handoff connection that ended before it became a stream."""
         self.handoff_errors[reason] += 1
         self.active_connections -= 1
 
     def handoff_done(self, took_ns: int) -> None:
-        """A client arrived."""
+        """Counts a received client socket."""
         self.handoffs += 1
         self.handoff_duration.record(took_ns)
 
     def stream_rejected(self) -> None:
-        """A client was turned away, because the limit is reached."""
+        """Counts a client that was turned away because the limit is reached."""
         self.rejected += 1
         self.active_connections -= 1
 
     def stream_started(self) -> None:
-        """A stream took its place."""
+        """Counts a started stream."""
         self.streams += 1
         self.active_streams += 1
         self.peak_streams = max(self.peak_streams, self.active_streams)
 
     def stream_completed(self, took_ns: int) -> None:
-        """A stream ended well."""
+        """Counts a complete stream."""
         self.completed += 1
         self.stream_duration.record(took_ns)
         self._stream_closed()
 
     def stream_failed(self, reason: str) -> None:
-        """A stream ended early."""
+        """Counts a stream that ended early."""
         self.stream_errors[reason] += 1
         self._stream_closed()
 
@@ -112,14 +112,14 @@ class Metrics(Collector):
         self.active_connections -= 1
 
     def summary(self) -> str:
-        """The lines of `--benchmark`. A stream that is still open counts as failed: this is for the end."""
+        """Returns the lines of `--benchmark`, printed at the end. Streams that are still open count as failed."""
         return (
             f"peak concurrent: {self.peak_streams}\nstarted: {self.streams}\ncompleted: {self.completed}\n"
             f"failed: {self.streams - self.completed}\nbytes: {self.bytes_sent}\n"
         )
 
     def collect(self) -> Iterator[Metric]:
-        """Every metric, also those that are still zero."""
+        """Yields every metric, including those that are still zero."""
         yield from self._gauges()
         yield from self._counters()
         yield from self._histograms()
@@ -128,11 +128,11 @@ class Metrics(Collector):
         for name, help_text, value in (
             (
                 "daemon_active_connections",
-                "Handoff connections that were accepted and whose client is not finished yet.",
+                "Accepted handoff connections whose client is not finished yet.",
                 self.active_connections,
             ),
-            ("daemon_active_streams", "Streams that are open.", self.active_streams),
-            ("daemon_peak_streams", "The most streams that were open at once.", self.peak_streams),
+            ("daemon_active_streams", "Open streams.", self.active_streams),
+            ("daemon_peak_streams", "Maximum number of streams open at once.", self.peak_streams),
         ):
             yield GaugeMetricFamily(name, help_text, value=value)
 
@@ -141,38 +141,38 @@ class Metrics(Collector):
         help_text = "Clients answered with 503 because the limit was reached."
         yield _counter("daemon_connections_rejected", help_text, self.rejected)
         yield _counter("daemon_handoffs", "Client sockets received.", self.handoffs)
-        yield _reasons("daemon_handoff_errors", "What was wrong with handoffs.", self.handoff_errors)
-        yield _reasons("daemon_stream_errors", "Why streams ended early.", self.stream_errors)
+        yield _reasons("daemon_handoff_errors", "Handoff errors, by reason.", self.handoff_errors)
+        yield _reasons("daemon_stream_errors", "Streams that ended early, by reason.", self.stream_errors)
         yield _counter("daemon_bytes_sent", "Bytes written to clients.", self.bytes_sent)
         yield _counter("daemon_chunks_sent", "Events written to clients.", self.chunks_sent)
         yield _counter("daemon_backend_requests", "Requests to the backend.", self.streams, _BACKEND)
-        # The mock backend cannot fail; the name stands here so that no query breaks.
+        # The mock backend cannot fail; the metric exists so that queries for it work.
         yield _counter("daemon_backend_errors", "Requests that the backend failed.", 0, _BACKEND)
 
     def _histograms(self) -> Iterator[Metric]:
         for name, help_text, labels, histogram in (
             (
                 "daemon_handoff_duration_seconds",
-                "From accepting a handoff to holding its client socket.",
+                "Time from accepting a handoff to receiving its client socket.",
                 {},
                 self.handoff_duration,
             ),
             (
                 "daemon_stream_duration_seconds",
-                "From holding the client socket to the last byte of a complete stream.",
+                "Time from receiving the client socket to the last byte of a complete stream.",
                 {},
                 self.stream_duration,
             ),
-            # The mock backend is the stream: the same durations under the name that queries know.
+            # The mock backend is the stream itself: the same durations under the name that queries use.
             (
                 "daemon_backend_duration_seconds",
-                "From the request to the backend to its last event.",
+                "Time from the request to the backend to its last event.",
                 _BACKEND,
                 self.stream_duration,
             ),
             (
                 "daemon_backend_ttfb_seconds",
-                "From the request to the backend to its first event.",
+                "Time from the request to the backend to its first event.",
                 _BACKEND,
                 self.backend_ttfb,
             ),

@@ -1,4 +1,4 @@
-"""The command line: flags, their `DAEMON_*` variables, and what is wrong with them."""
+"""The command line: flags, their `DAEMON_*` variables, and their validation."""
 
 import argparse
 import re
@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from streaming_daemon.duration import parse_duration
-from streaming_daemon.listener import LONGEST_BACKLOG
+from streaming_daemon.listener import MAX_BACKLOG
 
-_LONGEST_STREAM_NS = 366 * 24 * 3600 * 10**9
-_MOST_MESSAGES = 2**32 - 1
+_MAX_STREAM_NS = 366 * 24 * 3600 * 10**9
+_MAX_MESSAGES = 2**32 - 1
 _TYPES = {"seqpacket": socket.SOCK_SEQPACKET, "stream": socket.SOCK_STREAM}
-# What clap, and so rust-streaming, takes for a boolean.
+# The booleans that clap, and therefore rust-streaming, accepts.
 _BOOLS = {
     **dict.fromkeys(("y", "yes", "t", "true", "on", "1"), True),
     **dict.fromkeys(("n", "no", "f", "false", "off", "0"), False),
@@ -23,7 +23,7 @@ _BOOLS = {
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What the options mean."""
+    """The configuration of the daemon, after validation of the options."""
 
     socket_path: Path
     socket_mode: int
@@ -38,7 +38,7 @@ class Config:
     shutdown_grace_ns: int
     is_benchmark: bool
     workers: int | None
-    """Accepted, and without effect."""
+    """Accepted, but without effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +52,18 @@ class _Option:
 
 
 def parse_options(arguments: Sequence[str], environment: Mapping[str, str], version: str) -> Config:
-    """Turns what was typed into what it means. A flag wins over its variable.
+    """Parses the command line and the environment. A flag takes precedence over its variable.
 
-    Exits with 2, and a complaint that names the option, its variable and the remedy.
+    Exits with 2 on an error, whose message names the option, its variable and the remedy.
     """
     parser = _parser(environment, version)
     typed = parser.parse_args(arguments)
     if typed.write_timeout == 0:
-        parser.error("--write-timeout (DAEMON_WRITE_TIMEOUT): it must be longer than 0; the default is 30s")
-    if typed.message_count * typed.message_delay > _LONGEST_STREAM_NS:
+        parser.error("--write-timeout (DAEMON_WRITE_TIMEOUT) must be longer than 0; the default is 30s")
+    if typed.message_count * typed.message_delay > _MAX_STREAM_NS:
         parser.error(
             "--message-count × --message-delay (DAEMON_MESSAGE_COUNT, DAEMON_MESSAGE_DELAY): "
-            "a stream may last a year at most; lower one of them"
+            "a stream may last at most a year (366 days); lower one of them"
         )
     return Config(
         socket_path=typed.socket,
@@ -84,11 +84,12 @@ def parse_options(arguments: Sequence[str], environment: Mapping[str, str], vers
 def _parser(environment: Mapping[str, str], version: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="streaming-daemon",
-        description="Takes client sockets over a Unix socket (SCM_RIGHTS) and answers each with server-sent events.",
+        description="Receives client sockets over a Unix socket (SCM_RIGHTS) and responds to each with "
+        "server-sent events.",
         allow_abbrev=False,
     )
     for option in _OPTIONS:
-        # argparse hands a default that is text to `type`, unless the flag was there.
+        # argparse passes a default that is a string to `type`, unless the flag is given.
         shown = "" if option.default is None else f", default: {option.default}"
         settings: dict[str, Any] = {
             "metavar": option.metavar,
@@ -97,7 +98,7 @@ def _parser(environment: Mapping[str, str], version: str) -> argparse.ArgumentPa
             "help": f"{option.help} [{option.variable}{shown}]",
         }
         if option.default == "false":
-            # The flag alone switches it on.
+            # Without a value the flag means true.
             settings |= {"nargs": "?", "const": True}
         parser.add_argument(*option.flags, **settings)
     parser.add_argument(
@@ -107,36 +108,36 @@ def _parser(environment: Mapping[str, str], version: str) -> argparse.ArgumentPa
         metavar="MS",
         default=argparse.SUPPRESS,
         type=_milliseconds,
-        help="The same in milliseconds",
+        help="Set --message-delay in milliseconds",
     )
     parser.add_argument("--version", action="version", version=version)
     return parser
 
 
 def _checked(option: _Option) -> Callable[[str], Any]:
-    """The option's parser; its complaints name the variable, since who set that did not type the option."""
+    """Returns the parser of an option. Its errors also name the variable, which may be the source of the value."""
 
     def parse(text: str) -> Any:
         try:
             return option.parse(text)
         except (ValueError, OSError) as error:
-            raise argparse.ArgumentTypeError(f"{error}. Its variable is {option.variable}.") from None
+            raise argparse.ArgumentTypeError(f"{error}. The environment variable is {option.variable}.") from None
 
     return parse
 
 
 def _milliseconds(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,15}(\.[0-9]+)?", text):
-        raise argparse.ArgumentTypeError(f"`{text}` is no number of milliseconds, such as 50")
+        raise argparse.ArgumentTypeError(f"`{text}` is not a number of milliseconds, such as 50")
     return round(float(text) * 1e6)
 
 
 def _number(least: int, most: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
-        # int() takes blanks, underscores and foreign digits too.
+        # int() also accepts blanks, underscores and digits of other scripts.
         if re.fullmatch(r"\+?[0-9]{1,20}", text) and least <= int(text) <= most:
             return int(text)
-        raise ValueError(f"`{text}` is no whole number from {least} to {most}")
+        raise ValueError(f"`{text}` is not a whole number from {least} to {most}")
 
     return parse
 
@@ -144,38 +145,38 @@ def _number(least: int, most: int) -> Callable[[str], int]:
 def _mode(text: str) -> int:
     if re.fullmatch(r"(0o)?0*[0-7]{1,3}", text):
         return int(text, 8)
-    raise ValueError(f"`{text}` are no permissions in octal, such as 0660")
+    raise ValueError(f"`{text}` is not a set of permissions in octal, such as 0660")
 
 
 def _socket_type(text: str) -> socket.SocketKind:
     if text in _TYPES:
         return _TYPES[text]
-    raise ValueError(f"`{text}` is none of {', '.join(_TYPES)}")
+    raise ValueError(f"`{text}` is not one of {', '.join(_TYPES)}")
 
 
 def _bool(text: str) -> bool:
     if text.lower() in _BOOLS:
         return _BOOLS[text.lower()]
-    raise ValueError(f"`{text}` is no boolean: write true or false")
+    raise ValueError(f"`{text}` is not a boolean: write true or false")
 
 
 def _backend(text: str) -> str:
     if text == "mock":
         return text
-    raise ValueError(f"this daemon has the backend `mock` alone, not `{text}`; set it to mock")
+    raise ValueError(f"this daemon has only the backend `mock`, not `{text}`; write mock")
 
 
 def _path(text: str) -> Path:
     if text and "\0" not in text:
         return Path(text)
-    raise ValueError("it is empty; name a path, such as /run/streaming-daemon.sock")
+    raise ValueError("the path is empty or contains a NUL; name a path, such as /run/streaming-daemon.sock")
 
 
 def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     remedy = "write host and port, for instance 127.0.0.1:9090"
     if not host or not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > 65535:
-        raise ValueError(f"`{text}` is no address; {remedy}")
+        raise ValueError(f"`{text}` is not an address; {remedy}")
     try:
         found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
@@ -190,7 +191,7 @@ _OPTIONS = (
         "/var/run/streaming-daemon.sock",
         "PATH",
         _path,
-        "Path of the handoff socket",
+        "Create the handoff socket at this path",
     ),
     _Option(
         ("-m", "--socket-mode", "--mode"),
@@ -198,7 +199,7 @@ _OPTIONS = (
         "0660",
         "MODE",
         _mode,
-        "Permissions of the socket file, in octal",
+        "Set the permissions of the socket file, in octal",
     ),
     _Option(
         ("--socket-type",),
@@ -206,15 +207,15 @@ _OPTIONS = (
         "seqpacket",
         "TYPE",
         _socket_type,
-        "Type of the handoff socket: seqpacket or stream",
+        "Set the type of the handoff socket: seqpacket or stream",
     ),
     _Option(
         ("-b", "--backlog"),
         "DAEMON_BACKLOG",
-        str(LONGEST_BACKLOG),
+        str(MAX_BACKLOG),
         "NUMBER",
         _number(1, 2**32 - 1),
-        "Handoffs that may wait to be accepted; net.core.somaxconn is the most that the system grants",
+        "Let this many handoffs wait to be accepted; the system limits it to net.core.somaxconn",
     ),
     _Option(
         ("--max-connections",),
@@ -222,7 +223,7 @@ _OPTIONS = (
         "100000",
         "NUMBER",
         _number(1, 2**63 - 1),
-        "Streams that may be open at once; more are answered with 503",
+        "Limit the open streams; further ones are answered with 503",
     ),
     _Option(
         ("--backend-provider",),
@@ -230,7 +231,7 @@ _OPTIONS = (
         "mock",
         "NAME",
         _backend,
-        "Where the events come from: mock",
+        "Choose the source of the events: mock",
     ),
     _Option(
         ("--metrics-addr",),
@@ -238,7 +239,7 @@ _OPTIONS = (
         "127.0.0.1:9090",
         "HOST:PORT",
         _address,
-        "Address of /metrics and /healthz",
+        "Serve /metrics and /healthz on this address",
     ),
     _Option(
         ("--metrics-enabled",),
@@ -246,15 +247,15 @@ _OPTIONS = (
         "true",
         "BOOL",
         _bool,
-        "Whether to serve /metrics and /healthz",
+        "Serve /metrics and /healthz",
     ),
     _Option(
         ("--message-count",),
         "DAEMON_MESSAGE_COUNT",
         "18",
         "NUMBER",
-        _number(0, _MOST_MESSAGES),
-        "Events per stream; 0 sends the head and the end mark alone",
+        _number(0, _MAX_MESSAGES),
+        "Send this many events per stream; 0 sends only the head and the end mark",
     ),
     _Option(
         ("--message-delay",),
@@ -262,7 +263,7 @@ _OPTIONS = (
         "50ms",
         "DURATION",
         parse_duration,
-        "Time between two events, such as 50ms or 5625ms",
+        "Wait this long between two events, such as 50ms or 5625ms",
     ),
     _Option(
         ("--write-timeout",),
@@ -270,7 +271,7 @@ _OPTIONS = (
         "30s",
         "DURATION",
         parse_duration,
-        "How long one write to a client may take",
+        "Fail a stream if one write to the client takes longer than this",
     ),
     _Option(
         ("--shutdown-grace",),
@@ -278,7 +279,7 @@ _OPTIONS = (
         "30s",
         "DURATION",
         parse_duration,
-        "How long streams may go on after SIGTERM or SIGINT; a second signal ends them at once",
+        "Let streams finish for up to this long after SIGTERM or SIGINT; a second signal ends them at once",
     ),
     _Option(
         ("-w", "--workers"),

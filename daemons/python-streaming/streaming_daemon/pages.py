@@ -1,6 +1,6 @@
 """`/metrics` and `/healthz`, served on the loop that serves the streams.
 
-A thread would hold the interpreter's lock against the streams: README.md says what was measured.
+A separate thread would block the streams with the interpreter's lock; README.md has the measurements.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ class _Single(Collector):
 
 
 class Pages:
-    """Answers one request per connection. To be used with `async with`."""
+    """Answers one request per connection. Use it with `async with`."""
 
     def __init__(self, metrics: Metrics, listener: socket.socket) -> None:
         self._metrics = metrics
@@ -40,7 +40,7 @@ class Pages:
         self._server = await asyncio.start_server(self._serve, sock=self._listener)
 
     async def __aexit__(self, *_: object) -> None:
-        """Hangs up on whoever is connected: nobody may delay the end."""
+        """Aborts the open connections, so that they do not delay the shutdown."""
         if self._server:
             self._server.close()
         for writer in self._open.values():
@@ -56,7 +56,7 @@ class Pages:
             del self._open[task]
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # An error here is the client's: it left, sent nothing in time, or spoke no HTTP.
+        # Errors here are the client's: it disconnected, was too slow, or did not speak HTTP.
         with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             async with asyncio.timeout(_HEAD_TIMEOUT_S):
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -84,7 +84,7 @@ class Pages:
                 return _response(HTTPStatus.NOT_FOUND, b"there are /metrics and /healthz\n")
 
     async def _render(self) -> bytes:
-        """The page: read at one instant, but rendered metric by metric, with the streams served in between."""
+        """Renders the page. All metrics are read at once, but rendered one by one, with streams served in between."""
         parts = []
         for family in list(self._metrics.registry.collect()):
             parts.append(generate_latest(_Single(family)))

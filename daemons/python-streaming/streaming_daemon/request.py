@@ -1,10 +1,10 @@
-"""What a handoff asks for: the JSON payload, of which three keys matter."""
+"""The request of a handoff: a JSON payload with three known keys."""
 
 import json
 from typing import Any, NamedTuple
 
 PAYLOAD_LIMIT = 128 * 1024
-"""A payload may be this long, in bytes; a longer one is refused."""
+"""The maximum length of a payload in bytes. A longer one is refused."""
 
 _BLANK = b"\0 \t\n\r"
 _KEYS = frozenset(("user_id", "prompt", "response_headers"))
@@ -14,7 +14,7 @@ _INT64_CHARACTERS = 20
 
 
 class Request(NamedTuple):
-    """The keys that the mock backend answers to, with their defaults."""
+    """The keys that the mock backend uses, with their defaults."""
 
     user_id: int = 0
     prompt: str = ""
@@ -25,52 +25,52 @@ DEFAULT = Request()
 
 
 class InvalidRequest(ValueError):
-    """The payload is no JSON object, or a known key has a wrong type."""
+    """The payload is not a JSON object, or a known key has a wrong type."""
 
 
-class Unfinished(InvalidRequest):
-    """The payload is the beginning of a JSON object: on a stream socket the rest may be on its way."""
+class IncompleteRequest(InvalidRequest):
+    """The payload is the beginning of a JSON object. On a stream socket the rest may still arrive."""
 
 
 def parse(payload: bytes) -> Request:
-    """The request of a payload, without the NULs at both of its ends; nothing left means the defaults."""
+    """Parses a payload, ignoring NULs and white space at both ends. An empty payload means the defaults."""
     content = payload.strip(_BLANK)
     if not content:
         return DEFAULT
-    # Keeps out arrays and the like, the byte order mark, and whatever json takes for UTF-16.
+    # Excludes arrays and other values, the byte order mark, and input that json would take for UTF-16.
     if not content.startswith(b"{"):
         raise InvalidRequest("it is not a JSON object")
-    # Spares a full parse for each piece of a payload that arrives in many.
+    # Avoids a full parse for each piece of a payload that arrives in many pieces.
     if not content.endswith(b"}"):
-        raise Unfinished("it ends in the middle")
+        raise IncompleteRequest("it is incomplete")
     return _request(_decode(content))
 
 
 def _decode(content: bytes) -> tuple[tuple[str, Any], ...]:
-    # Bytes that are no UTF-8 become lone surrogates, which no known key may have: _text finds them.
+    # Bytes that are not UTF-8 become lone surrogates. _text refuses them in names and in the values of known keys.
     text = content.decode("utf-8", "surrogateescape")
     try:
         return _DECODER.decode(text)
     except json.JSONDecodeError as error:
         # Unterminated strings are reported where they begin.
         is_cut = error.pos >= len(text) or error.msg.startswith("Unterminated string")
-        raise (Unfinished if is_cut else InvalidRequest)(str(error)) from None
+        raise (IncompleteRequest if is_cut else InvalidRequest)(str(error)) from None
     except RecursionError:
-        raise InvalidRequest("it is nested too deep") from None
+        raise InvalidRequest("it is nested too deeply") from None
 
 
 def _integer(text: str) -> int | float:
-    """Integers that do not fit, and minus zero, are floating-point numbers: the wrong type for a known key."""
+    """Parses an integer. Integers that do not fit, and minus zero, become floats: the wrong type for a known key."""
     if text == "-0" or len(text) > _INT64_CHARACTERS:
         return float(text)
     return int(text)
 
 
 def _constant(name: str) -> None:
-    raise InvalidRequest(f"{name} is no JSON")
+    raise InvalidRequest(f"{name} is not valid JSON")
 
 
-# Objects become tuples of pairs, so that they differ from arrays and a key that is there twice shows.
+# Objects become tuples of pairs, so that they differ from arrays and duplicate keys can be detected.
 _DECODER = json.JSONDecoder(object_pairs_hook=tuple, parse_int=_integer, parse_constant=_constant)
 
 
@@ -80,7 +80,7 @@ def _request(pairs: tuple[tuple[str, Any], ...]) -> Request:
         if _text(key) not in _KEYS:
             continue
         if key in found:
-            raise InvalidRequest(f"{key} is there twice")
+            raise InvalidRequest(f"{key}: the key occurs twice")
         found[key] = value
     return Request(
         _user_id(found.get("user_id")),
@@ -94,7 +94,7 @@ def _user_id(value: Any) -> int:
         return DEFAULT.user_id
     # Not isinstance: true is an int in Python.
     if type(value) is not int or value not in _INT64:
-        raise InvalidRequest("user_id is no integer of 64 bits")
+        raise InvalidRequest("user_id: it is not a 64-bit integer")
     return value
 
 
@@ -106,17 +106,17 @@ def _headers(value: Any) -> dict[str, str]:
     if value is None:
         return DEFAULT.response_headers
     if not isinstance(value, tuple):
-        raise InvalidRequest("response_headers is no object")
+        raise InvalidRequest("response_headers: it is not an object")
     return {_text(name): _text(line) for name, line in value}
 
 
 def _text(value: Any) -> str:
-    """A string that can be sent: one with lone surrogates, from whichever source, is none."""
+    """Returns the value if it is a string without lone surrogates."""
     if not isinstance(value, str):
-        raise InvalidRequest("a value that must be a string is none")
+        raise InvalidRequest("a value that must be a string is not one")
     if not value.isascii():
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise InvalidRequest("a string is no Unicode text") from None
+            raise InvalidRequest("a string is not valid Unicode") from None
     return value

@@ -1,4 +1,4 @@
-"""One client that is being answered, and all of them."""
+"""The open streams, each of which answers one client."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from streaming_daemon.failure import StreamError, reason_of
 from streaming_daemon.metrics import Metrics
 from streaming_daemon.wheel import Wheel
 
-# MSG_DONTWAIT and not O_NONBLOCK, because that flag belongs to the open file, which the sender shares.
+# MSG_DONTWAIT instead of O_NONBLOCK, because O_NONBLOCK belongs to the open file, which the sender shares.
 _FLAGS = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
-WRITES_WHEN_CALM = 256
-"""Writes before handoffs get a turn: about half a millisecond."""
+WRITES_PER_TURN = 256
+"""The maximum number of writes before the loop accepts handoffs: about half a millisecond."""
 _MS = 1_000_000
 
 
 class Stream:
-    """A stream between two writes: this object and the socket are all that it costs.
+    """A stream between two writes. It costs only this object and the socket.
 
-    A coroutine that sleeps would take two kilobytes with its task and timer. The client's socket is not watched: as
-    long as its buffer takes what is written there is nothing to wait for but the time. A client that goes away is
-    noticed at the next write.
+    A sleeping coroutine would take two kilobytes with its task and timer. The client's socket is not watched: as long
+    as its buffer takes the writes, the stream only waits for the next due time. A client that disconnects is noticed
+    at the next write.
     """
 
     __slots__ = ("client", "due_ns", "opening", "write")
@@ -31,9 +31,9 @@ class Stream:
     def __init__(self, client: socket.socket, opening: Opening, started_ns: int) -> None:
         self.client = client
         self.opening: Opening | None = opening
-        """Let go after the second event, so that a held stream does not pay for its prompt."""
+        """Released after the second event, so that an idle stream does not keep its prompt in memory."""
         self.due_ns = started_ns
-        """When the next write is due. Never moved by lateness."""
+        """The due time of the next write. Lateness does not move it."""
         self.write = 0
         """The number of the next write."""
 
@@ -42,7 +42,7 @@ class Streams:
     """All open streams of the daemon, served from one wheel on the loop."""
 
     def __init__(self, answer: Answer, delay_ns: int, write_timeout_s: float, metrics: Metrics) -> None:
-        """Needs a running loop."""
+        """Creates an empty set of streams. Needs a running loop."""
         self._loop = asyncio.get_running_loop()
         self._answer = answer
         self._delay_ns = delay_ns
@@ -51,18 +51,18 @@ class Streams:
         self._wheel = Wheel(tick_ns(delay_ns))
         self._timer: asyncio.Handle | None = None
         self._timer_ns = 0
-        self.writes_per_turn = WRITES_WHEN_CALM
-        # Streams whose clients do not read, each with the task that waits for room.
+        self.writes_per_turn = WRITES_PER_TURN
+        # Streams whose clients do not read, each with the task that waits until the socket is writable.
         self._blocked: dict[Stream, asyncio.Task[None]] = {}
 
     def begin(self, client: socket.socket, opening: Opening, started_ns: int) -> None:
-        """Makes the first writes of a stream. Its due times are reckoned from `started_ns`, which may be past."""
+        """Makes the first writes of a stream. Its due times count from `started_ns`, which may be in the past."""
         self._metrics.stream_started()
         self._write(Stream(client, opening, started_ns))
         self._arm()
 
     def _turn(self) -> None:
-        """Makes a slice of the writes that are due. The loop takes handoffs before the next slice."""
+        """Makes up to `writes_per_turn` of the due writes. The loop accepts handoffs before the next turn."""
         self._timer = None
         now_ns = monotonic_ns()
         try:
@@ -75,7 +75,7 @@ class Streams:
             self._arm()
 
     def _arm(self) -> None:
-        """Has the loop call when the next stream is due."""
+        """Sets the timer to the due time of the next stream."""
         due_ns = self._wheel.next_due_ns()
         if due_ns is None:
             return
@@ -86,13 +86,13 @@ class Streams:
         self._timer_ns = due_ns
         wait_ns = due_ns - monotonic_ns()
         if wait_ns > 0:
-            # Whole milliseconds, since uvloop rounds to the nearest, and what is early would have to wait again.
+            # Rounded up to milliseconds: uvloop rounds to the nearest, and an early call would have to wait again.
             self._timer = self._loop.call_later(-(-wait_ns // _MS) / 1000, self._turn)
         else:
             self._timer = self._loop.call_soon(self._turn)
 
     def _write(self, stream: Stream) -> None:
-        """Makes the next write of a stream, without waiting; after the head the first event too."""
+        """Makes the next write of a stream, without blocking; after the head also the first event."""
         data = self._answer.bytes_of(stream.write, stream.opening)
         try:
             sent = self._send(stream.client, data)
@@ -105,7 +105,7 @@ class Streams:
             self._blocked[stream] = self._loop.create_task(self._unblock(stream, data[sent:]))
 
     def _written(self, stream: Stream) -> None:
-        """Goes on to the next write, or ends the stream."""
+        """Schedules the next write, or ends the stream."""
         done, stream.write = stream.write, stream.write + 1
         if done > 0:
             self._metrics.chunks_sent += 1
@@ -122,7 +122,7 @@ class Streams:
             self._wheel.add(stream)
 
     def _send(self, client: socket.socket, data: bytes) -> int:
-        """Sends what the socket takes at once."""
+        """Sends without blocking, and returns the number of bytes sent."""
         try:
             sent = client.send(data, _FLAGS)
         except BlockingIOError:
@@ -133,7 +133,7 @@ class Streams:
         return sent
 
     async def _unblock(self, stream: Stream, rest: bytes) -> None:
-        """Writes the rest as the client makes room for it. What falls due meanwhile is written after it at once."""
+        """Writes the rest as the client reads. Writes that become due meanwhile follow at once."""
         try:
             async with asyncio.timeout(self._write_timeout_s):
                 while rest:
@@ -150,14 +150,14 @@ class Streams:
             del self._blocked[stream]
 
     async def _writable(self, descriptor: int) -> None:
-        """Waits until the client may have made room."""
-        room = self._loop.create_future()
+        """Waits until the socket is writable."""
+        writable = self._loop.create_future()
         try:
-            self._loop.add_writer(descriptor, _resolve, room)
+            self._loop.add_writer(descriptor, _resolve, writable)
         except OSError as error:
             raise StreamError("other") from error
         try:
-            await room
+            await writable
         finally:
             self._loop.remove_writer(descriptor)
 
@@ -184,9 +184,9 @@ class Streams:
 
 
 def tick_ns(delay_ns: int) -> int:
-    """How finely due times are told apart: 1/200 of the delay between two events, from 1 to 5 ms.
+    """Returns the resolution of due times: 1/200 of the delay between two events, from 1 to 5 ms.
 
-    What falls due within a tick is written up to a tick late, and lateness never adds up.
+    A write may be up to one tick late. Lateness does not accumulate.
     """
     return min(max(delay_ns // 200, _MS), 5 * _MS)
 

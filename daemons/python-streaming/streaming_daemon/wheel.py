@@ -1,4 +1,4 @@
-"""Who is due when."""
+"""The due times of the streams."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ if TYPE_CHECKING:
 
 
 class Wheel:
-    """Streams by the tick in which they fall due.
+    """Streams by the tick in which they are due.
 
-    What falls due within a tick shares one wake-up of the loop. Adding a stream appends it to a list, and the heap
-    holds one number per tick, so neither depends on how many streams wait. Nothing comes out before it is due.
+    Streams that are due within the same tick share one wake-up of the loop. Adding a stream appends it to a list, and
+    the heap holds one number per tick, so the cost does not depend on the number of streams. No stream is returned
+    before it is due.
     """
 
     def __init__(self, tick_ns: int) -> None:
@@ -34,7 +35,7 @@ class Wheel:
             bucket.append(stream)
 
     def pop(self, now_ns: int) -> Stream | None:
-        """A stream that is due, those of the earliest tick first."""
+        """Removes and returns a due stream, the earliest tick first, or None."""
         while not self._ready:
             if not self._ticks or self._ticks[0] * self._tick_ns > now_ns:
                 return None
@@ -42,15 +43,15 @@ class Wheel:
         return self._ready.popleft()
 
     def next_due_ns(self) -> int | None:
-        """When the next stream comes out; in the past if one is ready now."""
+        """Returns the time when `pop` returns the next stream; 0 if one is ready now, None without streams."""
         if self._ready:
             return 0
         return self._ticks[0] * self._tick_ns if self._ticks else None
 
     def clear(self) -> list[Stream]:
-        """Takes all streams out."""
-        everyone = [*self._ready, *(stream for bucket in self._buckets.values() for stream in bucket)]
+        """Removes and returns all streams."""
+        streams = [*self._ready, *(stream for bucket in self._buckets.values() for stream in bucket)]
         self._ready.clear()
         self._buckets.clear()
         self._ticks.clear()
-        return everyone
+        return streams

@@ -1,4 +1,4 @@
-"""What the tests are given."""
+"""Fixtures of the tests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ except ImportError:
 
 @pytest.fixture(params=["asyncio", "uvloop"])
 def loop_factory(request: pytest.FixtureRequest) -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Both loops."""
+    """Runs a test on each of the two loops."""
     if request.param == "asyncio":
         return None
     if uvloop is None:
@@ -31,7 +31,7 @@ def loop_factory(request: pytest.FixtureRequest) -> Callable[[], asyncio.Abstrac
 
 @pytest.fixture(params=[socket.SOCK_SEQPACKET, socket.SOCK_STREAM], ids=["seqpacket", "stream"])
 def kind(request: pytest.FixtureRequest) -> socket.SocketKind:
-    """Both types of the handoff socket."""
+    """Runs a test on each type of the handoff socket."""
     return request.param
 
 
@@ -39,6 +39,6 @@ def kind(request: pytest.FixtureRequest) -> socket.SocketKind:
 def start(
     tmp_path: Path, loop_factory: Callable[[], asyncio.AbstractEventLoop] | None
 ) -> Iterator[Callable[..., DaemonThread]]:
-    """Starts a daemon with changes to the configuration; it is stopped after the test."""
+    """Starts daemons with changes to the configuration, and stops them after the test."""
     with ExitStack() as stack:
         yield lambda **changes: stack.enter_context(DaemonThread(config(tmp_path, **changes), loop_factory))

@@ -1,4 +1,4 @@
-"""Daemons to test, on a thread or as processes of their own, and senders for them."""
+"""Daemons under test, on a thread or as separate processes, and senders for them."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ FOLDER = Path(__file__).parent.parent
 PAYLOAD = b'{"prompt":"benchmark test","user_id":1}'
 ANSWER_BYTES = 1226
 PATIENCE_S = 20
-"""A generous limit for what takes milliseconds."""
+"""A generous limit for operations that take milliseconds."""
 
 
 def config(folder: Path, **changes: object) -> Config:
-    """A configuration for tests: no delay, any free port."""
+    """Returns a configuration for tests: no delay, any free port."""
     arguments = ["--socket", str(folder / "handoff.sock"), "--metrics-addr", "127.0.0.1:0"]
     return replace(parse_options(arguments, {}, ""), **{"message_delay_ns": 0, **changes})
 
@@ -37,23 +37,23 @@ def wait_until(what: str, is_so: Callable[[], bool]) -> None:
     """Waits for a condition."""
     limit = time.monotonic() + PATIENCE_S
     while not is_so():
-        assert time.monotonic() < limit, f"waited in vain until {what}"
+        assert time.monotonic() < limit, f"timed out waiting until {what}"
         time.sleep(0.002)
 
 
 def metric(page: str, sample: str) -> float:
-    """The value of one sample, written as on the page."""
+    """Returns the value of one sample, whose name is written as on the page."""
     return float(re.search(rf"^{re.escape(sample)} (.*)$", page, re.MULTILINE)[1])
 
 
 class Senders:
-    """What a sender does to the daemon that listens on `path`."""
+    """The operations of a sender on the daemon that listens on `path`."""
 
     path: Path
     kind: socket.SocketKind = socket.SOCK_SEQPACKET
 
     def connect(self) -> socket.socket:
-        """A handoff connection."""
+        """Opens a handoff connection."""
         sender = socket.socket(socket.AF_UNIX, self.kind)
         try:
             sender.connect(str(self.path))
@@ -64,7 +64,7 @@ class Senders:
         return sender
 
     def hand_over(self, payload: bytes = PAYLOAD) -> socket.socket:
-        """Hands a client over; returns our end of it."""
+        """Hands over a client and returns the other end of its socket."""
         with self.connect() as sender:
             ours, theirs = client_pair()
             with theirs:
@@ -72,12 +72,12 @@ class Senders:
         return ours
 
     def answer(self, payload: bytes = PAYLOAD) -> bytes:
-        """The whole answer to a payload."""
+        """Returns the whole answer to a payload."""
         return read_all(self.hand_over(payload))
 
 
 def client_pair() -> tuple[socket.socket, socket.socket]:
-    """Our end of a client, which does not wait for ever, and the end that is handed over."""
+    """Returns both ends of a client socket: the test's end, which has a timeout, and the end to hand over."""
     ours, theirs = socket.socketpair()
     ours.settimeout(PATIENCE_S)
     return ours, theirs
@@ -89,7 +89,7 @@ def pass_on(sender: socket.socket, payload: bytes, clients: Sequence[socket.sock
 
 
 def read_all(client: socket.socket) -> bytes:
-    """What a client receives until the end."""
+    """Returns everything that a client receives until the end."""
     with client:
         parts = []
         while part := client.recv(1 << 16):
@@ -98,17 +98,17 @@ def read_all(client: socket.socket) -> bytes:
 
 
 def is_closed_by_peer(client: socket.socket) -> bool:
-    """Waits for the end of a connection on which nothing comes."""
+    """Waits for the end of a connection, and returns whether nothing arrived before it."""
     return client.recv(1) == b""
 
 
 class DaemonThread(Senders):
-    """A daemon in this process, on a loop and a thread of its own."""
+    """A daemon in this process, on its own loop and thread."""
 
     def __init__(self, wanted: Config, loop_factory: Callable[[], asyncio.AbstractEventLoop] | None) -> None:
         self.daemon = Daemon(wanted)
         self.path, self.kind = wanted.socket_path, wanted.socket_type
-        self.stop, self.hurry = asyncio.Event(), asyncio.Event()
+        self.stop, self.force_stop = asyncio.Event(), asyncio.Event()
         self._factory = loop_factory
         self._loop: asyncio.AbstractEventLoop | None = None
         self._failure: BaseException | None = None
@@ -117,7 +117,7 @@ class DaemonThread(Senders):
     def _run(self) -> None:
         async def serve() -> None:
             self._loop = asyncio.get_running_loop()
-            await self.daemon.run(self.stop, self.hurry)
+            await self.daemon.run(self.stop, self.force_stop)
 
         try:
             with asyncio.Runner(loop_factory=self._factory) as runner:
@@ -136,7 +136,7 @@ class DaemonThread(Senders):
         self._loop.call_soon_threadsafe(event.set)
 
     def join(self) -> None:
-        """Waits for its end."""
+        """Waits until the daemon ends."""
         self._thread.join(PATIENCE_S)
         assert not self._thread.is_alive(), "the daemon did not end"
         if self._failure:
@@ -145,17 +145,17 @@ class DaemonThread(Senders):
     def __exit__(self, kind: type | None, value: BaseException | None, traceback: TracebackType | None) -> None:
         if self._thread.is_alive():
             self.set(self.stop)
-            self.set(self.hurry)
+            self.set(self.force_stop)
         self.join()
 
     def get(self, path: str = "/metrics") -> str:
-        """A page."""
+        """Returns a page."""
         host, port = self.daemon.metrics_address
         with urllib.request.urlopen(f"http://{host}:{port}{path}", timeout=PATIENCE_S) as response:
             return response.read().decode()
 
     def value(self, sample: str) -> float:
-        """The value of a sample on the metrics page."""
+        """Returns the value of a sample on the metrics page."""
         return metric(self.get(), sample)
 
     def wait_for(self, sample: str, value: float) -> None:
@@ -164,7 +164,7 @@ class DaemonThread(Senders):
 
 
 class Process(Senders):
-    """A daemon as people run it."""
+    """A daemon in its own process, as users run it."""
 
     def __init__(self, folder: Path, *arguments: str, shell: str = "", uvloop: bool = True, **variables: str) -> None:
         self.path = folder / "handoff.sock"
@@ -179,7 +179,7 @@ class Process(Senders):
                 stderr=log,
             )
         try:
-            wait_until("somebody listens", self._listens)
+            wait_until("the daemon listens", self._listens)
         except BaseException:
             self.child.kill()
             self.child.communicate()
@@ -201,18 +201,18 @@ class Process(Senders):
         self.child.communicate()
 
     def terminate(self) -> None:
-        """Asks it to end."""
+        """Sends SIGTERM."""
         self.child.send_signal(signal.SIGTERM)
 
     def output(self) -> str:
-        """Waits for its end with exit code 0; what it printed."""
+        """Waits until the process exits with code 0, and returns its output."""
         output, _ = self.child.communicate(timeout=PATIENCE_S)
         assert self.child.returncode == 0, self.log.read_text()
         return output.decode()
 
 
 def command_line(*arguments: str, uvloop: bool = True) -> list[str]:
-    """How the daemon is called; `uvloop=False`: as if that were not installed."""
+    """Returns the command line of the daemon. `uvloop=False` hides that package from it."""
     if uvloop:
         return [sys.executable, "-m", "streaming_daemon", *arguments]
     hidden = "import sys; sys.modules['uvloop'] = None; from streaming_daemon.main import main; sys.exit(main())"

@@ -1,4 +1,4 @@
-"""What can be wrong with a handoff."""
+"""Errors of handoffs."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_the_most_descriptors_that_fit_one_message_leave_none_open() -> None:
 
 
 class EndsFirst:
-    """A connection whose first receive reports its end though the message is there, as the kernel sometimes does."""
+    """A connection whose first receive reports the end before the message, as the kernel sometimes does."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection

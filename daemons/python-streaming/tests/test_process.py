@@ -1,4 +1,4 @@
-"""The daemon as people run it: signals, sockets, limits, exit codes."""
+"""The daemon as a process: signals, sockets, limits, exit codes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ uvloop = pytest.mark.parametrize("uvloop", [True, False], ids=["uvloop", "asynci
 
 
 def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """A call that ends by itself."""
+    """Runs the daemon with arguments that make it exit by itself."""
     environment = {"PATH": os.environ["PATH"], **variables}
     command = command_line(*arguments)
     return subprocess.run(
@@ -108,7 +108,7 @@ def test_the_socket_has_the_mode_that_was_asked_for(tmp_path: Path) -> None:
 def test_a_second_daemon_is_refused_and_a_stale_socket_is_replaced(tmp_path: Path) -> None:
     with Process(tmp_path) as first:
         second = run("--socket", str(first.path), "--benchmark")
-        assert (second.returncode, "another process listens" in second.stderr) == (1, True)
+        assert (second.returncode, "another process is listening on" in second.stderr) == (1, True)
         assert len(first.answer()) == ANSWER_BYTES
         first.child.kill()
         first.child.wait()
@@ -151,7 +151,7 @@ def test_it_raises_its_own_limit_of_open_files(tmp_path: Path) -> None:
 
 
 def test_more_streams_than_descriptors_are_answered_503(tmp_path: Path) -> None:
-    """The limit of open files is the limit of streams where it is the lower one: 100 - 64."""
+    """The limit of open files limits the streams if it is lower: 100 - 64."""
     with Process(tmp_path, "--message-delay", "1h", shell="ulimit -n 100;") as daemon:
         held = [daemon.hand_over() for _ in range(36)]
         assert all(client.recv(1) == b"H" for client in held)
@@ -161,7 +161,7 @@ def test_more_streams_than_descriptors_are_answered_503(tmp_path: Path) -> None:
 
 
 def test_of_more_handoffs_at_once_than_places_none_loses_its_client(tmp_path: Path) -> None:
-    """The descriptors that are kept free have to do for those that are turned away: 164 - 64 places."""
+    """The reserved descriptors must suffice for the clients that are turned away: 164 - 64 slots."""
     with Process(tmp_path, "--message-delay", "1h", shell="ulimit -n 164;") as daemon:
         daemon.child.send_signal(signal.SIGSTOP)
         clients = [daemon.hand_over() for _ in range(300)]
@@ -176,8 +176,8 @@ def test_of_more_handoffs_at_once_than_places_none_loses_its_client(tmp_path: Pa
 @uvloop
 def test_when_a_client_is_lost_for_lack_of_room_the_others_wait_in_the_queue(tmp_path: Path, uvloop: bool) -> None:
     with Process(tmp_path, "--message-delay", "0", shell="ulimit -n 80;", uvloop=uvloop) as daemon:
-        daemon.answer()  # Now it holds nothing of the probe for its readiness.
-        # Room for one descriptor: for a connection, and not for the client that comes with it.
+        daemon.answer()  # After this the descriptors of the readiness probe are closed.
+        # One descriptor is free: enough for a connection, but not for its client.
         silent = []
         while (before := open_below(80, daemon)) < 79:
             silent.append(daemon.connect())
@@ -202,7 +202,7 @@ def test_without_free_descriptors_accepting_pauses_and_goes_on_when_there_are_so
         folder = Path(f"/proc/{daemon.child.pid}/fd")
         wait_until("it has run out", lambda: len(list(folder.iterdir())) >= 80)
         before = cpu_ticks(daemon.child.pid)
-        # One that was accepted sends: its client's descriptor finds no room, and both are closed.
+        # An accepted sender sends: no descriptor is free for its client, and both are closed.
         ours, theirs = client_pair()
         with theirs:
             pass_on(silent[0], PAYLOAD, [theirs])
@@ -211,13 +211,13 @@ def test_without_free_descriptors_accepting_pauses_and_goes_on_when_there_are_so
         for sender in silent:
             sender.close()
         assert len(daemon.answer()) == ANSWER_BYTES
-        # Spinning would cost a core for as long as the wait lasted.
+        # Spinning would use a whole core during the wait.
         assert cpu_ticks(daemon.child.pid) - before < 50
         assert "raise the limit of open files" in daemon.log.read_text()
 
 
 def open_below(limit: int, daemon: Process) -> int:
-    """How many descriptors it has; the shell may have passed on some above the limit, which do not count."""
+    """Returns the number of open descriptors below a limit. The shell may have passed on descriptors above it."""
     folder = Path(f"/proc/{daemon.child.pid}/fd")
     return sum(os.path.lexists(folder / str(number)) for number in range(limit))
 
@@ -231,7 +231,7 @@ def test_a_socket_path_or_address_that_cannot_be_used_is_named(tmp_path: Path) -
     for arguments, word in (
         (["--socket", "/tmp/" + "x" * 200, "--benchmark"], "107 bytes"),
         (["--socket", "/no/such/folder/a.sock", "--benchmark"], "/no/such/folder"),
-        (["--socket", "/dev/null", "--benchmark"], "is no socket"),
+        (["--socket", "/dev/null", "--benchmark"], "is not a socket"),
         (["--socket", str(tmp_path / "a.sock"), "--metrics-addr", "192.0.2.1:1"], "DAEMON_METRICS_ADDR"),
     ):
         result = run(*arguments)

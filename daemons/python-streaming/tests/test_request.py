@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from streaming_daemon.request import DEFAULT, InvalidRequest, Unfinished, parse
+from streaming_daemon.request import DEFAULT, IncompleteRequest, InvalidRequest, parse
 
 
 @pytest.mark.parametrize(
     "payload",
     [
-        b'{"user_id":-0}',  # An integer for Python, a fraction for others.
+        b'{"user_id":-0}',  # An integer in Python, a float in other parsers.
         b'{"user_id":1,"user_id":2}',
         b'{"user_id":null,"user_id":2}',
         b'{"user_id":' + b"9" * 5000 + b"}",
@@ -38,7 +38,7 @@ from streaming_daemon.request import DEFAULT, InvalidRequest, Unfinished, parse
 def test_what_is_invalid_stays_so_whatever_follows(payload: bytes) -> None:
     with pytest.raises(InvalidRequest) as error:
         parse(payload)
-    assert not isinstance(error.value, Unfinished) or payload.endswith(b"\0")
+    assert not isinstance(error.value, IncompleteRequest) or payload.endswith(b"\0")
 
 
 def test_what_is_no_text_does_no_harm_where_nobody_looks() -> None:
@@ -52,7 +52,7 @@ def test_the_last_header_of_a_name_counts() -> None:
 def test_every_proper_beginning_of_an_object_is_unfinished() -> None:
     payload = b'{"prompt":"a } b\\"}","response_headers":{"X":"}"},"y":[{}],"user_id":1}'
     for end in range(1, len(payload)):
-        with pytest.raises(Unfinished):
+        with pytest.raises(IncompleteRequest):
             parse(payload[:end])
     assert parse(payload).user_id == 1
 

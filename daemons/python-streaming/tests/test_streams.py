@@ -1,4 +1,4 @@
-"""How streams are paced and ended."""
+"""The pacing and the end of streams."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ MS = 1_000_000
 
 
 class RecordingClient:
-    """A client that notes what is written to it, and when."""
+    """A client that records the writes and their times."""
 
     def __init__(self) -> None:
         self.writes: list[tuple[int, bytes]] = []
         self.is_closed = False
 
     def send(self, data: bytes, flags: int) -> int:
-        assert flags & socket.MSG_DONTWAIT, "a blocking client would hold up everybody"
+        assert flags & socket.MSG_DONTWAIT, "a blocking client would delay all streams"
         self.writes.append((time.monotonic_ns(), data))
         return len(data)
 
@@ -37,7 +37,7 @@ class RecordingClient:
 
 
 def run_to_the_end(delay_ns: int, clients: int, loop_factory: Callable[[], asyncio.AbstractEventLoop] | None) -> list:
-    """Serves some clients; each with the time at which its stream began."""
+    """Serves clients, and returns each with the start time of its stream."""
 
     async def serve() -> list[tuple[int, RecordingClient]]:
         answer = Answer(18)
@@ -76,7 +76,7 @@ def test_lateness_does_not_move_what_comes_after_it(monkeypatch: pytest.MonkeyPa
         start_ns = time.monotonic_ns()
         Streams(answer, 2 * MS, 30, Metrics()).begin(client, answer.opening(parse(PAYLOAD)), start_ns)
         await asyncio.sleep(0)
-        # The loop is held up for half of the stream.
+        # Blocks the loop for half of the stream.
         time.sleep(0.017)
         while not client.is_closed:
             await asyncio.sleep(0.001)
@@ -125,7 +125,7 @@ def test_a_client_that_left_is_counted_at_the_next_write(start: Callable[..., Da
 
 
 def narrow_pair() -> tuple[socket.socket, socket.socket]:
-    """Ours, and a client's socket that takes nothing more before ours reads."""
+    """Returns both ends of a client socket whose buffer is full until the first end reads."""
     ours, theirs = client_pair()
     theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     try:
@@ -208,5 +208,5 @@ def test_a_client_that_is_not_connected_is_counted_as_gone(start: Callable[..., 
     with unconnected, daemon.connect() as sender:
         pass_on(sender, PAYLOAD, [unconnected])
         assert is_closed_by_peer(sender)
-    # Linux answers EPIPE, as if the client had left.
+    # Linux returns EPIPE, as if the client had disconnected.
     daemon.wait_for('daemon_stream_errors_total{reason="client_disconnected"}', 1)

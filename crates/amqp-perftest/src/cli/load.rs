@@ -1,4 +1,4 @@
-//! Options that shape the load, and the plan that they make.
+//! Options that shape the load, and the plan built from them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,68 +16,51 @@ use crate::settings::{
     CONSUMERS, Churn, DEFAULT_WINDOW, Engine, ExitWhen, PRODUCERS, Properties, Settings, SizeFor,
 };
 
-/// Options that shape the load; in a plan each is a field. Names in brackets are PerfTest's.
+/// Options that shape the load. Each is a field of a plan.
 #[derive(Debug, Args)]
 #[group(multiple = true, conflicts_with = "plan")]
 pub(super) struct Load {
-    /// What speaks to the broker: frames by hand (wire), or the client library lapin; auto is wire, the cheaper one, as
-    /// nothing that can be asked for needs the other
-    #[arg(long, value_enum, default_value = "auto", env = "AMQP_PERFTEST_ENGINE")]
+    /// Select the protocol implementation: wire (frames read and written by this driver) or lapin (the Rust client
+    /// library); auto selects wire, which uses less CPU
+    #[arg(long, value_enum, default_value = "auto")]
     engine: Engine,
-    /// Producers, each with a connection of its own
-    #[arg(
-        short = 'x',
-        long,
-        value_name = "N",
-        default_value_t = 1,
-        env = "AMQP_PERFTEST_PRODUCERS"
-    )]
+    /// Set the number of producers, each with its own connection
+    #[arg(short = 'x', long, value_name = "N", default_value_t = 1)]
     producers: u64,
-    /// Consumers, each with a connection of its own
-    #[arg(
-        short = 'y',
-        long,
-        value_name = "N",
-        default_value_t = 1,
-        env = "AMQP_PERFTEST_CONSUMERS"
-    )]
+    /// Set the number of consumers, each with its own connection
+    #[arg(short = 'y', long, value_name = "N", default_value_t = 1)]
     consumers: u64,
-    /// In place of messages, have the --producers open and close, or declare and delete, one thing again and again
-    #[arg(
-        long,
-        value_enum,
-        value_name = "WHAT",
-        conflicts_with = "consumers",
-        env = "AMQP_PERFTEST_CHURN"
-    )]
+    /// Churn instead of sending messages: each of the --producers repeatedly opens and closes, or declares and deletes,
+    /// this
+    #[arg(long, value_enum, value_name = "WHAT", conflicts_with = "consumers")]
     churn: Option<Churn>,
-    /// How long to publish: a time with its unit, or PerfTest's seconds
-    #[arg(short = 'z', long, alias = "time", value_name = "DURATION", default_value = "30s", env = "AMQP_PERFTEST_DURATION", value_parser = parse_seconds)]
+    /// Publish for this long; accepts a duration with unit, or a number of seconds like PerfTest
+    #[arg(short = 'z', long, alias = "time", value_name = "DURATION", default_value = "30s", value_parser = parse_seconds)]
     duration: Duration,
-    /// Messages per second of all producers together, paced evenly (PerfTest's --rate is of each); 0 for as fast as they can
+    /// Publish this many messages per second in total over all producers, evenly paced; 0 means as fast as possible.
+    /// (PerfTest's --rate is per producer)
     #[arg(
         short = 'r',
         long,
         value_name = "PER_SECOND",
         default_value_t = 0.0,
-        env = "AMQP_PERFTEST_RATE",
         allow_negative_numbers = true
     )]
     rate: f64,
-    /// Time between two messages of each producer: a --rate of the producers' number divided by it, paced in the same way
+    /// Set the time between two messages of each producer; equivalent to a --rate of producers divided by this interval
     #[arg(
         short = 'P',
         long,
         value_name = "DURATION",
-        env = "AMQP_PERFTEST_PUBLISHING_INTERVAL",
         value_parser = parse_interval,
         conflicts_with_all = ["rate", "variable_rate"]
     )]
     publishing_interval: Option<Duration>,
-    /// Have each producer begin at a random time below this, drawn from --seed, and keep its pace from then on
-    #[arg(long, value_name = "DURATION", default_value = "0s", env = "AMQP_PERFTEST_PRODUCER_RANDOM_START_DELAY", value_parser = duration::parse)]
+    /// Start each producer at a random time below this, drawn with --seed; it keeps its pace from then on
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
     producer_random_start_delay: Duration,
-    /// Messages per second of all producers together and for how long, again and again until --duration is over
+    /// Publish at these total rates (messages per second), each for its number of seconds, repeated until --duration is
+    /// over
     #[arg(
         long,
         value_name = "RATE:SECONDS[,…]",
@@ -86,257 +69,185 @@ pub(super) struct Load {
         conflicts_with_all = ["rate", "ramp_up", "pmessages"]
     )]
     variable_rate: Vec<PlannedStage>,
-    /// How the starts of --rate are spread
+    /// Set how the starts of --rate are distributed
     #[arg(long, value_enum, default_value = "constant")]
     arrival: Arrival,
-    /// Bytes of a body, of which the first 28 are its stamp
-    #[arg(
-        short = 's',
-        long,
-        value_name = "BYTES",
-        default_value_t = 1024,
-        env = "AMQP_PERFTEST_SIZE"
-    )]
+    /// Set the body size in bytes; the first 28 bytes are a stamp
+    #[arg(short = 's', long, value_name = "BYTES", default_value_t = 1024)]
     size: u32,
-    /// Sizes to go through, again and again
+    /// Cycle through these body sizes, each for its number of seconds
     #[arg(long, value_name = "BYTES:SECONDS[,…]", value_delimiter = ',', value_parser = parse_size)]
     variable_size: Vec<SizeFor>,
-    /// Files with bodies, sent one after the other, each behind a stamp
-    #[arg(
-        short = 'B',
-        long,
-        value_name = "FILE[,FILE…]",
-        value_delimiter = ',',
-        env = "AMQP_PERFTEST_BODY"
-    )]
+    /// Send the contents of these files as bodies, in turn, each preceded by a stamp
+    #[arg(short = 'B', long, value_name = "FILE[,FILE…]", value_delimiter = ',')]
     body: Vec<PathBuf>,
-    /// Bodies of JSON behind their stamp, of --size
-    #[arg(long, env = "AMQP_PERFTEST_JSON_BODY")]
+    /// Send JSON after the stamp, in bodies of --size bytes
+    #[arg(long)]
     json_body: bool,
-    /// What PerfTest calls flags: --persistent and --mandatory
+    /// Set PerfTest's flags; equivalent to --persistent and --mandatory
     #[arg(
         short = 'f',
         long,
         value_enum,
         value_name = "FLAG[,FLAG]",
-        value_delimiter = ',',
-        env = "AMQP_PERFTEST_FLAG"
+        value_delimiter = ','
     )]
     flag: Vec<Flag>,
-    /// Persistent messages (delivery mode 2)
-    #[arg(long, env = "AMQP_PERFTEST_PERSISTENT")]
+    /// Send persistent messages (delivery mode 2)
+    #[arg(long)]
     persistent: bool,
-    /// Properties of the messages: content-type, priority, expiration, app-id; whatever else is a header
-    #[arg(long, value_name = "KEY=VALUE[,…]", value_delimiter = ',', value_parser = parse_property, env = "AMQP_PERFTEST_MESSAGE_PROPERTIES")]
+    /// Set message properties: content-type, priority, expiration, app-id; any other key becomes a header
+    #[arg(long, value_name = "KEY=VALUE[,…]", value_delimiter = ',', value_parser = parse_property)]
     message_properties: Vec<(String, toml::Value)>,
-    /// Have the broker return what no queue takes
-    #[arg(long, env = "AMQP_PERFTEST_MANDATORY")]
+    /// Publish with the mandatory flag: the broker returns unroutable messages
+    #[arg(long)]
     mandatory: bool,
-    /// Have messages confirmed, at most 1,000 of each producer unconfirmed at once
-    #[arg(long, env = "AMQP_PERFTEST_CONFIRMS")]
+    /// Use publisher confirms with at most 1,000 unconfirmed messages per producer
+    #[arg(long)]
     confirms: bool,
-    /// Have messages confirmed, at most so many of each producer unconfirmed at once
-    #[arg(short = 'c', long, value_name = "N", env = "AMQP_PERFTEST_CONFIRM")]
+    /// Use publisher confirms with at most N unconfirmed messages per producer
+    #[arg(short = 'c', long, value_name = "N")]
     confirm: Option<u32>,
-    /// After so long without its confirm a message has failed
+    /// Fail a message that is not confirmed within this time
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     confirm_timeout: Duration,
-    /// Messages of each producer, or operations with --churn; by default as many as fit into --duration
-    #[arg(short = 'C', long, value_name = "N", env = "AMQP_PERFTEST_PMESSAGES")]
+    /// Send N messages per producer (with --churn, N operations) [default: as many as fit into --duration]
+    #[arg(short = 'C', long, value_name = "N")]
     pmessages: Option<u64>,
-    /// Name of the queue
-    #[arg(
-        short = 'u',
-        long,
-        value_name = "NAME",
-        default_value = "perftest",
-        env = "AMQP_PERFTEST_QUEUE"
-    )]
+    /// Set the queue name
+    #[arg(short = 'u', long, value_name = "NAME", default_value = "perftest")]
     queue: String,
-    /// Several queues, %d being a number
-    #[arg(
-        long,
-        value_name = "PATTERN",
-        requires = "queue_pattern_to",
-        env = "AMQP_PERFTEST_QUEUE_PATTERN"
-    )]
+    /// Use several queues; %d in the pattern is the number
+    #[arg(long, value_name = "PATTERN", requires = "queue_pattern_to")]
     queue_pattern: Option<String>,
-    /// First number of the pattern
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 1,
-        env = "AMQP_PERFTEST_QUEUE_PATTERN_FROM"
-    )]
+    /// Set the first number of --queue-pattern
+    #[arg(long, value_name = "N", default_value_t = 1)]
     queue_pattern_from: u32,
-    /// Last number of the pattern
-    #[arg(
-        long,
-        value_name = "N",
-        requires = "queue_pattern",
-        env = "AMQP_PERFTEST_QUEUE_PATTERN_TO"
-    )]
+    /// Set the last number of --queue-pattern
+    #[arg(long, value_name = "N", requires = "queue_pattern")]
     queue_pattern_to: Option<u32>,
-    /// Arguments of the queues, such as x-max-length=1000
-    #[arg(long, value_name = "KEY=VALUE[,…]", value_delimiter = ',', value_parser = parse_argument, env = "AMQP_PERFTEST_QUEUE_ARGS")]
+    /// Pass arguments to queue.declare, such as x-max-length=1000
+    #[arg(long, value_name = "KEY=VALUE[,…]", value_delimiter = ',', value_parser = parse_argument)]
     queue_args: Vec<(String, toml::Value)>,
-    /// Quorum queues
-    #[arg(
-        long,
-        conflicts_with = "stream_queue",
-        env = "AMQP_PERFTEST_QUORUM_QUEUE"
-    )]
+    /// Declare quorum queues
+    #[arg(long, conflicts_with = "stream_queue")]
     quorum_queue: bool,
-    /// Stream queues
-    #[arg(long, env = "AMQP_PERFTEST_STREAM_QUEUE")]
+    /// Declare stream queues
+    #[arg(long)]
     stream_queue: bool,
-    /// Queues that go with their last consumer
-    #[arg(long, env = "AMQP_PERFTEST_AUTO_DELETE")]
+    /// Declare auto-delete queues, which are deleted after their last consumer
+    #[arg(long)]
     auto_delete: bool,
-    /// Queues that belong each to the one connection that consumes from it, and go with it; producers publish to them from
-    /// others. What is left in them at the end nobody can count: it is unfinished, never lost
-    #[arg(long, env = "AMQP_PERFTEST_EXCLUSIVE")]
+    /// Declare exclusive queues: each belongs to the connection that consumes from it and is deleted with it; producers
+    /// publish over other connections. Messages left in them at the end cannot be counted: they are reported as
+    /// unfinished, never as lost
+    #[arg(long)]
     exclusive: bool,
-    /// Queues and exchange are there already: declare and delete nothing
-    #[arg(short = 'p', long, env = "AMQP_PERFTEST_PREDECLARED")]
+    /// Use existing queues and exchange; declare and delete nothing
+    #[arg(short = 'p', long)]
     predeclared: bool,
-    /// Exchange to publish to; by default the default exchange
-    #[arg(
-        short = 'e',
-        long,
-        value_name = "NAME",
-        default_value = "",
-        env = "AMQP_PERFTEST_EXCHANGE"
-    )]
+    /// Publish to this exchange [default: the default exchange]
+    #[arg(short = 'e', long, value_name = "NAME", default_value = "")]
     exchange: String,
-    /// Type of --exchange
+    /// Set the type of --exchange
     #[arg(
         short = 't',
         long = "type",
         value_name = "TYPE",
-        default_value = "direct",
-        env = "AMQP_PERFTEST_TYPE"
+        default_value = "direct"
     )]
     exchange_type: String,
-    /// Routing key; by default the name of the queue
-    #[arg(
-        short = 'k',
-        long,
-        value_name = "KEY",
-        env = "AMQP_PERFTEST_ROUTING_KEY"
-    )]
+    /// Set the routing key [default: the name of the queue]
+    #[arg(short = 'k', long, value_name = "KEY")]
     routing_key: Option<String>,
-    /// Deliveries need no acknowledgement
-    #[arg(short = 'a', long, alias = "autoack", env = "AMQP_PERFTEST_AUTO_ACK")]
+    /// Consume without acknowledgements (no-ack)
+    #[arg(short = 'a', long, alias = "autoack")]
     auto_ack: bool,
-    /// Deliveries that may be unacknowledged at once, 0 for no limit
-    #[arg(
-        long,
-        alias = "qos",
-        value_name = "N",
-        default_value_t = 1,
-        env = "AMQP_PERFTEST_PREFETCH"
-    )]
+    /// Limit unacknowledged deliveries per consumer; 0 means no limit
+    #[arg(long, alias = "qos", value_name = "N", default_value_t = 1)]
     prefetch: u16,
-    /// --prefetch is a limit of the whole channel
-    #[arg(short = 'Q', long, env = "AMQP_PERFTEST_GLOBAL_QOS")]
+    /// Apply --prefetch to the whole channel
+    #[arg(short = 'Q', long)]
     global_qos: bool,
-    /// Acknowledge every so many deliveries at once
-    #[arg(
-        short = 'A',
-        long,
-        value_name = "N",
-        default_value_t = 1,
-        env = "AMQP_PERFTEST_MULTI_ACK_EVERY"
-    )]
+    /// Acknowledge every N deliveries at once
+    #[arg(short = 'A', long, value_name = "N", default_value_t = 1)]
     multi_ack_every: u16,
-    /// Share of deliveries, from 0 to 1, to refuse the first time
-    #[arg(long, value_name = "SHARE", env = "AMQP_PERFTEST_NACK")]
+    /// Refuse this share of deliveries, from 0 to 1, on their first delivery
+    #[arg(long, value_name = "SHARE")]
     nack: Option<f64>,
-    /// Whether what is refused goes back to the queue
-    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, env = "AMQP_PERFTEST_REQUEUE")]
+    /// Requeue refused deliveries
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
     requeue: bool,
-    /// How long a consumer deals with each delivery before it acknowledges it, one after the other
-    #[arg(short = 'L', long, value_name = "DURATION", default_value = "0s", env = "AMQP_PERFTEST_CONSUMER_LATENCY", value_parser = duration::parse)]
+    /// Process each delivery for this long before acknowledging it, one after the other
+    #[arg(short = 'L', long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
     consumer_latency: Duration,
-    /// Arguments of the consumers, such as x-priority=5; from where to read a stream is x-stream-offset, first by default
-    #[arg(long, value_name = "KEY=VALUE[,…]", value_delimiter = ',', value_parser = parse_argument, env = "AMQP_PERFTEST_CONSUMER_ARGS")]
+    /// Pass arguments to basic.consume, such as x-priority=5; x-stream-offset sets where to read a stream [default:
+    /// first]
+    #[arg(long, value_name = "KEY=VALUE[,…]", value_delimiter = ',', value_parser = parse_argument)]
     consumer_args: Vec<(String, toml::Value)>,
-    /// Messages per second that each consumer deals with at most: it holds back its acknowledgements, so that --prefetch
-    /// lets no more come, or with --polling its questions
+    /// Limit each consumer to this many messages per second. It delays acknowledgements, so that --prefetch stops
+    /// deliveries; with --polling it delays basic.get
     #[arg(
         short = 'R',
         long,
         value_name = "PER_SECOND",
-        env = "AMQP_PERFTEST_CONSUMER_RATE",
         allow_negative_numbers = true
     )]
     consumer_rate: Option<f64>,
-    /// Have consumers ask for each message (basic.get), one question at a time, in place of being given them; answers
-    /// without a message are counted as empty_gets
-    #[arg(long, env = "AMQP_PERFTEST_POLLING")]
+    /// Fetch each message with basic.get, one request at a time, instead of basic.consume; empty answers are counted as
+    /// empty_gets
+    #[arg(long)]
     polling: bool,
-    /// Least time between two questions of a consumer; 0 for the next right after the answer
-    #[arg(long, value_name = "DURATION", default_value = "0s", env = "AMQP_PERFTEST_POLLING_INTERVAL", value_parser = duration::parse)]
+    /// Set the minimum time between two basic.get of a consumer; 0 sends the next right after the answer
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
     polling_interval: Duration,
-    /// Messages of each consumer, after which it takes no more; when all have had theirs, the run ends. With --auto-ack
-    /// what is on its way by then is taken too
-    #[arg(short = 'D', long, value_name = "N", env = "AMQP_PERFTEST_CMESSAGES")]
+    /// Stop each consumer after N messages; when all have stopped, the run ends. With --auto-ack, messages already
+    /// under way are consumed too
+    #[arg(short = 'D', long, value_name = "N")]
     cmessages: Option<u64>,
-    /// End before --duration is over: when the queues are empty (empty: to drain what is --predeclared, with --producers 0)
-    /// or when nothing was consumed for --exit-idle-after (idle)
-    #[arg(long, value_enum, value_name = "WHEN", env = "AMQP_PERFTEST_EXIT_WHEN")]
+    /// End before --duration is over: when the queues are empty (empty: drains --predeclared queues with --producers
+    /// 0), or when nothing was consumed for --exit-idle-after (idle)
+    #[arg(long, value_enum, value_name = "WHEN")]
     exit_when: Option<ExitWhen>,
-    /// How long nothing comes for --exit-when idle
-    #[arg(long, value_name = "DURATION", default_value = "1s", env = "AMQP_PERFTEST_EXIT_IDLE_AFTER", value_parser = duration::parse)]
+    /// Set the time without messages for --exit-when idle
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::parse)]
     exit_idle_after: Duration,
-    /// With amqps://, a file in PEM with whoever must have signed the broker's certificate; by default those whom this
-    /// machine trusts
-    #[arg(long, value_name = "FILE", env = "AMQP_PERFTEST_TLS_CA")]
+    /// Trust the CA certificates in this PEM file for amqps:// [default: this machine's trusted CAs]
+    #[arg(long, value_name = "FILE")]
     tls_ca: Option<PathBuf>,
-    /// With amqps:// and the engine wire, take any certificate
-    #[arg(long, env = "AMQP_PERFTEST_TLS_INSECURE")]
+    /// Accept any certificate with amqps:// (engine wire only)
+    #[arg(long)]
     tls_insecure: bool,
-    /// Stamp messages with the time of the wall clock, taken once when the run begins: for producers on one machine and
-    /// consumers on another, both with this. Without it the latencies of consumers on another machine are wrong; with it
-    /// they are as right as the two clocks agree, and those below 0 are counted as negative_latency
-    #[arg(long, env = "AMQP_PERFTEST_WALL_CLOCK")]
+    /// Stamp messages with wall-clock time, for producers and consumers on different machines (set it on both). Without
+    /// it, latencies across machines are wrong. With it, they are as accurate as the two clocks; latencies below 0 are
+    /// counted as negative_latency. The clock is read once, when the run begins
+    #[arg(long)]
     wall_clock: bool,
-    /// Channels of each connection: so many producers or consumers share it
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 1,
-        env = "AMQP_PERFTEST_CHANNELS"
-    )]
+    /// Open N channels per connection: N producers or consumers share it
+    #[arg(long, value_name = "N", default_value_t = 1)]
     channels: u16,
-    /// Time over which producers begin that publish as fast as they can, or the rate rises from 0
+    /// Start unpaced producers over this time, or raise the rate from 0 over this time
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
     ramp_up: Duration,
-    /// Seconds between two heartbeats, 0 for none; by default what the broker offers
-    #[arg(
-        short = 'b',
-        long,
-        value_name = "SECONDS",
-        env = "AMQP_PERFTEST_HEARTBEAT"
-    )]
+    /// Set the heartbeat interval in seconds; 0 disables heartbeats [default: the broker's value]
+    #[arg(short = 'b', long, value_name = "SECONDS")]
     heartbeat: Option<u16>,
-    /// How long to wait before a lost connection is made again
+    /// Wait this long before reconnecting a lost connection
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::parse)]
     reconnect_after: Duration,
-    /// Load before what is counted
+    /// Run the load for this long before measuring
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
     warmup: Duration,
-    /// How long confirms and consumers may take for what is left, from the moment that all is published
+    /// Wait at most this long for outstanding confirms and deliveries after everything is published
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     drain: Duration,
-    /// Seed of everything drawn
+    /// Set the random seed
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
 }
 
 impl Load {
-    /// The plan that is asked for, not yet validated.
+    /// Returns the plan for these options, not yet validated.
     pub(super) fn plan(&self) -> Plan<Settings> {
         let timeline = Timeline {
             warmup: self.warmup,
@@ -349,14 +260,14 @@ impl Load {
         }
     }
 
-    /// Messages per second of all producers.
+    /// Returns the messages per second of all producers together.
     fn rate(&self) -> f64 {
         let producers = self.producers as f64;
         let interval = self.publishing_interval;
         interval.map_or(self.rate, |interval| producers / interval.as_secs_f64())
     }
 
-    /// How long to measure: with a rate, until so many messages were due as are asked for.
+    /// Returns how long to measure. With a rate and a fixed number of messages, the time until all of them were due.
     fn measures(&self) -> Duration {
         let rate = self.rate();
         let messages = self.pmessages.filter(|_| rate > 0.0);
@@ -378,7 +289,7 @@ impl Load {
             stages: Vec::new(),
             ops: None,
         };
-        // Without a rate, or with one that makes no sense and is refused as such.
+        // No rate, or an invalid one, which validation refuses.
         let producers = (self.producers > 0).then(|| match self.rate() == 0.0 {
             true if !self.variable_rate.is_empty() => Group {
                 stages: self.stages(),
@@ -392,7 +303,7 @@ impl Load {
             false => Group {
                 rate: Some(self.rate()),
                 ramp: self.ramp_up,
-                // A fixed number is published in full, however late; the time alone would not say so.
+                // A fixed number is published in full even if it is late; the duration alone would cut it off.
                 ops: self
                     .pmessages
                     .map(|each| each.saturating_mul(self.producers)),
@@ -404,7 +315,7 @@ impl Load {
         producers.into_iter().chain(consumers).collect()
     }
 
-    /// The stages of --variable-rate: each rate at once, and held; from the beginning when all are over.
+    /// Returns the stages of --variable-rate: each rate is set at once and held; the list repeats until the end.
     fn stages(&self) -> Vec<PlannedStage> {
         let mut left = self.warmup + self.duration;
         let mut stages = Vec::new();

@@ -1,11 +1,11 @@
-//! PerfTest's own spellings (2.22): options of one or several letters behind one dash.
+//! PerfTest's spellings (2.22): options of one or several letters after one dash.
 
 use std::ffi::OsString;
 
 use harness::cli::Failure;
 use harness::plan::Invalid;
 
-/// Options of several letters, and what they are here.
+/// Options of several letters, each with its equivalent here.
 const LONGER: [(&str, &str); 18] = [
     ("-ad", "--auto-delete"),
     ("-ca", "--consumer-args"),
@@ -27,38 +27,38 @@ const LONGER: [(&str, &str); 18] = [
     ("-H", "--uri"),
 ];
 
-/// Options that are not here, and what is there instead.
+/// Options that do not exist here, each with the alternative.
 const OTHERWISE: [(&[&str], &str); 6] = [
     (
         &["-X", "--producer-channel-count"],
-        "channels are not counted beside producers here: --channels N with so many times the --producers",
+        "producer channels have no count of their own: use --channels N and N times as many --producers",
     ),
     (
         &["-Y", "--consumer-channel-count"],
-        "channels are not counted beside consumers here: --channels N with so many times the --consumers",
+        "consumer channels have no count of their own: use --channels N and N times as many --consumers",
     ),
     (
         &["-m", "--ptxsize", "-n", "--ctxsize"],
-        "transactions are not measured: --confirm N has messages confirmed",
+        "transactions are not supported: use --confirm N for publisher confirms",
     ),
     (
         &["-K", "--random-routing-key"],
-        "routing keys are not drawn: give one with --routing-key",
+        "random routing keys are not supported: set one with --routing-key",
     ),
     (
         &["-M", "--framemax"],
-        "put it behind the address: --uri 'amqp://…/?frame_max=N'",
+        "set it in the address: --uri 'amqp://…/?frame_max=N'",
     ),
     (
         &["-i", "--interval"],
-        "a line comes each second: leave it out",
+        "a line is printed every second: leave it out",
     ),
 ];
 
-/// Puts the words of a command line as this program spells them.
+/// Translates the words of a PerfTest command line to this program's spelling.
 ///
 /// # Errors
-/// An option of PerfTest that is not here.
+/// An option of PerfTest that does not exist here.
 pub(super) fn words(typed: impl Iterator<Item = OsString>) -> Result<Vec<OsString>, Failure> {
     let typed: Vec<OsString> = typed.collect();
     let text = |at: usize| typed.get(at).and_then(|word| word.to_str()).unwrap_or("");
@@ -73,9 +73,9 @@ pub(super) fn words(typed: impl Iterator<Item = OsString>) -> Result<Vec<OsStrin
         }
         let longer = LONGER.iter().find(|(letters, _)| *letters == option);
         words.push(match (text(place), longer) {
-            // -h is PerfTest's --uri, and everybody else's --help.
+            // -h is --uri in PerfTest and --help elsewhere.
             ("-h", _) if next.starts_with("amqp") => "--uri".into(),
-            // -q is PerfTest's --qos, and --quiet of the other drivers.
+            // -q is --qos in PerfTest and --quiet in the other drivers.
             ("-q", _) if next.parse::<u16>().is_ok() => "--prefetch".into(),
             (text, Some((letters, long))) => text.replacen(letters, long, 1).into(),
             _ => word.clone(),

@@ -1,4 +1,4 @@
-//! How values of options are written.
+//! Parsers for the values of options.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use harness::plan::PlannedStage;
 
 use crate::settings::SizeFor;
 
-/// What PerfTest takes as `--flag`.
+/// Values of PerfTest's `--flag`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Flag {
     Persistent,
     Mandatory,
 }
 
-/// A duration; a number alone is of seconds, as PerfTest has it.
+/// Parses a duration. A number without unit is in seconds, as in PerfTest.
 pub(super) fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse::<u32>();
     seconds.map_or_else(
@@ -23,16 +23,16 @@ pub(super) fn parse_seconds(text: &str) -> Result<Duration, String> {
     )
 }
 
-/// A duration that is longer than 0.
+/// Parses a duration longer than 0.
 pub(super) fn parse_interval(text: &str) -> Result<Duration, String> {
     let interval = duration::parse(text)?;
-    let problem = "no time lies between two messages: leave it out for as fast as they can";
+    let problem = "must be longer than 0: leave it out to publish as fast as possible";
     (!interval.is_zero())
         .then_some(interval)
         .ok_or_else(|| problem.to_owned())
 }
 
-/// `RATE:SECONDS`.
+/// Parses `RATE:SECONDS`.
 pub(super) fn parse_rate(text: &str) -> Result<PlannedStage, String> {
     let parts = text.split_once(':').and_then(|(rate, seconds)| {
         let over = Duration::try_from_secs_f64(seconds.parse().ok()?).ok()?;
@@ -45,7 +45,7 @@ pub(super) fn parse_rate(text: &str) -> Result<PlannedStage, String> {
     })
 }
 
-/// A property or a header; what brokers could not take is refused here.
+/// Parses a property or a header. Refuses values that brokers cannot accept.
 pub(super) fn parse_property(text: &str) -> Result<(String, toml::Value), String> {
     let (key, value) = parse_argument(text)?;
     let fits = match (key.as_str(), &value) {
@@ -56,11 +56,11 @@ pub(super) fn parse_property(text: &str) -> Result<(String, toml::Value), String
         _ => key.len() <= 255,
     };
     fits.then_some((key, value)).ok_or_else(|| {
-        "priority is 0 to 255, expiration in milliseconds, a key at most 255 bytes".to_owned()
+        "priority must be 0 to 255, expiration a number of milliseconds, and a key at most 255 bytes".to_owned()
     })
 }
 
-/// `BYTES:SECONDS`.
+/// Parses `BYTES:SECONDS`.
 pub(super) fn parse_size(text: &str) -> Result<SizeFor, String> {
     let parts = text.split_once(':').and_then(|(size, seconds)| {
         let over = Duration::from_secs(seconds.parse().ok()?);
@@ -72,7 +72,7 @@ pub(super) fn parse_size(text: &str) -> Result<SizeFor, String> {
     parts.ok_or_else(|| "write it as BYTES:SECONDS, such as 1000:30".to_owned())
 }
 
-/// A number where it is one, or else text.
+/// Parses `KEY=VALUE`. The value becomes a number if it is one, and text otherwise.
 pub(super) fn parse_argument(text: &str) -> Result<(String, toml::Value), String> {
     let (key, value) = text
         .split_once('=')

@@ -1,4 +1,4 @@
-//! A consumer: what it is given, and what it answers.
+//! A consumer: handles its deliveries and acknowledges them.
 
 use std::collections::VecDeque;
 use std::pin::{Pin, pin};
@@ -14,8 +14,8 @@ use amq_protocol::protocol::basic;
 use futures_util::{Stream as _, StreamExt as _};
 use harness::clock;
 
-use super::Desk;
-use super::ending::Census;
+use super::WorkerState;
+use super::ending::DepthQuery;
 use super::link::End;
 use super::polling::Polling;
 use crate::ending::Quota;
@@ -23,9 +23,9 @@ use crate::ledger::Arrival;
 use crate::outcome::count;
 use crate::pace::Pace;
 use crate::settings::Settings;
-use crate::stamp::Stamp;
+use amqp_client::stamp::Stamp;
 
-/// Deliveries that are taken before others have their turn.
+/// Deliveries taken before other clients are served.
 const AT_ONCE: usize = 256;
 
 /// A consumer of this worker.
@@ -33,38 +33,38 @@ pub(super) struct Consumer {
     pub(super) number: u32,
     pub(super) channel: Option<Rc<Channel>>,
     pub(super) stream: Option<::lapin::Consumer>,
-    /// Deliveries that are not acknowledged yet, though they could be, and the tag of the last of them.
+    /// Unacknowledged deliveries that could be acknowledged, and the tag of the last.
     pub(super) unacknowledged: u16,
     last: u64,
-    /// Deliveries so far that had not been delivered before.
+    /// First deliveries so far; redeliveries do not count.
     delivered: u64,
-    /// Deliveries that are being dealt with, one after the other, and when each is done.
+    /// Deliveries being processed one after the other, each with the time at which it is done.
     pub(super) busy: VecDeque<Busy>,
     waker: Option<Waker>,
     pub(super) pace: Pace,
     pub(super) polling: Polling,
     pub(super) quota: Quota,
-    pub(super) census: Option<Census>,
+    pub(super) depth_query: Option<DepthQuery>,
 }
 
-/// A delivery that is acknowledged when it is `done`.
+/// A delivery that is acknowledged at `done`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Busy {
     done: u64,
     delivered: Delivered,
 }
 
-/// What is to be acknowledged.
+/// A delivery to acknowledge.
 #[derive(Debug, Clone, Copy)]
 struct Delivered {
     tag: u64,
     redelivered: bool,
-    /// Whether it is of the run, and not of its warm-up.
+    /// True if it belongs to the measured part of the run.
     counts: bool,
 }
 
-/// Lets a channel consume, and waits for the answer: without one lapin knows its consumer only once the frame is written,
-/// and drops what comes before, which holds the queue up for ever.
+/// Starts consuming on a channel and waits for the answer. Without an answer, lapin knows its consumer only once the
+/// frame is written, and drops earlier deliveries, which blocks the queue for ever.
 pub(super) async fn consume(
     channel: &Channel,
     asked: basic::Consume,
@@ -80,26 +80,30 @@ pub(super) async fn consume(
         .await
 }
 
-/// Cancels a consumer and takes what was on its way to it. All that has arrived is acknowledged then: what went back to the
-/// queue would be given to another consumer, or be taken for a message that never arrived.
-pub(super) async fn take_rest(desk: &Desk<'_>, number: u32) {
-    let consumer = &desk.consumers[&number];
-    let (channel, stream, question) = {
+/// Cancels a consumer and takes the deliveries under way. All arrived deliveries are then acknowledged: a requeued one
+/// would reach another consumer, or be taken for a message that never arrived.
+pub(super) async fn take_rest(state: &WorkerState<'_>, number: u32) {
+    let consumer = &state.consumers[&number];
+    let (channel, stream, pending_get) = {
         let mut consumer = consumer.borrow_mut();
-        let question = consumer.polling.take();
-        (consumer.channel.clone(), consumer.stream.take(), question)
+        let pending_get = consumer.polling.take();
+        (
+            consumer.channel.clone(),
+            consumer.stream.take(),
+            pending_get,
+        )
     };
-    if let Some(question) = question
-        && let Ok(Some(message)) = question.await
+    if let Some(pending_get) = pending_get
+        && let Ok(Some(message)) = pending_get.await
     {
-        consumer.borrow_mut().delivered(desk, &message.delivery);
+        consumer.borrow_mut().delivered(state, &message.delivery);
     }
     if let (Some(channel), Some(mut stream)) = (channel, stream) {
         let cancel = channel.basic_cancel(stream.tag(), BasicCancelOptions::default());
-        // A channel that is gone cancels nothing, and its stream ends.
+        // A closed channel cancels nothing, and its stream ends.
         let _ = cancel.await;
         while let Some(Ok(delivery)) = stream.next().await {
-            consumer.borrow_mut().delivered(desk, &delivery);
+            consumer.borrow_mut().delivered(state, &delivery);
         }
     }
     consumer.borrow_mut().acknowledge_rest();
@@ -126,34 +130,34 @@ impl Consumer {
             delivered: 0,
             busy: VecDeque::new(),
             waker: None,
-            pace: Pace::of(settings),
+            pace: Pace::from_settings(settings),
             polling: Polling::default(),
-            quota: Quota::of(settings),
-            census: None,
+            quota: Quota::from_settings(settings),
+            depth_query: None,
         }
     }
 
-    /// Takes a channel that consumes, or on which each message is asked for.
-    pub(super) fn join(&mut self, channel: Rc<Channel>, stream: Option<::lapin::Consumer>) {
+    /// Attaches a channel, with a stream if it consumes and without one if it polls.
+    pub(super) fn attach(&mut self, channel: Rc<Channel>, stream: Option<::lapin::Consumer>) {
         self.channel = Some(channel);
         self.stream = stream;
     }
 
-    /// Its connection is gone; how many deliveries go back to the queue with it, as far as is known: an acknowledgement
-    /// may not have been read.
+    /// Detaches the lost connection. Returns how many deliveries return to the queue, as far as is known: the broker
+    /// may not have read an acknowledgement.
     pub(super) fn leave(&mut self) -> u64 {
         let given_back = self.busy.len() as u64 + u64::from(self.unacknowledged);
         self.channel = None;
         self.stream = None;
         self.polling = Polling::default();
-        self.census = None;
+        self.depth_query = None;
         self.quota.forget();
         self.busy.clear();
         self.unacknowledged = 0;
         given_back
     }
 
-    /// Acknowledges all that has arrived and was not acknowledged, dealt with or not.
+    /// Acknowledges all arrived deliveries, processed or not.
     pub(super) fn acknowledge_rest(&mut self) {
         let open = (self.unacknowledged > 0).then_some(self.last);
         let last = self.busy.back().map(|last| last.delivered.tag).or(open);
@@ -164,7 +168,7 @@ impl Consumer {
         }
     }
 
-    /// Remembers what to wake when there is something to do.
+    /// Remembers the waker for the next activity.
     pub(super) fn waits(&mut self, waker: &Waker) {
         match &mut self.waker {
             Some(known) => known.clone_from(waker),
@@ -172,66 +176,70 @@ impl Consumer {
         }
     }
 
-    /// Has its connection polled.
+    /// Wakes the connection so that it is polled.
     pub(super) fn wake(&mut self) {
         if let Some(waker) = &self.waker {
             waker.wake_by_ref();
         }
     }
 
-    /// Takes what has come.
-    pub(super) fn poll(&mut self, desk: &Desk<'_>, context: &mut Context<'_>) -> Result<(), End> {
-        if desk.driver.plan.driver.polling {
+    /// Takes arrived deliveries.
+    pub(super) fn poll(
+        &mut self,
+        state: &WorkerState<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<(), End> {
+        if state.driver.plan.driver.polling {
             return match self.channel.clone() {
-                Some(channel) => self.poll_question(desk, &channel, context),
+                Some(channel) => self.poll_get(state, &channel, context),
                 None => Ok(()),
             };
         }
         for _ in 0..AT_ONCE {
             let Some(stream) = &mut self.stream else {
-                return self.poll_census(desk, context);
+                return self.poll_depth_query(state, context);
             };
             match Pin::new(stream).poll_next(context) {
-                Poll::Ready(Some(delivery)) => self.delivered(desk, &delivery?),
+                Poll::Ready(Some(delivery)) => self.delivered(state, &delivery?),
                 Poll::Ready(None) => {
                     if !self.quota.is_full() {
-                        desk.record.count(count::CANCELLED, 1);
+                        state.record.count(count::CANCELLED, 1);
                     }
                     self.stream = None;
                 }
-                Poll::Pending => return self.poll_census(desk, context),
+                Poll::Pending => return self.poll_depth_query(state, context),
             }
         }
         context.waker().wake_by_ref();
         Ok(())
     }
 
-    pub(super) fn delivered(&mut self, desk: &Desk<'_>, delivery: &Delivery) {
+    pub(super) fn delivered(&mut self, state: &WorkerState<'_>, delivery: &Delivery) {
         let now = clock::now();
-        desk.counts.borrow_mut().delivered += 1;
+        state.counts.borrow_mut().delivered += 1;
         let (tag, redelivered) = (delivery.delivery_tag, delivery.redelivered);
-        if desk.driver.ending.is_open() && !self.is_wanted(desk, tag, now) {
+        if state.driver.ending.is_open() && !self.is_wanted(state, tag, now) {
             return;
         }
-        let phases = desk.phases.get();
+        let phases = state.phases.get();
         let mut counts = false;
         match Stamp::check(&delivery.data) {
             Some((stamp, false)) => {
-                if !desk.driver.is_damaged(&stamp, &desk.record) {
-                    desk.counts.borrow_mut().foreign += 1;
+                if !state.driver.is_damaged(&stamp, &state.record) {
+                    state.counts.borrow_mut().foreign += 1;
                 }
             }
-            Some((stamp, _)) if desk.driver.is_ours(&stamp, &phases, now) => {
-                counts = desk.driver.counts(stamp.stream);
-                self.arrived(desk, &stamp, redelivered, now);
+            Some((stamp, _)) if state.driver.is_ours(&stamp, &phases, now) => {
+                counts = state.driver.counts(stamp.stream);
+                self.arrived(state, &stamp, redelivered, now);
             }
-            Some(_) if desk.driver.is_of_warmup(&phases, now) => {
-                desk.counts.borrow_mut().warmup += 1;
+            Some(_) if state.driver.is_of_warmup(&phases, now) => {
+                state.counts.borrow_mut().warmup += 1;
             }
-            _ => desk.counts.borrow_mut().foreign += 1,
+            _ => state.counts.borrow_mut().foreign += 1,
         }
         let done = self.pace.done(now);
-        if desk.driver.plan.driver.auto_ack {
+        if state.driver.plan.driver.auto_ack {
             return;
         }
         let delivered = Delivered {
@@ -240,31 +248,31 @@ impl Consumer {
             counts,
         };
         if done <= now && self.busy.is_empty() {
-            return self.acknowledge(desk, delivered);
+            return self.acknowledge(state, delivered);
         }
         self.busy.push_back(Busy { done, delivered });
-        // The worker's loop waits for it.
-        desk.sooner.set(true);
+        // The worker's loop must wake for it.
+        state.sooner.set(true);
     }
 
-    fn arrived(&self, desk: &Desk<'_>, stamp: &Stamp, redelivered: bool, now: u64) {
-        desk.arrived(Arrival {
+    fn arrived(&self, state: &WorkerState<'_>, stamp: &Stamp, redelivered: bool, now: u64) {
+        state.arrived(Arrival {
             stream: stamp.stream,
             consumer: self.number,
             sequence: stamp.sequence,
-            latency: desk.driver.latency(stamp, now),
+            latency: state.driver.latency(stamp, now),
             redelivered,
         });
-        if desk.driver.counts(stamp.stream) {
-            let mut counts = desk.counts.borrow_mut();
+        if state.driver.counts(stamp.stream) {
+            let mut counts = state.counts.borrow_mut();
             counts.consumed += 1;
             counts.redelivered += u64::from(redelivered);
         } else {
-            desk.counts.borrow_mut().consumed_of_warmup += 1;
+            state.counts.borrow_mut().consumed_of_warmup += 1;
         }
     }
 
-    fn acknowledge(&mut self, desk: &Desk<'_>, delivered: Delivered) {
+    fn acknowledge(&mut self, state: &WorkerState<'_>, delivered: Delivered) {
         let Delivered {
             tag,
             redelivered,
@@ -273,7 +281,7 @@ impl Consumer {
         let Some(channel) = &self.channel else {
             return;
         };
-        let settings = &desk.driver.plan.driver;
+        let settings = &state.driver.plan.driver;
         if !redelivered {
             let refuses = settings.refuses(self.delivered);
             self.delivered += 1;
@@ -284,8 +292,8 @@ impl Consumer {
                 };
                 hand_over(channel.basic_nack(tag, options));
                 let given_back = u64::from(settings.requeue);
-                desk.driver.ledger.given_back(given_back);
-                return desk.record.count(count::GIVEN_BACK, u64::from(counts));
+                state.driver.ledger.given_back(given_back);
+                return state.record.count(count::GIVEN_BACK, u64::from(counts));
             }
         }
         self.unacknowledged += 1;
@@ -297,17 +305,17 @@ impl Consumer {
         }
     }
 
-    /// Acknowledges what it has dealt with; returns when the next will be.
-    pub(super) fn acknowledge_done(&mut self, desk: &Desk<'_>, now: u64) -> u64 {
+    /// Acknowledges processed deliveries. Returns when the next is done.
+    pub(super) fn acknowledge_done(&mut self, state: &WorkerState<'_>, now: u64) -> u64 {
         while let Some(done) = self.busy.pop_front_if(|busy| busy.done <= now) {
-            self.acknowledge(desk, done.delivered);
+            self.acknowledge(state, done.delivered);
         }
         let next = self.busy.front().map_or(u64::MAX, |busy| busy.done);
-        if !desk.driver.plan.driver.polling || self.channel.is_none() {
+        if !state.driver.plan.driver.polling || self.channel.is_none() {
             return next;
         }
         if self.polling.due() <= now {
-            // Its connection asks.
+            // Its connection sends the request.
             self.wake();
             return next;
         }
@@ -315,7 +323,7 @@ impl Consumer {
     }
 }
 
-/// Has lapin queue a frame without waiting until it is written. Where the connection is lost, its stream says so.
+/// Has lapin queue a frame without waiting until it is written. If the connection is lost, its stream reports that.
 pub(super) fn hand_over(answer: impl Future<Output = ::lapin::Result<()>>) {
     let _ = pin!(answer).poll(&mut Context::from_waker(Waker::noop()));
 }

@@ -1,7 +1,7 @@
-//! Makes connections of lapin, each with a channel for each of its clients.
+//! Opens lapin connections, each with a channel for each of its clients.
 //!
-//! They are made before there are workers, so the runtime that watches their sockets is one of their own, on a thread of
-//! its own: it wakes the threads of lapin, and nothing else runs on it.
+//! Connections are opened before the workers exist, so the runtime that watches their sockets has its own thread. It
+//! wakes the threads of lapin; nothing else runs on it.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,15 +21,17 @@ use tokio::task::JoinHandle;
 
 use crate::layout::{Client, Layout};
 use crate::nodes::Nodes;
-use crate::session::{self, Broker, Session, SessionError, encode};
 use crate::settings::Settings;
-use crate::topology::{self, Left};
+use crate::topology::{self, Leftovers};
+use amqp_client::frame::encode;
+use amqp_client::session;
+use amqp_client::{Broker, Session, SessionError};
 
-/// How long a broker may take for a connection and its channels.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Frame sizes that are asked for, the first that holds a body: lapin keeps 64 frames of memory for each connection.
+/// Time that a broker may take to open a connection and its channels.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Frame sizes to request: the first that holds a body is used, because lapin keeps 64 frames of memory per connection.
 const FRAMES: [u32; 3] = [8 << 10, 16 << 10, session::FRAME_MAX];
-/// Octets of a frame that are none of a body (AMQP 0-9-1, 2.3.5).
+/// Octets of a frame besides its payload (AMQP 0-9-1, 2.3.5).
 const FRAME_OVERHEAD: usize = 8;
 
 /// A connection with a channel for each of its clients.
@@ -47,31 +49,31 @@ impl std::fmt::Debug for Opened {
     }
 }
 
-/// Makes the connections of a run.
+/// Opens the connections of a run.
 #[derive(Debug)]
 pub(crate) struct Dialer {
     runtime: Handle,
-    how: Arc<How>,
-    /// Connections by their number, until their worker takes them.
+    config: Arc<DialConfig>,
+    /// Connections by number, until their worker takes them.
     opened: Mutex<Vec<Option<Opened>>>,
-    /// The runtime ends with it.
+    /// Dropping it ends the runtime.
     _ends: oneshot::Sender<()>,
 }
 
 #[derive(Debug)]
-struct How {
+struct DialConfig {
     nodes: Nodes,
-    /// Connections that could not be made again.
+    /// Failed reconnects.
     failed: AtomicU64,
     frame_max: u32,
     settings: Settings,
     layout: Layout,
-    /// Who may sign a broker's certificate besides those whom this machine trusts.
+    /// CA certificates trusted in addition to those of this machine.
     tls: OwnedTLSConfig,
 }
 
 impl Dialer {
-    /// Makes all connections of a run with these bodies.
+    /// Opens all connections of a run with these bodies.
     pub(crate) fn start(
         nodes: &Nodes,
         settings: &Settings,
@@ -83,11 +85,11 @@ impl Dialer {
         let (ends, ended) = oneshot::channel::<()>();
         std::thread::Builder::new()
             .name("lapin-sockets".to_owned())
-            // An error says that the sender is gone: the end that is waited for.
+            // An error means that the sender is gone, which is the awaited end.
             .spawn(move || runtime.block_on(ended).err())?;
         let dialer = Self {
             runtime: handle,
-            how: Arc::new(How {
+            config: Arc::new(DialConfig {
                 nodes: nodes.clone(),
                 failed: AtomicU64::new(0),
                 frame_max: frame_max(settings, bodies),
@@ -99,10 +101,11 @@ impl Dialer {
             _ends: ends,
         };
         for number in 0..layout.connections() {
-            let (how, (answer, answered)) = (Arc::clone(&dialer.how), std::sync::mpsc::channel());
+            let (config, (answer, answered)) =
+                (Arc::clone(&dialer.config), std::sync::mpsc::channel());
             dialer.runtime.spawn(async move {
-                // Whoever asked waits for it.
-                let _ = answer.send(how.open(number).await);
+                // The caller waits for it.
+                let _ = answer.send(config.open(number).await);
             });
             let opened = answered.recv().map_err(|_| ended_early())??;
             dialer.opened().push(Some(opened));
@@ -116,54 +119,53 @@ impl Dialer {
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Gives a connection to the worker whose it is.
+    /// Takes a connection for the worker that owns it.
     pub(crate) fn take(&self, number: u64) -> Option<Opened> {
         self.opened().get_mut(number as usize)?.take()
     }
 
-    /// Makes a connection anew. A broker that has started again may have kept neither queues nor exchange: they are
-    /// declared first.
+    /// Reopens a connection. A restarted broker may have kept neither queues nor exchange, so they are declared first.
     pub(crate) fn again(&self, number: u64) -> JoinHandle<Result<Opened, SessionError>> {
-        let (how, declares) = (Arc::clone(&self.how), Arc::clone(&self.how));
+        let (config, declares) = (Arc::clone(&self.config), Arc::clone(&self.config));
         self.runtime.spawn(async move {
             let declared = tokio::task::spawn_blocking(move || declares.declare(number));
             let opened = match declared.await.map_err(|_| ended_early()) {
-                Ok(Ok(())) => how.open(number).await,
+                Ok(Ok(())) => config.open(number).await,
                 Ok(Err(error)) | Err(error) => Err(error),
             };
             let failed = u64::from(opened.is_err());
-            how.failed.fetch_add(failed, Ordering::Relaxed);
+            config.failed.fetch_add(failed, Ordering::Relaxed);
             opened
         })
     }
 }
 
-impl How {
+impl DialConfig {
     fn node(&self, number: u64) -> &Broker {
-        self.nodes.of(number, self.failed.load(Ordering::Relaxed))
+        self.nodes.node(number, self.failed.load(Ordering::Relaxed))
     }
 
     fn uri(&self, number: u64) -> AMQPUri {
         let mut uri = self.node(number).uri.clone();
         let query = &mut uri.query;
-        // 0 would stand for no limit, and lapin would allocate 64 times that.
+        // 0 would mean no limit, and lapin would allocate 64 times that.
         let asked = query.frame_max.filter(|octets| *octets > 0);
         query.frame_max = asked.or(Some(self.frame_max));
         query.heartbeat = self.settings.heartbeat.or(query.heartbeat);
         uri
     }
 
-    /// Over a session of its own.
+    /// Declares the topology over a session of its own.
     fn declare(&self, number: u64) -> Result<(), SessionError> {
         let mut session = Session::open(self.node(number), self.settings.heartbeat)?;
-        topology::declare(&mut session, &self.settings, Left::Keep)?;
+        topology::declare(&mut session, &self.settings, Leftovers::Keep)?;
         session.close();
         Ok(())
     }
 
     async fn open(&self, number: u64) -> Result<Opened, SessionError> {
         let silent = |_| SessionError::Io(io::ErrorKind::TimedOut.into());
-        tokio::time::timeout(PATIENCE, self.dial(number))
+        tokio::time::timeout(REPLY_TIMEOUT, self.dial(number))
             .await
             .map_err(silent)?
             .map_err(|error| explained(&error))
@@ -196,9 +198,9 @@ impl How {
                     .confirm_select(ConfirmSelectOptions::default())
                     .await
             }
-            Client::Consumer(place) => {
+            Client::Consumer(index) => {
                 if settings.exclusive {
-                    declare_own(settings, place, channel).await?;
+                    declare_own(settings, index, channel).await?;
                 }
                 if settings.prefetch == 0 || settings.auto_ack {
                     return Ok(());
@@ -221,9 +223,9 @@ fn tls(settings: &Settings) -> io::Result<OwnedTLSConfig> {
     })
 }
 
-/// Declares the exclusive queue of consumer `place` on its own connection.
-async fn declare_own(settings: &Settings, place: u32, channel: &Channel) -> ::lapin::Result<()> {
-    let name = settings.queue_of(u64::from(place));
+/// Declares the exclusive queue of consumer `index` on its own connection.
+async fn declare_own(settings: &Settings, index: u32, channel: &Channel) -> ::lapin::Result<()> {
+    let name = settings.queue_of(u64::from(index));
     let declare = topology::declaration(settings, &name);
     let options = QueueDeclareOptions {
         durable: declare.durable,
@@ -249,7 +251,7 @@ async fn declare_own(settings: &Settings, place: u32, channel: &Channel) -> ::la
         .await
 }
 
-/// The smallest frame size that takes bodies whole, and their content header.
+/// Returns the smallest frame size that holds whole bodies and their content header.
 fn frame_max(settings: &Settings, bodies: &[Vec<u8>]) -> u32 {
     let header = AMQPContentHeader {
         class_id: 60,
@@ -264,10 +266,10 @@ fn frame_max(settings: &Settings, bodies: &[Vec<u8>]) -> u32 {
 }
 
 fn ended_early() -> SessionError {
-    SessionError::Protocol("the thread that makes connections has ended".to_owned())
+    SessionError::Protocol("the thread that opens connections has ended".to_owned())
 }
 
-/// The same failure in the words that both engines share.
+/// Converts an error of lapin to the error type that both engines share.
 fn explained(error: &::lapin::Error) -> SessionError {
     match error.kind() {
         ErrorKind::IOError(error) => {

@@ -1,4 +1,5 @@
-//! The end of a run before its time: what consumers give back, ask, and acknowledge before it.
+//! Early ends of a run for lapin consumers: refusing surplus deliveries, querying the queue depth, acknowledging before
+//! the end.
 
 use std::pin::Pin;
 use std::rc::Rc;
@@ -10,12 +11,12 @@ use ::lapin::{Channel, Queue};
 
 use super::consumer::{Consumer, hand_over};
 use super::link::End;
-use super::{Desk, LOOK_NS};
+use super::{LOOK_NS, WorkerState};
 use crate::outcome::count;
 use crate::topology;
 
-/// How many messages lie in a queue, asked for.
-pub(super) type Census = Pin<Box<dyn Future<Output = ::lapin::Result<Queue>>>>;
+/// A pending query of a queue's depth.
+pub(super) type DepthQuery = Pin<Box<dyn Future<Output = ::lapin::Result<Queue>>>>;
 
 async fn passive(channel: Rc<Channel>, queue: ShortString) -> ::lapin::Result<Queue> {
     let options = QueueDeclareOptions {
@@ -26,10 +27,9 @@ async fn passive(channel: Rc<Channel>, queue: ShortString) -> ::lapin::Result<Qu
     channel.queue_declare(queue, options, arguments).await
 }
 
-impl Desk<'_> {
-    /// Now and then, where the run may end early: whether consumers have had what they were to have, and whether that is
-    /// the end.
-    pub(super) fn look_for_end(&self, now: u64) {
+impl WorkerState<'_> {
+    /// Polls the early-exit condition (--cmessages, --exit-when).
+    pub(super) fn check_for_end(&self, now: u64) {
         let ending = &self.driver.ending;
         if !ending.is_open() || now < self.next_look.get() {
             return;
@@ -42,7 +42,7 @@ impl Desk<'_> {
             } else if consumer.quota.is_full() {
                 consumer.finish(self);
             } else if ending.asks() {
-                consumer.ask_for_number(self, now);
+                consumer.query_depth(self, now);
             }
         }
         ending.heard(self.last_delivery.get());
@@ -60,12 +60,12 @@ impl Desk<'_> {
 }
 
 impl Consumer {
-    /// Whether a delivery is one of those that it was to have; one beyond them goes back, unless it has left its queue for
-    /// good.
-    pub(super) fn is_wanted(&mut self, desk: &Desk<'_>, tag: u64, now: u64) -> bool {
-        desk.last_delivery.set(now);
-        let auto_ack = desk.driver.plan.driver.auto_ack;
-        let takes = self.quota.takes(now, &desk.driver.ending);
+    /// Returns true if a delivery is within the consumer's number. A delivery beyond it is requeued, unless it has left
+    /// its queue for good.
+    pub(super) fn is_wanted(&mut self, state: &WorkerState<'_>, tag: u64, now: u64) -> bool {
+        state.last_delivery.set(now);
+        let auto_ack = state.driver.plan.driver.auto_ack;
+        let takes = self.quota.takes(now, &state.driver.ending);
         let Some(channel) = self.channel.clone() else {
             return takes;
         };
@@ -79,47 +79,47 @@ impl Consumer {
                 requeue: true,
             };
             hand_over(channel.basic_nack(tag, options));
-            desk.record.count(count::GIVEN_BACK, 1);
+            state.record.count(count::GIVEN_BACK, 1);
         }
         takes || auto_ack
     }
 
-    /// Asks how many messages lie in its queue: on its own channel, so that what was delivered before the answer has come
-    /// before it.
-    fn ask_for_number(&mut self, desk: &Desk<'_>, now: u64) {
-        let settings = &desk.driver.plan.driver;
+    /// Queries the depth of its queue. It uses its own channel, so that deliveries sent before the answer arrive before
+    /// it.
+    fn query_depth(&mut self, state: &WorkerState<'_>, now: u64) {
+        let settings = &state.driver.plan.driver;
         let Some(channel) = self.channel.clone().filter(|_| !settings.polling) else {
             return;
         };
         if self.quota.asks(now) {
             let queue = settings.queue_of(u64::from(self.number));
-            self.census = Some(Box::pin(passive(channel, queue.as_str().into())));
+            self.depth_query = Some(Box::pin(passive(channel, queue.as_str().into())));
             self.wake();
         }
     }
 
-    /// Takes the answer, once all that came before it is taken.
-    pub(super) fn poll_census(
+    /// Takes the answer, once all earlier deliveries are taken.
+    pub(super) fn poll_depth_query(
         &mut self,
-        desk: &Desk<'_>,
+        state: &WorkerState<'_>,
         context: &mut Context<'_>,
     ) -> Result<(), End> {
-        let Some(census) = &mut self.census else {
+        let Some(depth_query) = &mut self.depth_query else {
             return Ok(());
         };
-        let Poll::Ready(queue) = census.as_mut().poll(context) else {
+        let Poll::Ready(queue) = depth_query.as_mut().poll(context) else {
             return Ok(());
         };
-        self.census = None;
-        if self.quota.is_told(queue?.message_count()) && self.busy.is_empty() {
-            self.finish(desk);
+        self.depth_query = None;
+        if self.quota.on_depth(queue?.message_count()) && self.busy.is_empty() {
+            self.finish(state);
         }
         Ok(())
     }
 
-    /// It waits for nothing more, unless something comes.
-    pub(super) fn finish(&mut self, desk: &Desk<'_>) {
+    /// Marks the consumer as done, unless another message comes.
+    pub(super) fn finish(&mut self, state: &WorkerState<'_>) {
         self.acknowledge_rest();
-        self.quota.finish(&desk.driver.ending);
+        self.quota.finish(&state.driver.ending);
     }
 }

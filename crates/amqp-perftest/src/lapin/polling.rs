@@ -1,4 +1,4 @@
-//! Consumers that ask for each message: `basic.get`, one question at a time.
+//! Consumers that poll with `basic.get`, one request at a time.
 
 use std::pin::Pin;
 use std::rc::Rc;
@@ -10,22 +10,23 @@ use ::lapin::options::BasicGetOptions;
 use amq_protocol::protocol::basic;
 use harness::clock;
 
-use super::Desk;
+use super::WorkerState;
 use super::consumer::Consumer;
 use super::link::End;
 use crate::topology;
 
-/// Answers that are taken before others have their turn.
+/// Answers taken before other clients are served.
 const AT_ONCE: usize = 256;
 
-/// A question under way.
-pub(super) type Question = Pin<Box<dyn Future<Output = ::lapin::Result<Option<BasicGetMessage>>>>>;
+/// A pending `basic.get`.
+pub(super) type PendingGet =
+    Pin<Box<dyn Future<Output = ::lapin::Result<Option<BasicGetMessage>>>>>;
 
-/// When a consumer asks next, and what it waits for.
+/// The schedule of a polling consumer, and its pending request.
 #[derive(Default)]
 pub(super) struct Polling {
     due: u64,
-    question: Option<Question>,
+    pending_get: Option<PendingGet>,
 }
 
 impl std::fmt::Debug for Polling {
@@ -38,17 +39,17 @@ impl std::fmt::Debug for Polling {
 }
 
 impl Polling {
-    /// When it asks next: never while it waits for an answer.
+    /// Returns when the next request is due: never while one is pending.
     pub(super) fn due(&self) -> u64 {
-        match self.question {
+        match self.pending_get {
             Some(_) => u64::MAX,
             None => self.due,
         }
     }
 
-    /// The question under way, to be waited for at the end: what it brings has left its queue.
-    pub(super) fn take(&mut self) -> Option<Question> {
-        self.question.take()
+    /// Takes the pending request. It must be awaited at the end, because its message has left the queue.
+    pub(super) fn take(&mut self) -> Option<PendingGet> {
+        self.pending_get.take()
     }
 }
 
@@ -60,10 +61,10 @@ async fn get(channel: Rc<Channel>, asked: basic::Get) -> ::lapin::Result<Option<
 }
 
 impl Consumer {
-    /// Asks, and takes what has come.
-    pub(super) fn poll_question(
+    /// Sends requests and takes answers.
+    pub(super) fn poll_get(
         &mut self,
-        desk: &Desk<'_>,
+        state: &WorkerState<'_>,
         channel: &Rc<Channel>,
         context: &mut Context<'_>,
     ) -> Result<(), End> {
@@ -72,31 +73,31 @@ impl Consumer {
                 return Ok(());
             }
             let now = clock::now();
-            if self.polling.question.is_none() {
+            if self.polling.pending_get.is_none() {
                 if now < self.polling.due {
-                    // The worker's loop waits for it.
-                    desk.sooner.set(true);
+                    // The worker's loop must wake for it.
+                    state.sooner.set(true);
                     return Ok(());
                 }
-                let asked = topology::get(&desk.driver.plan.driver, u64::from(self.number));
-                self.polling.question = Some(Box::pin(get(Rc::clone(channel), asked)));
+                let asked = topology::get(&state.driver.plan.driver, u64::from(self.number));
+                self.polling.pending_get = Some(Box::pin(get(Rc::clone(channel), asked)));
                 self.pace.asks(now);
             }
-            let Some(question) = &mut self.polling.question else {
+            let Some(pending_get) = &mut self.polling.pending_get else {
                 return Ok(());
             };
-            let Poll::Ready(answer) = question.as_mut().poll(context) else {
+            let Poll::Ready(answer) = pending_get.as_mut().poll(context) else {
                 return Ok(());
             };
-            self.polling.question = None;
+            self.polling.pending_get = None;
             match answer? {
-                Some(message) => self.delivered(desk, &message.delivery),
+                Some(message) => self.delivered(state, &message.delivery),
                 None => {
-                    if desk.driver.ending.asks() && self.busy.is_empty() {
-                        self.finish(desk);
+                    if state.driver.ending.asks() && self.busy.is_empty() {
+                        self.finish(state);
                     }
-                    let counts = desk.phases.get().is_measuring(clock::now());
-                    desk.counts.borrow_mut().empty += u64::from(counts);
+                    let counts = state.phases.get().is_measuring(clock::now());
+                    state.counts.borrow_mut().empty += u64::from(counts);
                 }
             }
             self.polling.due = self.pace.asks_again();

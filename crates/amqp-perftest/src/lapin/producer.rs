@@ -1,4 +1,4 @@
-//! A producer: what it publishes, and what becomes of it.
+//! A producer: publishes messages and tracks their outcomes.
 
 use std::collections::VecDeque;
 use std::pin::{Pin, pin};
@@ -11,43 +11,43 @@ use ::lapin::types::ShortString;
 use ::lapin::{BasicProperties, Channel, Confirmation, PublisherConfirm};
 use harness::clock;
 
-use super::Desk;
+use super::WorkerState;
 use super::link::End;
 use crate::outcome::{self, count};
 use crate::series::{CONFIRM, PUBLISH};
-use crate::stamp::{self, Stamp};
 use crate::starts::{Starts, size_at};
 use crate::topology;
+use amqp_client::stamp::{self, Stamp};
 
-/// Most messages of a batch, of which the last is waited for.
+/// Maximum messages of a batch; only the last is awaited.
 const MOST: usize = 512;
-/// Octets of a batch, at least one message: what lapin keeps of it until it is written.
+/// Maximum octets of a batch, at least one message: lapin keeps them until they are written.
 const BATCH: usize = 1 << 20;
 
-/// A publish under way: whether it was written, and the body to use again.
+/// A pending publish. Yields the confirm and the body to reuse.
 type Publishing = Pin<Box<dyn Future<Output = ::lapin::Result<(PublisherConfirm, Vec<u8>)>>>>;
 
 /// A producer of this worker.
 #[derive(Default)]
 pub(super) struct Producer {
     pub(super) number: u32,
-    /// What is to be published.
+    /// Starts to publish.
     pub(super) starts: Starts,
-    /// Messages published in the warm-up, and of those that count.
+    /// Messages published in the warm-up, and in the measured time.
     pub(super) written: [u64; 2],
     outgoing: Option<Rc<Outgoing>>,
-    /// The batch that is being written, as far as its messages are asked after: with confirms all, else the last.
+    /// Pending publishes of the current batch: all with confirms, otherwise the last.
     batch: Vec<Publishing>,
-    /// Messages that are not confirmed, in order; the last are those of the batch.
+    /// Unconfirmed messages in order; the last ones belong to the batch.
     unconfirmed: VecDeque<Unconfirmed>,
-    /// Starts of the messages of the batch, where a message ends when it is written.
+    /// Starts of the batch's messages, if an operation ends with the write.
     unsent: Vec<u64>,
-    /// Bodies to use again.
+    /// Bodies to reuse.
     bodies: Vec<Vec<u8>>,
     waker: Option<Waker>,
 }
 
-/// What all messages of a producer have in common.
+/// Properties shared by all messages of a producer.
 struct Outgoing {
     channel: Rc<Channel>,
     exchange: ShortString,
@@ -60,7 +60,7 @@ struct Unconfirmed {
     start: u64,
     sequence: u64,
     counts: bool,
-    /// Once it is written.
+    /// Set once it is written.
     confirm: Option<PublisherConfirm>,
 }
 
@@ -98,12 +98,12 @@ impl Producer {
         }
     }
 
-    /// Whether nothing is expected for it any more.
+    /// Returns true if no more events are expected.
     pub(super) fn is_settled(&self) -> bool {
         self.unconfirmed.is_empty() && self.batch.is_empty() && self.unsent.is_empty()
     }
 
-    /// Remembers what to wake when there is something to do.
+    /// Remembers the waker for the next activity.
     pub(super) fn waits(&mut self, waker: &Waker) {
         match &mut self.waker {
             Some(known) => known.clone_from(waker),
@@ -111,16 +111,16 @@ impl Producer {
         }
     }
 
-    /// Has its connection polled.
+    /// Wakes the connection so that it is polled.
     pub(super) fn wake(&mut self) {
         if let Some(waker) = &self.waker {
             waker.wake_by_ref();
         }
     }
 
-    /// Takes a channel.
-    pub(super) fn join(&mut self, desk: &Desk<'_>, channel: Rc<Channel>) {
-        let settings = &desk.driver.plan.driver;
+    /// Attaches a channel.
+    pub(super) fn attach(&mut self, state: &WorkerState<'_>, channel: Rc<Channel>) {
+        let settings = &state.driver.plan.driver;
         let queue = settings.queue_of(u64::from(self.number));
         let key = settings.routing_key.as_ref().unwrap_or(&queue);
         self.outgoing = Some(Rc::new(Outgoing {
@@ -135,31 +135,39 @@ impl Producer {
         }));
     }
 
-    /// Goes on as far as it can now.
-    pub(super) fn poll(&mut self, desk: &Desk<'_>, context: &mut Context<'_>) -> Result<(), End> {
-        let idle = self.poll_batch(desk, context)?;
-        self.poll_confirms(desk, context)?;
-        if !idle || !self.may_publish(desk) {
+    /// Makes all possible progress.
+    pub(super) fn poll(
+        &mut self,
+        state: &WorkerState<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<(), End> {
+        let idle = self.poll_batch(state, context)?;
+        self.poll_confirms(state, context)?;
+        if !idle || !self.may_publish(state) {
             return Ok(());
         }
-        self.fill(desk);
-        // What is waited for is asked after, so that it wakes; were it there already, the next turn follows at once.
-        if self.poll_batch(desk, context)? {
+        self.fill(state);
+        // Polling registers the waker. If the result is already there, the next iteration follows at once.
+        if self.poll_batch(state, context)? {
             context.waker().wake_by_ref();
         }
         Ok(())
     }
 
-    /// Whether there is something to publish, and room for all of it or for half of the window: a batch for each
-    /// message that is confirmed would cost as much as waiting for each.
-    fn may_publish(&self, desk: &Desk<'_>) -> bool {
-        let window = window(desk);
+    /// Returns true if there are messages to publish, and room for all of them or for half of the window. A batch per
+    /// confirmed message would cost as much as waiting for each.
+    fn may_publish(&self, state: &WorkerState<'_>) -> bool {
+        let window = window(state);
         let wanted = self.starts.waiting().min(MOST).min((window / 2).max(1));
         wanted > 0 && window.saturating_sub(self.unconfirmed.len()) >= wanted
     }
 
-    /// Asks whether the batch was written; whether there is none any more.
-    fn poll_batch(&mut self, desk: &Desk<'_>, context: &mut Context<'_>) -> Result<bool, End> {
+    /// Checks if the batch was written. Returns true if no batch is pending.
+    fn poll_batch(
+        &mut self,
+        state: &WorkerState<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<bool, End> {
         let Some(mut last) = self.batch.pop() else {
             return Ok(true);
         };
@@ -173,19 +181,19 @@ impl Producer {
         self.bodies.push(body);
         let now = clock::now();
         if !self.unsent.is_empty() {
-            desk.counts.borrow_mut().ok += self.unsent.len() as u64;
+            state.counts.borrow_mut().ok += self.unsent.len() as u64;
             for start in self.unsent.drain(..) {
-                desk.record.value(PUBLISH, now.saturating_sub(start));
+                state.record.value(PUBLISH, now.saturating_sub(start));
             }
         }
-        if desk.driver.plan.driver.confirms.is_none() {
+        if state.driver.plan.driver.confirms.is_none() {
             return Ok(true);
         }
         // Frames are written in order: those before the last one are written too.
         let mut confirms = vec![confirm];
         for mut publishing in self.batch.drain(..).rev() {
             let Poll::Ready(written) = publishing.as_mut().poll(context) else {
-                let why = "a message was written before the one before it".to_owned();
+                let why = "a message was written before an earlier one".to_owned();
                 return Err(End::Lost(outcome::CONNECTION_LOST, why));
             };
             let (confirm, body) = written?;
@@ -199,7 +207,11 @@ impl Producer {
     }
 
     /// Takes confirms from the front.
-    fn poll_confirms(&mut self, desk: &Desk<'_>, context: &mut Context<'_>) -> Result<(), End> {
+    fn poll_confirms(
+        &mut self,
+        state: &WorkerState<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<(), End> {
         while let Some(front) = self.unconfirmed.front_mut() {
             let Some(confirm) = &mut front.confirm else {
                 break;
@@ -211,9 +223,9 @@ impl Producer {
             let Some(message) = self.unconfirmed.pop_front() else {
                 break;
             };
-            self.confirmed(desk, &message, answer);
+            self.confirmed(state, &message, answer);
         }
-        let patience = desk.driver.plan.driver.confirm_timeout.as_nanos() as u64;
+        let patience = state.driver.plan.driver.confirm_timeout.as_nanos() as u64;
         let oldest = self.unconfirmed.front().map(|oldest| oldest.start);
         match oldest {
             Some(start) if clock::now().saturating_sub(start) > patience => Err(End::Lost(
@@ -224,30 +236,30 @@ impl Producer {
         }
     }
 
-    /// Publishes one batch: each message is handed over, and the last one is waited for.
-    fn fill(&mut self, desk: &Desk<'_>) {
+    /// Publishes one batch: hands over each message and waits for the last.
+    fn fill(&mut self, state: &WorkerState<'_>) {
         let Some(outgoing) = self.outgoing.clone() else {
             return;
         };
-        let driver = desk.driver;
+        let driver = state.driver;
         let settings = &driver.plan.driver;
         let confirms = settings.confirms.is_some();
         let ends_when_written = !confirms && !driver.ends_at_arrival();
-        let window = window(desk);
+        let window = window(state);
         let (mut messages, mut octets) = ([0; 2], 0);
         let nobody = &mut Context::from_waker(Waker::noop());
         while messages[0] + messages[1] < MOST as u64
             && octets < BATCH
             && self.unconfirmed.len() < window
         {
-            // Each is stamped right before it is handed over.
+            // Each message is stamped right before it is handed over.
             let now = clock::now();
-            let Some(start) = self.starts.next(&mut desk.pacer.borrow_mut(), now) else {
+            let Some(start) = self.starts.next(&mut state.pacer.borrow_mut(), now) else {
                 break;
             };
-            let counts = desk.phases.get().counts(start);
+            let counts = state.phases.get().counts(start);
             let sequence = self.written[usize::from(counts)];
-            let since = now.saturating_sub(desk.worker.phases.origin);
+            let since = now.saturating_sub(state.worker.phases.origin);
             let in_turn = (self.written[0] + self.written[1]) as usize % driver.bodies.len();
             let content = &driver.bodies[size_at(settings, since).unwrap_or(in_turn)];
             let mut body = self.bodies.pop().unwrap_or_default();
@@ -285,7 +297,7 @@ impl Producer {
             }
         }
         let [warmup, counted] = messages;
-        let mut counted_all = desk.counts.borrow_mut();
+        let mut counted_all = state.counts.borrow_mut();
         counted_all.begun += counted;
         counted_all.published += counted;
         counted_all.warmup += warmup;
@@ -297,42 +309,43 @@ impl Producer {
         driver.ledger.published(warmup + counted);
     }
 
-    /// The broker has taken a message, or refused it, or returned it before.
-    fn confirmed(&self, desk: &Desk<'_>, message: &Unconfirmed, answer: Confirmation) {
+    /// Handles a confirm: the broker has accepted the message, refused it, or returned it before.
+    fn confirmed(&self, state: &WorkerState<'_>, message: &Unconfirmed, answer: Confirmation) {
         let now = clock::now();
         let stream = stamp::stream(self.number, message.counts);
         let taken = !answer.is_nack();
         let returned = answer.take_message();
         let ended = returned.is_some();
         if let Some(returned) = returned {
-            self.returned(desk, &returned, Some((stream, message.sequence)));
+            self.returned(state, &returned, Some((stream, message.sequence)));
         }
         if !taken {
             if message.counts {
-                desk.record.count(count::NACKED, 1);
+                state.record.count(count::NACKED, 1);
             }
             if !ended {
-                let (driver, record) = (desk.driver, &desk.record);
+                let (driver, record) = (state.driver, &state.record);
                 driver.fail(stream, message.sequence, outcome::NACKED, record);
             }
         } else if message.counts {
-            let mut counts = desk.counts.borrow_mut();
+            let mut counts = state.counts.borrow_mut();
             counts.confirmed += 1;
-            desk.record
+            state
+                .record
                 .value(CONFIRM, now.saturating_sub(message.start));
-            counts.ok += u64::from(!desk.driver.ends_at_arrival() && !ended);
+            counts.ok += u64::from(!state.driver.ends_at_arrival() && !ended);
         } else {
-            let mut counts = desk.counts.borrow_mut();
+            let mut counts = state.counts.borrow_mut();
             counts.confirmed_of_warmup += 1;
-            counts.ok_of_warmup += u64::from(!desk.driver.ends_at_arrival() && !ended);
+            counts.ok_of_warmup += u64::from(!state.driver.ends_at_arrival() && !ended);
         }
     }
 
-    /// No queue took a message. With several confirms at once lapin gives the returned message to one of them, not
-    /// always to its own: the account of arrivals goes by its stamp, and where nothing arrives one message ends for each.
+    /// Handles a returned message. With several confirms at once, lapin attaches it to one of them, not always to its
+    /// own. The ledger therefore goes by its stamp; without consumers, one operation ends for each returned message.
     fn returned(
         &self,
-        desk: &Desk<'_>,
+        state: &WorkerState<'_>,
         returned: &BasicReturnMessage,
         confirmed: Option<(u32, u64)>,
     ) {
@@ -340,22 +353,22 @@ impl Producer {
             return;
         };
         if stamp::counts(stamp.stream) {
-            desk.record.count(count::RETURNED, 1);
+            state.record.count(count::RETURNED, 1);
         }
         let (stream, sequence) = match confirmed {
-            Some(confirmed) if !desk.driver.ends_at_arrival() => confirmed,
+            Some(confirmed) if !state.driver.ends_at_arrival() => confirmed,
             _ => (stamp.stream, stamp.sequence),
         };
-        // Without confirms and consumers it ended when it was written.
-        if confirmed.is_some() || desk.driver.ends_at_arrival() {
-            let (driver, record) = (desk.driver, &desk.record);
+        // Without confirms and consumers, it ended when it was written.
+        if confirmed.is_some() || state.driver.ends_at_arrival() {
+            let (driver, record) = (state.driver, &state.record);
             driver.fail(stream, sequence, outcome::RETURNED, record);
         }
     }
 
-    /// Takes what was returned without confirms: lapin keeps it until it is asked.
-    pub(super) fn take_returned(&self, desk: &Desk<'_>) {
-        let settings = &desk.driver.plan.driver;
+    /// Takes returned messages without confirms: lapin keeps them until asked.
+    pub(super) fn take_returned(&self, state: &WorkerState<'_>) {
+        let settings = &state.driver.plan.driver;
         let Some(outgoing) = self
             .outgoing
             .as_ref()
@@ -363,45 +376,45 @@ impl Producer {
         else {
             return;
         };
-        // There is no confirm to wait for, so that it answers at once.
+        // No confirm is pending, so that it answers at once.
         let asked = pin!(outgoing.channel.wait_for_confirms());
         if let Poll::Ready(Ok(returned)) = asked.poll(&mut Context::from_waker(Waker::noop())) {
             for message in &returned {
-                self.returned(desk, message, None);
+                self.returned(state, message, None);
             }
         }
     }
 
-    /// Its connection is gone, or the run over: what is not confirmed will not be any more.
-    pub(super) fn forsake(&mut self, desk: &Desk<'_>, kind: Option<&'static str>) {
-        self.take_returned(desk);
+    /// Fails the unconfirmed messages after the connection is lost or the run is over.
+    pub(super) fn fail_unconfirmed(&mut self, state: &WorkerState<'_>, kind: Option<&'static str>) {
+        self.take_returned(state);
         self.outgoing = None;
         self.batch.clear();
         let unsent = std::mem::take(&mut self.unsent).len() as u64;
         let open = std::mem::take(&mut self.unconfirmed);
         let counted = open.iter().filter(|message| message.counts).count() as u64;
         if counted > 0 {
-            desk.record.count(count::UNCONFIRMED, counted);
+            state.record.count(count::UNCONFIRMED, counted);
         }
         let Some(kind) = kind else {
-            // At the end of the run, what is to arrive is the account's.
-            let here = match desk.driver.ends_at_arrival() {
+            // At the end of the run, the ledger settles messages that are to arrive.
+            let here = match state.driver.ends_at_arrival() {
                 true => 0,
                 false => counted,
             };
-            return desk.record.unfinished_many(here + unsent);
+            return state.record.unfinished_many(here + unsent);
         };
         for message in open {
             let stream = stamp::stream(self.number, message.counts);
-            let (driver, record) = (desk.driver, &desk.record);
+            let (driver, record) = (state.driver, &state.record);
             driver.fail(stream, message.sequence, kind, record);
         }
-        desk.record.error_many(kind, unsent);
+        state.record.error_many(kind, unsent);
     }
 }
 
-/// Messages that may be unconfirmed at once.
-fn window(desk: &Desk<'_>) -> usize {
-    let window = desk.driver.plan.driver.confirms;
+/// Returns the maximum number of unconfirmed messages.
+fn window(state: &WorkerState<'_>) -> usize {
+    let window = state.driver.plan.driver.confirms;
     window.map_or(usize::MAX, |window| window as usize)
 }

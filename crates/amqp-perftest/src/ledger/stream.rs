@@ -1,14 +1,14 @@
-//! The messages of a stream, a bit for each, in pieces that are let go once all of a piece have come to an end.
+//! The messages of a stream: a bit for each, in pieces that are dropped once all of their messages have ended.
 
-/// Messages of a piece: 512 octets, which each stream keeps at least one of. With 64 Ki of them 50,000 producers would take 400 MB
-/// and, with a warm-up, twice that.
+/// Messages per piece: 512 octets, and each stream keeps at least one. With 64 Ki messages per piece, 50,000 producers
+/// would take 400 MB, and twice that with a warm-up.
 pub(super) const PIECE: u64 = 1 << 12;
-/// Words of a piece.
+/// Words per piece.
 const WORDS: usize = PIECE as usize / 64;
-/// Messages of a stream: 6.9e10, a day at 800,000 a second. A greater number is nobody's.
+/// Maximum messages of a stream: 6.9e10, a day at 800,000 per second. A greater number is invalid.
 pub(super) const MOST: u64 = PIECE << 24;
 
-/// The messages of a stream: which have come to an end.
+/// The ended messages of a stream.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
     pieces: Vec<Piece>,
@@ -28,7 +28,7 @@ enum Piece {
 }
 
 impl Stream {
-    /// Sets a message's bit; whether it was not set.
+    /// Sets a message's bit. Returns true if it was not set before.
     pub(super) fn settle(&mut self, sequence: u64) -> bool {
         let (piece, place) = ((sequence / PIECE) as usize, sequence % PIECE);
         if piece >= self.pieces.len() {
@@ -42,7 +42,7 @@ impl Stream {
 
 #[cfg(test)]
 impl Stream {
-    /// Whether all of its pieces were let go.
+    /// Returns true if all of its pieces were dropped.
     pub(super) fn keeps_nothing(&self) -> bool {
         self.pieces.iter().all(|piece| matches!(piece, Piece::All))
     }

@@ -1,4 +1,4 @@
-//! What of a plan can't be run about its end, each with its field and the remedy.
+//! Validation of the early end of a run.
 
 use harness::duration;
 use harness::plan::{Invalid, Plan};
@@ -6,22 +6,22 @@ use serde::{Deserialize, Serialize};
 
 use super::{Settings, consumers, producers};
 
-/// What of its consumers ends a run before its time.
+/// A condition on consumers that ends a run early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum ExitWhen {
-    /// All have found their queue empty, and have dealt with all that they took from it.
+    /// All have found their queue empty, and have processed everything they took from it.
     Empty,
-    /// None was given anything for `exit_idle_after`.
+    /// No consumer received anything for `exit_idle_after`.
     Idle,
 }
 
 impl Settings {
-    /// What ends the run before its time, as part of the plan's sentence.
+    /// Describes the early end, as part of the plan's sentence.
     pub(super) fn end_sentence(&self) -> String {
         let each = self
             .cmessages
-            .map(|each| format!(", or until each consumer has had {each}"));
+            .map(|each| format!(", or until each consumer has received {each}"));
         let when = self.exit_when.map(|when| match when {
             ExitWhen::Empty => ", or until the queues are empty".to_owned(),
             ExitWhen::Idle => format!(
@@ -32,7 +32,7 @@ impl Settings {
         each.into_iter().chain(when).collect()
     }
 
-    /// What ends the run before its time.
+    /// Validates the settings for the early end.
     pub(super) fn validate_ending(plan: &Plan<Self>) -> Result<(), Invalid> {
         const EXIT: &str = "driver.exit_when (--exit-when)";
         let settings = &plan.driver;
@@ -41,7 +41,7 @@ impl Settings {
         if settings.cmessages == Some(0) {
             return wrong(
                 "driver.cmessages (--cmessages)",
-                "0 messages are none to wait for: give at least 1, or leave it out",
+                "must be at least 1: raise it, or leave it out",
             );
         }
         if consumers(plan) == 0 && (is_given.is_some() || settings.cmessages.is_some()) {
@@ -51,7 +51,7 @@ impl Settings {
             };
             return wrong(
                 field,
-                "is about consumers, and there are none: add some, or leave it out",
+                "applies to consumers, and the plan has none: add some, or leave it out",
             );
         }
         let idle = is_given == Some(ExitWhen::Idle);
@@ -60,7 +60,7 @@ impl Settings {
         {
             return wrong(
                 "driver.exit_idle_after (--exit-idle-after)",
-                "is how long nothing comes, with `exit_when = \"idle\"`: give both, longer than 0, or leave it out",
+                "applies to `exit_when = \"idle\"` and must be longer than 0: give both, or leave it out",
             );
         }
         if is_given != Some(ExitWhen::Empty) {
@@ -69,19 +69,19 @@ impl Settings {
         if producers(plan) > 0 {
             return wrong(
                 EXIT,
-                "with producers a run ends by itself once all that they published was consumed: leave it out, or drain with --producers 0",
+                "a run with producers ends by itself once everything published was consumed: leave it out, or drain with --producers 0",
             );
         }
         if !settings.predeclared {
             return wrong(
                 EXIT,
-                "a queue that the run declares is emptied before it: take one as it is with predeclared",
+                "a queue that the run declares is purged first: use an existing one with predeclared",
             );
         }
         if settings.is_of_type("stream") {
             return wrong(
                 EXIT,
-                "a stream keeps what was consumed, so that it is never empty: give idle",
+                "a stream keeps consumed messages and never becomes empty: use idle",
             );
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! What of a plan can't be run about who may use a queue, each with its field and the remedy.
+//! Validation of exclusive queues and of the options of a queue's type.
 
 use std::collections::HashMap;
 
@@ -8,8 +8,8 @@ use super::Settings;
 use crate::layout::{Client, Layout};
 
 impl Settings {
-    /// An exclusive queue is its connection's: whatever another one asks of it but to publish is refused (AMQP 0-9-1,
-    /// queue.declare, exclusive).
+    /// Validates exclusive queues. Other connections may only publish to an exclusive queue; the broker refuses every
+    /// other use (AMQP 0-9-1, queue.declare, exclusive).
     pub(super) fn validate_owning(plan: &Plan<Self>) -> Result<(), Invalid> {
         let settings = &plan.driver;
         let wrong = |field: &str, problem: &str| Err(Invalid::new(field, problem));
@@ -19,7 +19,7 @@ impl Settings {
         if replicated.is_some() && settings.global_qos {
             return wrong(
                 "driver.global_qos (--global-qos)",
-                "quorum and stream queues know the prefetch of each consumer alone: leave it out",
+                "quorum and stream queues support only a prefetch per consumer: leave it out",
             );
         }
         if !settings.exclusive {
@@ -29,20 +29,20 @@ impl Settings {
         if settings.predeclared {
             return wrong(
                 EXCLUSIVE,
-                "belongs to the connection that declares it, and with predeclared none does: leave one of the two out",
+                "an exclusive queue must be declared by its connection, and predeclared declares nothing: leave one of the two out",
             );
         }
         if replicated.is_some() {
             return wrong(
                 EXCLUSIVE,
-                "quorum and stream queues outlive any connection: leave one of the two out",
+                "quorum and stream queues cannot be exclusive: leave one of the two out",
             );
         }
         let owned = owners(plan)?;
         let queues = settings.queues().len();
         if owned < queues {
             let problem = format!(
-                "{owned} of {queues} queues have a consumer, whose connection would declare them: have at least as many consumers as queues"
+                "only {owned} of {queues} exclusive queues have a consumer to declare them: use at least as many consumers as queues"
             );
             return wrong(EXCLUSIVE, &problem);
         }
@@ -50,9 +50,9 @@ impl Settings {
     }
 }
 
-/// How many queues have a connection that consumes from them; none may have two.
+/// Returns how many queues have a connection that consumes from them. None may have two.
 fn owners(plan: &Plan<Settings>) -> Result<usize, Invalid> {
-    let layout = Layout::of(plan);
+    let layout = Layout::from_plan(plan);
     let queues = plan.driver.queues().len() as u64;
     let mut owners = HashMap::new();
     for connection in 0..layout.connections() {
@@ -63,7 +63,7 @@ fn owners(plan: &Plan<Settings>) -> Result<usize, Invalid> {
             let queue = u64::from(number) % queues;
             if *owners.entry(queue).or_insert(connection) != connection {
                 let problem = format!(
-                    "two connections would consume from `{}`, and it can belong to one alone: have a queue for each consumer (--queue-pattern), or all consumers on one connection (--channels)",
+                    "two connections would consume from `{}`, and an exclusive queue belongs to one: use a queue for each consumer (--queue-pattern), or all consumers on one connection (--channels)",
                     plan.driver.queue_of(queue)
                 );
                 return Err(Invalid::new("driver.exclusive (--exclusive)", problem));

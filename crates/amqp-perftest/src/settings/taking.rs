@@ -1,11 +1,11 @@
-//! What of a plan can't be run about how consumers take messages, each with its field and the remedy.
+//! Validation of consumer rates and polling.
 
 use harness::plan::Invalid;
 
 use super::Settings;
 
 impl Settings {
-    /// Whether consumers ask, and how often.
+    /// Validates polling and the consumer rate.
     pub(super) fn validate_taking(&self) -> Result<(), Invalid> {
         let wrong = |field: &str, problem: &str| Err(Invalid::new(field, problem));
         if let Some(rate) = self.consumer_rate {
@@ -13,13 +13,13 @@ impl Settings {
             if !(rate.is_finite() && rate > 0.0) {
                 return wrong(
                     RATE,
-                    "is not above 0: give messages per second, or leave it out for no bound",
+                    "must be above 0: give messages per second, or leave it out for no limit",
                 );
             }
             if !self.polling && (self.auto_ack || self.prefetch == 0) {
                 return wrong(
                     RATE,
-                    "holds acknowledgements back, and nothing waits for them with auto_ack or without a prefetch: leave these out, or ask for each message with polling",
+                    "works by delaying acknowledgements, and with auto_ack or without a prefetch the broker does not wait for them: leave these out, or use polling",
                 );
             }
         }
@@ -28,26 +28,26 @@ impl Settings {
                 true => Ok(()),
                 false => wrong(
                     "driver.polling_interval (--polling-interval)",
-                    "is the time between two basic.get, and nobody asks: add polling, or leave it out",
+                    "is the time between two basic.get, and consumers do not poll: add polling, or leave it out",
                 ),
             };
         }
         if self.prefetch != Self::default().prefetch || self.global_qos {
             return wrong(
                 "driver.prefetch (--prefetch)",
-                "limits what is delivered unasked, and with `polling` each message is asked for: leave one of the two out",
+                "limits deliveries of basic.consume, and with `polling` there are none: leave one of the two out",
             );
         }
         if !self.consumer_args.is_empty() {
             return wrong(
                 "driver.consumer_args (--consumer-args)",
-                "are those of basic.consume, and with `polling` nobody consumes: leave one of the two out",
+                "are arguments of basic.consume, which `polling` does not use: leave one of the two out",
             );
         }
         if self.is_of_type("stream") {
             return wrong(
                 "driver.polling (--polling)",
-                "a stream can't be asked for single messages (basic.get): leave one of the two out",
+                "a stream does not support basic.get: leave one of the two out",
             );
         }
         Ok(())

@@ -1,23 +1,23 @@
-//! What of a plan can't be run, each with its field and the remedy.
+//! Validation of plans; each error names the field and the remedy.
 
 use harness::plan::{Invalid, Plan};
 
 use super::{CONSUMERS, Churn, Engine, PRODUCERS, Settings, consumers, group, producers};
 use crate::lapin::MOST_CHANNELS;
-use crate::stamp;
+use amqp_client::stamp;
 
-/// Most connections of one role.
+/// Maximum connections of one role.
 const MOST: u64 = 1_000_000;
-/// Most clients of a churn, which are threads.
+/// Maximum clients of a churn, which are threads.
 const MOST_CLIENTS: u64 = 1000;
-/// Largest body: what RabbitMQ takes at most.
+/// Maximum body size: RabbitMQ's limit.
 const LARGEST: u32 = 512 << 20;
 
 impl Settings {
     /// Checks the settings and the shape of the load.
     ///
     /// # Errors
-    /// The first field that can't be run, with the remedy.
+    /// The first invalid field, with the remedy.
     pub fn validate(plan: &Plan<Self>) -> Result<(), Invalid> {
         validate_groups(plan)?;
         Self::validate_starting(plan)?;
@@ -35,63 +35,63 @@ impl Settings {
         if settings.confirms == Some(0) {
             return wrong(
                 "driver.confirms (--confirm)",
-                "0 messages could never be published: give at least 1, or leave it out for no confirms",
+                "with 0, no message could ever be published: give at least 1, or leave it out for no confirms",
             );
         }
         if settings.confirm_timeout.is_zero() {
             return wrong(
                 "driver.confirm_timeout (--confirm-timeout)",
-                "must be longer than 0: such as 30s",
+                "must be longer than 0: use 30s, for example",
             );
         }
         if settings.channels == 0 {
             return wrong(
                 "driver.channels (--channels)",
-                "0 channels carry nothing: give at least 1",
+                "must be at least 1: raise it",
             );
         }
         if settings.tls_insecure && settings.tls_ca.is_some() {
             return wrong(
                 "driver.tls_insecure (--tls-insecure)",
-                "takes any certificate, whoever signed it: leave it or tls_ca out",
+                "accepts any certificate, so tls_ca has no effect: leave one of the two out",
             );
         }
         settings.validate_engine()?;
         if plan.instances != 1 {
             return wrong(
                 "instances (--instances)",
-                "a queue lies on one broker: leave it at 1",
+                "a queue is on one broker: leave it at 1",
             );
         }
         Ok(())
     }
 
-    /// What only one of the engines can do.
+    /// Validates settings that only one engine supports.
     fn validate_engine(&self) -> Result<(), Invalid> {
         if self.engine.chosen() != Engine::Lapin {
             return Ok(());
         }
         if self.churn.is_some() {
             let problem =
-                "makes and unmakes without the library: leave --engine lapin or `churn` out";
+                "--churn is implemented only by the wire engine: drop --engine lapin or --churn";
             return Err(Invalid::new("driver.engine (--engine)", problem));
         }
         if self.channels > MOST_CHANNELS {
             let problem = format!(
-                "{} channels would share the one thread that lapin has for a connection: give at most {MOST_CHANNELS}, or --engine wire",
+                "{} channels would share lapin's single thread per connection: give at most {MOST_CHANNELS}, or use --engine wire",
                 self.channels
             );
             return Err(Invalid::new("driver.channels (--channels)", problem));
         }
         if self.tls_insecure {
-            let problem = "lapin asks every certificate who signed it: name that (--tls-ca), or give --engine wire";
+            let problem = "the lapin engine always verifies certificates: pass --tls-ca, or use --engine wire";
             return Err(Invalid::new(
                 "driver.tls_insecure (--tls-insecure)",
                 problem,
             ));
         }
         if self.heartbeat == Some(0) {
-            let problem = "lapin takes the broker's interval for 0: give seconds, or --engine wire";
+            let problem = "the lapin engine treats heartbeat 0 as \"use the broker's value\": give seconds, or use --engine wire";
             return Err(Invalid::new("driver.heartbeat (--heartbeat)", problem));
         }
         Ok(())
@@ -106,7 +106,7 @@ impl Settings {
         for (field, size) in sizes {
             if (size as usize) < stamp::BYTES || size > LARGEST {
                 let problem = format!(
-                    "{size} bytes: each body begins with a stamp of {} bytes, and no broker takes more than {LARGEST}: choose a size between",
+                    "{size} bytes are out of range: a body holds a stamp of {} bytes and brokers accept at most {LARGEST} bytes; choose a size between",
                     stamp::BYTES
                 );
                 return Err(Invalid::new(field, problem));
@@ -115,26 +115,26 @@ impl Settings {
         if self.variable_size.iter().any(|of| of.over.is_zero()) {
             return Err(Invalid::new(
                 "driver.variable_size (--variable-size)",
-                "a size that lasts 0 s is never sent: write it as BYTES:SECONDS",
+                "a size that lasts 0 s is never used: write it as BYTES:SECONDS with more than 0 seconds",
             ));
         }
         let others = !self.variable_size.is_empty() || self.json_body;
         if !self.body.is_empty() && others {
-            let problem = "replaces `variable_size` and `json_body`: give one of them";
+            let problem = "replaces `variable_size` and `json_body`: use only one of them";
             return Err(Invalid::new("driver.body (--body)", problem));
         }
         Ok(())
     }
 
-    /// Churn has no messages: what speaks of them is refused rather than ignored.
+    /// Validates a churn plan. Settings for messages are refused rather than ignored.
     fn validate_churn(&self, churn: Churn, plan: &Plan<Self>) -> Result<(), Invalid> {
         let wrong = |field: &str, problem: &str| Err(Invalid::new(field, problem));
         if consumers(plan) > 0 {
-            let problem = "consumes nothing where `churn` is set: leave the group out";
+            let problem = "`churn` has no consumers: leave the group out";
             return wrong("groups (--consumers)", problem);
         }
         if !(1..=MOST_CLIENTS).contains(&producers(plan)) {
-            let problem = "with `churn` each is a thread: have 1 to 1,000";
+            let problem = "`churn` runs a thread per client: use 1 to 1,000";
             return wrong("driver.producers (--producers)", problem);
         }
         let usual = Self::default();
@@ -178,7 +178,7 @@ impl Settings {
             if is_set {
                 return wrong(
                     field,
-                    "is about messages, and with `churn` there are none: leave out one of the two",
+                    "applies to messages, and `churn` sends none: leave one of the two out",
                 );
             }
         }
@@ -194,7 +194,7 @@ impl Settings {
         match named.into_iter().find(|(_, is_set)| *is_set && !binds) {
             Some((field, _)) => wrong(
                 field,
-                "is for `churn = \"binding\"`, which works on queues that are there: leave it out",
+                "applies to `churn = \"binding\"`, which uses existing queues: leave it out",
             ),
             None => Ok(()),
         }
@@ -205,12 +205,15 @@ impl Settings {
         if let Some(pattern) = &self.queue_pattern {
             let field = "driver.queue_pattern (--queue-pattern)";
             if !pattern.contains("%d") {
-                return wrong(field, "has no %d for the number: such as perftest-%d");
+                return wrong(
+                    field,
+                    "has no %d for the number: use perftest-%d, for example",
+                );
             }
             if self.queue_from > self.queue_to || self.queue_to - self.queue_from >= 100_000 {
                 return wrong(
                     "driver.queue_to (--queue-pattern-to)",
-                    "lies below queue_from or 100,000 above it: choose a number between",
+                    "must lie from queue_from to below queue_from + 100,000: choose a number in this range",
                 );
             }
         }
@@ -236,12 +239,15 @@ impl Settings {
         if self.queue.is_empty() {
             return wrong(
                 "driver.queue (--queue)",
-                "is empty: the broker would choose a name that nobody else knows",
+                "is empty, and the broker would choose a name that other connections do not know: give a name",
             );
         }
         match self.queue_type.as_deref() {
             None | Some("classic" | "quorum" | "stream") => Ok(()),
-            Some(_) => wrong("driver.queue_type", "is none of classic, quorum and stream"),
+            Some(_) => wrong(
+                "driver.queue_type",
+                "is not classic, quorum or stream: choose one of them",
+            ),
         }
     }
 
@@ -251,7 +257,7 @@ impl Settings {
         if every == 0 {
             return wrong(
                 "driver.multi_ack_every (--multi-ack-every)",
-                "0 acknowledges nothing: give 1 for each delivery".to_owned(),
+                "must be at least 1: give 1 to acknowledge each delivery".to_owned(),
             );
         }
         if self.auto_ack && (every > 1 || self.nack_share.is_some()) {
@@ -262,13 +268,12 @@ impl Settings {
             };
             return wrong(
                 field,
-                "says how to acknowledge, which auto_ack leaves out: give one of the two"
+                "controls acknowledgements, and auto_ack sends none: use only one of them"
                     .to_owned(),
             );
         }
         if self.auto_ack && !self.consumer_latency.is_zero() {
-            let problem =
-                "holds acknowledgements back, which auto_ack leaves out: give one of the two";
+            let problem = "delays acknowledgements, and auto_ack sends none: use only one of them";
             return wrong(
                 "driver.consumer_latency (--consumer-latency)",
                 problem.to_owned(),
@@ -277,7 +282,7 @@ impl Settings {
         let limited = self.prefetch > 0 && !self.auto_ack && !self.polling;
         if limited && every > self.prefetch {
             let problem = format!(
-                "{every} is above the prefetch of {}: the broker would wait for acknowledgements that never come; raise --prefetch or lower it",
+                "{every} exceeds the prefetch of {}, so the broker would wait for ever: raise --prefetch or lower it",
                 self.prefetch
             );
             return wrong("driver.multi_ack_every (--multi-ack-every)", problem);
@@ -288,14 +293,14 @@ impl Settings {
         {
             return wrong(
                 "driver.nack_share (--nack)",
-                "is not between 0 and 1: 0.1 is every tenth delivery; leave it out for none"
+                "must be between 0 and 1 (0.1 is every tenth delivery): correct it, or leave it out"
                     .to_owned(),
             );
         }
         if self.is_of_type("stream") {
             let queues = u64::from(self.queue_to.saturating_sub(self.queue_from)) + 1;
             if self.auto_ack || self.prefetch == 0 || consumers(plan) > queues {
-                let problem = "a stream needs acknowledgements and a prefetch, and gives every message to every consumer: leave auto_ack out, and have one consumer for each queue";
+                let problem = "a stream needs acknowledgements and a prefetch, and delivers every message to every consumer: leave auto_ack out, and use one consumer per queue";
                 return wrong("driver.queue_type", problem.to_owned());
             }
         }
@@ -310,7 +315,7 @@ fn validate_groups(plan: &Plan<Settings>) -> Result<(), Invalid> {
         };
         if group.name != PRODUCERS && group.name != CONSUMERS {
             let problem = format!(
-                "`{}` is none of `{PRODUCERS}` and `{CONSUMERS}`",
+                "unknown group `{}`: use `{PRODUCERS}` or `{CONSUMERS}`",
                 group.name
             );
             return wrong("name", problem);
@@ -321,21 +326,21 @@ fn validate_groups(plan: &Plan<Settings>) -> Result<(), Invalid> {
         {
             return wrong(
                 "name",
-                format!("`{}` is there twice: give one group of each", group.name),
+                format!("group `{}` exists twice: give each group once", group.name),
             );
         }
         if group.name == CONSUMERS && group.workers == 0 {
-            let problem = "consumers take what comes, at no rate: give `workers` alone";
+            let problem = "consumers have no rate: give `workers` alone";
             return wrong("rate", problem.to_owned());
         }
         if group.stages.iter().any(|stage| stage.users().is_some()) {
-            let problem = "producers and consumers stay as many as they are: give stages of a `rate`, or `workers`";
+            let problem = "the number of producers and consumers is fixed: use stages of a `rate`, or `workers`";
             return wrong("stages", problem.to_owned());
         }
         if group.workers > MOST {
             return wrong(
                 "workers",
-                format!("{} is more than 1,000,000: lower it", group.workers),
+                format!("{} exceeds 1,000,000: lower it", group.workers),
             );
         }
     }
@@ -344,15 +349,15 @@ fn validate_groups(plan: &Plan<Settings>) -> Result<(), Invalid> {
     match settings.producers {
         Some(0) => Err(Invalid::new(
             "driver.producers (--producers)",
-            "0 producers can't keep a rate: give at least 1",
+            "a rate needs at least 1 producer: raise it",
         )),
         Some(many) if many > MOST => Err(Invalid::new(
             "driver.producers (--producers)",
-            format!("{many} is more than 1,000,000: lower it"),
+            format!("{many} exceeds 1,000,000: lower it"),
         )),
         Some(_) if !paced => Err(Invalid::new(
             "driver.producers",
-            "is for a group with a rate: without one the producers are its `workers`",
+            "applies to a group with a rate: without one, `workers` is the number of producers",
         )),
         _ => Ok(()),
     }

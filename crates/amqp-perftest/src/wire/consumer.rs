@@ -1,4 +1,4 @@
-//! A consumer: what it is given, and what it answers.
+//! A consumer: handles its deliveries and acknowledges them.
 
 use std::collections::VecDeque;
 
@@ -8,61 +8,61 @@ use harness::clock;
 use harness::slots::Id;
 
 use super::Loop;
-use super::polling::Question;
+use super::polling::NextGet;
 use crate::ending::Quota;
 use crate::ledger::Arrival;
 use crate::outcome::count;
 use crate::pace::Pace;
-use crate::session::encode;
 use crate::settings::Settings;
-use crate::stamp::Stamp;
 use crate::topology;
+use amqp_client::frame::encode;
+use amqp_client::stamp::Stamp;
 
 /// A consumer of this worker.
 #[derive(Debug)]
 pub(super) struct Consumer {
     pub(super) number: u32,
     pub(super) channel: u16,
-    /// Deliveries that are not acknowledged yet, though they could be, and the tag of the last of them.
+    /// Unacknowledged deliveries that could be acknowledged, and the tag of the last.
     unacknowledged: u16,
     last: u64,
     pub(super) link: Option<Id>,
-    /// Whether the broker may give it more, unasked.
+    /// True while the broker may deliver more without being asked.
     pub(super) consumes: bool,
-    /// Deliveries that are being dealt with, one after the other, and when each is done.
+    /// Deliveries being processed one after the other, each with the time at which it is done.
     pub(super) busy: VecDeque<Busy>,
-    /// Deliveries so far that had not been delivered before.
+    /// First deliveries so far; redeliveries do not count.
     delivered: u64,
     pub(super) pace: Pace,
     pub(super) quota: Quota,
-    /// With polling: what it asks with.
-    pub(super) question: Option<Question>,
+    /// With polling: the state of its requests.
+    pub(super) next_get: Option<NextGet>,
 }
 
-/// A delivery that is acknowledged when it is `done`.
+/// A delivery that is acknowledged at `done`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Busy {
     done: u64,
     delivery: Delivery,
 }
 
-/// A whole message that has come.
+/// A complete message that has arrived.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Came {
+pub(super) struct ReceivedMessage {
     pub(super) tag: u64,
     pub(super) redelivered: bool,
-    /// Of a body that can have one.
+    /// The stamp, if the body is long enough.
     pub(super) stamp: Option<Stamp>,
-    /// Whether the body is as it was sent.
+    /// True if the body is as it was sent.
     pub(super) is_intact: bool,
 }
 
-/// What is to be acknowledged.
+/// A delivery to acknowledge.
 #[derive(Debug, Clone, Copy)]
 struct Delivery {
     tag: u64,
     redelivered: bool,
-    /// Whether it is of the run, and not of its warm-up.
+    /// True if it belongs to the measured part of the run.
     counts: bool,
 }
 
@@ -77,14 +77,14 @@ impl Consumer {
             unacknowledged: 0,
             last: 0,
             delivered: 0,
-            pace: Pace::of(settings),
-            quota: Quota::of(settings),
-            question: None,
+            pace: Pace::from_settings(settings),
+            quota: Quota::from_settings(settings),
+            next_get: None,
         }
     }
 
-    /// Its connection is gone; how many deliveries go back to the queue with it, as far as is known: an acknowledgement
-    /// may not have been read.
+    /// Detaches the lost connection. Returns how many deliveries return to the queue, as far as is known: the broker
+    /// may not have read an acknowledgement.
     pub(super) fn leave(&mut self) -> u64 {
         let given_back = self.busy.len() as u64 + u64::from(self.unacknowledged);
         self.acknowledged_all();
@@ -98,8 +98,8 @@ impl Consumer {
         self.unacknowledged = 0;
     }
 
-    /// What acknowledges all that has arrived and was not acknowledged, dealt with or not: it has arrived, so that it must
-    /// not go to another consumer, nor be taken for one that never arrived.
+    /// Returns the frame that acknowledges all arrived deliveries, processed or not: an arrived message must neither go
+    /// to another consumer nor be taken for one that never arrived.
     fn rest(&self) -> Option<[u8; 21]> {
         let open = (self.unacknowledged > 0).then_some(self.last);
         let last = self.busy.back().map(|last| last.delivery.tag).or(open);
@@ -108,9 +108,9 @@ impl Consumer {
 }
 
 impl Loop<'_> {
-    /// Lets a consumer consume on a channel of a connection.
-    pub(super) fn join_consumer(&mut self, place: usize, id: Id, channel: u16) {
-        let consumer = &mut self.consumers[place];
+    /// Attaches a consumer to a channel of a connection.
+    pub(super) fn attach_consumer(&mut self, index: usize, id: Id, channel: u16) {
+        let consumer = &mut self.consumers[index];
         consumer.channel = channel;
         consumer.link = Some(id);
         consumer.quota.forget();
@@ -119,7 +119,7 @@ impl Loop<'_> {
         }
         let settings = &self.driver.plan.driver;
         let frame = if settings.polling {
-            self.first_question(place, channel, clock::now())
+            self.first_get(index, channel, clock::now())
         } else {
             consumer.consumes = true;
             let consume = topology::consume(settings, u64::from(consumer.number));
@@ -131,10 +131,10 @@ impl Loop<'_> {
         }
     }
 
-    /// Lets the consumers consume no more, once what is on its way to them has come.
+    /// Cancels the consumers, once the deliveries under way have arrived.
     pub(super) fn cancel_consumers(&mut self) {
-        for place in 0..self.consumers.len() {
-            let consumer = &self.consumers[place];
+        for index in 0..self.consumers.len() {
+            let consumer = &self.consumers[index];
             let Some(id) = consumer.link.filter(|_| consumer.consumes) else {
                 continue;
             };
@@ -149,31 +149,37 @@ impl Loop<'_> {
         }
     }
 
-    /// Acknowledges what has arrived at a consumer.
-    pub(super) fn acknowledge_rest(&mut self, place: usize) {
-        let consumer = &self.consumers[place];
+    /// Acknowledges the arrived deliveries of a consumer.
+    pub(super) fn acknowledge_rest(&mut self, index: usize) {
+        let consumer = &self.consumers[index];
         if let (Some(id), Some(ack)) = (consumer.link, consumer.rest()) {
             match self.write(id, &ack) {
-                Ok(()) => self.consumers[place].acknowledged_all(),
+                Ok(()) => self.consumers[index].acknowledged_all(),
                 Err(error) => self.lose(id, &error.to_string()),
             }
         }
     }
 
-    /// A message has come, whole.
-    pub(super) fn delivered(&mut self, place: usize, came: Came, now: u64, answer: &mut Vec<u8>) {
-        let Came {
+    /// Handles a complete message.
+    pub(super) fn delivered(
+        &mut self,
+        index: usize,
+        received: ReceivedMessage,
+        now: u64,
+        answer: &mut Vec<u8>,
+    ) {
+        let ReceivedMessage {
             tag,
             redelivered,
             stamp,
             is_intact,
-        } = came;
+        } = received;
         self.counts.delivered += 1;
-        if self.parting && !self.driver.plan.driver.auto_ack {
-            // It can't be acknowledged any more: it goes back to its queue, and has not arrived.
+        if self.closing_connections && !self.driver.plan.driver.auto_ack {
+            // It can no longer be acknowledged: it returns to its queue, and has not arrived.
             return;
         }
-        if self.watches && !self.is_wanted(place, tag, now, answer) {
+        if self.watches && !self.is_wanted(index, tag, now, answer) {
             return;
         }
         let phases = &self.worker.phases;
@@ -186,7 +192,7 @@ impl Loop<'_> {
             }
             Some(stamp) if self.driver.is_ours(&stamp, phases, now) => {
                 counts = self.driver.counts(stamp.stream);
-                self.arrived(place, stamp, redelivered, now);
+                self.arrived(index, stamp, redelivered, now);
             }
             Some(_) if self.driver.is_of_warmup(phases, now) => self.counts.warmup += 1,
             _ => self.counts.foreign += 1,
@@ -197,42 +203,42 @@ impl Loop<'_> {
             counts,
         };
         if self.timed {
-            return self.deal_with(place, delivery, now, answer);
+            return self.deal_with(index, delivery, now, answer);
         }
         if !self.driver.plan.driver.auto_ack {
-            self.acknowledge(place, delivery, answer);
+            self.acknowledge(index, delivery, answer);
         }
     }
 
-    /// Acknowledges a delivery when it is dealt with, and asks for the next.
-    fn deal_with(&mut self, place: usize, delivery: Delivery, now: u64, answer: &mut Vec<u8>) {
+    /// Acknowledges a delivery once it is processed, and polls for the next.
+    fn deal_with(&mut self, index: usize, delivery: Delivery, now: u64, answer: &mut Vec<u8>) {
         let auto_ack = self.driver.plan.driver.auto_ack;
-        let consumer = &mut self.consumers[place];
+        let consumer = &mut self.consumers[index];
         let done = consumer.pace.done(now);
         if !auto_ack && done <= now && consumer.busy.is_empty() {
-            self.acknowledge(place, delivery, answer);
+            self.acknowledge(index, delivery, answer);
         } else if !auto_ack {
             consumer.busy.push_back(Busy { done, delivery });
         }
-        self.answered(place, now, answer);
+        self.answered(index, now, answer);
     }
 
-    /// Acknowledges what consumers have dealt with, and asks what is due; returns when the next will be.
+    /// Acknowledges processed deliveries and lets due consumers poll. Returns when the next is due.
     pub(super) fn acknowledge_done(&mut self, now: u64) -> u64 {
         if !self.timed {
             return u64::MAX;
         }
         let mut next = u64::MAX;
-        for place in 0..self.consumers.len() {
+        for index in 0..self.consumers.len() {
             let mut answer = Vec::new();
-            while let Some(done) = self.consumers[place]
+            while let Some(done) = self.consumers[index]
                 .busy
                 .pop_front_if(|busy| busy.done <= now)
             {
-                self.acknowledge(place, done.delivery, &mut answer);
+                self.acknowledge(index, done.delivery, &mut answer);
             }
-            next = next.min(self.ask(place, now, &mut answer));
-            let consumer = &self.consumers[place];
+            next = next.min(self.ask(index, now, &mut answer));
+            let consumer = &self.consumers[index];
             next = next.min(consumer.busy.front().map_or(u64::MAX, |busy| busy.done));
             if let Some(id) = consumer.link.filter(|_| !answer.is_empty())
                 && let Err(error) = self.write(id, &answer)
@@ -243,10 +249,10 @@ impl Loop<'_> {
         next
     }
 
-    fn arrived(&mut self, place: usize, stamp: Stamp, redelivered: bool, now: u64) {
+    fn arrived(&mut self, index: usize, stamp: Stamp, redelivered: bool, now: u64) {
         self.arrivals.push(Arrival {
             stream: stamp.stream,
-            consumer: self.consumers[place].number,
+            consumer: self.consumers[index].number,
             sequence: stamp.sequence,
             latency: self.driver.latency(&stamp, now),
             redelivered,
@@ -259,14 +265,14 @@ impl Loop<'_> {
         }
     }
 
-    fn acknowledge(&mut self, place: usize, delivery: Delivery, answer: &mut Vec<u8>) {
+    fn acknowledge(&mut self, index: usize, delivery: Delivery, answer: &mut Vec<u8>) {
         let Delivery {
             tag,
             redelivered,
             counts,
         } = delivery;
         let settings = &self.driver.plan.driver;
-        let consumer = &mut self.consumers[place];
+        let consumer = &mut self.consumers[index];
         if !redelivered {
             let refuses = settings.refuses(consumer.delivered);
             consumer.delivered += 1;
@@ -288,12 +294,12 @@ impl Loop<'_> {
     }
 }
 
-/// `basic.ack` (60, 80).
+/// Encodes `basic.ack` (60, 80).
 pub(super) fn ack(channel: u16, tag: u64, multiple: bool) -> [u8; 21] {
     acknowledgement(80, channel, tag, u8::from(multiple))
 }
 
-/// `basic.nack` (60, 120) of one delivery.
+/// Encodes `basic.nack` (60, 120) of one delivery.
 pub(super) fn nack(channel: u16, tag: u64, requeue: bool) -> [u8; 21] {
     acknowledgement(120, channel, tag, u8::from(requeue) << 1)
 }

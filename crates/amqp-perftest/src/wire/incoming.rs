@@ -1,4 +1,4 @@
-//! What comes: read, taken apart, and given to producers and consumers.
+//! Incoming data: read, parsed, and dispatched to producers and consumers.
 
 use std::io::{self, Read as _};
 
@@ -6,7 +6,7 @@ use harness::clock;
 use harness::reactor;
 use harness::slots::Id;
 
-use super::consumer::Came;
+use super::consumer::ReceivedMessage;
 use super::link::{Lost, Role};
 use super::read::Event;
 use super::{BUFFER, Loop};
@@ -16,14 +16,14 @@ impl Loop<'_> {
     pub(super) fn serve(&mut self, event: reactor::Event) {
         let (id, _) = Id::from_token(event.token);
         if event.writable {
-            self.write_rest(id);
+            self.flush(id);
         }
         if event.readable || event.closing || event.failed {
             self.read(id);
         }
     }
 
-    /// Reads once; what is left makes the socket ready again.
+    /// Reads once. If data is left, the socket becomes ready again.
     fn read(&mut self, id: Id) {
         let Some(link) = self.links.get_mut(id) else {
             return;
@@ -31,7 +31,7 @@ impl Loop<'_> {
         let carried = link.unread.len();
         let mut buffer = std::mem::take(&mut self.buffer);
         if buffer.len() < carried + BUFFER / 2 {
-            // A frame that is no body and larger than half of the buffer: a broker of another mind about headers.
+            // A non-body frame larger than half of the buffer: the broker sends headers larger than expected.
             buffer.resize(carried + BUFFER / 2, 0);
         }
         buffer[..carried].copy_from_slice(&link.unread);
@@ -41,8 +41,9 @@ impl Loop<'_> {
             Ok(0) => Some("the broker closed the connection".to_owned().into()),
             Ok(octets) => {
                 let now = clock::now();
-                link.heard = now;
-                self.take_apart(id, &buffer[..carried + octets], now).err()
+                link.last_read = now;
+                self.parse_frames(id, &buffer[..carried + octets], now)
+                    .err()
             }
             Err(error)
                 if error.kind() == io::ErrorKind::WouldBlock
@@ -59,8 +60,8 @@ impl Loop<'_> {
         }
     }
 
-    /// Serves every frame that is there, keeps the beginning of the next, and writes the acknowledgements at once.
-    fn take_apart(&mut self, id: Id, input: &[u8], now: u64) -> Result<(), Lost> {
+    /// Handles every complete frame, keeps the beginning of the next, and writes the acknowledgements at once.
+    fn parse_frames(&mut self, id: Id, input: &[u8], now: u64) -> Result<(), Lost> {
         let Some(link) = self.links.get_mut(id) else {
             return Ok(());
         };
@@ -74,7 +75,7 @@ impl Loop<'_> {
                 Ok((octets, event)) => {
                     taken += octets;
                     let Some(event) = event else { break Ok(()) };
-                    if let Err(why) = self.happened(id, &roles, event, now, &mut answer) {
+                    if let Err(why) = self.on_event(id, &roles, event, now, &mut answer) {
                         break Err(why);
                     }
                 }
@@ -94,13 +95,13 @@ impl Loop<'_> {
         served.and(written.map_err(Lost::from))
     }
 
-    /// What the broker said makes no sense, so that nothing that follows can be believed.
+    /// Reports a protocol violation, after which nothing on this connection can be trusted.
     pub(super) fn against_protocol(&self, why: String) -> Lost {
         self.worker.record.count(count::PROTOCOL, 1);
         why.into()
     }
 
-    fn happened(
+    fn on_event(
         &mut self,
         id: Id,
         roles: &[Role],
@@ -117,14 +118,14 @@ impl Loop<'_> {
                 stamp,
                 is_intact,
             } => {
-                if let Some(Role::Consumer(place)) = role(channel) {
-                    let came = Came {
+                if let Some(Role::Consumer(index)) = role(channel) {
+                    let received = ReceivedMessage {
                         tag,
                         redelivered,
                         stamp,
                         is_intact,
                     };
-                    self.delivered(place, came, now, answer);
+                    self.delivered(index, received, now, answer);
                 }
             }
             Event::Confirm {
@@ -133,18 +134,18 @@ impl Loop<'_> {
                 multiple,
                 taken,
             } => {
-                if let Some(Role::Producer(place)) = role(channel) {
-                    return self.confirmed(place, tag, multiple, taken, now);
+                if let Some(Role::Producer(index)) = role(channel) {
+                    return self.confirmed(index, tag, multiple, taken, now);
                 }
             }
             Event::Returned { channel, stamp } => {
-                if let Some(Role::Producer(place)) = role(channel) {
-                    self.returned(place, stamp);
+                if let Some(Role::Producer(index)) = role(channel) {
+                    self.returned(index, stamp);
                 }
             }
             Event::Method { channel, frame } => {
-                if let Some(Role::Consumer(place)) = role(channel)
-                    && self.consumer_method(place, frame, now, answer)
+                if let Some(Role::Consumer(index)) = role(channel)
+                    && self.consumer_method(index, frame, now, answer)
                 {
                     return Ok(());
                 }

@@ -1,4 +1,4 @@
-//! A connection in the loop: written without waiting, lost, and made again.
+//! A connection in the loop: written without waiting, lost, and reopened.
 
 use std::io::{self, Write as _};
 
@@ -10,17 +10,17 @@ use harness::{clock, output};
 use super::read::Reader;
 use super::{Loop, Redial};
 use crate::outcome::{self, count};
-use crate::session::{encode, whole_frame};
-use crate::socket::Socket;
+use amqp_client::Socket;
+use amqp_client::frame::{encode, whole_frame};
 
-/// Who uses a channel, by the place in the list of producers or consumers.
+/// The user of a channel, by its index in the list of producers or consumers.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Role {
     Producer(usize),
     Consumer(usize),
 }
 
-/// Why a connection can't be used any more, and how messages end that it did not confirm.
+/// The reason why a connection is unusable, and the outcome of its unconfirmed messages.
 #[derive(Debug)]
 pub(super) struct Lost {
     pub(super) kind: &'static str,
@@ -50,22 +50,22 @@ pub(super) struct Link {
     pub(super) reader: Reader,
     /// The beginning of a frame.
     pub(super) unread: Vec<u8>,
-    /// What the kernel did not take, and how much of that it has taken since.
+    /// Output that the kernel did not take, and how much of it was taken since.
     unwritten: Vec<u8>,
     written: usize,
-    /// By channel, from 1 on.
+    /// Users by channel, from 1 on.
     pub(super) roles: Vec<Role>,
-    /// When something last came.
-    pub(super) heard: u64,
-    /// When something was last written.
-    spoke: u64,
+    /// Time of the last read.
+    pub(super) last_read: u64,
+    /// Time of the last write.
+    last_write: u64,
     heartbeat_ns: u64,
-    /// Since when the broker asks to publish nothing.
+    /// Time since which the broker asks to publish nothing.
     pub(super) blocked: Option<u64>,
 }
 
 impl Link {
-    /// A connection that is negotiated, of which `unread` was read already.
+    /// Wraps a negotiated connection; `unread` was read already.
     pub(super) fn new(
         number: u64,
         stream: Socket,
@@ -82,19 +82,19 @@ impl Link {
             unwritten: Vec::new(),
             written: 0,
             roles,
-            heard: now,
-            spoke: now,
+            last_read: now,
+            last_write: now,
             heartbeat_ns: u64::from(heartbeat_s) * 1_000_000_000,
             blocked: None,
         }
     }
 
-    /// Whether the kernel has not taken all that was written.
-    pub(super) fn is_full(&self) -> bool {
+    /// Returns true if the kernel has not taken all output.
+    pub(super) fn has_pending_writes(&self) -> bool {
         !self.unwritten.is_empty() || self.stream.is_pending()
     }
 
-    /// Writes what the kernel takes now; how much that is.
+    /// Writes as much as the kernel takes now. Returns the number of octets.
     fn push(stream: &mut Socket, octets: &[u8]) -> io::Result<usize> {
         let mut written = 0;
         while written < octets.len() {
@@ -111,17 +111,17 @@ impl Link {
 }
 
 impl Loop<'_> {
-    /// Writes all of it, now or as the kernel takes it.
+    /// Writes all octets, now or as the kernel takes them.
     pub(super) fn write(&mut self, id: Id, octets: &[u8]) -> io::Result<()> {
         let Some(link) = self.links.get_mut(id) else {
             return Ok(());
         };
-        if link.is_full() {
+        if link.has_pending_writes() {
             link.unwritten.extend_from_slice(octets);
             return Ok(());
         }
         let written = Link::push(&mut link.stream, octets)?;
-        link.spoke = clock::now();
+        link.last_write = clock::now();
         if written < octets.len() || link.stream.is_pending() {
             link.unwritten.extend_from_slice(&octets[written..]);
             self.reactor.rewatch(&link.stream, id.token(0), true)?;
@@ -129,17 +129,17 @@ impl Loop<'_> {
         Ok(())
     }
 
-    /// There is room again.
-    pub(super) fn write_rest(&mut self, id: Id) {
+    /// Writes pending output now that there is room.
+    pub(super) fn flush(&mut self, id: Id) {
         let Some(link) = self.links.get_mut(id) else {
             return;
         };
-        // What TLS has taken goes first.
+        // Output buffered in TLS goes first.
         let pushed = match link.stream.push() {
             Ok(()) => Link::push(&mut link.stream, &link.unwritten[link.written..]),
             Err(error) => Err(error),
         };
-        link.spoke = clock::now();
+        link.last_write = clock::now();
         match pushed {
             Err(error) => return self.lose(id, &error.to_string()),
             Ok(octets) => link.written += octets,
@@ -155,14 +155,14 @@ impl Loop<'_> {
             return self.lose(id, &error.to_string());
         }
         for role in roles {
-            if let Role::Producer(place) = role {
-                self.sent(place);
-                self.make_ready(place);
+            if let Role::Producer(index) = role {
+                self.sent(index);
+                self.make_ready(index);
             }
         }
     }
 
-    /// A method that does not come with every message.
+    /// Handles a method that does not come with every message.
     pub(super) fn method(
         &mut self,
         id: Id,
@@ -180,9 +180,9 @@ impl Loop<'_> {
                 close.reply_code, close.reply_text
             )
             .into()),
-            // Some brokers leave it to us to close the socket.
+            // Some brokers leave closing the socket to the client.
             AMQPClass::Connection(connection::AMQPMethod::CloseOk(_)) => {
-                Err("it was closed as asked".to_owned().into())
+                Err("it was closed as requested".to_owned().into())
             }
             AMQPClass::Connection(connection::AMQPMethod::Blocked(_)) => {
                 self.worker.record.count(count::BLOCKED, 1);
@@ -193,10 +193,10 @@ impl Loop<'_> {
             }
             AMQPClass::Connection(connection::AMQPMethod::Unblocked(_)) => {
                 self.unblock(id, now);
-                (0..self.producers.len()).for_each(|place| self.make_ready(place));
+                (0..self.producers.len()).for_each(|index| self.make_ready(index));
                 Ok(())
             }
-            // A channel can't be used after that; its connection is made anew, with all of its channels.
+            // The channel is unusable after that; its connection is reopened with all of its channels.
             AMQPClass::Channel(channel::AMQPMethod::Close(close)) => Err(Lost {
                 kind: outcome::CHANNEL_CLOSED,
                 why: format!(
@@ -226,8 +226,8 @@ impl Loop<'_> {
 
     fn cancelled(&mut self, roles: &[Role], channel: u16) {
         let role = roles.get(usize::from(channel).wrapping_sub(1));
-        if let Some(Role::Consumer(place)) = role {
-            self.consumers[*place].consumes = false;
+        if let Some(Role::Consumer(index)) = role {
+            self.consumers[*index].consumes = false;
         }
     }
 
@@ -239,7 +239,7 @@ impl Loop<'_> {
         }
     }
 
-    /// A connection is lost: what it did not confirm has failed, and it is made again.
+    /// Handles a lost connection: its unconfirmed messages fail, and it is reopened.
     pub(super) fn lose(&mut self, id: Id, why: &str) {
         self.lose_for(id, why, outcome::CONNECTION_LOST);
     }
@@ -251,8 +251,8 @@ impl Loop<'_> {
             return;
         };
         for role in &link.roles {
-            if let Role::Consumer(place) = role {
-                let given_back = self.consumers[*place].leave();
+            if let Role::Consumer(index) = role {
+                let given_back = self.consumers[*index].leave();
                 self.driver.ledger.given_back(given_back);
             }
         }
@@ -264,11 +264,11 @@ impl Loop<'_> {
         }
         why.clone_into(&mut self.why);
         self.worker.record.count(outcome::end_of(kind), 1);
-        // What has arrived must not be taken for what was lost with its confirm.
+        // Arrived messages must not be counted as lost with their confirm.
         self.hand_in();
         for role in link.roles {
-            if let Role::Producer(place) = role {
-                self.forsake(place, Some(kind));
+            if let Role::Producer(index) = role {
+                self.fail_unconfirmed(index, Some(kind));
             }
         }
         self.gone.insert(link.number, now);
@@ -278,13 +278,13 @@ impl Loop<'_> {
         redial.ask(link.number);
     }
 
-    /// Takes connections that were made again.
-    pub(super) fn take_back(&mut self, now: u64) -> anyhow::Result<()> {
+    /// Takes reopened connections.
+    pub(super) fn adopt_reconnected(&mut self, now: u64) -> anyhow::Result<()> {
         while let Some(made) = self.redial.as_ref().and_then(Redial::made) {
             let connection = match made {
                 Ok(connection) => connection,
                 Err(error) => {
-                    if let Some(kind) = error.exhausted() {
+                    if let Some(kind) = outcome::exhausted(&error) {
                         self.worker.record.count(kind, 1);
                     }
                     self.why = error.to_string();
@@ -296,13 +296,13 @@ impl Loop<'_> {
                 record.count(count::RECONNECTS, 1);
                 record.count(count::GAP_MS, now.saturating_sub(since) / 1_000_000);
             }
-            self.join(connection)?;
+            self.attach(connection)?;
         }
         Ok(())
     }
 
-    /// Once a second: heartbeats, brokers that have fallen silent, confirms that do not come.
-    pub(super) fn look_after(&mut self, now: u64) {
+    /// Checks once a second for due heartbeats, silent brokers and late confirms.
+    pub(super) fn check_timeouts(&mut self, now: u64) {
         let ids: Vec<Id> = self.links.iter().map(|(id, _)| id).collect();
         let patience = self.driver.plan.driver.confirm_timeout.as_nanos() as u64;
         for id in ids {
@@ -311,13 +311,13 @@ impl Loop<'_> {
             };
             // AMQP 0-9-1, 4.2.7: a peer that is silent for two intervals is gone.
             let beats = link.heartbeat_ns > 0;
-            if beats && now.saturating_sub(link.heard) > 2 * link.heartbeat_ns {
+            if beats && now.saturating_sub(link.last_read) > 2 * link.heartbeat_ns {
                 self.lose(id, "no heartbeat came");
                 continue;
             }
-            let speaks = beats && now.saturating_sub(link.spoke) > link.heartbeat_ns / 2;
+            let speaks = beats && now.saturating_sub(link.last_write) > link.heartbeat_ns / 2;
             let late = link.roles.iter().any(|role| match role {
-                Role::Producer(place) => self.producers[*place]
+                Role::Producer(index) => self.producers[*index]
                     .oldest()
                     .is_some_and(|start| now.saturating_sub(start) > patience),
                 Role::Consumer(_) => false,

@@ -1,4 +1,4 @@
-//! A producer: what it writes, and what becomes of it.
+//! A producer: writes messages and tracks their outcomes.
 
 use std::collections::VecDeque;
 
@@ -10,9 +10,9 @@ use super::publish::{Message, Template};
 use super::{BATCH, Loop};
 use crate::outcome::{self, count};
 use crate::series::{CONFIRM, PUBLISH};
-use crate::stamp::{self, Stamp};
 use crate::starts::{Starts, size_at};
 use crate::topology;
+use amqp_client::stamp::{self, Stamp};
 
 /// A producer of this worker.
 #[derive(Debug, Default)]
@@ -21,14 +21,14 @@ pub(super) struct Producer {
     link: Option<Id>,
     templates: Vec<Template>,
     pub(super) is_ready: bool,
-    /// What is to be written.
+    /// Starts to publish.
     pub(super) starts: Starts,
-    /// Messages written in the warm-up, and of those that count.
+    /// Messages written in the warm-up, and in the measured time.
     pub(super) written: [u64; 2],
-    /// Messages that are not confirmed, in the order of their delivery tags; the first has `first_tag`.
+    /// Unconfirmed messages in the order of their delivery tags; the first has `first_tag`.
     unconfirmed: VecDeque<Unconfirmed>,
     first_tag: u64,
-    /// Starts of messages that the kernel has not taken whole, where a message ends with that.
+    /// Starts of messages that the kernel has not taken completely, if an operation ends with the write.
     unsent: Vec<u64>,
 }
 
@@ -37,9 +37,9 @@ struct Unconfirmed {
     start: u64,
     sequence: u64,
     counts: bool,
-    /// Confirmed, while one before it is not.
+    /// True if it is confirmed while an earlier one is not.
     confirmed: bool,
-    /// Its operation has ended: it was returned.
+    /// True if its operation has ended because it was returned.
     ended: bool,
 }
 
@@ -51,23 +51,23 @@ impl Producer {
         }
     }
 
-    /// Whether nothing is expected for it any more.
+    /// Returns true if no more events are expected.
     pub(super) fn is_settled(&self) -> bool {
         self.unconfirmed.is_empty() && self.unsent.is_empty()
     }
 
-    /// When the oldest message that is not confirmed was started.
+    /// Returns the start of the oldest unconfirmed message.
     pub(super) fn oldest(&self) -> Option<u64> {
         self.unconfirmed.front().map(|oldest| oldest.start)
     }
 }
 
 impl Loop<'_> {
-    /// Gives a producer a channel of a connection, on which delivery tags count from 1.
-    pub(super) fn join_producer(&mut self, place: usize, link: Id, channel: u16, frame_max: u32) {
+    /// Attaches a producer to a channel of a connection, on which delivery tags count from 1.
+    pub(super) fn attach_producer(&mut self, index: usize, link: Id, channel: u16, frame_max: u32) {
         let driver = self.driver;
         let settings = &driver.plan.driver;
-        let number = u64::from(self.producers[place].number);
+        let number = u64::from(self.producers[index].number);
         let queue = settings.queue_of(number);
         let properties = topology::properties(settings);
         let templates = driver.bodies.iter().map(|body| {
@@ -80,45 +80,49 @@ impl Loop<'_> {
             };
             Template::new(&message, channel, frame_max)
         });
-        let producer = &mut self.producers[place];
+        let producer = &mut self.producers[index];
         producer.templates = templates.collect();
         producer.link = Some(link);
         producer.first_tag = 1;
-        self.make_ready(place);
+        self.make_ready(index);
     }
 
-    /// Writes one batch of what a producer may write now.
-    pub(super) fn publish(&mut self, place: usize) {
-        let producer = &mut self.producers[place];
+    /// Writes one batch of the messages that a producer may write now.
+    pub(super) fn publish(&mut self, index: usize) {
+        let producer = &mut self.producers[index];
         let Some(link) = producer.link.and_then(|id| self.links.get_mut(id)) else {
             return;
         };
-        // It is made ready again when there is room, or the broker takes messages again.
-        if link.is_full() || link.blocked.is_some() {
+        // It becomes ready again when there is room, or when the broker accepts messages again.
+        if link.has_pending_writes() || link.blocked.is_some() {
             return;
         }
         let id = producer.link.expect("it has a link");
         let mut output = std::mem::take(&mut self.output);
         output.clear();
-        let more = self.fill(place, &mut output);
+        let more = self.fill(index, &mut output);
         let written = match output.is_empty() {
             true => Ok(()),
             false => self.write(id, &output),
         };
         self.output = output;
         match written {
-            Ok(()) if more => self.make_ready(place),
+            Ok(()) if more => self.make_ready(index),
             Ok(()) => {}
             Err(error) => return self.lose(id, &error.to_string()),
         }
-        if self.links.get_mut(id).is_some_and(|link| !link.is_full()) {
-            self.sent(place);
+        if self
+            .links
+            .get_mut(id)
+            .is_some_and(|link| !link.has_pending_writes())
+        {
+            self.sent(index);
         }
     }
 
-    /// Puts one batch of messages together; whether the producer could write more.
-    fn fill(&mut self, place: usize, output: &mut Vec<u8>) -> bool {
-        let producer = &mut self.producers[place];
+    /// Assembles one batch of messages. Returns true if the producer could write more.
+    fn fill(&mut self, index: usize, output: &mut Vec<u8>) -> bool {
+        let producer = &mut self.producers[index];
         let driver = self.driver;
         let settings = &driver.plan.driver;
         let window = settings
@@ -170,9 +174,9 @@ impl Loop<'_> {
         producer.starts.waiting() > 0 && producer.unconfirmed.len() < window
     }
 
-    /// The kernel has taken all that a producer wrote.
-    pub(super) fn sent(&mut self, place: usize) {
-        let producer = &mut self.producers[place];
+    /// Handles that the kernel has taken all output of a producer.
+    pub(super) fn sent(&mut self, index: usize) {
+        let producer = &mut self.producers[index];
         if producer.unsent.is_empty() {
             return;
         }
@@ -183,16 +187,16 @@ impl Loop<'_> {
         }
     }
 
-    /// The broker has taken messages, or refused them.
+    /// Handles a confirm: the broker has accepted messages, or refused them.
     pub(super) fn confirmed(
         &mut self,
-        place: usize,
+        index: usize,
         tag: u64,
         multiple: bool,
         taken: bool,
         now: u64,
     ) -> Result<(), Lost> {
-        let producer = &self.producers[place];
+        let producer = &self.producers[index];
         let last = tag.checked_sub(producer.first_tag);
         let Some(last) = last.map(|last| last as usize) else {
             // It was confirmed before.
@@ -210,9 +214,9 @@ impl Loop<'_> {
         }
         let first = if multiple { 0 } else { last };
         for at in first..=last {
-            self.confirm(place, at, taken, now);
+            self.confirm(index, at, taken, now);
         }
-        let producer = &mut self.producers[place];
+        let producer = &mut self.producers[index];
         while producer
             .unconfirmed
             .front()
@@ -221,12 +225,12 @@ impl Loop<'_> {
             producer.unconfirmed.pop_front();
             producer.first_tag += 1;
         }
-        self.make_ready(place);
+        self.make_ready(index);
         Ok(())
     }
 
-    fn confirm(&mut self, place: usize, at: usize, taken: bool, now: u64) {
-        let producer = &mut self.producers[place];
+    fn confirm(&mut self, index: usize, at: usize, taken: bool, now: u64) {
+        let producer = &mut self.producers[index];
         let message = &mut producer.unconfirmed[at];
         if message.confirmed {
             return;
@@ -259,7 +263,7 @@ impl Loop<'_> {
         }
     }
 
-    /// An operation ends otherwise, unless it has `ended`.
+    /// Fails an operation, unless it has `ended`.
     fn failed(&mut self, stream: u32, sequence: u64, ended: bool, kind: &'static str) {
         if ended {
             return;
@@ -268,9 +272,9 @@ impl Loop<'_> {
             .fail(stream, sequence, kind, &self.worker.record);
     }
 
-    /// No queue took a message; its confirm, if there is one, comes after this (RabbitMQ, "Publisher Confirms").
-    pub(super) fn returned(&mut self, place: usize, stamp: Option<Stamp>) {
-        let producer = &mut self.producers[place];
+    /// Handles an unroutable message; its confirm, if any, comes after this (RabbitMQ, "Publisher Confirms").
+    pub(super) fn returned(&mut self, index: usize, stamp: Option<Stamp>) {
+        let producer = &mut self.producers[index];
         let Some(Stamp {
             stream, sequence, ..
         }) = stamp
@@ -290,7 +294,7 @@ impl Loop<'_> {
         let ends_at_arrival = self.driver.ends_at_arrival();
         let ended = match unconfirmed {
             Some(message) => std::mem::replace(&mut message.ended, true),
-            // Where no consumer waits for it, it ended when it was confirmed or, without confirms, written.
+            // Without consumers, it ended when it was confirmed or, without confirms, written.
             None => !ends_at_arrival,
         };
         if confirms && unconfirmed_no_more {
@@ -299,9 +303,9 @@ impl Loop<'_> {
         self.failed(stream, sequence, ended, outcome::RETURNED);
     }
 
-    /// A producer's connection is gone, or the run over: what is not confirmed will not be any more.
-    pub(super) fn forsake(&mut self, place: usize, kind: Option<&'static str>) {
-        let producer = &mut self.producers[place];
+    /// Fails the unconfirmed messages of a producer after its connection is lost or the run is over.
+    pub(super) fn fail_unconfirmed(&mut self, index: usize, kind: Option<&'static str>) {
+        let producer = &mut self.producers[index];
         producer.link = None;
         let number = producer.number;
         let unsent = std::mem::take(&mut producer.unsent).len() as u64;
@@ -315,7 +319,7 @@ impl Loop<'_> {
             self.worker.record.count(count::UNCONFIRMED, counted);
         }
         let Some(kind) = kind else {
-            // At the end of the run, what is to arrive is the account's.
+            // At the end of the run, the ledger settles messages that are to arrive.
             let ended = open
                 .iter()
                 .filter(|message| message.counts && !message.ended)

@@ -4,8 +4,8 @@ use amq_protocol::frame::{AMQPContentHeader, AMQPFrame};
 use amq_protocol::protocol::AMQPClass;
 use amq_protocol::protocol::basic::{AMQPMethod, AMQPProperties, Publish};
 
-use crate::session::encode;
-use crate::stamp::{self, Rest, Stamp};
+use amqp_client::frame::encode;
+use amqp_client::stamp::{self, BodySum, Stamp};
 
 /// Octets around the payload of a frame: type, channel and size before it, the end octet after it (AMQP 0-9-1, 2.3.5).
 pub(crate) const FRAME_OVERHEAD: usize = 8;
@@ -14,32 +14,32 @@ pub(crate) const FRAME_OVERHEAD: usize = 8;
 #[derive(Debug, Clone)]
 pub struct Template {
     bytes: Vec<u8>,
-    /// Where the stamp lies.
+    /// Offset of the stamp.
     stamp: usize,
-    /// What follows it in the body.
-    rest: Rest,
+    /// Checksum of the body after the stamp.
+    rest: BodySum,
 }
 
-/// What is published, and where to.
+/// A message to publish, and its destination.
 #[derive(Debug, Clone)]
 pub struct Message<'a> {
     /// The exchange, empty for the default one.
     pub exchange: &'a str,
     /// The routing key.
     pub routing_key: &'a str,
-    /// Whether the broker returns what no queue takes.
+    /// Has the broker return the message if it is unroutable.
     pub mandatory: bool,
     /// The properties.
     pub properties: &'a AMQPProperties,
-    /// The body, at least as long as a stamp, which its beginning is replaced with.
+    /// The body, at least as long as a stamp, which replaces its beginning.
     pub body: &'a [u8],
 }
 
 impl Template {
-    /// The frames of a message on a channel, none larger than `frame_max` octets.
+    /// Builds the frames of a message on a channel, none larger than `frame_max` octets.
     ///
     /// # Panics
-    /// With a body shorter than [`stamp::BYTES`], a frame that can't hold a stamp, or names above 255 bytes.
+    /// Panics with a body shorter than [`stamp::BYTES`], a frame that cannot hold a stamp, or names above 255 bytes.
     #[must_use]
     pub fn new(message: &Message<'_>, channel: u16, frame_max: u32) -> Self {
         let room = frame_max as usize - FRAME_OVERHEAD;
@@ -58,7 +58,7 @@ impl Template {
         };
         let mut bytes = encode(&AMQPFrame::Method(channel, publish));
         bytes.extend(encode(&AMQPFrame::Header(channel, header)));
-        // Behind type, channel and size.
+        // After type, channel and size.
         let stamp = bytes.len() + FRAME_OVERHEAD - 1;
         for piece in message.body.chunks(room) {
             bytes.extend(encode(&AMQPFrame::Body(channel, piece.to_vec())));
@@ -66,7 +66,7 @@ impl Template {
         Self {
             bytes,
             stamp,
-            rest: Rest::of(message.body),
+            rest: BodySum::new(message.body),
         }
     }
 
@@ -78,7 +78,7 @@ impl Template {
         stamp.put(&mut output[at..at + stamp::BYTES], &self.rest);
     }
 
-    /// Octets of a message on the wire.
+    /// Returns the octets of a message on the wire.
     #[must_use]
     pub fn octets(&self) -> usize {
         self.bytes.len()

@@ -1,10 +1,10 @@
-//! Frames read in place: the few that come once a message are taken apart by hand, all others are handed on whole.
+//! Frames read in place: the few that come with every message are parsed by hand, all others are passed on whole.
 
-use crate::stamp::{self, Beginning, Rest, Stamp};
+use amqp_client::stamp::{self, BodySum, Stamp, StampHead};
 
 /// Octets before the payload of a frame: type, channel, size (AMQP 0-9-1, 2.3.5).
 const HEAD: usize = 7;
-/// Payload of a frame that is no body: far above what brokers negotiate, and little enough to keep.
+/// Maximum payload of a non-body frame: far above what brokers negotiate, and small enough to keep.
 const LARGEST: usize = 16 << 20;
 const METHOD: u8 = 1;
 const HEADER: u8 = 2;
@@ -19,43 +19,43 @@ const BASIC_GET_OK: u32 = 60 << 16 | 71;
 const BASIC_ACK: u32 = 60 << 16 | 80;
 const BASIC_NACK: u32 = 60 << 16 | 120;
 
-/// Something that the broker said.
+/// An event read from the broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event<'a> {
     /// A whole message (`basic.deliver` or `basic.get-ok`).
     Delivery {
-        /// Its channel.
+        /// The channel.
         channel: u16,
-        /// Its delivery tag.
+        /// The delivery tag.
         tag: u64,
-        /// Whether it may have been delivered before.
+        /// True if it may have been delivered before.
         redelivered: bool,
-        /// The stamp of its body, if it can have one.
+        /// The stamp of the body, if it is long enough.
         stamp: Option<Stamp>,
-        /// Whether the body is as it was sent, where it has a stamp.
+        /// True if the body is as it was sent, provided that it has a stamp.
         is_intact: bool,
     },
-    /// A whole message that no queue took (`basic.return`).
+    /// A complete unroutable message (`basic.return`).
     Returned {
-        /// Its channel.
+        /// The channel.
         channel: u16,
-        /// The stamp of its body, if there is one.
+        /// The stamp of the body, if there is one.
         stamp: Option<Stamp>,
     },
-    /// Messages that the broker has taken, or refused.
+    /// Messages that the broker has accepted, or refused.
     Confirm {
-        /// Their channel.
+        /// The channel.
         channel: u16,
         /// The number of the message.
         tag: u64,
-        /// Whether all up to it are meant.
+        /// True if all messages up to `tag` are meant.
         multiple: bool,
-        /// Whether they were taken.
+        /// True if they were accepted.
         taken: bool,
     },
     /// Any other method: the whole frame, which `amq-protocol` reads.
     Method {
-        /// Its channel.
+        /// The channel.
         channel: u16,
         /// The frame.
         frame: &'a [u8],
@@ -64,25 +64,25 @@ pub enum Event<'a> {
     Heartbeat,
 }
 
-/// What is no AMQP, or an order of frames that makes no sense.
+/// Data that is not AMQP, or frames in an impossible order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the broker sent something that is no frame of AMQP 0-9-1: {0}")]
+#[error("the broker sent data that is not a valid AMQP 0-9-1 frame: {0}")]
 pub struct Malformed(&'static str);
 
-/// A message of which not all has come.
+/// A partially received message.
 #[derive(Debug, Clone, Copy, Default)]
 struct Partial {
     kind: Kind,
     tag: u64,
     redelivered: bool,
-    /// Octets of the body that have not come.
+    /// Octets of the body still to come.
     remaining: u64,
-    /// Whether the beginning of the body has not come.
+    /// True until the beginning of the body has come.
     fresh: bool,
-    beginning: Option<Beginning>,
-    /// Octets of the stamp that are still to be passed over, and what has come behind it.
+    beginning: Option<StampHead>,
+    /// Octets of the stamp still to be skipped, and the checksum of the octets after it.
     of_stamp: usize,
-    rest: Rest,
+    rest: BodySum,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -93,27 +93,27 @@ enum Kind {
     Returned,
 }
 
-/// Reads the frames of a connection, in pieces as they come.
+/// A reader for the frames of a connection; it accepts them in pieces.
 #[derive(Debug)]
 pub struct Reader {
-    /// Largest payload.
+    /// Maximum payload.
     largest: usize,
-    /// By channel.
+    /// Partial messages by channel.
     partial: Vec<Partial>,
-    /// Octets of a body's frame, with its end, that are still to come, and its channel.
+    /// Octets of a body frame, including its end octet, still to come, and its channel.
     skip: u64,
     skipped: u16,
 }
 
 impl Default for Reader {
-    /// A reader of a connection without a largest frame.
+    /// Returns a reader of a connection without a frame limit.
     fn default() -> Self {
         Self::new(0)
     }
 }
 
 impl Reader {
-    /// A reader of frames of at most so many octets, 0 for no limit (`connection.tune`).
+    /// Returns a reader for frames of at most `frame_max` octets, 0 for no limit (`connection.tune`).
     #[must_use]
     pub fn new(frame_max: u32) -> Self {
         let largest = (frame_max as usize).checked_sub(HEAD + 1);
@@ -125,11 +125,11 @@ impl Reader {
         }
     }
 
-    /// Takes the next event from `input`, and how many octets it took. `None` where more octets are needed than those
-    /// that are not yet taken; these, at most a frame without body, are to be presented again with more.
+    /// Parses the next event from `input`; also returns how many octets it consumed. Returns `None` if more octets are
+    /// needed. The unconsumed ones, at most a frame without body, must then be presented again with more.
     ///
     /// # Errors
-    /// What is no AMQP; nothing that follows can be read.
+    /// Data that is not AMQP; nothing after it can be read.
     pub fn next<'a>(&mut self, input: &'a [u8]) -> Result<(usize, Option<Event<'a>>), Malformed> {
         let mut taken = 0;
         loop {
@@ -165,7 +165,7 @@ impl Reader {
                 return Ok((taken, None));
             }
             if rest[whole - 1] != END {
-                return Err(Malformed("a frame without its end octet"));
+                return Err(Malformed("a frame has no end octet"));
             }
             taken += whole;
             let event = self.frame(rest[0], channel, &rest[..whole])?;
@@ -175,7 +175,7 @@ impl Reader {
         }
     }
 
-    /// A frame that is there whole, and is no body.
+    /// Parses a complete frame that is not a body.
     fn frame<'a>(
         &mut self,
         kind: u8,
@@ -222,7 +222,7 @@ impl Reader {
         Ok(None)
     }
 
-    /// Both methods go on with the delivery tag and whether it is delivered again.
+    /// Parses the delivery tag and the redelivered flag, which follow in both methods.
     fn delivery(&mut self, channel: u16, arguments: &[u8]) -> Result<(), Malformed> {
         let arguments = arguments.get(..9).ok_or(SHORT)?;
         let partial = self.content(channel);
@@ -233,17 +233,17 @@ impl Reader {
     }
 
     fn content(&mut self, channel: u16) -> &mut Partial {
-        let place = usize::from(channel);
-        if place >= self.partial.len() {
-            self.partial.resize(place + 1, Partial::default());
+        let index = usize::from(channel);
+        if index >= self.partial.len() {
+            self.partial.resize(index + 1, Partial::default());
         }
-        &mut self.partial[place]
+        &mut self.partial[index]
     }
 
     fn header<'a>(&mut self, channel: u16, size: u64) -> Result<Option<Event<'a>>, Malformed> {
         let partial = self.content(channel);
         if partial.kind == Kind::None {
-            return Err(Malformed("a content header without its method"));
+            return Err(Malformed("a content header has no method before it"));
         }
         partial.remaining = size;
         partial.fresh = true;
@@ -251,7 +251,7 @@ impl Reader {
         Ok((size == 0).then(|| finish(channel, partial)))
     }
 
-    /// Begins a frame of a body, whose payload needs not be there whole; how many octets of it were taken. `None` where
+    /// Begins a body frame, whose payload may be incomplete. Returns how many octets of it were consumed, or `None` if
     /// its beginning is not there.
     fn body(
         &mut self,
@@ -261,16 +261,16 @@ impl Reader {
     ) -> Result<Option<usize>, Malformed> {
         let partial = self.content(channel);
         if partial.kind == Kind::None || (size as u64) > partial.remaining {
-            return Err(Malformed("a body that nothing announced"));
+            return Err(Malformed("a body has no content header before it"));
         }
         if partial.fresh {
             if payload.len() < size.min(stamp::BYTES) {
                 return Ok(None);
             }
             partial.fresh = size == 0;
-            partial.beginning = Beginning::read(&payload[..size.min(payload.len())]);
+            partial.beginning = StampHead::read(&payload[..size.min(payload.len())]);
             partial.of_stamp = stamp::BYTES;
-            partial.rest = Rest::default();
+            partial.rest = BodySum::default();
         }
         partial.remaining -= size as u64;
         self.skip = size as u64 + 1;
@@ -278,7 +278,7 @@ impl Reader {
         Ok(Some(0))
     }
 
-    /// Passes over what is left of a body's frame, and sums it up.
+    /// Skips the rest of a body frame and adds it to the checksum.
     fn skip<'a>(&mut self, input: &[u8]) -> Result<(usize, Option<Event<'a>>), Malformed> {
         let octets = self.skip.min(input.len() as u64) as usize;
         self.skip -= octets as u64;
@@ -295,7 +295,7 @@ impl Reader {
             return Ok((octets, None));
         }
         if input[octets - 1] != END {
-            return Err(Malformed("a body without its end octet"));
+            return Err(Malformed("a body frame has no end octet"));
         }
         Ok((
             octets,
@@ -304,8 +304,8 @@ impl Reader {
     }
 }
 
-const LARGE: Malformed = Malformed("it is larger than what was negotiated");
-const SHORT: Malformed = Malformed("a method without all of its arguments");
+const LARGE: Malformed = Malformed("a frame is larger than negotiated");
+const SHORT: Malformed = Malformed("a method lacks some of its arguments");
 
 fn finish<'a>(channel: u16, partial: &mut Partial) -> Event<'a> {
     let beginning = partial.beginning;
@@ -340,7 +340,7 @@ mod tests {
     use amq_protocol::protocol::basic::{AMQPMethod, AMQPProperties, Ack, Cancel, Deliver, Nack};
 
     use super::*;
-    use crate::session::encode;
+    use amqp_client::frame::encode;
 
     const CHANNEL: u16 = 3;
 
@@ -357,7 +357,7 @@ mod tests {
         encode(&AMQPFrame::Method(CHANNEL, AMQPClass::Basic(method)))
     }
 
-    /// A delivery whose body of so many bytes comes in frames of at most 50.
+    /// Encodes a delivery whose body of `bytes` bytes comes in frames of at most 50.
     fn delivery(tag: u64, bytes: usize) -> Vec<u8> {
         let deliver = Deliver {
             consumer_tag: "somebody".into(),
@@ -383,7 +383,7 @@ mod tests {
         frames
     }
 
-    /// Everything that these octets say, coming in pieces of `piece`, each event in words.
+    /// Describes all events in these octets, presented in pieces of `piece`.
     fn events(octets: &[u8], piece: usize) -> Result<Vec<String>, Malformed> {
         let (mut reader, mut unread, mut seen) = (Reader::default(), Vec::new(), Vec::new());
         for more in octets.chunks(piece) {
@@ -466,11 +466,11 @@ mod tests {
     #[test]
     fn what_is_no_frame_is_named_and_nothing_panics() {
         let octets = delivery(1, 100);
-        for place in 0..octets.len() {
+        for index in 0..octets.len() {
             for value in [0, 1, 3, 0xFF] {
                 let mut wrong = octets.clone();
-                wrong[place] = value;
-                // Most of it still is a frame: whatever comes of it, it comes to an end.
+                wrong[index] = value;
+                // Most of it still is a valid frame: parsing must end in any case.
                 let _ = events(&wrong, 64);
             }
         }
@@ -478,6 +478,9 @@ mod tests {
         assert!(events(&without_end, 64).is_err());
         assert!(events(b"HTTP/1.1 400 Bad Request\r\n\r\n", 64).is_err());
         let body = encode(&AMQPFrame::Body(CHANNEL, vec![0; 9]));
-        assert!(events(&body, 64).is_err(), "a body that nothing announced");
+        assert!(
+            events(&body, 64).is_err(),
+            "a body has no content header before it"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Makes lost connections again, on a thread of its own: a handshake takes many turns of a broker that has just started.
+//! Reopens lost connections on a thread of its own: a handshake takes many loop iterations with a broker that has just
+//! started.
 
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::Duration;
@@ -6,18 +7,18 @@ use std::time::Duration;
 use crate::driver::{Connection, Perftest, connect};
 use crate::layout::Layout;
 use crate::nodes::Nodes;
-use crate::session::{Broker, Session, SessionError};
 use crate::settings::Settings;
-use crate::topology::{self, Left};
+use crate::topology::{self, Leftovers};
+use amqp_client::{Broker, Session, SessionError};
 
-/// A connection that was made again, or why it could not be.
-type Made = Result<Connection, SessionError>;
+/// A reopened connection, or the reason of the failure.
+type RedialResult = Result<Connection, SessionError>;
 
-/// The thread, and what is said to it and by it. It ends when nobody asks any more.
+/// The thread and its channels. It ends when its handle is dropped.
 #[derive(Debug)]
 pub(super) struct Redial {
     asked: Sender<u64>,
-    made: Receiver<Made>,
+    made: Receiver<RedialResult>,
 }
 
 impl Redial {
@@ -30,14 +31,14 @@ impl Redial {
         Self { asked, made }
     }
 
-    /// Asks for a connection, by its number.
+    /// Requests a connection by its number.
     pub(super) fn ask(&self, number: u64) {
-        // The thread ends after us.
+        // The thread ends after its handle.
         let _ = self.asked.send(number);
     }
 
-    /// A connection that was made, or why none could be; it is tried again.
-    pub(super) fn made(&self) -> Option<Made> {
+    /// Returns a reopened connection, or the reason of a failure; failed ones are retried.
+    pub(super) fn made(&self) -> Option<RedialResult> {
         self.made.try_recv().ok()
     }
 }
@@ -47,7 +48,7 @@ fn serve(
     settings: &Settings,
     layout: Layout,
     asks: &Receiver<u64>,
-    makes: &Sender<Made>,
+    makes: &Sender<RedialResult>,
 ) {
     let mut wanted: Vec<u64> = Vec::new();
     let mut failed = 0;
@@ -60,7 +61,7 @@ fn serve(
         }
         std::thread::sleep(settings.reconnect_after.max(Duration::from_millis(1)));
         wanted.extend(asks.try_iter());
-        let node = |number| nodes.of(number, failed);
+        let node = |number| nodes.node(number, failed);
         if let Err(error) = make(node, settings, layout, &mut wanted, makes) {
             failed += 1;
             if makes.send(Err(error)).is_err() {
@@ -75,20 +76,20 @@ fn serve(
     }
 }
 
-/// Makes the connections that are wanted, until one can't be. A broker that has started again may have kept neither
-/// queues nor exchange: they are declared first.
+/// Opens the wanted connections until one fails. A restarted broker may have kept neither queues nor exchange, so they
+/// are declared first.
 fn make<'a>(
     node: impl Fn(u64) -> &'a Broker,
     settings: &Settings,
     layout: Layout,
     wanted: &mut Vec<u64>,
-    makes: &Sender<Made>,
+    makes: &Sender<RedialResult>,
 ) -> Result<(), SessionError> {
     let Some(&first) = wanted.last() else {
         return Ok(());
     };
     let mut session = Session::open(node(first), settings.heartbeat)?;
-    topology::declare(&mut session, settings, Left::Keep)?;
+    topology::declare(&mut session, settings, Leftovers::Keep)?;
     session.close();
     while let Some(&number) = wanted.last() {
         let connection = connect(node(number), settings, layout, number)?;

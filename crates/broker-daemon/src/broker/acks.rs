@@ -1,4 +1,4 @@
-//! What clients say about what they were delivered: ack, nack, reject, recover.
+//! Settlement of deliveries by clients: ack, nack, reject, recover.
 
 use amq_protocol::protocol::basic;
 
@@ -10,7 +10,7 @@ use crate::frame::Frame;
 use crate::queue::ConnectionId;
 
 impl Broker {
-    /// basic.ack, read in place: there is one for each message, often.
+    /// Handles basic.ack. It is parsed in place, because there is often one for each message.
     pub(super) fn ack(&mut self, id: ConnectionId, frame: Frame<'_>) -> Result {
         let Some((tag, [bits])) = frame.payload[4..].split_first_chunk::<8>() else {
             return Err(frame_error("the arguments of basic.ack cannot be read"));
@@ -19,7 +19,7 @@ impl Broker {
         self.settle_tag(id, frame.channel, tag, bits & 1 != 0, Settlement::Acked)
     }
 
-    /// basic.reject and basic.nack.
+    /// Handles basic.reject and basic.nack.
     pub(super) fn reject(
         &mut self,
         id: ConnectionId,
@@ -84,7 +84,7 @@ impl Broker {
             channel.count_settled(&*taken);
         }
         if settlement == Settlement::Requeued {
-            // From the last to the first, so that each goes before the one after it.
+            // From the last to the first, so that each is requeued before the one after it.
             taken.reverse();
         }
         for delivered in taken.drain(..) {
@@ -93,7 +93,7 @@ impl Broker {
         self.wake_channel(id, number);
     }
 
-    /// Settles a delivery that is no longer among the channel's.
+    /// Settles a delivery that was removed from the channel's list.
     pub(super) fn settle(&mut self, delivered: Delivered, settlement: Settlement) {
         let Delivered {
             queue: queue_id,
@@ -102,8 +102,8 @@ impl Broker {
             ..
         } = delivered;
         let Some(queue) = self.queues.get_mut(queue_id) else {
-            // The queue is gone; the log still has to hear that its message is.
-            return self.gone(queue_id, &entry);
+            // The queue is deleted, but the log still must know that its message is settled.
+            return self.on_removed(queue_id, &entry);
         };
         queue.unacked -= 1;
         queue.acked += u64::from(settlement == Settlement::Acked);
@@ -118,9 +118,9 @@ impl Broker {
         match settlement {
             Settlement::Acked => {
                 self.counts.messages_acked += 1;
-                self.gone(queue_id, &entry);
+                self.on_removed(queue_id, &entry);
             }
-            Settlement::Rejected => self.bury(queue_id, entry, Reason::Rejected),
+            Settlement::Rejected => self.queue_dead_letter(queue_id, entry, Reason::Rejected),
             Settlement::Requeued => {
                 self.counts.messages_requeued += 1;
                 entry.redelivered = true;
@@ -133,10 +133,10 @@ impl Broker {
         }
     }
 
-    /// basic.recover and basic.recover-async.
+    /// Handles basic.recover and basic.recover-async.
     ///
     /// # Errors
-    /// 540 for `requeue` false, as RabbitMQ.
+    /// 540 for `requeue` false, as in RabbitMQ.
     pub(super) fn recover(
         &mut self,
         id: ConnectionId,

@@ -1,4 +1,4 @@
-//! Answers of methods that change what is durable: they wait for the sync of its record, as confirms do.
+//! Answers of methods that change durable definitions: they wait for the sync of the record, as confirms do.
 
 use amq_protocol::protocol::AMQPClass;
 
@@ -8,13 +8,13 @@ use crate::log::Log;
 use crate::queue::ConnectionId;
 
 impl Broker {
-    /// Returns the ticket of everything that the log was given until now; 0 without a log.
+    /// Returns the ticket of everything added to the log until now; 0 without a log.
     pub(super) fn ticket(&self) -> u64 {
         self.log.as_ref().map_or(0, Log::ticket)
     }
 
-    /// Returns the ticket to wait for after something may have changed what is durable; 0 where it has not. `before` is
-    /// [`Broker::recorded`] from before the change.
+    /// Returns the ticket to wait for after a possible change of durable definitions; 0 if nothing changed. `before` is
+    /// [`Broker::recorded`] before the change.
     pub(super) fn ticket_since(&self, before: u64) -> u64 {
         if self.recorded == before {
             return 0;
@@ -22,11 +22,11 @@ impl Broker {
         self.ticket()
     }
 
-    /// Answers a method: now, or when the log has reached a ticket. Until then everything else that its channel is sent
+    /// Answers a method, either now or when the log has reached a ticket. Until then, all other output of its channel
     /// waits behind the answer.
     ///
     /// # Errors
-    /// 406 where the disk has failed, so that the ticket is never reached.
+    /// 406 if the disk has failed, so that the ticket is never reached.
     pub(super) fn answer(
         &mut self,
         id: ConnectionId,
@@ -50,10 +50,10 @@ impl Broker {
         Ok(())
     }
 
-    /// Sends the answers whose tickets are reached. After a failure of the disk, those that wait become errors of their
+    /// Sends the answers whose tickets are reached. After a disk failure, waiting answers become errors of their
     /// channels.
     pub(super) fn send_answers(&mut self) {
-        // As with the confirms: there may be thousands that wait.
+        // Checked only after progress of the log, because thousands may wait; confirms do the same.
         if self.answering.is_empty() || (self.answers_sent == self.synced && !self.log_failed) {
             return;
         }
@@ -66,7 +66,7 @@ impl Broker {
             if is_waiting {
                 self.answering.push((id, number));
             }
-            self.touch(id);
+            self.mark_dirty(id);
             self.leave_when_answered(id);
         }
     }
@@ -84,8 +84,8 @@ impl Broker {
         connection.answers.is_waiting(number)
     }
 
-    /// Sends those whose tickets were reached, and makes an error of the channel of the first other one. Returns false,
-    /// since nothing waits any more.
+    /// Sends the answers whose tickets were reached and fails the channel for the first other one. Returns false, since
+    /// nothing waits any more.
     fn refuse_answers(&mut self, id: ConnectionId, number: u16) -> bool {
         self.send_answers_of(id, number);
         let Some(connection) = self.connections.get_mut(id) else {

@@ -1,4 +1,4 @@
-//! basic.qos and basic.get.
+//! The methods basic.qos and basic.get.
 
 use amq_protocol::protocol::basic;
 
@@ -9,7 +9,8 @@ use crate::output::Delivery;
 use crate::queue::ConnectionId;
 
 impl Broker {
-    /// basic.qos. As RabbitMQ has it, `global` means the whole channel, and otherwise it is about consumers to come.
+    /// Handles basic.qos. As in RabbitMQ, `global` means the whole channel; otherwise the limit applies to each new
+    /// consumer.
     pub(super) fn qos(
         &mut self,
         id: ConnectionId,
@@ -17,7 +18,7 @@ impl Broker {
         payload: &[u8],
         qos: &basic::Qos,
     ) -> Result {
-        // The parser leaves prefetch-size out.
+        // The parser drops prefetch-size.
         if payload.get(4..8).is_none_or(|size| size != [0; 4]) {
             return Err(not_implemented("prefetch_size!=0"));
         }
@@ -34,10 +35,10 @@ impl Broker {
         Ok(())
     }
 
-    /// basic.get.
+    /// Handles basic.get.
     pub(super) fn get(&mut self, id: ConnectionId, number: u16, get: &basic::Get) -> Result {
         let queue_id = self.queue_of(id, number, get.queue.as_str())?;
-        // What expired, or has a consumer, is not there to be got.
+        // Expired messages, and messages for consumers, must leave the queue first.
         self.dispatch(queue_id);
         self.expire_heads(queue_id, usize::MAX);
         let Some(queue) = self.queues.get_mut(queue_id) else {
@@ -64,7 +65,7 @@ impl Broker {
         self.counts.messages_delivered += 1;
         self.counts.messages_redelivered += u64::from(is_redelivered);
         if get.no_ack {
-            self.gone(queue_id, &entry);
+            self.on_removed(queue_id, &entry);
         } else {
             queue.unacked += 1;
             channel.unacked.push(Delivered {
@@ -86,7 +87,7 @@ impl Broker {
                 .get_ok(delivery, left, frame_max);
         }
         self.set_timer(queue_id);
-        self.touch(id);
+        self.mark_dirty(id);
         Ok(())
     }
 }

@@ -11,7 +11,7 @@ use crate::failure::{Result, precondition_failed};
 use crate::queue::ConnectionId;
 
 impl Broker {
-    /// queue.bind.
+    /// Handles queue.bind.
     pub(super) fn bind_queue(
         &mut self,
         id: ConnectionId,
@@ -19,7 +19,7 @@ impl Broker {
         bind: queue::Bind,
     ) -> Result {
         let queue_id = self.queue_of(id, number, &plain_name(bind.queue.as_str()))?;
-        // Without a name and a key, the name is the key too.
+        // If queue name and key are both empty, the queue's name is also the key.
         let key = match (bind.queue.as_str(), bind.routing_key.as_str()) {
             ("", "") => self
                 .queues
@@ -42,14 +42,14 @@ impl Broker {
         Ok(())
     }
 
-    /// queue.unbind. What is not bound, or not there, is no error.
+    /// Handles queue.unbind. A missing binding or exchange is no error.
     pub(super) fn unbind_queue(
         &mut self,
         id: ConnectionId,
         number: u16,
         unbind: queue::Unbind,
     ) -> Result {
-        // Of what is not there: its end may still be on its way to the disk.
+        // Even if it is missing: the record of its removal may still be on its way to the disk.
         let mut ticket = self.ticket();
         match self.queue_of(id, number, &plain_name(unbind.queue.as_str())) {
             Ok(queue) => {
@@ -68,7 +68,7 @@ impl Broker {
         self.answer(id, number, ticket, AMQPClass::Queue(ok))
     }
 
-    /// exchange.bind.
+    /// Handles exchange.bind.
     pub(super) fn bind_exchange(
         &mut self,
         id: ConnectionId,
@@ -85,7 +85,7 @@ impl Broker {
         Ok(())
     }
 
-    /// exchange.unbind.
+    /// Handles exchange.unbind.
     pub(super) fn unbind_exchange(
         &mut self,
         id: ConnectionId,
@@ -119,7 +119,7 @@ impl Broker {
         }
     }
 
-    /// Returns the ticket of the log that its answer waits for.
+    /// Adds a binding. Returns the log ticket that its answer waits for.
     fn bind(
         &mut self,
         id: ConnectionId,
@@ -146,11 +146,11 @@ impl Broker {
         if self.add_binding(index, source, to, binding) {
             self.store_binding(index, source, to, binding, true);
         }
-        // Also of one that was there: its record may be on its way to the disk.
+        // Even if it existed already: its record may still be on its way to the disk.
         Ok(if is_durable { self.ticket() } else { 0 })
     }
 
-    /// Adds a binding where both ends are there. Returns whether it is new.
+    /// Adds a binding if both ends exist. Returns true if it is new.
     pub(super) fn add_binding(
         &mut self,
         vhost: usize,
@@ -169,7 +169,7 @@ impl Broker {
         true
     }
 
-    /// What a destination is bound to.
+    /// Returns the sources that a destination is bound to.
     fn sources(&mut self, vhost: usize, to: &Destination) -> Option<&mut Vec<Name>> {
         match to {
             Destination::Queue(queue) => Some(&mut self.queues.get_mut(*queue)?.sources),
@@ -179,7 +179,7 @@ impl Broker {
         }
     }
 
-    /// Returns the ticket of the log that its answer waits for.
+    /// Removes a binding. Returns the log ticket that its answer waits for.
     fn unbind(
         &mut self,
         id: ConnectionId,
@@ -201,14 +201,14 @@ impl Broker {
             self.forget_source(index, to, &source.into());
             self.remove_if_unused(index, source);
         }
-        // Also of one that was not there: its end may be on its way to the disk.
+        // Even if it was missing: the record of its removal may still be on its way to the disk.
         Ok(match is_durable {
             true => self.ticket(),
             false => self.ticket_since(before),
         })
     }
 
-    /// Takes one binding off what a destination is bound to.
+    /// Removes one entry from the sources of a destination.
     pub(super) fn forget_source(&mut self, vhost: usize, to: &Destination, source: &Name) {
         let sources = self.sources(vhost, to);
         if let Some(sources) = sources
@@ -227,7 +227,7 @@ fn binding(key: &str, arguments: FieldTable) -> Binding {
 }
 
 /// # Errors
-/// 406 for an `x-match` that means nothing.
+/// 406 for an unknown `x-match`.
 fn check_match(arguments: &FieldTable) -> Result {
     match arguments.inner().get("x-match") {
         None => Ok(()),

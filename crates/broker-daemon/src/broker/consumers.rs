@@ -1,4 +1,4 @@
-//! basic.consume and basic.cancel.
+//! The methods basic.consume and basic.cancel.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use crate::message::push_short;
 use crate::queue::{ConnectionId, ConsumerId, integer};
 
 impl Broker {
-    /// basic.consume. `no-local` is accepted and means nothing, as in RabbitMQ.
+    /// Handles basic.consume. `no-local` is accepted and has no effect, as in RabbitMQ.
     pub(super) fn consume(
         &mut self,
         id: ConnectionId,
@@ -92,7 +92,7 @@ impl Broker {
         Ok(())
     }
 
-    /// Makes another consumer of a queue the single active one: of those of the highest priority the one that came first.
+    /// Selects another single active consumer of a queue: the oldest of those with the highest priority.
     pub(super) fn choose_active(&mut self, queue_id: QueueId) {
         let Some(queue) = self.queues.get_mut(queue_id) else {
             return;
@@ -107,7 +107,7 @@ impl Broker {
         }
     }
 
-    /// basic.cancel. A tag that is not known is no error.
+    /// Handles basic.cancel. An unknown tag is no error.
     pub(super) fn cancel(
         &mut self,
         id: ConnectionId,
@@ -140,8 +140,8 @@ impl Broker {
         channel.consumers.get(tag).copied()
     }
 
-    /// Lets consumers go on that the channel's common limit held back, as far as there is room: those of the queue first that
-    /// was served longest ago, so that none starves behind the others.
+    /// Resumes consumers that the channel's common limit held back, as far as there is room. Those of the least
+    /// recently served queue come first, so that none starves.
     pub(super) fn wake_channel(&mut self, id: ConnectionId, number: u16) {
         let connection = self.connections.get_mut(id);
         let Some(channel) = connection.and_then(|connection| connection.channel(number)) else {
@@ -177,12 +177,13 @@ impl Broker {
         let connection = self.connections.get_mut(id);
         if let Some(channel) = connection.and_then(|connection| connection.channel(number)) {
             channel.passed_over = held;
-            // Those that were woken may find that their messages are gone.
+            // Woken consumers may find that their messages are gone.
             self.limited.push((id, number));
         }
     }
 
-    /// Sorts consumers of a channel by when one of their queue was served last. Those of a queue keep their order.
+    /// Sorts consumers of a channel by the last time that one of their queue was served. Consumers of the same queue
+    /// keep their order.
     fn by_last_service(
         &self,
         id: ConnectionId,
@@ -207,7 +208,7 @@ impl Broker {
         waiting
     }
 
-    /// Gives a consumer its turns back, if it has room.
+    /// Returns a consumer to its queue's ring, if it has room.
     pub(super) fn wake_consumer(&mut self, id: ConsumerId) {
         let Some(consumer) = self.consumers.get_mut(id) else {
             return;
@@ -222,10 +223,10 @@ impl Broker {
     }
 }
 
-/// Reads the arguments of basic.consume.
+/// Reads the priority from the arguments of basic.consume.
 ///
 /// # Errors
-/// 406 for an `x-priority` that is no integer, and for what is not there.
+/// 406 for an `x-priority` that is not an integer, and for unsupported arguments.
 fn read_priority(arguments: &FieldTable, what: &str) -> Result<i64> {
     let invalid = |name: &str, why: &str| {
         Err(precondition_failed(format_args!(
@@ -239,7 +240,7 @@ fn read_priority(arguments: &FieldTable, what: &str) -> Result<i64> {
     if get("x-credit").is_some() {
         return invalid("x-credit", ": it is not supported");
     }
-    // There is no other node that could take over, so both values mean the same.
+    // No other node could take over, so both values mean the same.
     if !matches!(
         get("x-cancel-on-ha-failover"),
         None | Some(AMQPValue::Boolean(_))

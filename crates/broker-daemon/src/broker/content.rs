@@ -1,6 +1,6 @@
-//! A message as it comes in: basic.publish, content header, content body (AMQP 0-9-1, 2.3.5).
+//! Incoming messages: basic.publish, content header, content body (AMQP 0-9-1, 2.3.5).
 //!
-//! This is the hot path. Each message is put together in one buffer that is then shared; nothing of it is decoded but
+//! This is the hot path. Each message is assembled in one buffer that is then shared. Nothing of it is decoded except
 //! what [`Properties::scan`] walks over.
 
 use std::rc::Rc;
@@ -16,13 +16,13 @@ use crate::frame::Frame;
 use crate::message::{Facts, HEADER_FIXED, Message, Properties, Share, push_short};
 use crate::queue::ConnectionId;
 
-/// The largest body, as RabbitMQ's `max_message_size`.
+/// The maximum body size, as RabbitMQ's `max_message_size`.
 const LARGEST: u64 = 128 * 1024 * 1024;
-/// What is made room for before it came.
+/// Maximum memory reserved for a body before it arrives.
 const TRUSTED: usize = 1024 * 1024;
 
 impl Broker {
-    /// basic.publish.
+    /// Handles basic.publish.
     pub(super) fn begin_publish(&mut self, id: ConnectionId, frame: Frame<'_>) -> Result {
         let Some(channel) = self.channel(id, frame.channel)? else {
             return Ok(());
@@ -35,7 +35,7 @@ impl Broker {
                 "expected content header or body, got method",
             ));
         }
-        // Class, method, and a ticket that means nothing.
+        // After class and method comes a ticket, which is ignored.
         let (address, bits) = split_publish(frame.payload.get(6..).unwrap_or_default())
             .ok_or_else(|| frame_error("the arguments of basic.publish cannot be read"))?;
         incoming.address.clear();
@@ -47,7 +47,7 @@ impl Broker {
         Ok(())
     }
 
-    /// A content header.
+    /// Handles a content header.
     pub(super) fn content_header(&mut self, id: ConnectionId, frame: Frame<'_>) -> Result {
         let Some(connection) = self.connections.get(id) else {
             return Ok(());
@@ -79,7 +79,7 @@ impl Broker {
             )));
         }
         incoming.missing = usize::try_from(size).expect("it is at most 128 MiB");
-        // Read here and not in the copy: that is new memory, and reading it would wait until it has come to the cache.
+        // Read here and not from the copy: the copy is in new memory, and reading it would wait for the cache.
         let address = replies.as_ref().map(|replies| &*replies.address);
         incoming.copies.clear();
         let mut changed = None;
@@ -101,7 +101,7 @@ impl Broker {
         Ok(())
     }
 
-    /// A piece of a content body.
+    /// Handles a part of a content body.
     pub(super) fn content_body(&mut self, id: ConnectionId, frame: Frame<'_>) -> Result {
         let memory = Rc::clone(&self.memory);
         let Some(channel) = self.channel(id, frame.channel)? else {
@@ -121,7 +121,7 @@ impl Broker {
         if missing == 0 {
             return self.complete(id, frame.channel);
         }
-        // What is not whole may stay so for as long as its client likes.
+        // An incomplete message may stay so for as long as its client likes.
         let held = incoming.data.len();
         incoming.share = Some(Share::new(held, &memory));
         self.check_unfinished(id)
@@ -161,7 +161,7 @@ impl Broker {
     }
 }
 
-/// What properties say of a message that this user publishes.
+/// Returns the facts in the properties of a message that this user publishes.
 fn read_facts<'a>(properties: &'a [u8], user: &str) -> Result<(Facts, Properties<'a>)> {
     let properties = Properties::scan(properties)?;
     if let Some(claimed) = properties.user_id
@@ -175,11 +175,11 @@ fn read_facts<'a>(properties: &'a [u8], user: &str) -> Result<(Facts, Properties
     Ok((properties.facts()?, properties))
 }
 
-/// Reads the routing keys among the headers. Returns the properties as consumers are to see them, where those are others:
-/// without `BCC`, and with the address of this channel where answers are to come directly.
+/// Reads the routing keys among the headers. Returns the properties for consumers if they differ: without `BCC`, and
+/// with the address of this channel if replies are to come directly.
 ///
 /// # Errors
-/// 406 for keys that are no array, and for direct answers that nobody consumes.
+/// 406 for keys that are not an array, and for direct replies that no consumer awaits.
 fn rewrite(
     properties: &[u8],
     found: &Properties<'_>,
@@ -188,7 +188,7 @@ fn rewrite(
 ) -> Result<Option<Vec<u8>>> {
     let mut changed: Option<Vec<u8>> = None;
     let offset = |part: &[u8]| part.as_ptr() as usize - properties.as_ptr() as usize;
-    // It stands behind the headers: first, so that what is found there stays where it was found.
+    // Replaced first: it stands behind the headers, so the offsets found in them stay valid.
     if let Some(reply_to) = found.reply_to
         && reply_to == REPLY_TO.as_bytes()
     {
@@ -216,14 +216,14 @@ fn rewrite(
     Ok(changed)
 }
 
-/// Takes the message that is whole now, with mandatory and immediate.
+/// Takes the completed message, with mandatory and immediate.
 fn assemble(
     channel: &mut Channel,
     memory: &Rc<crate::message::Meter>,
 ) -> Result<(Message, bool, bool)> {
     let incoming = &mut channel.incoming;
     incoming.stage = Stage::Method;
-    // From here on the message counts.
+    // From here on the message itself is accounted for.
     incoming.share = None;
     let data = std::mem::take(&mut incoming.data);
     let (address, head) = (incoming.address.len(), incoming.head);
@@ -235,7 +235,7 @@ fn assemble(
     Ok((message, incoming.mandatory, incoming.immediate))
 }
 
-/// Splits what follows the ticket into the two short strings, which stay together, and the bits.
+/// Splits the arguments after the ticket into the two short strings, which stay together, and the bits.
 fn split_publish(arguments: &[u8]) -> Option<(&[u8], u8)> {
     let exchange = 1 + usize::from(*arguments.first()?);
     let key = 1 + usize::from(*arguments.get(exchange)?);

@@ -1,4 +1,5 @@
-//! Messages that leave a queue unread, and go on to its dead-letter exchange if it has one (as RabbitMQ; `x-death`).
+//! Messages that leave a queue unread and are published to its dead-letter exchange, if it has one (as RabbitMQ;
+//! `x-death`).
 
 use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -13,7 +14,7 @@ use crate::frame::is_too_deep;
 use crate::message::{HEADER_FIXED, Message, Properties, push_short};
 use crate::queue::{Entry, Queue, integer};
 
-/// Why a message left its queue.
+/// The reason why a message left its queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reason {
     Rejected,
@@ -37,33 +38,33 @@ pub(super) struct DeadLetter {
     queue: QueueId,
     message: Rc<Message>,
     reason: Reason,
-    /// What leaves the queue with it; `None` for one that never was in it.
+    /// The entry that leaves the queue with it; `None` for a message that never entered the queue.
     entry: Option<Entry>,
 }
 
 impl Broker {
-    /// A message leaves its queue unread.
-    pub(super) fn bury(&mut self, queue: QueueId, entry: Entry, reason: Reason) {
+    /// Dead-letters a message that leaves its queue unread.
+    pub(super) fn queue_dead_letter(&mut self, queue: QueueId, entry: Entry, reason: Reason) {
         self.counts.messages_dropped += 1;
         if self.has_dead_letters(queue) {
             let message = Rc::clone(&entry.message);
             let entry = Some(entry);
-            self.dead.push_back(DeadLetter {
+            self.dead_letters.push_back(DeadLetter {
                 queue,
                 message,
                 reason,
                 entry,
             });
         } else {
-            self.gone(queue, &entry);
+            self.on_removed(queue, &entry);
         }
     }
 
-    /// A message that a full queue refused (x-overflow: reject-publish-dlx).
-    pub(super) fn bury_refused(&mut self, queue: QueueId, message: &Rc<Message>) {
+    /// Dead-letters a message that a full queue refused (x-overflow: reject-publish-dlx).
+    pub(super) fn queue_refused(&mut self, queue: QueueId, message: &Rc<Message>) {
         if self.has_dead_letters(queue) {
             let message = Rc::clone(message);
-            self.dead.push_back(DeadLetter {
+            self.dead_letters.push_back(DeadLetter {
                 queue,
                 message,
                 reason: Reason::MaxLength,
@@ -78,14 +79,14 @@ impl Broker {
             .is_some_and(|queue| queue.limits.dead_letter_exchange.is_some())
     }
 
-    /// Publishes all dead letters now: before the queue that they come from goes, or the way on which they would.
+    /// Publishes all dead letters now: before their queue is deleted, or an exchange or binding on their way.
     pub(super) fn finish_dead_letters(&mut self) {
-        while let Some(dead) = self.dead.pop_front() {
+        while let Some(dead) = self.dead_letters.pop_front() {
             self.dead_letter(dead);
         }
     }
 
-    /// Publishes a dead letter, then lets it leave its queue.
+    /// Publishes a dead letter, then removes it from its queue.
     pub(super) fn dead_letter(&mut self, dead: DeadLetter) {
         if let Some(queue) = self.queues.get(dead.queue)
             && let Some(exchange) = queue.limits.dead_letter_exchange.clone()
@@ -110,12 +111,12 @@ impl Broker {
             self.enqueue_all(&queues, &Rc::new(message));
         }
         if let Some(entry) = dead.entry {
-            self.gone(dead.queue, &entry);
+            self.on_removed(dead.queue, &entry);
         }
     }
 
-    /// The message with its new address, its `x-death`, and the further keys that it is routed by. `None` where its properties cannot be read, even without
-    /// headers.
+    /// Returns the message with its new address, its `x-death`, and the further routing keys. `None` if its properties
+    /// cannot be read even without headers.
     fn dead_message(
         &self,
         queue: &Queue,
@@ -128,7 +129,7 @@ impl Broker {
         let mut copies = open_keys(&headers);
         let deaths = add_death(&headers, queue, old, &properties, dead.reason, &copies);
         if queue.limits.dead_letter_key.is_some() {
-            // Another address is one for all.
+            // A dead-letter routing key replaces all keys.
             copies.clear();
             headers = without(&headers, "CC");
         }
@@ -175,7 +176,7 @@ impl Broker {
     }
 }
 
-/// The properties; without the headers, where those are nested too deeply to be decoded, or are no table.
+/// Decodes the properties; without the headers, if those are nested too deeply or are not a table.
 fn readable(properties: &[u8]) -> Option<AMQPProperties> {
     if !is_too_deep(properties)
         && let Ok((_, found)) = parse_properties(properties)
@@ -188,7 +189,8 @@ fn readable(properties: &[u8]) -> Option<AMQPProperties> {
     Some(parse_properties(&*rest).ok()?.1)
 }
 
-/// `x-death` with this death first: the one of the same queue and reason counts one more, or there is a new one.
+/// Returns `x-death` with this death first: either the count of the entry with the same queue and reason grows, or a
+/// new entry is added.
 fn add_death(
     headers: &FieldTable,
     queue: &Queue,
@@ -251,8 +253,8 @@ fn new_death(
     death
 }
 
-/// Whether a message would go round and round without anybody rejecting it: it died in that queue before, and since
-/// then, that time included, by no rejection.
+/// Returns true if a message would circulate without any rejection: it died in that queue before, and neither that
+/// death nor a later one was a rejection.
 fn is_cycle(deaths: &FieldArray, queue: &str, reason: Reason) -> bool {
     let tables: Vec<&FieldTable> = deaths
         .as_slice()
@@ -303,7 +305,7 @@ fn without_expiration(properties: &AMQPProperties) -> AMQPProperties {
     kept
 }
 
-/// Returns the headers without one of them.
+/// Returns the headers without the one named.
 fn without(headers: &FieldTable, name: &str) -> FieldTable {
     let mut rest = FieldTable::default();
     for (other, value) in headers.inner() {

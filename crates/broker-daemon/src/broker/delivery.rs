@@ -1,4 +1,4 @@
-//! From queues to consumers, and from outputs to sockets.
+//! Delivery from queues to consumers, and from outputs to sockets.
 
 use std::io::{self, IoSlice};
 use std::rc::Rc;
@@ -11,13 +11,13 @@ use crate::exchange::QueueId;
 use crate::output::{Delivery, Output};
 use crate::queue::ConnectionId;
 
-/// A queue is dispatched in turns of so many messages, so that a long one does not hold up the rest.
+/// Messages of a queue that are dispatched per turn, so that a long queue does not hold up the rest.
 const TURN: usize = 4096;
-/// Buffers of outputs that are kept for others.
+/// Spare buffers of outputs that are kept.
 const SPARES: usize = 64;
 
 impl Broker {
-    /// Delivers what a queue has to consumers that have room, one each in turn. Returns how many messages left it.
+    /// Delivers messages of a queue to consumers with room, one each in turn. Returns how many messages left the queue.
     pub(super) fn dispatch(&mut self, id: QueueId) -> usize {
         if let Some(queue) = self.queues.get_mut(id) {
             queue.is_active = false;
@@ -31,14 +31,14 @@ impl Broker {
             };
             if head.expires < self.now {
                 if let Some(entry) = queue.pop() {
-                    self.bury(id, entry, Reason::Expired);
+                    self.queue_dead_letter(id, entry, Reason::Expired);
                 }
                 continue;
             }
             if !self.deliver_one(id) {
-                // A time to live of 0 means: now to a consumer that waits, or never.
+                // With a TTL of 0, a message is delivered at once to a waiting consumer, or expires.
                 let expired = self.expire_heads(id, TURN);
-                // What was requeued may be too much beside what came meanwhile.
+                // Requeued messages may exceed the limits, together with messages that came meanwhile.
                 self.drop_heads(id);
                 self.set_timer(id);
                 return count + expired;
@@ -48,7 +48,7 @@ impl Broker {
         TURN
     }
 
-    /// Delivers a queue's first message to the next consumer that has room. Returns whether there is one.
+    /// Delivers a queue's first message to the next consumer with room. Returns true if one was found.
     fn deliver_one(&mut self, id: QueueId) -> bool {
         let Some(queue) = self.queues.get_mut(id) else {
             return false;
@@ -72,7 +72,7 @@ impl Broker {
             let Some(channel) = connection.channel(consumer.channel) else {
                 continue;
             };
-            // Also one that does not acknowledge, which takes no room (as RabbitMQ).
+            // This also holds back consumers without acknowledgements, which take no room (as RabbitMQ).
             if channel.room() == 0 {
                 channel.passed_over.push(consumer_id);
                 consumer.is_passed_over = true;
@@ -97,7 +97,8 @@ impl Broker {
             let mut settled = None;
             if consumer.no_ack {
                 settled = Some(entry);
-                // Since it takes no room, it would go on for as long as its queue has messages, and others wait for theirs.
+                // It takes no room, so it would continue for as long as its queue has messages while other consumers
+                // wait.
                 consumer.is_passed_over = !channel.passed_over.is_empty();
                 if consumer.is_passed_over {
                     channel.passed_over.push(consumer_id);
@@ -121,27 +122,27 @@ impl Broker {
                 output.reuse(buffer);
             }
             output.deliver(delivery, &consumer.tag, frame_max);
-            // Also when it is full now: it is found so at its next turn.
+            // Re-queue even if now full; deliver_one skips it next time.
             if !consumer.is_passed_over {
                 consumer.in_ring = true;
                 queue.enter_ring(consumer_id, consumer.priority);
             }
             let to = consumer.connection;
             if let Some(entry) = settled {
-                self.gone(id, &entry);
+                self.on_removed(id, &entry);
             }
-            self.touch(to);
+            self.mark_dirty(to);
             return true;
         }
         false
     }
 
-    /// The connections that have something to write.
+    /// Takes the connections with pending output.
     pub(crate) fn take_dirty(&mut self) -> Vec<ConnectionId> {
         std::mem::take(&mut self.dirty)
     }
 
-    /// Writes what a connection has, as far as its socket takes it. One that took no more is left alone until it
+    /// Writes a connection's output as far as its socket accepts it. A blocked socket is left alone until it
     /// `is_writable` again.
     pub(crate) fn flush(&mut self, id: ConnectionId, is_writable: bool) {
         let Some(connection) = self.connections.get_mut(id) else {
@@ -149,7 +150,7 @@ impl Broker {
         };
         connection.is_dirty = false;
         if connection.is_stuck && !is_writable {
-            return connection.weigh();
+            return connection.account_memory();
         }
         let Some(socket) = connection.socket.clone() else {
             return;
@@ -161,7 +162,7 @@ impl Broker {
         self.wake_passed_over(id);
     }
 
-    /// Writes what a connection has by `write`, until that would block.
+    /// Writes a connection's output with `write`, until that would block.
     pub(super) fn write_output(
         &mut self,
         id: ConnectionId,
@@ -188,18 +189,18 @@ impl Broker {
         }
         connection.is_stuck = matches!(written, Ok(false));
         if written.is_err() {
-            // The socket is broken: there is nobody to write to.
+            // The socket is broken: the connection is over.
             connection.phase = Phase::Closed;
             connection.output = Output::default();
         }
-        connection.weigh();
+        connection.account_memory();
         let wants_less = was_held && !connection.is_held();
         if connection.is_stuck != was_stuck || wants_less || connection.phase == Phase::Closed {
             connection.wake.notify_one();
         }
     }
 
-    /// Consumers that were passed over because the output was full have their turns again when half of it is written.
+    /// Resumes consumers that were skipped because the output was full, once half of it is written.
     fn wake_passed_over(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;

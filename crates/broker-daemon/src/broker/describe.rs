@@ -1,5 +1,5 @@
-//! What there is, as the management API of RabbitMQ names it. Nothing here changes the state, and each call is short: who
-//! asks for many things asks for them one by one, with the turns of clients in between.
+//! Descriptions of the broker's objects, with the names of RabbitMQ's management API. Nothing here changes the state,
+//! and each call is short: lists are built one object at a time, with the turns of clients in between.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use crate::exchange::{Destination, Name, QueueId};
 use crate::json::{Json, Value};
 use crate::queue::{ConnectionId, ConsumerId, Queue};
 
-/// The name that tools know a node by.
+/// The node name shown to tools.
 pub(crate) const NODE: &str = "broker-daemon@localhost";
 
 /// An exchange, by the index of its virtual host and its name.
@@ -28,17 +28,17 @@ pub(crate) struct NamedBinding {
     to_queue: bool,
     key: String,
     arguments: FieldTable,
-    /// Whether the queue that it leads to belongs to a connection, and goes with it.
+    /// True if the destination queue is exclusive, and so is deleted with its connection.
     pub(crate) is_exclusive: bool,
 }
 
 impl NamedBinding {
-    /// Returns the name of the queue that it leads to.
+    /// Returns the name of the destination queue.
     pub(crate) fn queue(&self) -> Option<&str> {
         self.to_queue.then_some(&*self.to)
     }
 
-    /// Writes it: all that a definition needs, or all that a list shows.
+    /// Writes the binding: the fields of a definition, or all fields of a list.
     pub(crate) fn write(&self, json: &mut Json, as_definition: bool) {
         json.object(|json| {
             json.field("source", &*self.source);
@@ -55,7 +55,7 @@ impl NamedBinding {
         });
     }
 
-    /// Tells bindings between the same two ends apart.
+    /// Returns the key that tells bindings between the same two ends apart.
     fn properties_key(&self) -> String {
         let mut key = escape_key(&self.key);
         if !self.arguments.inner().is_empty() {
@@ -68,7 +68,7 @@ impl NamedBinding {
     }
 }
 
-/// Writes what is neither letter, digit nor one of `-_.` as a percent and two digits.
+/// Percent-encodes every byte that is not a letter, a digit or one of `-_.`.
 fn escape_key(key: &str) -> String {
     let mut escaped = String::with_capacity(key.len());
     for byte in key.bytes() {
@@ -83,14 +83,14 @@ fn escape_key(key: &str) -> String {
 }
 
 impl Broker {
-    /// Returns whether somebody may ask, by the rules for AMQP clients. Counts who may not.
+    /// Returns true if a user may query the API, by the rules for AMQP clients. Counts refused logins.
     pub(crate) fn may_ask(&mut self, login: &(String, String), peer: SocketAddr) -> bool {
         let may = check_login(&self.config.users, login, Some(peer)).is_ok();
         self.counts.logins_refused += u64::from(!may);
         may
     }
 
-    /// Returns the alarms that are in effect.
+    /// Returns the alarms in effect.
     pub(crate) fn alarms(&self) -> Vec<&'static str> {
         let alarms = [("memory", self.is_blocked), ("disk", !self.log_takes)];
         let active = alarms.into_iter().filter(|(_, is_active)| *is_active);
@@ -173,7 +173,7 @@ impl Broker {
         });
     }
 
-    /// Writes what a definition of a queue needs. One that goes with its connection has none.
+    /// Writes the definition of a queue. An exclusive queue has none.
     pub(crate) fn write_queue_definition(&self, id: QueueId, json: &mut Json) {
         let Some(queue) = self.queues.get(id).filter(|queue| queue.owner.is_none()) else {
             return;
@@ -219,7 +219,7 @@ impl Broker {
         });
     }
 
-    /// Writes an exchange; nothing where there is none any more, or one that is always there, which has no definition.
+    /// Writes an exchange. Writes nothing if it no longer exists, or if a definition is requested of a predeclared one.
     pub(crate) fn write_exchange(
         &self,
         (vhost, name): &ExchangeId,
@@ -368,7 +368,7 @@ impl Broker {
         });
     }
 
-    /// Appends the samples of a queue, one to each text, as [`QUEUE_METRICS`] lists them.
+    /// Appends the samples of a queue, one to each text, in the order of [`QUEUE_METRICS`].
     pub(crate) fn write_samples(&self, id: QueueId, texts: &mut [String]) {
         let Some(queue) = self.queues.get(id) else {
             return;
@@ -384,7 +384,7 @@ impl Broker {
             queue.acked,
         ];
         for ((text, (metric, ..)), value) in texts.iter_mut().zip(QUEUE_METRICS).zip(values) {
-            // A string takes every text.
+            // Writing to a string does not fail.
             let _ = writeln!(
                 text,
                 "{metric}{{vhost=\"{vhost}\",queue=\"{name}\"}} {value}"
@@ -398,7 +398,7 @@ pub(crate) const QUEUE_METRICS: [(&str, &str, &str); 6] = [
     (
         "broker_queue_messages_ready",
         "gauge",
-        "Messages that wait in the queue.",
+        "Messages ready in the queue.",
     ),
     (
         "broker_queue_messages_unacked",
@@ -409,7 +409,7 @@ pub(crate) const QUEUE_METRICS: [(&str, &str, &str); 6] = [
     (
         "broker_queue_messages_published_total",
         "counter",
-        "Messages that came into the queue, dead letters included.",
+        "Messages that entered the queue, including dead letters.",
     ),
     (
         "broker_queue_messages_delivered_total",
@@ -430,7 +430,7 @@ fn label(text: &str) -> String {
         .replace('\n', "\\n")
 }
 
-/// Names a connection by both its ends, as RabbitMQ does.
+/// Names a connection by both of its ends, as RabbitMQ does.
 fn connection_name(connection: &Connection) -> String {
     let local = connection
         .socket

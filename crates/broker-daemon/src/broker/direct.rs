@@ -1,4 +1,4 @@
-//! The broker without sockets: bytes of clients go in, bytes for clients come out.
+//! The broker without sockets: input of clients goes in, output for clients comes out.
 
 use std::rc::Rc;
 use std::sync::mpsc::{self, Receiver};
@@ -10,11 +10,11 @@ use crate::config::Config;
 use crate::log::{self, Log};
 use crate::queue::ConnectionId;
 
-/// A broker that is driven by hand, as benchmarks do it. No time passes in it.
+/// A broker driven by direct calls, as in benchmarks. Its clock stands still.
 #[derive(Debug)]
 pub struct Direct {
     broker: Broker,
-    /// Hears of what the log has done.
+    /// Receives a message when the log has made progress.
     log_woke: Receiver<()>,
 }
 
@@ -23,22 +23,25 @@ pub struct Direct {
 pub struct Client(ConnectionId);
 
 impl Direct {
-    /// With what the data folder holds, if there is one. The addresses do not matter.
+    /// Opens a broker with the content of the data folder, if there is one. The addresses are ignored.
     ///
     /// # Errors
-    /// Those of opening the folder.
+    /// Failures to open the folder.
     pub fn new(config: Config) -> anyhow::Result<Self> {
         let (wake, log_woke) = mpsc::channel();
-        let opened = match &config.data_dir {
-            Some(dir) => {
-                let opened = Log::open(dir, log::Options::default(), move || {
-                    // The last wake comes when nobody waits any longer.
-                    let _ = wake.send(());
-                });
-                Some(opened.with_context(|| format!("opening the data in {}", dir.display()))?)
-            }
-            None => None,
-        };
+        let opened =
+            match &config.data_dir {
+                Some(dir) => {
+                    let opened = Log::open(dir, log::Options::default(), move || {
+                        // The last wake-up comes after the receiver is dropped.
+                        let _ = wake.send(());
+                    });
+                    Some(opened.with_context(|| {
+                        format!("cannot open the data folder {}", dir.display())
+                    })?)
+                }
+                None => None,
+            };
         let mut broker = Broker::new(Rc::new(config));
         if let Some((log, found)) = opened {
             broker.open_store(log, found)?;
@@ -46,22 +49,22 @@ impl Direct {
         Ok(Self { broker, log_woke })
     }
 
-    /// A client that has said nothing yet.
+    /// Connects a client that has sent nothing yet.
     pub fn connect(&mut self) -> Client {
         Client(self.broker.connect(None).0)
     }
 
-    /// Processes what one read of a client brought: whole frames.
+    /// Processes one read of a client, which must consist of whole frames.
     pub fn receive(&mut self, client: Client, frames: &[u8]) {
         self.broker.receive(client.0, frames);
     }
 
-    /// Hands to the disk what the turns until now have to store.
+    /// Hands the records gathered so far to the disk.
     pub fn flush_log(&mut self) {
         self.broker.flush_log();
     }
 
-    /// Appends what a client is to be sent to `to`, as one write takes it.
+    /// Appends a client's pending output to `to`, as one write would take it.
     pub fn take_output(&mut self, client: Client, to: &mut Vec<u8>) {
         self.broker.write_output(client.0, |slices| {
             let before = to.len();
@@ -72,7 +75,7 @@ impl Direct {
         });
     }
 
-    /// Waits until everything that was handed to the disk is on it, and does what that leads to: confirms.
+    /// Waits until all flushed records are on disk, then sends the confirms.
     pub fn wait_for_disk(&mut self) {
         self.broker.watch_log();
         while self.broker.synced < self.broker.flushed

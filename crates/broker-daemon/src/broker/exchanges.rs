@@ -1,4 +1,4 @@
-//! Exchanges: made, deleted, and gone with their last binding (replies as RabbitMQ's).
+//! Exchanges: declaration, deletion, and auto-deletion with the last binding (replies as RabbitMQ's).
 
 use amq_protocol::protocol::{AMQPClass, exchange};
 use amq_protocol::types::{AMQPValue, FieldTable};
@@ -10,7 +10,7 @@ use crate::failure::{Result, access_refused, command_invalid, precondition_faile
 use crate::queue::ConnectionId;
 
 impl Broker {
-    /// exchange.declare.
+    /// Handles exchange.declare.
     pub(super) fn declare_exchange(
         &mut self,
         id: ConnectionId,
@@ -77,7 +77,7 @@ impl Broker {
         Ok(())
     }
 
-    /// exchange.delete. One that is not there is no error.
+    /// Handles exchange.delete. A missing exchange is no error.
     pub(super) fn delete_exchange(
         &mut self,
         id: ConnectionId,
@@ -96,7 +96,7 @@ impl Broker {
                 vhost.name
             )));
         }
-        // Of one that is not there: its end may still be on its way to the disk.
+        // Even if it is missing: the record of its deletion may still be on its way to the disk.
         let mut ticket = self.ticket();
         if let Some(exchange) = vhost.exchanges.get(name) {
             if delete.if_unused && exchange.is_used() {
@@ -116,10 +116,10 @@ impl Broker {
         Ok(())
     }
 
-    /// Removes an exchange, and with it the auto-delete ones that thereby lose their last binding, and so on.
+    /// Removes an exchange, and with it every auto-delete exchange that thereby loses its last binding.
     fn remove_exchange(&mut self, vhost: usize, name: &str) {
         self.finish_dead_letters();
-        // A list and no recursion: clients decide how long such a chain is.
+        // A list instead of recursion: clients determine the length of such a chain.
         let mut going: Vec<Name> = vec![name.into()];
         while let Some(name) = going.pop() {
             let Some(exchange) = self.vhosts[vhost].exchanges.remove(&name) else {
@@ -141,7 +141,8 @@ impl Broker {
         }
     }
 
-    /// Removes all bindings of an exchange to a destination that goes, and the exchange if it goes with them.
+    /// Removes all bindings of an exchange to a deleted destination, and the exchange too if it is auto-deleted with
+    /// them.
     pub(super) fn forget_destination(&mut self, vhost: usize, source: &str, to: &Destination) {
         self.forget_bindings(vhost, source, to);
         self.remove_if_unused(vhost, source);
@@ -195,7 +196,7 @@ fn check_same(what: &str, received: &Traits, current: &Traits) -> Result {
 }
 
 /// # Errors
-/// 406 for an alternate exchange that is no name.
+/// 406 for an alternate exchange that is not a name.
 fn check_alternate(arguments: &FieldTable) -> Result {
     match arguments.inner().get("alternate-exchange") {
         None | Some(AMQPValue::LongString(_)) => Ok(()),

@@ -1,6 +1,6 @@
-//! Messages and queues that have had their time (x-message-ttl, expiration, x-expires).
+//! Expiry of messages and queues (x-message-ttl, expiration, x-expires).
 //!
-//! A message expires when it is at the head of its queue, as in RabbitMQ: one behind another waits for it.
+//! A message expires only at the head of its queue, as in RabbitMQ: a message behind another one waits for it.
 
 use std::cmp::Reverse;
 
@@ -9,14 +9,13 @@ use super::dead_letters::Reason;
 use crate::exchange::QueueId;
 use crate::queue::{NEVER, Queue};
 
-/// Messages and queues that may expire in one turn: a million at once takes seconds, and others want theirs.
+/// Messages and queues that may expire in one turn: a million at once takes seconds, during which clients would wait.
 const TURN: usize = 1024;
-/// Timers that are kept beside one for each queue: those of queues that are gone stay until they are due, which may be
-/// in weeks.
+/// Timers kept in addition to one per queue: timers of deleted queues stay until they are due, which may be in weeks.
 const SPARE_TIMERS: usize = 1024;
 
 impl Broker {
-    /// Makes sure that a queue is looked at when its head or itself expires.
+    /// Ensures that a queue is checked when its head or the queue itself expires.
     pub(super) fn set_timer(&mut self, id: QueueId) {
         let Some(queue) = self.queues.get_mut(id) else {
             return;
@@ -40,12 +39,12 @@ impl Broker {
         }
     }
 
-    /// When the next thing expires.
+    /// Returns the next deadline.
     pub(crate) fn next_deadline(&self) -> Option<u64> {
         self.timers.peek().map(|Reverse((due, _))| *due)
     }
 
-    /// Lets expire what is due, or a part of it: then the next deadline is past.
+    /// Expires what is due, or a part of it; in the latter case the next deadline is in the past.
     pub(crate) fn expire(&mut self) {
         let mut left = TURN;
         while let Some(Reverse((due, id))) = self.timers.peek().copied() {
@@ -59,14 +58,14 @@ impl Broker {
         self.finish_turn();
     }
 
-    /// Returns how many messages expired, of the `most` that may.
+    /// Returns how many messages expired, at most `most`.
     fn expire_queue(&mut self, id: QueueId, timer: u64, most: usize) -> usize {
         let now = self.now;
         let Some(queue) = self.queues.get_mut(id) else {
             return 0;
         };
         if queue.timer != timer {
-            // An earlier one was set after this, and has set another.
+            // An earlier timer was set after this one, and has set another.
             return 0;
         }
         queue.timer = NEVER;
@@ -79,7 +78,7 @@ impl Broker {
         count
     }
 
-    /// Buries what is due at the head of a queue, so many messages at most. Returns how many those were.
+    /// Dead-letters expired messages at the head of a queue, at most `most`. Returns their number.
     pub(super) fn expire_heads(&mut self, id: QueueId, most: usize) -> usize {
         let now = self.now;
         for count in 0..most {
@@ -88,13 +87,13 @@ impl Broker {
                 is_due.then(|| queue.pop()).flatten()
             });
             let Some(entry) = entry else { return count };
-            self.bury(id, entry, Reason::Expired);
+            self.queue_dead_letter(id, entry, Reason::Expired);
         }
         most
     }
 }
 
-/// When a queue expires itself: so long after its last use, unless it has consumers.
+/// Returns when a queue without consumers expires: its time to live after its last use.
 fn own_deadline(queue: &Queue) -> u64 {
     match queue.limits.expires {
         Some(after) if queue.consumers.is_empty() => queue.used + after,

@@ -1,4 +1,4 @@
-//! From the protocol header to connection.open-ok (connection class, AMQP 0-9-1, 2.2.4).
+//! Negotiation from the protocol header to connection.open-ok (connection class, AMQP 0-9-1, 2.2.4).
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -17,14 +17,14 @@ use crate::frame::{Frame, HEARTBEAT, METHOD};
 use crate::notes::quote;
 use crate::queue::ConnectionId;
 
-/// Who may log in from the broker's own machine alone.
+/// The user that may log in only from the broker's own machine.
 const LOCAL_USER: &str = "guest";
 const PROTOCOL_HEADER: &[u8; 8] = b"AMQP\x00\x00\x09\x01";
-/// The least that both sides must be able to take (AMQP 0-9-1, 4.2.3; RabbitMQ has 8192 since 4.0).
+/// The smallest frame size that both sides must accept (AMQP 0-9-1, 4.2.3; RabbitMQ has 8192 since 4.0).
 pub(super) const LEAST_FRAME: u32 = 4096;
 
 impl Broker {
-    /// Takes the protocol header. Returns how many bytes it took; 0 where more must come.
+    /// Reads the protocol header. Returns how many bytes it took; 0 if more are needed.
     pub(super) fn protocol_header(&mut self, id: ConnectionId, input: &[u8]) -> usize {
         let length = input.len().min(PROTOCOL_HEADER.len());
         if input[..length] != PROTOCOL_HEADER[..length] {
@@ -51,7 +51,7 @@ impl Broker {
         length
     }
 
-    /// A frame of a connection that is not open, or not any more.
+    /// Handles a frame of a connection that is not open, or no longer open.
     pub(super) fn negotiate(&mut self, id: ConnectionId, frame: Frame<'_>) -> Result {
         let Some(connection) = self.connections.get(id) else {
             return Ok(());
@@ -84,7 +84,7 @@ impl Broker {
         }
     }
 
-    /// connection.close and its answer are all that counts.
+    /// Handles a frame while only connection.close and close-ok matter.
     fn awaiting_close_ok(&mut self, id: ConnectionId, frame: Frame<'_>) -> Result {
         if frame.kind == METHOD && frame.channel == 0 {
             match frame.payload {
@@ -96,8 +96,8 @@ impl Broker {
         Ok(())
     }
 
-    /// Answers connection.close. The socket is the client's to close, as with RabbitMQ: one that closes from several
-    /// threads asks several times, and reads the end of the stream before its answer otherwise.
+    /// Answers connection.close. The client closes the socket, as with RabbitMQ: one that closes from several threads
+    /// sends several requests, and would otherwise read the end of the stream before its answer.
     pub(super) fn client_closes(&mut self, id: ConnectionId) {
         let now = self.now;
         if let Some(connection) = self.connections.get_mut(id)
@@ -177,7 +177,7 @@ impl Broker {
                 config.channel_max.into(),
             ),
         ] {
-            // 0 asks for no limit, which is more than any.
+            // 0 requests no limit, which exceeds any.
             if asked == 0 || asked > most {
                 return Err(not_allowed(format_args!(
                     "negotiated {name} = {asked} is higher than the maximum allowed value ({most})"
@@ -199,7 +199,7 @@ impl Broker {
             if let Some(connection) = self.connections.get(id) {
                 let peer = show_peer(connection.peer());
                 let (user, vhost) = (quote(&connection.user), quote(name));
-                let line = format_args!("refused user {user}{peer}: there is no vhost {vhost}");
+                let line = format_args!("refused user {user}{peer}: unknown vhost {vhost}");
                 self.notes.say(self.now, line);
             }
             return Err(not_allowed(format_args!("vhost {name} not found")));
@@ -214,18 +214,20 @@ impl Broker {
     }
 }
 
-/// Whether somebody may log in, or why not.
+/// Checks if a user may log in. The error is the reason for the refusal.
 pub(super) fn check_login(
     users: &[(String, String)],
     login: &(String, String),
     peer: Option<SocketAddr>,
 ) -> std::result::Result<(), &'static str> {
     match users.iter().find(|(name, _)| *name == login.0) {
-        None => Err("there is no such user"),
-        Some(_) if !users.contains(login) => Err("the password is another"),
-        // Its password is known to everybody (as RabbitMQ's `loopback_users`).
+        None => Err("unknown user"),
+        Some(_) if !users.contains(login) => Err("wrong password"),
+        // The password of this user is public (as RabbitMQ's `loopback_users`).
         Some(_) if login.0 == LOCAL_USER && peer.is_some_and(|peer| !is_loopback(peer.ip())) => {
-            Err("this user may log in from this machine alone; another one: --user or BROKER_USER")
+            Err(
+                "this user may log in only from this machine: set another user with --user or BROKER_USER",
+            )
         }
         Some(_) => Ok(()),
     }
@@ -239,7 +241,7 @@ fn show_peer(peer: Option<SocketAddr>) -> String {
     peer.map(|peer| format!(" at {peer}")).unwrap_or_default()
 }
 
-/// User and password of a PLAIN response (RFC 4616): authorisation, user and password with NUL between them.
+/// Returns user and password of a PLAIN response (RFC 4616): authorisation, user and password, separated by NUL.
 fn plain(response: &[u8]) -> Option<(String, String)> {
     let mut parts = response.split(|byte| *byte == 0);
     let (_, user, password) = (parts.next()?, parts.next()?, parts.next()?);
@@ -249,7 +251,7 @@ fn plain(response: &[u8]) -> Option<(String, String)> {
     Some((text(user)?, text(password)?))
 }
 
-/// User and password of an AMQPLAIN response: a table without its length, with LOGIN and PASSWORD.
+/// Returns user and password of an AMQPLAIN response: a table without its length, with LOGIN and PASSWORD.
 fn amqplain(mut response: &[u8]) -> Option<(String, String)> {
     let (mut user, mut password) = (None, None);
     while !response.is_empty() {

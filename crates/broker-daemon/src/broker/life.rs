@@ -1,4 +1,4 @@
-//! Connections and channels from their beginning to their end.
+//! The lifecycle of connections and channels.
 
 use std::rc::Rc;
 
@@ -15,9 +15,9 @@ use crate::failure::{Failure, Result, channel_error, connection_forced, not_allo
 use crate::queue::{ConnectionId, ConsumerId};
 
 impl Broker {
-    /// A client connected.
+    /// Adds a connected client.
     pub(crate) fn connect(&mut self, socket: Option<Rc<TcpStream>>) -> (ConnectionId, Rc<Notify>) {
-        // Until both have agreed on another.
+        // Valid until both sides have agreed on another.
         let frame_max = LEAST_FRAME as usize;
         let connection = Connection::new(socket, frame_max, self.now, &self.memory);
         let wake = Rc::clone(&connection.wake);
@@ -29,19 +29,19 @@ impl Broker {
         self.connections.get_mut(id)
     }
 
-    /// How many clients there are.
+    /// Returns the number of clients.
     pub(crate) fn connection_count(&self) -> usize {
         self.connections.len()
     }
 
-    /// A client is gone: everything of it goes, and what it had not acknowledged goes back.
+    /// Removes a disconnected client with everything that belongs to it; its unacknowledged messages are requeued.
     pub(crate) fn disconnect(&mut self, id: ConnectionId) {
         self.let_go(id);
         self.connections.remove(id);
         self.finish_turn();
     }
 
-    /// Ends channels and exclusive queues.
+    /// Ends the channels of a connection and deletes its exclusive queues.
     pub(super) fn let_go(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
@@ -55,7 +55,7 @@ impl Broker {
         }
     }
 
-    /// Ends a channel: its consumers, its transaction, what it had not acknowledged.
+    /// Ends a channel: cancels its consumers and its transaction, and requeues its unacknowledged messages.
     pub(super) fn end_channel(&mut self, id: ConnectionId, number: u16) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
@@ -70,7 +70,7 @@ impl Broker {
             unsettled.extend(tx.settled.into_iter().map(|(delivered, _)| delivered));
         }
         unsettled.sort_by_key(|delivered| delivered.tag);
-        // From the last to the first, so that each goes before the one after it.
+        // From the last to the first, so that each is requeued before the one after it.
         for delivered in unsettled.into_iter().rev() {
             self.settle(delivered, Settlement::Requeued);
         }
@@ -82,7 +82,7 @@ impl Broker {
         }
     }
 
-    /// Removes a consumer, and an auto-delete queue with its last one.
+    /// Removes a consumer, and an auto-delete queue with its last consumer.
     pub(super) fn remove_consumer(&mut self, id: ConsumerId) {
         let Some(consumer) = self.consumers.remove(id) else {
             return;
@@ -109,10 +109,10 @@ impl Broker {
         }
     }
 
-    /// channel.open.
+    /// Handles channel.open.
     ///
     /// # Errors
-    /// 504 for a channel that is open, 530 for one beyond channel_max.
+    /// 504 for a channel that is already open, 530 for one above channel_max.
     pub(super) fn open_channel(&mut self, id: ConnectionId, number: u16) -> Result {
         let Some(connection) = self.connections.get_mut(id) else {
             return Ok(());
@@ -133,7 +133,7 @@ impl Broker {
         Ok(())
     }
 
-    /// Answers channel.close, and ends the channel unless the broker has closed it and awaits the answer.
+    /// Answers channel.close. Ends the channel, unless the broker has closed it and still awaits the answer.
     pub(super) fn client_closes_channel(&mut self, id: ConnectionId, number: u16, crosses: bool) {
         if !crosses {
             self.end_channel(id, number);
@@ -142,7 +142,7 @@ impl Broker {
         self.send(id, number, AMQPClass::Channel(ok));
     }
 
-    /// Tells a client what it did wrong, and ends its channel or itself.
+    /// Reports an error to a client and closes its channel or its connection.
     pub(super) fn fail(
         &mut self,
         id: ConnectionId,
@@ -171,8 +171,8 @@ impl Broker {
         self.close_connection(id, method, failure);
     }
 
-    /// Sends connection.close and ends all channels. One that is not open yet is closed without a word, unless it is
-    /// refused for a reason that clients understand (as RabbitMQ).
+    /// Sends connection.close and ends all channels. A connection that is not open yet is closed without a close
+    /// method, unless clients understand the reason of the refusal (as RabbitMQ).
     pub(super) fn close_connection(
         &mut self,
         id: ConnectionId,
@@ -196,7 +196,7 @@ impl Broker {
         connection.since = self.now;
         connection.is_blocked = false;
         connection.answers = Answers::default();
-        // Its answer is to be read, also where it was made to wait.
+        // Its answer must be read even if the connection was held.
         connection.wake.notify_one();
         self.let_go(id);
         if !says_why {
@@ -214,7 +214,7 @@ impl Broker {
         }
     }
 
-    /// Reads no more, and closes the socket when everything is written.
+    /// Stops reading, and closes the socket once all output is written.
     pub(super) fn close_when_written(&mut self, id: ConnectionId) {
         self.let_go(id);
         if let Some(connection) = self.connections.get_mut(id) {
@@ -222,10 +222,10 @@ impl Broker {
             connection.since = self.now;
             connection.wake.notify_one();
         }
-        self.touch(id);
+        self.mark_dirty(id);
     }
 
-    /// Asks every client to leave (connection.close 320).
+    /// Sends connection.close 320 to every client.
     pub(crate) fn shut_down(&mut self) {
         let failure = connection_forced("broker forced connection closure with reason 'shutdown'");
         for id in self.connections.ids() {
@@ -239,7 +239,7 @@ impl Broker {
         if let Some(connection) = self.connections.get_mut(id) {
             connection.output_of(channel).method(channel, method);
         }
-        self.touch(id);
+        self.mark_dirty(id);
     }
 
     pub(super) fn send_basic(&mut self, id: ConnectionId, channel: u16, method: basic::AMQPMethod) {

@@ -1,4 +1,4 @@
-//! What happens when messages take too much memory: publishers wait, and nobody is closed.
+//! Memory alarm: if messages take too much memory, publishers wait, and no connection is closed.
 
 use amq_protocol::protocol::{AMQPClass, connection};
 
@@ -8,10 +8,10 @@ use crate::frame::{Frame, METHOD};
 use crate::queue::ConnectionId;
 
 impl Broker {
-    /// Whether a frame has to wait because it begins a message and memory is short. Then everything after it on its
-    /// connection waits too.
+    /// Returns true if a frame must wait because it begins a message while memory is short. Everything after it on its
+    /// connection then waits too.
     pub(super) fn must_wait(&mut self, id: ConnectionId, frame: Frame<'_>) -> bool {
-        // Asked for each message and not each turn: a few small ones may go to thousands of queues.
+        // Checked for each message and not each turn: a few small messages may go to thousands of queues.
         let has_too_much = self.memory.get() > self.config.memory_limit;
         if !(has_too_much || self.is_blocked || self.is_congested)
             || frame.kind != METHOD
@@ -39,12 +39,12 @@ impl Broker {
         true
     }
 
-    /// Whether little is to be read at a time, since what cannot be processed is kept.
+    /// Returns true if reads must be small, because data that cannot be processed is kept.
     pub(crate) fn is_short(&self) -> bool {
         self.is_blocked
     }
 
-    /// connection.blocked, to a client that understands it.
+    /// Sends connection.blocked to a client that supports it.
     fn tell_blocked(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
@@ -63,8 +63,8 @@ impl Broker {
         );
     }
 
-    /// Begins and ends the time in which publishers wait. It ends a tenth below the limit, so that it does not begin
-    /// anew with each message.
+    /// Starts and ends the time in which publishers wait. It ends a tenth below the limit, so that it does not start
+    /// again with each message.
     pub(super) fn watch_memory(&mut self) {
         let used = self.memory.get();
         let limit = self.config.memory_limit;

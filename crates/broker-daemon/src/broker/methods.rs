@@ -1,4 +1,4 @@
-//! Methods that are no part of the hot path: parsed, and each sent to what does it.
+//! Methods outside the hot path: parsed, and dispatched to their handlers.
 
 use amq_protocol::protocol::{
     AMQPClass, access, basic, channel, confirm, connection, exchange, parse_class, queue, tx,
@@ -12,7 +12,7 @@ use crate::failure::{
 use crate::frame::{Frame, is_too_deep};
 use crate::queue::ConnectionId;
 
-/// Methods that exist, by class.
+/// The known methods by class.
 const KNOWN: [(u16, &[u16]); 8] = [
     (
         10,
@@ -35,7 +35,7 @@ const KNOWN: [(u16, &[u16]); 8] = [
 /// Parses the payload of a method frame.
 ///
 /// # Errors
-/// 540 for a method that does not exist, 501 for arguments that cannot be read (as RabbitMQ).
+/// 540 for an unknown method, 501 for unreadable arguments (as RabbitMQ).
 pub(super) fn parse(payload: &[u8]) -> Result<AMQPClass> {
     let Some(([c0, c1, m0, m1], _)) = payload.split_first_chunk::<4>() else {
         return Err(frame_error("a method frame without a method"));
@@ -64,7 +64,7 @@ pub(super) fn parse(payload: &[u8]) -> Result<AMQPClass> {
 }
 
 impl Broker {
-    /// A method on channel 0 of an open connection.
+    /// Handles a method on channel 0 of an open connection.
     pub(super) fn connection_method(&mut self, id: ConnectionId, payload: &[u8]) -> Result {
         match parse(payload)? {
             AMQPClass::Connection(connection::AMQPMethod::Close(_)) => self.client_closes(id),
@@ -77,17 +77,18 @@ impl Broker {
         Ok(())
     }
 
-    /// A method on another channel.
+    /// Handles a method on another channel.
     pub(super) fn channel_method(&mut self, id: ConnectionId, frame: Frame<'_>) -> Result {
         let number = frame.channel;
-        // What comes on a channel that is being closed need not even be readable.
+        // Input on a channel that is being closed need not even be readable.
         match *frame.payload {
             [0, 20, 0, 10, ..] => {
                 parse(frame.payload)?;
                 return self.open_channel(id, number);
             }
             [0, 20, 0, 40, ..] => {
-                // Sent before the client read the broker's own: it will answer that one too, so the channel stays.
+                // Sent before the client read the broker's channel.close, which it will still answer, so the channel
+                // stays.
                 let crosses = self.channel(id, number)?.is_none();
                 self.client_closes_channel(id, number, crosses);
                 return Ok(());

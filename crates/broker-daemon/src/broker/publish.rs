@@ -1,4 +1,4 @@
-//! Where a message goes, and what its publisher is told.
+//! Routing of published messages, and the replies to their publishers.
 
 use std::rc::Rc;
 
@@ -15,10 +15,10 @@ use crate::queue::{ConnectionId, Overflow, Queue};
 use super::dead_letters::Reason;
 
 impl Broker {
-    /// A message that a client published.
+    /// Publishes a message of a client.
     ///
     /// # Errors
-    /// 404 and 403 of the exchange.
+    /// 404 or 403 for the exchange.
     pub(super) fn publish(
         &mut self,
         id: ConnectionId,
@@ -49,7 +49,7 @@ impl Broker {
         Ok(())
     }
 
-    /// Fills the channel's route for this message, unless it is the last one's.
+    /// Computes the channel's route for this message, unless it is the route of the last one.
     fn find_route(
         &mut self,
         id: ConnectionId,
@@ -88,8 +88,8 @@ impl Broker {
         Ok(())
     }
 
-    /// Puts a message into the queues of the channel's route, gives it back if there are none, and counts it for the
-    /// confirms.
+    /// Puts a message into the queues of the channel's route, returns it to the client if there are none, and counts it
+    /// for the confirms.
     fn deliver_to_queues(
         &mut self,
         id: ConnectionId,
@@ -138,7 +138,7 @@ impl Broker {
         }
     }
 
-    /// Publishes what a transaction held back. An exchange that is gone meanwhile leads nowhere.
+    /// Publishes a message that a transaction held back. If its exchange was deleted meanwhile, it is routed nowhere.
     pub(super) fn publish_pending(&mut self, id: ConnectionId, number: u16, pending: &Pending) {
         let Pending {
             message,
@@ -150,7 +150,7 @@ impl Broker {
         }
     }
 
-    /// Puts a message into queues. Returns what its publisher has to wait for, or that one refused it.
+    /// Puts a message into queues. Returns what its confirm must wait for, or that a queue refused it.
     pub(super) fn enqueue_all(
         &mut self,
         queues: &[QueueId],
@@ -158,7 +158,7 @@ impl Broker {
     ) -> Option<Verdict> {
         let mut is_refused = false;
         let mut taking = Vec::new();
-        // Most queues refuse nothing, and a list is made for those alone that do.
+        // Most queues refuse nothing; the list is built only for those that do.
         let mut queues = queues;
         if queues.iter().any(|queue| self.refuses(*queue)) {
             taking.extend(
@@ -170,7 +170,7 @@ impl Broker {
             is_refused = taking.len() < queues.len();
             queues = &taking;
         }
-        // Before anything is settled: what the two do to the log must not be torn apart.
+        // Stored before anything is settled: the log's records of both must not be separated.
         let ticket = self.store(queues, message);
         for queue in queues {
             self.enqueue(*queue, message, ticket.is_some());
@@ -182,20 +182,20 @@ impl Broker {
         ticket.map(Verdict::Stored)
     }
 
-    /// Whether a queue refuses what is one too many.
+    /// Returns true if a queue refuses messages beyond its limits.
     fn refuses(&self, id: QueueId) -> bool {
         self.queues
             .get(id)
             .is_some_and(|queue| queue.limits.overflow != Overflow::DropHead)
     }
 
-    /// Whether a queue takes one message more (x-overflow: reject-publish).
+    /// Returns true if a queue accepts one more message (x-overflow: reject-publish).
     fn has_room(&mut self, id: QueueId, message: &Rc<Message>) -> bool {
         let is_full = |queue: &Queue| {
             queue.limits.overflow != Overflow::DropHead && queue.is_full_for(message)
         };
         if self.queues.get(id).is_some_and(is_full) {
-            // Consumers come first: what was published just before in this turn has not been dispatched yet.
+            // Consumers come first: messages published earlier in this turn have not been dispatched yet.
             self.dispatch(id);
         }
         let Some(queue) = self.queues.get(id) else {
@@ -203,7 +203,7 @@ impl Broker {
         };
         let has_room = !is_full(queue);
         if !has_room && queue.limits.overflow == Overflow::RejectPublishDlx {
-            self.bury_refused(id, message);
+            self.queue_refused(id, message);
         }
         has_room
     }
@@ -245,11 +245,11 @@ impl Broker {
                 return;
             }
             let Some(entry) = queue.pop() else { return };
-            self.bury(id, entry, Reason::MaxLength);
+            self.queue_dead_letter(id, entry, Reason::MaxLength);
         }
     }
 
-    /// basic.return 312.
+    /// Sends basic.return 312.
     fn give_back(&mut self, id: ConnectionId, number: u16, message: &Rc<Message>) {
         if let Some(connection) = self.connections.get_mut(id) {
             let frame_max = connection.frame_max;
@@ -258,10 +258,10 @@ impl Broker {
                 .give_back(number, (312, "NO_ROUTE"), message, frame_max);
             self.counts.messages_returned += 1;
         }
-        self.touch(id);
+        self.mark_dirty(id);
     }
 
-    /// confirm.select.
+    /// Handles confirm.select.
     pub(super) fn confirm_select(&mut self, id: ConnectionId, number: u16, nowait: bool) -> Result {
         let Some(channel) = self.channel(id, number)? else {
             return Ok(());
@@ -277,11 +277,11 @@ impl Broker {
         Ok(())
     }
 
-    /// Sends the confirms that are due: at most a few for all that a turn published.
+    /// Sends the due confirms: at most a few for all messages of a turn.
     pub(super) fn send_confirms(&mut self) {
         let mut confirming = std::mem::take(&mut self.confirming);
         let (synced, has_failed) = (self.synced, self.log_failed);
-        // Those that wait are asked when the log has got on, and not in each turn: there may be thousands.
+        // Waiting channels are checked after progress of the log, and not in each turn: there may be thousands.
         let (waiting, seen) = &mut self.awaiting_log;
         if *seen != synced || has_failed {
             *seen = synced;
@@ -310,12 +310,12 @@ impl Broker {
             channel.is_confirming = waits;
             *connection.output_of(*number) = output;
             if self.counts.messages_confirmed > before {
-                self.touch(*id);
+                self.mark_dirty(*id);
             }
             waits
         });
         self.awaiting_log.0.append(&mut confirming);
-        // Nothing is listed while they are sent; the list is kept for its room.
+        // Nothing is added while they are sent; the list is put back for its capacity.
         self.confirming = confirming;
     }
 }

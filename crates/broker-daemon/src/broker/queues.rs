@@ -17,7 +17,7 @@ use crate::failure::{
 use crate::notes::quote;
 use crate::queue::{ConnectionId, Limits, Queue, QueueTraits, queue_type};
 
-/// Arguments that must be the same when a queue is declared again.
+/// Arguments that must be equal when a queue is declared again.
 const COMPARED: [&str; 19] = [
     "x-expires",
     "x-message-ttl",
@@ -40,7 +40,7 @@ const COMPARED: [&str; 19] = [
     "x-dead-letter-strategy",
 ];
 
-/// Returns a name without line breaks: where queues and exchanges are declared, deleted and bound, they do not count (as
+/// Returns a name without line breaks: they are ignored when queues and exchanges are declared, deleted and bound (as
 /// RabbitMQ).
 pub(super) fn plain_name(name: &str) -> Cow<'_, str> {
     match name.contains(['\r', '\n']) {
@@ -49,12 +49,12 @@ pub(super) fn plain_name(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// 22 characters that nobody has used before.
+/// Returns a unique name of 22 characters.
 pub(super) fn random_name() -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut name = String::new();
     for _ in 0..2 {
-        // Keyed anew each time, from what the system gives at random.
+        // Each call has a new key from the system's random numbers.
         let mut bits = RandomState::new().build_hasher().finish();
         for _ in 0..11 {
             name.push(char::from(LETTERS[(bits & 63) as usize]));
@@ -71,10 +71,10 @@ impl Broker {
             .map_or(0, |connection| connection.vhost)
     }
 
-    /// The queue that a method is about; an empty name means the one that was declared last.
+    /// Returns the queue that a method names; an empty name means the last declared queue.
     ///
     /// # Errors
-    /// 404 where there is none, 405 where it is another connection's own.
+    /// 404 if it does not exist, 405 if it is exclusive to another connection.
     pub(super) fn queue_of(
         &mut self,
         id: ConnectionId,
@@ -106,7 +106,7 @@ impl Broker {
         }
     }
 
-    /// queue.declare.
+    /// Handles queue.declare.
     pub(super) fn declare_queue(
         &mut self,
         id: ConnectionId,
@@ -154,7 +154,7 @@ impl Broker {
     }
 
     /// # Errors
-    /// 405 where the exclusive owner is another, 406 where anything else differs.
+    /// 405 if the queue is exclusive to another connection, 406 if anything else differs.
     fn check_same(
         &self,
         id: ConnectionId,
@@ -181,7 +181,7 @@ impl Broker {
             same_argument(name, &what, &declare.arguments, &queue.traits.arguments)?;
         }
         let (received, current) = (&declare.arguments, &queue.traits.arguments);
-        // Without a type it is a classic one.
+        // Without a type it is a classic queue.
         if queue_type(received) != queue_type(current) {
             same_argument("x-queue-type", &what, received, current)?;
         }
@@ -227,7 +227,7 @@ impl Broker {
         Ok(queue_id)
     }
 
-    /// queue.purge.
+    /// Handles queue.purge.
     pub(super) fn purge_queue(
         &mut self,
         id: ConnectionId,
@@ -248,7 +248,7 @@ impl Broker {
         Ok(())
     }
 
-    /// Drops everything that is ready. Returns how many messages that were.
+    /// Drops all ready messages. Returns their number.
     fn drop_ready(&mut self, id: QueueId) -> u32 {
         let dropped = self
             .queues
@@ -258,12 +258,12 @@ impl Broker {
         self.counts.messages_dropped += dropped.len() as u64;
         self.recorded += u64::from(dropped.iter().any(|entry| entry.is_stored));
         for entry in &dropped {
-            self.gone(id, entry);
+            self.on_removed(id, entry);
         }
         u32::try_from(dropped.len()).unwrap_or(u32::MAX)
     }
 
-    /// queue.delete. A queue that is not there is no error (as RabbitMQ since 3.2).
+    /// Handles queue.delete. A missing queue is no error (as RabbitMQ since 3.2).
     pub(super) fn delete_queue(
         &mut self,
         id: ConnectionId,
@@ -273,7 +273,7 @@ impl Broker {
         let name = self.full_name(id, number, &plain_name(delete.queue.as_str()))?;
         let mut count = 0;
         let mut cancelled = Vec::new();
-        // Of one that is not there: its end may still be on its way to the disk.
+        // Even if it is missing: the record of its deletion may still be on its way to the disk.
         let mut ticket = self.ticket();
         if self.vhosts[self.vhost_of(id)].queues.contains_key(&name) {
             let queue_id = self.find_queue(id, &name)?;
@@ -305,18 +305,18 @@ impl Broker {
             let ok = queue::AMQPMethod::DeleteOk(ok);
             answered = self.answer(id, number, ticket, AMQPClass::Queue(ok));
         }
-        // In the order of RabbitMQ: a client that deletes the queue it consumes from reads the answer first.
+        // In RabbitMQ's order: a client that deletes the queue it consumes from reads the answer first.
         self.announce_cancelled(&cancelled);
         answered
     }
 
-    /// Removes a queue with its messages, bindings and consumers, and announces the end of the consumers.
+    /// Removes a queue with its messages, bindings and consumers, and notifies the consumers' clients.
     pub(super) fn remove_queue(&mut self, id: QueueId) {
         let cancelled = self.take_queue(id);
         self.announce_cancelled(&cancelled);
     }
 
-    /// Sends basic.cancel for consumers whose queue is gone, to the clients that understand it.
+    /// Sends basic.cancel for consumers of a deleted queue to the clients that support it.
     fn announce_cancelled(&mut self, cancelled: &[Consumer]) {
         for consumer in cancelled {
             let connection = self.connections.get(consumer.connection);
@@ -384,7 +384,7 @@ fn locked(name: &str, vhost: &str) -> Failure {
 }
 
 /// # Errors
-/// 406 where they differ.
+/// 406 if the values differ.
 pub(super) fn same<T: Copy + PartialEq + std::fmt::Display>(
     name: &str,
     what: &str,
@@ -400,7 +400,7 @@ pub(super) fn same<T: Copy + PartialEq + std::fmt::Display>(
 }
 
 /// # Errors
-/// 406 where they differ. Numbers are compared as numbers.
+/// 406 if the values differ. Numbers are compared by value.
 pub(super) fn same_argument(
     name: &str,
     what: &str,
@@ -432,7 +432,8 @@ fn show_value(value: &amq_protocol::types::AMQPValue) -> String {
     }
 }
 
-/// Returns whether a queue outlives the broker: one that goes with its connection doesn't, whatever was asked (as RabbitMQ).
+/// Returns true if a queue survives a restart. An exclusive queue does not, even if it is declared durable (as
+/// RabbitMQ).
 fn is_durable(declare: &queue::Declare) -> bool {
     declare.durable && !declare.exclusive
 }

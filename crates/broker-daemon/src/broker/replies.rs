@@ -1,9 +1,9 @@
-//! Direct reply-to: a client that asks over one channel and is answered over the same, without a queue (as RabbitMQ's
+//! Direct reply-to: a client sends requests and receives replies over the same channel, without a queue (as RabbitMQ's
 //! `amq.rabbitmq.reply-to`).
 //!
-//! A consumer of [`REPLY_TO`] gives its channel a name. It replaces [`REPLY_TO`] in the `reply-to` of what is published on
-//! that channel, and what is published to it through the default exchange is delivered at once. Nothing is kept: an answer
-//! to a channel that is gone is dropped, and one that is mandatory is returned, since it has no queue to go to.
+//! A consumer of [`REPLY_TO`] gives its channel an address. This address replaces [`REPLY_TO`] in the `reply-to` of
+//! messages published on that channel. Messages published to it through the default exchange are delivered at once.
+//! Nothing is stored: a reply to a closed channel is dropped, and a mandatory one is returned, since no queue takes it.
 
 use std::rc::Rc;
 
@@ -17,16 +17,16 @@ use crate::message::{Message, push_short};
 use crate::output::Delivery;
 use crate::queue::ConnectionId;
 
-/// The queue that is none.
+/// The name of the pseudo-queue.
 pub(super) const REPLY_TO: &str = "amq.rabbitmq.reply-to";
-/// What the names of channels begin with.
+/// Prefix of the addresses of channels.
 const PREFIX: &str = "amq.rabbitmq.reply-to.";
 
 impl Broker {
-    /// basic.consume of [`REPLY_TO`].
+    /// Handles basic.consume of [`REPLY_TO`].
     ///
     /// # Errors
-    /// 406 for one that would acknowledge, and for a second one; 530 for a tag that the channel has.
+    /// 406 for a consumer with acknowledgements, and for a second one; 530 for a tag in use.
     pub(super) fn consume_replies(
         &mut self,
         id: ConnectionId,
@@ -68,10 +68,10 @@ impl Broker {
         Ok(())
     }
 
-    /// queue.declare of [`REPLY_TO`], or of the name of a channel: asks whether somebody waits there for an answer.
+    /// Handles queue.declare of [`REPLY_TO`] or of a channel's address: checks if a consumer waits there for replies.
     ///
     /// # Errors
-    /// 404 where nobody does.
+    /// 404 if no consumer waits.
     pub(super) fn declare_replies(
         &mut self,
         id: ConnectionId,
@@ -94,7 +94,7 @@ impl Broker {
         Ok(())
     }
 
-    /// Delivers a message to the channel that a routing key names, if it names one.
+    /// Delivers a message to the channel whose address is the routing key, if there is one.
     pub(super) fn deliver_reply(&mut self, key: &[u8], message: &Rc<Message>) {
         if !key.starts_with(PREFIX.as_bytes()) {
             return;
@@ -123,6 +123,6 @@ impl Broker {
         let output = connection.output_of(number);
         output.deliver(delivery, &consumer, frame_max);
         self.counts.messages_delivered += 1;
-        self.touch(id);
+        self.mark_dirty(id);
     }
 }

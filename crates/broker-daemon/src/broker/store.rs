@@ -1,6 +1,6 @@
-//! What survives the process: durable exchanges, queues and bindings, and persistent messages in such queues.
+//! Durable state: exchanges, queues and bindings, and persistent messages in durable queues.
 //!
-//! Without a log all of this does nothing.
+//! Without a log, nothing here has an effect.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -16,7 +16,7 @@ use crate::meta::Definition;
 use crate::queue::{Entry, Limits, Queue};
 use crate::vhost::Vhost;
 
-/// Milliseconds since 1970.
+/// Returns the milliseconds since 1970.
 fn unix_ms() -> u64 {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -25,15 +25,15 @@ fn unix_ms() -> u64 {
 }
 
 impl Broker {
-    /// Takes a log, and what it held.
+    /// Takes over an opened log and restores its content.
     ///
     /// # Errors
-    /// What stands in it and cannot be understood.
+    /// Content of the log that this version does not understand.
     pub(crate) fn open_store(&mut self, mut log: Log, recovered: Recovered) -> anyhow::Result<()> {
         for (key, value) in &recovered.meta {
             let definition = Definition::decode(key, value).ok_or_else(|| {
                 anyhow::anyhow!(
-                    "the log holds a definition that this version does not know: {key:?}"
+                    "the log holds a definition that this version does not understand: {key:?}"
                 )
             })?;
             self.restore(definition);
@@ -51,7 +51,7 @@ impl Broker {
             for serial in stored.queues() {
                 match queues.get(serial) {
                     Some(queue) => holding.push(*queue),
-                    // It would never leave the disk, and come up in the next queue of that number.
+                    // Otherwise it would stay on disk for ever, and appear in the next queue with this number.
                     None => log.settle(*serial, stored.id),
                 }
             }
@@ -65,7 +65,7 @@ impl Broker {
         Ok(())
     }
 
-    /// Returns how many messages of the log some queue holds since the start.
+    /// Returns how many messages of the log were restored into queues at the start.
     pub(crate) fn restored(&self) -> usize {
         self.restored
     }
@@ -116,7 +116,7 @@ impl Broker {
         }
     }
 
-    /// A virtual host that is no longer among the options keeps what it has.
+    /// Returns the index of a virtual host. One that is no longer among the options keeps its content.
     fn vhost_named(&mut self, name: &str) -> usize {
         let found = self.vhosts.iter().position(|vhost| &*vhost.name == name);
         found.unwrap_or_else(|| {
@@ -126,7 +126,7 @@ impl Broker {
     }
 
     fn restore_message(&mut self, stored: Stored, unix: u64, queues: &[QueueId]) {
-        // They were understood when they came.
+        // They were valid when they were published.
         let facts = Properties::scan(&stored.properties()[HEADER_FIXED..])
             .and_then(|properties| properties.facts())
             .unwrap_or_default();
@@ -145,10 +145,10 @@ impl Broker {
         }
     }
 
-    /// Whether something durable can be made now.
+    /// Checks if durable definitions can be stored now.
     ///
     /// # Errors
-    /// 406 while the disk is full or broken.
+    /// 406 while the disk is full or failed.
     pub(super) fn check_store(&mut self) -> Result {
         let state = self.log.as_ref().map(Log::state);
         self.log_takes = matches!(state, Some(State::Running) | None);
@@ -163,7 +163,7 @@ impl Broker {
         }
     }
 
-    /// Whether a message that a client publishes can be stored, if it has to be.
+    /// Returns true if a published message can be stored, or need not be.
     pub(super) fn can_store(&self, queues: &[QueueId], message: &Message) -> bool {
         let is_stored = |id: &QueueId| self.queues.get(*id).is_some_and(Queue::is_stored);
         let length = message.header().len() + message.body().len();
@@ -173,10 +173,10 @@ impl Broker {
             || !queues.iter().any(is_stored)
     }
 
-    /// Stores a message for those of its queues that are durable. Returns the ticket to wait for.
+    /// Stores a message for its durable queues. Returns the ticket to wait for.
     ///
-    /// Also while the disk is full: a dead letter is no more than what it comes from, which is settled behind it, so
-    /// the one or the other survives.
+    /// This also applies while the disk is full: a dead letter is no larger than its original, which is settled after
+    /// it, so that one of the two survives.
     pub(super) fn store(&mut self, queues: &[QueueId], message: &Message) -> Option<u64> {
         let log = self.log.as_mut()?;
         if !message.facts().persistent {
@@ -205,8 +205,8 @@ impl Broker {
         Some(log.ticket())
     }
 
-    /// A message has left a queue for good.
-    pub(super) fn gone(&mut self, queue: QueueId, entry: &Entry) {
+    /// Records that a message has left a queue for good.
+    pub(super) fn on_removed(&mut self, queue: QueueId, entry: &Entry) {
         if entry.is_stored
             && let Some(log) = &mut self.log
         {
@@ -214,7 +214,7 @@ impl Broker {
         }
     }
 
-    /// A queue was made.
+    /// Records a new queue.
     pub(super) fn store_queue(&mut self, id: QueueId) {
         let (Some(queue), Some(log)) = (self.queues.get_mut(id), &mut self.log) else {
             return;
@@ -227,7 +227,8 @@ impl Broker {
         }
     }
 
-    /// A queue is gone, and so are its ready messages; what it still holds is with consumers.
+    /// Records that a queue is deleted together with its ready messages; its unacknowledged ones are still with
+    /// consumers.
     pub(super) fn unstore_queue(&mut self, id: QueueId, queue: &Queue) {
         let unacked = match queue.unacked {
             0 => Vec::new(),
@@ -242,7 +243,7 @@ impl Broker {
         }
     }
 
-    /// The log's ids of what channels hold of a queue.
+    /// Returns the log's ids of a queue's messages that channels hold unacknowledged.
     fn stored_unacked(&self, id: QueueId) -> Vec<u64> {
         let connections = self.connections.iter();
         let channels = connections.flat_map(|(_, connection)| connection.channels());
@@ -253,7 +254,7 @@ impl Broker {
             .collect()
     }
 
-    /// An exchange was made, or is gone.
+    /// Records that an exchange was created or deleted.
     pub(super) fn store_exchange(
         &mut self,
         vhost: usize,
@@ -274,7 +275,7 @@ impl Broker {
         self.recorded += 1;
     }
 
-    /// Returns true if a binding is durable: both its ends are.
+    /// Returns true if a binding is durable, which means that both of its ends are.
     pub(super) fn is_durable_binding(&self, vhost: usize, source: &str, to: &Destination) -> bool {
         let exchanges = &self.vhosts[vhost].exchanges;
         let is_durable = |name: &str| {
@@ -289,7 +290,7 @@ impl Broker {
             }
     }
 
-    /// A binding was made, or is gone.
+    /// Records that a binding was created or removed.
     pub(super) fn store_binding(
         &mut self,
         vhost: usize,
@@ -320,7 +321,7 @@ impl Broker {
         self.recorded += 1;
     }
 
-    /// Hands what was gathered to the disk.
+    /// Hands the gathered records to the disk.
     pub(crate) fn flush_log(&mut self) {
         if let Some(log) = &mut self.log {
             log.flush();
@@ -328,14 +329,14 @@ impl Broker {
         }
     }
 
-    /// Whether something was gathered since.
+    /// Returns true if records were gathered since the last flush.
     pub(super) fn has_records(&self) -> bool {
         self.log
             .as_ref()
             .is_some_and(|log| log.ticket() > self.flushed)
     }
 
-    /// Looks at how far the log is, and at how much is on its way.
+    /// Updates the progress of the log, and the amount of data on its way to the disk.
     pub(super) fn watch_log(&mut self) {
         let Some(log) = &self.log else { return };
         self.synced = log.synced();
@@ -346,13 +347,15 @@ impl Broker {
         self.send_answers();
     }
 
-    /// Writes what is left.
+    /// Writes the remaining records.
     ///
     /// # Errors
-    /// Those of the log: not everything is on disk.
+    /// Errors of the log: not everything is on disk.
     pub(crate) fn close_store(&mut self) -> anyhow::Result<()> {
         match self.log.take().map(Log::close) {
-            Some(Err(error)) => Err(anyhow::anyhow!(error).context("writing the rest of the log")),
+            Some(Err(error)) => {
+                Err(anyhow::anyhow!(error).context("cannot write the rest of the log"))
+            }
             _ => Ok(()),
         }
     }

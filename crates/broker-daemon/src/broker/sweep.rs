@@ -1,4 +1,4 @@
-//! What time says of connections: heartbeats, and those who are too slow to negotiate, to leave, or to be alive.
+//! Periodic checks of connections: heartbeats, and clients too slow to negotiate, to close, or to read.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -11,16 +11,16 @@ use crate::answers::Answers;
 use crate::connection::Phase;
 use crate::queue::ConnectionId;
 
-/// How long a client may take to negotiate, or to answer connection.close, in milliseconds.
+/// Milliseconds that a client may take to negotiate, or to answer connection.close.
 const PATIENCE: u64 = 10_000;
-/// How long one may have to wait that has hung up already, in milliseconds.
+/// Milliseconds that a client which has hung up may still be held.
 const LAST_WORDS: u64 = 2_000;
-/// How long a client may take nothing of what waits for it, in milliseconds: as long as RabbitMQ gives a consumer to
-/// acknowledge (`consumer_timeout`). Its messages are somebody else's then.
+/// Milliseconds for which a client may read none of its pending output: as long as RabbitMQ gives a consumer to
+/// acknowledge (`consumer_timeout`). Its messages are then requeued.
 const STALLED: u64 = 30 * 60 * 1000;
 
 impl Broker {
-    /// Once in a while: heartbeats, and the end of those who are late.
+    /// Sends heartbeats and closes overdue connections.
     pub(crate) fn sweep(&mut self) {
         for id in self.connections.ids() {
             if self.is_late(id) {
@@ -44,7 +44,7 @@ impl Broker {
             return true;
         }
         if connection.is_held() {
-            // It is not read, so nothing that it sends can prove that it lives. What it sent before it hung up is still
+            // It is not read, so nothing it sends can prove that it is alive. What it sent before it hung up is still
             // processed, if its turn comes soon.
             let has_hung_up = connection.socket.as_deref().is_some_and(has_hung_up);
             if !has_hung_up {
@@ -57,7 +57,7 @@ impl Broker {
         interval > 0 && now.saturating_sub(connection.received) > 2 * interval + 1000
     }
 
-    /// Sends a heartbeat where nothing else was sent for long.
+    /// Sends a heartbeat if nothing else was sent for a while.
     fn beat(&mut self, id: ConnectionId) {
         let now = self.now;
         let Some(connection) = self.connections.get_mut(id) else {
@@ -71,11 +71,11 @@ impl Broker {
         {
             connection.sent = now;
             connection.output.heartbeat();
-            self.touch(id);
+            self.mark_dirty(id);
         }
     }
 
-    /// Closes a connection at once, with what was not written.
+    /// Closes a connection at once and drops its output.
     fn abandon(&mut self, id: ConnectionId) {
         self.let_go(id);
         if let Some(connection) = self.connections.get_mut(id) {
@@ -87,7 +87,7 @@ impl Broker {
     }
 }
 
-/// Whether the client has closed its side, as far as the runtime has heard: behind what is still unread.
+/// Returns true if the client has closed its side, as far as the runtime knows; unread input may precede that.
 fn has_hung_up(socket: &TcpStream) -> bool {
     let ready = pin!(socket.ready(Interest::READABLE));
     let polled = ready.poll(&mut Context::from_waker(Waker::noop()));

@@ -1,4 +1,4 @@
-//! The broker without sockets: a stand with clients whose bytes go in and come out by hand.
+//! The broker without sockets: a test bench whose clients send and receive bytes by direct calls.
 
 mod any_bytes;
 mod definitions;
@@ -158,7 +158,7 @@ impl Stand {
         self.method(id, 1, AMQPClass::Confirm(select));
     }
 
-    /// Messages that are ready in a queue.
+    /// Returns the number of ready messages in a queue.
     pub(super) fn ready(&mut self, id: ConnectionId, queue: &str) -> String {
         let declare = queue::Declare {
             passive: true,
@@ -168,7 +168,7 @@ impl Stand {
         self.told(id).pop().unwrap()
     }
 
-    /// Lets so many milliseconds pass.
+    /// Advances the clock by this many milliseconds.
     pub(super) fn pass(&mut self, milliseconds: u64) {
         self.broker.now += milliseconds;
         self.broker.expire();
@@ -204,7 +204,7 @@ impl Stand {
         frames
     }
 
-    /// What a client was told since it was asked last, in short.
+    /// Returns a short form of the methods that a client received since the last call.
     pub(super) fn told(&mut self, id: ConnectionId) -> Vec<String> {
         let mut told: Vec<String> = Vec::new();
         for frame in self.frames(id) {

@@ -1,4 +1,4 @@
-//! The tx class: what is published and settled takes effect at commit.
+//! The tx class: publishes and settlements take effect at commit.
 
 use amq_protocol::protocol::{AMQPClass, tx};
 
@@ -8,7 +8,7 @@ use crate::failure::{Result, precondition_failed};
 use crate::queue::ConnectionId;
 
 impl Broker {
-    /// tx.select.
+    /// Handles tx.select.
     pub(super) fn tx_select(&mut self, id: ConnectionId, number: u16) -> Result {
         let Some(channel) = self.channel(id, number)? else {
             return Ok(());
@@ -25,14 +25,14 @@ impl Broker {
         Ok(())
     }
 
-    /// tx.commit.
+    /// Handles tx.commit.
     pub(super) fn tx_commit(&mut self, id: ConnectionId, number: u16) -> Result {
         let Some(channel) = self.channel(id, number)? else {
             return Ok(());
         };
         let is_persistent = |pending: &Pending| pending.message.facts().persistent;
         if transaction(channel)?.published.iter().any(is_persistent) {
-            // Before anything is taken: what it settles goes back with the channel.
+            // Checked before anything is taken: on failure, deliveries are requeued with the channel.
             self.check_store()?;
         }
         let Some(channel) = self.channel(id, number)? else {
@@ -58,7 +58,7 @@ impl Broker {
         self.answer(id, number, self.ticket(), AMQPClass::Tx(ok))
     }
 
-    /// tx.rollback. What was settled is unsettled again; it is not delivered anew (AMQP 0-9-1, tx.rollback).
+    /// Handles tx.rollback. Settled deliveries are unsettled again; they are not redelivered (AMQP 0-9-1, tx.rollback).
     pub(super) fn tx_rollback(&mut self, id: ConnectionId, number: u16) -> Result {
         let Some(channel) = self.channel(id, number)? else {
             return Ok(());

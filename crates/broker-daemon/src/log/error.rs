@@ -1,4 +1,4 @@
-//! What can go wrong with a log: each names the file, and what to do where something can be done.
+//! Errors of a log. Each names the file, and the remedy if there is one.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,53 +7,53 @@ use thiserror::Error;
 
 use super::format::VERSION;
 
-/// Why a log can't be opened, or can't go on.
+/// A reason why a log cannot be opened, or cannot continue.
 #[derive(Debug, Error)]
 pub enum Error {
     /// Another process has the folder open.
-    #[error("{}: another broker uses this folder: stop it, or choose another folder", dir.display())]
+    #[error("{}: in use by another broker: stop it, or choose another folder", dir.display())]
     Locked {
         /// The folder.
         dir: PathBuf,
     },
-    /// A file that this version can't read.
-    #[error("{}: written in format {found}, and this broker reads format {VERSION}: use the broker that wrote it", file.display())]
+    /// A file in a format that this version cannot read.
+    #[error("{}: written in format {found}, but this broker reads format {VERSION}: use the broker version that wrote it", file.display())]
     Version {
         /// The segment.
         file: PathBuf,
         /// Its version of the format.
         found: u32,
     },
-    /// A file with the name of a segment and the content of something else.
-    #[error("{}: not a segment of a log: move it out of the folder, or start with --salvage, which does", file.display())]
+    /// A file that is named like a segment but has other content.
+    #[error("{}: not a segment of a log: move it out of the folder, or start with --salvage, which moves it", file.display())]
     NotALog {
         /// The file.
         file: PathBuf,
     },
-    /// Bytes that were on disk have changed since, or are gone.
-    #[error("{}: damaged at byte {offset} ({what}): restore the folder from a backup, or keep what is readable with --salvage", file.display())]
+    /// Bytes that were on disk have changed since, or are missing.
+    #[error("{}: damaged at byte {offset} ({what}): restore the folder from a backup, or keep the readable part with --salvage", file.display())]
     Corrupt {
         /// The segment.
         file: PathBuf,
-        /// Where its sound part ends, in bytes.
+        /// The end of its intact part, in bytes.
         offset: u64,
-        /// What is wrong there.
+        /// Description of the damage.
         what: &'static str,
     },
-    /// A file is gone from between two others.
-    #[error("{}: missing, though older segments are there: restore the folder from a backup, or keep what is readable with --salvage", file.display())]
+    /// A missing file between two others.
+    #[error("{}: missing, though older segments exist: restore the folder from a backup, or keep the readable part with --salvage", file.display())]
     Missing {
         /// The segment.
         file: PathBuf,
     },
-    /// The system refused.
+    /// A failed system call.
     #[error("{}: {doing}", path.display())]
     Io {
-        /// What was being done.
+        /// The action that failed.
         doing: &'static str,
-        /// To what.
+        /// The file or folder that it concerned.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }

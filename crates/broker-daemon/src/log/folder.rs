@@ -1,4 +1,4 @@
-//! The folder of a log: its lock, the names of its segments, and changes to it that last.
+//! The folder of a log: its lock, the names of its segments, and durable changes to them.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
@@ -12,24 +12,24 @@ use nix::sys::statvfs::statvfs;
 use super::error::Error;
 
 const LOCK: &str = "lock";
-/// What a segment is called until it can be read.
+/// Name of a segment until its header is written.
 const NEW: &str = "new";
 const SUFFIX: &str = ".log";
-/// Bytes behind the end of a file that its last block may take; more than these were reserved.
+/// Bytes after the end of a file that its last block may take; more than these were reserved.
 const LAST_BLOCK: u64 = 64 << 10;
-/// What `st_blocks` counts in, whatever the file system's blocks are.
+/// Unit of `st_blocks`, independent of the file system's block size.
 const STAT_BLOCK: u64 = 512;
 
-/// A folder that this process alone writes in.
+/// A folder that only this process writes to.
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
-    /// Open for as long as it is locked, and to make names last.
+    /// The open directory, used for the lock and to sync names.
     folder: File,
     lock: File,
 }
 
-/// An error of the system, with what was being done.
+/// Returns a function that converts a system error, adding the action and the path.
 pub(super) fn io_error(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
     move |source| Error::Io {
         doing,
@@ -38,7 +38,7 @@ pub(super) fn io_error(doing: &'static str, path: &Path) -> impl FnOnce(io::Erro
     }
 }
 
-/// Makes the folder if there is none, readable by its owner alone.
+/// Creates the folder if it does not exist, readable only by its owner.
 pub(super) fn make(path: &Path) -> Result<(), Error> {
     fs::DirBuilder::new()
         .recursive(true)
@@ -47,38 +47,38 @@ pub(super) fn make(path: &Path) -> Result<(), Error> {
         .map_err(io_error("creating the folder of the log", path))
 }
 
-/// Ends a file at `len` bytes and gives the space back that was reserved behind it.
+/// Truncates a file to `len` bytes and frees the space reserved after it.
 pub(super) fn give_back(file: &File, len: u64) -> io::Result<()> {
     file.set_len(len)?;
     if let Some(allocated) = reserved_behind(&file.metadata()?, len) {
-        // tmpfs keeps what was reserved when the length stays the same. Others have given it back already.
+        // tmpfs keeps reserved space when the length stays the same. Other file systems have freed it already.
         let hole = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
         let ends = |number| i64::try_from(number).unwrap_or(i64::MAX);
-        // A file system that can't do this has lost nothing but space.
+        // If the file system does not support this, only space is wasted.
         let _ = fallocate(file.as_fd(), hole, ends(len), ends(allocated));
     }
     Ok(())
 }
 
-/// Returns how many bytes a file takes on the disk, if more of them lie behind `len` than its last block.
+/// Returns how many bytes a file takes on the disk, if more of them lie after `len` than its last block.
 fn reserved_behind(metadata: &fs::Metadata, len: u64) -> Option<u64> {
     let allocated = metadata.blocks() * STAT_BLOCK;
     (allocated > len + LAST_BLOCK).then_some(allocated)
 }
 
-/// Returns how many bytes are free on the disk of this folder.
+/// Returns the free bytes on the disk of this folder.
 ///
 /// # Errors
-/// When the system can't tell.
+/// The system call fails.
 pub(super) fn free(path: &Path) -> io::Result<u64> {
     let found = statvfs(path)?;
     Ok(found.blocks_available() * found.fragment_size())
 }
 
-/// Returns how many bytes the log in this folder may grow to: what is free, and what its segments have already.
+/// Returns how many bytes the log in this folder may grow to: the free space plus its segments.
 ///
 /// # Errors
-/// When the system can't tell.
+/// The system call fails.
 pub(super) fn space(path: &Path) -> io::Result<u64> {
     let free = free(path)?;
     let mut own = 0;
@@ -89,7 +89,7 @@ pub(super) fn space(path: &Path) -> io::Result<u64> {
 }
 
 impl Folder {
-    /// Makes the folder if there is none, readable by its owner alone, and locks it.
+    /// Creates the folder if it does not exist, readable only by its owner, and locks it.
     pub(super) fn open(path: &Path) -> Result<Self, Error> {
         make(path)?;
         let lock_path = path.join(LOCK);
@@ -113,17 +113,17 @@ impl Folder {
         })
     }
 
-    /// The folder itself.
+    /// Returns the path of the folder.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The path of a segment.
+    /// Returns the path of a segment.
     pub(super) fn segment(&self, number: u64) -> PathBuf {
         self.path.join(format!("{number:016x}{SUFFIX}"))
     }
 
-    /// The numbers of all segments, ascending.
+    /// Returns the numbers of all segments, ascending.
     pub(super) fn segments(&self) -> Result<Vec<u64>, Error> {
         let listing = || -> io::Result<Vec<u64>> {
             let mut numbers = Vec::new();
@@ -141,8 +141,8 @@ impl Folder {
         listing().map_err(io_error("listing the log", &self.path))
     }
 
-    /// A segment with this beginning. It has its name, and both are on disk, when this returns: a crash leaves no
-    /// segment without a header. May be called again after it failed.
+    /// Creates a segment with this beginning. When it returns, the file has its name and both are on disk, so a crash
+    /// leaves no segment without a header. It may be called again after a failure.
     pub(super) fn create(&self, number: u64, beginning: &[u8]) -> io::Result<File> {
         let new = self.path.join(NEW);
         let mut file = File::options()
@@ -158,13 +158,13 @@ impl Folder {
         Ok(file)
     }
 
-    /// Makes changes to the names in the folder last.
+    /// Syncs changes to the names in the folder.
     pub(super) fn sync(&self) -> Result<(), Error> {
         let synced = self.folder.sync_all();
         synced.map_err(io_error("syncing the folder of the log", &self.path))
     }
 
-    /// Gives back what a process that was killed had reserved behind the end of a segment.
+    /// Frees the space that a killed process had reserved after the end of a segment.
     pub(super) fn trim(&self, number: u64, len: u64) -> Result<(), Error> {
         let path = self.segment(number);
         let trim = || {
@@ -173,11 +173,14 @@ impl Folder {
             }
             Ok(())
         };
-        trim().map_err(io_error("giving back the space behind a segment", &path))
+        trim().map_err(io_error(
+            "freeing the space reserved after a segment",
+            &path,
+        ))
     }
 
-    /// Removes a segment. It is gone from the disk when this returns, so that none comes back that is older than one
-    /// which is still there: it would bring back what newer, removed ones settled.
+    /// Removes a segment. It is gone from the disk when this returns, so that no removed segment reappears that is
+    /// older than an existing one: it would bring back messages settled in newer, removed segments.
     pub(super) fn remove(&self, number: u64) -> Result<(), Error> {
         let path = self.segment(number);
         fs::remove_file(&path)
@@ -188,8 +191,8 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // Said, since a child of this process that hasn't come to its exec yet has the lock file open too. If it can't
-        // be, the last of them ends it.
+        // Explicit, because a child of this process that has not yet called exec also has the lock file open. If it
+        // fails, the last process to close the file releases the lock.
         let _ = self.lock.unlock();
     }
 }

@@ -6,11 +6,11 @@
 //! record   len u32 crc u32                                                                  then kind u8, content
 //! ```
 //!
-//! A batch is one flush and counts whole or not at all. Its checksum begins with the salt of the segment, which is
-//! random, so that neither the body of a message nor a block of a file that was removed passes for a batch; its digest
-//! is the checksum of the checksums of its records. `durable` is the length of the segment that was on disk already
-//! when the batch was written: damage before that offset is damage, and none that a crash leaves.
-//! A record's own checksum has no salt, so that compaction moves records from segment to segment as they are.
+//! A batch is one flush and is valid completely or not at all. Its checksum begins with the random salt of the segment,
+//! so that neither a message body nor a block of a removed file passes for a batch. Its digest is the checksum of the
+//! checksums of its records. `durable` is the length of the segment that was already on disk when the batch was
+//! written: an invalid batch before that offset is damage, and not the result of a crash. A record's own checksum has
+//! no salt, so that compaction can copy records between segments unchanged.
 
 use std::path::Path;
 
@@ -28,7 +28,7 @@ pub(super) const BATCH_HEADER: usize = 24;
 /// Bytes before the content of a record.
 pub(super) const RECORD_HEADER: usize = 8;
 const SEGMENT_MAGIC: &[u8; 8] = b"DROVERWL";
-/// What each batch begins with.
+/// The bytes that each batch begins with.
 pub(super) const BATCH_MAGIC: [u8; 4] = *b"\xd5BAT";
 
 const PUBLISH: u8 = 1;
@@ -59,29 +59,29 @@ fn split<'a>(bytes: &mut &'a [u8], len: usize) -> Option<&'a [u8]> {
     Some(first)
 }
 
-/// The numbers of a slice that a record holds.
+/// Returns the numbers in a slice of a record.
 pub(super) fn u32s(bytes: &[u8]) -> impl Iterator<Item = u32> {
     bytes.as_chunks().0.iter().copied().map(u32::from_le_bytes)
 }
 
-/// The same, of ids.
+/// Returns the ids in a slice of a record.
 pub(super) fn u64s(bytes: &[u8]) -> impl Iterator<Item = u64> {
     bytes.as_chunks().0.iter().copied().map(u64::from_le_bytes)
 }
 
-/// The length of a field, which its callers keep below 4 GiB.
+/// Converts the length of a field, which callers keep below 4 GiB.
 fn length(len: usize) -> u32 {
     u32::try_from(len).expect("a field of a record has less than 4 GiB")
 }
 
-/// What a segment says of itself.
+/// The header of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SegmentHeader {
-    /// What the checksums of its batches begin with.
+    /// The initial value of the checksums of its batches.
     pub(super) salt: u32,
-    /// Its place in the log: one more than that of the segment before.
+    /// The number of the segment, which is one more than the number of the one before.
     pub(super) number: u64,
-    /// The id of the first message that is published in it. Smaller ones were moved here.
+    /// The id of the first message published in it. Messages with smaller ids were moved here.
     pub(super) first_id: u64,
     /// The length of the segment before, in bytes; 0 if this is the first of all.
     pub(super) previous_len: u64,
@@ -101,7 +101,7 @@ impl SegmentHeader {
         out
     }
 
-    /// Reads the header from the first bytes of a file, of which there may be fewer than a header has.
+    /// Parses the header from the first bytes of a file, which may be shorter than a header.
     pub(super) fn decode(mut bytes: &[u8], file: &Path) -> Result<Self, Error> {
         let whole = bytes;
         let corrupt = |what| Error::Corrupt {
@@ -136,18 +136,19 @@ impl SegmentHeader {
     }
 }
 
-/// What a batch says of itself.
+/// The header of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BatchHeader {
     /// Bytes of its records.
     pub(super) len: usize,
-    /// The length of the segment that was on disk before it was written.
+    /// The length of the segment on disk before the batch was written.
     pub(super) durable: u64,
     digest: u32,
 }
 
 impl BatchHeader {
-    /// `None` if the bytes are no header of a batch of this segment; of any segment where the salt isn't known.
+    /// Parses the header of a batch of this segment, or of any segment if the salt is unknown; `None` if the bytes are
+    /// not such a header.
     pub(super) fn decode(bytes: &[u8], salt: Option<u32>) -> Option<Self> {
         let (mut bytes, whole) = (bytes, bytes);
         if take(&mut bytes)? != BATCH_MAGIC {
@@ -163,11 +164,11 @@ impl BatchHeader {
         salt.is_none_or(is_sound).then_some(header)
     }
 
-    /// Whether these are the records of this batch, each of them sound.
+    /// Returns true if these are the records of this batch, each of them intact.
     pub(super) fn matches(&self, records: &[u8]) -> bool {
         let mut digest = 0;
         let mut sound = 0;
-        for (at, content) in Records::of(records) {
+        for (at, content) in Records::new(records) {
             let crc = &records[at + 4..at + RECORD_HEADER];
             if crc != crc32c(content).to_le_bytes() {
                 return false;
@@ -179,7 +180,7 @@ impl BatchHeader {
     }
 }
 
-/// Fills in the header of a batch, which its first bytes are kept free for, and the checksums of its records.
+/// Completes the header of a batch, for which its first bytes are reserved, and the checksums of its records.
 pub(super) fn seal(batch: &mut [u8], salt: u32, durable: u64) {
     let (header, records) = batch.split_at_mut(BATCH_HEADER);
     let mut digest = 0;
@@ -201,7 +202,7 @@ pub(super) fn seal(batch: &mut [u8], salt: u32, durable: u64) {
     header[20..].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// The records of a batch: where each begins, and its content. Ends before a record that is cut short.
+/// An iterator over the records of a batch: the offset and the content of each. It ends before a truncated record.
 #[derive(Debug)]
 pub(super) struct Records<'a> {
     bytes: &'a [u8],
@@ -209,7 +210,7 @@ pub(super) struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    pub(super) fn of(bytes: &'a [u8]) -> Self {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
     }
 }
@@ -228,10 +229,10 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-/// Whether a span of a segment holds whole records, each with the checksum that it was written with.
+/// Returns true if a span of a segment consists of whole records with valid checksums.
 pub(super) fn sound(span: &[u8]) -> bool {
     let mut end = 0;
-    for (at, content) in Records::of(span) {
+    for (at, content) in Records::new(span) {
         if span[at + 4..at + RECORD_HEADER] != crc32c(content).to_le_bytes() {
             return false;
         }
@@ -285,19 +286,19 @@ pub(super) fn publish(out: &mut Vec<u8>, id: u64, queues: &[u32], message: &Mess
     }
 }
 
-/// Appends: this message is gone from that queue.
+/// Appends a record that a message has left a queue.
 pub(super) fn settle(out: &mut Vec<u8>, queue: u32, id: u64) {
     append(out, SETTLE, &[&queue.to_le_bytes(), &id.to_le_bytes()]);
 }
 
-/// Lets the record of settled messages that begins at `at`, and is the last one, name one more.
+/// Adds one more message to the record of settlements that begins at `at`, which must be the last record.
 pub(super) fn settle_more(out: &mut Vec<u8>, at: usize, id: u64) {
     out.extend_from_slice(&id.to_le_bytes());
     let len = length(out.len() - at - RECORD_HEADER);
     out[at..at + 4].copy_from_slice(&len.to_le_bytes());
 }
 
-/// Appends: of the queues that the record of this message lists, these hold it still.
+/// Appends a record that only these queues, of those listed in the message's record, still hold it.
 pub(super) fn held(out: &mut Vec<u8>, id: u64, queues: &[u32]) {
     let queues: Vec<u8> = queues
         .iter()
@@ -306,23 +307,23 @@ pub(super) fn held(out: &mut Vec<u8>, id: u64, queues: &[u32]) {
     append(out, HELD, &[&id.to_le_bytes(), &queues]);
 }
 
-/// Appends: all messages up to this id are gone from that queue.
+/// Appends a record that all messages up to this id have left a queue.
 pub(super) fn clear(out: &mut Vec<u8>, queue: u32, up_to: u64) {
     append(out, CLEAR, &[&queue.to_le_bytes(), &up_to.to_le_bytes()]);
 }
 
-/// Appends: what this key stands for.
+/// Appends a record with the value of a key.
 pub(super) fn put(out: &mut Vec<u8>, key: &str, value: &[u8]) {
     let len = length(key.len()).to_le_bytes();
     append(out, PUT, &[&len, key.as_bytes(), value]);
 }
 
-/// Appends: this key stands for nothing.
+/// Appends a record that a key is deleted.
 pub(super) fn delete(out: &mut Vec<u8>, key: &str) {
     append(out, DELETE, &[key.as_bytes()]);
 }
 
-/// A record, read. Slices lie in its content.
+/// A parsed record. Its slices refer to the content.
 #[derive(Debug)]
 pub(super) enum Record<'a> {
     Publish(Publish<'a>),
@@ -333,7 +334,7 @@ pub(super) enum Record<'a> {
     Delete { key: &'a str },
 }
 
-/// A message, read. Its parts lie behind each other, the body at the end of the content.
+/// A parsed message. Its parts are contiguous, with the body at the end of the content.
 #[derive(Debug)]
 pub(super) struct Publish<'a> {
     pub(super) id: u64,
@@ -344,7 +345,7 @@ pub(super) struct Publish<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// `None` if the content makes no sense, which a sound checksum leaves to a bug alone.
+    /// Parses the content of a record. `None` if it is invalid, which only a bug can cause if its checksum is valid.
     pub(super) fn decode(content: &'a [u8]) -> Option<Self> {
         let (kind, mut rest) = content.split_first()?;
         Some(match *kind {

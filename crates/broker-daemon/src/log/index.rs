@@ -1,20 +1,20 @@
-//! Which messages are alive, where each lies, and what that makes of the segments.
+//! The index: the live messages with their positions, and the segments that they keep.
 //!
-//! Segments leave oldest first: a record that settles a message lies behind the message, so it is needed no longer
-//! once all segments up to that of the message are gone. A segment is removed when no message in it is alive; where
-//! living messages hold up too many dead ones, those of the oldest segment are moved to the end of the log.
+//! Segments are removed oldest first: a record that settles a message comes after the message, so it is no longer
+//! needed once all segments up to that of the message are removed. A segment is removed when no message in it is live.
+//! If live messages keep too much dead data, those of the oldest segment are moved to the end of the log.
 
 use std::collections::{HashMap, VecDeque};
 use std::mem;
 
 use super::format::{self, u32s};
 
-/// The queues that hold a message. `One` is what its record says; `Many` may be fewer than that.
+/// The queues that hold a message. `One` matches its record; `Many` may be fewer queues than its record lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Holders {
     None,
     One(u32),
-    /// Behind a pointer, since few messages are in many queues and each entry pays for the largest.
+    /// Boxed: few messages are in many queues, and each entry pays for the largest variant.
     Many(Box<Many>),
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Many {
 }
 
 impl Holders {
-    pub(super) fn of(queues: &[u32]) -> Self {
+    pub(super) fn new(queues: &[u32]) -> Self {
         match queues {
             [] => Self::None,
             [one] => Self::One(*one),
@@ -34,7 +34,7 @@ impl Holders {
         }
     }
 
-    /// From the queues that a record lists.
+    /// Parses the queues that a record lists.
     pub(super) fn read(queues: &[u8]) -> Self {
         match queues.as_chunks() {
             ([one], _) => Self::One(u32::from_le_bytes(*one)),
@@ -42,7 +42,7 @@ impl Holders {
         }
     }
 
-    /// From the queues that are left of those that a record lists.
+    /// Parses the queues that remain of those that a record lists.
     pub(super) fn left(queues: &[u8]) -> Self {
         let queues: Vec<u32> = u32s(queues).collect();
         if queues.is_empty() {
@@ -51,7 +51,7 @@ impl Holders {
         Self::Many(Box::new(Many { queues }))
     }
 
-    /// Removes one; `false` if it isn't among them.
+    /// Removes a queue; returns `false` if it is not among them.
     fn remove(&mut self, queue: u32) -> bool {
         match self {
             Self::One(one) if *one == queue => *self = Self::None,
@@ -82,7 +82,8 @@ impl Holders {
     }
 }
 
-/// A message's record: where it lies in its segment, and who holds it. 24 bytes, for each message of each segment.
+/// A message's record: its position in its segment, and the queues that hold it. It takes 24 bytes for each message of
+/// each segment.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) offset: u32,
@@ -90,7 +91,7 @@ pub(super) struct Entry {
     pub(super) holders: Holders,
 }
 
-/// Bytes of a segment that hold whole records.
+/// A range of bytes of a segment that holds whole records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) segment: u64,
@@ -98,7 +99,7 @@ pub(super) struct Span {
     pub(super) len: u32,
 }
 
-/// A segment, and the messages that it holds.
+/// A segment and its messages.
 #[derive(Debug)]
 struct Segment {
     number: u64,
@@ -106,17 +107,17 @@ struct Segment {
     first_id: u64,
     /// The length of its file.
     bytes: u64,
-    /// The messages that were published in it, by id: the first has `first_id`, and none is left out.
+    /// The messages published in it, by id: the first has `first_id`, and there are no gaps.
     entries: Vec<Entry>,
-    /// Ids of messages that were moved into it.
+    /// Ids of messages moved into it.
     moved: Vec<u64>,
     /// Messages in it that some queue holds.
     alive: usize,
-    /// Entries, and then moved messages, that compaction has been through.
+    /// Position of compaction, which goes through the entries and then through the moved messages.
     cursor: usize,
 }
 
-/// Where a message lies that is no longer in the segment which it was published in.
+/// The new position of a message that was moved out of its original segment.
 #[derive(Debug)]
 struct Moved {
     segment: u64,
@@ -132,9 +133,9 @@ pub(super) struct Index {
     next_id: u64,
     live_bytes: u64,
     disk_bytes: u64,
-    /// What the segments but the last weigh in the decision to compact.
+    /// The weight of all segments but the last in the decision to compact.
     sealed_weight: u64,
-    /// The least that a segment weighs, so that a thousand restarts don't leave a thousand files.
+    /// The minimum weight of a segment, so that a thousand restarts do not leave a thousand files.
     least_weight: u64,
 }
 
@@ -163,12 +164,12 @@ impl Index {
         self.disk_bytes
     }
 
-    /// Number and length of the newest segment.
+    /// Returns number and length of the newest segment.
     pub(super) fn last(&self) -> Option<(u64, u64)> {
         self.segments.back().map(|last| (last.number, last.bytes))
     }
 
-    /// A segment behind all others, with the messages that were published in it, if it is one that was read.
+    /// Adds a segment after all others; one that was read comes with its messages.
     pub(super) fn push_segment(
         &mut self,
         number: u64,
@@ -196,7 +197,7 @@ impl Index {
         });
     }
 
-    /// The newest segment is this much longer.
+    /// Adds bytes to the length of the newest segment.
     pub(super) fn grow(&mut self, bytes: u64) {
         self.newest().bytes += bytes;
         self.disk_bytes += bytes;
@@ -205,10 +206,10 @@ impl Index {
     fn newest(&mut self) -> &mut Segment {
         self.segments
             .back_mut()
-            .expect("there is a segment before there is anything to write in it")
+            .expect("a segment exists before anything is written")
     }
 
-    /// A message that is published in the newest segment; its id is `next_id`.
+    /// Adds a message that is published in the newest segment; its id is `next_id`.
     pub(super) fn publish(&mut self, entry: Entry) {
         self.next_id += 1;
         self.live_bytes += u64::from(entry.len);
@@ -217,7 +218,7 @@ impl Index {
         newest.entries.push(entry);
     }
 
-    /// A message of an older segment that lies in the newest one from now on.
+    /// Records that a message of an older segment is now in the newest one.
     pub(super) fn place_moved(&mut self, id: u64, entry: Entry) {
         self.forget(id);
         self.live_bytes += u64::from(entry.len);
@@ -228,14 +229,14 @@ impl Index {
         self.moved.insert(id, Moved { segment, entry });
     }
 
-    /// A message that was moved is held by these queues alone.
+    /// Restricts a moved message to the queues that still hold it.
     pub(super) fn set_holders(&mut self, id: u64, holders: Holders) {
         if let Some(moved) = self.moved.get_mut(&id) {
             moved.entry.holders = holders;
         }
     }
 
-    /// The message is gone from the queue; `false` if it wasn't there.
+    /// Removes a message from a queue; returns `false` if it was not there.
     pub(super) fn settle(&mut self, queue: u32, id: u64) -> bool {
         let Some(entry) = self.entry(id) else {
             return false;
@@ -250,7 +251,7 @@ impl Index {
         true
     }
 
-    /// The message is gone from all queues.
+    /// Removes a message from all queues.
     pub(super) fn forget(&mut self, id: u64) {
         if let Some(entry) = self.entry(id)
             && !mem::replace(&mut entry.holders, Holders::None).is_none()
@@ -260,14 +261,14 @@ impl Index {
         }
     }
 
-    /// Who holds a message.
+    /// Returns the queues that hold a message.
     pub(super) fn holders(&mut self, id: u64) -> &Holders {
         self.entry(id)
             .map_or(&Holders::None, |entry| &entry.holders)
     }
 
     fn entry(&mut self, id: u64) -> Option<&mut Entry> {
-        // Asked first, since the entry in the old segment stays until that is removed.
+        // Checked first, since the entry in the old segment stays until that is removed.
         if !self.moved.is_empty() && self.moved.contains_key(&id) {
             return self.moved.get_mut(&id).map(|moved| &mut moved.entry);
         }
@@ -287,7 +288,7 @@ impl Index {
             .checked_sub(1)
     }
 
-    /// Counts a message out, the last holder of which is gone.
+    /// Subtracts a message whose last queue has settled it.
     fn dead(&mut self, id: u64, len: u32) {
         self.live_bytes -= u64::from(len);
         let segment = match self.moved.remove(&id) {
@@ -303,7 +304,8 @@ impl Index {
         usize::try_from(number - self.segments.front()?.number).ok()
     }
 
-    /// Takes out the oldest segments in which nothing is alive, but not the newest of all, which has the meta.
+    /// Removes the oldest segments without live messages and returns their numbers; the newest segment stays, because
+    /// it has the definitions.
     pub(super) fn remove_dead(&mut self) -> Vec<u64> {
         let mut removed = Vec::new();
         while self.segments.len() > 1
@@ -316,13 +318,14 @@ impl Index {
         removed
     }
 
-    /// Whether the log holds so much that is dead that living messages are to be moved.
+    /// Returns true if the log holds so much dead data that live messages must be moved.
     pub(super) fn is_sparse(&self, segment_bytes: u64) -> bool {
         self.segments.len() > 1 && self.sealed_weight > 2 * self.live_bytes + segment_bytes
     }
 
-    /// Moves living messages of the oldest segment, about `budget` bytes, to `offset` of the newest and on. Says where
-    /// their records lie now, in the order in which they are to be written, and adds to `after` what must follow them.
+    /// Moves live messages of the oldest segment, about `budget` bytes, to `offset` of the newest and onward. Returns
+    /// where their records are now, in the order in which they must be written, and adds to `after` the records that
+    /// must follow them.
     pub(super) fn move_oldest(
         &mut self,
         budget: u64,
@@ -359,7 +362,7 @@ impl Index {
         spans
     }
 
-    /// The next living message of the oldest segment, and its record.
+    /// Returns the next live message of the oldest segment, with its record.
     fn next_alive(&mut self) -> Option<(u64, Span)> {
         let oldest = self.segments.front_mut()?;
         let number = oldest.number;

@@ -1,4 +1,4 @@
-//! Opening a log: reads all segments, and makes of them what was on disk when the last process ended.
+//! Opening a log: reads all segments, and restores the state that was on disk when the last process ended.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
@@ -14,22 +14,23 @@ use super::index::{Holders, Index};
 use super::scan::{Change, Scan, read_header};
 use super::stored::{Recovered, Stored};
 
-/// What a folder held.
+/// The restored content of a folder.
 pub(super) struct Recovery {
     pub(super) recovered: Recovered,
     pub(super) index: Index,
     pub(super) meta: BTreeMap<String, Vec<u8>>,
 }
 
-/// A segment that is to be read.
+/// A segment to read.
 pub(super) struct Source {
     pub(super) header: SegmentHeader,
-    /// How much of the file is to be read; the newest one may turn out to have less.
+    /// Bytes of the file to read; the newest segment may turn out to have fewer valid ones.
     pub(super) len: u64,
     pub(super) newest: bool,
 }
 
-/// Reads the folder. Removes a newest segment that is empty, and cuts off what a crash left of a batch that had not been synced.
+/// Reads the folder. Removes an empty newest segment, and truncates the remains of a batch that had not been synced
+/// before a crash.
 pub(super) fn recover(folder: &Folder, least_weight: u64) -> Result<Recovery, Error> {
     let empty = remove_empty(folder)?;
     let sources = sources(folder)?;
@@ -48,8 +49,9 @@ pub(super) fn recover(folder: &Folder, least_weight: u64) -> Result<Recovery, Er
     Ok(recovery)
 }
 
-/// Removes the newest segment where its file is empty: it was made and never written, so nothing of it was promised to
-/// anybody. Where the one before it is gone, that was removed for the sake of what this one held, which is damage.
+/// Removes the newest segment if its file is empty: it was created and never written, so nothing in it was promised to
+/// a client. If the segment before it is missing, that one was removed because of the content of this one, so it is
+/// damage.
 fn remove_empty(folder: &Folder) -> Result<Option<PathBuf>, Error> {
     let numbers = folder.segments()?;
     let (newest, before) = match numbers[..] {
@@ -66,7 +68,7 @@ fn remove_empty(folder: &Folder) -> Result<Option<PathBuf>, Error> {
     Ok(Some(path))
 }
 
-/// Reads the headers, and with them what must be there of each file.
+/// Reads the headers, and derives the minimum length of each file.
 fn sources(folder: &Folder) -> Result<Vec<Source>, Error> {
     let numbers = folder.segments()?;
     let mut sources: Vec<Source> = Vec::with_capacity(numbers.len());
@@ -121,7 +123,7 @@ fn scan_all(folder: &Folder, sources: &[Source]) -> Result<Vec<Scan>, Error> {
         let helpers: Vec<_> = (0..helpers).map(|_| scope.spawn(work)).collect();
         let mut scans = work();
         for helper in helpers {
-            scans.extend(helper.join().expect("reading a segment doesn't panic"));
+            scans.extend(helper.join().expect("reading a segment does not panic"));
         }
         scans
     });
@@ -129,7 +131,7 @@ fn scan_all(folder: &Folder, sources: &[Source]) -> Result<Vec<Scan>, Error> {
     scans.into_iter().map(|(_, scan)| scan).collect()
 }
 
-/// Shortens the newest segment to its sound part, for good: what is behind it must not pass for damage later.
+/// Truncates the newest segment to its intact part, durably: the bytes after it must not be taken for damage later.
 fn cut(folder: &Folder, number: u64, len: u64) -> Result<(), Error> {
     let path = folder.segment(number);
     File::options()
@@ -139,17 +141,17 @@ fn cut(folder: &Folder, number: u64, len: u64) -> Result<(), Error> {
             file.set_len(len)?;
             file.sync_all()
         })
-        .map_err(io_error("cutting off an unfinished write", &path))
+        .map_err(io_error("truncating an unfinished write", &path))
 }
 
-/// Applies what the segments say, oldest first.
+/// Applies the records of the segments, oldest first.
 struct Replay {
     index: Index,
     meta: BTreeMap<String, Vec<u8>>,
     /// Messages by segment, as the entries of the index.
     published: Vec<Vec<Stored>>,
     moved: HashMap<u64, Stored>,
-    /// Queues that were cleared, and up to which id.
+    /// Cleared queues, each with the last id that this concerns.
     cleared: HashMap<u32, u64>,
 }
 
@@ -197,7 +199,7 @@ impl Replay {
         }
     }
 
-    /// Settles a message in those of the queues that hold it which were cleared after it. Returns who is left.
+    /// Settles a message in queues that hold it and were cleared after it. Returns the remaining queues.
     fn after_clearing(&mut self, id: u64, holders: Holders) -> Holders {
         let was_cleared = |queue: &u32| self.cleared.get(queue).is_some_and(|up_to| id <= *up_to);
         if self.cleared.is_empty() || !holders.as_slice().iter().any(was_cleared) {
@@ -221,7 +223,7 @@ impl Replay {
             }
         }
         messages.sort_by_key(|stored| stored.id);
-        // A message that was moved is there twice until its old segment is removed.
+        // A moved message exists twice until its old segment is removed.
         messages.dedup_by_key(|stored| stored.id);
         Recovery {
             recovered: Recovered {

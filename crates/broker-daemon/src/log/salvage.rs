@@ -1,7 +1,7 @@
-//! Making a log of what is readable in a damaged one. The damaged segments are moved aside whole.
+//! Salvage: builds a log from the readable part of a damaged one. The damaged segments are moved aside unchanged.
 //!
-//! What is kept is written to a log of its own, in a folder beside the segments, whose names tell how far this has
-//! come: so a crash in the middle loses nothing, and opening the folder goes on where it stopped.
+//! Readable content is written to a new log, in a folder beside the segments. The folder's name tells the progress, so
+//! a crash in the middle loses nothing, and opening the folder continues there.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -24,16 +24,16 @@ use super::recover::recover;
 use super::stored::Stored;
 use super::{Log, Message, Options, State};
 
-/// The log that is being written of what is kept.
+/// Folder of the new log while it is written.
 const UNFINISHED: &str = "salvage-unfinished";
-/// It is whole: the damaged segments go first.
+/// Folder of the complete new log; next, the damaged segments are moved aside.
 const WHOLE: &str = "salvage-whole";
-/// The damaged segments are aside: what was kept takes their place.
+/// Folder of the new log once the damaged segments are aside; next, it takes their place.
 const READY: &str = "salvage-ready";
-/// Where damaged segments go, with the time behind it.
+/// Folder for damaged segments; the time is appended.
 const ASIDE: &str = "damaged-";
 
-/// What became of a damaged log.
+/// The result of salvaging a damaged log.
 #[derive(Debug)]
 pub struct Salvage {
     /// Each segment, in the order of the log.
@@ -42,22 +42,22 @@ pub struct Salvage {
     pub messages: usize,
     /// Exchanges, queues and bindings.
     pub definitions: usize,
-    /// The folder with the segments as they were found.
+    /// The folder with the original segments.
     pub aside: PathBuf,
 }
 
-/// What was read of a segment.
+/// The readable part of a segment.
 #[derive(Debug)]
 pub struct SalvagedSegment {
     /// Its name in the folder of the log.
     pub file: PathBuf,
-    /// Records of messages that were read.
+    /// Records of messages.
     pub messages: usize,
-    /// Other records that were read: of what was settled, and of definitions.
+    /// Other records: settlements and definitions.
     pub others: usize,
-    /// The first byte that could not be read, and what is wrong there; `None` where all of it was read.
+    /// The first unreadable byte and a description of the damage; `None` if all of it was read.
     pub damage: Option<(u64, &'static str)>,
-    /// Bytes that could not be read.
+    /// Unreadable bytes.
     pub lost_bytes: u64,
 }
 
@@ -73,19 +73,19 @@ impl fmt::Display for SalvagedSegment {
             None => Ok(()),
             Some((offset, what)) => write!(
                 out,
-                "; {} bytes are not readable, the first at byte {offset} ({what})",
+                "; {} bytes are unreadable, the first at byte {offset} ({what})",
                 self.lost_bytes
             ),
         }
     }
 }
 
-/// Opens a folder whose log may be damaged. Where it is, keeps what is readable: messages with the queues that held
-/// them as far as that is known, and definitions. Moves the damaged segments aside. Returns `None` where nothing is
-/// damaged. What was settled or deleted in a part that is not readable may come back.
+/// Opens a folder whose log may be damaged. If it is, keeps the readable part: definitions, and messages with the
+/// queues that held them as far as known. Moves the damaged segments aside. Returns `None` if nothing is damaged.
+/// Messages whose settlement or deletion is in an unreadable part may reappear.
 ///
 /// # Errors
-/// Another process has the folder open; a segment is of another version; the system refuses.
+/// Another process has the folder open; a segment is of another version; or a system call fails.
 pub fn salvage(dir: &Path, options: Options) -> Result<Option<Salvage>, Error> {
     let folder = Folder::open(dir)?;
     finish(&folder)?;
@@ -117,10 +117,10 @@ pub fn salvage(dir: &Path, options: Options) -> Result<Option<Salvage>, Error> {
         remove(&unfinished)?;
         return Err(error);
     }
-    let io = |source| io_error("moving what was salvaged", &unfinished)(source);
+    let io = |source| io_error("moving salvaged segments", &unfinished)(source);
     fs::rename(&unfinished, dir.join(WHOLE)).map_err(io)?;
     folder.sync()?;
-    let aside = finish(&folder)?.expect("there is something to finish");
+    let aside = finish(&folder)?.expect("a salvage is unfinished");
     Ok(Some(Salvage {
         segments,
         messages: found.messages.len(),
@@ -129,13 +129,13 @@ pub fn salvage(dir: &Path, options: Options) -> Result<Option<Salvage>, Error> {
     }))
 }
 
-/// Ends a salvage that a crash may have interrupted: moves the damaged segments aside, and what was kept into their
-/// place. Returns the folder of the damaged ones; `None` where there was nothing to do.
+/// Completes a salvage that a crash may have interrupted: moves the damaged segments aside, and the new ones into their
+/// place. Returns the folder of the damaged ones; `None` if there was nothing to do.
 pub(super) fn finish(folder: &Folder) -> Result<Option<PathBuf>, Error> {
     let whole = folder.path().join(WHOLE);
     let ready = folder.path().join(READY);
     fn io(path: &Path) -> impl FnOnce(io::Error) -> Error {
-        io_error("moving what was salvaged", path)
+        io_error("moving salvaged segments", path)
     }
     let mut moved = None;
     if whole.exists() {
@@ -170,28 +170,28 @@ pub(super) fn finish(folder: &Folder) -> Result<Option<PathBuf>, Error> {
 fn remove(dir: &Path) -> Result<(), Error> {
     match fs::remove_dir_all(dir) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error(
-            "removing what an interrupted salvage left",
+            "removing the remains of an interrupted salvage",
             dir,
         )(error)),
         _ => Ok(()),
     }
 }
 
-/// What the readable records add up to.
+/// The combined content of the readable records.
 #[derive(Default)]
 struct Found {
     meta: BTreeMap<String, Vec<u8>>,
     /// Messages and the queues that hold them, by id.
     messages: BTreeMap<u64, (Stored, BTreeSet<u32>)>,
-    /// Queues that were deleted, and up to which id.
+    /// Deleted queues, each with the last id that this concerns.
     cleared: HashMap<u32, u64>,
 }
 
 impl Found {
-    /// Reads what can be read of a segment.
+    /// Reads a segment as far as possible.
     fn segment(&mut self, path: &Path) -> Result<SalvagedSegment, Error> {
         let mut bytes = Vec::new();
-        // Whatever comes before an error of the disk has been read.
+        // Everything before a disk error has been read.
         let read = File::open(path).and_then(|mut file| file.read_to_end(&mut bytes));
         let header = SegmentHeader::decode(&bytes, path);
         if let Err(version @ Error::Version { .. }) = header {
@@ -217,13 +217,13 @@ impl Found {
             let rest = &bytes[at..];
             let header = BatchHeader::decode(rest, salt).filter(|header| {
                 let records = rest.get(BATCH_HEADER..BATCH_HEADER + header.len);
-                // Without the salt nothing but the records tells a batch.
+                // Without the salt, only the records identify a batch.
                 salt.is_some() || records.is_some_and(|records| header.matches(records))
             });
             let Some(header) = header else {
                 let next = salt.and_then(|salt| next_batch(rest, salt));
                 let end = at + next.unwrap_or(rest.len());
-                // What was reserved and never written is no loss.
+                // Reserved space that was never written is no loss.
                 if bytes[at..end].iter().any(|byte| *byte != 0) {
                     lost(&mut segment, at, end, "no batch begins here");
                 }
@@ -259,10 +259,10 @@ impl Found {
         Ok(segment)
     }
 
-    /// Takes in the sound records of a batch. Returns how many bytes they have.
+    /// Adds the intact records of a batch. Returns their length in bytes.
     fn batch(&mut self, records: &[u8], segment: &mut SalvagedSegment) -> usize {
         let mut sound = 0;
-        for (at, content) in Records::of(records) {
+        for (at, content) in Records::new(records) {
             let crc = &records[at + 4..at + RECORD_HEADER];
             if crc != crc32c::crc32c(content).to_le_bytes() {
                 continue;
@@ -283,7 +283,7 @@ impl Found {
     fn record(&mut self, record: Record<'_>, content: &[u8]) {
         match record {
             Record::Publish(publish) => {
-                // One that was moved is there already, with what was settled since.
+                // A moved message is there already, with its settlements since.
                 self.messages.entry(publish.id).or_insert_with(|| {
                     (
                         Stored::new(&publish, content),
@@ -319,7 +319,7 @@ impl Found {
         }
     }
 
-    /// Forgets what was in queues that were deleted, and what no queue holds.
+    /// Removes messages of deleted queues, and messages that no queue holds.
     fn clear(&mut self) {
         let cleared = &self.cleared;
         self.messages.retain(|id, (_, holders)| {
@@ -328,11 +328,11 @@ impl Found {
         });
     }
 
-    /// Writes all of it to a log of its own.
+    /// Writes everything to a new log.
     fn write(&self, dir: &Path, options: Options) -> Result<(), Error> {
         let (wake, woken) = mpsc::channel();
         let (mut log, _) = Log::open(dir, options, move || {
-            // Nobody waits any more once the log is closed.
+            // Once the log is closed, the receiver may be gone.
             let _ = wake.send(());
         })?;
         for (key, value) in &self.meta {
@@ -359,13 +359,13 @@ impl Found {
         }
         log.close().map_err(|error| {
             Arc::into_inner(error).unwrap_or_else(|| {
-                io_error("writing what was salvaged", dir)(io::Error::other("the log failed"))
+                io_error("writing salvaged records", dir)(io::Error::other("the log failed"))
             })
         })
     }
 }
 
-/// Where the next batch begins behind the first byte.
+/// Returns the offset of the next batch after the first byte.
 fn next_batch(bytes: &[u8], salt: u32) -> Option<usize> {
     let mut found = memmem::find_iter(&bytes[1..], &BATCH_MAGIC).map(|at| at + 1);
     found.find(|at| BatchHeader::decode(&bytes[*at..], Some(salt)).is_some())

@@ -1,4 +1,4 @@
-//! Reading one segment: checks every byte that counts, and tells the end that a crash left from damage.
+//! Reading one segment: checks every relevant byte, and tells a torn write after a crash from damage.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -16,21 +16,21 @@ use super::index::{Entry, Holders};
 use super::recover::Source;
 use super::stored::Stored;
 
-/// What is read at once, unless a batch is longer: it is still in the cache when the messages are copied out of it.
+/// Bytes read at once, unless a batch is longer: small enough to be in the cache when the messages are copied out.
 const CHUNK: usize = 256 << 10;
 
-/// What a segment says, in two parts: the messages that were published in it, and everything else.
+/// The content of a segment in two parts: the messages published in it, and everything else.
 pub(super) struct Scan {
-    /// The length of its sound part.
+    /// The length of its intact part.
     pub(super) len: u64,
     pub(super) entries: Vec<Entry>,
-    /// One for each entry.
+    /// The messages, one for each entry.
     pub(super) published: Vec<Stored>,
-    /// In the order of the log. All of them come after the messages that they speak of.
+    /// Changes in the order of the log. All of them come after the messages that they concern.
     pub(super) changes: Vec<Change>,
 }
 
-/// A record that changes what was.
+/// A record that changes earlier state.
 pub(super) enum Change {
     Moved { stored: Stored, entry: Entry },
     Held { id: u64, queues: Box<[u8]> },
@@ -40,7 +40,7 @@ pub(super) enum Change {
     Delete { key: String },
 }
 
-/// The header of a segment and the length of its file.
+/// Reads the header of a segment and the length of its file.
 pub(super) fn read_header(path: &Path, number: u64) -> Result<(SegmentHeader, u64), Error> {
     let read = || -> io::Result<(Vec<u8>, u64)> {
         let file = File::open(path)?;
@@ -61,9 +61,9 @@ pub(super) fn read_header(path: &Path, number: u64) -> Result<(SegmentHeader, u6
     Ok((header, len))
 }
 
-/// Where reading a segment stopped being possible.
+/// The reason why reading a segment stopped.
 enum Stop {
-    /// At this offset is no sound batch.
+    /// There is no intact batch at this offset.
     Unsound(u64, &'static str),
     Io(io::Error),
 }
@@ -83,7 +83,7 @@ impl Scan {
             Ok(()) => Ok(scan),
             Err(Stop::Io(error)) => Err(io()(error)),
             Err(Stop::Unsound(offset, what)) => {
-                // The first batch, the meta, was on disk before the file had its name.
+                // The first batch, with the definitions, was on disk before the file had its name.
                 let later = offset > SEGMENT_HEADER as u64;
                 if source.newest
                     && later
@@ -100,12 +100,12 @@ impl Scan {
         }
     }
 
-    /// Reads batches to the end of the file. `len` is where the last sound one ends.
+    /// Reads batches to the end of the file. `len` is the end of the last intact one.
     fn batches(&mut self, file: &mut File, source: &Source) -> Result<(), Stop> {
         file.seek(SeekFrom::Start(self.len)).map_err(Stop::Io)?;
         let mut chunk = Vec::new();
         let mut want = CHUNK;
-        // `len + chunk.len()` bytes of the file have been read.
+        // Invariant: `len + chunk.len()` bytes of the file have been read.
         while self.len < source.len {
             let unread = source.len - self.len - chunk.len() as u64;
             chunk.reserve_exact(want.max(CHUNK).saturating_sub(chunk.len()));
@@ -125,7 +125,7 @@ impl Scan {
         Ok(())
     }
 
-    /// Takes in the whole batches of a chunk. Returns how many bytes a chunk must have for the next one.
+    /// Parses the whole batches of a chunk. Returns how many bytes a chunk must have for the next one.
     fn chunk(&mut self, mut chunk: &[u8], source: &Source) -> Result<usize, Stop> {
         loop {
             let Some((head, rest)) = chunk.split_at_checked(BATCH_HEADER) else {
@@ -145,15 +145,15 @@ impl Scan {
                 return Err(unsound("a batch fails its checksum"));
             }
             self.batch(records, source.header.first_id)
-                .ok_or(Stop::Unsound(self.len, "a record makes no sense"))?;
+                .ok_or(Stop::Unsound(self.len, "a record is invalid"))?;
             chunk = &chunk[size..];
             self.len += size as u64;
         }
     }
 
-    /// Takes in the records of a sound batch.
+    /// Parses the records of an intact batch.
     fn batch(&mut self, batch: &[u8], first_id: u64) -> Option<()> {
-        for (at, content) in Records::of(batch) {
+        for (at, content) in Records::new(batch) {
             let change = match Record::decode(content)? {
                 Record::Publish(publish) => {
                     let offset = self.len + (BATCH_HEADER + at) as u64;
@@ -196,8 +196,8 @@ impl Scan {
     }
 }
 
-/// Whether some batch behind `offset` was written when what lies at `offset` had been synced. Then that is damage; if
-/// not, it was never whole, and nobody was told that it was on disk.
+/// Returns true if a batch after `offset` was written when the bytes at `offset` had been synced. These bytes are then
+/// damaged; otherwise they were never complete, and no client was told that they were on disk.
 fn synced_beyond(file: &mut File, source: &Source, offset: u64) -> io::Result<bool> {
     file.seek(SeekFrom::Start(offset))?;
     let mut rest = Vec::new();

@@ -1,48 +1,47 @@
-//! What recovery hands over: the meta and the messages.
+//! Recovered state: the definitions and the messages.
 
 use std::path::PathBuf;
 
 use super::format::Publish;
 use super::index::Holders;
 
-/// What a folder held when it was opened.
+/// The content of a folder at the time it was opened.
 #[derive(Debug)]
 pub struct Recovered {
-    /// What was put and not deleted, by key.
+    /// Stored values by key.
     pub meta: Vec<(String, Vec<u8>)>,
     /// Every message that some queue holds, once, in the order of publication.
     pub messages: Vec<Stored>,
-    /// Bytes at the end of the log that a crash left of writes which had not been synced. They were cut off.
+    /// Bytes at the end of the log from writes that had not been synced before a crash. They were truncated.
     pub cut_bytes: u64,
-    /// The newest segment, where its file was empty. It was removed.
+    /// The newest segment, if its file was empty. It was removed.
     pub empty: Option<PathBuf>,
 }
 
-/// A message that was read.
+/// A recovered message.
 #[derive(Debug)]
 pub struct Stored {
-    /// As [`Log::publish`](super::Log::publish) returned it.
+    /// The id that [`Log::publish`](super::Log::publish) returned.
     pub id: u64,
-    /// When it was published, in milliseconds since 1970.
+    /// Publication time, in milliseconds since 1970.
     pub published_ms: u64,
     pub(super) holders: Holders,
     parts: Parts,
 }
 
-/// The parts of a message, one behind the other in memory of its own: what it was read with is not kept for it.
+/// The parts of a message, contiguous in memory of their own: the read buffer is not kept for it.
 #[derive(Debug)]
 pub struct Parts {
-    /// Exchange and routing key, each behind its length as a short string of AMQP; the payload of the content header;
-    /// the body.
+    /// Exchange and routing key, each as a short string of AMQP; the payload of the content header; the body.
     pub data: Box<[u8]>,
-    /// Where the payload of the content header begins.
+    /// Length of the address, after which the payload of the content header begins.
     pub address: usize,
-    /// Where the body begins.
+    /// Offset of the body.
     pub head: usize,
 }
 
 impl Stored {
-    /// From a record and its content.
+    /// Copies the parts out of a record and its content.
     pub(super) fn new(publish: &Publish<'_>, content: &[u8]) -> Self {
         let [exchange, routing_key, properties, body] = publish.lengths;
         let address = 1 + exchange + 1 + routing_key;
@@ -59,7 +58,7 @@ impl Stored {
         Self {
             id: publish.id,
             published_ms: publish.published_ms,
-            holders: Holders::of(&[]),
+            holders: Holders::new(&[]),
             parts: Parts {
                 data: data.into_boxed_slice(),
                 address,
@@ -68,7 +67,7 @@ impl Stored {
         }
     }
 
-    /// The queues that hold it: those that it was published to and not settled in. Never empty.
+    /// Returns the queues that hold it: those it was published to and is not settled in. Never empty.
     pub fn queues(&self) -> &[u32] {
         self.holders.as_slice()
     }
@@ -79,27 +78,27 @@ impl Stored {
         (exchange, &rest[1..])
     }
 
-    /// The exchange that it was published to.
+    /// Returns the exchange that it was published to.
     pub fn exchange(&self) -> &[u8] {
         self.names().0
     }
 
-    /// The routing key that it was published with.
+    /// Returns the routing key that it was published with.
     pub fn routing_key(&self) -> &[u8] {
         self.names().1
     }
 
-    /// The payload of its content header.
+    /// Returns the payload of its content header.
     pub fn properties(&self) -> &[u8] {
         &self.parts.data[self.parts.address..self.parts.head]
     }
 
-    /// Its body.
+    /// Returns its body.
     pub fn body(&self) -> &[u8] {
         &self.parts.data[self.parts.head..]
     }
 
-    /// All of it, to keep.
+    /// Returns its parts.
     #[must_use]
     pub fn into_parts(self) -> Parts {
         self.parts

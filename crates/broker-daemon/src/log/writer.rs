@@ -1,9 +1,9 @@
-//! The writer: a thread that writes what was handed over in the meantime, syncs it at once, and says so.
+//! The writer: a thread that writes the batches handed over in the meantime, syncs once, and reports that.
 //!
-//! One write after the other and one sync for all of them; while a sync is under way the next group gathers. A sync
-//! that failed is never tried again: the kernel may have dropped what it could not write and calls the next sync a
-//! success (LWN 752063, "fsyncgate"), so the log stays failed. A full disk is waited out: what could not be written is
-//! still here, and is written to the same place.
+//! It makes one write after the other and one sync for all of them; during a sync, the next group collects. A failed
+//! sync is never repeated: the kernel may have dropped the pages that it could not write, and report success for the
+//! next sync (LWN 752063, "fsyncgate"), so the log stays failed. A full disk is retried: unwritten data is still in
+//! memory, and is written to the same position.
 
 use std::fs::File;
 use std::hash::{BuildHasher as _, RandomState};
@@ -24,40 +24,41 @@ use super::folder::{Folder, give_back, io_error};
 use super::format::{self, BATCH_HEADER, SegmentHeader};
 use super::index::Span;
 
-/// How often a full disk is asked whether there is space again.
+/// Interval between retries while the disk is full.
 const RETRY: Duration = Duration::from_millis(100);
-/// Buffers that are kept for the next batches, and how large each may be: fresh memory costs a page fault per 4 KiB.
+/// Number of spare buffers kept for the next batches, and their maximum size: fresh memory costs a page fault per 4
+/// KiB.
 const SPARE_BUFFERS: usize = 8;
 const SPARE_BYTES: usize = 4 << 20;
 
-/// A segment that is to be begun.
+/// A segment to begin.
 #[derive(Debug)]
 pub(super) struct NewSegment {
     pub(super) number: u64,
     pub(super) first_id: u64,
-    /// The whole meta, as a batch that is not sealed.
+    /// All definitions, as a batch that is not sealed.
     pub(super) snapshot: Vec<u8>,
 }
 
-/// What one flush hands over.
+/// The content of one flush.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     pub(super) ticket: u64,
-    /// Begin this segment first.
+    /// The segment to begin first.
     pub(super) segment: Option<NewSegment>,
-    /// Room for a header and records; empty if there is nothing to write.
+    /// Room for a header, followed by records; empty if there is nothing to write.
     pub(super) bytes: Vec<u8>,
-    /// Records that are copied behind these, from older segments.
+    /// Records to copy after these, from older segments.
     pub(super) moves: Vec<Span>,
-    /// Records behind those.
+    /// Records after those.
     pub(super) after: Vec<u8>,
-    /// Segments to remove as soon as all of this is on disk.
+    /// Segments to remove once all of this is on disk.
     pub(super) remove: Vec<u64>,
-    /// What it counts for as being on its way.
+    /// Bytes that it adds to the data on its way to the disk.
     pub(super) size: u64,
 }
 
-/// Between the log and its writer.
+/// State shared between the log and its writer.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     queue: Mutex<Queue>,
@@ -77,9 +78,7 @@ struct Queue {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue
-            .lock()
-            .expect("nothing that is done under the lock panics")
+        self.queue.lock().expect("no code panics under the lock")
     }
 
     /// Hands a batch over, and returns an empty buffer for the next one.
@@ -93,31 +92,31 @@ impl Shared {
         spare
     }
 
-    /// Lets the writer end as soon as it has written everything.
+    /// Lets the writer end once it has written everything.
     pub(super) fn close(&self) {
         self.lock().closing = true;
         self.arrived.notify_one();
     }
 
-    /// Waits for a while, or until something is handed over.
+    /// Waits for a while, or until a batch is handed over.
     fn wait_a_while(&self) {
         let queue = self.lock();
         drop(
             self.arrived
                 .wait_timeout(queue, RETRY)
-                .expect("nothing that is done under the lock panics"),
+                .expect("no code panics under the lock"),
         );
     }
 }
 
-/// The segment that is written.
+/// The segment being written.
 struct Current {
     number: u64,
     file: File,
     salt: u32,
-    /// Where the next batch goes.
+    /// Offset of the next batch.
     end: u64,
-    /// What is on disk.
+    /// Length that is on disk.
     durable: u64,
 }
 
@@ -126,12 +125,12 @@ pub(super) struct Writer<W> {
     pub(super) folder: Arc<Folder>,
     pub(super) shared: Arc<Shared>,
     pub(super) segment_bytes: u64,
-    /// The length of the newest segment that was there before.
+    /// The length of the segment that was the newest at the start.
     pub(super) previous_len: u64,
     pub(super) wake: W,
 }
 
-/// Whether an error says that there is no space, which may change.
+/// Returns true for an error caused by a lack of space, which may pass.
 fn no_space(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -139,7 +138,7 @@ fn no_space(error: &io::Error) -> bool {
     )
 }
 
-/// Whether an error says that something is short, space or descriptors, which may change.
+/// Returns true for an error caused by a lack of space or descriptors, which may pass.
 fn is_shortage(error: &io::Error) -> bool {
     let descriptors = [Errno::EMFILE as i32, Errno::ENFILE as i32];
     no_space(error)
@@ -151,14 +150,14 @@ fn is_shortage(error: &io::Error) -> bool {
 impl<W: Fn()> Writer<W> {
     /// Runs until the log is closed or has failed.
     pub(super) fn run(self) {
-        // A panic is a failure like any other: the broker hears of it, and waits for no ticket for ever.
+        // A panic is a failure like any other: the broker learns of it, and waits for no ticket for ever.
         let served =
             catch_unwind(AssertUnwindSafe(|| self.serve(&mut None))).unwrap_or_else(|_| {
                 let panicked = io::Error::other("the writer panicked");
                 Err(io_error("writing the log", self.folder.path())(panicked))
             });
         if let Err(error) = served {
-            // The first error is the one that counts, and it is the last.
+            // The first error is the one that counts, and there is no later one.
             let _ = self.shared.failure.set(Arc::new(error));
         }
         (self.wake)();
@@ -174,7 +173,7 @@ impl<W: Fn()> Writer<W> {
         }
     }
 
-    /// Waits for batches; `None` at the end.
+    /// Waits for batches; returns `None` at the end.
     fn next(&self, current: &mut Option<Current>) -> Result<Option<Vec<Batch>>, Error> {
         let mut marked = false;
         loop {
@@ -199,7 +198,7 @@ impl<W: Fn()> Writer<W> {
                     self.shared
                         .arrived
                         .wait(queue)
-                        .expect("nothing that is done under the lock panics"),
+                        .expect("no code panics under the lock"),
                 );
             }
         }
@@ -238,7 +237,7 @@ impl<W: Fn()> Writer<W> {
         Ok(())
     }
 
-    /// Appends records of older segments, checked again: damage must not get a new checksum.
+    /// Appends records of older segments. They are checked again, so that damage does not get a new checksum.
     fn copy_moved(&self, batch: &mut Batch) -> Result<(), Error> {
         let mut file: Option<(u64, File)> = None;
         for span in &batch.moves {
@@ -266,7 +265,7 @@ impl<W: Fn()> Writer<W> {
         Ok(())
     }
 
-    /// Syncs, and says so. Then removes what is needed no longer.
+    /// Syncs and reports that, then removes segments that are no longer needed.
     fn commit(&self, current: Option<&mut Current>, written: &mut Vec<Batch>) -> Result<(), Error> {
         let Some(ticket) = written.last().map(|batch| batch.ticket) else {
             return Ok(());
@@ -301,7 +300,7 @@ impl<W: Fn()> Writer<W> {
         }
     }
 
-    /// Begins a segment. What is before it is complete and on disk.
+    /// Begins a segment. Everything before it is complete and on disk.
     fn begin(&self, new: NewSegment, previous: Option<Current>) -> Result<Current, Error> {
         let mut previous_len = self.previous_len;
         if let Some(previous) = previous {
@@ -340,8 +339,8 @@ impl<W: Fn()> Writer<W> {
         Ok(current)
     }
 
-    /// Says, behind the last batch, that this is on disk: so damage to it is told from a torn write. Nothing waits for
-    /// the mark, and the next batch takes its place.
+    /// Writes a mark after the last batch that everything before is on disk, so that damage there is told from a torn
+    /// write. Nothing waits for the mark, and the next batch overwrites it.
     fn mark(&self, current: &Current) -> Result<(), Error> {
         let mut mark = [0; BATCH_HEADER];
         format::seal(&mut mark, current.salt, current.durable);
@@ -353,7 +352,7 @@ impl<W: Fn()> Writer<W> {
         }
     }
 
-    /// A clean end: the mark is on disk, and the space that was reserved is given back.
+    /// Ends the log cleanly: the mark is on disk, and reserved space is freed.
     fn end(&self, current: &Current) -> Result<(), Error> {
         self.mark(current)?;
         give_back(&current.file, current.end + BATCH_HEADER as u64)
@@ -361,9 +360,9 @@ impl<W: Fn()> Writer<W> {
             .map_err(|error| self.failed("ending a segment", current, error))
     }
 
-    /// Reserves space behind the end of the file: that of its segment and of another one, so that a full disk is
-    /// noticed while there is some left for what frees it, settling and compaction. Where there isn't so much, the log
-    /// is full, and reserves what there is. Also makes syncs cheaper: blocks are found once, and not per batch.
+    /// Reserves space after the end of the file, for its segment and another one. A full disk is then noticed while
+    /// there is some space left for settling and compaction, which free space. If there is less, the log is full, and
+    /// the rest is reserved. This also makes syncs cheaper: blocks are allocated once, and not per batch.
     fn reserve(&self, current: Option<&Current>) {
         let Some(current) = current else {
             return;
@@ -372,7 +371,7 @@ impl<W: Fn()> Writer<W> {
             let len = i64::try_from(segments * self.segment_bytes).unwrap_or(i64::MAX);
             let behind = FallocateFlags::FALLOC_FL_KEEP_SIZE;
             let reserved = fallocate(current.file.as_fd(), behind, 0, len);
-            // A file system that reserves nothing tells that it is full when it is written to.
+            // A file system without reservation reports that it is full on a write.
             !matches!(reserved, Err(Errno::ENOSPC | Errno::EDQUOT))
         };
         let spacious = reserve(2);
@@ -388,8 +387,8 @@ impl<W: Fn()> Writer<W> {
         }
     }
 
-    /// Does what may find the disk full, or all descriptors taken, again and again until it finds space, or the log is
-    /// closed. Meanwhile the log is full, which is found out anew by whoever reserves space next.
+    /// Repeats an operation that may fail for lack of space or descriptors until it succeeds, or the log is closed. The
+    /// log is full meanwhile; the next reservation checks that again.
     fn patiently<T>(&self, mut write: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         loop {
             match write() {

@@ -1,4 +1,4 @@
-//! Disk use stays in proportion to what is alive, and moving messages loses none.
+//! Disk use is proportional to the live data, and moving messages loses none.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ fn bytes_on_disk(dir: &Path) -> u64 {
         .sum()
 }
 
-/// Three times what is alive, two segments; and a batch that a segment may end with.
+/// Asserts the bound: three times the live data, two segments, and the batch that ends a segment.
 fn assert_bounded(log: &Modelled, batch: u64) {
     let usage = log.log.usage();
     let bound = 3 * usage.live_bytes + 2 * SMALL.segment_bytes + batch;
@@ -51,7 +51,7 @@ fn a_few_messages_that_stay_do_not_keep_the_log_from_shrinking() {
     assert!(log.model.messages.len() > 10);
     let mut log = log.reopen(dir.path(), SMALL);
     churn(&mut log, &mut random, 200, 2);
-    // What was moved once is settled in part, moved again, and settled.
+    // Moved messages are settled in part, moved again, and settled.
     let pairs: Vec<(u32, u64)> = log.pairs().collect();
     for (queue, id) in pairs.into_iter().filter(|(_, id)| id % 3 != 0) {
         log.settle(queue, id);

@@ -1,4 +1,4 @@
-//! A crash at any byte: what was synced is there, and what was not is there from its beginning or not at all.
+//! A crash at any byte: synced data survives, and unsynced data is a prefix or missing.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -12,7 +12,7 @@ use proptest::sample::Index;
 
 use crate::model::{LONG, Model, Modelled, SMALL, publish, recover, segments};
 
-/// Header of a segment, and of a batch; where the latter has its length.
+/// Length of the headers of a segment and of a batch, and the offset of the batch's length.
 const SEGMENT_HEADER: usize = 44;
 const BATCH_HEADER: usize = 24;
 
@@ -22,7 +22,7 @@ enum Op {
         queues: Vec<u32>,
         len: usize,
     },
-    /// A pair of queue and message that is there.
+    /// Settles an existing pair of queue and message.
     Settle(Index),
     DeleteQueue(u32),
     Put(u8, Vec<u8>),
@@ -62,8 +62,8 @@ fn perform(log: &mut Modelled, op: Op) {
     }
 }
 
-/// Links the segments that are there into an image, newest first: so none is left out between two that are in it while
-/// the writer removes the oldest ones. What is written to them later is in the image too.
+/// Links the existing segments into an image, newest first, so that none is missing between two others while the writer
+/// removes the oldest. Later writes to them also appear in the image.
 fn link(dir: &Path, image: &Path) {
     for path in segments(dir).into_iter().rev() {
         let name = path.file_name().expect("a segment has a name");
@@ -75,12 +75,12 @@ fn link(dir: &Path, image: &Path) {
     }
 }
 
-/// The length of a file.
+/// Returns the length of a file.
 fn length(path: &Path) -> usize {
     fs::metadata(path).map_or(0, |metadata| metadata.len() as usize)
 }
 
-/// The length that a segment has as soon as it has its name: header and meta.
+/// Returns the length that a segment has when it gets its name: header and definitions.
 fn beginning(bytes: &[u8]) -> usize {
     let len = &bytes[SEGMENT_HEADER + 4..SEGMENT_HEADER + 8];
     let len = u32::from_le_bytes(len.try_into().expect("four bytes"));
@@ -120,13 +120,13 @@ proptest! {
         }
         log.close();
 
-        // The crash: one of the segments that were written to since ends early, and those behind it aren't there.
+        // The crash: one of the segments written since ends early, and those after it do not exist.
         let written = segments(image.path()).split_off(synced.len().saturating_sub(1));
         if let Some(place) = written.len().checked_sub(1).map(|last| at.index(last + 1)) {
             let path = &written[place];
             let mut bytes = fs::read(path).expect("a segment is read");
             let was_there = place == 0 && !synced.is_empty();
-            // A mark may have been behind it, which is gone when the segment ends.
+            // A mark may have followed it, which is gone when the segment ends.
             let least = if was_there { durable.min(bytes.len()) } else { beginning(&bytes) };
             let end = least + at.index(bytes.len() + 1 - least);
             if end < bytes.len() {
@@ -140,13 +140,13 @@ proptest! {
         }
         let (found, _) = recover(image.path()).unwrap_or_else(|error| panic!("{error}"));
         prop_assert!(states.contains(&found), "{found:?} is none of {states:?}");
-        // And what a crash left is a log like any other.
+        // The remains of a crash are a log like any other.
         let again = recover(image.path()).unwrap_or_else(|error| panic!("{error}"));
         prop_assert_eq!(again, (found, 0));
     }
 }
 
-/// A log of a message that is synced, and behind it three flushes that shared a sync; a fourth after it if `more`.
+/// Returns a log with one synced message, followed by three flushes that shared a sync; a fourth after them if `more`.
 fn grouped(dir: &Path, more: bool) -> (Vec<Model>, Vec<u64>) {
     let gate = Arc::new(Mutex::new(()));
     let (arrive, arrived) = std::sync::mpsc::channel();
@@ -164,7 +164,7 @@ fn grouped(dir: &Path, more: bool) -> (Vec<Model>, Vec<u64>) {
             arrived.recv_timeout(LONG).expect("the writer goes on");
         }
     };
-    // The writer is held where it says that the first is synced, until the next three are there.
+    // The writer is held when it reports the first sync, until the next three are there.
     let held = gate.lock().expect("nobody panics");
     publish(&mut log, 1, &[1], 5000);
     log.flush();
@@ -198,7 +198,7 @@ fn grouped(dir: &Path, more: bool) -> (Vec<Model>, Vec<u64>) {
     (states, lengths)
 }
 
-/// Zeroes what lies between two offsets, as where a page was not written when the one behind it was.
+/// Zeroes the bytes between two offsets, as if a page was not written although the next one was.
 fn zero(path: &Path, from: u64, to: u64) {
     let mut bytes = fs::read(path).expect("a segment is read");
     bytes[from as usize..to as usize].fill(0);
@@ -210,7 +210,7 @@ fn pages_of_one_sync_that_were_written_out_of_order_are_a_torn_tail() {
     let dir = tempfile::tempdir().expect("a folder");
     let (states, lengths) = grouped(dir.path(), false);
     let path = &segments(dir.path())[0];
-    // The last mark says that all of it was synced: without it, nothing does.
+    // The last mark says that everything before was synced: without it, nothing does.
     let bytes = fs::read(path).expect("a segment is read");
     fs::write(path, &bytes[..lengths[3] as usize]).expect("a segment is written");
     zero(path, lengths[1], lengths[1] + 4096);

@@ -1,4 +1,4 @@
-//! Damage to what was synced: an error that names the file, and never a message less in silence.
+//! Damage to synced data: an error that names the file, and never a silent loss of a message.
 
 use std::fs;
 use std::os::unix::fs::FileExt as _;
@@ -8,15 +8,15 @@ use broker_daemon::log::{Error, Log, Salvage, State, salvage};
 
 use crate::model::{Model, Modelled, SMALL, body, recover, segments};
 
-/// The mark of a clean end, behind the last batch.
+/// The mark of a clean end, after the last batch.
 const MARK: usize = 24;
 
-/// A closed log of several segments, with some of everything.
+/// Returns the model of a closed log of several segments, with records of every kind.
 fn written(dir: &Path) -> Model {
     written_in(dir, 9)
 }
 
-/// The same, of so many turns.
+/// Returns the model of a log of this many turns.
 fn written_in(dir: &Path, turns: u32) -> Model {
     let mut log = Modelled::new(dir);
     log.put("queue/a", b"durable");
@@ -80,7 +80,7 @@ fn records_of_a_batch_that_changed_places_are_damage() {
     let mut bytes = fs::read(path).expect("a segment is read");
     let len = (bytes.len() - 44 - 3 * MARK) / 2;
     let records = &mut bytes[44 + 2 * MARK..][..2 * len];
-    // Each is sound by itself, with the checksum that it was written with.
+    // Each record is intact, with its original checksum.
     records.rotate_left(len);
     fs::write(path, &bytes).expect("a segment is written");
     let error = recover(dir.path()).expect_err("the order has changed");
@@ -118,7 +118,7 @@ fn a_damaged_head_is_an_error_though_nothing_was_written_behind_it() {
     written(dir.path());
     let path = segments(dir.path()).pop().expect("there are segments");
     let mut bytes = fs::read(&path).expect("a segment is read");
-    // As a crash leaves it that came before the first batch: the header and the meta.
+    // As after a crash before the first batch: the header and the definitions.
     let meta = bytes
         .windows(7)
         .position(|window| window == b"durable")
@@ -206,7 +206,7 @@ fn a_body_that_looks_like_a_log_is_a_body() {
     log.flush();
     log.publish(&[1], &message(&evil));
     log.close().expect("all is written");
-    // Cut off in the midst of it: the batches in the body say that everything before them was synced.
+    // Truncated in the middle: the batches in the body say that everything before them was synced.
     let path = &segments(dir.path())[0];
     let bytes = fs::read(path).expect("a segment is read");
     fs::write(path, &bytes[..bytes.len() - 1000]).expect("a segment is written");
@@ -216,8 +216,8 @@ fn a_body_that_looks_like_a_log_is_a_body() {
     assert_eq!(recovered.messages[0].body(), b"first".as_slice());
 }
 
-/// Salvages a folder that is damaged. Returns what was found, and the numbers of the messages and the queues that hold
-/// them; they have new ids, and everything else of them is checked.
+/// Salvages a damaged folder. Returns the report, and the numbers of the messages with the queues that hold them; they
+/// have new ids, and the rest of them is checked.
 fn salvaged(dir: &Path) -> (Salvage, Model) {
     let salvage = salvage(dir, SMALL).expect("what is readable is kept");
     let (log, recovered) = Log::open(dir, SMALL, || ()).expect("nothing is damaged any more");
@@ -268,7 +268,7 @@ fn salvaging_keeps_every_message_but_the_damaged_one_and_says_which_segment_it_w
         assert_eq!(found.damage.is_some(), at == segment, "{found}");
     }
     assert_eq!(found.messages, expected.messages.len());
-    // The damaged segments are where it says.
+    // The damaged segments are in the reported folder.
     let name = before[segment].file_name().expect("it has a name");
     assert_eq!(
         fs::read(found.aside.join(name)).expect("it is aside"),
@@ -286,7 +286,7 @@ fn salvaging_reads_on_behind_lost_headers_holes_and_segments_that_are_gone() {
     let written = written_in(dir.path(), 25);
     let paths = segments(dir.path());
     assert!(paths.len() > 3, "{paths:?}");
-    // The header of one is lost, of another a whole batch, and a third is gone.
+    // One segment loses its header, another a whole batch, and a third is missing.
     let damage = |path: &Path, at: usize, len: usize| {
         let file = fs::File::options()
             .write(true)
@@ -301,7 +301,7 @@ fn salvaging_reads_on_behind_lost_headers_holes_and_segments_that_are_gone() {
     let (found, model) = salvaged(dir.path());
     assert_eq!(model.meta, written.meta);
     for (number, (len, queues)) in &model.messages {
-        // What was settled in the lost part may be back; nothing else is changed.
+        // Messages settled in the lost part may reappear; nothing else changes.
         let (was, held) = written.messages.get(number).expect("it was there");
         assert!(len == was && queues.is_superset(held), "{number}");
     }
@@ -327,7 +327,7 @@ fn a_salvage_that_a_crash_interrupted_is_finished_by_the_next_start() {
     let mut log = Modelled::new(&whole);
     log.publish(&[1], 100);
     let (model, _) = log.close();
-    // The damaged ones are still in their places.
+    // The damaged segments are still in their places.
     for number in 1..4 {
         fs::write(dir.path().join(format!("{number:016x}.log")), b"damaged")
             .expect("it is written");
@@ -361,7 +361,7 @@ fn an_empty_newest_segment_is_removed_unless_those_before_it_are_gone() {
     let (log, recovered) = Log::open(dir.path(), SMALL, || ()).expect("it opens");
     drop(log);
     assert_eq!(recovered.empty.as_ref(), Some(&empty));
-    assert_eq!(Model::of(&recovered), model);
+    assert_eq!(Model::from_recovered(&recovered), model);
 
     let alone = tempfile::tempdir().expect("a folder");
     fs::write(alone.path().join(format!("{:016x}.log", 7)), b"").expect("it is written");

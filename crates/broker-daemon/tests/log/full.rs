@@ -1,7 +1,7 @@
-//! A full disk is waited out; a disk that fails is believed no more.
+//! A full disk is retried; a failed disk is never trusted again.
 //!
-//! Disks fail on demand where the descriptor of the segment is made one of `/dev/full` (each write: no space) or
-//! `/dev/null` (writes are taken, a sync is refused), which needs no privilege. A real small file system needs one.
+//! Disk errors are produced by replacing the segment's descriptor with `/dev/full` (each write: no space) or
+//! `/dev/null` (writes succeed, a sync fails), which needs no privilege. A real small file system needs one.
 
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
@@ -13,7 +13,7 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 
 use crate::model::{LONG, Model, Modelled, SMALL, publish, recover, segments};
 
-/// The descriptor that this process has open on a file.
+/// Returns this process's open descriptor for a file.
 fn descriptor(path: &Path) -> RawFd {
     fs::read_dir("/proc/self/fd")
         .expect("the descriptors are listed")
@@ -23,7 +23,7 @@ fn descriptor(path: &Path) -> RawFd {
         .expect("the segment is open")
 }
 
-/// What a descriptor was, until it is that again.
+/// The original of a replaced descriptor, until it is restored.
 struct Swapped {
     number: RawFd,
     was: OwnedFd,
@@ -66,7 +66,7 @@ impl Swapped {
     }
 }
 
-/// A log without a model beside it, for states in which the two differ.
+/// Opens a log without a model, for states in which the two differ.
 fn open(dir: &Path, options: Options) -> (Log, Receiver<()>) {
     let (wake, woken) = mpsc::channel();
     let (log, _) = Log::open(dir, options, move || {
@@ -102,7 +102,7 @@ fn what_finds_no_space_is_written_when_there_is_some() {
     log.log.flush();
     log.wait(full);
     assert!(log.log.synced() < ticket, "nothing was written");
-    // What settles goes on, and is written in its turn.
+    // Settling continues, and is written in its turn.
     log.settle(1, lost);
     log.publish(&[2], 300);
     log.log.flush();
@@ -141,7 +141,8 @@ fn a_sync_that_failed_is_final() {
     publish(&mut log, 2, &[1], 100);
     log.flush();
     wait(&log, &woken, failed);
-    // The writer has ended and closed its file, of which nothing is put back: the number may be another test's by now.
+    // The writer has ended and closed its file, so the descriptor is not restored: another test may already use its
+    // number.
     drop(swapped);
     assert_eq!(log.synced(), 1);
     publish(&mut log, 3, &[1], 2 << 20);
@@ -168,7 +169,7 @@ fn no_segment_is_removed_before_what_makes_it_needless_is_on_disk() {
     let before = segments(dir.path());
     assert_eq!(before.len(), 2);
     let swapped = Swapped::new(&before[1], "/dev/null");
-    // The oldest segment is needed no longer, as soon as this is on disk; which it never is.
+    // The oldest segment is no longer needed once this is on disk, which never happens.
     log.settle(1, 1);
     log.flush();
     wait(&log, &woken, failed);
@@ -179,7 +180,7 @@ fn no_segment_is_removed_before_what_makes_it_needless_is_on_disk() {
     assert_eq!(model.messages.keys().collect::<Vec<_>>(), [&1, &2]);
 }
 
-/// A file system of 4 MiB, for as long as this lives; `None` where that isn't allowed.
+/// A file system of 4 MiB, for the lifetime of this value; `None` if mounting is not allowed.
 struct Small(tempfile::TempDir);
 
 impl Small {
@@ -234,9 +235,9 @@ fn a_full_file_system_refuses_loses_nothing_and_is_emptied_by_settling() {
             log.model.messages.len() > 250,
             "round {round}: it has 4 MiB"
         );
-        // What was synced is there, however full it is.
+        // Synced data is there, however full the disk is.
         log = log.reopen(&dir, options);
-        // Nobody publishes now; what is consumed makes space.
+        // Nothing is published now; consuming frees space.
         let pairs: Vec<(u32, u64)> = log.pairs().collect();
         for (queue, id) in pairs.into_iter().skip(5 * round) {
             log.settle(queue, id);
@@ -267,7 +268,7 @@ fn a_small_disk_keeps_most_of_its_space_and_a_closed_log_reserves_none_of_it() {
         !log.log.has_room(2_500_000),
         "what is reserved is for what frees space"
     );
-    // 128 MiB would be reserved of a large disk.
+    // On a large disk, 128 MiB would be reserved.
     assert!((2 << 20..3 << 20).contains(&used()), "{}", used());
     log.close();
     assert!(used() < 64 << 10, "{} bytes are still reserved", used());
@@ -282,7 +283,7 @@ fn a_file_system_without_one_free_byte_is_waited_out() {
     let mut log = Modelled::open(&dir, SMALL, Model::default(), 1);
     log.publish(&[1], 10_000);
     log.sync();
-    // Somebody else takes all the space that is left.
+    // Another process takes all remaining space.
     let ballast = small.0.path().join("ballast");
     let chunk = vec![1; 4096];
     let mut file = File::create(&ballast).expect("a file is made");

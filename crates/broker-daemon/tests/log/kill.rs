@@ -1,8 +1,8 @@
-//! Hundreds of kills: a process that works on a log is killed at any moment, and what it had been told is on disk is.
+//! Hundreds of kills: a process that works on a log is killed at any moment, and everything reported as synced must be
+//! on disk.
 //!
-//! The process is this test program itself, which runs one test with a folder in its environment. It tells what it
-//! does through a pipe, which a kill doesn't take back: what it is about to do before the log hears of it, and which
-//! turns are synced.
+//! The process is this test program itself, which runs one test with a folder in its environment. It reports through a
+//! pipe, which a kill cannot undo, what it is about to do before it calls the log, and which turns are synced.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -33,7 +33,7 @@ fn pairs(recovered: &Recovered) -> BTreeSet<(u32, u64)> {
         .collect()
 }
 
-/// The process that is killed, if it is asked for: works until then.
+/// Runs as the killed process if the environment requests it: works until it is killed.
 #[test]
 fn the_process_that_is_killed() {
     let Some(dir) = std::env::var_os(FOLDER) else {
@@ -92,7 +92,7 @@ fn the_process_that_is_killed() {
         while log.congested() {
             woken.recv_timeout(LONG).expect("the writer goes on");
         }
-        // Now and then, so that some turns share a sync and some are heard of at once.
+        // Only sometimes, so that some turns share a sync and some are reported at once.
         while random.random_ratio(1, 2) && log.synced() < told {
             woken.recv_timeout(LONG).expect("the writer goes on");
         }
@@ -107,10 +107,10 @@ fn say(lines: &str) {
         .expect("the parent reads");
 }
 
-/// Whether it settles or publishes, and which message in which queue.
+/// A step: true to settle or false to publish, and the pair of queue and message.
 type Step = (bool, (u32, u64));
 
-/// What the processes before have said.
+/// The combined reports of the earlier processes.
 #[derive(Debug, Default)]
 struct Told {
     /// Every pair that a turn was to publish, and whether that turn is known to be on disk.
@@ -119,7 +119,7 @@ struct Told {
 }
 
 impl Told {
-    /// Takes in what a process said until it was killed. Returns how many turns it heard were synced.
+    /// Reads the report of a process until it was killed. Returns how many turns were reported as synced.
     fn hear(&mut self, lines: impl Iterator<Item = String>) -> u64 {
         let mut turn = Vec::new();
         let mut turns: BTreeMap<u64, Vec<Step>> = BTreeMap::new();
@@ -135,7 +135,7 @@ impl Told {
                     turns.insert(ticket, std::mem::take(&mut turn));
                 }
                 ("synced", Some(ticket), None) => synced = ticket,
-                // What the test program says of itself.
+                // Output of the test program itself.
                 _ => {}
             }
         }
@@ -153,7 +153,7 @@ impl Told {
         synced
     }
 
-    /// Holds what was recovered against it, and takes it as known from then on.
+    /// Compares the recovered pairs with it, and takes them as known from then on.
     fn check(&mut self, found: &BTreeSet<(u32, u64)>) {
         for pair in found {
             assert!(
@@ -193,7 +193,7 @@ fn what_was_synced_survives_hundreds_of_kills() {
         let mut child = start(dir.path(), seed, next);
         let out = child.stdout.take().expect("it is piped");
         let mut lines = BufReader::new(out).lines();
-        // Killed after so many lines, or somewhat later: whatever it is doing then.
+        // Killed after this many lines, or somewhat later, whatever it is doing then.
         let mut heard: Vec<String> = Vec::new();
         for _ in 0..random.random_range(1..600) {
             let line = lines.next().expect("the process works until it is killed");
@@ -205,7 +205,7 @@ fn what_was_synced_survives_hundreds_of_kills() {
         synced += told.hear(heard.into_iter());
         let (log, recovered) =
             Log::open(dir.path(), OPTIONS, || ()).unwrap_or_else(|error| panic!("{error}"));
-        Model::of(&recovered);
+        Model::from_recovered(&recovered);
         unsure += told.published.values().filter(|synced| !**synced).count();
         told.check(&pairs(&recovered));
         let meta = recovered.meta.first().map(|(_, next)| next.as_slice());

@@ -1,4 +1,4 @@
-//! A log beside a model of it: every operation is done to both, and what is recovered must be what the model says.
+//! A log with a model: every operation is applied to both, and the recovered state must match the model.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ pub(crate) const SMALL: Options = Options {
     in_flight_bytes: 1 << 20,
 };
 
-/// What a log holds.
+/// The content of a log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Model {
     /// Length of the body and the queues that hold it, by id.
@@ -24,7 +24,7 @@ pub(crate) struct Model {
     pub(crate) meta: BTreeMap<String, Vec<u8>>,
 }
 
-/// The body of a message: its id tells each byte.
+/// Returns the body of a message: its id determines each byte.
 pub(crate) fn body(id: u64, len: usize) -> Vec<u8> {
     (0..len)
         .map(|at| (id.wrapping_mul(31) as usize + at) as u8)
@@ -32,8 +32,8 @@ pub(crate) fn body(id: u64, len: usize) -> Vec<u8> {
 }
 
 impl Model {
-    /// From what was recovered, of which every part is checked.
-    pub(crate) fn of(recovered: &Recovered) -> Self {
+    /// Builds the model from recovered state, and checks every part of it.
+    pub(crate) fn from_recovered(recovered: &Recovered) -> Self {
         let mut model = Self::default();
         let mut last = 0;
         for stored in &recovered.messages {
@@ -54,7 +54,7 @@ impl Model {
     }
 }
 
-/// An open log, with the model of what was done to it.
+/// An open log, with the model of the operations on it.
 #[derive(Debug)]
 pub(crate) struct Modelled {
     pub(crate) log: Log,
@@ -64,15 +64,15 @@ pub(crate) struct Modelled {
 }
 
 impl Modelled {
-    /// Opens the folder, which must hold what the model says.
+    /// Opens the folder, whose content must match the model.
     pub(crate) fn open(dir: &Path, options: Options, model: Model, next_id: u64) -> Self {
         let (wake, woken) = mpsc::channel();
         let (log, recovered) = Log::open(dir, options, move || {
-            // The test may have dropped it before the log.
+            // The test may have dropped the receiver before the log.
             let _ = wake.send(());
         })
         .unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(Model::of(&recovered), model);
+        assert_eq!(Model::from_recovered(&recovered), model);
         Self {
             log,
             model,
@@ -81,7 +81,7 @@ impl Modelled {
         }
     }
 
-    /// An empty log.
+    /// Creates an empty log.
     pub(crate) fn new(dir: &Path) -> Self {
         Self::open(dir, SMALL, Model::default(), 1)
     }
@@ -127,7 +127,7 @@ impl Modelled {
         self.model.meta.remove(key);
     }
 
-    /// Every message in every queue.
+    /// Returns every pair of queue and message.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = (u32, u64)> {
         self.model
             .messages
@@ -135,14 +135,14 @@ impl Modelled {
             .flat_map(|(id, (_, queues))| queues.iter().map(|queue| (*queue, *id)))
     }
 
-    /// Waits until what was gathered is on disk.
+    /// Waits until the gathered records are on disk.
     pub(crate) fn sync(&mut self) {
         let ticket = self.log.ticket();
         self.log.flush();
         self.wait(|log| log.synced() >= ticket);
     }
 
-    /// Waits for something that the writer brings about.
+    /// Waits for a change that the writer causes.
     pub(crate) fn wait(&mut self, done: impl Fn(&Log) -> bool) {
         while !done(&self.log) {
             if let State::Failed(error) = self.log.state() {
@@ -152,20 +152,20 @@ impl Modelled {
         }
     }
 
-    /// Closes and opens it.
+    /// Closes and reopens it.
     pub(crate) fn reopen(self, dir: &Path, options: Options) -> Self {
         let (model, next_id) = self.close();
         Self::open(dir, options, model, next_id)
     }
 
-    /// Closes it. Returns what it must hold, and the next id.
+    /// Closes it. Returns its expected content, and the next id.
     pub(crate) fn close(self) -> (Model, u64) {
         self.log.close().unwrap_or_else(|error| panic!("{error}"));
         (self.model, self.next_id)
     }
 }
 
-/// Publishes a message every part of which is told by its id, which must be `due`.
+/// Publishes a message whose content is determined by its id, which must be `due`.
 pub(crate) fn publish(log: &mut Log, due: u64, queues: &[u32], len: usize) -> u64 {
     let id = log.publish(
         queues,
@@ -181,7 +181,7 @@ pub(crate) fn publish(log: &mut Log, due: u64, queues: &[u32], len: usize) -> u6
     id
 }
 
-/// The segments of a folder, oldest first.
+/// Returns the segments of a folder, oldest first.
 pub(crate) fn segments(dir: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = std::fs::read_dir(dir)
         .expect("the folder is there")
@@ -192,9 +192,9 @@ pub(crate) fn segments(dir: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// Opens a folder and returns what it holds.
+/// Opens a folder and returns its content.
 pub(crate) fn recover(dir: &Path) -> Result<(Model, u64), broker_daemon::log::Error> {
     let (log, recovered) = Log::open(dir, SMALL, || ())?;
     drop(log);
-    Ok((Model::of(&recovered), recovered.cut_bytes))
+    Ok((Model::from_recovered(&recovered), recovered.cut_bytes))
 }

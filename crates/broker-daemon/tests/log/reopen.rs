@@ -1,4 +1,4 @@
-//! What a log holds when it is opened again, and who may open it.
+//! The content of a reopened log, and its lock.
 
 use std::fs::{self, File};
 use std::os::fd::AsFd as _;
@@ -10,7 +10,7 @@ use nix::fcntl::{FallocateFlags, fallocate};
 
 use crate::model::{Model, Modelled, SMALL, recover, segments};
 
-/// Bytes that the segments of a folder take on the disk.
+/// Returns the bytes that the segments of a folder take on the disk.
 fn allocated(dir: &Path) -> u64 {
     let sizes = segments(dir).into_iter().map(|path| {
         let metadata = fs::metadata(path).expect("a segment is there");
@@ -36,7 +36,7 @@ fn what_was_published_and_not_settled_is_there_again_in_order() {
     let mut log = log.reopen(dir.path(), SMALL);
     log.publish(&[3], 10);
     log.delete_queue(3);
-    // A queue of the same key begins anew.
+    // A queue with the same number starts empty.
     log.publish(&[3], 11);
     log.reopen(dir.path(), SMALL).close();
 }
@@ -172,7 +172,7 @@ fn the_space_that_a_killed_process_had_reserved_is_given_back_in_every_segment()
     let (model, next) = log.close();
     let paths = segments(dir.path());
     assert!(paths.len() >= 3, "{paths:?}");
-    // As a kill leaves it: nothing ended the segment.
+    // As after a kill: nothing ended the segment.
     let reserved = 8 << 20;
     for path in &paths {
         let file = File::options().write(true).open(path).expect("it opens");
@@ -200,7 +200,7 @@ fn segments_fit_the_disk_and_stay_as_they_are_while_the_log_fills_it() {
     let options = Options::fitting(&folder).expect("the disk tells its space");
     let found = nix::sys::statvfs::statvfs(&folder).expect("the disk tells its space");
     let free = found.blocks_available() * found.fragment_size();
-    // Others write to this disk meanwhile.
+    // Other processes write to this disk meanwhile.
     assert!(options.segment_bytes <= (free / 16).max(1 << 20));
     assert!((1 << 20..=64 << 20).contains(&options.segment_bytes));
     assert!(options.in_flight_bytes <= options.segment_bytes / 4);

@@ -1,4 +1,4 @@
-//! What applications do, by way of lapin.
+//! The broker with a real client library, lapin.
 
 use lapin::message::{Delivery, DeliveryResult};
 use lapin::options::{
@@ -31,7 +31,7 @@ async fn publish(channel: &Channel, queue: &str, body: &[u8]) -> Confirmation {
     published.await.unwrap().await.unwrap()
 }
 
-/// Consumes, and returns what comes.
+/// Consumes, and returns the deliveries.
 async fn consume(channel: &Channel, queue: &str) -> UnboundedReceiver<Delivery> {
     let options = BasicConsumeOptions::default();
     let consumer = channel.basic_consume(queue.into(), "".into(), options, FieldTable::default());
@@ -41,7 +41,7 @@ async fn consume(channel: &Channel, queue: &str) -> UnboundedReceiver<Delivery> 
         .unwrap()
         .set_delegate(move |delivery: DeliveryResult| {
             if let Ok(Some(delivery)) = delivery {
-                // A test that has seen enough is no error.
+                // A finished test is no error.
                 let _ = tell.send(delivery);
             }
             async {}

@@ -1,4 +1,4 @@
-//! Clients that misbehave, beside one that does not.
+//! Misbehaving clients beside a well-behaved one.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -17,7 +17,7 @@ use crate::support::{PATIENCE, start};
 
 const MIB: usize = 1 << 20;
 
-/// What a client might have sent, and did not quite.
+/// Generates almost valid input of a client.
 fn nonsense(random: &mut StdRng) -> Vec<u8> {
     if random.random_ratio(1, 4) {
         let mut bytes = b"AMQP\x00\x00\x09\x01".to_vec();
@@ -82,7 +82,7 @@ fn a_fanout_to_many_queues_stays_within_the_memory_limit() {
     let before = broker.rss_bytes();
     let mut sink = client.stream.try_clone().unwrap();
     let batch = encode(&publish("fan", "", b"small")).repeat(1000);
-    // Until the broker reads no more, which is when it is closed here.
+    // Until the broker stops reading, which is when it is closed here.
     let publisher = thread::spawn(move || while sink.write_all(&batch).is_ok() {});
     client.await_method(|method| {
         matches!(
@@ -149,7 +149,7 @@ fn who_is_gone_without_a_word_is_asked_after_a_minute() {
             port(&client.stream.local_addr().unwrap().to_string())
         ),
     );
-    // Timer 2 is keepalive; then when it is due, in hundredths of a second (proc_pid_net(5)).
+    // Timer 2 is keepalive; then comes its due time, in hundredths of a second (proc_pid_net(5)).
     let timer = || {
         let table = fs::read_to_string("/proc/net/tcp").unwrap();
         let fields = table
@@ -160,7 +160,7 @@ fn who_is_gone_without_a_word_is_asked_after_a_minute() {
         let (kind, due) = timer.split_once(':').unwrap();
         (kind.to_owned(), u64::from_str_radix(due, 16).unwrap())
     };
-    // While something is on its way another timer runs.
+    // While data is under way, another timer runs.
     let due = loop {
         match timer() {
             (kind, due) if kind == "02" => break Duration::from_millis(due * 10),
@@ -175,7 +175,7 @@ fn a_refused_login_is_said_with_user_vhost_and_reason() {
     let mut broker = Process::start(&[]);
     for (password, vhost, said) in [
         ("wrong", "/", "refused user \"guest\" at 127.0.0.1:"),
-        ("guest", "no\nwhere", "there is no vhost \"no\\nwhere\""),
+        ("guest", "no\nwhere", "unknown vhost \"no\\nwhere\""),
     ] {
         let mut client = TcpStream::connect(&broker.address).unwrap();
         client.set_read_timeout(Some(PATIENCE)).unwrap();

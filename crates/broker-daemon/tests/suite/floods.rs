@@ -1,4 +1,4 @@
-//! Clients that come in crowds, talk nonsense, or say nothing.
+//! Crowds of clients, invalid input, and silent clients.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -25,7 +25,7 @@ fn nonsense_is_answered_and_closed_while_others_are_served() {
         let mut client = connect(&broker.address);
         client.write_all(b"EHLO broker\r\n").unwrap();
         let mut answer = Vec::new();
-        // A reset is an end too: what we sent was not read to its end.
+        // A reset is an end too: not all of the input was read.
         let _ = client.read_to_end(&mut answer);
         assert_eq!(answer, b"AMQP\x00\x00\x09\x01");
     }
@@ -67,7 +67,7 @@ fn a_crowd_leaves_the_descriptors_that_storing_needs() {
     let broker = Process::start_after("ulimit -n 64;", &["--data-dir", path]);
     run(async {
         let (_connection, channel) = broker.channel().await;
-        // All but one of them wait to be accepted, or are accepted and take what there is.
+        // All but one of them wait to be accepted, or are accepted and use the capacity.
         let _crowd: Vec<TcpStream> = (0..200).map(|_| connect(&broker.address)).collect();
         channel
             .confirm_select(ConfirmSelectOptions::default())

@@ -1,4 +1,4 @@
-//! A disk that is full, by way of a small file system.
+//! A full disk, by means of a small file system.
 
 use std::path::Path;
 
@@ -14,10 +14,10 @@ use nix::sys::signal::Signal;
 use crate::process::Process;
 use crate::support::run;
 
-/// What a message takes of it.
+/// Size of a message.
 const BODY: usize = 1 << 20;
 
-/// A file system of 200 MiB, which is full in the third segment; `None` where mounting is not allowed.
+/// A file system of 200 MiB, which is full in the third segment; `None` if mounting is not allowed.
 struct Small(tempfile::TempDir);
 
 impl Small {
@@ -52,7 +52,7 @@ async fn declare(channel: &Channel, queue: &str, durable: bool) -> u32 {
     declared.await.unwrap().message_count()
 }
 
-/// Publishes a message, and returns whether it was confirmed.
+/// Publishes a message, and returns true if it was confirmed.
 async fn publish(channel: &Channel, queue: &str, mode: u8, number: u32) -> bool {
     let mut body = vec![0; BODY];
     body[..4].copy_from_slice(&number.to_be_bytes());
@@ -76,7 +76,7 @@ fn fill(folder: &Path) -> u32 {
             confirmed += 1;
             assert!(confirmed < 200, "more than there is space for");
         }
-        // What need not be stored goes through.
+        // Transient messages still pass.
         assert!(publish(&channel, "passing", 2, 0).await);
         assert!(publish(&channel, "kept", 1, 0).await);
         confirmed
@@ -104,7 +104,7 @@ fn a_full_disk_refuses_loses_nothing_and_takes_again_what_fits() {
         }
         let options = ConfirmSelectOptions::default();
         channel.confirm_select(options).await.unwrap();
-        // There is space as soon as the acknowledgements are on disk.
+        // There is space once the acknowledgements are on disk.
         while !publish(&channel, "kept", 2, 7).await {}
     });
     assert_eq!(broker.end(Signal::SIGTERM), Some(0));

@@ -1,4 +1,4 @@
-//! Killed under load, again and again, at any instant: nothing that was confirmed is lost, and nothing is there twice.
+//! Repeated kills under load at any instant: no confirmed message is lost, and none is duplicated.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher as _, RandomState};
@@ -25,7 +25,7 @@ use tokio::task::JoinSet;
 use crate::process::Process;
 use crate::support::run;
 
-/// Kills under load. Others hit a broker that is just recovering.
+/// Kills under load. Further ones hit a broker that is just recovering.
 const KILLS: u32 = 220;
 const PUBLISHERS: u32 = 3;
 /// Each message goes to both, so it is stored once and settled twice.
@@ -35,22 +35,22 @@ const EXCHANGE: &str = "amq.fanout";
 const WINDOW: usize = 32;
 /// Deliveries that a consumer may have without acknowledging one.
 const PREFETCH: u16 = 200;
-/// Messages that may be behind before publishers wait for consumers: all of them are read again in each life.
+/// Backlog above which publishers wait for consumers: all of it is read again after each restart.
 const BEHIND: usize = 1000;
-/// Load lasts this long at most, in microseconds.
+/// Maximum duration of the load, in microseconds.
 const LONGEST: u64 = 80_000;
 
-/// What happened in all lives of the broker.
+/// The events over all lives of the broker.
 #[derive(Default)]
 struct Seen {
     next: AtomicU32,
-    /// Those that the broker vouched for.
+    /// Messages that the broker confirmed.
     confirmed: Mutex<BTreeSet<u32>>,
-    /// By queue: those that were delivered, and the life of the last time.
+    /// Delivered messages by queue, with the life of the last delivery.
     delivered: [Mutex<BTreeMap<u32, u32>>; 2],
-    /// By queue: those whose acknowledgement was sent, whether or not the broker came to store it.
+    /// Messages by queue whose acknowledgement was sent, whether or not the broker stored it.
     acked: [Mutex<BTreeSet<u32>>; 2],
-    /// Something was acknowledged.
+    /// Notified after each acknowledgement.
     progress: Notify,
 }
 
@@ -62,7 +62,7 @@ impl Seen {
     }
 }
 
-/// A body of its own length that begins with its number.
+/// Returns a body of varying length that begins with its number.
 fn body(number: u32) -> Vec<u8> {
     let mut body = number.to_be_bytes().to_vec();
     body.resize(4 + number as usize % 1500, number.to_be_bytes()[3]);
@@ -129,14 +129,14 @@ async fn consume(channel: &Channel, queue: usize) -> UnboundedReceiver<Option<De
     let consumer = channel.basic_consume(QUEUES[queue].into(), "".into(), options, none);
     let consumer = consumer.await.unwrap();
     consumer.set_delegate(move |delivery: DeliveryResult| {
-        // Nobody may be listening any more.
+        // The receiver may be gone.
         let _ = tell.send(delivery.ok().flatten());
         async {}
     });
     told
 }
 
-/// Acknowledges most of what comes, until the broker is gone.
+/// Acknowledges most deliveries, until the broker is gone.
 async fn acknowledge(
     mut told: UnboundedReceiver<Option<Delivery>>,
     queue: usize,
@@ -161,7 +161,7 @@ async fn acknowledge(
     }
 }
 
-/// Takes everything that is left, and compares it with what must be.
+/// Takes all remaining messages, and compares them with the expected ones.
 async fn check(channel: &Channel, queue: usize, seen: &Seen) {
     let mut found = BTreeSet::new();
     let options = BasicGetOptions { no_ack: true };
@@ -196,7 +196,7 @@ async fn check(channel: &Channel, queue: usize, seen: &Seen) {
 
 /// Puts a broker under load for a while, then sends it a signal.
 async fn load(broker: &Process, life: u32, seen: &Arc<Seen>, lasts: Duration, signal: Signal) {
-    // Connecting is most of what a life costs, so there is one for all publishers, and one for all consumers.
+    // Connecting is most of the cost of a life, so all publishers share one connection, and all consumers another.
     let (publishers, channel) = broker.channel().await;
     declare(&channel).await;
     let mut clients = JoinSet::new();
@@ -212,14 +212,14 @@ async fn load(broker: &Process, life: u32, seen: &Arc<Seen>, lasts: Duration, si
     }
     tokio::time::sleep(lasts).await;
     broker.signal(signal);
-    // Not every call of lapin ends with the connection. What they have seen is noted already.
+    // Not every call of lapin ends with the connection. Everything they observed is already recorded.
     clients.abort_all();
     while let Some(ended) = clients.join_next().await {
         assert!(ended.is_ok() || ended.is_err_and(|error| error.is_cancelled()));
     }
 }
 
-/// Starts it once more, and looks at what is there.
+/// Starts the broker once more, and checks its content.
 fn check_all(folder: &Path, seen: &Seen) {
     let broker = Process::with_data(folder);
     run(async {
@@ -269,7 +269,7 @@ fn a_sigterm_under_load_loses_nothing_and_exits_with_0() {
     check_all(folder.path(), &seen);
 }
 
-/// Makes what is durable, deletes some of it, and has the broker killed as soon as the last is answered.
+/// Creates durable definitions, deletes some of them, and has the broker killed as soon as the last is answered.
 async fn define(broker: &Process, life: u32) {
     let (_connection, channel) = broker.channel().await;
     let none = FieldTable::default;
@@ -297,7 +297,7 @@ async fn define(broker: &Process, life: u32) {
     broker.signal(Signal::SIGKILL);
 }
 
-/// Looks whether what earlier lives made is there, and what they deleted is not.
+/// Checks that the definitions of earlier lives exist, and that deleted ones do not.
 async fn check_definitions(broker: &Process, lives: u32) {
     let (connection, channel) = broker.channel().await;
     let (options, none) = (BasicPublishOptions::default(), FieldTable::default);
@@ -322,7 +322,7 @@ async fn check_definitions(broker: &Process, lives: u32) {
 #[test]
 fn what_was_declared_bound_and_deleted_stays_so_after_a_kill() {
     let folder = tempfile::tempdir().unwrap();
-    // The first finds an empty folder, where answers were furthest ahead of the disk.
+    // The first finds an empty folder, where answers used to be furthest ahead of the disk.
     for life in 0..6 {
         let broker = Process::with_data(folder.path());
         run(async {

@@ -1,4 +1,4 @@
-//! The broker as its clients, scrapers and operators see it.
+//! The broker as seen by its clients, scrapers and operators.
 #![expect(clippy::unwrap_used, reason = "a test panics where it fails")]
 
 mod applications;

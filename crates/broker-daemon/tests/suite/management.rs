@@ -1,4 +1,4 @@
-//! The part of RabbitMQ's management API that reads, and the metrics of each queue.
+//! The read-only part of RabbitMQ's management API, and the metrics of each queue.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Broker, run, start};
 
-/// `guest:guest` and `app:secret`, as HTTP has them.
+/// Basic credentials `guest:guest` and `app:secret`.
 const GUEST: &str = "Basic Z3Vlc3Q6Z3Vlc3Q=";
 const APP: &str = "Basic YXBwOnNlY3JldA==";
 /// A name that needs escaping in a path and in a label.
@@ -46,7 +46,7 @@ fn get(broker: &Broker, path: &str) -> Value {
     serde_json::from_str(&body).unwrap_or_else(|error| panic!("{path}: {error}: {body}"))
 }
 
-/// Finds what has this name.
+/// Returns the entry with this name.
 fn named<'a>(list: &'a Value, name: &str) -> &'a Value {
     let found = list
         .as_array()
@@ -56,7 +56,7 @@ fn named<'a>(list: &'a Value, name: &str) -> &'a Value {
     found.unwrap_or_else(|| panic!("{name} is not in {list}"))
 }
 
-/// Declares the queue, bound to an exchange of its own, with three messages of which one was acknowledged.
+/// Declares the queue, bound to a new exchange, with three messages, one of them acknowledged.
 async fn fill(channel: &Channel) {
     let mut arguments = FieldTable::default();
     arguments.insert("x-max-length".into(), AMQPValue::LongInt(7));
@@ -103,7 +103,7 @@ async fn fill(channel: &Channel) {
             .unwrap();
         if is_acked {
             got.ack(BasicAckOptions::default()).await.unwrap();
-            // Answered behind the acknowledgement.
+            // Answered after the acknowledgement.
             channel
                 .queue_declare("mine".into(), mine, FieldTable::default())
                 .await
@@ -183,7 +183,7 @@ fn tools_read_what_there_is_under_the_names_that_rabbitmq_gives_it() {
         assert_eq!(overview["object_totals"]["queues"], 2);
         assert_eq!(overview["queue_totals"]["messages"], 2);
         let definitions = get(&broker, "/api/definitions");
-        // A queue that goes with its connection is not declared again, nor is the password shown.
+        // An exclusive queue is not in the definitions, and neither is the password.
         assert_eq!(definitions["queues"].as_array().unwrap().len(), 1);
         assert_eq!(definitions["bindings"].as_array().unwrap().len(), 1);
         assert_eq!(definitions["exchanges"].as_array().unwrap().len(), 1);
@@ -221,7 +221,7 @@ fn the_api_asks_for_a_login_and_changes_nothing() {
     assert!(head.contains("www-authenticate: basic"), "{head}");
     let (head, _) = ask(&broker, "POST", "/api/overview", GUEST);
     assert!(head.contains("allow: get, head"), "{head}");
-    // Who names no user at all has not tried.
+    // A request without a user is no refused login.
     assert_eq!(broker.metric("broker_logins_refused_total"), 1);
 }
 

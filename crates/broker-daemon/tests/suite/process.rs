@@ -1,4 +1,4 @@
-//! The command itself: options, signals, exit codes, and what a kill leaves.
+//! The command itself: options, signals, exit codes, and recovery after a kill.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -21,7 +21,7 @@ use crate::support::run;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_broker-daemon");
 
-/// The broker as a process of its own, killed with the test.
+/// The broker as a separate process, killed with the test.
 pub(crate) struct Process {
     child: Child,
     notes: BufReader<ChildStderr>,
@@ -33,7 +33,7 @@ impl Process {
         Self::start_after("", arguments)
     }
 
-    /// Starts it by way of a shell that first runs `prelude`.
+    /// Starts it through a shell that first runs `prelude`.
     pub(crate) fn start_after(prelude: &str, arguments: &[&str]) -> Self {
         let script = format!("{prelude} exec \"$@\"");
         let mut child = Command::new("sh")
@@ -56,14 +56,14 @@ impl Process {
         }
     }
 
-    /// The next line that it says.
+    /// Returns the next line of its log.
     pub(crate) fn next_note(&mut self) -> String {
         let mut line = String::new();
         self.notes.read_line(&mut line).unwrap();
         line
     }
 
-    /// The memory that it has.
+    /// Returns its resident memory.
     pub(crate) fn rss_bytes(&self) -> usize {
         let pages = fs::read_to_string(format!("/proc/{}/statm", self.child.id())).unwrap();
         let resident = pages.split_whitespace().nth(1).unwrap();
@@ -96,7 +96,7 @@ impl Process {
         self.ended()
     }
 
-    /// Waits for its end, which something else brought about.
+    /// Waits for its end, caused by something else.
     pub(crate) fn ended(mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
     }
@@ -160,7 +160,7 @@ fn what_was_confirmed_survives_a_kill_and_what_was_acknowledged_does_not_return(
             .unwrap()
             .unwrap();
         first.ack(BasicAckOptions::default()).await.unwrap();
-        // What the log is given later is on disk no earlier.
+        // Later records of the log are on disk no earlier.
         publish(&channel, 20, 2).await;
     });
     assert_eq!(broker.end(Signal::SIGKILL), None);

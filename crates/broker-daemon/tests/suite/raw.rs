@@ -1,4 +1,4 @@
-//! A client that writes its frames itself, so that it can send them badly, late, or not at all.
+//! A client that writes its own frames, so that it can send them malformed, late, or not at all.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -36,7 +36,7 @@ impl Raw {
         self.stream.write_all(&encode(frames)).unwrap();
     }
 
-    /// Reads until there is a method that is waited for.
+    /// Reads until an awaited method comes.
     pub(crate) fn await_method(&mut self, is_meant: impl Fn(&AMQPClass) -> bool) {
         loop {
             if let Ok((rest, frame)) = parse_frame(&*self.unread) {
@@ -70,7 +70,7 @@ pub(crate) fn encode(frames: &[AMQPFrame]) -> Vec<u8> {
     encoded.flatten().collect()
 }
 
-/// All that a client says until it has channel 1, without waiting for answers.
+/// Returns everything that a client sends until it has channel 1, without waiting for answers.
 pub(crate) fn greeting(password: &str, vhost: &str) -> Vec<u8> {
     let mut capabilities = FieldTable::default();
     capabilities.insert("connection.blocked".into(), AMQPValue::Boolean(true));

@@ -1,4 +1,4 @@
-//! A broker to test, in a thread of this process, on ports that the system chose.
+//! A broker under test, in a thread of this process, on ports that the system chose.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -23,7 +23,7 @@ pub(crate) struct Broker {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Starts a broker, after `change` had its way with the settings.
+/// Starts a broker with settings changed by `change`.
 pub(crate) fn start(change: impl FnOnce(&mut Config)) -> Broker {
     let mut config = Config {
         listen: "127.0.0.1:0".parse().unwrap(),
@@ -54,7 +54,7 @@ pub(crate) fn start(change: impl FnOnce(&mut Config)) -> Broker {
 }
 
 impl Broker {
-    /// The value of a metric, named as on the page.
+    /// Returns the value of a metric, named as on the page.
     pub(crate) fn metric(&self, name: &str) -> u64 {
         let mut scraper = TcpStream::connect(&self.metrics).unwrap();
         let request = b"GET /metrics HTTP/1.1\r\nHost: broker\r\nConnection: close\r\n\r\n";
@@ -70,7 +70,7 @@ impl Broker {
             .unwrap()
     }
 
-    /// A connection of lapin's.
+    /// Opens a lapin connection.
     pub(crate) async fn connect(&self) -> Connection {
         let uri = format!("amqp://guest:guest@{}/%2f", self.address);
         Connection::connect(&uri, ConnectionProperties::default())
@@ -89,7 +89,7 @@ impl Drop for Broker {
     }
 }
 
-/// Runs a test's future, for as long as patience lasts.
+/// Runs a test's future with a time limit.
 pub(crate) fn run<T>(test: impl Future<Output = T>) -> T {
     let runtime = Runtime::new().unwrap();
     runtime.block_on(async { tokio::time::timeout(PATIENCE, test).await.unwrap() })

@@ -1,14 +1,14 @@
-//! What a plan takes of a machine, read from the plan.
+//! Reads the resources that a plan needs from the plan.
 
 use std::path::Path;
 
 use harness::manifest::Manifest;
 use harness::plan::{self, Group, Plan};
 
-/// Descriptors that a process has open beside those of its load.
+/// File descriptors that a process keeps open besides those of its load.
 const OWN_DESCRIPTORS: u64 = 100;
 
-/// What a plan takes at its highest level.
+/// The needs of a plan at its highest level.
 #[derive(Debug)]
 pub(crate) struct Needs {
     /// The plan's name.
@@ -17,7 +17,7 @@ pub(crate) struct Needs {
     pub(crate) daemons: Vec<String>,
     /// Streams that may be open at once; 0 for a rate, whose streams depend on the daemon.
     pub(crate) streams: u64,
-    /// Those of one daemon, where several share them.
+    /// Streams of one daemon, if several share them.
     pub(crate) share: u64,
     /// Clients that arrive at the same instant.
     pub(crate) burst: u64,
@@ -29,8 +29,8 @@ impl Needs {
     /// Reads a plan at all of its levels.
     ///
     /// # Errors
-    /// A plan that can't be read.
-    pub(crate) fn of(file: &Path) -> anyhow::Result<Self> {
+    /// The plan can't be read.
+    pub(crate) fn from_plan(file: &Path) -> anyhow::Result<Self> {
         let base: Plan<toml::Table> = plan::load(file, &[])?;
         let suite = base.suite.as_ref();
         let mut needs = Self {
@@ -75,7 +75,7 @@ impl Needs {
         }
     }
 
-    /// Files that one daemon has open with its share.
+    /// Returns the number of files that one daemon has open with its share.
     pub(crate) fn open_files(&self) -> u64 {
         match self.share {
             0 => 0,
@@ -83,7 +83,7 @@ impl Needs {
         }
     }
 
-    /// Whether a daemon of the plan needs this tool.
+    /// Returns true if a daemon of the plan needs this tool.
     pub(crate) fn uses(&self, root: &Path, tool: &str) -> bool {
         let needs_it = |daemon: &Manifest| {
             let tools = daemon.needs.iter().filter_map(|command| command.first());
@@ -106,7 +106,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("plan.toml");
         std::fs::write(&file, format!("{PLAN}{more}")).unwrap();
-        Needs::of(&file).unwrap()
+        Needs::from_plan(&file).unwrap()
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Who else is at work on this machine.
+//! Finds other processes that are active on this machine.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,17 +11,17 @@ use measure::machine::Machine;
 use super::Finding;
 use crate::project::entries;
 
-/// How long the processes are watched.
+/// Time for which the processes are watched.
 const SAMPLE: Duration = Duration::from_millis(700);
 /// Use of one core above which a process disturbs, in percent.
 const DISTURBS_PCT: f64 = 10.0;
-/// More are not named.
+/// Maximum number of processes that are reported.
 const MOST_NAMED: usize = 5;
 
 /// CPU time of a process, and its name.
 type Process = (u64, String);
 
-pub(super) fn look(machine: &Machine) -> Vec<Finding> {
+pub(super) fn check(machine: &Machine) -> Vec<Finding> {
     let mut found = Vec::new();
     // Before the sample, so that it is not its own.
     if let Some(load) = machine.load1.filter(|load| *load > 0.5) {
@@ -38,7 +38,7 @@ pub(super) fn look(machine: &Machine) -> Vec<Finding> {
         busiest(&before, &processes(), passed_s)
             .into_iter()
             .map(|(pid, name, pct)| {
-                let what = format!("`{name}` (pid {pid}) takes {pct:.0} % of a processor");
+                let what = format!("`{name}` (pid {pid}) uses {pct:.0} % of a processor");
                 Finding::new(
                     what,
                     format!("wait until it has ended, or stop it (kill {pid})"),
@@ -82,7 +82,8 @@ fn processes() -> BTreeMap<i32, Process> {
         .collect()
 }
 
-/// `/proc/<pid>/stat`: the name stands in brackets and may hold some itself; user and system time are fields 14 and 15.
+/// Parses `/proc/<pid>/stat`. The name is in brackets and may itself hold some; user and system time are fields 14 and
+/// 15.
 fn cpu_ticks(stat: &str) -> Option<Process> {
     let (name, rest) = stat.split_once('(')?.1.rsplit_once(") ")?;
     let mut fields = rest.split(' ').skip(11);

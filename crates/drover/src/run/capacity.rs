@@ -1,4 +1,5 @@
-//! The search for a capacity, run by run. Each is a run like any other, so a search that was cut short goes on.
+//! Searches for a capacity, run by run. Each run is like any other, so that a search that was cut short can be
+//! continued.
 
 use harness::plan::{self, Capacity};
 use harness::store::{self, RESULT};
@@ -8,17 +9,17 @@ use measure::units;
 
 use super::Runner;
 use crate::exit;
-use crate::matrix::Place;
-use crate::record::{Found, Unjudged, Why};
-use crate::search::{self, Bracket, CameOut, Next, Tried};
+use crate::matrix::RunKey;
+use crate::record::{CapacityResult, FailureKind, Inconclusive};
+use crate::search::{self, Bracket, Next, Trial, TrialOutcome};
 
-/// The search on one daemon so far.
+/// The state of the search on one daemon.
 #[derive(Debug, Default)]
-struct Story {
-    tried: Vec<Tried>,
-    /// Why what was tried did not hold, or was not judged.
-    reasons: Vec<(Tried, String)>,
-    /// What the drivers exited with where the load held.
+struct SearchState {
+    tried: Vec<Trial>,
+    /// The reasons why runs missed, or were not judged.
+    reasons: Vec<(Trial, String)>,
+    /// The drivers' exit codes of the runs that held the load.
     codes: Vec<(u64, u8)>,
 }
 
@@ -31,36 +32,36 @@ impl Runner<'_> {
     ) -> anyhow::Result<()> {
         let plan = plan::load::<toml::Table>(&self.folder.plan(), &[])?;
         for daemon in able {
-            let mut story = self.story(daemon, plan.thresholds.len());
+            let mut search_state = self.search_state(daemon, plan.thresholds.len());
             loop {
-                let level = match search::next(search, &story.tried) {
+                let level = match search::next(search, &search_state.tried) {
                     Next::Try(level) => level,
                     Next::Found(bracket) => {
-                        self.record.found.push(story.found(daemon, bracket));
-                        self.answers.extend(story.codes_of(bracket));
+                        self.record.found.push(search_state.found(daemon, bracket));
+                        self.answers.extend(search_state.exit_codes(bracket));
                         break;
                     }
                 };
-                let place = self.place(daemon, level);
+                let key = self.key(daemon, level);
                 if self
                     .record
-                    .stopped(daemon, &place.level.name, place.run)
+                    .stopped(daemon, &key.level.name, key.run)
                     .is_some()
                 {
                     break;
                 }
                 let number = self.record.runs.len() + 1;
-                let result = self.one(&place, number, None).await?;
+                let result = self.run_one(&key, number, None).await?;
                 if self.interrupted {
                     return Ok(());
                 }
                 match result {
                     Some((exit, result)) => {
-                        story.judge(level, exit, &result, plan.thresholds.len());
+                        search_state.judge(level, exit, &result, plan.thresholds.len());
                     }
-                    None => match self.limit(daemon, &place.level.name) {
-                        Some(limit) => story.add(level, CameOut::Missed, limit),
-                        // It failed for a reason that is no answer: so there is none.
+                    None => match self.limit(daemon, &key.level.name) {
+                        Some(limit) => search_state.add(level, TrialOutcome::Missed, limit),
+                        // A failure for another reason is not an answer.
                         None => break,
                     },
                 }
@@ -69,99 +70,99 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// What the runs that are there say.
-    fn story(&self, daemon: &str, thresholds: usize) -> Story {
-        let mut story = Story::default();
+    /// Rebuilds the state of the search from the existing runs.
+    fn search_state(&self, daemon: &str, thresholds: usize) -> SearchState {
+        let mut search_state = SearchState::default();
         for run in self.record.runs.iter().filter(|run| run.daemon == daemon) {
-            let place = Place {
+            let key = RunKey {
                 daemon: daemon.to_owned(),
-                level: self
-                    .suite
-                    .resolved
-                    .probe(run.level.parse().unwrap_or_default()),
+                level: self.suite.spec.probe(run.level.parse().unwrap_or_default()),
                 run: run.run,
             };
-            let path = self.folder.cell(&place).join(RESULT);
+            let path = self.folder.cell(&key).join(RESULT);
             if let (Ok(level), Ok(result)) = (run.level.parse(), store::read_result(&path)) {
-                story.judge(level, run.exit, &result, thresholds);
+                search_state.judge(level, run.exit, &result, thresholds);
             }
         }
-        story
+        search_state
     }
 
-    /// The next run of a load: the first number without a result, since one in between may have been lost.
-    fn place(&self, daemon: &str, load: u64) -> Place {
-        let level = self.suite.resolved.probe(load);
+    /// Returns the next run of a load: the first number without a result, since an earlier one may have been lost.
+    fn key(&self, daemon: &str, load: u64) -> RunKey {
+        let level = self.suite.spec.probe(load);
         let is_free = |run: &u32| self.record.ended(daemon, &level.name, *run).is_none();
         let run = (1..).find(is_free).unwrap_or(u32::MAX);
-        Place {
+        RunKey {
             daemon: daemon.to_owned(),
             run,
             level,
         }
     }
 
-    /// The limit of the machine that a load met, in one line.
+    /// Returns the machine's limit that a load hit, in one line.
     fn limit(&self, daemon: &str, level: &str) -> Option<String> {
         let missed = self.record.stopped(daemon, level, 1)?;
         let line = missed.reason.lines().next().unwrap_or_default();
-        (missed.why == Why::Limit).then(|| line.to_owned())
+        (missed.why == FailureKind::Limit).then(|| line.to_owned())
     }
 }
 
-impl Story {
-    /// Judges a run. A load held if nothing failed that its driver calls a failure, all thresholds were judged, and the
-    /// run held it ([`RunResult::judgement`]).
+impl SearchState {
+    /// Judges a run. It held its load if nothing failed that its driver calls a failure, all thresholds were judged,
+    /// and [`RunResult::judgement`] says so.
     fn judge(&mut self, level: u64, exit: u8, result: &RunResult, thresholds: usize) {
         let failed = result.operations.failed;
-        let (came_out, reason) = match result.judgement() {
-            Judgement::NotJudged(why) => {
-                (CameOut::Unjudged, format!("{} → {}", why.message, why.hint))
-            }
-            _ if exit == exit::FAILED && failed > 0 => {
-                (CameOut::Missed, format!("{} failed", units::count(failed)))
-            }
-            _ if result.thresholds.len() < thresholds => {
-                (CameOut::Missed, "not all thresholds were judged".to_owned())
-            }
-            Judgement::NotHeld(mut why) => (CameOut::Missed, why.swap_remove(0)),
+        let (outcome, reason) = match result.judgement() {
+            Judgement::NotJudged(why) => (
+                TrialOutcome::Inconclusive,
+                format!("{} → {}", why.message, why.hint),
+            ),
+            _ if exit == exit::FAILED && failed > 0 => (
+                TrialOutcome::Missed,
+                format!("{} failed", units::count(failed)),
+            ),
+            _ if result.thresholds.len() < thresholds => (
+                TrialOutcome::Missed,
+                "not all thresholds were judged".to_owned(),
+            ),
+            Judgement::NotHeld(mut why) => (TrialOutcome::Missed, why.swap_remove(0)),
             Judgement::Held => {
                 self.codes.push((level, exit));
-                (CameOut::Held, String::new())
+                (TrialOutcome::Held, String::new())
             }
         };
-        self.add(level, came_out, reason);
+        self.add(level, outcome, reason);
     }
 
-    fn add(&mut self, level: u64, came_out: CameOut, reason: String) {
-        let tried = Tried { level, came_out };
+    fn add(&mut self, level: u64, outcome: TrialOutcome, reason: String) {
+        let tried = Trial { level, outcome };
         self.tried.push(tried);
         self.reasons.push((tried, reason));
     }
 
-    fn found(&self, daemon: &str, bracket: Bracket) -> Found {
-        let reason = |level: u64, came_out: CameOut| {
+    fn found(&self, daemon: &str, bracket: Bracket) -> CapacityResult {
+        let reason = |level: u64, outcome: TrialOutcome| {
             let mut reasons = self.reasons.iter();
-            let of = reasons.find(|(tried, _)| *tried == Tried { level, came_out });
+            let of = reasons.find(|(tried, _)| *tried == Trial { level, outcome });
             of.map(|(_, reason)| reason.clone())
         };
-        Found {
+        CapacityResult {
             daemon: daemon.to_owned(),
             held: bracket.held,
             missed: bracket.missed,
             reason: bracket
                 .missed
-                .and_then(|level| reason(level, CameOut::Missed)),
-            unjudged: bracket.unjudged.map(|level| Unjudged {
+                .and_then(|level| reason(level, TrialOutcome::Missed)),
+            unjudged: bracket.unjudged.map(|level| Inconclusive {
                 level,
-                reason: reason(level, CameOut::Unjudged).unwrap_or_default(),
+                reason: reason(level, TrialOutcome::Inconclusive).unwrap_or_default(),
             }),
         }
     }
 
-    /// What the answer exits with. A miss belongs to a search: what counts is that there is an answer, and the runs that
-    /// confirm it.
-    fn codes_of(&self, bracket: Bracket) -> Vec<u8> {
+    /// Returns the exit codes of the answer. Misses are part of a search: only the existence of an answer and the runs
+    /// that confirm it count.
+    fn exit_codes(&self, bracket: Bracket) -> Vec<u8> {
         let unjudged = bracket.unjudged.map(|_| exit::SUSPECT);
         let none_held = bracket.held.is_none() && bracket.missed.is_some();
         let of_answer = self

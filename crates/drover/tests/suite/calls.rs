@@ -1,4 +1,4 @@
-//! Calls that can't be right.
+//! Tests invalid command lines.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -39,7 +39,7 @@ fn a_call_that_cannot_be_right_is_refused_before_anything_runs() {
     run("wrong", &[], &["level x", "workers"]);
     run("most", &[], &["level 99999999999", "workers"]);
     run("tiny", &["--daemon", "z"], &["`z`", "a, b, c"]);
-    run("tiny", &["--level", "6"], &["--level 6", "choose of 5"]);
+    run("tiny", &["--level", "6"], &["--level 6", "choose one of 5"]);
     run("tiny", &["--repeat", "0"], &["--repeat"]);
     run("tiny", &["--set", "nonsense=1"], &["nonsense"]);
     run("tiny", &["--set", "timeline.measure=9"], &["measure"]);
@@ -53,7 +53,7 @@ fn a_call_that_cannot_be_right_is_refused_before_anything_runs() {
     refused(&project, &["doctor", "nonesuch.toml"], &["nonesuch.toml"]);
 }
 
-/// Calls the program below the root of a project, without naming it.
+/// Calls the program below the root of a project, without naming the project.
 fn called_below(project: &Project, more: &[(&str, &std::path::Path)]) -> std::process::Output {
     let below = project.path("below");
     std::fs::create_dir_all(&below).unwrap();

@@ -1,4 +1,4 @@
-//! The search for a capacity, run by run.
+//! Tests the search for a capacity, run by run.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -64,7 +64,7 @@ fn a_search_that_was_cut_short_goes_on_from_its_files() {
     let output = project.run(&["--daemon", "a,b"]);
     ends_with(&output, 0);
     assert!(
-        said(&output).contains("4 runs are there"),
+        said(&output).contains("4 runs are complete"),
         "{}",
         said(&output)
     );
@@ -130,7 +130,7 @@ fn a_run_that_the_driver_spoiled_is_made_again_and_is_no_miss() {
         shown(&output)
     );
     let page = fs::read_to_string(project.suite("tiny/report.md")).unwrap();
-    let spoiled = "at 200, 1 of 2 runs not judged: it began late → give it cores";
+    let spoiled = "at 200, 1 of 2 runs inconclusive: it began late → give it cores";
     assert!(page.contains(spoiled), "{page}");
 }
 
@@ -152,12 +152,15 @@ fn where_the_driver_is_the_limit_the_search_ends_and_says_so() {
         (&200.into(), &400.into())
     );
     assert!(found[0]["missed"].is_null() && found[1]["held"].is_null());
-    let why = "was not judged in 3 runs, since the driver or the machine was the limit, not the daemon: it began late → give it cores, then search anew with --fresh.";
+    let why = ": 3 inconclusive runs, limited by driver or machine, not the daemon: it began late → give it cores; then rerun with --fresh.";
     let page = fs::read_to_string(project.suite("tiny/report.md")).unwrap();
     for text in [&shown(&output), &page] {
-        assert!(text.contains(&format!("a: 200 held; 400 {why}")), "{text}");
-        let nothing = format!("b: no load held for certain; 100 {why}");
+        assert!(text.contains(&format!("a: 200 held; 400{why}")), "{text}");
+        let nothing = format!("b: no load held for certain; 100{why}");
         assert!(text.contains(&nothing), "{text}");
     }
-    assert!(page.contains("400 was not judged: it began late"), "{page}");
+    assert!(
+        page.contains("400 is inconclusive: it began late"),
+        "{page}"
+    );
 }

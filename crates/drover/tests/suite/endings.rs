@@ -1,4 +1,4 @@
-//! How a suite ends before its time, and goes on afterwards.
+//! Tests suites that end early, and their continuation.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -27,7 +27,7 @@ fn an_interrupted_suite_goes_on_where_it_has_ended() {
     let cell = project.suite("tiny/b/10/1");
     assert!(cell.join("interrupted.json").is_file() && !cell.join("result.json").exists());
     assert!(
-        said(&output).contains("the same command goes on"),
+        said(&output).contains("repeat the command to continue"),
         "{}",
         said(&output)
     );
@@ -39,7 +39,7 @@ fn an_interrupted_suite_goes_on_where_it_has_ended() {
     let output = project.run(&[]);
     ends_with(&output, 0);
     assert!(
-        said(&output).contains("2 of 4 runs are there"),
+        said(&output).contains("2 of 4 runs are complete"),
         "{}",
         said(&output)
     );
@@ -62,7 +62,7 @@ fn another_day_or_a_result_that_is_not_whole_does_not_keep_a_suite_from_going_on
     let output = project.run(&[]);
     ends_with(&output, 0);
     assert!(
-        said(&output).contains("1 of 4 runs are there"),
+        said(&output).contains("1 of 4 runs are complete"),
         "{}",
         said(&output)
     );
@@ -94,7 +94,7 @@ fn a_second_interrupt_ends_a_driver_that_hears_nothing() {
     assert_eq!(project.log().len(), 5);
 }
 
-/// Two signals of a kind that follow too close are one: the first must have been taken.
+/// Interrupts a driver again. Two equal signals in quick succession merge to one, so the first must have been handled.
 fn interrupt_again(child: &Started, driver: Pid) {
     let pending = |pid: Pid| {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
@@ -205,7 +205,7 @@ fn a_resumed_suite_exits_as_the_drivers_of_its_earlier_runs_did() {
     let (child, _) = project.hang(&["--force"]);
     interrupt(&child);
     child.end();
-    // The suite ended before it could note what the driver had exited with.
+    // The suite ended before it could record the exit code of the driver.
     edit(&project, |result| result["exit_code"] = 1.into());
     let mut record = project.record();
     record["runs"] = serde_json::json!([]);
@@ -226,7 +226,7 @@ fn a_result_that_was_edited_is_named_and_measured_again() {
     let output = project.drover(&["report", path.to_str().unwrap()]).output();
     let output = output.unwrap();
     ends_with(&output, 2);
-    let found = "edited or damaged: `operations.started` is 5, and 4";
+    let found = "edited or damaged: `operations.started` is 5, but 4";
     assert!(said(&output).contains(found), "{}", said(&output));
     let output = project.run(&[]);
     ends_with(&output, 0);

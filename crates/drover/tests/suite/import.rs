@@ -1,4 +1,4 @@
-//! Outputs of other load generators, imported by the program.
+//! Tests outputs of other load generators, imported by the program.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -16,7 +16,7 @@ fn project() -> Project {
     Project::new("[driver]\n[suite]\ndaemons = ['a', 'b']\n")
 }
 
-/// Where the results are.
+/// Imports outputs and returns the paths of the results.
 fn import(project: &Project, arguments: &[&str]) -> Vec<PathBuf> {
     let arguments = [&["import"], arguments].concat();
     let output = project.drover(&arguments).output().unwrap();
@@ -66,7 +66,7 @@ fn outputs_of_all_tools_become_results_with_the_outputs_beside_them() {
         let original = result.with_file_name("original").with_extension(extension);
         assert_eq!(fs::read(original).unwrap(), fs::read(file).unwrap());
     }
-    // wrk reported no 95th percentile and no histogram: there is none.
+    // wrk reported no 95th percentile and no histogram, so the result has none.
     let wrk = json(&results[0]);
     assert!(wrk["imported"]["series"][0].get("p95_ns").is_none());
     assert_eq!(wrk["series"], serde_json::json!([]));
@@ -124,7 +124,7 @@ fn an_imported_result_stands_beside_one_of_our_own_in_a_report() {
         "SUSPECT: both, 2 runs of 2 daemons at 1 level",
         "nginx (oha)",
         "without histograms",
-        "figures of different machines can't be compared",
+        "different machines: their figures cannot be compared",
         "oha calls the run 100.00 % successful",
     ] {
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -159,12 +159,12 @@ fn what_cannot_be_imported_is_named_with_what_was_expected() {
     refused(
         &project,
         &["foreign.txt"],
-        &["foreign.txt", "wrk, k6 and oha", "--summary-export"],
+        &["foreign.txt", "wrk, k6 or oha", "--summary-export"],
     );
     // All are read before any is written.
     refused(&project, &[good, "cut.txt"], &["cut.txt", "wrk", "cut off"]);
     refused(&project, &["cut.json"], &["cut.json", "oha", "cut off"]);
-    refused(&project, &["binary"], &["binary", "no text"]);
+    refused(&project, &["binary"], &["binary", "not text"]);
     refused(&project, &["/dev/zero"], &["/dev/zero", "16 MiB"]);
     refused(
         &project,

@@ -1,4 +1,4 @@
-//! The program as it is typed.
+//! Tests the program by its command line.
 
 mod calls;
 mod capacity;

@@ -1,4 +1,4 @@
-//! Reports, lists and checks: what is read from files and told.
+//! Tests reports, lists and checks.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -59,7 +59,7 @@ fn a_result_that_cannot_be_read_is_listed_and_blocks_nothing() {
             .unwrap();
         ends_with(&output, 0);
         assert!(
-            shown(&output).contains("no whole result"),
+            shown(&output).contains("not a complete result"),
             "{}",
             shown(&output)
         );
@@ -99,7 +99,7 @@ fn a_summary_holds_a_suite_against_an_earlier_one() {
     ends_with(&against, 0);
     let said_of = shown(&against);
     assert!(
-        said_of.contains("the same daemon in the earlier tiny"),
+        said_of.contains("the same daemon in the earlier suite tiny"),
         "{said_of}"
     );
     for wrong in [
@@ -171,7 +171,11 @@ fn a_check_is_the_driver_s_own_for_all_daemons_of_its_protocol() {
     assert_eq!(shown(&some), "checked a,c\n");
     let none = project.drover(&["check", "nonesuch"]).output().unwrap();
     ends_with(&none, 2);
-    assert!(said(&none).contains("known are a, b, c"), "{}", said(&none));
+    assert!(
+        said(&none).contains("known daemons are a, b, c"),
+        "{}",
+        said(&none)
+    );
     project.daemon("c", "drover-no-such-tool");
     let lacking = project.drover(&["check", "c"]).output().unwrap();
     ends_with(&lacking, 1);
@@ -203,7 +207,7 @@ fn the_doctor_names_what_is_lacking_with_the_command_that_mends_it() {
         "scripts/setup",
         "9000100 open files",
         "prlimit",
-        "9,000,000 streams take",
+        "9,000,000 streams need",
     ] {
         assert!(text.contains(part), "{part:?} is not in: {text}");
     }

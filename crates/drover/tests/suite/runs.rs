@@ -1,4 +1,4 @@
-//! What is run in which order, and what becomes of a run that can't be made.
+//! Tests the order of runs, and the handling of runs that can't be performed.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -1,4 +1,4 @@
-//! A real driver and a real daemon, as a user of the project runs them.
+//! Tests a real driver and a real daemon, as a user of the project runs them.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -55,7 +55,7 @@ fn results(folder: &Path) -> Vec<PathBuf> {
 fn a_suite_on_the_streaming_daemon_is_interrupted_and_goes_on_to_its_end() {
     let folder = tempfile::tempdir().unwrap();
     let mut first = drover(folder.path());
-    let child = Started::of(&mut first);
+    let child = Started::spawn(&mut first);
     until("the first result", || results(folder.path()).len() == 1);
     interrupt(&child);
     let output = child.end();
@@ -70,7 +70,7 @@ fn a_suite_on_the_streaming_daemon_is_interrupted_and_goes_on_to_its_end() {
         said(&output)
     );
     assert!(
-        said(&output).contains(&format!("{} of 6 runs are there", there.len())),
+        said(&output).contains(&format!("{} of 6 runs are complete", there.len())),
         "{}",
         said(&output)
     );

@@ -1,4 +1,4 @@
-//! A small project of its own for a test: scripted daemons, a scripted driver, and the program run in it.
+//! Creates a small project for a test, with scripted daemons and a scripted driver, and runs the program in it.
 
 #![allow(
     dead_code,
@@ -16,10 +16,10 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-/// Generous: a machine may be busy, and a release build may have to come first.
+/// Generous limit: a machine may be busy, and a release build may have to come first.
 const LIMIT_NS: u64 = 900_000_000_000;
 
-/// A driver that drives nothing: it does what the plan's `driver.do` says for a `daemon/level`, and writes results.
+/// A driver without load: it does what the plan's `driver.do` says for a `daemon/level`, and writes results.
 const DRIVER: &str = r#"#!/usr/bin/env -S python3 -I -S
 import json, os, pathlib, signal, sys, time, tomllib
 here = pathlib.Path(sys.argv[0]).resolve().parent.parent
@@ -122,13 +122,13 @@ workers = 5
 ops = 1
 "#;
 
-/// A project in a folder of its own, with the daemons `a`, `b` and `c`.
+/// A project in its own folder, with the daemons `a`, `b` and `c`.
 pub(crate) struct Project {
     folder: tempfile::TempDir,
 }
 
 impl Project {
-    /// `rest` is the rest of the plan: what the driver is to do, and the suite.
+    /// Creates a project. `rest` is the rest of the plan: the instructions for the driver, and the suite.
     pub(crate) fn new(rest: &str) -> Self {
         let project = Self {
             folder: tempfile::tempdir().unwrap(),
@@ -175,7 +175,7 @@ impl Project {
         );
     }
 
-    /// The program in this project, with its own driver in PATH.
+    /// Returns a command of the program in this project, with its own driver in PATH.
     pub(crate) fn drover(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(assert_cmd::cargo::cargo_bin!("drover"));
         let path = format!(
@@ -193,23 +193,23 @@ impl Project {
         command
     }
 
-    /// Runs the plan to its end. Several tests run at once: so do their suites.
+    /// Runs the plan to its end. Several tests, and thus suites, run at once.
     pub(crate) fn run(&self, more: &[&str]) -> Output {
         let arguments = [&["run", "configs/fake/tiny.toml", "--force"], more].concat();
         self.drover(&arguments).output().unwrap()
     }
 
-    /// Starts the plan and waits until a run of it hangs. Without `--force` it is started again until it has the machine,
-    /// of which suites of other tests may have the lock.
+    /// Starts the plan and waits until one of its runs hangs. Without `--force` it retries until it gets the lock of
+    /// the machine, which suites of other tests may hold.
     pub(crate) fn hang(&self, more: &[&str]) -> (Started, Pid) {
         self.file("hang", "");
         let arguments = [&["run", "configs/fake/tiny.toml"], more].concat();
         let mut command = self.drover(&arguments);
-        let mut child = Started::of(&mut command);
+        let mut child = Started::spawn(&mut command);
         let mut pid = None;
         until("a run that hangs", || {
             if !more.contains(&"--force") && is_gone(child.pid) {
-                child = Started::of(&mut command);
+                child = Started::spawn(&mut command);
             }
             let text = fs::read_to_string(self.path("hanging")).unwrap_or_default();
             pid = text.parse().ok().map(Pid::from_raw);
@@ -220,14 +220,14 @@ impl Project {
         (child, pid.unwrap())
     }
 
-    /// The runs that the driver has made, in their order: `a/5/1`.
+    /// Returns the runs that the driver has made, in order: `a/5/1`.
     pub(crate) fn log(&self) -> Vec<String> {
         let text = fs::read_to_string(self.path("log")).unwrap_or_default();
         let run = |line: &str| line.split(' ').next().unwrap().to_owned();
         text.lines().map(run).collect()
     }
 
-    /// The folder of a suite, by its name.
+    /// Returns the folder of a suite, by its name.
     pub(crate) fn suite(&self, name: &str) -> PathBuf {
         let out = self.path("bench-results");
         let day = fs::read_dir(out).unwrap().next().unwrap().unwrap().path();
@@ -243,14 +243,14 @@ impl Project {
     }
 }
 
-/// The program at work; a test that fails takes it along.
+/// The running program; it is killed if the test fails.
 pub(crate) struct Started {
     child: Option<Child>,
     pub(crate) pid: Pid,
 }
 
 impl Started {
-    pub(crate) fn of(command: &mut Command) -> Self {
+    pub(crate) fn spawn(command: &mut Command) -> Self {
         let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.spawn().unwrap();
         let pid = Pid::from_raw(child.id().cast_signed());
@@ -258,7 +258,7 @@ impl Started {
         Self { child, pid }
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the program.
     pub(crate) fn end(mut self) -> Output {
         self.child.take().unwrap().wait_with_output().unwrap()
     }
@@ -291,7 +291,7 @@ pub(crate) fn interrupt(started: &Started) {
     kill(started.pid, Signal::SIGINT).unwrap();
 }
 
-/// Whether a process is gone, or only waits to be counted as such.
+/// Returns true if a process has ended, including a zombie.
 pub(crate) fn is_gone(pid: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ")
@@ -306,7 +306,7 @@ pub(crate) fn shown(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Asserts the exit code, and shows what was said otherwise.
+/// Asserts the exit code, and shows the output if it differs.
 pub(crate) fn ends_with(output: &Output, code: i32) {
     assert_eq!(
         output.status.code(),

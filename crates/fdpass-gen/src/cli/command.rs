@@ -1,4 +1,4 @@
-//! The commands beside a run: `check` and `conformance`.
+//! Commands other than a run: `check` and `conformance`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,20 +11,20 @@ use super::REFERENCE_SOCKET;
 use crate::settings::DEFAULT_MESSAGES;
 use crate::{check, conformance};
 
-/// What can be done besides a run.
+/// Commands other than a run.
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Compare the answers of daemons, byte for byte, with the transcript that all daemons share
+    /// Compare the answers of daemons with the shared transcript, byte for byte
     ///
-    /// Without arguments every daemon of daemons/ that serves fdpass is built, launched on both types of socket, and
-    /// asked; its metrics page must count what was sent. One whose tool is missing is passed over, unless
+    /// Without arguments, every daemon in daemons/ that serves fdpass is built, launched on both types of socket, and
+    /// checked; its metrics page must count what was sent. A daemon whose tool is missing is skipped, unless
     /// DROVER_REQUIRE_ALL=1.
     #[command(after_help = COMMAND_EXIT_CODES)]
     Check(CheckArgs),
-    /// Run the functional cases on any daemon, ours or somebody's, and say which it fails
+    /// Run the conformance cases on any daemon and report those it fails
     ///
-    /// A daemon that is launched is tried on both types of socket, and cases that need settings of their own launch
-    /// it with them; on one that runs already these cases are passed over.
+    /// A launched daemon is tested on both types of socket, and relaunched for cases that need other settings; on a
+    /// running daemon these cases are skipped.
     #[command(after_help = COMMAND_EXIT_CODES)]
     Conformance(ConformanceArgs),
 }
@@ -32,7 +32,7 @@ pub(super) enum Command {
 /// Options of `check`.
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
-    /// Daemons to launch, by the names of their folders in daemons/ [default: all that serve fdpass]
+    /// Launch these daemons, named by their folders in daemons/ [default: all that serve fdpass]
     #[arg(
         long,
         value_name = "NAME[,NAME…]",
@@ -40,10 +40,10 @@ pub(crate) struct CheckArgs {
         conflicts_with = "socket"
     )]
     pub(crate) daemon: Vec<String>,
-    /// Socket of a daemon that runs already
+    /// Check a running daemon at this socket
     #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = REFERENCE_SOCKET)]
     pub(crate) socket: Option<PathBuf>,
-    /// Events of a stream of the daemon behind --socket: cases with other numbers are passed over
+    /// Set the number of events per stream of the daemon behind --socket; cases with other numbers are skipped
     #[arg(
         long,
         value_name = "N",
@@ -52,7 +52,7 @@ pub(crate) struct CheckArgs {
         conflicts_with = "daemon"
     )]
     pub(crate) messages: u32,
-    /// No remarks on stderr
+    /// Suppress notes on stderr
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
@@ -60,7 +60,7 @@ pub(crate) struct CheckArgs {
 /// Options of `conformance`.
 #[derive(Debug, Args)]
 pub(crate) struct ConformanceArgs {
-    /// Daemon to launch, by the name of its folder in daemons/
+    /// Launch this daemon, named by its folder in daemons/
     #[arg(
         long,
         value_name = "NAME",
@@ -68,11 +68,11 @@ pub(crate) struct ConformanceArgs {
         required_unless_present = "socket"
     )]
     pub(crate) daemon: Option<String>,
-    /// Socket of a daemon that runs already
+    /// Test a running daemon at this socket
     #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = REFERENCE_SOCKET)]
     pub(crate) socket: Option<PathBuf>,
-    /// Prometheus page of the daemon behind --socket; without it nothing that is counted is looked at
-    // Named twice: what is required is not asked for where it conflicts with what is there.
+    /// Read the Prometheus page of the daemon behind --socket; without it, counters are not checked
+    // `conflicts_with` repeats it, because clap does not check `requires` if a conflicting option is present.
     #[arg(
         long,
         value_name = "URL",
@@ -85,7 +85,7 @@ pub(crate) struct ConformanceArgs {
 }
 
 impl Command {
-    /// Carries it out; says on stderr why nothing was done, if so.
+    /// Runs the command; prints its error on stderr if it fails.
     pub(super) fn run(self) -> ExitCode {
         let all_right = match self {
             Self::Check(typed) => check::run(&typed),

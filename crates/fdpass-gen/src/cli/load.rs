@@ -1,4 +1,4 @@
-//! Options that shape the load, and the plan that they make.
+//! Options that shape the load, and the plan built from them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,32 +13,32 @@ use crate::expect::Expect;
 use crate::handoff::{ClientKind, SocketType};
 use crate::settings::{DEFAULT_DATA, Settings};
 
-/// Clients of a run that says nothing else.
+/// Default number of clients.
 const DEFAULT_CONNECTIONS: u64 = 100;
 
-/// Options that shape the load; in a plan each is a field.
+/// Options that shape the load. Each is a field of a plan.
 #[derive(Debug, Args)]
 #[group(multiple = true, conflicts_with = "plan")]
 pub(super) struct Load {
-    /// Clients that are handed over once each [default: 100, or none with --rate]
+    /// Hand over this many clients, once each [default: 100, or none with --rate]
     #[arg(long, value_name = "N")]
     connections: Option<u64>,
-    /// Time over which the load rises
+    /// Raise the load over this time
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     ramp_up: Duration,
-    /// Time to hold the load; without --rate the run ends earlier, with its last stream
+    /// Hold the load for this time; without --rate, the run ends earlier, with its last stream
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration::parse)]
     hold: Duration,
-    /// Time for a whole stream
+    /// Limit the duration of a whole stream
     #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = duration::parse)]
     stream_timeout: Duration,
-    /// Payload of the handoff
+    /// Set the payload of the handoff
     #[arg(long, value_name = "JSON", conflicts_with = "data_file")]
     data: Option<String>,
-    /// File with the payload of the handoff
+    /// Read the payload of the handoff from this file
     #[arg(long, value_name = "FILE")]
     data_file: Option<PathBuf>,
-    /// Handoffs per second, whatever the daemon does (open loop), for as long as ramp-up and hold last
+    /// Hand over this many clients per second (open loop), for the whole ramp-up and hold
     #[arg(
         long,
         value_name = "PER_SECOND",
@@ -46,56 +46,56 @@ pub(super) struct Load {
         allow_negative_numbers = true
     )]
     rate: Option<f64>,
-    /// How the starts of --rate are spread
+    /// Set how the starts of --rate are distributed
     #[arg(long, value_enum, default_value = "constant", requires = "rate")]
     arrival: Arrival,
-    /// Seed of everything drawn
+    /// Set the random seed
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Load before what is counted
+    /// Run the load for this long before measuring
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
     warmup: Duration,
-    /// Type of the daemon's socket
+    /// Set the type of the daemon's socket
     #[arg(long, value_enum, default_value = "auto")]
     socket_type: SocketType,
-    /// What is handed over: an end of a socket pair, or a TCP connection as behind a web server
+    /// Hand over one end of a Unix socket pair (unix), or a TCP connection as behind a web server (tcp)
     #[arg(long, value_enum, default_value = "unix")]
     client: ClientKind,
-    /// Time to the first byte [default: that of the whole stream]
+    /// Limit the time to the first byte [default: --stream-timeout]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     first_byte_timeout: Option<Duration>,
-    /// Time between two reads [default: that of the whole stream]
+    /// Limit the time between two reads [default: --stream-timeout]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     idle_timeout: Option<Duration>,
-    /// Records of a stream: told to the daemon that is launched, expected of one that runs [default when launched: 18]
+    /// Expect this many records per stream; a launched daemon is configured to send them [default when launched: 18]
     #[arg(long, value_name = "N")]
     messages: Option<u32>,
-    /// Time between two records: told to the daemon that is launched; with --socket what the nominal duration is
-    /// reckoned from [default when launched: 50ms]
+    /// Set the time between two records of a launched daemon; with --socket, it is used for the nominal duration of
+    /// streams [default when launched: 50ms]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     message_delay: Option<Duration>,
-    /// What the contents of streams are compared with; another text is the failure protocol_content
+    /// Compare the contents of streams with this; a differing text fails with protocol_content
     #[arg(long, value_name = "WITH", value_enum, default_value = "auto")]
     expect: Expect,
-    /// Attempts to connect again when the accept queue is full or the daemon is not there, after 10, 20, 40 ms, …
+    /// Retry a connect this often when the accept queue is full or the daemon is not running, after 10, 20, 40 ms, …
     #[arg(long, value_name = "N", default_value_t = 2)]
     retry: u32,
-    /// Clients that hang up after so many records
+    /// Make clients disconnect after N records
     #[arg(long, value_name = "RECORDS")]
     abort_after: Option<u32>,
-    /// Clients that read 64 bytes and then rest for this long
+    /// Make clients read 64 bytes and then pause for this long
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     slow_reader: Option<Duration>,
-    /// Clients that never read
+    /// Make clients never read
     #[arg(long)]
     never_read: bool,
 }
 
 impl Load {
-    /// The plan that is asked for, not yet validated.
+    /// Returns the plan for these options, not yet validated.
     ///
     /// # Errors
-    /// A payload file that can't be read.
+    /// An unreadable payload file.
     pub(super) fn plan(&self) -> Result<Plan<Settings>, Failure> {
         let timeline = Timeline {
             warmup: self.warmup,
@@ -124,7 +124,7 @@ impl Load {
         })
     }
 
-    /// The fixed set of the reference, an open loop, or both.
+    /// Returns the groups: the fixed set of the reference, an open loop, or both.
     fn groups(&self) -> Vec<Group> {
         let group = |name: &str| Group {
             name: name.to_owned(),
@@ -156,7 +156,7 @@ impl Load {
             (None, Some(file)) => std::fs::read_to_string(file).map_err(|error| {
                 Invalid::new(
                     format!("--data-file {}", file.display()),
-                    format!("{error}: name a file of UTF-8 text that can be read"),
+                    format!("{error}: name a readable file of UTF-8 text"),
                 )
                 .into()
             }),

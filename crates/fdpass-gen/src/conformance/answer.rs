@@ -1,13 +1,13 @@
-//! A whole answer of a daemon, taken apart.
+//! A parsed answer of a daemon.
 
 use anyhow::{bail, ensure};
 
 use crate::sse::Reader;
 
-/// Bytes of an answer that a message shows.
+/// Bytes of an answer shown in a message.
 const SHOWN: usize = 120;
 
-/// The head and the contents of a stream that was right from its first byte to its last.
+/// The head and the contents of a complete, correct stream.
 #[derive(Debug)]
 pub(crate) struct Answer {
     /// Lines of the head, without the status.
@@ -17,15 +17,18 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Takes a whole answer apart; anything but a stream up to its end marker is an error.
+    /// Parses a whole answer; anything but a stream up to its end marker is an error.
     pub(crate) fn parse(bytes: &[u8]) -> anyhow::Result<Self> {
-        ensure!(!bytes.is_empty(), "the client was closed without an answer");
+        ensure!(
+            !bytes.is_empty(),
+            "the daemon closed the client without an answer"
+        );
         let mut reader = Reader::default();
         let seen = match reader.read(bytes) {
             Ok(seen) => seen,
             Err(fault) => bail!("{} in {}", fault.kind(), shown(bytes)),
         };
-        ensure!(!seen.rejected, "the answer is 503");
+        ensure!(!seen.rejected, "the daemon answered 503");
         ensure!(
             reader.done() && seen.consumed == bytes.len(),
             "the stream ended after {} events without the end marker: {}",
@@ -42,7 +45,7 @@ impl Answer {
         })
     }
 
-    /// Events, without an end marker of its own.
+    /// Returns the number of events; an end marker that is a record of its own does not count.
     pub(crate) fn events(&self) -> usize {
         self.contents.len()
     }
@@ -59,7 +62,7 @@ impl Answer {
         Ok(())
     }
 
-    /// Where in the head a field stands.
+    /// Returns the position of a field in the head.
     pub(crate) fn position(&self, field: &str) -> anyhow::Result<usize> {
         let position = self.fields.iter().position(|found| found == field);
         position.ok_or_else(|| anyhow::anyhow!("the head has no {field:?}: {:?}", self.fields))
@@ -71,7 +74,7 @@ fn content(event: &str) -> Option<String> {
     value.get("content")?.as_str().map(str::to_owned)
 }
 
-/// The beginning of an answer, printable.
+/// Returns the beginning of an answer, printable.
 pub(crate) fn shown(bytes: &[u8]) -> String {
     let more = if bytes.len() > SHOWN { "…" } else { "" };
     let beginning = &bytes[..bytes.len().min(SHOWN)];

@@ -1,4 +1,4 @@
-//! A daemon that has places for two streams, and is asked for a third.
+//! A daemon with capacity for two streams that receives a third.
 
 use std::os::fd::OwnedFd;
 
@@ -8,7 +8,7 @@ use super::answer::{Answer, shown};
 use super::subject::Subject;
 use crate::settings::DEFAULT_DATA;
 
-/// Takes both places; returns the clients, and what they have read.
+/// Opens two streams; returns the clients and the data they have read.
 fn fill(subject: &Subject<'_>) -> anyhow::Result<Vec<(OwnedFd, Vec<u8>)>> {
     (0..2)
         .map(|_| {
@@ -16,7 +16,7 @@ fn fill(subject: &Subject<'_>) -> anyhow::Result<Vec<(OwnedFd, Vec<u8>)>> {
             let first = subject.begins(&client)?;
             ensure!(
                 first.starts_with(b"HTTP/1.1 200"),
-                "one of the first two was answered {}",
+                "one of the first two streams was answered {}",
                 shown(&first)
             );
             Ok((client, first))
@@ -24,19 +24,19 @@ fn fill(subject: &Subject<'_>) -> anyhow::Result<Vec<(OwnedFd, Vec<u8>)>> {
         .collect()
 }
 
-/// What one more client is answered.
+/// Returns the answer to one more client.
 fn one_more(subject: &Subject<'_>) -> anyhow::Result<Vec<u8>> {
     let client = subject.hand_over(DEFAULT_DATA.as_bytes())?;
     subject.read(&client)
 }
 
-/// Said or not: the reference's daemons close without a word.
+/// Accepts a refusal with or without an answer: the reference's daemons close without one.
 pub(super) fn refused(subject: &Subject<'_>) -> anyhow::Result<()> {
     let _open = fill(subject)?;
     let answer = one_more(subject)?;
     ensure!(
         answer.is_empty() || answer.starts_with(b"HTTP/1.1 503"),
-        "the third of two was answered {}",
+        "the third of two streams was answered {}",
         shown(&answer)
     );
     Ok(())
@@ -53,7 +53,7 @@ pub(super) fn with_503(subject: &Subject<'_>) -> anyhow::Result<()> {
             && fields
                 .iter()
                 .all(|field| text.lines().any(|line| line == *field)),
-        "the refusal is {} in place of a 503 with {}",
+        "the refusal is {}, expected 503 with {}",
         shown(&answer),
         fields.join(", ")
     );
@@ -80,7 +80,7 @@ pub(super) fn others_go_on(subject: &Subject<'_>) -> anyhow::Result<()> {
 
 pub(super) fn freed(subject: &Subject<'_>) -> anyhow::Result<()> {
     let mut open = fill(subject)?;
-    // The other one stays, so that its end is not what makes room.
+    // The other client stays, so that its end does not free the capacity.
     open.truncate(1);
     loop {
         let client = subject.hand_over(DEFAULT_DATA.as_bytes())?;
@@ -88,11 +88,11 @@ pub(super) fn freed(subject: &Subject<'_>) -> anyhow::Result<()> {
         if first.starts_with(b"HTTP/1.1 200") {
             break;
         }
-        subject.rest(|| "nobody gets the place of a client that has left".to_owned())?;
+        subject.rest(|| "the capacity of a disconnected client is not reused".to_owned())?;
     }
     ensure!(
         crate::client::read_some(&open[0].0, subject.until).is_ok_and(|bytes| !bytes.is_empty()),
-        "the place was that of another stream, which has ended"
+        "the capacity was that of another stream, which has ended"
     );
     Ok(())
 }

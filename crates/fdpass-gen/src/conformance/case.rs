@@ -1,33 +1,33 @@
-//! One case: its name, what it needs, and the function that looks.
+//! A case: its name, its needs, and its function.
 
 use crate::handoff::SocketType;
 
 use super::subject::Subject;
 
-/// Something that a daemon must do.
+/// A required behaviour of a daemon.
 #[derive(Debug)]
 pub(crate) struct Case {
-    /// A few words, different from those of all others.
+    /// A short, unique name.
     pub(crate) name: &'static str,
     pub(crate) needs: Needs,
-    /// Passes, is passed over with [`Skip`](harness::conformance::Skip), or fails with what was seen.
-    pub(crate) look: fn(&Subject<'_>) -> anyhow::Result<()>,
+    /// Runs the case: returns an error with the observation if it fails, or [`Skip`](harness::conformance::Skip).
+    pub(crate) run: fn(&Subject<'_>) -> anyhow::Result<()>,
 }
 
-/// What a case needs.
+/// The needs of a case.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Needs {
-    /// Variables of a launched daemon, which then is one for this case alone; one that runs is taken as it is.
+    /// Environment variables of a daemon launched for this case alone; a running daemon is used as it is.
     pub(crate) settings: &'static [(&'static str, &'static str)],
-    /// A daemon that was launched for this case alone.
+    /// Set if the daemon must be launched for this case alone.
     pub(crate) launch: bool,
-    /// A metrics page.
+    /// Set if a metrics page is needed.
     pub(crate) metrics: bool,
-    /// One type of socket.
+    /// The only type of socket that the case applies to.
     pub(crate) only_on: Option<SocketType>,
-    /// The daemon has ended afterwards.
+    /// Set if the daemon has ended afterwards.
     pub(crate) ends: bool,
-    /// How long it may take.
+    /// Time limit in seconds.
     pub(crate) seconds: u64,
 }
 
@@ -41,13 +41,13 @@ impl Needs {
         ends: false,
         seconds: 10,
     };
-    /// A daemon that can be asked what it counts.
+    /// A daemon with a metrics page.
     pub(crate) const METRICS: Self = Self {
         metrics: true,
         ..Self::NOTHING
     };
 
-    /// A daemon of its own with these variables.
+    /// Returns the needs of a case with its own daemon and these variables.
     pub(crate) const fn launch(settings: &'static [(&'static str, &'static str)]) -> Self {
         Self {
             settings,
@@ -56,7 +56,7 @@ impl Needs {
         }
     }
 
-    /// Why it can't be looked at here, if so.
+    /// Returns why the case cannot run here, or `None` if it can.
     pub(crate) fn missing(
         &self,
         kind: SocketType,
@@ -64,10 +64,10 @@ impl Needs {
         metrics: bool,
     ) -> Option<&'static str> {
         if self.only_on.is_some_and(|only| only != kind) {
-            return Some("it is about the other type of socket");
+            return Some("it applies to the other type of socket");
         }
         if self.launch && !launched {
-            return Some("it needs a daemon with settings of its own: use --daemon");
+            return Some("it needs a daemon with its own settings: use --daemon");
         }
         (self.metrics && !metrics).then_some("it needs a metrics page")
     }

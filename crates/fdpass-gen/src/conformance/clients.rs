@@ -1,4 +1,4 @@
-//! What clients are, and what they do.
+//! Cases about clients and their behaviour.
 
 use std::os::fd::OwnedFd;
 
@@ -12,7 +12,7 @@ use crate::settings::DEFAULT_DATA;
 
 /// The smallest send buffer that Linux makes (socket(7)): room for a handful of events.
 const SMALLEST: usize = 2_048;
-/// Others that are served meanwhile.
+/// Other clients that are served meanwhile.
 const OTHERS: usize = 5;
 
 pub(super) fn blocking(subject: &Subject<'_>) -> anyhow::Result<()> {
@@ -40,7 +40,7 @@ pub(super) fn tcp(subject: &Subject<'_>) -> anyhow::Result<()> {
     subject.answer(&ours)?.says("User ID: 1")
 }
 
-/// Noticed at the next write.
+/// The daemon notices it at the next write.
 pub(super) fn leaves(subject: &Subject<'_>) -> anyhow::Result<()> {
     let gone = subject.watch_streams("client_disconnected")?;
     let open = subject.watch("daemon_active_streams", None)?;
@@ -51,7 +51,8 @@ pub(super) fn leaves(subject: &Subject<'_>) -> anyhow::Result<()> {
     open.returns()
 }
 
-/// A client whose buffer is full after a few events; our end, and theirs, which shares its mode with the daemon's.
+/// Returns a client whose buffer is full after a few events: our end, and the other one, which shares its mode with the
+/// daemon's.
 fn full(subject: &Subject<'_>) -> anyhow::Result<(OwnedFd, OwnedFd)> {
     let (ours, theirs) = subject.client()?;
     setsockopt(&theirs, sockopt::SndBuf, &SMALLEST).context("shrinking the client's buffer")?;
@@ -70,13 +71,13 @@ pub(super) fn never_reads(subject: &Subject<'_>) -> anyhow::Result<()> {
         .map(|_| full(subject).map(|(ours, _)| ours))
         .collect::<anyhow::Result<Vec<OwnedFd>>>()?;
     others_are_served(subject)?;
-    // Those that read in the end have missed nothing.
+    // Clients that finally read have missed nothing.
     clients
         .iter()
         .try_for_each(|client| subject.answer(client)?.says("User ID: 1"))
 }
 
-/// `O_NONBLOCK` belongs to the open file, which the sender has as well: it may clear it whenever it likes.
+/// `O_NONBLOCK` belongs to the open file description, which the sender shares: it may clear the flag at any time.
 pub(super) fn made_blocking(subject: &Subject<'_>) -> anyhow::Result<()> {
     let mut clients = Vec::new();
     for _ in 0..8 {
@@ -88,7 +89,7 @@ pub(super) fn made_blocking(subject: &Subject<'_>) -> anyhow::Result<()> {
     others_are_served(subject)
 }
 
-/// The write timeout of its launch is 0.3 s.
+/// The daemon is launched with a write timeout of 0.3 s.
 pub(super) fn given_up(subject: &Subject<'_>) -> anyhow::Result<()> {
     let timeouts = subject.watch_streams("timeout")?;
     let open = subject.watch("daemon_active_streams", None)?;
@@ -99,7 +100,7 @@ pub(super) fn given_up(subject: &Subject<'_>) -> anyhow::Result<()> {
     let rest = subject.read(&ours)?;
     ensure!(
         !rest.ends_with(b"data: [DONE]\n\n"),
-        "it got its whole stream"
+        "the client received its whole stream"
     );
     Ok(())
 }

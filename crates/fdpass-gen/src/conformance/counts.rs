@@ -1,11 +1,11 @@
-//! What the metrics page says.
+//! Cases about the metrics page.
 
 use anyhow::{Context as _, ensure};
 
 use super::subject::Subject;
 use crate::settings::DEFAULT_DATA;
 
-/// Every metric and its kind.
+/// All metrics with their types.
 const ALL: [(&str, &str); 16] = [
     ("daemon_active_connections", "gauge"),
     ("daemon_active_streams", "gauge"),
@@ -24,11 +24,11 @@ const ALL: [(&str, &str); 16] = [
     ("daemon_backend_duration_seconds", "histogram"),
     ("daemon_backend_ttfb_seconds", "histogram"),
 ];
-/// Streams that are open at once.
+/// Number of concurrent streams.
 const PEAK: usize = 7;
 
 pub(super) fn from_the_start(subject: &Subject<'_>) -> anyhow::Result<()> {
-    let page = subject.page()?.context("there is no page")?;
+    let page = subject.page()?.context("there is no metrics page")?;
     let is_missing = |(name, kind): &(&str, &str)| {
         let parts: &[&str] = match *kind {
             "histogram" => &["_bucket", "_sum", "_count"],
@@ -44,13 +44,13 @@ pub(super) fn from_the_start(subject: &Subject<'_>) -> anyhow::Result<()> {
         .collect();
     ensure!(
         missing.is_empty(),
-        "before the first handoff the page lacks {}",
+        "before the first handoff, the page lacks {}",
         missing.join(", ")
     );
     Ok(())
 }
 
-/// What a client has seen to its end is on the page.
+/// The page must include everything that a client has read to its end.
 pub(super) fn bytes_and_events(subject: &Subject<'_>) -> anyhow::Result<()> {
     let handoffs = subject.watch("daemon_handoffs_total", None)?;
     let events = subject.watch("daemon_chunks_sent_total", None)?;
@@ -60,7 +60,7 @@ pub(super) fn bytes_and_events(subject: &Subject<'_>) -> anyhow::Result<()> {
     let wanted = [1.0, answer.bytes as f64, answer.events() as f64];
     ensure!(
         came == wanted,
-        "handoffs, bytes and events rose by {came:?} where the client had seen {wanted:?}"
+        "handoffs, bytes and events rose by {came:?}, but the client read {wanted:?}"
     );
     Ok(())
 }
@@ -75,7 +75,7 @@ pub(super) fn peak(subject: &Subject<'_>) -> anyhow::Result<()> {
     let open = subject.value("daemon_active_streams", None)?;
     ensure!(
         open == Some(PEAK as f64),
-        "daemon_active_streams is {open:?} while {PEAK} are open"
+        "daemon_active_streams is {open:?} with {PEAK} open streams"
     );
     for client in &clients {
         subject.read(client)?;
@@ -88,7 +88,7 @@ pub(super) fn peak(subject: &Subject<'_>) -> anyhow::Result<()> {
     let peak = subject.value("daemon_peak_streams", None)?;
     ensure!(
         peak == Some(PEAK as f64),
-        "daemon_peak_streams is {peak:?} where {PEAK} were open at once"
+        "daemon_peak_streams is {peak:?} after {PEAK} concurrent streams"
     );
     Ok(())
 }

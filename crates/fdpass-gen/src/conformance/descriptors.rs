@@ -1,4 +1,4 @@
-//! Descriptors that are too many, too few, or of the wrong kind.
+//! Cases with too many, too few, or wrong descriptors.
 
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 
@@ -26,13 +26,13 @@ pub(super) fn sixty_four(subject: &Subject<'_>) -> anyhow::Result<()> {
     many(subject, 64)
 }
 
-/// The kernel takes 253 (unix(7), `SCM_MAX_FD`).
+/// The kernel accepts 253 (unix(7), `SCM_MAX_FD`).
 pub(super) fn two_hundred_fifty(subject: &Subject<'_>) -> anyhow::Result<()> {
     many(subject, 250)
 }
 
-/// Nobody has room for so many: the kernel cuts the control message (`MSG_CTRUNC`), and the daemon closes all. One that
-/// has room uses the first and closes the others.
+/// No daemon needs room for this many: the kernel truncates the control message (`MSG_CTRUNC`), and the daemon closes
+/// all. A daemon with room uses the first and closes the others.
 fn many(subject: &Subject<'_>, count: usize) -> anyhow::Result<()> {
     let truncated = subject.watch_handoffs("truncated")?;
     let surplus = subject.watch_handoffs("surplus_descriptors")?;
@@ -50,7 +50,7 @@ fn many(subject: &Subject<'_>, count: usize) -> anyhow::Result<()> {
     surplus.rises_by(1.0)
 }
 
-/// Hands over so many clients in one message.
+/// Hands over `count` clients in one message.
 fn hand_over_many(subject: &Subject<'_>, count: usize) -> anyhow::Result<Vec<OwnedFd>> {
     let mut clients = Vec::with_capacity(count);
     for _ in 0..count {
@@ -70,7 +70,7 @@ pub(super) fn pipe(subject: &Subject<'_>) -> anyhow::Result<()> {
     loop {
         match read(&ours, &mut [0; 64]) {
             Ok(0) => break,
-            Ok(_) => bail!("the pipe was written to"),
+            Ok(_) => bail!("the daemon wrote to the pipe"),
             Err(Errno::EAGAIN) => subject.rest(|| "the pipe is still open".to_owned())?,
             Err(errno) => return Err(errno).context("reading the pipe"),
         }
@@ -78,7 +78,7 @@ pub(super) fn pipe(subject: &Subject<'_>) -> anyhow::Result<()> {
     refused.rises_by(1.0)
 }
 
-/// The peer of a datagram socket that was closed can't be sent to.
+/// Sending to a datagram socket fails once its peer was closed.
 pub(super) fn datagram(subject: &Subject<'_>) -> anyhow::Result<()> {
     let refused = subject.watch_handoffs("not_a_stream_socket")?;
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
@@ -94,7 +94,7 @@ pub(super) fn datagram(subject: &Subject<'_>) -> anyhow::Result<()> {
     let came = recv(ours.as_raw_fd(), &mut [0; 64], MsgFlags::MSG_DONTWAIT);
     ensure!(
         came.is_err() || came == Ok(0),
-        "the datagram socket was written to"
+        "the daemon wrote to the datagram socket"
     );
     refused.rises_by(1.0)
 }
@@ -103,6 +103,9 @@ pub(super) fn none(subject: &Subject<'_>) -> anyhow::Result<()> {
     let refused = subject.watch_handoffs("no_descriptor")?;
     let handoff = subject.send(DEFAULT_DATA.as_bytes(), &[])?;
     let came = read_some(&handoff, subject.until).context("waiting for the daemon to close")?;
-    ensure!(came.is_empty(), "the handoff connection was written to");
+    ensure!(
+        came.is_empty(),
+        "the daemon wrote to the handoff connection"
+    );
     refused.rises_by(1.0)
 }

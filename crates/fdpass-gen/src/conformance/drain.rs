@@ -1,4 +1,4 @@
-//! A daemon that is asked to end.
+//! Cases about the shutdown of a daemon.
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::time::Duration;
@@ -14,28 +14,28 @@ use super::subject::Subject;
 use crate::handoff::pass;
 use crate::settings::DEFAULT_DATA;
 
-/// Streams that are open.
+/// Number of open streams.
 const OPEN: usize = 3;
-/// Handoffs before the signal, and at most.
+/// Handoffs before the signal, and in total at most.
 const BEFORE: usize = 200;
 const MOST: usize = 4_000;
-/// Between two handoffs: 5,000 a second, so that the signal comes between two.
+/// Pause between two handoffs: 5,000 a second, so that the signal comes between two.
 const PAUSE: Duration = Duration::from_micros(200);
 
-/// Once, to all of its processes: a second signal may end it at once.
+/// Sends SIGTERM once to all of its processes: a second signal may end it at once.
 fn ask_to_end(subject: &Subject<'_>) -> anyhow::Result<()> {
-    let daemon = subject.daemon.context("it was not launched")?;
+    let daemon = subject.daemon.context("the daemon was not launched")?;
     let group = Pid::from_raw(daemon.pid().cast_signed());
     killpg(group, Signal::SIGTERM).context("sending SIGTERM")
 }
 
-/// How it ended.
+/// Returns how it exited.
 fn ended(subject: &Subject<'_>) -> anyhow::Result<String> {
-    let daemon = subject.daemon.context("it was not launched")?;
+    let daemon = subject.daemon.context("the daemon was not launched")?;
     let left = Duration::from_nanos(subject.until.saturating_sub(clock::now()));
     let exited = async { tokio::time::timeout(left, daemon.exited()).await };
     let status = subject.launcher.wait(exited);
-    status.map_err(|_| anyhow::anyhow!("it did not end, though its streams last 1.7 s"))
+    status.map_err(|_| anyhow::anyhow!("it did not exit, though its streams last 1.7 s"))
 }
 
 fn open(subject: &Subject<'_>) -> anyhow::Result<Vec<OwnedFd>> {
@@ -44,7 +44,7 @@ fn open(subject: &Subject<'_>) -> anyhow::Result<Vec<OwnedFd>> {
         .collect()
 }
 
-/// Streams of which nothing is read before the signal.
+/// The clients read nothing before the signal.
 pub(super) fn streams_finish(subject: &Subject<'_>) -> anyhow::Result<()> {
     let clients = open(subject)?;
     ask_to_end(subject)?;
@@ -54,17 +54,17 @@ pub(super) fn streams_finish(subject: &Subject<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// While open streams go on.
+/// Open streams continue meanwhile.
 pub(super) fn refuses(subject: &Subject<'_>) -> anyhow::Result<()> {
     let clients = open(subject)?;
     ask_to_end(subject)?;
-    while !is_refused(subject.door.connect().map(drop))? {
-        subject.rest(|| "it still takes connections".to_owned())?;
+    while !is_refused(subject.endpoint.connect().map(drop))? {
+        subject.rest(|| "it still accepts connections".to_owned())?;
     }
     for client in &clients {
         ensure!(
             !has_ended(client),
-            "it refused connections only when its streams had ended"
+            "it refused connections only after its streams had ended"
         );
     }
     clients
@@ -72,7 +72,7 @@ pub(super) fn refuses(subject: &Subject<'_>) -> anyhow::Result<()> {
         .try_for_each(|client| subject.answer(client).map(drop))
 }
 
-/// Whether the end marker has come: looked at, not taken.
+/// Returns true if the end marker has come; the data is peeked, not consumed.
 fn has_ended(client: &OwnedFd) -> bool {
     let mut all = vec![0; 64 * 1024];
     let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
@@ -80,7 +80,7 @@ fn has_ended(client: &OwnedFd) -> bool {
     all[..length].ends_with(b"data: [DONE]\n\n")
 }
 
-/// Whether nobody listens any more; what else hinders is an error.
+/// Returns true if no process listens any more; any other failure is an error.
 fn is_refused(connected: nix::Result<()>) -> anyhow::Result<bool> {
     match connected {
         Ok(()) | Err(Errno::EAGAIN) => Ok(false),
@@ -89,14 +89,14 @@ fn is_refused(connected: nix::Result<()>) -> anyhow::Result<bool> {
     }
 }
 
-/// Handoffs go on until they are refused: whoever could connect is served.
+/// Continues with handoffs until they are refused: every connected one must be served.
 pub(super) fn nothing_lost(subject: &Subject<'_>) -> anyhow::Result<()> {
     let mut clients = Vec::new();
     for number in 0..MOST {
         if number == BEFORE {
             ask_to_end(subject)?;
         }
-        match subject.door.connect() {
+        match subject.endpoint.connect() {
             Ok(handoff) => clients.push(hand_over(subject, &handoff, number)?),
             Err(errno) if is_refused(Err(errno))? => break,
             Err(_) => {}
@@ -105,7 +105,7 @@ pub(super) fn nothing_lost(subject: &Subject<'_>) -> anyhow::Result<()> {
     }
     ensure!(
         clients.len() < MOST,
-        "it still takes handoffs, {} after SIGTERM",
+        "it still accepts handoffs, {} after SIGTERM",
         MOST - BEFORE
     );
     let mut lost = 0;
@@ -119,7 +119,7 @@ pub(super) fn nothing_lost(subject: &Subject<'_>) -> anyhow::Result<()> {
     match reason {
         None => Ok(()),
         Some(reason) => bail!(
-            "{lost} of {} handoffs were lost, {} of which came before SIGTERM: {reason:#}",
+            "{lost} of {} handoffs were lost, {} of them before SIGTERM: {reason:#}",
             clients.len(),
             BEFORE.min(clients.len())
         ),
@@ -129,7 +129,7 @@ pub(super) fn nothing_lost(subject: &Subject<'_>) -> anyhow::Result<()> {
 fn hand_over(subject: &Subject<'_>, handoff: &OwnedFd, number: usize) -> anyhow::Result<OwnedFd> {
     let (ours, theirs) = subject.client()?;
     pass(handoff, DEFAULT_DATA.as_bytes(), theirs.as_raw_fd()).with_context(|| {
-        format!("handoff {number} was connected and then refused, SIGTERM came before {BEFORE}")
+        format!("handoff {number} was connected and then refused; SIGTERM came before {BEFORE}")
     })?;
     Ok(ours)
 }
@@ -140,7 +140,7 @@ pub(super) fn exit_code(subject: &Subject<'_>) -> anyhow::Result<()> {
     let status = ended(subject)?;
     ensure!(
         status == "exited with status 0",
-        "it {status} where 0 was expected"
+        "it {status}, expected status 0"
     );
     Ok(())
 }

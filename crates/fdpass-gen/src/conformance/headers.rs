@@ -1,4 +1,4 @@
-//! The header fields that a payload adds to the answer.
+//! Cases about header fields that a payload adds to the answer.
 
 use anyhow::ensure;
 
@@ -8,7 +8,7 @@ pub(super) fn added(subject: &Subject<'_>) -> anyhow::Result<()> {
     let payload = br#"{"response_headers":{"X-Request-Id":"abc 1","X-Empty":""}}"#;
     let answer = subject.ask(payload)?;
     answer.position("X-Request-Id: abc 1")?;
-    // Its white space is no part of a value (RFC 9110, section 5.5).
+    // White space around it is no part of a value (RFC 9110, section 5.5).
     ensure!(
         answer
             .fields
@@ -20,7 +20,7 @@ pub(super) fn added(subject: &Subject<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// By the bytes of their names: capitals come first.
+/// The order is by the bytes of their names: capitals come first.
 pub(super) fn sorted(subject: &Subject<'_>) -> anyhow::Result<()> {
     let payload = br#"{"response_headers":{"x-b":"1","X-C":"2","x-a":"3","X-B":"4"}}"#;
     let answer = subject.ask(payload)?;
@@ -62,7 +62,7 @@ pub(super) fn dropped(subject: &Subject<'_>) -> anyhow::Result<()> {
     let count = answer.fields.len();
     ensure!(
         count == 5,
-        "4 fields of the daemon and X-Good were expected, {count} came: {:?}",
+        "expected 4 fields of the daemon and X-Good, got {count}: {:?}",
         answer.fields
     );
     Ok(())

@@ -1,4 +1,4 @@
-//! What is handed over beside the client.
+//! Cases about the payload of a handoff.
 
 use std::os::fd::AsRawFd as _;
 use std::time::Duration;
@@ -13,13 +13,13 @@ use super::subject::Subject;
 use crate::handoff::{SocketType, pass};
 use crate::settings::DEFAULT_DATA;
 
-/// The longest payload that every daemon takes.
+/// The longest payload that every daemon accepts.
 const LARGEST: usize = 128 * 1024;
-/// Between two pieces of a payload: long enough that the first is read alone.
+/// Pause between two pieces of a payload: long enough that the first is read alone.
 const BETWEEN_PIECES: Duration = Duration::from_millis(100);
 
-/// A payload of exactly so many bytes.
-fn of_length(length: usize) -> Vec<u8> {
+/// Returns a payload of exactly `length` bytes.
+fn payload_of_length(length: usize) -> Vec<u8> {
     let (start, end) = (r#"{"user_id":7,"prompt":""#, r#""}"#);
     let prompt = "p".repeat(length - start.len() - end.len());
     format!("{start}{prompt}{end}").into_bytes()
@@ -37,9 +37,9 @@ pub(super) fn one_nul(subject: &Subject<'_>) -> anyhow::Result<()> {
     invalid.rises_by(0.0)
 }
 
-/// A descriptor without a byte. On `SOCK_STREAM` the kernel sends no such thing (unix(7)), so there it is one NUL, and
-/// the end right after it. A record of no bytes looks like the end to who does not look for descriptors: a daemon that
-/// takes it so closes the client and counts `empty`.
+/// Sends a descriptor without a byte. On `SOCK_STREAM` the kernel cannot send that (unix(7)), so there it is one NUL,
+/// followed at once by the end. A daemon that does not look for descriptors takes an empty record for the end: it then
+/// closes the client and counts `empty`.
 pub(super) fn empty(subject: &Subject<'_>) -> anyhow::Result<()> {
     let (ours, theirs) = subject.client()?;
     if subject.kind == SocketType::Stream {
@@ -75,19 +75,24 @@ pub(super) fn largest(subject: &Subject<'_>) -> anyhow::Result<()> {
 
 fn large(subject: &Subject<'_>, length: usize) -> anyhow::Result<()> {
     let invalid = subject.watch_handoffs("invalid_json")?;
-    let answer = subject.ask(&of_length(length))?;
+    let answer = subject.ask(&payload_of_length(length))?;
     answer.says(&format!("Prompt: {}...", "p".repeat(50)))?;
     answer.says("User ID: 7")?;
     invalid.rises_by(0.0)
 }
 
-/// On `SOCK_SEQPACKET` the send buffer bounds a record: where it is small the kernel refuses it before the daemon can.
+/// On `SOCK_SEQPACKET` the send buffer limits a record: if it is small, the kernel refuses the record before the daemon
+/// can.
 pub(super) fn oversized(subject: &Subject<'_>) -> anyhow::Result<()> {
     let refused = subject.watch_handoffs("too_large")?;
     let (ours, theirs) = subject.client()?;
     let handoff = subject.connect()?;
-    match pass(&handoff, &of_length(LARGEST + 1024), theirs.as_raw_fd()) {
-        // It may close while the rest is still being sent.
+    match pass(
+        &handoff,
+        &payload_of_length(LARGEST + 1024),
+        theirs.as_raw_fd(),
+    ) {
+        // The daemon may close while the rest is still being sent.
         Ok(()) | Err(Errno::EPIPE | Errno::ECONNRESET) => {}
         Err(Errno::EMSGSIZE) => {
             return Err(Skip("the kernel refuses a record of 129 KiB (EMSGSIZE)").into());
@@ -107,13 +112,13 @@ pub(super) fn pieces(subject: &Subject<'_>) -> anyhow::Result<()> {
     std::thread::sleep(BETWEEN_PIECES);
     let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
     let sent = send(handoff.as_raw_fd(), rest, flags).context("sending the second piece")?;
-    ensure!(sent == rest.len(), "the second piece was cut");
+    ensure!(sent == rest.len(), "the second piece was truncated");
     let answer = subject.answer(&ours)?;
     answer.says("Prompt: benchmark test")?;
     answer.says("User ID: 1")
 }
 
-/// The 50th byte is the first of two, the 49th the first of three and so on: the whole character goes.
+/// Byte 50 falls inside a character of two bytes, three bytes and so on: the whole character must be dropped.
 pub(super) fn cut(subject: &Subject<'_>) -> anyhow::Result<()> {
     for character in ["é", "€", "😀"] {
         let kept = "x".repeat(51 - character.len());

@@ -1,4 +1,4 @@
-//! What senders do, and what they see of the daemon.
+//! Cases about senders, and the daemon as they observe it.
 
 use std::fs;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -14,38 +14,41 @@ use super::subject::Subject;
 use crate::client::{Unread, read_some};
 use crate::settings::DEFAULT_DATA;
 
-/// Handoffs of a burst.
+/// Number of handoffs in a burst.
 const BURST: usize = 1_000;
-/// A silent sender is given up after 5 s; a busy machine may be late, a daemon's clock coarse.
+/// The daemon closes a silent sender after 5 s. The range allows for a busy machine and a coarse clock of the daemon.
 const PATIENCE: std::ops::Range<Duration> = Duration::from_secs(4)..Duration::from_secs(9);
 
 pub(super) fn socket_mode(subject: &Subject<'_>) -> anyhow::Result<()> {
     let mode = fs::metadata(subject.socket)
-        .context("looking at the socket file")?
+        .context("reading the permissions of the socket file")?
         .permissions()
         .mode();
     ensure!(
         mode & 0o007 == 0,
-        "its permissions are {:04o}, where 0660 is the default",
+        "its permissions are {:04o}, but the default is 0660",
         mode & 0o7777
     );
     Ok(())
 }
 
-/// Waits until the daemon has closed a handoff connection; fails if it writes to it.
+/// Waits until the daemon has closed a handoff connection; fails if the daemon writes to it.
 fn hangs_up(subject: &Subject<'_>, handoff: &OwnedFd) -> anyhow::Result<()> {
     match read_some(handoff, subject.until) {
         Ok(bytes) if bytes.is_empty() => Ok(()),
-        // It was closed with something unread in it.
+        // It was closed with unread data in it.
         Err(Unread::System(Errno::ECONNRESET)) => Ok(()),
-        Ok(bytes) => anyhow::bail!("the daemon wrote {} to it", shown(&bytes)),
+        Ok(bytes) => anyhow::bail!(
+            "the daemon wrote {} to the handoff connection",
+            shown(&bytes)
+        ),
         Err(unread) => {
             Err(unread).context("waiting for the daemon to close the handoff connection")
         }
     }
 }
 
-/// Long before the stream ends: senders take that moment as the time of the handoff.
+/// The close must come long before the stream ends: senders take it as the time of the handoff.
 pub(super) fn closed_at_once(subject: &Subject<'_>) -> anyhow::Result<()> {
     let (ours, theirs) = subject.client()?;
     let handoff = subject.send(DEFAULT_DATA.as_bytes(), &[theirs.as_raw_fd()])?;
@@ -69,13 +72,13 @@ pub(super) fn close_before_send(subject: &Subject<'_>) -> anyhow::Result<()> {
         drop(subject.connect()?);
     }
     subject.goes_on()?;
-    // The probe for readiness may be counted only now.
+    // The readiness probe may be counted only now.
     empty.rises_by_at_least(3.0)
 }
 
-/// A probe for readiness does the same: no line of the log is worth it.
+/// A readiness probe does the same, so it must not be logged.
 pub(super) fn quiet(subject: &Subject<'_>) -> anyhow::Result<()> {
-    let daemon = subject.daemon.context("it was not launched")?;
+    let daemon = subject.daemon.context("the daemon was not launched")?;
     subject.goes_on()?;
     let lines = || daemon.last_lines(1_000);
     let before = lines();
@@ -100,7 +103,7 @@ pub(super) fn silent(subject: &Subject<'_>) -> anyhow::Result<()> {
     let waited = Duration::from_nanos(clock::now() - since);
     ensure!(
         PATIENCE.contains(&waited),
-        "it was given up after {:.1} s where 5 s were expected",
+        "it was closed after {:.1} s, expected 5 s",
         waited.as_secs_f64()
     );
     given_up.rises_by(1.0)

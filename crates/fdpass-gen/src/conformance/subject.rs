@@ -1,4 +1,4 @@
-//! What a case sees of a daemon: its socket, what it counts, and its process where it was launched.
+//! A case's access to a daemon: its socket, its counters, and its process if it was launched.
 
 use std::io::IoSlice;
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
@@ -15,23 +15,23 @@ use super::answer::{Answer, shown};
 use crate::check::connect;
 use crate::client::{Unread, after, read_some, read_to_end};
 use crate::counters::Page;
-use crate::handoff::{ClientKind, Clients, Door, SocketType, pass};
+use crate::handoff::{ClientKind, Clients, HandoffEndpoint, SocketType, pass};
 use crate::settings::DEFAULT_DATA;
 
-/// How often a count that is waited for is looked at.
+/// Interval between two reads of an awaited counter.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// A daemon, for the time of one case.
+/// A daemon for the duration of one case.
 #[derive(Debug)]
 pub(crate) struct Subject<'a> {
     pub(crate) launcher: &'a Launcher,
     pub(crate) socket: &'a Path,
     pub(crate) kind: SocketType,
-    pub(crate) door: Door,
+    pub(crate) endpoint: HandoffEndpoint,
     pub(crate) metrics: Option<&'a str>,
-    /// Where it was launched.
+    /// The process, if it was launched.
     pub(crate) daemon: Option<&'a Daemon>,
-    /// When the case is given up, in nanoseconds of the clock.
+    /// The deadline of the case, in nanoseconds of the clock.
     pub(crate) until: u64,
 }
 
@@ -46,23 +46,23 @@ impl<'a> Subject<'a> {
             launcher,
             socket,
             kind,
-            door: crate::check::door(socket, kind)?,
+            endpoint: crate::check::endpoint(socket, kind)?,
             metrics: None,
             daemon: None,
             until: after(Duration::from_secs(seconds)),
         })
     }
 
-    /// A handoff connection. A full accept queue is waited for.
+    /// Opens a handoff connection. Waits while the accept queue is full.
     pub(crate) fn connect(&self) -> anyhow::Result<OwnedFd> {
-        connect(&self.door, self.until).context("connecting to the daemon")
+        connect(&self.endpoint, self.until).context("connecting to the daemon")
     }
 
-    /// A client: our end, and the one to hand over.
+    /// Creates a client: our end, and the one to hand over.
     pub(crate) fn client(&self) -> anyhow::Result<(OwnedFd, OwnedFd)> {
         Clients::new(ClientKind::Unix)?
             .open()
-            .context("making a client")
+            .context("creating a client")
     }
 
     /// Hands over a new client; returns our end.
@@ -72,16 +72,16 @@ impl<'a> Subject<'a> {
         Ok(ours)
     }
 
-    /// Hands over a client of one's own.
+    /// Hands over a given client.
     pub(crate) fn hand_over_this(&self, payload: &[u8], theirs: &OwnedFd) -> anyhow::Result<()> {
         pass(&self.connect()?, payload, theirs.as_raw_fd()).context("handing over a client")
     }
 
-    /// All that a client is answered, to its end.
+    /// Reads the whole answer to a client, up to its end.
     pub(crate) fn read(&self, client: &OwnedFd) -> anyhow::Result<Vec<u8>> {
         let read = read_to_end(client, || self.until);
         read.map_err(|(came, unread)| match came.as_slice() {
-            [] => anyhow::anyhow!("the client got neither an answer nor its end: {unread}"),
+            [] => anyhow::anyhow!("the client received neither an answer nor its end: {unread}"),
             came => anyhow::anyhow!(
                 "the answer has no end: {unread} after {} bytes, {}",
                 came.len(),
@@ -90,7 +90,7 @@ impl<'a> Subject<'a> {
         })
     }
 
-    /// A whole stream.
+    /// Reads and parses a whole stream.
     pub(crate) fn answer(&self, client: &OwnedFd) -> anyhow::Result<Answer> {
         Answer::parse(&self.read(client)?)
     }
@@ -103,7 +103,10 @@ impl<'a> Subject<'a> {
     /// Waits for the first bytes of a client's answer.
     pub(crate) fn begins(&self, client: &OwnedFd) -> anyhow::Result<Vec<u8>> {
         let first = read_some(client, self.until).context("waiting for an answer")?;
-        ensure!(!first.is_empty(), "the client was closed without an answer");
+        ensure!(
+            !first.is_empty(),
+            "the daemon closed the client without an answer"
+        );
         Ok(first)
     }
 
@@ -117,11 +120,11 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// The daemon goes on: the usual client gets its whole stream.
+    /// Checks that the daemon still works: an ordinary client receives its whole stream.
     pub(crate) fn goes_on(&self) -> anyhow::Result<()> {
         self.ask(DEFAULT_DATA.as_bytes())
             .and_then(|answer| answer.says("User ID: 1"))
-            .context("the daemon does not go on")
+            .context("the daemon no longer works")
     }
 
     /// Sends a payload with any number of descriptors in one message; returns the handoff connection.
@@ -140,20 +143,20 @@ impl<'a> Subject<'a> {
         Ok(handoff)
     }
 
-    /// The metrics page, where there is one.
+    /// Returns the metrics page, if there is one.
     pub(crate) fn page(&self) -> anyhow::Result<Option<Page>> {
         self.metrics
             .map(|url| Page::fetch(self.launcher, url))
             .transpose()
     }
 
-    /// What the page says of a metric: 0 where it says nothing, `None` where there is no page.
+    /// Returns the value of a metric: 0 if it is not on the page, `None` without a page.
     pub(crate) fn value(&self, name: &str, reason: Option<&str>) -> anyhow::Result<Option<f64>> {
         let page = self.page()?;
         Ok(page.map(|page| page.value(name, reason).unwrap_or(0.0)))
     }
 
-    /// Remembers a metric as it is now.
+    /// Remembers the current value of a metric.
     pub(crate) fn watch(
         &self,
         name: &'static str,
@@ -167,17 +170,17 @@ impl<'a> Subject<'a> {
         })
     }
 
-    /// Remembers how many handoffs were wrong for a reason.
+    /// Remembers the current number of handoffs that failed for a reason.
     pub(crate) fn watch_handoffs(&self, reason: &'static str) -> anyhow::Result<Watched<'_>> {
         self.watch("daemon_handoff_errors_total", Some(reason))
     }
 
-    /// Remembers how many streams went wrong for a reason.
+    /// Remembers the current number of streams that failed for a reason.
     pub(crate) fn watch_streams(&self, reason: &'static str) -> anyhow::Result<Watched<'_>> {
         self.watch("daemon_stream_errors_total", Some(reason))
     }
 
-    /// Lets a little time pass, unless the case is over.
+    /// Sleeps briefly, unless the case is over.
     pub(crate) fn rest(&self, waiting_for: impl FnOnce() -> String) -> anyhow::Result<()> {
         ensure!(clock::now() < self.until, waiting_for());
         std::thread::sleep(LOOK_EVERY);
@@ -185,7 +188,7 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// A metric as it was, and how it changes. Where there is no page, everything is right.
+/// A metric's earlier value, for comparison. Without a page, every comparison succeeds.
 #[derive(Debug)]
 pub(crate) struct Watched<'a> {
     subject: &'a Subject<'a>,
@@ -200,7 +203,7 @@ impl Watched<'_> {
         Ok(now.unwrap_or(0.0))
     }
 
-    /// By how much it has risen.
+    /// Returns the rise since then.
     pub(crate) fn rise(&self) -> anyhow::Result<f64> {
         match self.before {
             Some(before) => Ok(self.now()? - before),
@@ -208,17 +211,14 @@ impl Watched<'_> {
         }
     }
 
-    /// Waits until it has risen by so much, and fails if that was too much.
+    /// Waits until it has risen by `wanted`, and fails if it rose by more.
     pub(crate) fn rises_by(&self, wanted: f64) -> anyhow::Result<()> {
         let rise = self.wait_for(wanted)?;
-        ensure!(
-            rise <= wanted,
-            "{self} rose by {rise} where {wanted} was expected"
-        );
+        ensure!(rise <= wanted, "{self} rose by {rise}, expected {wanted}");
         Ok(())
     }
 
-    /// Waits until it has risen by so much or more.
+    /// Waits until it has risen by `wanted` or more.
     pub(crate) fn rises_by_at_least(&self, wanted: f64) -> anyhow::Result<()> {
         self.wait_for(wanted).map(drop)
     }
@@ -233,11 +233,11 @@ impl Watched<'_> {
                 return Ok(rise);
             }
             self.subject
-                .rest(|| format!("{self} rose by {rise} where {wanted} was expected"))?;
+                .rest(|| format!("{self} rose by {rise}, expected {wanted}"))?;
         }
     }
 
-    /// Waits until a gauge is again what it was.
+    /// Waits until a gauge is back at its earlier value.
     pub(crate) fn returns(&self) -> anyhow::Result<()> {
         let Some(before) = self.before else {
             return Ok(());
@@ -248,7 +248,7 @@ impl Watched<'_> {
                 return Ok(());
             }
             self.subject
-                .rest(|| format!("{self} stays at {now} where it was {before}"))?;
+                .rest(|| format!("{self} stays at {now}, expected {before}"))?;
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The cases, in the order in which they run.
+//! The cases in the order in which they run.
 
 use crate::handoff::SocketType;
 
@@ -11,13 +11,13 @@ const ON_STREAM: Needs = Needs {
     only_on: Some(SocketType::Stream),
     ..NOTHING
 };
-/// A daemon that nobody has used before.
+/// A fresh daemon.
 const FRESH: Needs = Needs::launch(&[]);
 const FRESH_WITH_METRICS: Needs = Needs {
     metrics: true,
     ..FRESH
 };
-/// Streams of 0.9 s: something can happen while they are open.
+/// Streams of 0.9 s, long enough for events while they are open.
 const OPEN: Needs = Needs {
     settings: &[("DAEMON_MESSAGE_DELAY", "50ms")],
     ..NOTHING
@@ -30,7 +30,7 @@ const PEAK: Needs = Needs {
     metrics: true,
     ..Needs::launch(&[("DAEMON_MESSAGE_DELAY", "50ms")])
 };
-/// More than the buffers of a client hold.
+/// Streams larger than the buffers of a client.
 const LONG: Needs = Needs::launch(&[
     ("DAEMON_MESSAGE_COUNT", "20000"),
     ("DAEMON_MESSAGE_DELAY", "0"),
@@ -51,12 +51,12 @@ const DRAIN_QUICKLY: Needs = Needs {
 const fn case(
     name: &'static str,
     needs: Needs,
-    look: fn(&super::subject::Subject<'_>) -> anyhow::Result<()>,
+    run: fn(&super::subject::Subject<'_>) -> anyhow::Result<()>,
 ) -> Case {
-    Case { name, needs, look }
+    Case { name, needs, run }
 }
 
-/// All of them.
+/// All cases.
 pub(crate) const CASES: &[Case] = &[
     case(
         "metrics are there from the start",

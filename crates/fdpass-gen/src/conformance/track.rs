@@ -1,4 +1,4 @@
-//! Runs cases one after the other on one type of socket, each on a daemon that is in order.
+//! Runs cases in turn on one type of socket, each on a healthy daemon.
 
 use std::path::Path;
 
@@ -11,62 +11,62 @@ use super::case::Case;
 use super::subject::Subject;
 use crate::handoff::SocketType;
 
-/// What a daemon is launched with where a case says nothing else: streams of 18 events, and short.
+/// Default settings of a launched daemon: streams of 18 events, and short.
 const USUAL: [(&str, &str); 2] = [
     ("DAEMON_MESSAGE_COUNT", "18"),
     ("DAEMON_MESSAGE_DELAY", "2ms"),
 ];
-/// Where the daemon comes from.
+/// The origin of the daemon.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Place<'a> {
-    /// It is started, and started again when it has died.
+pub(crate) enum DaemonSource<'a> {
+    /// The daemon is launched, and relaunched after it has died.
     Launched(&'a Prepared),
-    /// It runs already.
+    /// The daemon is running already.
     Running {
         socket: &'a Path,
         metrics: Option<&'a str>,
     },
 }
 
-/// One type of socket.
+/// The state of a run on one type of socket.
 #[derive(Debug)]
-pub(crate) struct Track<'a> {
-    place: Place<'a>,
+pub(crate) struct CaseRunner<'a> {
+    source: DaemonSource<'a>,
     kind: SocketType,
-    // Before the launcher, whose runtime it needs to its end.
+    // Dropped before the launcher, whose runtime it needs to its end.
     daemon: Option<Daemon>,
     launcher: Launcher,
 }
 
-impl<'a> Track<'a> {
-    pub(crate) fn new(place: Place<'a>, kind: SocketType) -> anyhow::Result<Self> {
+impl<'a> CaseRunner<'a> {
+    pub(crate) fn new(source: DaemonSource<'a>, kind: SocketType) -> anyhow::Result<Self> {
         Ok(Self {
-            place,
+            source,
             kind,
             daemon: None,
             launcher: Launcher::new()?,
         })
     }
 
-    /// Runs all of them.
+    /// Runs all cases.
     pub(crate) fn run(&mut self, cases: &[&'static Case]) -> Vec<Finished> {
         let labels = [("socket_type", self.kind.name())];
-        let finish = |case: &&'static Case| Finished::of(case.name, labels, || self.attempt(case));
+        let finish = |case: &&'static Case| Finished::run(case.name, labels, || self.attempt(case));
         let finished = cases.iter().map(finish).collect();
         self.stop();
         finished
     }
 
     fn attempt(&mut self, case: &Case) -> anyhow::Result<()> {
-        let (launched, metrics) = match &self.place {
-            Place::Launched(prepared) => (true, prepared.manifest().metrics.is_some()),
-            Place::Running { metrics, .. } => (false, metrics.is_some()),
+        let (launched, metrics) = match &self.source {
+            DaemonSource::Launched(prepared) => (true, prepared.manifest().metrics.is_some()),
+            DaemonSource::Running { metrics, .. } => (false, metrics.is_some()),
         };
         if let Some(reason) = case.needs.missing(self.kind, launched, metrics) {
             return Err(Skip(reason).into());
         }
         self.launch(case)?;
-        let looked = self.look(case);
+        let looked = self.check(case);
         let died = if case.needs.ends {
             None
         } else {
@@ -85,9 +85,9 @@ impl<'a> Track<'a> {
         }
     }
 
-    /// A daemon of its own where the case has settings, else the one of the case before if it is in order.
+    /// Launches a separate daemon if the case has settings; otherwise reuses the previous one if it is healthy.
     fn launch(&mut self, case: &Case) -> anyhow::Result<()> {
-        let Place::Launched(prepared) = self.place else {
+        let DaemonSource::Launched(prepared) = self.source else {
             return Ok(());
         };
         if case.needs.launch || !case.needs.settings.is_empty() {
@@ -101,12 +101,12 @@ impl<'a> Track<'a> {
         Ok(())
     }
 
-    /// The case, and whether the daemon serves the next one.
-    fn look(&self, case: &Case) -> anyhow::Result<()> {
+    /// Runs the case, and checks that the daemon serves the next one.
+    fn check(&self, case: &Case) -> anyhow::Result<()> {
         let endpoint = self.daemon.as_ref().map(Daemon::endpoint);
-        let (socket, metrics) = match (self.place, endpoint) {
-            (Place::Running { socket, metrics }, _) => (socket, metrics),
-            (Place::Launched(_), endpoint) => (
+        let (socket, metrics) = match (self.source, endpoint) {
+            (DaemonSource::Running { socket, metrics }, _) => (socket, metrics),
+            (DaemonSource::Launched(_), endpoint) => (
                 endpoint
                     .and_then(|endpoint| endpoint.socket.as_deref())
                     .context("the daemon's manifest does not use {socket}")?,
@@ -118,9 +118,9 @@ impl<'a> Track<'a> {
             daemon: self.daemon.as_ref(),
             ..Subject::new(&self.launcher, socket, self.kind, case.needs.seconds)?
         };
-        (case.look)(&subject)?;
+        (case.run)(&subject)?;
         if case.needs.launch {
-            // Nobody asks this daemon again, and it may have no place left.
+            // This daemon is not used again, and its capacity may be exhausted.
             Ok(())
         } else {
             subject.goes_on()
@@ -134,7 +134,7 @@ impl<'a> Track<'a> {
     }
 }
 
-impl Drop for Track<'_> {
+impl Drop for CaseRunner<'_> {
     fn drop(&mut self) {
         self.stop();
     }

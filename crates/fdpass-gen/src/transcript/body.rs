@@ -1,5 +1,4 @@
-//! What the shared transcript has a daemon answer to a payload, for any number of events: the rules of which the cases
-//! of the file are examples.
+//! The shared transcript's answer to any payload and number of events: the rules behind the cases of the file.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +13,12 @@ const END: &[u8] = b"data: {\"content\":\"[DONE-CONTENT]\"}\n\ndata: [DONE]\n\n"
 /// Bytes of the prompt that the first event repeats.
 const PROMPT_EXCERPT: usize = 50;
 
-/// The body of an answer by the shared transcript: all but the HTTP head.
+/// The body of an answer by the shared transcript, without the HTTP head.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Body {
     /// The events that depend on the payload.
     opening: Vec<u8>,
-    /// The events that follow, from the first of them again when the last one was sent.
+    /// The following events, repeated from the first of them after the last one.
     lines: Vec<Vec<u8>>,
 }
 
@@ -28,13 +27,13 @@ pub struct Body {
 struct Request {
     user_id: Option<i64>,
     prompt: Option<String>,
-    /// Not part of the body: a payload whose headers are no text is invalid as a whole.
+    /// Not part of the body: a payload whose headers are not strings is invalid as a whole.
     #[serde(rename = "response_headers")]
     _response_headers: Option<BTreeMap<String, String>>,
 }
 
 impl Body {
-    /// Makes the answer to a payload; one that is not valid is answered as an empty one.
+    /// Computes the answer to a payload; an invalid one is answered like an empty one.
     #[must_use]
     pub fn new(payload: &[u8]) -> Self {
         let request = Request::parse(payload).unwrap_or_default();
@@ -57,7 +56,7 @@ impl Body {
         }
     }
 
-    /// Returns the body of an answer of so many events.
+    /// Returns the body of an answer with `events` events.
     #[must_use]
     pub fn with_events(&self, events: u32) -> Vec<u8> {
         let Some(before_the_last) = events.checked_sub(1) else {
@@ -68,7 +67,7 @@ impl Body {
         body
     }
 
-    /// Returns so many events of a longer answer.
+    /// Returns the first `events` events of a longer answer.
     #[must_use]
     pub fn first_events(&self, events: u32) -> Vec<u8> {
         let opening = self.opening.split_inclusive(|byte| *byte == b'\n');
@@ -81,7 +80,7 @@ impl Body {
         body
     }
 
-    /// Returns what ends an answer after so many bytes of its body.
+    /// Returns the end of an answer after `after` bytes of its body.
     #[must_use]
     pub fn end(after: usize) -> [&'static [u8]; 2] {
         // Only an answer without events has no last one.
@@ -90,7 +89,7 @@ impl Body {
 }
 
 impl Request {
-    /// `None` of what is no JSON object.
+    /// Parses a payload; `None` if it is not a JSON object.
     fn parse(payload: &[u8]) -> Option<Self> {
         let is_content = |byte: &u8| !matches!(byte, 0 | b' ' | b'\t' | b'\n' | b'\r');
         let start = payload.iter().position(is_content)?;
@@ -102,7 +101,7 @@ impl Request {
     }
 }
 
-/// The prompt as the first event repeats it: cut between two characters.
+/// Returns the prompt as the first event repeats it: cut between two characters.
 fn excerpt(prompt: String) -> String {
     if prompt.len() <= PROMPT_EXCERPT {
         return prompt;

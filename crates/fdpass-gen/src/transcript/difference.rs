@@ -1,23 +1,23 @@
-//! Where two answers part: the first byte that differs, with what stands around it.
+//! The first difference between two answers, with its context.
 
 use std::fmt;
 
-/// Bytes shown on each side of the first that differs.
+/// Bytes of context shown on each side of the difference.
 const CONTEXT: usize = 24;
 
-/// The first byte in which an answer is not the expected one.
+/// The first byte in which an answer differs from the expected one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
     /// Its offset, from 0.
     pub at: usize,
-    /// What was expected around it.
+    /// The expected text around it.
     pub expected: String,
-    /// What came around it.
+    /// The received text around it.
     pub came: String,
 }
 
 impl Difference {
-    /// `None` where both are the same.
+    /// Compares two answers; `None` if they are equal.
     #[must_use]
     pub fn between(expected: &[u8], came: &[u8]) -> Option<Self> {
         let shared = expected.iter().zip(came).take_while(|(a, b)| a == b);
@@ -40,7 +40,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// The bytes around an offset, printable, with a mark before the byte itself.
+/// Returns the bytes around an offset, printable, with a mark before the byte itself.
 fn around(bytes: &[u8], at: usize) -> String {
     let from = at.saturating_sub(CONTEXT);
     let to = bytes.len().min(at + CONTEXT);

@@ -1,4 +1,4 @@
-//! Runs the program as a user does, and reads what it wrote.
+//! Runs the program like a user, and reads its output.
 
 #![allow(
     dead_code,
@@ -11,14 +11,14 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// The program, with results in `out`.
+/// Returns the program, with results in `out`.
 pub(crate) fn program(out: &Path) -> Command {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("fdpass-gen"));
     command.arg("--out").arg(out.join("results"));
     command
 }
 
-/// Runs the program on a socket; returns how it ended and the JSON of `--output`.
+/// Runs the program on a socket; returns how it exited and the JSON of `--output`.
 pub(crate) fn drive(out: &Path, socket: &Path, arguments: &[&str]) -> (Output, Value) {
     let json = out.join("output.json");
     let output = program(out)

@@ -1,6 +1,6 @@
-//! A small daemon that does one thing wrong, launched as any other: the test program starts itself with `FAULT` set.
+//! A small daemon with one fault, launched like any other: the test program starts itself with `FAULT` set.
 //!
-//! What it does right it does as the transcript says; it drains nothing on SIGTERM.
+//! Apart from the fault it follows the transcript; it drains nothing on SIGTERM.
 
 #![allow(
     dead_code,
@@ -26,10 +26,10 @@ use nix::sys::socket::{
 };
 use tempfile::TempDir;
 
-/// What it does wrong.
+/// The fault of the daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Nothing that the tests look for.
+    /// No fault that the tests look for.
     None,
     /// The user id of the default payload is 2.
     OneByte,
@@ -37,15 +37,15 @@ pub(crate) enum Fault {
     NoLimit,
     /// Clients beyond the limit are closed without an answer.
     SilentLimit,
-    /// Of two descriptors the second stays open.
+    /// The second of two descriptors stays open.
     Leak,
-    /// One NUL ends it.
+    /// The daemon exits on a payload of one NUL.
     DiesOnNul,
-    /// It serves one client after the other.
+    /// The daemon serves one client after the other.
     OneByOne,
-    /// It answers nothing.
+    /// The daemon answers nothing.
     Mute,
-    /// Its metrics stay at 0.
+    /// The metrics stay at 0.
     Miscount,
 }
 
@@ -63,7 +63,7 @@ impl Fault {
     ];
 }
 
-/// A folder with a project in which this daemon is the only one.
+/// Creates a folder with a project that has only this daemon.
 pub(crate) fn project(fault: Fault) -> TempDir {
     let program = std::env::current_exe().unwrap();
     let metrics = "metrics = 'http://127.0.0.1:{port}/metrics'";
@@ -82,7 +82,7 @@ pub(crate) fn project(fault: Fault) -> TempDir {
     project_with(&manifest)
 }
 
-/// A folder with a project whose only daemon is `faulty`.
+/// Creates a folder with a project whose only daemon is `faulty`.
 pub(crate) fn project_with(manifest: &str) -> TempDir {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("daemons/faulty");
@@ -91,7 +91,7 @@ pub(crate) fn project_with(manifest: &str) -> TempDir {
     root
 }
 
-/// The program, in a project.
+/// Returns the program, in a project.
 pub(crate) fn program(root: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("fdpass-gen"));
     command
@@ -102,7 +102,7 @@ pub(crate) fn program(root: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// How a program ended, what it wrote, and its remarks.
+/// Returns how a program exited, its output, and its notes.
 pub(crate) fn ended(mut command: Command) -> (Option<i32>, String, String) {
     let Output {
         status,
@@ -113,7 +113,7 @@ pub(crate) fn ended(mut command: Command) -> (Option<i32>, String, String) {
     (status.code(), text(stdout), text(stderr))
 }
 
-/// The daemon, if this program was launched as one: it never returns then.
+/// Runs the daemon if this program was launched as one; it never returns then.
 pub(crate) fn serve_if_launched() {
     let Ok(named) = std::env::var("FAULT") else {
         return;
@@ -147,7 +147,7 @@ pub(crate) fn serve_if_launched() {
     );
 }
 
-/// The daemon in a thread of the test, for as long as the test lasts.
+/// Runs the daemon in a thread of the test, for as long as the test lasts.
 pub(crate) fn serve_here(path: &Path, kind: SockType, fault: Fault) {
     let server = Server {
         fault,
@@ -232,7 +232,7 @@ impl Server {
 
     fn answer(self, mut client: &UnixStream, payload: &[u8]) {
         let golden = Transcript::golden();
-        // Nothing left means the defaults.
+        // An empty payload means the defaults.
         let payload = if payload.is_empty() { b"\0" } else { payload };
         let case = golden
             .cases
@@ -258,7 +258,7 @@ fn refuse(mut client: &UnixStream) {
     );
 }
 
-/// The payload and every descriptor.
+/// Returns the payload and every descriptor.
 fn receive(connection: &OwnedFd) -> (Vec<u8>, Vec<OwnedFd>) {
     let mut payload = vec![0; 256 * 1024];
     let mut control = nix::cmsg_space!([RawFd; 253]);

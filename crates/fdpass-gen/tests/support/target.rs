@@ -1,4 +1,4 @@
-//! A daemon made for tests: what it answers to each handoff is a script, and every step has its planned time.
+//! A daemon for tests: its answer to each handoff is a script, and every step has its planned time.
 
 #![allow(
     dead_code,
@@ -23,26 +23,26 @@ use nix::sys::socket::{
 };
 use nix::sys::time::{TimeSpec, TimeValLike};
 
-/// What is done with a client, and how long after the handoff.
+/// An action on a client, and its time after the handoff.
 #[derive(Debug, Clone)]
 pub(crate) struct Step {
     pub(crate) after: Duration,
     pub(crate) act: Act,
 }
 
-/// One thing to do.
+/// An action.
 #[derive(Debug, Clone)]
 pub(crate) enum Act {
-    /// Write.
+    /// Writes bytes.
     Write(Vec<u8>),
-    /// Close, which ends the script.
+    /// Closes the client, which ends the script.
     Close,
 }
 
 pub(crate) const HEAD: &str =
     "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
 
-/// Writes text.
+/// Returns a step that writes text.
 pub(crate) fn write(after: Duration, text: impl Into<Vec<u8>>) -> Step {
     Step {
         after,
@@ -50,7 +50,7 @@ pub(crate) fn write(after: Duration, text: impl Into<Vec<u8>>) -> Step {
     }
 }
 
-/// Closes.
+/// Returns a step that closes the client.
 pub(crate) fn close(after: Duration) -> Step {
     Step {
         after,
@@ -58,12 +58,12 @@ pub(crate) fn close(after: Duration) -> Step {
     }
 }
 
-/// A record.
+/// Returns a record.
 pub(crate) fn record(content: &str) -> String {
     format!("data: {{\"content\":\"{content}\"}}\n\n")
 }
 
-/// A whole right stream of `records` records, all at once.
+/// Returns a complete, correct stream of `records` records, all at once.
 pub(crate) fn right(records: u32) -> Vec<Step> {
     let body: String = (0..records)
         .map(|number| record(&number.to_string()))
@@ -89,7 +89,7 @@ impl Target {
         kind: SockType,
         script: impl Fn(usize) -> Vec<Step> + Send + 'static,
     ) -> Self {
-        // The driver refuses a load that this process may not hold.
+        // The driver refuses a load for which this process has too few descriptors.
         harness::limits::raise_nofile().unwrap();
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let listener = socket(AddressFamily::Unix, kind, flags, None).unwrap();
@@ -111,7 +111,7 @@ impl Target {
         &self.path
     }
 
-    /// Waits until so many handoffs were taken.
+    /// Waits until `handoffs` handoffs were taken.
     pub(crate) fn wait_for(&self, handoffs: usize) {
         let deadline = harness::clock::now() + 60_000_000_000;
         while self.taken.load(Ordering::Acquire) < handoffs {
@@ -123,12 +123,12 @@ impl Target {
         }
     }
 
-    /// Counts the handoffs that it has taken.
+    /// Returns the counter of its handoffs.
     pub(crate) fn counter(&self) -> Arc<AtomicUsize> {
         Arc::clone(&self.taken)
     }
 
-    /// Ends it; returns how many handoffs it took.
+    /// Stops it; returns how many handoffs it took.
     pub(crate) fn stop(mut self) -> usize {
         self.stop.store(true, Ordering::Release);
         self.thread.take().unwrap().join().unwrap()
@@ -211,7 +211,7 @@ fn serve(
 fn act(descriptor: &mut Option<OwnedFd>, act: &Act) {
     match (act, &descriptor) {
         (Act::Write(bytes), Some(client)) => {
-            // A client that has gone is a script's business.
+            // The script handles clients that have disconnected.
             let _ = send(
                 client.as_raw_fd(),
                 bytes,
@@ -223,7 +223,7 @@ fn act(descriptor: &mut Option<OwnedFd>, act: &Act) {
     }
 }
 
-/// The client of the next handoff, if one waits.
+/// Returns the client of the next handoff, if one waits.
 fn take(listener: &OwnedFd) -> Option<OwnedFd> {
     let connection = own(accept4(listener.as_raw_fd(), SockFlag::SOCK_CLOEXEC).ok()?);
     let mut payload = vec![0; 256 * 1024];

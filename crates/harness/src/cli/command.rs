@@ -1,4 +1,4 @@
-//! The commands beside a run, such as `check`: how the first word is read, and what they exit with.
+//! Supports commands other than a run, such as `check`: reads the first word, and defines the exit codes.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -7,27 +7,28 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use measure::redact;
 
-use super::{Failure, say_failure};
+use super::{Failure, print_failure};
 use crate::output;
 use crate::plan::Invalid;
 
-/// What `--help` says of the exit codes of a command.
-pub const COMMAND_EXIT_CODES: &str =
-    "Exit codes: 0 all is right, 1 something is not, 2 the call is wrong.";
+/// Help text on the exit codes of a command.
+pub const COMMAND_EXIT_CODES: &str = "Exit codes: 0 fine, 1 a check failed, 2 the call is wrong.";
 
-/// The words of the command line. The reference tools spell options with one dash (`-connections 100`): taken as well.
+/// Returns the words of the command line. Options with one dash (`-connections 100`), as the reference tools spell
+/// them, get two.
 pub fn words() -> impl Iterator<Item = OsString> {
     std::env::args_os().map(two_dashes)
 }
 
-/// Whether the first word names a command. Whatever else it is belongs to a run, and a shard of a run reads no options.
+/// Returns true if the first word names a command. Any other first word belongs to a run; a shard of a run reads no
+/// options.
 #[must_use]
 pub fn is_command<C: Subcommand>() -> bool {
     let first = std::env::args_os().nth(1);
     first.is_some_and(|first| first.to_str().is_some_and(C::has_subcommand))
 }
 
-/// Ends the program as clap does with a command line that it refuses, or with its help: no secret is shown.
+/// Ends the program as clap does for a refused command line or for help. Secrets are redacted.
 pub fn refuse(error: &clap::Error) -> ! {
     let said = error.render().to_string();
     if let (true, Cow::Owned(redacted)) = (error.use_stderr(), redact::text(&said)) {
@@ -37,11 +38,11 @@ pub fn refuse(error: &clap::Error) -> ! {
     error.exit()
 }
 
-/// Returns words of which each `@FILE` is replaced by the lines of that file, without the empty ones: what stands in a file
-/// stands in no list of processes.
+/// Returns `words` with each `@FILE` replaced by the non-empty lines of that file. Values in a file do not appear in
+/// process listings.
 ///
 /// # Errors
-/// A file that can't be read, or has no line; `option` is what the error calls it.
+/// A file that can't be read or has no lines. The error names `option`.
 pub fn lines_of_files(option: &str, words: Vec<String>) -> Result<Vec<String>, Invalid> {
     let mut lines = Vec::new();
     for word in words {
@@ -50,7 +51,7 @@ pub fn lines_of_files(option: &str, words: Vec<String>) -> Result<Vec<String>, I
             continue;
         };
         let wrong = |problem: String| {
-            let problem = format!("{problem}: name a file with one value a line");
+            let problem = format!("{problem}: name a file with one value per line");
             Invalid::new(format!("{option} @{file}"), problem)
         };
         let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
@@ -58,23 +59,23 @@ pub fn lines_of_files(option: &str, words: Vec<String>) -> Result<Vec<String>, I
         let values = text.lines().map(str::trim).filter(|line| !line.is_empty());
         lines.extend(values.map(str::to_owned));
         if lines.len() == before {
-            return Err(wrong("has no line".to_owned()));
+            return Err(wrong("has no lines".to_owned()));
         }
     }
     Ok(lines)
 }
 
-/// What a command exits with: whether all is right, or why nothing was found out, which is said on stderr.
+/// Returns the exit code of a command: 0 if all is right, 1 if not, or that of a failure, which is printed to stderr.
 #[must_use]
 pub fn exit_with(all_right: Result<bool, Failure>) -> ExitCode {
     match all_right {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
-        Err(failure) => say_failure(&failure),
+        Err(failure) => print_failure(&failure),
     }
 }
 
-/// An option of one dash with two; what may be a number or several short options is left as it is.
+/// Rewrites an option with one dash to two dashes. Possible numbers and short options stay as they are.
 #[must_use]
 pub fn two_dashes(word: OsString) -> OsString {
     match word.to_str().and_then(|text| text.strip_prefix('-')) {

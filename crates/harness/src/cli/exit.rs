@@ -1,4 +1,4 @@
-//! What the exit code says of the results.
+//! Derives the exit code from the results.
 
 use measure::result::{FaultResult, RunResult};
 use measure::threshold;
@@ -6,12 +6,13 @@ use measure::warning::{Kind, Severity, Verdict};
 
 use crate::driver::Driver;
 
-/// What a fault leads to may show so much later: a stream that ended with the daemon is told from one that was refused
-/// at the next sweep.
+/// Time after a fault in which its effects may still appear, seconds: only the next sweep tells a stream that ended
+/// with the daemon from a refused one.
 const AFTERMATH_S: f64 = 3.0;
 
-/// 0 fine, 1 a run failed, 4 a threshold was missed, 3 the results are suspect: the first of them that holds, in this
-/// order. A miss is what the user asked to know; that the figures may be off stands in the report besides.
+/// Returns the exit code: 1 if a run failed, 4 if a threshold was missed, 3 if the results are suspect, otherwise 0.
+/// The first that applies wins, in this order. A missed threshold precedes suspect results because it is what the user
+/// asked about; the report shows both.
 pub(crate) fn code<D: Driver>(results: &[&RunResult]) -> u8 {
     let any = |holds: &dyn Fn(&RunResult) -> bool| results.iter().any(|result| holds(result));
     if any(&|result| broke_down(result) || has_failures::<D>(result)) {
@@ -20,14 +21,13 @@ pub(crate) fn code<D: Driver>(results: &[&RunResult]) -> u8 {
     if any(&|result| result.thresholds.iter().any(|threshold| !threshold.met)) {
         return 4;
     }
-    if any(&doubted) {
+    if any(&is_suspect) {
         return 3;
     }
     0
 }
 
-/// Whether daemon or driver did not live through it, or nothing went well, whatever a threshold or a fault makes of failures:
-/// there is nothing then that figures could be of.
+/// Returns true if the run crashed or had no successful operation. Thresholds and faults do not excuse this.
 fn broke_down(result: &RunResult) -> bool {
     let kinds = result.warnings.iter().map(|warning| warning.kind);
     let mut broken = kinds.filter(|kind| {
@@ -39,19 +39,19 @@ fn broke_down(result: &RunResult) -> bool {
     broken.next().is_some()
 }
 
-/// Whether operations failed in a way that nobody asked for, and that no threshold judges: who says how many are too many
-/// has said that fewer are none.
+/// Returns true if operations failed unexpectedly and no threshold judges the failures. A threshold on an error kind
+/// makes errors below it acceptable.
 fn has_failures<D: Driver>(result: &RunResult) -> bool {
     let failed = |(kind, count): (&String, &u64)| {
         let mut texts = result.thresholds.iter().map(|threshold| &threshold.text);
         let kind = kind.as_str();
-        // What the driver itself could not do says nothing of the daemon: the result is INVALID.
+        // Errors of the driver itself say nothing about the daemon: the result is INVALID.
         let is_excused = D::ASKED_FOR.contains(&kind) || D::EXHAUSTED.contains(&kind);
         if is_excused || texts.any(|text| threshold::judges(text, kind)) {
             return false;
         }
         let excused = match D::OF_A_FAULT.contains(&kind) {
-            true => of_faults(result, kind),
+            true => fault_errors(result, kind),
             false => 0,
         };
         *count > excused
@@ -59,8 +59,8 @@ fn has_failures<D: Driver>(result: &RunResult) -> bool {
     result.errors.iter().any(failed)
 }
 
-/// How many failures of a kind fell into the seconds of a fault.
-fn of_faults(result: &RunResult, kind: &str) -> u64 {
+/// Counts the failures of a kind in the seconds of a fault.
+fn fault_errors(result: &RunResult, kind: &str) -> u64 {
     let within = |second: u64, fault: &FaultResult| {
         let from = fault.at_s.floor();
         let to = fault
@@ -75,7 +75,7 @@ fn of_faults(result: &RunResult, kind: &str) -> u64 {
         .sum()
 }
 
-fn doubted(result: &RunResult) -> bool {
+fn is_suspect(result: &RunResult) -> bool {
     let grave = |severity: Severity| severity > Severity::Note;
     let mut severities = result.warnings.iter().map(|warning| warning.severity);
     result.verdict != Verdict::Valid && severities.any(grave)

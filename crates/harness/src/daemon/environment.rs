@@ -1,13 +1,13 @@
-//! The environment of a manifest's commands: nothing of this program's but what is named here and in the manifest.
+//! Builds the environment of a manifest's commands: only variables named here or in the manifest are passed on.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
-/// Variables that every command gets: enough to find programs, no more, so that runs are alike.
+/// Variables that every command gets: enough to find programs and no more, so that runs are alike.
 const FOR_ALL: [&str; 5] = ["PATH", "HOME", "LANG", "TZ", "TMPDIR"];
 
-/// Variables that the commands beside `run` get as well: where compilers and package managers keep and find things.
-/// daemons/README.md lists them.
+/// Variables that commands other than `run` also get: they tell compilers and package managers where to keep and find
+/// things. daemons/README.md lists them.
 const FOR_TOOLS: &[&str] = &[
     "USER",
     "LOGNAME",
@@ -44,8 +44,8 @@ const FOR_TOOLS: &[&str] = &[
     "MAKEFLAGS",
     "PKG_CONFIG_PATH",
     "OPENSSL_DIR",
-    // Rust. Named one by one: `cargo run` sets CARGO, CARGO_MANIFEST_DIR, CARGO_PKG_… and more, at which a nested cargo
-    // would build again what is built.
+    // Rust. Named one by one: `cargo run` sets CARGO, CARGO_MANIFEST_DIR, CARGO_PKG_… and more, and a nested cargo
+    // would rebuild everything because of them.
     "CARGO_HOME",
     "CARGO_INCREMENTAL",
     "CARGO_ENCODED_RUSTFLAGS",
@@ -73,7 +73,7 @@ const FOR_TOOLS: &[&str] = &[
     "GOTOOLCHAIN",
 ];
 
-/// Beginnings of further names that the commands beside `run` get.
+/// Prefixes of further variables that commands other than `run` get.
 const FOR_TOOLS_BY_PREFIX: &[&str] = &[
     "CARGO_BUILD_",
     "CARGO_HTTP_",
@@ -90,7 +90,7 @@ const FOR_TOOLS_BY_PREFIX: &[&str] = &[
     "PIP_",
 ];
 
-/// Ends of names that hold a secret: a command gets those only where its manifest names them.
+/// Suffixes of names that hold a secret: a command gets those only if its manifest names them.
 const SECRET_SUFFIXES: &[&str] = &[
     "_AUTH",
     "_CREDENTIALS",
@@ -101,22 +101,22 @@ const SECRET_SUFFIXES: &[&str] = &[
     "_TOKEN",
 ];
 
-/// Returns the variables of this program that `run` gets, those included that the manifest passes on by name.
+/// Returns the variables of this program that `run` gets, including those that the manifest passes on by name.
 pub(super) fn for_run(pass_env: &[String]) -> BTreeMap<OsString, OsString> {
-    of(std::env::vars_os(), |name| {
+    filtered(std::env::vars_os(), |name| {
         FOR_ALL.contains(&name) || is_passed(name, pass_env)
     })
 }
 
-/// Returns the variables of this program that the commands beside `run` get.
+/// Returns the variables of this program that commands other than `run` get.
 pub(super) fn for_tools(pass_env: &[String]) -> BTreeMap<OsString, OsString> {
-    of(std::env::vars_os(), |name| {
+    filtered(std::env::vars_os(), |name| {
         FOR_ALL.contains(&name) || is_for_tools(name) || is_passed(name, pass_env)
     })
 }
 
-/// Returns the environment of a build that no manifest describes, such as that of a driver: with it, cargo builds nothing
-/// again that a daemon's build has built.
+/// Returns the environment of a build that no manifest describes, such as that of a driver. With it, cargo does not
+/// rebuild what a daemon's build has built.
 #[must_use]
 pub fn for_builds() -> BTreeMap<OsString, OsString> {
     for_tools(&[])
@@ -140,7 +140,7 @@ fn is_secret(name: &str) -> bool {
     SECRET_SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
 }
 
-fn of(
+fn filtered(
     variables: impl Iterator<Item = (OsString, OsString)>,
     is_kept: impl Fn(&str) -> bool,
 ) -> BTreeMap<OsString, OsString> {
@@ -192,7 +192,7 @@ mod tests {
     fn a_manifest_may_pass_a_variable_on_by_name() {
         let all = ["A", "B_TOKEN", "PATH"].map(|name| (name.into(), "x".into()));
         let passed = ["B_TOKEN".to_owned()];
-        let kept = of(all.into_iter(), |name| {
+        let kept = filtered(all.into_iter(), |name| {
             FOR_ALL.contains(&name) || is_passed(name, &passed)
         });
         assert_eq!(

@@ -1,23 +1,23 @@
-//! What can go wrong with a daemon before it is ready, each with what to do about it.
+//! Errors of a daemon before it is ready, each with a remedy.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::manifest::ManifestError;
 
-/// Why a daemon could not be prepared or started.
+/// An error in preparing or starting a daemon.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DaemonError {
-    /// There is no directory for it.
-    #[error("there is no daemon `{name}`\n  known are: {}", listed(known))]
+    /// The daemon has no directory.
+    #[error("there is no daemon `{name}`\n  known daemons: {}", listed(known))]
     UnknownDaemon {
-        /// What was asked for.
+        /// The requested name.
         name: String,
         /// Every daemon that has a manifest.
         known: Vec<String>,
     },
-    /// It speaks other protocols.
+    /// The daemon speaks other protocols.
     #[error(
         "the daemon `{name}` serves {}, not {wanted}\n  choose one of: {}",
         listed(serves),
@@ -26,17 +26,17 @@ pub enum DaemonError {
     OtherProtocol {
         /// The daemon.
         name: String,
-        /// What it serves.
+        /// The protocols that it serves.
         serves: Vec<String>,
-        /// What was asked for.
+        /// The requested protocol.
         wanted: String,
         /// The daemons that serve it.
         known: Vec<String>,
     },
-    /// Its manifest cannot be used.
+    /// The manifest cannot be used.
     #[error(transparent)]
     BadManifest(#[from] ManifestError),
-    /// A program that it needs is not there, or does not work.
+    /// A required program is missing or does not work.
     #[error(
         "the daemon `{name}` needs `{tool}`: {problem}\n  install it (scripts/setup does so on Debian), or choose another daemon"
     )]
@@ -45,7 +45,7 @@ pub enum DaemonError {
         name: String,
         /// The program.
         tool: String,
-        /// What happened when it was asked for.
+        /// The problem when the program was run.
         problem: String,
     },
     /// A build command failed.
@@ -55,26 +55,26 @@ pub enum DaemonError {
         name: String,
         /// The command.
         command: String,
-        /// How it ended.
+        /// The exit status.
         status: String,
         /// The end of its output.
         last_lines: String,
         /// The file with all of its output.
         log: PathBuf,
     },
-    /// One of its own tests failed.
+    /// At least one of the daemon's own tests failed.
     #[error("testing `{name}`: {problem}\n{}  the whole output is in {}", indented(last_lines), log.display())]
     TestsFailed {
         /// The daemon.
         name: String,
-        /// The command, and how it ended.
+        /// The command, and its exit status.
         problem: String,
         /// The end of its output.
         last_lines: String,
         /// The file with all of its output.
         log: PathBuf,
     },
-    /// It ended before it was ready.
+    /// The daemon ended before it was ready.
     #[error(
         "the daemon `{name}` {status} before it was ready\n{}  started as: {command}",
         indented(last_lines)
@@ -82,45 +82,45 @@ pub enum DaemonError {
     ExitedEarly {
         /// The daemon.
         name: String,
-        /// How it ended.
+        /// The exit status.
         status: String,
         /// The end of its output.
         last_lines: String,
-        /// How it was started.
+        /// The command that started it.
         command: String,
     },
-    /// It runs, but was not ready in time; it has been killed.
+    /// The daemon runs but was not ready in time; it has been killed.
     #[error(
         "the daemon `{name}` was not ready within {}: waited for {waited_for}\n{}  \
-         if it only needs longer, give `ready` in its daemon.toml a longer `timeout`; started as: {command}",
+         if it only needs more time, raise the `timeout` of `ready` in its daemon.toml; started as: {command}",
         humantime::format_duration(*limit), indented(last_lines)
     )]
     NotReady {
         /// The daemon.
         name: String,
-        /// How long it had.
+        /// The time that it had.
         limit: Duration,
-        /// The probe, and what it last answered.
+        /// The probe, and its last answer.
         waited_for: String,
         /// The end of its output.
         last_lines: String,
-        /// How it was started.
+        /// The command that started it.
         command: String,
     },
-    /// The system refused something.
+    /// The system refused an operation.
     #[error("daemon `{name}`: {doing}")]
     Io {
         /// The daemon.
         name: String,
-        /// What was being done, to what.
+        /// The operation, and its object.
         doing: String,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
 }
 
 impl DaemonError {
-    /// For `map_err`: what was being done when the system refused.
+    /// Returns a function for `map_err` that adds the operation which the system refused.
     pub(super) fn io(name: &str, doing: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
         let (name, doing) = (name.to_owned(), doing.into());
         move |source| Self::Io {
@@ -139,7 +139,7 @@ fn listed(names: &[String]) -> String {
     }
 }
 
-/// The lines of a log within a message, or a word on their absence.
+/// Indents the lines of a log for a message, or says that there are none.
 fn indented(lines: &str) -> String {
     if lines.is_empty() {
         return "  it wrote nothing\n".to_owned();

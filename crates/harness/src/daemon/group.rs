@@ -1,4 +1,4 @@
-//! A process with everything that it forks, as one process group.
+//! Runs a process and everything that it forks as one process group.
 
 use std::os::fd::{AsFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
@@ -17,27 +17,27 @@ use tokio::io::unix::AsyncFd;
 use super::tool;
 use crate::usage::stat;
 
-/// How often the group is looked at once its first process has ended.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// How long a drop waits for SIGKILL to work.
+/// Interval between looks at the group once its first process has ended.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// Time that a drop waits for SIGKILL to take effect.
 const DROP_LIMIT: Duration = Duration::from_secs(2);
 
-/// The first process stays a zombie until [`Group::reap`]: until then the kernel gives its number to nobody else, so that
-/// signals and looks at the group cannot hit a stranger.
+/// A process group. Its first process stays a zombie until [`Group::reap`]: until then the kernel does not reuse its
+/// process id, so that signals and checks of the group cannot hit an unrelated process.
 #[derive(Debug)]
 pub(super) struct Group {
     child: Child,
     id: Pid,
-    /// Readable once the process has ended.
+    /// A pidfd, readable once the process has ended.
     pidfd: AsyncFd<OwnedFd>,
     reaped: Option<String>,
 }
 
 impl Group {
-    /// Starts a command as the first of a new group, to be killed by the kernel when the calling thread ends.
-    /// That wish is lost when the command is a set-user-ID program.
+    /// Starts a command as the first of a new group. The kernel kills it when the calling thread ends. The
+    /// parent-death signal is cleared by set-user-ID programs.
     pub(super) fn start(command: &mut Command) -> io::Result<Self> {
-        die_with_parent(command.process_group(0));
+        set_pdeathsig(command.process_group(0));
         let mut child = command.spawn()?;
         let id = Pid::from_raw(child.id().cast_signed());
         match watch(id) {
@@ -59,7 +59,7 @@ impl Group {
         self.id
     }
 
-    /// How the first process ended, if it has.
+    /// Returns the exit status of the first process, if it has ended.
     pub(super) fn exit(&self) -> Option<String> {
         if self.reaped.is_some() {
             return self.reaped.clone();
@@ -78,21 +78,21 @@ impl Group {
             if let Some(status) = self.exit() {
                 return status;
             }
-            // It fails only while the runtime shuts down: then nobody waits for the answer.
+            // This fails only while the runtime shuts down: then nobody waits for the answer.
             let _ = self.pidfd.readable().await;
         }
     }
 
     /// Completes when no process of the group is alive.
-    pub(super) async fn emptied(&self) {
+    pub(super) async fn all_exited(&self) {
         self.exited().await;
         while self.living() > 0 {
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
-    /// How many processes of the group are alive. Zombies are not: where the process that adopts orphans does not wait for
-    /// them, as in some containers, they stay for ever.
+    /// Counts the living processes of the group. Zombies do not count: in some containers the process that adopts
+    /// orphans does not wait for them, and they stay forever.
     pub(super) fn living(&self) -> usize {
         if killpg(self.id, None) == Err(Errno::ESRCH) {
             return 0;
@@ -102,16 +102,16 @@ impl Group {
             .count()
     }
 
-    /// A stopped process gets the signal only once it continues.
+    /// Sends a signal, and SIGCONT: a stopped process handles the signal only once it continues.
     pub(super) fn signal(&self, signal: Signal) {
         self.send(signal);
         self.send(Signal::SIGCONT);
     }
 
-    /// The signal alone.
+    /// Sends only the signal.
     pub(super) fn send(&self, signal: Signal) {
         if self.reaped.is_none() {
-            // A group that is gone has what is wanted.
+            // The error of a group that no longer exists does not matter.
             let _ = killpg(self.id, signal);
         }
     }
@@ -120,7 +120,7 @@ impl Group {
         self.signal(Signal::SIGKILL);
     }
 
-    /// Takes the first process off the process table if it has ended; says how it did.
+    /// Removes the first process from the process table if it has ended. Returns its exit status.
     pub(super) fn reap(&mut self) -> Option<String> {
         if self.reaped.is_none()
             && let Ok(Some(status)) = self.child.try_wait()
@@ -142,13 +142,16 @@ impl Drop for Group {
     }
 }
 
-/// The signal is bound to the thread that starts the command: when that ends, the process is killed.
-#[expect(unsafe_code, reason = "the wish must be made between fork and exec")]
-fn die_with_parent(command: &mut Command) {
+/// Has the kernel kill the command when the thread that starts it ends.
+#[expect(
+    unsafe_code,
+    reason = "the parent-death signal must be set between fork and exec"
+)]
+fn set_pdeathsig(command: &mut Command) {
     let parent = Pid::this();
-    let make_wish = move || {
+    let set_signal = move || {
         prctl::set_pdeathsig(Signal::SIGKILL)?;
-        // A parent that died before the wish was made does not come back to fulfil it.
+        // The death of a parent before this call sends no signal.
         if getppid() == parent {
             Ok(())
         } else {
@@ -157,7 +160,7 @@ fn die_with_parent(command: &mut Command) {
     };
     // SAFETY: between fork and exec only prctl and getppid are called, which are async-signal-safe; nothing is allocated.
     unsafe {
-        command.pre_exec(make_wish);
+        command.pre_exec(set_signal);
     }
 }
 

@@ -1,8 +1,8 @@
-//! A small process that kills a daemon's group, and removes its directory, when this program dies before it has done so.
+//! A small process that kills a daemon's group and removes its directory if this program dies before it has done so.
 //!
-//! The kernel's parent death signal reaches only the daemon's first process. What that has forked would live on, hold
-//! ports and memory, and spoil the next run. The guard reads from a pipe that nobody writes to and whose other end only
-//! this program has: the read ends when this program does, however it dies.
+//! The kernel's parent-death signal reaches only the daemon's first process. Processes that it has forked would live
+//! on, hold ports and memory, and spoil the next run. The guard reads from a pipe to which nobody writes and whose
+//! other end only this program has. The read ends when this program does, however it dies.
 
 use std::ffi::OsStr;
 use std::io;
@@ -24,8 +24,8 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    /// Guards the process group `group`. The directory `scratch` is removed too, unless the path is empty.
-    pub(super) fn over(group: Pid, scratch: &Path) -> io::Result<Self> {
+    /// Starts a guard of the process group `group`. It also removes the directory `scratch`, unless the path is empty.
+    pub(super) fn for_group(group: Pid, scratch: &Path) -> io::Result<Self> {
         Self::start(
             KILL_GROUP,
             &[group.to_string().as_ref(), scratch.as_os_str()],
@@ -57,11 +57,11 @@ impl Guard {
     }
 }
 
-/// Runs a command to its end, in a process group of its own. The whole group is killed where this program dies first: what
-/// a build has started would go on for minutes otherwise.
+/// Runs a command to its end, in its own process group. The whole group is killed if this program dies first;
+/// otherwise processes of a build would go on for minutes.
 ///
 /// # Errors
-/// A command, or its guard, that can't be started.
+/// A command or a guard that can't be started.
 pub fn output(command: &mut Command) -> io::Result<Output> {
     let guard = Guard::leading()?;
     let group = i32::try_from(guard.pid()).map_err(io::Error::other)?;
@@ -70,7 +70,7 @@ pub fn output(command: &mut Command) -> io::Result<Output> {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        // Killed before its pipe closes, it kills nobody.
+        // A guard that is killed before its pipe closes kills nothing.
         let _ = self.shell.kill();
         let _ = self.shell.wait();
     }

@@ -1,4 +1,4 @@
-//! One start of a prepared daemon: fresh ports, a fresh socket path and a fresh directory, then waiting until it is ready.
+//! Starts a prepared daemon with fresh ports, a fresh socket path and a fresh directory, and waits until it is ready.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -18,20 +18,20 @@ use super::{Daemon, DaemonError, Endpoint, environment, tool};
 use crate::gauges;
 use crate::manifest::{Probe, placeholders};
 
-/// `sun_path` has 108 bytes; what is added to the temporary directory takes 30.
+/// Longest path of a temporary directory: `sun_path` has 108 bytes, and 30 are added to the directory.
 const LONGEST_TEMPORARY: usize = 70;
 
-/// How long a daemon's command may take to print what it counted.
+/// Time limit for the command that prints a daemon's counters.
 const COUNTERS_LIMIT: Duration = Duration::from_secs(5);
 
-/// Variations of a start. The default is what a measurement wants.
+/// Variations of a start. The defaults suit a measurement.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Instead of the manifest's time to get ready.
+    /// Time to get ready; overrides that of the manifest.
     pub ready_timeout: Option<Duration>,
-    /// How long the log may grow before all but its end is dropped, bytes.
+    /// Length of the log above which all but its end is dropped, bytes.
     pub log_limit: u64,
-    /// Whether the scratch directory, with the log, stays behind.
+    /// True if the scratch directory, with the log, is kept.
     pub keep_scratch: bool,
 }
 
@@ -45,7 +45,7 @@ impl Default for Options {
     }
 }
 
-/// A command that prints what a daemon counted.
+/// A command that prints a daemon's counters.
 #[derive(Debug, Clone)]
 pub struct CountersCommand {
     words: Vec<String>,
@@ -54,10 +54,10 @@ pub struct CountersCommand {
 }
 
 impl CountersCommand {
-    /// Runs it; returns one number for each metric. Dropping the future kills it.
+    /// Runs the command and returns one number for each metric. Dropping the future kills the command.
     ///
     /// # Errors
-    /// When it can't be started, fails, or does not end within 5 s.
+    /// The command can't be started, fails, or does not end within 5 s.
     pub async fn read(&self) -> anyhow::Result<BTreeMap<String, f64>> {
         let command = tool::command(&self.words, &self.directory, &self.environment);
         let mut command = tokio::process::Command::from(command);
@@ -68,7 +68,7 @@ impl CountersCommand {
     }
 }
 
-/// What one run has for itself.
+/// The values that belong to one run.
 #[derive(Debug)]
 struct Run<'a> {
     prepared: &'a Prepared,
@@ -77,23 +77,23 @@ struct Run<'a> {
     ports: Vec<u16>,
 }
 
-/// How one daemon is started, every name in it filled in: the second time as the first.
+/// The launch of one daemon, with every placeholder filled in: a second start equals the first.
 #[derive(Debug)]
-pub(super) struct Recipe {
+pub(super) struct LaunchSpec {
     name: String,
     words: Vec<String>,
-    /// The command that prints its counters; empty where there is none.
+    /// The command that prints its counters; empty if there is none.
     counters: Vec<String>,
     directory: PathBuf,
     environment: BTreeMap<OsString, OsString>,
     pub(super) probe: Probe,
     pub(super) limit: Duration,
-    /// What the guard removes when this program dies.
+    /// The directory that the guard removes if this program dies.
     removes: Option<PathBuf>,
 }
 
-impl Recipe {
-    /// Starts the process, its output into `log`.
+impl LaunchSpec {
+    /// Starts the process, with its output in `log`.
     pub(super) fn start(&self, log: File) -> Result<(Group, Option<Guard>), DaemonError> {
         let io = |doing: &'static str| DaemonError::io(&self.name, doing);
         let mut command = tool::command(&self.words, &self.directory, &self.environment);
@@ -104,11 +104,11 @@ impl Recipe {
         let group = Group::start(&mut command).map_err(DaemonError::io(&self.name, doing))?;
         // Without a shell there is no guard; the kernel still kills the first process.
         let removes = self.removes.as_deref().unwrap_or(Path::new(""));
-        let guard = Guard::over(group.id(), removes).ok();
+        let guard = Guard::for_group(group.id(), removes).ok();
         Ok((group, guard))
     }
 
-    /// Returns the command that prints its counters, if it has one.
+    /// Returns the command that prints the daemon's counters, if it has one.
     pub(super) fn counters(&self) -> Option<CountersCommand> {
         (!self.counters.is_empty()).then(|| CountersCommand {
             words: self.counters.clone(),
@@ -123,14 +123,15 @@ impl Recipe {
 }
 
 impl Prepared {
-    /// Starts the daemon and returns once it is ready. `extra_env` comes after the manifest's environment and wins.
+    /// Starts the daemon and returns once it is ready. `extra_env` is applied after the manifest's environment and
+    /// overrides it.
     ///
     /// Must be called within a Tokio runtime, on a thread that lives for the whole run (see [`Daemon`]). Dropping the
     /// future kills what was started. A Unix or TCP probe leaves one connection without a request behind, which some
     /// daemons count.
     ///
     /// # Errors
-    /// When it cannot be started, ends, or does not get ready in time; it is killed then.
+    /// The daemon cannot be started, ends, or is not ready in time; it is then killed.
     pub async fn start(
         &self,
         extra_env: &[(String, String)],
@@ -147,7 +148,7 @@ impl Prepared {
             scratch: scratch.path(),
             ports,
         };
-        let recipe = Recipe {
+        let spec = LaunchSpec {
             name: self.name.clone(),
             words: self
                 .manifest
@@ -171,7 +172,7 @@ impl Prepared {
 
         let (log, file) =
             Log::create(scratch.path().join("daemon.log")).map_err(io("making its log"))?;
-        let (group, guard) = recipe.start(file)?;
+        let (group, guard) = spec.start(file)?;
         let daemon = Daemon {
             name: self.name.clone(),
             version: self.version.clone(),
@@ -182,13 +183,13 @@ impl Prepared {
             trimmer: tokio::spawn(log.clone().keep_below(options.log_limit)),
             log,
             logged_before: 0,
-            recipe,
+            spec,
             _scratch: scratch,
         };
-        let Recipe { probe, limit, .. } = &daemon.recipe;
+        let LaunchSpec { probe, limit, .. } = &daemon.spec;
         match ready::wait(&daemon.group, probe, &daemon.log, *limit).await {
             Ok(()) => Ok(daemon),
-            Err(failure) => Err(self.explain(failure, &daemon, *limit, daemon.recipe.shown())),
+            Err(failure) => Err(self.explain(failure, &daemon, *limit, daemon.spec.shown())),
         }
     }
 
@@ -225,7 +226,7 @@ impl Run<'_> {
             "scratch" => Some(self.scratch.to_string_lossy().into_owned()),
             name => match placeholders::port_index(name) {
                 Some(index) => self.ports.get(index).map(u16::to_string),
-                None => self.prepared.places.value(name),
+                None => self.prepared.paths.value(name),
             },
         })
     }
@@ -283,8 +284,8 @@ fn scratch() -> io::Result<tempfile::TempDir> {
         .tempdir_in(directory)
 }
 
-/// Ports that were free a moment ago, all different. Another program may take one before the daemon does; then the daemon
-/// says so and exits, and the next start gets other ports.
+/// Returns distinct ports that were free a moment ago. Another program may take one before the daemon does; the daemon
+/// then reports it and exits, and the next start gets other ports.
 fn free_ports(count: usize) -> io::Result<Vec<u16>> {
     let held: Vec<TcpListener> = (0..count)
         .map(|_| TcpListener::bind("127.0.0.1:0"))

@@ -1,4 +1,4 @@
-//! The file with a daemon's output: bounded, and read from its end only.
+//! Keeps a daemon's output in a bounded file, and reads it from its end.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -8,15 +8,15 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How much of the end is looked at for the last lines.
+/// Bytes at the end that are searched for the last lines.
 const TAIL: u64 = 64 << 10;
-/// How much is left when a log has grown too long.
+/// Bytes that are kept when a log has grown too long.
 const KEPT: u64 = 1 << 20;
-/// A line longer than this is cut in a message.
+/// Characters after which a message cuts a line.
 const LONGEST_LINE: usize = 500;
-/// How much is searched at once: the rest waits until other tasks have had their turn.
+/// Bytes that are searched at once: the rest waits until other tasks have had their turn.
 const MOST_SEARCHED: u64 = 4 << 20;
-/// How often the length is looked at: a flood of 1 GB/s may go 250 MB above the limit.
+/// Interval between checks of the length: at 1 GB/s a log may grow 250 MB above the limit.
 const TRIM_EVERY: Duration = Duration::from_millis(250);
 
 /// The output of a daemon or a build, standard output and error in the order in which they were written.
@@ -26,9 +26,10 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Makes an empty file. It is opened for appending, so that it can be shortened below its writer.
+    /// Creates an empty file. It is opened for appending, so that it can be shortened while another process writes to
+    /// it.
     pub(super) fn create(path: PathBuf) -> io::Result<(Self, File)> {
-        // Shortened by hand: O_TRUNC and O_APPEND exclude each other in `OpenOptions`. A link is nobody's log.
+        // Shortened by hand: O_TRUNC and O_APPEND exclude each other in `OpenOptions`. Symbolic links are refused.
         let file = OpenOptions::new()
             .create(true)
             .append(true)
@@ -42,17 +43,17 @@ impl Log {
         &self.path
     }
 
-    /// Bytes in it.
+    /// Returns its length in bytes, or 0 if it cannot be read.
     pub(super) fn length(&self) -> u64 {
         std::fs::metadata(&self.path).map_or(0, |file| file.len())
     }
 
-    /// The file for another writer, who goes on at its end.
+    /// Opens the file for another writer, which continues at its end.
     pub(super) fn reopen(&self) -> io::Result<File> {
         OpenOptions::new().append(true).open(&self.path)
     }
 
-    /// The last lines that are not empty, joined; nothing when the file cannot be read.
+    /// Returns the last non-empty lines, joined, or nothing if the file cannot be read.
     pub(super) fn last_lines(&self, lines: usize) -> String {
         let tail = self.tail(TAIL).unwrap_or_default();
         let text = String::from_utf8_lossy(&tail);
@@ -72,12 +73,12 @@ impl Log {
     pub(super) async fn keep_below(self, limit: u64) {
         loop {
             tokio::time::sleep(TRIM_EVERY).await;
-            // A full disk or a removed directory is no reason to end the run; the next round tries again.
+            // A full disk or a removed directory must not end the run; the next round tries again.
             let _ = self.trim(limit);
         }
     }
 
-    /// Replaces all but the end. What is written between the reading and the shortening is lost.
+    /// Drops all but the end of the file. Output that is written between the reading and the shortening is lost.
     fn trim(&self, limit: u64) -> io::Result<()> {
         let length = std::fs::metadata(&self.path)?.len();
         if length <= limit {
@@ -106,14 +107,14 @@ impl Log {
 
 /// Searches a growing file for a text, each byte once.
 #[derive(Debug)]
-pub(super) struct Search {
+pub(super) struct LogScanner {
     path: PathBuf,
     offset: u64,
     /// The end of the last chunk, in which the text may begin.
     carried: Vec<u8>,
 }
 
-impl Search {
+impl LogScanner {
     pub(super) fn new(log: &Log) -> Self {
         Self {
             path: log.path.clone(),
@@ -122,7 +123,7 @@ impl Search {
         }
     }
 
-    /// For what is written after the first `offset` bytes.
+    /// Searches only what is written after the first `offset` bytes.
     pub(super) fn after(log: &Log, offset: u64) -> Self {
         Self {
             offset,
@@ -130,7 +131,7 @@ impl Search {
         }
     }
 
-    /// Whether the text comes up in what was written since the last call, or in the first 4 MiB of that.
+    /// Returns true if the text occurs in what was written since the last call, or in the first 4 MiB of that.
     pub(super) fn finds(&mut self, text: &str) -> io::Result<bool> {
         let file = File::open(&self.path)?;
         if file.metadata()?.len() < self.offset {
@@ -222,16 +223,16 @@ mod tests {
     #[test]
     fn a_text_is_found_across_chunks_and_after_the_log_was_shortened() {
         let (_directory, log, mut file) = log();
-        let mut search = Search::new(&log);
+        let mut scanner = LogScanner::new(&log);
         file.write_all(&vec![b'x'; TAIL as usize - 4]).unwrap();
         file.write_all(b"list").unwrap();
-        assert!(!search.finds("listening").unwrap());
+        assert!(!scanner.finds("listening").unwrap());
         file.write_all(b"ening").unwrap();
-        assert!(search.finds("listening").unwrap());
-        let mut search = Search::new(&log);
-        assert!(!search.finds("ready").unwrap());
+        assert!(scanner.finds("listening").unwrap());
+        let mut scanner = LogScanner::new(&log);
+        assert!(!scanner.finds("ready").unwrap());
         file.set_len(0).unwrap();
         file.write_all(b"ready").unwrap();
-        assert!(search.finds("ready").unwrap());
+        assert!(scanner.finds("ready").unwrap());
     }
 }

@@ -1,4 +1,4 @@
-//! Before a daemon can start: the tools that it needs, its build, its version.
+//! Prepares a daemon for its start: checks its tools, builds it, and reads its version.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -15,23 +15,23 @@ use crate::manifest::placeholders::{self, Phase};
 use crate::manifest::{self, Manifest};
 use crate::trust;
 
-/// How many lines of a log an error shows.
+/// Number of log lines that an error shows.
 pub(super) const LAST_LINES: usize = 20;
-/// A failed test explains itself above the summary.
+/// Number of log lines that an error of a test shows: a failed test explains itself above the summary.
 const LAST_LINES_OF_TESTS: usize = 100;
 
-/// A daemon that is built and can be started, any number of times.
+/// A daemon that is built and can be started any number of times.
 #[derive(Debug, Clone)]
 pub struct Prepared {
     pub(super) name: String,
     pub(super) manifest: Manifest,
-    pub(super) places: Places,
+    pub(super) paths: Paths,
     pub(super) version: Option<String>,
 }
 
 /// The directories behind a manifest's placeholders.
 #[derive(Debug, Clone)]
-pub(super) struct Places {
+pub(super) struct Paths {
     root: PathBuf,
     dir: PathBuf,
     target: PathBuf,
@@ -45,8 +45,8 @@ impl Prepared {
         serves: &str,
         on_step: &mut dyn FnMut(&str),
     ) -> Result<Self, DaemonError> {
-        let mut prepared = Self::found(root, name, find(root, name, serves)?)?;
-        let build = &prepared.places.build;
+        let mut prepared = Self::from_manifest(root, name, find(root, name, serves)?)?;
+        let build = &prepared.paths.build;
         std::fs::create_dir_all(build).map_err(DaemonError::io(
             name,
             format!("creating the build directory {}", build.display()),
@@ -57,26 +57,30 @@ impl Prepared {
         Ok(prepared)
     }
 
-    /// A daemon whose manifest is known, not yet built.
-    pub(super) fn found(root: &Path, name: &str, manifest: Manifest) -> Result<Self, DaemonError> {
-        let places =
-            Places::of(root, name).map_err(DaemonError::io(name, "finding its directories"))?;
+    /// Creates a daemon from its manifest, without building it.
+    pub(super) fn from_manifest(
+        root: &Path,
+        name: &str,
+        manifest: Manifest,
+    ) -> Result<Self, DaemonError> {
+        let paths =
+            Paths::new(root, name).map_err(DaemonError::io(name, "finding its directories"))?;
         let prepared = Self {
             name: name.to_owned(),
             manifest,
-            places,
+            paths,
             version: None,
         };
         prepared.require_trust()?;
         Ok(prepared)
     }
 
-    /// Refuses a folder in which the commands run, or a file of the project that they name, which somebody else may have
-    /// written. What is built is the caller's own.
+    /// Refuses a folder in which commands run, or a project file that they name, if somebody else may have written it.
+    /// Build products are the caller's own.
     fn require_trust(&self) -> Result<(), DaemonError> {
         let directory = self.directory();
         let is_sources = |path: &PathBuf| {
-            path.starts_with(&self.places.root) && !path.starts_with(&self.places.target)
+            path.starts_with(&self.paths.root) && !path.starts_with(&self.paths.target)
         };
         let named = self
             .manifest
@@ -93,36 +97,36 @@ impl Prepared {
             .map_err(|error| DaemonError::BadManifest(error.into()))
     }
 
-    /// The name of the daemon's directory.
+    /// Returns the name of the daemon's directory.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it says of its version; absent when it says nothing.
+    /// Returns the version that the daemon reports, if it reports one.
     #[must_use]
     pub fn version(&self) -> Option<&str> {
         self.version.as_deref()
     }
 
-    /// Its manifest.
+    /// Returns the daemon's manifest.
     #[must_use]
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// Where its commands run.
+    /// Returns the directory in which the daemon's commands run.
     pub(super) fn directory(&self) -> PathBuf {
         let cwd = self
             .manifest
             .cwd
             .as_ref()
-            .map(|cwd| placeholders::expand(cwd, |name| self.places.value(name)));
-        self.places.dir.join(cwd.unwrap_or_default())
+            .map(|cwd| placeholders::expand(cwd, |name| self.paths.value(name)));
+        self.paths.dir.join(cwd.unwrap_or_default())
     }
 
-    /// The environment of the commands beside `run`. What the manifest sets from the names of a run is left out: it has
-    /// no value yet.
+    /// Returns the environment of commands other than `run`. Variables that the manifest sets from the placeholders of
+    /// a run are left out: they have no value yet.
     fn environment(&self) -> BTreeMap<OsString, OsString> {
         let mut environment = environment::for_tools(&self.manifest.pass_env);
         let of_a_run = |name| placeholders::check(name, Phase::Build).is_err();
@@ -132,18 +136,18 @@ impl Prepared {
             .iter()
             .filter(|(_, value)| !placeholders::names(value).any(of_a_run))
             .map(|(name, value)| {
-                let value = placeholders::expand(value, |name| self.places.value(name));
+                let value = placeholders::expand(value, |name| self.paths.value(name));
                 (name.into(), value.into())
             });
         environment.extend(own);
-        environment.insert("CARGO_TARGET_DIR".into(), self.places.target.clone().into());
+        environment.insert("CARGO_TARGET_DIR".into(), self.paths.target.clone().into());
         environment
     }
 
     fn expanded(&self, words: &[String]) -> Vec<String> {
         words
             .iter()
-            .map(|word| placeholders::expand(word, |name| self.places.value(name)))
+            .map(|word| placeholders::expand(word, |name| self.paths.value(name)))
             .collect()
     }
 
@@ -159,7 +163,7 @@ impl Prepared {
                     output.trim()
                 ),
                 Err(error) if is_missing(&error) => {
-                    "there is no such program in PATH that may be run".to_owned()
+                    "no executable program of this name in PATH".to_owned()
                 }
                 Err(error) => format!("`{}`: {error}", tool::shown(&words)),
             };
@@ -172,11 +176,11 @@ impl Prepared {
         Ok(())
     }
 
-    /// Runs the daemon's own tests, if its manifest names any; returns the file with what they printed. Blocks for as long
-    /// as they take.
+    /// Runs the daemon's own tests, if its manifest names any, and returns the file with their output. Blocks until
+    /// they have finished.
     ///
     /// # Errors
-    /// When a command can't be started or fails.
+    /// A command can't be started or fails.
     pub fn test(&self) -> Result<PathBuf, DaemonError> {
         let (log, mut file) = self.log("test.log")?;
         for words in &self.manifest.test {
@@ -196,7 +200,7 @@ impl Prepared {
         if self.manifest.build.is_empty() {
             return Ok(());
         }
-        // Two programs that start at once must not build into one directory at once.
+        // Two programs that start at once must not build into the same directory at the same time.
         let _lock = self
             .lock_build(on_step)
             .map_err(DaemonError::io(&self.name, self.logging()))?;
@@ -217,15 +221,15 @@ impl Prepared {
     }
 
     fn logging(&self) -> String {
-        format!("writing a log in {}", self.places.build.display())
+        format!("writing a log in {}", self.paths.build.display())
     }
 
     fn log(&self, name: &str) -> Result<(Log, File), DaemonError> {
-        Log::create(self.places.build.join(name))
+        Log::create(self.paths.build.join(name))
             .map_err(DaemonError::io(&self.name, self.logging()))
     }
 
-    /// Runs a command into a log; says how it ended where it failed.
+    /// Runs a command with its output in a log. The error says how the command ended.
     fn step(&self, words: &[String], file: &mut File) -> Result<(), String> {
         let run = || {
             writeln!(file, "$ {}", tool::shown(words))?;
@@ -245,7 +249,7 @@ impl Prepared {
             .create(true)
             .append(true)
             .custom_flags(libc::O_NOFOLLOW)
-            .open(self.places.build.join("build.lock"))?;
+            .open(self.paths.build.join("build.lock"))?;
         if lock.try_lock().is_err() {
             on_step(&format!("waiting for another build of {}", self.name));
             lock.lock()?;
@@ -271,11 +275,11 @@ impl Prepared {
     }
 }
 
-impl Places {
-    fn of(root: &Path, name: &str) -> std::io::Result<Self> {
+impl Paths {
+    fn new(root: &Path, name: &str) -> std::io::Result<Self> {
         let root = std::path::absolute(root)?;
         let target = match std::env::var_os("CARGO_TARGET_DIR").filter(|path| !path.is_empty()) {
-            // Commands run elsewhere: a relative path means the same for them only once it is absolute.
+            // Commands run elsewhere, so that a relative path must be made absolute.
             Some(target) => std::path::absolute(target)?,
             None => root.join("target"),
         };
@@ -299,7 +303,8 @@ impl Places {
     }
 }
 
-/// Permission is denied already where one directory of PATH may not be searched.
+/// Returns true if a program was not found. One directory of PATH that may not be searched already yields "permission
+/// denied".
 fn is_missing(error: &std::io::Error) -> bool {
     matches!(
         error.kind(),

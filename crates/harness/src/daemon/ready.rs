@@ -1,4 +1,4 @@
-//! Waiting until a daemon takes connections, or cannot any more.
+//! Waits until a daemon takes connections, or no longer can.
 
 use std::fmt;
 use std::os::fd::AsRawFd as _;
@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use super::group::Group;
-use super::log::{Log, Search};
+use super::log::{Log, LogScanner};
 use crate::gauges;
 use crate::manifest::Probe;
 
@@ -19,25 +19,25 @@ use crate::manifest::Probe;
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
-/// Why a daemon is not ready.
+/// A reason why a daemon is not ready.
 #[derive(Debug)]
 pub(super) enum Failure {
     Exited(String),
-    /// The probe, and what it last answered.
+    /// The probe, and its last answer.
     Late(String),
 }
 
-/// Waits without a look at the process, as somebody who is not its parent does. What its log held before is not read.
-pub(super) async fn again(probe: &Probe, search: &mut Search, limit: Duration) -> bool {
+/// Polls the probe without checking the process. Earlier output in the log is ignored.
+pub(super) async fn poll(probe: &Probe, scanner: &mut LogScanner, limit: Duration) -> bool {
     let asked = async {
-        while ask(probe, search).await.is_err() {
+        while ask(probe, scanner).await.is_err() {
             tokio::time::sleep(FIRST_PAUSE).await;
         }
     };
     tokio::time::timeout(limit, asked).await.is_ok()
 }
 
-/// Asks first whether the process is still there, then its probe; again and again.
+/// Polls the probe and checks the process, until the daemon is ready, has ended, or the limit is reached.
 pub(super) async fn wait(
     group: &Group,
     probe: &Probe,
@@ -45,11 +45,11 @@ pub(super) async fn wait(
     limit: Duration,
 ) -> Result<(), Failure> {
     let deadline = Instant::now() + limit;
-    let mut search = Search::new(log);
+    let mut scanner = LogScanner::new(log);
     let mut pause = FIRST_PAUSE;
     loop {
-        let answer = tokio::time::timeout_at(deadline, ask(probe, &mut search)).await;
-        // After the probe too: what answered may be somebody else, on a port that this daemon could not get.
+        let answer = tokio::time::timeout_at(deadline, ask(probe, &mut scanner)).await;
+        // Checked after the probe: another program may have answered, on a port that this daemon could not bind.
         if let Some(status) = group.exit() {
             return Err(Failure::Exited(status));
         }
@@ -59,7 +59,10 @@ pub(super) async fn wait(
             Err(_) => "no answer".to_owned(),
         };
         if Instant::now() >= deadline {
-            return Err(Failure::Late(format!("{}, last: {answer}", Shown(probe))));
+            return Err(Failure::Late(format!(
+                "{}, last: {answer}",
+                ProbeText(probe)
+            )));
         }
         tokio::select! {
             _ = group.exited() => {}
@@ -68,7 +71,7 @@ pub(super) async fn wait(
     }
 }
 
-async fn ask(probe: &Probe, search: &mut Search) -> Result<(), String> {
+async fn ask(probe: &Probe, scanner: &mut LogScanner) -> Result<(), String> {
     match probe {
         Probe::Unix(path) => unix(Path::new(path)).map_err(|errno| errno.desc().to_owned()),
         Probe::Tcp(address) => TcpStream::connect(address)
@@ -80,7 +83,7 @@ async fn ask(probe: &Probe, search: &mut Search) -> Result<(), String> {
             Ok((status, _)) => Err(format!("status {status}")),
             Err(error) => Err(format!("{:#}", error.root_cause())),
         },
-        Probe::Line(text) => match search.finds(text) {
+        Probe::Line(text) => match scanner.finds(text) {
             Ok(true) => Ok(()),
             Ok(false) => Err("not written yet".to_owned()),
             Err(error) => Err(error.to_string()),
@@ -88,7 +91,8 @@ async fn ask(probe: &Probe, search: &mut Search) -> Result<(), String> {
     }
 }
 
-/// Connects and closes. The kernel itself refuses the wrong type of socket, and a full queue shows that somebody listens.
+/// Connects and closes. The kernel itself refuses the wrong type of socket, and a full queue shows that a process
+/// listens.
 fn unix(path: &Path) -> Result<(), Errno> {
     let address = UnixAddr::new(path)?;
     let attempt = |kind| {
@@ -109,10 +113,10 @@ fn unix(path: &Path) -> Result<(), Errno> {
     }
 }
 
-/// A probe within a sentence.
-struct Shown<'a>(&'a Probe);
+/// A probe as part of a sentence.
+struct ProbeText<'a>(&'a Probe);
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for ProbeText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Probe::Unix(path) => write!(f, "a connection to the socket {path}"),

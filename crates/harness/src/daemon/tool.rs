@@ -1,4 +1,4 @@
-//! Commands beside the daemon itself: what it needs, how it is built, its version.
+//! Runs commands other than the daemon itself: checks of its tools, its build, its version.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -8,13 +8,13 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-/// A tool that does not say its version within this time is stuck.
+/// Time limit of a command: a tool that does not report its version by then is stuck.
 const LIMIT: Duration = Duration::from_secs(30);
-const LOOK_EVERY: Duration = Duration::from_millis(2);
-/// Nobody's version is longer.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
+/// Bytes of output that are read: no version is longer.
 const MOST_OUTPUT: u64 = 64 << 10;
 
-/// A command of a manifest, its words expanded, with this environment and nothing else of this program's.
+/// Builds a command of a manifest from its expanded words, with only the given environment.
 pub(super) fn command(
     words: &[String],
     directory: &Path,
@@ -33,13 +33,13 @@ pub(super) fn command(
     command
 }
 
-/// Runs a command that should end soon; returns how it ended, and what it wrote to standard output and, after that, error.
+/// Runs a short command. Returns its exit status, and its standard output followed by its standard error.
 pub(super) fn output(
     words: &[String],
     directory: &Path,
     environment: &BTreeMap<OsString, OsString>,
 ) -> io::Result<(ExitStatus, String)> {
-    // Into files: a pipe that nobody reads meanwhile would stop a talkative one.
+    // Files, because a command that prints a lot would block on a pipe that is not read.
     let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
     let mut child = command(words, directory, environment)
         .stdout(stdout.try_clone()?)
@@ -58,8 +58,8 @@ pub(super) fn output(
                 format!("did not end within {} s", LIMIT.as_secs()),
             ));
         }
-        std::thread::sleep(LOOK_EVERY);
-        waited += LOOK_EVERY;
+        std::thread::sleep(POLL_INTERVAL);
+        waited += POLL_INTERVAL;
     };
     Ok((status, read(&mut stdout)? + &read(&mut stderr)?))
 }
@@ -71,7 +71,7 @@ fn read(file: &mut File) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// How a command ended, as half a sentence.
+/// Describes how a command ended, as half a sentence.
 pub(super) fn ending(status: ExitStatus) -> String {
     use std::os::unix::process::ExitStatusExt as _;
     match (status.code(), status.signal()) {
@@ -92,7 +92,7 @@ pub(super) fn killed(signal: i32) -> String {
     }
 }
 
-/// A command as a person would type it.
+/// Formats a command as a person would type it.
 pub(super) fn shown(words: &[String]) -> String {
     let quoted = words.iter().map(|word| {
         let plain = !word.is_empty()

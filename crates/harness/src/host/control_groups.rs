@@ -1,4 +1,4 @@
-//! What the control groups of this process allow it, in version 1 and 2.
+//! Reads what the control groups of this process, version 1 and 2, allow it.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use measure::disturbance::Throttled;
 
 use super::{number, text};
 
-/// The directories of the control groups that this process is in, each with its ancestors: the tightest limit counts.
+/// The directories of the control groups of a process, each with its ancestors: the tightest limit counts.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ControlGroups {
     /// Version 2, where memory and CPU share one tree.
@@ -20,7 +20,7 @@ impl ControlGroups {
         Self::of_process(std::process::id())
     }
 
-    /// Those of a process; none for one that is gone.
+    /// Returns the control groups of a process, or none if it has ended.
     pub(crate) fn of_process(pid: u32) -> Self {
         let cgroup = Path::new("/sys/fs/cgroup");
         let mut groups = Self::default();
@@ -35,7 +35,7 @@ impl ControlGroups {
             match controllers {
                 "" => {
                     groups.unified = with_ancestors(cgroup, path);
-                    // Beside version 1, where it is mounted apart.
+                    // The version 2 tree of a machine with version 1 is mounted elsewhere.
                     groups
                         .unified
                         .extend(with_ancestors(&cgroup.join("unified"), path));
@@ -82,7 +82,8 @@ impl ControlGroups {
         unified.chain(first).min_by(f64::total_cmp)
     }
 
-    /// What the quotas of these groups did, that of the group which was held most often; `None` where none has a quota.
+    /// Returns the throttling by the quotas of these groups, for the group that was throttled most often; `None` if no
+    /// group has a quota.
     pub(crate) fn throttled(&self) -> Option<Throttled> {
         let groups = self.unified.iter().chain(&self.cpu);
         let found = groups.filter_map(|group| throttled(&text(group.join("cpu.stat"))?));
@@ -90,8 +91,8 @@ impl ControlGroups {
     }
 }
 
-/// The counts of a `cpu.stat`: of version 1 in nanoseconds, of version 2 in microseconds. A group without a quota has had
-/// no period.
+/// Parses the counters of a `cpu.stat`, which are nanoseconds in version 1 and microseconds in version 2. A group
+/// without a quota has had no period.
 fn throttled(stat: &str) -> Option<Throttled> {
     let value = |key: &str| {
         let mut lines = stat.lines().filter_map(|line| line.split_once(' '));
@@ -106,7 +107,7 @@ fn throttled(stat: &str) -> Option<Throttled> {
     (found.periods > 0).then_some(found)
 }
 
-/// The directory of a group below a mount, then of each group above it.
+/// Returns the directory of a group below a mount, followed by those of its ancestors.
 fn with_ancestors(mount: &Path, group: &str) -> Vec<PathBuf> {
     let group = Path::new(group.trim_start_matches('/'));
     group

@@ -1,9 +1,9 @@
-//! The `{names}` that a manifest may use in its commands, addresses and environment.
+//! Expands the `{names}` that a manifest may use in its commands, addresses and environment.
 //!
-//! `${name}` belongs to a shell and is left alone; `{{name}}` stands for a literal `{name}`; anything in braces that
-//! is no identifier, such as JSON, is literal.
+//! `${name}` belongs to a shell and is left alone. `{{name}}` stands for a literal `{name}`. Anything else in braces,
+//! such as JSON, is literal.
 
-/// When a text is expanded: sockets, ports and the scratch directory exist only for a run.
+/// The time at which a text is expanded: sockets, ports and the scratch directory exist only for a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     Build,
@@ -14,7 +14,7 @@ const ALWAYS: [&str; 4] = ["build", "target", "root", "dir"];
 const RUN_ONLY: [&str; 2] = ["socket", "scratch"];
 const MOST_PORTS: usize = 9;
 
-/// `port` is 0, `port2` is 1, and so on.
+/// Returns the index of a port's name: `port` is 0, `port2` is 1, and so on.
 pub(crate) fn port_index(name: &str) -> Option<usize> {
     let number = name.strip_prefix("port")?;
     if number.is_empty() {
@@ -27,7 +27,7 @@ pub(crate) fn port_index(name: &str) -> Option<usize> {
         .map(|number| number - 1)
 }
 
-/// Says what to write instead when `name` is not known in this phase.
+/// Checks that `name` is known in this phase. The error says what to write instead.
 pub(crate) fn check(name: &str, phase: Phase) -> Result<(), String> {
     let of_run = RUN_ONLY.contains(&name) || port_index(name).is_some();
     if ALWAYS.contains(&name) || (of_run && phase == Phase::Run) {
@@ -38,12 +38,12 @@ pub(crate) fn check(name: &str, phase: Phase) -> Result<(), String> {
             "{{{name}}} exists only once it runs: use it in `run`, `env`, `ready`, `url` or `metrics`"
         ));
     }
-    Err("known are {build}, {target}, {root}, {dir} and, for a run, {socket}, {scratch}, {port}, {port2} … {port9}; \
+    Err("known placeholders are {build}, {target}, {root}, {dir} and, for a run, {socket}, {scratch}, {port}, {port2} … {port9}; \
          write {{name}} for a literal {name}"
         .to_owned())
 }
 
-/// The names that occur in a text.
+/// Returns the names that occur in a text.
 pub(crate) fn names(text: &str) -> impl Iterator<Item = &str> {
     pieces(text).filter_map(|piece| match piece {
         Piece::Name(name) => Some(name),
@@ -51,7 +51,7 @@ pub(crate) fn names(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Puts values in the place of names. A name without a value stays as it is.
+/// Replaces names by values. A name without a value stays as it is.
 pub(crate) fn expand(text: &str, value: impl Fn(&str) -> Option<String>) -> String {
     pieces(text)
         .map(|piece| match piece {
@@ -81,7 +81,7 @@ fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
     })
 }
 
-/// The first piece of a text that is not empty, and how many bytes it takes.
+/// Returns the first piece of a non-empty text, and the number of its bytes.
 fn next_piece(rest: &str, after_dollar: bool) -> (Piece<'_>, usize) {
     let Some(inner) = rest.strip_prefix('{') else {
         let length = rest.find('{').unwrap_or(rest.len());

@@ -1,4 +1,4 @@
-//! Where a project keeps its daemons.
+//! Finds the daemons of a project.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -12,7 +12,7 @@ pub(super) const FILE_NAME: &str = "daemon.toml";
 /// The folder of a project that holds the daemons.
 const FOLDER: &str = "daemons";
 
-/// The directory of a daemon's manifest.
+/// Returns the directory of a daemon's manifest.
 pub(crate) fn directory(root: &Path, name: &str) -> PathBuf {
     root.join(FOLDER).join(name)
 }
@@ -20,11 +20,11 @@ pub(crate) fn directory(root: &Path, name: &str) -> PathBuf {
 /// The variable that names the project's root.
 const ROOT: &str = "DROVER_ROOT";
 
-/// The project's root: `DROVER_ROOT`, else the nearest directory upwards from here that has daemons, else the source tree
-/// that this was built from.
+/// Returns the project's root: `DROVER_ROOT` if it is set, otherwise the nearest directory upwards from here that has
+/// daemons, otherwise the source tree that this program was built from.
 ///
 /// # Errors
-/// When none of them has a `daemons/<name>/daemon.toml`, or when somebody else may have written it: its manifests are
+/// None of them has a `daemons/<name>/daemon.toml`, or somebody else may have written it: its manifests contain
 /// commands.
 pub fn find_root() -> std::io::Result<PathBuf> {
     let root = root_of(
@@ -65,7 +65,7 @@ fn trusted(root: &Path) -> Result<(), Untrusted> {
     trust::require(&root.join(FOLDER))
 }
 
-/// Reads a manifest that nobody else can have written.
+/// Reads a manifest, and refuses one that somebody else may have written.
 pub(super) fn read(root: &Path, name: &str) -> Result<String, ManifestError> {
     let directory = directory(root, name);
     let path = directory.join(FILE_NAME);
@@ -84,7 +84,7 @@ pub(super) fn read(root: &Path, name: &str) -> Result<String, ManifestError> {
     Ok(text)
 }
 
-/// The names of all daemons under a root, sorted.
+/// Returns the names of all daemons under a root, sorted.
 #[must_use]
 pub fn names(root: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(root.join(FOLDER)) else {
@@ -99,7 +99,7 @@ pub fn names(root: &Path) -> Vec<String> {
     names
 }
 
-/// All daemons under a root with their manifests, sorted by name.
+/// Returns all daemons under a root with their manifests, sorted by name.
 ///
 /// # Errors
 /// The first manifest that cannot be used.

@@ -1,11 +1,12 @@
-//! What a plan says of a run that the audit then finds there or not.
+//! Expectations derived from a plan, checked by the audit.
 
 use measure::audit::Facts;
 
 use super::{Group, Plan};
 
 impl<D> Plan<D> {
-    /// Seconds, and users where each group is a closed loop. The series are the driver's to name.
+    /// Returns the seconds of load, and the number of users if each group is a closed loop. The driver names the
+    /// series.
     #[must_use]
     pub fn facts(&self) -> Facts {
         let ends_itself = self.groups.iter().any(|group| group.ops.is_some());
@@ -17,7 +18,7 @@ impl<D> Plan<D> {
         }
     }
 
-    /// Whether operations have a due time, before which they do not begin.
+    /// Returns true if operations have a due time, before which they do not begin.
     #[must_use]
     pub fn is_paced(&self) -> bool {
         self.groups
@@ -25,29 +26,30 @@ impl<D> Plan<D> {
             .any(|group| !group.is_closed() || group.ops == Some(1))
     }
 
-    /// Returns true where a schedule alone says when operations begin: no group is a closed loop, whose operations wait
-    /// for each other, and none ends by a number of operations, before the time that is measured.
+    /// Returns true if a schedule alone determines when operations begin. No group may be a closed loop, whose
+    /// operations wait for each other, and none may end after a number of operations, before the end of the measured
+    /// time.
     #[must_use]
     pub fn is_open_loop(&self) -> bool {
         self.groups.iter().all(Group::is_open_loop)
     }
 
-    /// Users on average over the measured time, those that the ramp has not begun left out. `None` where some come by a
-    /// rate, or have an end of their own.
+    /// Returns the average number of users over the measured time, counting only those that the ramp has begun.
+    /// Returns `None` if some groups have a rate, or an end of their own.
     fn users(&self) -> Option<f64> {
         let from = self.timeline.warmup.as_secs_f64();
         let to = from + self.timeline.measure.as_secs_f64();
         let of = |group: &Group| {
             let goes_on = group.is_closed() && group.ops.is_none();
             goes_on.then(|| match group.stages.is_empty() {
-                true => group.workers as f64 * group.begun(from, to),
+                true => group.workers as f64 * group.begun_share(from, to),
                 false => group.staged_users(from, to),
             })
         };
         self.groups.iter().map(of).sum()
     }
 
-    /// Warm-up and measure, or the longest stages where there is nothing but stages and they end before.
+    /// Returns warm-up and measure together, or the longest stages if all groups have stages and end earlier.
     fn load_s(&self) -> f64 {
         let stages = |group: &Group| {
             let each = group.stages.iter().map(|stage| stage.over.as_secs_f64());
@@ -62,16 +64,16 @@ impl<D> Plan<D> {
 }
 
 impl Group {
-    /// Returns true where a schedule says when its operations begin, for as long as the plan has them begin.
+    /// Returns true if a schedule determines when its operations begin, until the end of the plan.
     #[must_use]
     pub fn is_open_loop(&self) -> bool {
         !self.is_closed() && self.ops.is_none()
     }
 
-    /// The share of its workers that has begun, on average from `from` to `to` (seconds).
-    fn begun(&self, from: f64, to: f64) -> f64 {
+    /// Returns the share of its clients that has begun, on average from `from` to `to` (seconds).
+    fn begun_share(&self, from: f64, to: f64) -> f64 {
         let ramp = self.ramp.as_secs_f64();
-        // The integral of what has begun: a line up to the end of the ramp, and all from then on.
+        // The integral of the begun share: a rising line up to the end of the ramp, and 1 from then on.
         let up_to = |at: f64| match at < ramp {
             true => at * at / (2.0 * ramp),
             false => at - ramp / 2.0,
@@ -79,7 +81,7 @@ impl Group {
         (up_to(to) - up_to(from)) / (to - from)
     }
 
-    /// The users of its stages, on average from `from` to `to` (seconds).
+    /// Returns the users of its stages, on average from `from` to `to` (seconds).
     fn staged_users(&self, from: f64, to: f64) -> f64 {
         let (mut begin, mut before, mut sum) = (0.0, 0.0, 0.0);
         for stage in &self.stages {
@@ -87,7 +89,7 @@ impl Group {
             let end = begin + over;
             let (first, last) = (f64::max(begin, from), f64::min(end, to));
             if first < last {
-                // A line: its mean is that of its middle.
+                // The mean of a line is its value in the middle.
                 let middle = ((first + last) / 2.0 - begin) / over;
                 sum += (before + (after - before) * middle) * (last - first);
             }

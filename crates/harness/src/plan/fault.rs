@@ -1,4 +1,4 @@
-//! What is done to the daemon on purpose while it is under load.
+//! Describes faults that are injected into the daemon under load.
 
 use std::time::Duration;
 
@@ -7,34 +7,34 @@ use serde::{Deserialize, Serialize};
 use super::Invalid;
 use crate::duration;
 
-/// A signal to all processes of the daemon, and what follows it. Of several instances each gets it.
+/// A signal to all processes of the daemon, and the recovery from it. Each of several instances gets the signal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
-    /// When, counted from the first start, the warm-up included.
+    /// Time of the fault, counted from the first start, including the warm-up.
     #[serde(with = "duration")]
     pub at: Duration,
-    /// `KILL` and `TERM` end the daemon, `STOP` holds it up.
+    /// `KILL` and `TERM` end the daemon, `STOP` suspends it.
     pub signal: Signal,
-    /// After which time the daemon is started again, or goes on.
+    /// Time after which the daemon is started again, or continues.
     #[serde(with = "duration")]
     pub back_after: Duration,
 }
 
-/// What a fault sends.
+/// A signal that a fault sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Signal {
-    /// Ends it at once.
+    /// Ends the daemon at once.
     Kill,
-    /// Asks it to end.
+    /// Asks the daemon to end.
     Term,
-    /// Holds it up until `CONT`.
+    /// Suspends the daemon until `CONT`.
     Stop,
 }
 
 impl Fault {
-    /// What is done, for people.
+    /// Describes the fault for people.
     #[must_use]
     pub fn sentence(&self) -> String {
         let after = duration::format(self.back_after);
@@ -46,30 +46,30 @@ impl Fault {
     }
 }
 
-/// Checks that each fault falls into the load with its end, and begins when the one before is over.
+/// Checks that each fault recovers within the load, and begins after the one before is over.
 pub(super) fn validate(faults: &[Fault], planned: Duration) -> Result<(), Invalid> {
     let mut free = Duration::ZERO;
-    for (place, fault) in faults.iter().enumerate() {
-        let invalid = |problem: String| Err(Invalid::new(format!("faults[{place}].at"), problem));
+    for (index, fault) in faults.iter().enumerate() {
+        let invalid = |problem: String| Err(Invalid::new(format!("faults[{index}].at"), problem));
         let over = fault.at.saturating_add(fault.back_after);
         if fault.at >= planned {
             return invalid(format!(
-                "is not within the {} of warm-up and measure: put it earlier",
+                "is not within the {} of warm-up and measure: move it earlier",
                 duration::format(planned)
             ));
         }
         if fault.at < free {
             return invalid(
-                "comes before the fault above it is over: keep them in order, each `back_after` apart"
+                "comes before the fault above it is over: list faults in order, at least `back_after` apart"
                     .to_owned(),
             );
         }
         if over >= planned {
             let problem = format!(
-                "ends it only after the {} of warm-up and measure: shorten it, or put the fault earlier",
+                "ends only after the {} of warm-up and measure: shorten it, or move the fault earlier",
                 duration::format(planned)
             );
-            return Err(Invalid::new(format!("faults[{place}].back_after"), problem));
+            return Err(Invalid::new(format!("faults[{index}].back_after"), problem));
         }
         free = over;
     }

@@ -1,4 +1,4 @@
-//! Stages of a group: a rate, or a number of users, that goes from one value to the next.
+//! Describes the stages of a group: a rate, or a number of users, that changes from one value to the next.
 
 use std::time::Duration;
 
@@ -8,27 +8,27 @@ use super::{Group, Invalid, LONGEST, MOST_WORKERS, Plan};
 use crate::duration;
 use crate::schedule::{Schedule, Share, Stage, UserStage};
 
-/// A stage of a group: its load goes evenly from that of the stage before (0 at first) to `to`. Written as
-/// `{ rate = 100.0, over = "30s" }` or `{ users = 100, over = "30s" }`; the stages of a group are of one kind.
+/// A stage of a group: its load changes linearly from that of the stage before (0 at first) to `to`. Written as `{
+/// rate = 100.0, over = "30s" }` or `{ users = 100, over = "30s" }`. All stages of a group are of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Written", into = "Written")]
 pub struct PlannedStage {
     /// The load at its end.
     pub to: Goal,
-    /// How long it takes; 0 is at once.
+    /// Its duration; 0 changes the load at once.
     pub over: Duration,
 }
 
-/// What a stage goes to.
+/// The load that a stage leads to.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Goal {
-    /// Operations per second, whatever the daemon does (open loop).
+    /// Operations per second, independent of the daemon (open loop).
     Rate(f64),
-    /// Users, of whom each goes on by himself (closed loop).
+    /// Users, each of which continues by itself (closed loop).
     Users(u64),
 }
 
-/// A stage as a plan has it.
+/// A stage as written in a plan.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -47,9 +47,11 @@ impl TryFrom<Written> for PlannedStage {
         let to = match (written.rate, written.users) {
             (Some(rate), None) => Goal::Rate(rate),
             (None, Some(users)) => Goal::Users(users),
-            (None, None) => return Err("stages: one has neither `rate` nor `users`: give it one"),
+            (None, None) => {
+                return Err("stages: a stage has neither `rate` nor `users`: give it one");
+            }
             (Some(_), Some(_)) => {
-                return Err("stages: one has both `rate` and `users`: give it one of the two");
+                return Err("stages: a stage has both `rate` and `users`: give it one of the two");
             }
         };
         Ok(Self {
@@ -70,21 +72,21 @@ impl From<PlannedStage> for Written {
 }
 
 impl PlannedStage {
-    /// A stage that goes to a rate.
+    /// Creates a stage that leads to a rate.
     #[must_use]
     pub fn to_rate(rate: f64, over: Duration) -> Self {
         let to = Goal::Rate(rate);
         Self { to, over }
     }
 
-    /// A stage that goes to a number of users.
+    /// Creates a stage that leads to a number of users.
     #[must_use]
     pub fn to_users(users: u64, over: Duration) -> Self {
         let to = Goal::Users(users);
         Self { to, over }
     }
 
-    /// Operations per second at its end, if it goes to a rate.
+    /// Returns the operations per second at its end, if it leads to a rate.
     #[must_use]
     pub fn rate(&self) -> Option<f64> {
         match self.to {
@@ -93,7 +95,7 @@ impl PlannedStage {
         }
     }
 
-    /// Users at its end, if it goes to a number of them.
+    /// Returns the users at its end, if it leads to a number of users.
     #[must_use]
     pub fn users(&self) -> Option<u64> {
         match self.to {
@@ -104,7 +106,7 @@ impl PlannedStage {
 }
 
 impl<D> Plan<D> {
-    /// Where no time to measure is given and the groups have stages: measures until they are over.
+    /// Sets the measured time to the rest of the stages, if no time is given and the groups have stages.
     pub fn measure_the_stages(&mut self) {
         if self.timeline.measure.is_zero() {
             let staged = self.groups.iter().map(Group::staged_for).max();
@@ -113,38 +115,38 @@ impl<D> Plan<D> {
         }
     }
 
-    /// Whether the stages of each group last as long as warm-up and measurement: a curve that is cut off is not the one
-    /// that was asked for, and one that is too short leaves a part of the measurement without load.
+    /// Checks that the stages of each group last as long as warm-up and measurement. A curve that is cut off is not
+    /// the planned one, and one that is too short leaves a part of the measurement without load.
     pub(super) fn stages_fit(&self) -> Result<(), Invalid> {
         let planned = self.planned();
         let misfit = |group: &Group| !group.stages.is_empty() && group.staged_for() != planned;
-        let Some(place) = self.groups.iter().position(misfit) else {
+        let Some(index) = self.groups.iter().position(misfit) else {
             return Ok(());
         };
         let problem = format!(
             "last {}, while timeline.warmup and timeline.measure last {}: make them equal, or leave timeline.measure out",
-            duration::format(self.groups[place].staged_for()),
+            duration::format(self.groups[index].staged_for()),
             duration::format(planned)
         );
-        Err(Invalid::new(format!("groups[{place}].stages"), problem))
+        Err(Invalid::new(format!("groups[{index}].stages"), problem))
     }
 }
 
 impl Group {
-    /// Whether its workers go on by themselves, each as soon as his operation has ended.
+    /// Returns true if its users form a closed loop: each continues as soon as its operation has ended.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.rate.is_none() && self.stages.iter().all(|stage| stage.users().is_some())
     }
 
-    /// Most workers at once: those of a rate are not counted.
+    /// Returns the maximum number of simultaneous clients. Clients of a rate are not counted.
     #[must_use]
     pub fn most_workers(&self) -> u64 {
         let staged = self.stages.iter().filter_map(PlannedStage::users).max();
         staged.unwrap_or(self.workers)
     }
 
-    /// How long its stages last.
+    /// Returns the total duration of its stages.
     fn staged_for(&self) -> Duration {
         self.stages.iter().map(|stage| stage.over).sum()
     }
@@ -153,28 +155,31 @@ impl Group {
         let wrong = |field: String, problem: &str| Err(Invalid::new(field, problem));
         let of_users = self.stages.iter().any(|stage| stage.users().is_some());
         let mixed = |stage: &PlannedStage| of_users != stage.users().is_some();
-        // Where some go to users, those that go to a rate are the odd ones.
-        if let Some(place) = self.stages.iter().position(mixed) {
-            let field = format!("{path}.stages[{place}].rate");
+        // If some stages have users, those with a rate are the wrong ones.
+        if let Some(index) = self.stages.iter().position(mixed) {
+            let field = format!("{path}.stages[{index}].rate");
             return wrong(
                 field,
-                "stands beside stages of `users`: a group has stages of one kind, add another group for the rest",
+                "is mixed with stages of `users`: a group has stages of one kind, add another group for the rest",
             );
         }
         if self.workers > 0 {
             let field = format!("{path}.workers");
             return wrong(
                 field,
-                "the stages say how many or how fast: leave `workers` out",
+                "cannot be combined with `stages`, which set the load: leave `workers` out",
             );
         }
         if !self.ramp.is_zero() {
             let field = format!("{path}.ramp");
-            return wrong(field, "the stages say how the load rises: leave `ramp` out");
+            return wrong(
+                field,
+                "cannot be combined with `stages`, which set how the load rises: leave `ramp` out",
+            );
         }
         if self.stages.iter().any(|stage| stage.over > 24 * LONGEST) {
             let field = format!("{path}.stages");
-            return wrong(field, "one is longer than a day: split the run");
+            return wrong(field, "a stage is longer than a day: split the run");
         }
         match of_users {
             true => self.validate_users(path),
@@ -189,7 +194,7 @@ impl Group {
     fn validate_users(&self, path: &str) -> Result<(), Invalid> {
         let most = self.most_workers();
         if most == 0 {
-            let problem = "nobody ever begins: give a stage with at least 1 user";
+            let problem = "no stage has users: give a stage with at least 1 user";
             return Err(Invalid::new(format!("{path}.stages"), problem));
         }
         if most > MOST_WORKERS {
@@ -197,13 +202,13 @@ impl Group {
             return Err(Invalid::new(format!("{path}.stages"), problem));
         }
         if self.ops.is_some() {
-            let problem = "users go on until the stages have them leave: leave `ops` out";
+            let problem = "users continue until the stages remove them: leave `ops` out";
             return Err(Invalid::new(format!("{path}.ops"), problem));
         }
         Ok(())
     }
 
-    /// The schedule of its stages.
+    /// Returns the schedule of its stages.
     pub(super) fn staged(&self, seed: u64, share: Share) -> Schedule {
         if self.is_closed() {
             let stage = |stage: &PlannedStage| UserStage {

@@ -1,62 +1,63 @@
-//! Many runs that answer one question: daemons × levels × repetitions, or the search for a capacity.
+//! Describes many runs that answer one question: daemons × levels × repetitions, or the search for a capacity.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Invalid, names_a_folder};
+use super::{Invalid, check_folder_name};
 
-/// Most runs of one daemon at one level.
+/// Maximum number of runs of one daemon at one level.
 const MOST_REPEATS: u32 = 1000;
 
-/// What `drover run` makes of a plan. A driver that runs the plan itself passes over it.
+/// The runs that `drover run` makes of a plan. A driver that runs the plan itself ignores them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Suite {
     /// The daemons, by the names of their manifests.
     pub daemons: Vec<String>,
-    /// Runs of each daemon at each level.
+    /// Number of runs of each daemon at each level.
     #[serde(default = "once")]
     pub repeat: u32,
-    /// The loads; absent: the plan as it is.
+    /// The loads; if absent, the plan as it is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub levels: Vec<Level>,
-    /// A search in place of levels.
+    /// A search instead of levels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<Capacity>,
 }
 
-/// One load of a suite.
+/// A load of a suite.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Level {
-    /// Names the folder of its results.
+    /// Name of the level and of the folder of its results.
     pub name: String,
-    /// What it changes in the plan: `"groups.0.workers" = 1000`.
+    /// Fields that it changes in the plan: `"groups.0.workers" = 1000`.
     pub set: BTreeMap<String, toml::Value>,
 }
 
-/// The search for the highest load at which the plan's thresholds are met: doubled until one is missed, then bisected,
-/// then confirmed. A load at which the driver or the machine is at fault is tried three times, and then bounds the search.
+/// A search for the highest load at which the plan's thresholds are met. The load is doubled until a threshold is
+/// missed, then bisected, then confirmed. A load that the driver or the machine spoils is tried three times, and then
+/// bounds the search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Capacity {
     /// The number that is searched for: `groups.0.workers`.
     pub set: String,
-    /// Where it begins.
+    /// First value of the search.
     pub from: u64,
-    /// Where it ends at the latest.
+    /// Highest value of the search.
     pub most: u64,
-    /// How narrow the bracket must become, in percent of its lower end.
+    /// Required width of the bracket, in percent of its lower end.
     #[serde(default = "five")]
     pub within_pct: f64,
-    /// Runs that must confirm what was found.
+    /// Number of runs that must confirm the result.
     #[serde(default = "twice")]
     pub confirm: u32,
 }
 
 impl Suite {
-    /// Checks what can be known before anything is run.
+    /// Checks all that can be known before a run.
     ///
     /// # Errors
     /// The first field that makes no sense, with the remedy.
@@ -71,7 +72,7 @@ impl Suite {
         if let Some(name) = repeated(self.daemons.iter()) {
             return wrong(
                 "suite.daemons",
-                &format!("names `{name}` twice: `repeat` measures a daemon more often"),
+                &format!("names `{name}` twice: use `repeat` to measure a daemon several times"),
             );
         }
         if !(1..=MOST_REPEATS).contains(&self.repeat) {
@@ -83,22 +84,22 @@ impl Suite {
         if let Some(name) = repeated(self.levels.iter().map(|level| &level.name)) {
             return wrong(
                 "suite.levels",
-                &format!("has `{name}` twice: each names a folder of results"),
+                &format!("has `{name}` twice: each level needs a name of its own for its results"),
             );
         }
         let mut names = self.levels.iter().map(|level| &level.name);
-        names.try_for_each(|name| names_a_folder("suite.levels", name))?;
+        names.try_for_each(|name| check_folder_name("suite.levels", name))?;
         self.capacity.as_ref().map_or(Ok(()), |capacity| {
             if !self.levels.is_empty() {
                 return wrong(
                     "suite.capacity",
-                    "stands in place of `levels`: give one of the two",
+                    "cannot be combined with `levels`: give one of the two",
                 );
             }
             if self.repeat != 1 {
                 return wrong(
                     "suite.repeat",
-                    "a search is not repeated: `capacity.confirm` says how often its answer is run",
+                    "a search is not repeated: use `capacity.confirm` to run its result several times",
                 );
             }
             capacity.validate()
@@ -114,20 +115,20 @@ impl Capacity {
         if self.from == 0 {
             return wrong(
                 "from",
-                "0 can't be doubled: begin with at least 1".to_owned(),
+                "0 can't be doubled: start with at least 1".to_owned(),
             );
         }
         if self.most < self.from {
             return wrong(
                 "most",
-                format!("{} lies below `from`, {}", self.most, self.from),
+                format!("{} is below `from`, {}", self.most, self.from),
             );
         }
         if !(self.within_pct > 0.0 && self.within_pct <= 100.0) {
             return wrong(
                 "within_pct",
                 format!(
-                    "{} is not between 0 and 100: such as 5 for 5 %",
+                    "{} is not between 0 and 100: write 5 for 5 %",
                     self.within_pct
                 ),
             );

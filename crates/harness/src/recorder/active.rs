@@ -1,25 +1,25 @@
-//! How many operations a worker has open, and for how long.
+//! Counts the open operations of a worker, and integrates the count over time.
 
 use super::stalls::HEARTBEAT_NS;
 
 /// Counts open operations and integrates the count over time. Times are nanoseconds of CLOCK_MONOTONIC.
 #[derive(Debug)]
 pub(super) struct Active {
-    /// Operations begun here less those ended here: below 0 where it ends what others began.
+    /// Operations begun here minus those ended here; below 0 if the worker ends what others began.
     now: i64,
     peak: i64,
     /// The integral up to `integrated_until`, operations × nanoseconds.
     integral_ns: i64,
     integrated_until: u64,
-    /// How many were open as this turn of the loop began: what begins or ends in a turn counts from the turn's end.
+    /// Operations open when this turn of the loop began. Events in a turn count from the end of the turn.
     at_turn: i64,
     turned: u64,
-    /// Operations that began or ended in this turn, and how far the integral may be off because of earlier ones.
+    /// Operations that began or ended in this turn, and the tolerance of the integral because of earlier ones.
     changed: u64,
     slack_ns: u64,
 }
 
-/// What [`Active`] counted in one second.
+/// The values that [`Active`] counted in one second.
 #[derive(Debug)]
 pub(super) struct ActiveSecond {
     pub(super) at_end: i64,
@@ -53,8 +53,8 @@ impl Active {
         self.now -= operations as i64;
     }
 
-    /// Adds to the slack what began or ended in a turn that took longer than a loop may wait: nobody knows when in the turn
-    /// it did. A burst begins all in one turn.
+    /// Adds operations to the slack that began or ended in a turn that took longer than a loop may wait: it is unknown
+    /// when in the turn they did. A burst begins all in one turn.
     pub(super) fn add_slack(&mut self, now: u64) {
         let changed = std::mem::take(&mut self.changed);
         let took = now.saturating_sub(std::mem::replace(&mut self.turned, now));
@@ -63,7 +63,7 @@ impl Active {
         }
     }
 
-    /// Integrates up to `until` what was open as the turn began.
+    /// Integrates the operations that were open when the turn began up to `until`.
     pub(super) fn integrate(&mut self, until: u64) {
         self.integral_ns += self.at_turn * until.saturating_sub(self.integrated_until) as i64;
         self.integrated_until = self.integrated_until.max(until);
@@ -75,12 +75,12 @@ impl Active {
         self.at_turn = self.now;
     }
 
-    /// Integrates up to `end` what is open now: others will end it.
+    /// Integrates the operations that are open now up to `end`: others will end them.
     pub(super) fn leave_open(&mut self, end: u64) {
         self.integral_ns += self.now * end.saturating_sub(self.integrated_until) as i64;
     }
 
-    /// Returns what was counted since the last call.
+    /// Returns the counts since the last call.
     pub(super) fn take(&mut self) -> ActiveSecond {
         ActiveSecond {
             at_end: self.now,

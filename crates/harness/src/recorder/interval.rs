@@ -4,36 +4,39 @@ use measure::disturbance::Stalls;
 use measure::tally::Tally;
 use serde::{Deserialize, Serialize};
 
-/// What one thread did in one second of a run.
+/// The activity of one thread in one second of a run.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Interval<T = Tally> {
-    /// The worker thread, counted over all processes of the driver.
+    /// The index of the worker thread among those of all processes of the driver.
     pub lane: u64,
-    /// The second since the origin of the run.
+    /// The index of the second since the origin of the run.
     pub second: u64,
-    /// What was recorded; packed on its way out of a process.
+    /// The recorded values; packed on the way to another process.
     pub tally: T,
-    /// Operations begun here less those ended here, at its end: below 0 where it ends what others began.
+    /// Operations begun here minus those ended here, at the end of the second; below 0 if the worker ends what others
+    /// began.
     pub active: i64,
-    /// The most that this was during it.
+    /// The maximum of `active` during the second.
     pub active_peak: i64,
-    /// The integral of it over time, nanoseconds: exact to a turn of the loop that calls [`Recorder::tick`](super::Recorder::tick).
+    /// The integral of `active` over time, nanoseconds: exact to a turn of the loop that calls
+    /// [`Recorder::tick`](super::Recorder::tick).
     pub active_ns: i64,
-    /// How far that may be off: what began or ended in turns that took long, times how long they took, nanoseconds.
+    /// The tolerance of that integral: the operations that began or ended in long turns, times the length of the turn,
+    /// nanoseconds.
     pub active_slack_ns: u64,
-    /// CPU time of the thread in it, nanoseconds.
+    /// CPU time of the thread in the second, nanoseconds.
     pub cpu_ns: u64,
-    /// How long the thread waited for a CPU in it, nanoseconds; absent where the kernel does not count it.
+    /// Time that the thread waited for a CPU in the second, nanoseconds; absent if the kernel does not count it.
     pub wait_ns: Option<u64>,
-    /// From when to when these two are counted, nanoseconds: longer than a second where the thread came by late.
+    /// The time over which these two are counted, nanoseconds: longer than a second if the turn was late.
     pub span_ns: u64,
-    /// Stalls of the loop that ended in it.
+    /// Stalls of the loop that ended in the second.
     pub stalls: Stalls,
-    /// Whether the thread has ended, and with which error.
+    /// The end of the thread, and its error; absent while it runs.
     pub ended: Option<Result<(), String>>,
 }
 
-/// The last state of a worker that was reported.
+/// The last state that a worker reported.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LastReport {
     second: u64,
@@ -41,7 +44,7 @@ pub struct LastReport {
 }
 
 impl<T> Interval<T> {
-    /// The same interval with another form of its tally, and the tally that it had.
+    /// Returns the same interval with another form of its tally, and the previous tally.
     pub fn replace<U>(self, tally: U) -> (Interval<U>, T) {
         let interval = Interval {
             lane: self.lane,
@@ -60,7 +63,7 @@ impl<T> Interval<T> {
         (interval, self.tally)
     }
 
-    /// Returns what is known of a worker after this interval, should it be lost before its next.
+    /// Returns the state of a worker after this interval, in case it is lost before its next one.
     pub fn last(&self) -> LastReport {
         LastReport {
             second: self.second,
@@ -68,7 +71,7 @@ impl<T> Interval<T> {
         }
     }
 
-    /// The end of a worker that can't report it: what it had open when it last reported is open still.
+    /// Creates the last interval of a worker that can't report it: the operations of its last report are still open.
     pub fn lost(lane: u64, last: &LastReport, nothing: T, why: String) -> Self {
         Self {
             lane,

@@ -1,4 +1,4 @@
-//! Counts of the measured time, kept apart from those of the seconds that it begins and ends in.
+//! Counts events of the measured time, apart from those of the seconds in which it begins and ends.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use measure::tally::{Counts, Series, Tally};
 use crate::clock;
 use crate::driver::{Phases, Stop};
 
-/// Copies to the tally's `measured` part what happens inside the measured time, to a turn of the worker's loop.
+/// Copies events inside the measured time to the tally's `measured` part, to a turn of the worker's loop.
 #[derive(Debug)]
 pub(super) struct MeasuredTime {
     phases: Phases,
@@ -15,15 +15,15 @@ pub(super) struct MeasuredTime {
     /// The series that is compared with the due times.
     response: Series,
     state: State,
-    /// When the first response of this turn came: the clock is read once for all of them.
+    /// Time of the first response in this turn: the clock is read once for all of them.
     now: Option<u64>,
 }
 
 #[derive(Debug)]
 enum State {
     Before,
-    /// Inside the measured time. The counts, and the number of failures, are those that the running second had when the
-    /// measured time began.
+    /// Inside the measured time. Holds the counters and the number of failures of the running second at the beginning
+    /// of the measured time.
     Within(Counts, u64),
     After,
 }
@@ -50,7 +50,7 @@ impl MeasuredTime {
         matches!(self.state, State::Within(..))
     }
 
-    /// Goes on to `now`, once everything that happened before is in the tally.
+    /// Advances to `now`, once everything that happened before is in the tally.
     pub(super) fn turn(&mut self, now: u64, tally: &mut Tally) {
         self.now = None;
         if matches!(self.state, State::Before) && now >= self.phases.measure {
@@ -63,7 +63,7 @@ impl MeasuredTime {
         }
     }
 
-    /// Adds what was counted since the second, or the measured time, began; the next second begins at zero.
+    /// Adds the counts since the beginning of the second, or of the measured time. The next second begins at zero.
     pub(super) fn set_apart(&mut self, tally: &mut Tally) {
         let State::Within(counts, failed_before) = &mut self.state else {
             return;
@@ -81,7 +81,7 @@ impl MeasuredTime {
         *failed_before = 0;
     }
 
-    /// Takes a value of `series`; if it is a response time, it belongs to an operation that ends now.
+    /// Processes a value of `series`; a response time belongs to an operation that ends now.
     pub(super) fn value(&mut self, series: Series, ns: u64, tally: &mut Tally) {
         if series != self.response {
             return;

@@ -1,22 +1,22 @@
-//! Finds the times for which a worker's loop was held.
+//! Detects the times for which a worker's loop stalled.
 
 use measure::disturbance::Stalls;
 
 use crate::clock;
 
-/// A loop turns this often even if nothing is due: otherwise nobody would notice that a closed loop was held. A hundred
-/// wake-ups a second cost less than 0.1 % of a core.
+/// Longest time between two turns of a loop, even if nothing is due: otherwise a stall of a closed loop would go
+/// unnoticed. A hundred wake-ups a second cost less than 0.1 % of a core.
 pub(super) const HEARTBEAT_NS: u64 = 10_000_000;
-/// A loop that turns this much later than it promised has stalled: ten times what a wake-up takes on a shared machine.
+/// Lateness of a turn above which the loop has stalled: ten times what a wake-up takes on a shared machine.
 const STALL_NS: u64 = 10_000_000;
-/// The CPU time of the thread is read this often at most: the call takes 0.3 µs.
+/// Shortest time between two readings of the thread's CPU time: the call takes 0.3 µs.
 const CPU_READ_NS: u64 = 1_000_000;
 
-/// Compares when a loop turns with when it promised to. Times are nanoseconds of CLOCK_MONOTONIC.
+/// Compares the turns of a loop with the times that it promised. Times are nanoseconds of CLOCK_MONOTONIC.
 #[derive(Debug)]
 pub(super) struct StallDetector {
     promised: Option<u64>,
-    /// When the CPU time of the thread was last read, and the time itself.
+    /// The time of the last reading of the thread's CPU time, and that CPU time.
     cpu: (u64, u64),
     stalls: Stalls,
 }
@@ -30,8 +30,8 @@ impl StallDetector {
         }
     }
 
-    /// Notes that the loop, whose turn began at `now`, turns again at `until` or earlier. Returns until when it may wait,
-    /// which is at most one heartbeat.
+    /// Registers that the loop, whose turn began at `now`, turns again at `until` or earlier. Returns the time until
+    /// which it may wait, which is at most one heartbeat.
     pub(super) fn promise(&mut self, until: u64, now: u64) -> u64 {
         let until = until.min(now + HEARTBEAT_NS);
         self.promised = Some(until.max(now));
@@ -41,7 +41,8 @@ impl StallDetector {
         until
     }
 
-    /// Returns for how long the loop was held, if it was: the time since its promise, less the time for which it worked.
+    /// Returns the length of a stall, if there was one: the time since the promise, minus the time for which the loop
+    /// worked.
     pub(super) fn held(&mut self, now: u64) -> Option<u64> {
         let late = now.saturating_sub(self.promised.take()?);
         if late <= STALL_NS {

@@ -1,4 +1,4 @@
-//! One recorder, driven with times that the tests choose.
+//! Tests one recorder with times that the tests choose.
 
 use measure::disturbance::Stalls;
 
@@ -23,18 +23,19 @@ fn a_thread_whose_seconds_are_not_read_waits_before_it_takes_all_memory() {
         std::thread::yield_now();
     }
     for second in 0..seconds {
-        // Time for one more, which must not come.
+        // Time for one more interval, which must not come.
         std::thread::sleep(std::time::Duration::from_millis(1));
         assert!(sent.len() < TALLIES, "{}", sent.len());
         let interval = sent.blocking_recv().unwrap();
         assert_eq!(interval.second, second);
-        // The thread needs none after its last second.
+        // The thread needs no tally after its last second.
         let _ = give.send(interval.tally);
     }
     thread.join().unwrap();
 }
 
-/// The stalls that a loop of these turns has, in milliseconds: when each began, and until when it said to wait then.
+/// Returns the stalls of a loop with these turns, in milliseconds: the beginning of each, and the time until which it
+/// said to wait.
 fn stalls(turns: &[(u64, u64)]) -> Vec<(u64, Stalls)> {
     let (send, mut sent) = tokio::sync::mpsc::unbounded_channel();
     let (_give, take) = std::sync::mpsc::channel();
@@ -76,7 +77,7 @@ fn a_loop_that_turns_later_than_it_said_has_stalled() {
         stalls(&[(0, 1_000), (10, 11), (20, 25), (35, 35), (45, 60)]),
         []
     );
-    // It waits for events of a closed loop, and is held for half a second.
+    // It waits for events of a closed loop, and stalls for half a second.
     let found = stalls(&[
         (0, 1_000),
         (500, 1_000),
@@ -85,7 +86,7 @@ fn a_loop_that_turns_later_than_it_said_has_stalled() {
         (1_700, 1_701),
     ]);
     let of = |(second, stalls): &(u64, Stalls)| {
-        // What the test itself took of the CPU is no part of them.
+        // CPU time of the test itself is not part of the stalls.
         let ms = |ns: u64| (ns + MS).div_euclid(MS);
         (
             *second,
@@ -98,7 +99,7 @@ fn a_loop_that_turns_later_than_it_said_has_stalled() {
     assert_eq!(found, [(0, 2, 490, 521), (1, 1, 1_149, 1_149)]);
 }
 
-/// The thread's own clock: it works for as long as the loop is late.
+/// Uses the thread's own clock: the thread works for as long as the loop is late.
 #[test]
 fn a_turn_that_works_for_long_is_no_stall() {
     let (send, mut sent) = tokio::sync::mpsc::unbounded_channel();
@@ -113,7 +114,7 @@ fn a_turn_that_works_for_long_is_no_stall() {
     assert_eq!(sent.try_recv().unwrap().stalls, Stalls::default());
 }
 
-/// What is open is integrated from one turn of the loop to the next.
+/// Integrates open operations from one turn of the loop to the next.
 #[test]
 fn what_is_open_is_integrated_over_time_and_belongs_to_the_second_in_which_it_was_open() {
     let (send, mut sent) = tokio::sync::mpsc::unbounded_channel();
@@ -123,7 +124,7 @@ fn what_is_open_is_integrated_over_time_and_belongs_to_the_second_in_which_it_wa
     record.tick(100 * MS);
     record.begin_many(2);
     record.tick(500 * MS);
-    // The loop comes by late: what was open until the second ended is of that second.
+    // The turn is late: operations open until the end of the second belong to that second.
     record.tick(1_250 * MS);
     record.ok_many(2);
     record.tick(1_500 * MS);
@@ -140,7 +141,7 @@ fn what_is_open_is_integrated_over_time_and_belongs_to_the_second_in_which_it_wa
     assert_eq!(rows, [(0, 1_900, 3), (1, 2_000, 1)]);
 }
 
-/// What one thread reported, and its measured time from 1.5 s to 2.5 s of a time that begins now.
+/// Returns the reports of one thread with a measured time from 1.5 s to 2.5 s after now.
 fn measured(work: impl FnOnce(&Recorder, u64)) -> Vec<(u64, u64, u64)> {
     let (send, mut sent) = tokio::sync::mpsc::unbounded_channel();
     let (_give, take) = std::sync::mpsc::channel();
@@ -194,7 +195,7 @@ fn what_ends_inside_the_measured_time_is_set_apart_wherever_rows_begin() {
         .into_iter()
         .filter(|(_, ok, failed)| ok + failed > 0)
         .collect();
-    // What came in the turn that finds the second over is of that second, and the same at both edges.
+    // Events of the turn that ends the second belong to that second, at both edges.
     assert_eq!(measured, [(1, 15, 1), (2, 112, 2)]);
 }
 
@@ -249,7 +250,7 @@ fn response_times_are_held_against_the_times_that_they_were_due() {
         &stop,
         Series(1),
     );
-    // All of them end at one time: what was due a second later took a second less.
+    // All of them end at one time: an operation due a second later took a second less.
     for response_s in 1..=9 {
         record.value(Series(1), response_s * SECOND_NS);
         record.value(Series(0), 1);

@@ -1,11 +1,11 @@
-//! What the kernel says of the thread that records.
+//! Reads the kernel's counters of the recording thread.
 
 use std::fs::File;
 
 use crate::clock;
 use crate::usage::schedstat::{self, Schedstat};
 
-/// Reads the CPU time of the calling thread, and how long it waited for a CPU, from one call to the next.
+/// Measures the CPU time of the calling thread, and its wait for a CPU, from one call to the next.
 #[derive(Debug)]
 pub(super) struct ThreadUsage {
     schedstat: Option<File>,
@@ -19,12 +19,12 @@ pub(super) struct ThreadUsage {
 pub(super) struct ThreadSpan {
     pub(super) span_ns: u64,
     pub(super) cpu_ns: u64,
-    /// Absent where the kernel does not count it.
+    /// Absent if the kernel does not count it.
     pub(super) wait_ns: Option<u64>,
 }
 
 impl ThreadUsage {
-    /// Counts from `origin` on, nanoseconds of CLOCK_MONOTONIC.
+    /// Starts counting at `origin`, nanoseconds of CLOCK_MONOTONIC.
     pub(super) fn new(origin: u64) -> Self {
         let schedstat = schedstat::of_this_thread();
         Self {

@@ -1,4 +1,4 @@
-//! What is done to the daemons on purpose, and how long it lasts.
+//! Injects the faults of a plan into the daemons, and measures how long they last.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -8,68 +8,68 @@ use nix::sys::signal::Signal as Sent;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::site::{Instance, Site, State};
-use super::watch::Watch;
+use super::site::{Fleet, Instance, State};
+use super::watch::ResourceMonitor;
 use crate::clock;
 use crate::driver::Phases;
 use crate::duration;
 use crate::plan::{Fault, Signal};
 
-/// How often a daemon that was asked to end is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// Interval between checks of a daemon that was asked to end.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The faults of a plan, one after the other.
 #[derive(Debug)]
 pub(super) struct Faults {
     ahead: VecDeque<Fault>,
     stage: Stage,
-    /// When the run and its load begin, nanoseconds of CLOCK_MONOTONIC.
+    /// Start of the run and of its load, nanoseconds of CLOCK_MONOTONIC.
     origin: u64,
     begin: u64,
     pub(super) done: Vec<FaultResult>,
-    /// Daemons that are on their way back.
-    returning: JoinSet<Back>,
+    /// Daemons that were started again and are not ready yet.
+    returning: JoinSet<Restarted>,
 }
 
 /// A daemon that was started again.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Back {
-    /// Which.
-    place: usize,
-    /// When it took connections, nanoseconds of CLOCK_MONOTONIC; absent where it did not in time.
+pub(super) struct Restarted {
+    /// The index of the daemon.
+    index: usize,
+    /// Time at which it took connections, nanoseconds of CLOCK_MONOTONIC; absent if it did not in time.
     at: Option<u64>,
 }
 
-/// A daemon that did not come back.
+/// A daemon that did not recover.
 #[derive(Debug)]
-pub(super) struct Gone {
-    /// Which.
-    pub(super) place: usize,
+pub(super) struct RestartFailed {
+    /// The index of the daemon.
+    pub(super) index: usize,
     pub(super) problem: String,
 }
 
-/// Where the fault in hand stands.
+/// The state of the current fault.
 #[derive(Debug)]
 enum Stage {
-    /// None is; the next comes then.
+    /// Waiting for the next fault at this time.
     Before(Instant),
-    /// The daemons are held up, or gone; from then on they may come back.
+    /// The daemons are paused or ended until this time.
     During {
         fault: Fault,
-        struck: Instant,
+        injected_at: Instant,
         until: Instant,
     },
-    /// Started again; not all take connections yet.
+    /// The daemons were started again; not all take connections yet.
     Returning { latest: u64, all: bool },
-    /// There is no other.
-    Over,
+    /// There are no more faults.
+    Done,
 }
 
 impl Faults {
     pub(super) fn new(faults: &[Fault], phases: &Phases) -> Self {
         let mut faults = Self {
             ahead: faults.iter().cloned().collect(),
-            stage: Stage::Over,
+            stage: Stage::Done,
             origin: phases.origin,
             begin: phases.begin,
             done: Vec::new(),
@@ -79,7 +79,7 @@ impl Faults {
         faults
     }
 
-    /// The load begins at another time, and the faults with it: none has been yet.
+    /// Moves the faults to another start of the load; none has been injected yet.
     pub(super) fn begin_at(&mut self, begin: u64) {
         self.begin = begin;
         self.wait_for_next();
@@ -87,66 +87,66 @@ impl Faults {
 
     fn wait_for_next(&mut self) {
         let next = self.ahead.front();
-        self.stage = next.map_or(Stage::Over, |fault| {
+        self.stage = next.map_or(Stage::Done, |fault| {
             let due = self.begin + fault.at.as_nanos() as u64;
             let ahead = Duration::from_nanos(due.saturating_sub(clock::now()));
             Stage::Before(Instant::now() + ahead)
         });
     }
 
-    /// Completes when there is something to do. May be dropped and called again: nothing is lost.
-    pub(super) async fn due(&mut self) -> Option<Back> {
+    /// Completes when there is something to do. May be dropped and called again without loss.
+    pub(super) async fn due(&mut self) -> Option<Restarted> {
         match &self.stage {
             Stage::Before(at) | Stage::During { until: at, .. } => {
                 tokio::time::sleep_until(*at).await;
                 None
             }
-            // A task comes to its end unless the runtime does.
+            // A task completes unless the runtime ends.
             Stage::Returning { .. } => match self.returning.join_next().await {
-                Some(back) => back.ok(),
+                Some(restarted) => restarted.ok(),
                 None => None,
             },
-            Stage::Over => std::future::pending().await,
+            Stage::Done => std::future::pending().await,
         }
     }
 
-    /// Does what is due; `back` is a daemon that was started again and is ready, or will not be.
+    /// Performs the due step; `restarted` is a daemon that was started again and is ready, or will not be.
     ///
     /// # Errors
-    /// A daemon that can't be started again, or does not take connections in time.
+    /// A daemon can't be started again, or does not take connections in time.
     pub(super) fn act(
         &mut self,
-        back: Option<Back>,
-        site: &mut Site,
-        watch: &mut Watch,
-    ) -> Result<(), Gone> {
-        match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Before(_) => self.strike(site),
+        restarted: Option<Restarted>,
+        fleet: &mut Fleet,
+        monitor: &mut ResourceMonitor,
+    ) -> Result<(), RestartFailed> {
+        match std::mem::replace(&mut self.stage, Stage::Done) {
+            Stage::Before(_) => self.inject(fleet),
             Stage::During {
                 fault,
-                struck,
+                injected_at,
                 until: _,
-            } => return self.bring_back(fault, struck, site, watch),
+            } => return self.recover(fault, injected_at, fleet, monitor),
             Stage::Returning { latest, all } => {
-                let at = back.and_then(|back| back.at);
+                let at = restarted.and_then(|restarted| restarted.at);
                 self.returned(latest.max(at.unwrap_or(0)), all && at.is_some());
-                return back.map_or(Ok(()), |back| is_back(back, site));
+                return restarted.map_or(Ok(()), |restarted| check_restarted(restarted, fleet));
             }
-            Stage::Over => {}
+            Stage::Done => {}
         }
         Ok(())
     }
 
-    fn strike(&mut self, site: &mut Site) {
+    fn inject(&mut self, fleet: &mut Fleet) {
         let Some(fault) = self.ahead.pop_front() else {
             return;
         };
         let (signal, state) = match fault.signal {
             Signal::Kill => (Sent::SIGKILL, State::Down),
             Signal::Term => (Sent::SIGTERM, State::Down),
-            Signal::Stop => (Sent::SIGSTOP, State::Held),
+            Signal::Stop => (Sent::SIGSTOP, State::Paused),
         };
-        for instance in in_state(site, State::Up) {
+        for instance in in_state(fleet, State::Up) {
             instance.daemon.signal(signal);
             instance.state = state;
         }
@@ -155,58 +155,65 @@ impl Faults {
             at_s: self.since_origin(clock::now()),
             back_s: None,
         });
-        let struck = Instant::now();
-        let until = struck + fault.back_after;
+        let injected_at = Instant::now();
+        let until = injected_at + fault.back_after;
         self.stage = Stage::During {
             fault,
-            struck,
+            injected_at,
             until,
         };
     }
 
-    fn bring_back(
+    fn recover(
         &mut self,
         fault: Fault,
-        struck: Instant,
-        site: &mut Site,
-        watch: &mut Watch,
-    ) -> Result<(), Gone> {
+        injected_at: Instant,
+        fleet: &mut Fleet,
+        monitor: &mut ResourceMonitor,
+    ) -> Result<(), RestartFailed> {
         if fault.signal == Signal::Stop {
-            for instance in in_state(site, State::Held) {
+            for instance in in_state(fleet, State::Paused) {
                 instance.daemon.signal(Sent::SIGCONT);
                 instance.state = State::Up;
             }
             self.returned(clock::now(), true);
             return Ok(());
         }
-        if is_ending(site, struck) {
-            let until = Instant::now() + LOOK_EVERY;
+        if is_ending(fleet, injected_at) {
+            let until = Instant::now() + POLL_INTERVAL;
             self.stage = Stage::During {
                 fault,
-                struck,
+                injected_at,
                 until,
             };
             return Ok(());
         }
-        self.start_again(site, watch)
+        self.start_again(fleet, monitor)
     }
 
-    fn start_again(&mut self, site: &mut Site, watch: &mut Watch) -> Result<(), Gone> {
-        for (place, instance) in site.instances.iter_mut().enumerate() {
+    fn start_again(
+        &mut self,
+        fleet: &mut Fleet,
+        monitor: &mut ResourceMonitor,
+    ) -> Result<(), RestartFailed> {
+        for (index, instance) in fleet.instances.iter_mut().enumerate() {
             if instance.state != State::Down {
                 continue;
             }
-            instance.daemon.start_again().map_err(|error| Gone {
-                place,
-                problem: format!("could not be started again: {error}"),
-            })?;
+            instance
+                .daemon
+                .start_again()
+                .map_err(|error| RestartFailed {
+                    index,
+                    problem: format!("could not be started again: {error}"),
+                })?;
             instance.state = State::Up;
-            instance.life += 1;
-            watch.reborn(place, instance);
+            instance.restarts += 1;
+            monitor.restarted(index, instance);
             let ready = instance.daemon.readiness();
             self.returning.spawn(async move {
                 let at = ready.await.then(clock::now);
-                Back { place, at }
+                Restarted { index, at }
             });
         }
         self.stage = Stage::Returning {
@@ -219,7 +226,7 @@ impl Faults {
         Ok(())
     }
 
-    /// The fault is over when the last daemon is back.
+    /// Ends the fault when the last daemon is back.
     fn returned(&mut self, latest: u64, all: bool) {
         if !self.returning.is_empty() {
             self.stage = Stage::Returning { latest, all };
@@ -232,7 +239,7 @@ impl Faults {
         self.wait_for_next();
     }
 
-    /// Whether daemons were started again of which it is not known yet whether they come back.
+    /// Returns true while daemons were started again and it is not known yet whether they recover.
     pub(super) fn is_returning(&self) -> bool {
         matches!(self.stage, Stage::Returning { .. })
     }
@@ -242,33 +249,38 @@ impl Faults {
     }
 }
 
-/// One that has ended by itself meanwhile is told by its end.
-fn is_back(back: Back, site: &Site) -> Result<(), Gone> {
-    let instance = &site.instances[back.place];
-    if back.at.is_some() || instance.state == State::Died || instance.daemon.try_exit().is_some() {
+/// Checks that a daemon is back. A daemon that exited on its own is reported by `next_exit()`, not here.
+fn check_restarted(restarted: Restarted, fleet: &Fleet) -> Result<(), RestartFailed> {
+    let instance = &fleet.instances[restarted.index];
+    if restarted.at.is_some()
+        || instance.state == State::Died
+        || instance.daemon.try_exit().is_some()
+    {
         return Ok(());
     }
     let limit = duration::format(instance.daemon.ready_limit());
-    Err(Gone {
-        place: back.place,
+    Err(RestartFailed {
+        index: restarted.index,
         problem: format!("took no connections within {limit} of its start"),
     })
 }
 
-/// Whether a daemon that was struck is still there; one that takes longer than its manifest's grace is killed.
-fn is_ending(site: &mut Site, struck: Instant) -> bool {
+/// Returns true while a daemon that got the fault's signal still runs. One that takes longer than its manifest's grace
+/// time is killed.
+fn is_ending(fleet: &mut Fleet, injected_at: Instant) -> bool {
     let mut ending = false;
-    for instance in in_state(site, State::Down) {
+    for instance in in_state(fleet, State::Down) {
         ending |= !instance.daemon.is_over();
-        if struck.elapsed() > instance.daemon.grace() {
+        if injected_at.elapsed() > instance.daemon.grace() {
             instance.daemon.signal(Sent::SIGKILL);
         }
     }
     ending
 }
 
-fn in_state(site: &mut Site, state: State) -> impl Iterator<Item = &mut Instance> {
-    site.instances
+fn in_state(fleet: &mut Fleet, state: State) -> impl Iterator<Item = &mut Instance> {
+    fleet
+        .instances
         .iter_mut()
         .filter(move |instance| instance.state == state)
 }

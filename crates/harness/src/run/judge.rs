@@ -1,4 +1,4 @@
-//! What a run did, in numbers, and what speaks against them.
+//! Derives the numbers of a run, and the warnings about them.
 
 use measure::audit::{Compared, Facts};
 use measure::disturbance::Context;
@@ -7,8 +7,8 @@ use measure::result::{Operations, Second, Usage};
 use measure::tally::Tally;
 use measure::warning::Warning;
 
-use super::load::Load;
-use super::pages::Ledger;
+use super::load::RunningLoad;
+use super::pages::DaemonCounters;
 use crate::driver::{Driver, Phases};
 use crate::plan::Plan;
 use crate::recorder::{MISSED, OK, STARTED, UNFINISHED};
@@ -29,8 +29,8 @@ pub(super) fn operations(total: &Tally, seconds: &[Second]) -> Operations {
     }
 }
 
-/// What speaks against the figures.
-pub(super) fn doubts<D: Driver>(
+/// Returns the warnings that the totals and the machine give rise to.
+pub(super) fn run_warnings<D: Driver>(
     total: &Tally,
     operations: &Operations,
     plan: &Plan<D::Config>,
@@ -38,7 +38,7 @@ pub(super) fn doubts<D: Driver>(
     steal_pct: Option<f64>,
 ) -> Vec<Warning> {
     let response = D::response(plan);
-    let responses = total.of(response);
+    let responses = total.distribution(response);
     let mut found = vec![
         Warning::generator_late(&total.lag, responses, plan.is_paced()),
         Warning::driver_exhausted(&exhausted::<D>(total)),
@@ -56,7 +56,7 @@ pub(super) fn doubts<D: Driver>(
     found.into_iter().flatten().collect()
 }
 
-/// What daemon and driver were kept from running by, with what the judgement of it needs besides.
+/// Returns the warnings about disturbances of daemon and driver.
 pub(super) fn disturbances<D: Driver>(
     usage: &Usage,
     plan: &Plan<D::Config>,
@@ -83,7 +83,7 @@ pub(super) fn disturbances<D: Driver>(
     found.unwrap_or_default()
 }
 
-/// How many operations the driver itself had no descriptor or port for, by kind.
+/// Counts the operations for which the driver itself had no descriptor or port, by kind.
 fn exhausted<D: Driver>(total: &Tally) -> Vec<(&'static str, u64)> {
     let found = D::EXHAUSTED.iter().map(|kind| {
         let failed = total.errors.get(*kind).copied().unwrap_or(0);
@@ -92,7 +92,7 @@ fn exhausted<D: Driver>(total: &Tally) -> Vec<(&'static str, u64)> {
     found.filter(|(_, count)| *count > 0).collect()
 }
 
-/// Said where operations failed that were not asked to, and none succeeded.
+/// Returns a warning if operations failed unexpectedly, and none succeeded.
 fn nothing_succeeded<D: Driver>(total: &Tally, operations: &Operations) -> Option<Warning> {
     let errors = total.errors.iter();
     let unasked = errors.filter(|(kind, _)| !D::ASKED_FOR.contains(&kind.as_ref()));
@@ -100,36 +100,36 @@ fn nothing_succeeded<D: Driver>(total: &Tally, operations: &Operations) -> Optio
     (operations.ok == 0).then(|| Warning::nothing_succeeded(operations.failed, most))
 }
 
-/// Our counts beside the daemons' own. Where daemons were started again, what each did after its last page is lost: they
-/// may then have counted less than the driver, and still never more.
+/// Returns the driver's counters beside those of the daemons. If daemons were started again, their counts after the
+/// last page are lost: they may then have counted less than the driver, but never more.
 pub(super) fn compared<D: Driver>(
-    ledger: &Ledger,
+    daemon_counters: &DaemonCounters,
     plan: &Plan<D::Config>,
     total: &Tally,
-    load: &Load,
+    load: &RunningLoad,
 ) -> Vec<Compared> {
     let driver_short = load.collector.failures().next().is_some();
     let compared = |(metric, name): &(&str, &str)| {
-        let daemon = ledger.counted(metric)?;
+        let daemon = daemon_counters.counted(metric)?;
         let bounds = D::bounds(name, plan, total);
         Some(Compared {
             name: (*name).to_owned(),
             driver: total.counted(name),
             daemon: daemon.number as u64,
-            whole: daemon.whole && !bounds.daemon_less,
+            whole: daemon.complete && !bounds.daemon_less,
             driver_short: driver_short || bounds.daemon_more,
         })
     };
     D::AUDIT.iter().filter_map(compared).collect()
 }
 
-/// A warning for each that does not agree.
-pub(super) fn disagreements(compared: &[Compared]) -> impl Iterator<Item = Warning> {
+/// Returns a warning for each counter that does not agree.
+pub(super) fn counter_warnings(compared: &[Compared]) -> impl Iterator<Item = Warning> {
     let differing = compared.iter().filter(|compared| !compared.agrees());
     differing.map(|of| Warning::counts_disagree(&of.name, of.driver, of.daemon))
 }
 
-/// The longest time of any series, nanoseconds.
+/// Returns the longest time of any series, nanoseconds.
 pub(super) fn slowest_ns(total: &Tally) -> u64 {
     let longest = total
         .series()
@@ -137,8 +137,8 @@ pub(super) fn slowest_ns(total: &Tally) -> u64 {
     longest.max().unwrap_or(0)
 }
 
-/// Returns how long the measured time was, seconds: less than planned where the run was asked to end, at `asked_at`, or
-/// ended by itself.
+/// Returns the length of the measured time, seconds. It is shorter than planned if the run was asked to end, at
+/// `asked_at`, or ended by itself.
 pub(super) fn measured_s(phases: &Phases, asked_at: u64, over: u64) -> f64 {
     let end = phases.end.min(asked_at).min(over);
     end.saturating_sub(phases.measure) as f64 / 1e9

@@ -1,4 +1,4 @@
-//! The workers at work, and everything that is shown and kept of their seconds.
+//! Runs the workers, and shows and stores their seconds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::Settings;
-use super::faults::{Faults, Gone};
-use super::rows::Rows;
-use super::site::Site;
-use super::watch::Watch;
+use super::faults::{Faults, RestartFailed};
+use super::rows::SecondsSpool;
+use super::site::Fleet;
+use super::watch::ResourceMonitor;
 use crate::clock;
 use crate::collector::{Collector, Row};
 use crate::driver::{Driver, Phases, Stop, Target};
@@ -26,22 +26,22 @@ use crate::progress::{Progress, p99};
 use crate::recorder::{self, Interval};
 use crate::signals::Signals;
 
-/// Between the order to begin and what begins, so that all workers are waiting by then.
+/// Time between the order to begin and the begin, so that all workers are waiting by then.
 const HEAD_START_NS: u64 = 50_000_000;
-/// After a second Ctrl-C a shard process has this long to report what it counted; then it is killed.
+/// Time after a second Ctrl-C in which a shard process must report its counts; then it is killed.
 const LAST_REPORT: Duration = Duration::from_millis(1_500);
-/// What is open may take this long once the daemon has ended: its sockets are closed already.
+/// Time that open operations get once the daemon has ended: its sockets are closed already.
 const DEATH_GRACE_NS: u64 = 1_000_000_000;
-/// Lines of the daemon's log that are shown when it dies.
+/// Number of lines of the daemon's log that are shown when it dies.
 const LAST_LINES: usize = 20;
 
-/// The workers at work.
+/// The running workers.
 #[derive(Debug)]
-pub(super) struct Load {
+pub(super) struct RunningLoad {
     pub(super) phases: Phases,
-    /// The opening of all workers, as long as the load has not been brought forward.
+    /// The opening of all workers; absent once the load was brought forward.
     opening: Option<Arc<Opening>>,
-    /// Whether all connections were open before the load began.
+    /// True if all connections were open before the load began.
     all_open: bool,
     pub(super) stop: Arc<Stop>,
     pub(super) intervals: UnboundedReceiver<Interval>,
@@ -53,16 +53,16 @@ pub(super) struct Load {
     longest_ns: u64,
 }
 
-/// How the load ended.
+/// The end of the load.
 #[derive(Debug, Default)]
-pub(super) struct Ending {
+pub(super) struct LoadOutcome {
     pub(super) warnings: Vec<Warning>,
     pub(super) interrupts: u64,
-    /// When shard processes that have not ended are killed.
+    /// Time at which shard processes that have not ended are killed.
     kill_at: Option<Instant>,
 }
 
-impl Ending {
+impl LoadOutcome {
     /// Returns the reason why the load ended.
     pub(super) fn reason(&self) -> EndedBy {
         let lost = |kind| matches!(kind, Kind::DaemonDied | Kind::WorkersFailed);
@@ -75,13 +75,13 @@ impl Ending {
         }
     }
 
-    /// Returns true where the user does not want to wait any more.
+    /// Returns true if the user does not want to wait any more.
     pub(super) fn is_hurried(&self) -> bool {
         self.interrupts > 1
     }
 }
 
-impl Load {
+impl RunningLoad {
     pub(super) async fn start<D: Driver>(
         driver: &Arc<D>,
         plan: &Plan<D::Config>,
@@ -135,29 +135,30 @@ impl Load {
         })
     }
 
-    /// Watches until all workers have ended, once a second in every view.
-    pub(super) async fn follow(
+    /// Watches until all workers have ended, and updates all views once a second.
+    pub(super) async fn drive(
         &mut self,
-        view: &mut View,
-        site: &mut Site,
-        watch: &mut Watch,
+        view: &mut LiveOutputs,
+        fleet: &mut Fleet,
+        monitor: &mut ResourceMonitor,
         faults: &mut Faults,
         signals: &mut Signals,
         planned: Duration,
-    ) -> Ending {
-        let mut ending = Ending::default();
+    ) -> LoadOutcome {
+        let mut ending = LoadOutcome::default();
         let mut every_second = tokio::time::interval(Duration::from_secs(1));
         every_second.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        // A daemon that was started again may need longer than the load lasts; whether it came back is still asked.
+        // A daemon that was started again may need longer than the load lasts; the loop waits to see whether it
+        // recovers.
         while !self.collector.over() || (ending.warnings.is_empty() && faults.is_returning()) {
             tokio::select! {
-                Some(interval) = self.intervals.recv() => self.take(interval, view),
+                Some(interval) = self.intervals.recv() => self.on_interval(interval, view),
                 () = all_open(self.opening.as_ref()) => self.bring_forward(faults).await,
-                _ = every_second.tick() => watch.look(site),
-                pages = watch.pages() => watch.note(&pages),
-                back = faults.due() => {
-                    if let Err(gone) = faults.act(back, site, watch) {
-                        ending.warnings.push(not_back(&gone, site));
+                _ = every_second.tick() => monitor.snapshot(fleet),
+                pages = monitor.pages() => monitor.note(&pages),
+                restarted = faults.due() => {
+                    if let Err(failed) = faults.act(restarted, fleet, monitor) {
+                        ending.warnings.push(not_back(&failed, fleet));
                         self.stop_within(DEATH_GRACE_NS).await;
                     }
                 }
@@ -166,7 +167,7 @@ impl Load {
                     ending.kill_at = None;
                     self.kill(view);
                 }
-                (place, status) = site.death() => self.died(&mut ending, site, place, &status).await,
+                (index, status) = fleet.next_exit() => self.died(&mut ending, fleet, index, &status).await,
                 else => break,
             }
         }
@@ -181,7 +182,7 @@ impl Load {
         ending
     }
 
-    /// Has the load begin now that all connections are open, unless it is about to begin by itself.
+    /// Begins the load now that all connections are open, unless it is about to begin by itself.
     async fn bring_forward(&mut self, faults: &mut Faults) {
         let begin = clock::now() + HEAD_START_NS;
         let Some(opening) = self.opening.take() else {
@@ -200,7 +201,7 @@ impl Load {
         faults.begin_at(begin);
     }
 
-    /// Returns how long the opening of a plan took, where it has one.
+    /// Returns the duration of the opening, if the plan has one.
     pub(super) fn opening<D: Driver>(&self, plan: &Plan<D::Config>) -> Option<OpeningTime> {
         let limit = D::opening(plan)?;
         let took_ns = self.phases.begin - self.phases.origin;
@@ -211,16 +212,16 @@ impl Load {
         })
     }
 
-    /// A daemon has ended by itself, and with it the run.
-    async fn died(&mut self, ending: &mut Ending, site: &Site, place: usize, status: &str) {
-        let (status, last_lines) = about(site, place, status);
+    /// Ends the run because a daemon has ended by itself.
+    async fn died(&mut self, ending: &mut LoadOutcome, fleet: &Fleet, index: usize, status: &str) {
+        let (status, last_lines) = about(fleet, index, status);
         ending
             .warnings
             .push(Warning::daemon_died(&status, &last_lines));
         self.stop_within(DEATH_GRACE_NS).await;
     }
 
-    pub(super) fn take(&mut self, interval: Interval, view: &mut View) {
+    pub(super) fn on_interval(&mut self, interval: Interval, view: &mut LiveOutputs) {
         let lane = interval.lane;
         let read = self.collector.add(interval);
         if let Some(threads) = &self.threads {
@@ -229,15 +230,21 @@ impl Load {
         self.show_rows(view);
     }
 
-    fn show_rows(&mut self, view: &mut View) {
+    fn show_rows(&mut self, view: &mut LiveOutputs) {
         while let Some(row) = self.collector.row() {
             view.row(&row);
             self.collector.give_back(row);
         }
     }
 
-    /// Asked once, nothing is started any more and what is open has the time that it may take; asked again, the load ends.
-    async fn interrupted(&mut self, ending: &mut Ending, view: &mut View, planned: Duration) {
+    /// Handles an interruption. After the first, nothing more is started and open operations may take their time; the
+    /// second ends the load.
+    async fn interrupted(
+        &mut self,
+        ending: &mut LoadOutcome,
+        view: &mut LiveOutputs,
+        planned: Duration,
+    ) {
         ending.interrupts += 1;
         let now = clock::now();
         let open = units::count(self.collector.open());
@@ -264,7 +271,7 @@ impl Load {
     }
 
     /// Ends workers that have not ended by themselves. A thread can't be killed, so that it is left behind.
-    fn kill(&mut self, view: &mut View) {
+    fn kill(&mut self, view: &mut LiveOutputs) {
         match &mut self.processes {
             Some(processes) => {
                 processes.kill("its process did not end after the second interruption");
@@ -277,8 +284,8 @@ impl Load {
         }
     }
 
-    /// Returns how long what is open may take after an interruption: the time to drain, or the longest operation, and no
-    /// longer than without the interruption.
+    /// Returns the time that open operations may take after an interruption: the drain time, or the longest operation
+    /// if that is more, but no longer than without the interruption.
     fn grace_ns(&self, now: u64) -> u64 {
         let drain = self.phases.drained - self.phases.end;
         let left = self.phases.drained.saturating_sub(now);
@@ -293,7 +300,7 @@ impl Load {
     }
 }
 
-/// Returns once all connections of an opening are open; never where there is none.
+/// Returns once all connections of an opening are open; never if there is no opening.
 async fn all_open(opening: Option<&Arc<Opening>>) {
     match opening {
         Some(opening) => opening.all_open().await,
@@ -308,35 +315,35 @@ async fn sleep_until(at: Option<Instant>) {
     }
 }
 
-/// A daemon that a fault has taken away for good.
-fn not_back(gone: &Gone, site: &Site) -> Warning {
-    let (problem, last_lines) = about(site, gone.place, &gone.problem);
+/// Returns the warning about a daemon that did not recover from a fault.
+fn not_back(failed: &RestartFailed, fleet: &Fleet) -> Warning {
+    let (problem, last_lines) = about(fleet, failed.index, &failed.problem);
     Warning::daemon_not_back(&problem, &last_lines)
 }
 
-/// What is said of a daemon, with its number where there are several, and the end of its log.
-fn about(site: &Site, place: usize, text: &str) -> (String, String) {
-    let instance = site.instances.get(place);
+/// Returns a text about a daemon, with its number if there are several, and the end of its log.
+fn about(fleet: &Fleet, index: usize, text: &str) -> (String, String) {
+    let instance = fleet.instances.get(index);
     let last_lines = instance.map(|instance| instance.daemon.last_lines(LAST_LINES));
-    let text = match site.instances.len() {
+    let text = match fleet.instances.len() {
         0 | 1 => text.to_owned(),
-        several => format!("number {} of {several} {text}", place + 1),
+        several => format!("instance {} of {several} {text}", index + 1),
     };
     (text, last_lines.unwrap_or_default())
 }
 
-/// Everything that is shown and kept of the seconds.
+/// The views of the seconds, and their storage.
 #[derive(Debug)]
-pub(super) struct View {
+pub(super) struct LiveOutputs {
     pub(super) progress: Progress,
     pub(super) exporter: Option<Exporter>,
     pub(super) response: &'static str,
     pub(super) line: fn(&Tally, &Tally) -> Option<String>,
     pub(super) total: Tally,
-    pub(super) rows: Rows,
+    pub(super) rows: SecondsSpool,
 }
 
-impl View {
+impl LiveOutputs {
     pub(super) fn row(&mut self, row: &Row) {
         self.progress.row(row, p99(&row.tally, self.response));
         if let Some(exporter) = &self.exporter {

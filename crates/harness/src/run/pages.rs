@@ -1,5 +1,5 @@
-//! The daemons' metrics pages: fetched in the background, so that a daemon that does not answer holds nothing up, and
-//! added up over all daemons and all their lives.
+//! Fetches the daemons' metrics pages in the background, so that a daemon that does not answer delays nothing. Adds
+//! the counters up over all daemons and all their starts.
 
 use tokio::task::JoinSet;
 
@@ -9,49 +9,49 @@ use crate::gauges;
 
 /// A page to fetch.
 #[derive(Debug)]
-pub(super) struct Source {
-    /// Which daemon.
-    pub(super) place: usize,
-    /// Which start of it.
-    pub(super) life: u64,
+pub(super) struct ScrapeTarget {
+    /// The index of the daemon.
+    pub(super) index: usize,
+    /// The number of the daemon's start.
+    pub(super) restarts: u64,
     pub(super) origin: Origin,
 }
 
-/// Where a page comes from.
+/// The origin of a page.
 #[derive(Debug)]
 pub(super) enum Origin {
     Url(String),
-    /// A command prints it, before and after the load alone.
+    /// Printed by a command, only before and after the load.
     Command(CountersCommand),
 }
 
-/// A page that was asked for; `None` where it did not come.
+/// A page that was requested; without gauges if it did not arrive.
 #[derive(Debug)]
-pub(super) struct Page {
-    place: usize,
-    life: u64,
+pub(super) struct Scrape {
+    index: usize,
+    restarts: u64,
     gauges: Option<Gauges>,
-    /// Whether it is of a command: it has counters to compare, and nothing to watch.
+    /// True for the output of a command: it has counters to compare, and no gauges to watch.
     printed: bool,
 }
 
-/// Fetches pages, all at the same time. Dropping the future ends it.
-pub(super) async fn fetch(sources: Vec<Source>) -> Vec<Page> {
+/// Fetches pages, all at the same time. Dropping the future cancels them.
+pub(super) async fn fetch(scrape_targets: Vec<ScrapeTarget>) -> Vec<Scrape> {
     let mut fetching = JoinSet::new();
-    for source in sources {
+    for source in scrape_targets {
         fetching.spawn(async move {
-            let Source {
-                place,
-                life,
+            let ScrapeTarget {
+                index,
+                restarts,
                 origin,
             } = source;
             let (gauges, printed) = match origin {
                 Origin::Url(url) => (gauges::scrape(&url).await.ok(), false),
                 Origin::Command(command) => (command.read().await.ok(), true),
             };
-            Page {
-                place,
-                life,
+            Scrape {
+                index,
+                restarts,
                 gauges,
                 printed,
             }
@@ -60,8 +60,8 @@ pub(super) async fn fetch(sources: Vec<Source>) -> Vec<Page> {
     fetching.join_all().await
 }
 
-/// All pages as one; `None` where one did not come, since a sum without it would be wrong.
-pub(super) fn sum(pages: &[Page]) -> Option<Gauges> {
+/// Returns the sum of all pages; `None` if one did not arrive, because the sum would be wrong.
+pub(super) fn sum(pages: &[Scrape]) -> Option<Gauges> {
     let mut sum = None;
     for page in pages.iter().filter(|page| !page.printed) {
         let sum = sum.get_or_insert_with(Gauges::new);
@@ -76,100 +76,101 @@ fn add(sum: &mut Gauges, page: &Gauges, sign: f64) {
     }
 }
 
-/// What the daemons counted from the beginning of the load, over all their lives.
+/// The counters of the daemons since the beginning of the load, over all their starts.
 #[derive(Debug)]
-pub(super) struct Ledger {
-    daemons: Vec<Account>,
+pub(super) struct DaemonCounters {
+    daemons: Vec<InstanceCounters>,
 }
 
 #[derive(Debug, Default)]
-struct Account {
-    life: u64,
-    /// The page with which the running life began: empty after a new start.
+struct InstanceCounters {
+    restarts: u64,
+    /// The page at the beginning of the current start: empty after a restart.
     first: Gauges,
-    /// The newest page of the running life.
+    /// The newest page of the current start.
     last: Option<Gauges>,
-    /// What the lives before had counted when they were last seen.
+    /// The counts of previous starts, as last seen.
     before: Gauges,
-    /// Whether what is counted may lack something.
-    short: bool,
-    /// Whether it is not known what it had counted before the load.
+    /// True if the count may be incomplete.
+    incomplete: bool,
+    /// True if the counts before the load are unknown.
     unknown: bool,
 }
 
-impl Ledger {
+impl DaemonCounters {
     /// Begins with the pages before the load.
-    pub(super) fn open(daemons: usize, pages: Vec<Page>) -> Self {
-        let mut ledger = Self {
-            daemons: (0..daemons).map(|_| Account::default()).collect(),
+    pub(super) fn open(daemons: usize, pages: Vec<Scrape>) -> Self {
+        let mut daemon_counters = Self {
+            daemons: (0..daemons).map(|_| InstanceCounters::default()).collect(),
         };
         for page in pages {
-            let account = &mut ledger.daemons[page.place];
-            account.unknown = page.gauges.is_none();
-            account.last.clone_from(&page.gauges);
-            account.first = page.gauges.unwrap_or_default();
+            let instance = &mut daemon_counters.daemons[page.index];
+            instance.unknown = page.gauges.is_none();
+            instance.last.clone_from(&page.gauges);
+            instance.first = page.gauges.unwrap_or_default();
         }
-        ledger
+        daemon_counters
     }
 
-    /// Notes newer pages. One of a life that is over says nothing new.
-    pub(super) fn note(&mut self, pages: &[Page]) {
+    /// Stores newer pages. A page of a previous start is ignored.
+    pub(super) fn note(&mut self, pages: &[Scrape]) {
         for page in pages {
-            let account = &mut self.daemons[page.place];
-            if account.life == page.life
+            let instance = &mut self.daemons[page.index];
+            if instance.restarts == page.restarts
                 && let Some(gauges) = &page.gauges
             {
-                account.last = Some(gauges.clone());
+                instance.last = Some(gauges.clone());
             }
         }
     }
 
-    /// A daemon was started again: it counts from 0, and what it did after its last page is lost.
-    pub(super) fn reborn(&mut self, place: usize, life: u64) {
-        let account = &mut self.daemons[place];
-        let last = account.last.take().unwrap_or_default();
-        add(&mut account.before, &last, 1.0);
-        let first = std::mem::take(&mut account.first);
-        add(&mut account.before, &first, -1.0);
-        account.life = life;
-        account.short = true;
+    /// Registers a restart: the daemon counts from 0, and its counts after the last page are lost.
+    pub(super) fn restarted(&mut self, index: usize, restarts: u64) {
+        let instance = &mut self.daemons[index];
+        let last = instance.last.take().unwrap_or_default();
+        add(&mut instance.before, &last, 1.0);
+        let first = std::mem::take(&mut instance.first);
+        add(&mut instance.before, &first, -1.0);
+        instance.restarts = restarts;
+        instance.incomplete = true;
     }
 
     /// Ends with the pages after the load.
-    pub(super) fn close(&mut self, pages: &[Page]) {
+    pub(super) fn close(&mut self, pages: &[Scrape]) {
         self.note(pages);
-        for (place, account) in self.daemons.iter_mut().enumerate() {
-            let came = |page: &Page| page.place == place && page.gauges.is_some();
-            account.short |= !pages.iter().any(came);
+        for (index, instance) in self.daemons.iter_mut().enumerate() {
+            let came = |page: &Scrape| page.index == index && page.gauges.is_some();
+            instance.incomplete |= !pages.iter().any(came);
         }
     }
 
-    /// What all daemons counted of a metric; `None` where none has it, or one did not say with what it began. One that
-    /// counts less than at first was started again by somebody else, and counts from 0.
+    /// Returns the count of a metric over all daemons; `None` if no daemon has it, or the count before the load is
+    /// unknown for one of them. A daemon that counts less than at first was restarted by somebody else, and counts
+    /// from 0.
     pub(super) fn counted(&self, metric: &str) -> Option<Counted> {
-        if self.daemons.iter().any(|account| account.unknown) {
+        if self.daemons.iter().any(|instance| instance.unknown) {
             return None;
         }
-        let of = |account: &Account| {
-            let last = account.last.as_ref().and_then(|last| last.get(metric));
-            let before = account.before.get(metric);
+        let of = |instance: &InstanceCounters| {
+            let last = instance.last.as_ref().and_then(|last| last.get(metric));
+            let before = instance.before.get(metric);
             if last.is_none() && before.is_none() {
                 return None;
             }
-            let first = *account.first.get(metric).unwrap_or(&0.0);
+            let first = *instance.first.get(metric).unwrap_or(&0.0);
             let restarted = last.is_some_and(|last| *last < first);
             let first = if restarted { 0.0 } else { first };
             let running = last.map_or(0.0, |last| last - first);
             Some(Counted {
                 number: running + before.unwrap_or(&0.0),
-                whole: !restarted,
+                complete: !restarted,
             })
         };
         let counted: Vec<Counted> = self.daemons.iter().filter_map(of).collect();
-        let all_whole = counted.iter().all(|counted| counted.whole);
+        let all_complete = counted.iter().all(|counted| counted.complete);
         (!counted.is_empty()).then(|| Counted {
             number: counted.iter().map(|counted| counted.number).sum(),
-            whole: all_whole && !self.daemons.iter().any(|account| account.short),
+            complete: all_complete && !self.daemons.iter().any(|instance| instance.incomplete),
         })
     }
 }
@@ -178,67 +179,74 @@ impl Ledger {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Counted {
     pub(super) number: f64,
-    /// Whether nothing of it can be missing.
-    pub(super) whole: bool,
+    /// True if the count is complete.
+    pub(super) complete: bool,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn page(place: usize, life: u64, value: Option<f64>) -> Page {
+    fn page(index: usize, restarts: u64, value: Option<f64>) -> Scrape {
         let gauges = value.map(|value| [("handoffs".to_owned(), value)].into());
-        Page {
-            place,
-            life,
+        Scrape {
+            index,
+            restarts,
             gauges,
             printed: false,
         }
     }
 
-    fn opened() -> Ledger {
-        Ledger::open(2, vec![page(0, 0, Some(1.0)), page(1, 0, Some(1.0))])
+    fn opened() -> DaemonCounters {
+        DaemonCounters::open(2, vec![page(0, 0, Some(1.0)), page(1, 0, Some(1.0))])
     }
 
-    fn whole(number: f64) -> Option<Counted> {
-        let whole = true;
-        Some(Counted { number, whole })
+    fn complete(number: f64) -> Option<Counted> {
+        let complete = true;
+        Some(Counted { number, complete })
     }
 
     #[test]
     fn what_several_daemons_counted_is_summed_without_what_was_there_before() {
-        let mut ledger = opened();
-        ledger.close(&[page(0, 0, Some(11.0)), page(1, 0, Some(21.0))]);
-        assert_eq!(ledger.counted("handoffs"), whole(30.0));
-        assert_eq!(ledger.counted("nothing"), None);
+        let mut daemon_counters = opened();
+        daemon_counters.close(&[page(0, 0, Some(11.0)), page(1, 0, Some(21.0))]);
+        assert_eq!(daemon_counters.counted("handoffs"), complete(30.0));
+        assert_eq!(daemon_counters.counted("nothing"), None);
     }
 
     #[test]
     fn a_new_start_counts_from_0_and_adds_to_what_the_life_before_was_last_seen_with() {
-        let mut ledger = opened();
-        ledger.note(&[page(0, 0, Some(8.0)), page(1, 0, Some(4.0))]);
-        ledger.reborn(0, 1);
-        ledger.note(&[page(0, 0, Some(9.0))]);
-        ledger.close(&[page(0, 1, Some(5.0)), page(1, 0, Some(6.0))]);
-        // What came after the last page is not known.
+        let mut daemon_counters = opened();
+        daemon_counters.note(&[page(0, 0, Some(8.0)), page(1, 0, Some(4.0))]);
+        daemon_counters.restarted(0, 1);
+        daemon_counters.note(&[page(0, 0, Some(9.0))]);
+        daemon_counters.close(&[page(0, 1, Some(5.0)), page(1, 0, Some(6.0))]);
+        // Counts after the last page are unknown.
         let number = 7.0 + 5.0 + 5.0;
-        let whole = false;
-        assert_eq!(ledger.counted("handoffs"), Some(Counted { number, whole }));
+        let complete = false;
+        assert_eq!(
+            daemon_counters.counted("handoffs"),
+            Some(Counted { number, complete })
+        );
     }
 
     #[test]
     fn a_daemon_that_somebody_else_started_again_counts_from_0_and_not_below() {
-        let mut ledger = Ledger::open(1, vec![page(0, 0, Some(1_000.0))]);
-        ledger.close(&[page(0, 0, Some(5.0))]);
-        let (number, whole) = (5.0, false);
-        assert_eq!(ledger.counted("handoffs"), Some(Counted { number, whole }));
+        let mut daemon_counters = DaemonCounters::open(1, vec![page(0, 0, Some(1_000.0))]);
+        daemon_counters.close(&[page(0, 0, Some(5.0))]);
+        let (number, complete) = (5.0, false);
+        assert_eq!(
+            daemon_counters.counted("handoffs"),
+            Some(Counted { number, complete })
+        );
     }
 
     #[test]
     fn what_a_daemon_had_counted_before_is_not_guessed() {
-        let mut ledger = Ledger::open(2, vec![page(0, 0, Some(1.0)), page(1, 0, None)]);
-        ledger.close(&[page(0, 0, Some(11.0)), page(1, 0, Some(1_000.0))]);
-        assert_eq!(ledger.counted("handoffs"), None);
+        let mut daemon_counters =
+            DaemonCounters::open(2, vec![page(0, 0, Some(1.0)), page(1, 0, None)]);
+        daemon_counters.close(&[page(0, 0, Some(11.0)), page(1, 0, Some(1_000.0))]);
+        assert_eq!(daemon_counters.counted("handoffs"), None);
     }
 
     #[test]
@@ -247,12 +255,12 @@ mod tests {
         assert_eq!(sum(&[]), None);
         let both = sum(&[page(0, 0, Some(1.0)), page(1, 0, Some(2.0))]).unwrap();
         assert_eq!(both["handoffs"], 3.0);
-        let mut ledger = opened();
-        ledger.close(&[page(0, 0, Some(2.0)), page(1, 0, None)]);
+        let mut daemon_counters = opened();
+        daemon_counters.close(&[page(0, 0, Some(2.0)), page(1, 0, None)]);
         assert!(
-            ledger
+            daemon_counters
                 .counted("handoffs")
-                .is_some_and(|counted| !counted.whole)
+                .is_some_and(|counted| !counted.complete)
         );
     }
 }

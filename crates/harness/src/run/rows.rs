@@ -1,4 +1,5 @@
-//! The rows of a run, on disk while it lasts: the histograms of a second are kilobytes, and a run may last for hours.
+//! Stores the rows of a run on disk while it lasts: the histograms of a second are kilobytes, and a run may last for
+//! hours.
 
 use std::fs::File;
 use std::io::{self, BufReader, Seek as _, Write as _};
@@ -8,25 +9,25 @@ use measure::result::Second;
 
 use crate::store::Folder;
 
-/// Rows in a file without a name, which vanishes with the process.
+/// Rows in an unnamed file, which vanishes with the process.
 #[derive(Debug)]
-pub(super) struct Rows {
+pub(super) struct SecondsSpool {
     file: File,
     written: usize,
-    /// Those that came when the disk took no more: a full one must not end the run.
+    /// Rows that the disk did not take: a full disk must not end the run.
     kept: Vec<Second>,
 }
 
-impl Rows {
-    /// No rows yet, on the disk that the result goes to.
+impl SecondsSpool {
+    /// Creates an empty store on the disk of the result.
     pub(super) fn beside(folder: &Folder) -> anyhow::Result<Self> {
         let path = folder.path();
         let file = tempfile::tempfile_in(path)
             .with_context(|| format!("creating a temporary file in {}", path.display()))?;
-        Ok(Self::of(file))
+        Ok(Self::from_file(file))
     }
 
-    fn of(file: File) -> Self {
+    fn from_file(file: File) -> Self {
         Self {
             file,
             written: 0,
@@ -36,7 +37,7 @@ impl Rows {
 
     /// Adds the next row.
     pub(super) fn push(&mut self, row: Second) {
-        // Behind a row that was cut off nothing is written any more.
+        // After an incomplete row nothing more is written.
         if self.kept.is_empty() && self.write(&row).is_ok() {
             self.written += 1;
         } else {
@@ -48,7 +49,7 @@ impl Rows {
         self.file.write_all(&serde_json::to_vec(row)?)
     }
 
-    /// All rows in their order; and why some are missing, where that is so.
+    /// Returns all rows in order, and the reason if some are missing.
     pub(super) fn read_back(mut self) -> (Vec<Second>, Option<String>) {
         let mut rows = Vec::new();
         let lost = self.read(&mut rows).err().map(|error| error.to_string());
@@ -64,7 +65,7 @@ impl Rows {
         }
         match self.written - rows.len() {
             0 => Ok(()),
-            missing => Err(io::Error::other(format!("{missing} are gone"))),
+            missing => Err(io::Error::other(format!("{missing} are missing"))),
         }
     }
 }
@@ -83,13 +84,15 @@ mod tests {
             second,
             active_mean: Some(second as f64 / 7.0),
             counts: [("started".to_owned(), second)].into(),
-            series: SecondSeries::of("response", &values).into_iter().collect(),
+            series: SecondSeries::from_distribution("response", &values)
+                .into_iter()
+                .collect(),
             ..Second::default()
         }
     }
 
-    fn filled(file: File) -> Rows {
-        let mut rows = Rows::of(file);
+    fn filled(file: File) -> SecondsSpool {
+        let mut rows = SecondsSpool::from_file(file);
         (0..20).for_each(|second| rows.push(row(second)));
         rows
     }
@@ -113,6 +116,9 @@ mod tests {
     fn rows_that_can_not_be_read_back_are_told() {
         let nothing = File::options().read(true).write(true).open("/dev/null");
         let (rows, lost) = filled(nothing.unwrap()).read_back();
-        assert_eq!((rows, lost), (Vec::new(), Some("20 are gone".to_owned())));
+        assert_eq!(
+            (rows, lost),
+            (Vec::new(), Some("20 are missing".to_owned()))
+        );
     }
 }

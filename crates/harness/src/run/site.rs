@@ -1,4 +1,4 @@
-//! The daemons of a run: one, or several side by side that share the load.
+//! Manages the daemons of a run: one, or several side by side that share the load.
 
 use std::future::{Future as _, poll_fn};
 use std::task::Poll;
@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::Subject;
-use super::pages::{Origin, Source};
+use super::pages::{Origin, ScrapeTarget};
 use crate::daemon::{Daemon, Endpoint, Options as LaunchOptions, Prepared};
 use crate::driver::{Driver, Target};
 use crate::gauges::{self, without_user};
@@ -21,16 +21,16 @@ use crate::signals::Signals;
 use crate::store::Folder;
 use crate::usage::Backlog;
 
-/// How long a daemon has to end once the user does not want to wait.
+/// Time that a daemon has to end once the user does not want to wait.
 const HURRIED_GRACE: Duration = Duration::from_secs(1);
 
 /// The daemons of a run.
 #[derive(Debug)]
-pub(super) struct Site {
+pub(super) struct Fleet {
     pub(super) target: Target,
-    /// Those that were launched for the run.
+    /// The daemons that were launched for the run.
     pub(super) instances: Vec<Instance>,
-    /// The metrics pages of those that ran already.
+    /// The metrics pages of daemons that ran already.
     pages: Vec<String>,
 }
 
@@ -39,24 +39,24 @@ pub(super) struct Site {
 pub(super) struct Instance {
     pub(super) daemon: Daemon,
     pub(super) state: State,
-    /// Starts of it before this one.
-    pub(super) life: u64,
+    /// Number of its earlier starts.
+    pub(super) restarts: u64,
 }
 
-/// What a daemon is doing.
+/// The state of a daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     /// Serving.
     Up,
-    /// Held up on purpose.
-    Held,
-    /// Ended on purpose.
+    /// Paused by a fault.
+    Paused,
+    /// Ended by a fault.
     Down,
     /// Ended by itself.
     Died,
 }
 
-impl Site {
+impl Fleet {
     pub(super) async fn open<C>(
         plan: &Plan<C>,
         subject: &Subject,
@@ -75,7 +75,7 @@ impl Site {
             }
             Subject::Launched(prepared) => prepared,
         };
-        let mut site = Self {
+        let mut fleet = Self {
             target: Target {
                 addresses: Vec::new(),
             },
@@ -83,9 +83,9 @@ impl Site {
             pages: Vec::new(),
         };
         for _ in 0..plan.instances {
-            site.launch(plan, prepared, progress).await?;
+            fleet.launch(plan, prepared, progress).await?;
         }
-        Ok(site)
+        Ok(fleet)
     }
 
     async fn launch<C>(
@@ -114,37 +114,42 @@ impl Site {
         self.instances.push(Instance {
             daemon,
             state: State::Up,
-            life: 0,
+            restarts: 0,
         });
         Ok(())
     }
 
-    /// The accept queues, where the daemons listen on Unix sockets and the kernel tells.
+    /// Returns the accept queues, if the daemons listen on Unix sockets and the kernel reports them.
     pub(super) fn backlog(&self) -> Option<Backlog> {
         let sockets = self.target.sockets();
-        (!sockets.is_empty()).then(|| Backlog::of(&sockets).ok())?
+        (!sockets.is_empty()).then(|| Backlog::new(&sockets).ok())?
     }
 
-    /// The metrics pages of those that can be asked now; before and after the load (`counters`) also what commands print.
-    pub(super) fn sources(&self, counters: bool) -> Vec<Source> {
+    /// Returns the metrics pages of the daemons that can be asked now; with `counters`, before and after the load,
+    /// also the commands that print counters.
+    pub(super) fn scrape_targets(&self, counters: bool) -> Vec<ScrapeTarget> {
         let origin = |daemon: &Daemon| match &daemon.endpoint().metrics {
             Some(url) => Some(Origin::Url(url.clone())),
             None => daemon.counters().filter(|_| counters).map(Origin::Command),
         };
-        let source = |(place, instance): (usize, &Instance)| {
-            Some(Source {
-                place,
-                life: instance.life,
+        let source = |(index, instance): (usize, &Instance)| {
+            Some(ScrapeTarget {
+                index,
+                restarts: instance.restarts,
                 origin: origin(&instance.daemon)?,
             })
         };
         let up = self.instances.iter().enumerate();
         let up = up.filter(|(_, instance)| instance.state == State::Up);
-        let external = self.pages.iter().enumerate().map(|(place, url)| Source {
-            place,
-            life: 0,
-            origin: Origin::Url(url.clone()),
-        });
+        let external = self
+            .pages
+            .iter()
+            .enumerate()
+            .map(|(index, url)| ScrapeTarget {
+                index,
+                restarts: 0,
+                origin: Origin::Url(url.clone()),
+            });
         up.filter_map(source).chain(external).collect()
     }
 
@@ -153,41 +158,41 @@ impl Site {
         self.instances.len().max(self.pages.len())
     }
 
-    /// Returns a note where a metrics page was given, and has no counter that could be compared.
+    /// Returns a note if a metrics page was given that has no counter to compare.
     pub(super) fn without_counters<D: Driver>(&self, compared: &[Compared]) -> Option<Warning> {
         let metrics = D::AUDIT.iter().map(|(metric, _)| *metric);
         let asked = !self.pages.is_empty() && compared.is_empty();
         asked.then(|| Warning::nothing_compared(&metrics.collect::<Vec<_>>()))
     }
 
-    /// Completes when a daemon ends by itself, with its place and how it ended. Each is reported once.
-    pub(super) async fn death(&mut self) -> (usize, String) {
+    /// Completes when a daemon ends by itself, with its index and how it ended. Each end is reported once.
+    pub(super) async fn next_exit(&mut self) -> (usize, String) {
         let serving = self.instances.iter().enumerate();
         let mut ends: Vec<_> = serving
-            .filter(|(_, instance)| matches!(instance.state, State::Up | State::Held))
-            .map(|(place, instance)| (place, Box::pin(instance.daemon.exited())))
+            .filter(|(_, instance)| matches!(instance.state, State::Up | State::Paused))
+            .map(|(index, instance)| (index, Box::pin(instance.daemon.exited())))
             .collect();
-        let (place, status) = poll_fn(|context| {
-            for (place, end) in &mut ends {
+        let (index, status) = poll_fn(|context| {
+            for (index, end) in &mut ends {
                 if let Poll::Ready(status) = end.as_mut().poll(context) {
-                    return Poll::Ready((*place, status));
+                    return Poll::Ready((*index, status));
                 }
             }
             Poll::Pending
         })
         .await;
         drop(ends);
-        self.instances[place].state = State::Died;
-        (place, status)
+        self.instances[index].state = State::Died;
+        (index, status)
     }
 
-    /// The processes that this program has started for them and that are not its own.
+    /// Returns the processes that this program has started for the daemons and that are not its own.
     pub(super) fn own_pids(&self) -> Vec<u32> {
         let pids = |instance: &Instance| instance.daemon.own_pids();
         self.instances.iter().flat_map(pids).collect()
     }
 
-    /// The first process of each.
+    /// Returns the first process of each daemon.
     pub(super) fn pids(&self) -> Vec<u32> {
         let pid = |instance: &Instance| instance.daemon.pid();
         self.instances.iter().map(pid).collect()
@@ -211,18 +216,18 @@ impl Site {
         }
     }
 
-    /// Stops the daemons, all at the same time, and keeps their logs beside the result. Where the user is in a hurry, or
-    /// sends a signal meanwhile, they have a second for it.
+    /// Stops the daemons, all at the same time, and keeps their logs beside the result. They have one second if the
+    /// user is in a hurry, or sends a signal meanwhile.
     pub(super) async fn close(&mut self, folder: &Folder, hurried: bool, signals: &mut Signals) {
         let (hurry, _) = watch::channel(hurried);
-        // One signal each: many daemons take a second one as the order to end at once.
+        // One signal each: many daemons treat a second one as the order to end at once.
         let mut stopping = JoinSet::new();
-        for (place, mut instance) in self.instances.drain(..).enumerate() {
-            let name = match place {
+        for (index, mut instance) in self.instances.drain(..).enumerate() {
+            let name = match index {
                 0 => "daemon.log".to_owned(),
-                _ => format!("daemon-{}.log", place + 1),
+                _ => format!("daemon-{}.log", index + 1),
             };
-            // The log helps; a result is complete without it.
+            // The log is optional: a result is complete without it.
             let log = folder.create(&name);
             let mut hurry = hurry.subscribe();
             stopping.spawn(async move {
@@ -233,7 +238,7 @@ impl Site {
                 };
                 tokio::select! {
                     _ = instance.daemon.stop() => {}
-                    // It is killed as it is dropped.
+                    // Dropping the daemon kills it.
                     () = patience => {}
                 }
                 if let (Ok(mut log), Ok(mut said)) =
@@ -252,7 +257,7 @@ impl Site {
     }
 }
 
-/// What is said of a daemon that has no address to drive.
+/// Returns the error about a daemon that has no address to drive.
 fn no_address(daemon: &Endpoint, name: &str, endpoint: Option<&str>) -> anyhow::Error {
     let manifest = format!("daemons/{name}/daemon.toml");
     let Some(endpoint) = endpoint else {
@@ -263,11 +268,11 @@ fn no_address(daemon: &Endpoint, name: &str, endpoint: Option<&str>) -> anyhow::
         [] => "leave it out".to_owned(),
         known => format!("take one of {}, or leave it out", known.join(", ")),
     };
-    let problem = format!("`{endpoint}` is no URL in the [urls] of {manifest}: {remedy}");
+    let problem = format!("`{endpoint}` is not a URL in the [urls] of {manifest}: {remedy}");
     Invalid::new("endpoint", problem).into()
 }
 
-/// Checks that the metrics pages of daemons that run already can be had.
+/// Checks that the metrics pages of running daemons can be fetched.
 async fn answering(pages: &[String]) -> Result<(), Invalid> {
     for url in pages {
         gauges::scrape(url).await.map_err(|error| {
@@ -281,9 +286,9 @@ async fn answering(pages: &[String]) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// What needs a daemon of our own, and may not be asked of somebody else's.
+/// Refuses a setting that needs a daemon of our own and must not be applied to somebody else's.
 fn launched_only(field: &str, absent: bool) -> Result<(), Invalid> {
-    let problem = "needs a daemon that is launched for the run: leave it out, or leave out the address of one that runs (the URL, --socket, --uri)";
+    let problem = "needs a daemon that is launched for the run: leave it out, or leave out the address of the running daemon (the URL, --socket, --uri)";
     absent
         .then_some(())
         .ok_or_else(|| Invalid::new(field, problem))

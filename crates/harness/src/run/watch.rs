@@ -1,4 +1,4 @@
-//! What daemon and driver cost while a run lasts.
+//! Samples the resource use of daemon and driver during a run.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -11,48 +11,48 @@ use measure::usage::{Sample, UsageSummary};
 use tokio::task::JoinHandle;
 
 use super::Gauges;
-use super::pages::{self, Ledger, Page, Source};
-use super::site::{Instance, Site};
+use super::pages::{self, DaemonCounters, Scrape, ScrapeTarget};
+use super::site::{Fleet, Instance};
 use crate::clock;
 use crate::driver::Driver;
 use crate::host::ControlGroups;
 use crate::store::Folder;
 use crate::usage::{self, Backlog, Machine, Others, Sampler};
 
-/// How long a user who is in a hurry waits for a metrics page.
-const HURRIED: Duration = Duration::from_millis(200);
+/// Time that a user who is in a hurry waits for a metrics page.
+const HURRIED_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Looks at what daemon and driver cost, into `resources.csv` and for the result.
+/// Samples the resource use of daemon and driver, for `resources.csv` and for the result.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct ResourceMonitor {
     daemon: Option<Sampler>,
     driver: Sampler,
     backlog: Option<Backlog>,
     machine: Option<Machine>,
     others: Option<Others>,
     quotas: Quotas,
-    looks: Vec<Look>,
-    /// A look whose pages are on their way.
-    fetching: Option<(Look, JoinHandle<Vec<Page>>)>,
-    pub(super) ledger: Ledger,
+    snapshots: Vec<Snapshot>,
+    /// A sample whose pages have not arrived yet.
+    fetching: Option<(Snapshot, JoinHandle<Vec<Scrape>>)>,
+    pub(super) daemon_counters: DaemonCounters,
     /// Largest value of each metric of the daemon.
     gauges: Gauges,
-    /// The metric in the last of the reference's columns.
+    /// The metric in the last of the reference tool's columns.
     active: &'static str,
-    /// The metrics that have a column of their own: those that the page had before the load.
+    /// The metrics that have their own column: those that the page had before the load.
     columns: Vec<String>,
     csv: File,
-    /// Whether a row could not be written.
+    /// The error of a row that could not be written.
     pub(super) lost_rows: Option<std::io::Error>,
 }
 
-/// One look, all of it at the same instant but for the pages.
+/// A sample, taken at one instant except for the pages.
 #[derive(Debug, Clone)]
-struct Look {
+struct Snapshot {
     /// Nanoseconds of CLOCK_MONOTONIC.
     at: u64,
     driver: Sample,
-    /// Absent while no process of the daemon is there.
+    /// Absent while the daemon has no process.
     daemon: Option<Sample>,
     backlog: Option<u64>,
     machine: Option<SystemLook>,
@@ -62,16 +62,16 @@ struct Look {
     daemon_quota: Option<Throttled>,
 }
 
-/// The control groups whose quotas are looked at.
+/// The control groups whose quotas are sampled.
 #[derive(Debug)]
 struct Quotas {
     driver: ControlGroups,
-    /// Absent where it is in the driver's groups, or where no process of it is known.
+    /// Absent if the daemon is in the driver's groups, or if none of its processes is known.
     daemon: Option<ControlGroups>,
 }
 
 impl Quotas {
-    fn of(daemons: &[u32]) -> Self {
+    fn new(daemons: &[u32]) -> Self {
         let driver = ControlGroups::of_process(std::process::id());
         let daemon = daemons.first().map(|pid| ControlGroups::of_process(*pid));
         Self {
@@ -81,13 +81,13 @@ impl Quotas {
     }
 }
 
-impl Watch {
+impl ResourceMonitor {
     pub(super) async fn open<D: Driver>(
-        site: &Site,
+        fleet: &Fleet,
         external: Option<u32>,
         folder: &Folder,
     ) -> anyhow::Result<Self> {
-        let before = pages::fetch(site.sources(true)).await;
+        let before = pages::fetch(fleet.scrape_targets(true)).await;
         let columns: Vec<String> = pages::sum(&before)
             .unwrap_or_default()
             .into_keys()
@@ -97,14 +97,14 @@ impl Watch {
             .collect();
         let mut csv = folder.create("resources.csv")?;
         writeln!(csv, "{}", header.join(","))?;
-        let daemons: Vec<u32> = site.pids().into_iter().chain(external).collect();
+        let daemons: Vec<u32> = fleet.pids().into_iter().chain(external).collect();
         Ok(Self {
-            daemon: (!daemons.is_empty()).then(|| Sampler::of(&daemons, &[])),
-            driver: Sampler::new(std::process::id(), &site.own_pids()),
-            // Where the kernel does not tell, the column stays empty.
-            backlog: site.backlog(),
+            daemon: (!daemons.is_empty()).then(|| Sampler::with_roots(&daemons, &[])),
+            driver: Sampler::new(std::process::id(), &fleet.own_pids()),
+            // If the kernel does not report the queues, the column stays empty.
+            backlog: fleet.backlog(),
             machine: Machine::open(),
-            // Where the daemon's own CPU time is not known, what is left would be blamed on others.
+            // If the daemon's own CPU time is unknown, it would be attributed to others.
             others: match daemons.is_empty() {
                 true => None,
                 false => {
@@ -112,10 +112,10 @@ impl Watch {
                     Others::open(&own.chain(daemons.iter().copied()).collect::<Vec<_>>())
                 }
             },
-            quotas: Quotas::of(&daemons),
-            looks: Vec::new(),
+            quotas: Quotas::new(&daemons),
+            snapshots: Vec::new(),
             fetching: None,
-            ledger: Ledger::open(site.daemons(), before),
+            daemon_counters: DaemonCounters::open(fleet.daemons(), before),
             gauges: Gauges::new(),
             active: D::ACTIVE_METRIC,
             columns,
@@ -124,22 +124,25 @@ impl Watch {
         })
     }
 
-    /// Looks, and asks for the pages. A look whose pages have not come within its second is not disturbed by a new one.
-    pub(super) fn look(&mut self, site: &Site) {
+    /// Takes a sample, and requests the pages. Skips the sample while pages of the previous one are outstanding.
+    pub(super) fn snapshot(&mut self, fleet: &Fleet) {
         if self.fetching.is_none() {
-            self.look_for(site.sources(false));
+            self.request_snapshot(fleet.scrape_targets(false));
         }
     }
 
-    fn look_for(&mut self, sources: Vec<Source>) {
+    fn request_snapshot(&mut self, scrape_targets: Vec<ScrapeTarget>) {
         let at = clock::now();
         let sampled = self.daemon.as_mut().map(|sampler| sampler.sample(at));
         let driver = self.driver.sample(at);
         let ticks = |sample: &Sample| sample.utime_ticks + sample.stime_ticks;
         let own = ticks(&driver) + sampled.as_ref().map_or(0, ticks);
-        let look = Look {
+        let snapshot = Snapshot {
             at,
-            others_cpu_pct: self.others.as_mut().and_then(|others| others.look(at, own)),
+            others_cpu_pct: self
+                .others
+                .as_mut()
+                .and_then(|others| others.snapshot(at, own)),
             driver_quota: self.quotas.driver.throttled(),
             daemon_quota: self
                 .quotas
@@ -149,73 +152,78 @@ impl Watch {
             driver,
             daemon: sampled.filter(|sample| sample.processes > 0),
             backlog: self.backlog.as_mut().and_then(Backlog::pending),
-            machine: self.machine.as_mut().and_then(Machine::look),
+            machine: self.machine.as_mut().and_then(Machine::snapshot),
             active: None,
         };
-        self.fetching = Some((look, tokio::spawn(pages::fetch(sources))));
+        self.fetching = Some((snapshot, tokio::spawn(pages::fetch(scrape_targets))));
     }
 
-    /// Completes when the pages of a look have come. May be dropped and called again.
-    pub(super) async fn pages(&mut self) -> Vec<Page> {
+    /// Completes when the pages of a sample have arrived. May be dropped and called again.
+    pub(super) async fn pages(&mut self) -> Vec<Scrape> {
         match &mut self.fetching {
-            // It ends early only with the runtime.
+            // The task ends early only with the runtime.
             Some((_, fetching)) => fetching.await.unwrap_or_default(),
             None => std::future::pending().await,
         }
     }
 
-    /// Notes a look with its pages.
-    pub(super) fn note(&mut self, pages: &[Page]) {
-        let Some((mut look, _)) = self.fetching.take() else {
+    /// Stores a sample with its pages.
+    pub(super) fn note(&mut self, pages: &[Scrape]) {
+        let Some((mut snapshot, _)) = self.fetching.take() else {
             return;
         };
-        self.ledger.note(pages);
+        self.daemon_counters.note(pages);
         let gauges = pages::sum(pages).unwrap_or_default();
-        look.active = gauges.get(self.active).copied();
-        // Rows are for looking at: a full disk must not end the run.
-        if let Err(error) = writeln!(self.csv, "{}", self.row(&look, &gauges)) {
+        snapshot.active = gauges.get(self.active).copied();
+        // Rows are informative: a full disk must not end the run.
+        if let Err(error) = writeln!(self.csv, "{}", self.row(&snapshot, &gauges)) {
             self.lost_rows.get_or_insert(error);
         }
         for (name, value) in gauges {
             let peak = self.gauges.entry(name).or_insert(value);
             *peak = peak.max(value);
         }
-        self.looks.push(look);
+        self.snapshots.push(snapshot);
     }
 
-    /// The last look. A user who is in a hurry does not wait for the pages of a daemon that does not answer.
-    pub(super) async fn finish(&mut self, site: &Site, hurried: bool) {
+    /// Takes the last sample. A user who is in a hurry does not wait for the pages of a daemon that does not answer.
+    pub(super) async fn finish(&mut self, fleet: &Fleet, hurried: bool) {
         let patience = match hurried {
-            true => HURRIED,
+            true => HURRIED_TIMEOUT,
             false => Duration::MAX,
         };
         if self.fetching.is_some() {
             let pages = tokio::time::timeout(patience, self.pages()).await;
             self.note(&pages.unwrap_or_default());
         }
-        self.look_for(site.sources(true));
+        self.request_snapshot(fleet.scrape_targets(true));
         let pages = tokio::time::timeout(patience, self.pages()).await;
         let pages = pages.unwrap_or_default();
         self.note(&pages);
-        self.ledger.close(&pages);
+        self.daemon_counters.close(&pages);
     }
 
-    /// A daemon was started again.
-    pub(super) fn reborn(&mut self, place: usize, instance: &Instance) {
-        self.ledger.reborn(place, instance.life);
-        self.driver.leave_out(&instance.daemon.own_pids());
+    /// Follows a daemon that was started again.
+    pub(super) fn restarted(&mut self, index: usize, instance: &Instance) {
+        self.daemon_counters.restarted(index, instance.restarts);
+        self.driver.exclude(&instance.daemon.own_pids());
         if let Some(sampler) = &mut self.daemon {
-            sampler.follow_also(instance.daemon.pid());
+            sampler.add_root(instance.daemon.pid());
         }
     }
 
-    fn row(&self, look: &Look, gauges: &Gauges) -> String {
+    fn row(&self, snapshot: &Snapshot, gauges: &Gauges) -> String {
         let unknown = Sample {
-            unix_ns: look.driver.unix_ns,
+            unix_ns: snapshot.driver.unix_ns,
             ..Sample::default()
         };
-        let daemon = look.daemon.as_ref().unwrap_or(&unknown);
-        let mut row = usage::csv_row(daemon, look.active, Some(&look.driver), look.backlog);
+        let daemon = snapshot.daemon.as_ref().unwrap_or(&unknown);
+        let mut row = usage::csv_row(
+            daemon,
+            snapshot.active,
+            Some(&snapshot.driver),
+            snapshot.backlog,
+        );
         for name in &self.columns {
             row.push(',');
             row.extend(gauges.get(name).map(f64::to_string));
@@ -223,14 +231,18 @@ impl Watch {
         row
     }
 
-    /// The machine from the first look, which is before the first start, to the last.
+    /// Returns the changes of the machine from the first sample, which precedes the first start, to the last.
     pub(super) fn system(&self) -> Option<System> {
-        let looks: Vec<SystemLook> = self.looks.iter().filter_map(|look| look.machine).collect();
-        System::of(&looks)
+        let snapshots: Vec<SystemLook> = self
+            .snapshots
+            .iter()
+            .filter_map(|snapshot| snapshot.machine)
+            .collect();
+        System::from_looks(&snapshots)
     }
 
-    /// What it cost in all, and over time; `origin` is the instant of the first start, `from_s` how long after it operations
-    /// began to count.
+    /// Returns the resource use in all, and over time. `origin` is the instant of the first start; `from_s` is the
+    /// time after it at which operations began to count.
     pub(super) fn summary(
         self,
         origin: u64,
@@ -239,37 +251,49 @@ impl Watch {
     ) -> (Usage, Vec<Resources>) {
         let ticks = usage::ticks_per_s();
         let system = self.system();
-        let of =
-            |samples: Vec<Sample>| (!samples.is_empty()).then(|| UsageSummary::of(&samples, ticks));
-        let daemons = self.looks.iter().filter_map(|look| look.daemon.clone());
+        let of = |samples: Vec<Sample>| {
+            (!samples.is_empty()).then(|| UsageSummary::from_samples(&samples, ticks))
+        };
+        let daemons = self
+            .snapshots
+            .iter()
+            .filter_map(|snapshot| snapshot.daemon.clone());
         let daemon = of(daemons.collect()).map(|summary| UsageSummary {
             gauges_peak: self.gauges,
-            backlog_peak: self.looks.iter().filter_map(|look| look.backlog).max(),
+            backlog_peak: self
+                .snapshots
+                .iter()
+                .filter_map(|snapshot| snapshot.backlog)
+                .max(),
             ..summary
         });
-        let driver = of(self.looks.iter().map(|look| look.driver.clone()).collect());
-        let over_time = |look: &Look| Resources {
-            at_s: (look.at as f64 - origin as f64) / 1e9,
-            daemon: look.daemon.as_ref().map(cost),
-            driver: Some(cost(&look.driver)),
-            active: look.active,
-            backlog: look.backlog,
-            others_cpu_pct: look.others_cpu_pct,
+        let driver = of(self
+            .snapshots
+            .iter()
+            .map(|snapshot| snapshot.driver.clone())
+            .collect());
+        let over_time = |snapshot: &Snapshot| Resources {
+            at_s: (snapshot.at as f64 - origin as f64) / 1e9,
+            daemon: snapshot.daemon.as_ref().map(cost),
+            driver: Some(cost(&snapshot.driver)),
+            active: snapshot.active,
+            backlog: snapshot.backlog,
+            others_cpu_pct: snapshot.others_cpu_pct,
             throttled: None,
         };
-        let mut resources: Vec<Resources> = self.looks.iter().map(over_time).collect();
-        for (place, pair) in self.looks.windows(2).enumerate() {
+        let mut resources: Vec<Resources> = self.snapshots.iter().map(over_time).collect();
+        for (index, pair) in self.snapshots.windows(2).enumerate() {
             let held = quota(&[pair[0].driver_quota, pair[1].driver_quota]);
-            resources[place + 1].throttled = held.map(|held| held.throttled);
+            resources[index + 1].throttled = held.map(|held| held.throttled);
         }
         let cpus = self.others.as_ref().map_or(0, Others::cpus);
-        let quotas = |of: fn(&Look) -> Option<Throttled>| {
-            quota(&self.looks.iter().map(of).collect::<Vec<_>>())
+        let quotas = |of: fn(&Snapshot) -> Option<Throttled>| {
+            quota(&self.snapshots.iter().map(of).collect::<Vec<_>>())
         };
         let disturbance = Disturbance {
-            driver_quota: quotas(|look| look.driver_quota),
-            daemon_quota: quotas(|look| look.daemon_quota),
-            ..Disturbance::of(seconds, &resources, cpus, from_s)
+            driver_quota: quotas(|snapshot| snapshot.driver_quota),
+            daemon_quota: quotas(|snapshot| snapshot.daemon_quota),
+            ..Disturbance::from_seconds(seconds, &resources, cpus, from_s)
         };
         let usage = Usage {
             daemon,
@@ -281,11 +305,11 @@ impl Watch {
     }
 }
 
-/// What a quota did from the first look to the last.
-fn quota(looks: &[Option<Throttled>]) -> Option<Throttled> {
-    let last = (*looks.last()?)?;
-    // A group that had no quota has had no period.
-    Some(last.since(looks.first()?.unwrap_or_default()))
+/// Returns the throttling by a quota from the first sample to the last.
+fn quota(snapshots: &[Option<Throttled>]) -> Option<Throttled> {
+    let last = (*snapshots.last()?)?;
+    // A group without a quota has had no period.
+    Some(last.since(snapshots.first()?.unwrap_or_default()))
 }
 
 fn cost(sample: &Sample) -> Cost {

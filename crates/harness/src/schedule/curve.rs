@@ -1,4 +1,4 @@
-//! A rate over time, and its inverse: when the operations due so far reach a number.
+//! A rate over time, and its inverse: the time at which the operations due so far reach a number.
 
 use super::{Stage, nanoseconds};
 
@@ -6,12 +6,12 @@ use super::{Stage, nanoseconds};
 #[derive(Debug, Clone)]
 pub(super) struct Curve {
     pieces: Vec<Piece>,
-    /// The piece that the last answer was in: numbers asked for only grow.
+    /// The piece of the last result: the requested counts only grow.
     current: usize,
     over_ns: u64,
 }
 
-/// A stage, and what lies before it.
+/// A stage, and the sum of the stages before it.
 #[derive(Debug, Clone, Copy)]
 struct Piece {
     begin_ns: u64,
@@ -27,7 +27,7 @@ struct Piece {
 }
 
 impl Curve {
-    /// Stages one after the other. A rate below 0 is 0; a stage that takes no time is none.
+    /// Creates a curve of consecutive stages. A rate below 0 counts as 0, and a stage of no duration is ignored.
     pub(super) fn new(stages: &[Stage]) -> Self {
         let mut curve = Self {
             pieces: Vec::with_capacity(stages.len()),
@@ -55,14 +55,14 @@ impl Curve {
         curve
     }
 
-    /// Operations due by its end; not a whole number, and off by the rounding of floating point.
+    /// Returns the operations due by the end of the curve. It is not a whole number, and subject to rounding.
     pub(super) fn area(&self) -> f64 {
         self.pieces.last().map_or(0.0, |piece| piece.after)
     }
 
-    /// When `count` operations have come due, in nanoseconds from the beginning; `None` from the end on.
-    /// A function of `count` alone, and never falling: whoever asks for some of the counts gets the same answers as
-    /// who asks for all. Each call asks for as much as the call before it, or more.
+    /// Returns when `count` operations have come due, in nanoseconds from the beginning; `None` from the end on. The
+    /// result depends only on `count` and never falls, so that callers that ask for some counts get the same times as
+    /// callers that ask for all. Each call must ask for at least the count of the previous call.
     pub(super) fn when(&mut self, count: f64) -> Option<u64> {
         while self.pieces.get(self.current)?.after <= count {
             self.current += 1;
@@ -71,9 +71,9 @@ impl Curve {
         (at < self.over_ns).then_some(at)
     }
 
-    /// How many whole counts from 0 on have their time before the end.
+    /// Returns how many whole counts, from 0 on, are due before the end.
     pub(super) fn whole_counts(&self) -> u64 {
-        // The area may be off by one either way: ask `when`, which decides.
+        // The area may be off by one either way; `when` decides.
         let mut counts = (self.area().ceil() as u64).saturating_add(1);
         while counts > 0 && self.clone().when((counts - 1) as f64).is_none() {
             counts -= 1;
@@ -90,9 +90,9 @@ impl Piece {
             .saturating_add(((seconds * 1e9).round() as u64).min(self.over_ns))
     }
 
-    /// Solves `from * t + slope / 2 * t² = count` for t, without cancellation where the slope is small.
-    /// Each form is made of operations that never fall (or never rise) with `count`, rounding included, so that the
-    /// times never run backwards however close the counts are.
+    /// Solves `from * t + slope / 2 * t² = count` for t, without cancellation for a small slope. Each form consists of
+    /// operations that are monotonic in `count`, including rounding, so that times never run backwards however close
+    /// the counts are.
     fn seconds(&self, count: f64) -> f64 {
         if count <= 0.0 {
             return 0.0;

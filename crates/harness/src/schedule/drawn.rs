@@ -1,4 +1,4 @@
-//! Workers that begin at random, and then keep an interval each or go on by themselves.
+//! Workers that begin at random times, and then keep an interval each or continue by themselves.
 
 use std::time::Duration;
 
@@ -9,20 +9,20 @@ use super::{Due, Share};
 
 /// The starts of one share's workers, in order. Worker j does operations j, j + workers, j + 2 workers…
 #[derive(Debug)]
-pub(super) struct Drawn {
+pub(super) struct RandomOffsets {
     workers: u64,
-    /// Operations of each.
+    /// Operations of each worker.
     pub(super) ops: u64,
-    /// Nanoseconds between two operations of a worker; infinite where it goes on by itself.
+    /// Nanoseconds between two operations of a worker; infinite if it continues by itself.
     interval: f64,
-    /// Sorted by their place in the interval.
-    beginnings: Vec<Beginning>,
+    /// Sorted by their offset in the interval.
+    first_starts: Vec<FirstStart>,
     round: u64,
-    place: usize,
+    position: usize,
 }
 
 #[derive(Debug)]
-struct Beginning {
+struct FirstStart {
     /// Nanoseconds into the interval.
     at: u64,
     /// The first round in which it takes part.
@@ -30,8 +30,8 @@ struct Beginning {
     worker: u64,
 }
 
-impl Drawn {
-    /// Every share draws for all workers, and keeps its own.
+impl RandomOffsets {
+    /// Draws for all workers, and keeps those of the share.
     pub(super) fn new(
         workers: u64,
         most: Duration,
@@ -41,61 +41,61 @@ impl Drawn {
     ) -> Self {
         let mut random = StdRng::seed_from_u64(seed);
         let interval = interval.map_or(f64::INFINITY, |interval| interval.as_nanos() as f64);
-        let mut beginnings: Vec<Beginning> = (0..workers)
+        let mut first_starts: Vec<FirstStart> = (0..workers)
             .map(|worker| {
                 let uniform: f64 = random.random();
                 let delay = uniform * most.as_nanos() as f64;
                 let first = (delay / interval).floor();
-                Beginning {
+                FirstStart {
                     at: (delay - if first > 0.0 { first * interval } else { 0.0 }) as u64,
                     first: first as u64,
                     worker,
                 }
             })
-            .filter(|beginning| beginning.worker % share.of == share.index)
+            .filter(|first_start| first_start.worker % share.of == share.index)
             .collect();
-        beginnings.sort_unstable_by_key(|beginning| beginning.at);
+        first_starts.sort_unstable_by_key(|first_start| first_start.at);
         Self {
             workers,
             ops: u64::MAX,
             interval,
-            // Nobody takes part in the rounds before.
-            round: beginnings.iter().map(|of| of.first).min().unwrap_or(0),
-            beginnings,
-            place: 0,
+            // No worker takes part in the rounds before.
+            round: first_starts.iter().map(|of| of.first).min().unwrap_or(0),
+            first_starts,
+            position: 0,
         }
     }
 
-    /// Whether workers go on by themselves.
+    /// Returns true if workers continue by themselves.
     pub(super) fn is_closed(&self) -> bool {
         self.interval.is_infinite()
     }
 
-    /// The operation after `index` of a worker that goes on by itself.
-    pub(super) fn following(&self, index: u64) -> Option<u64> {
-        let following = index.checked_add(self.workers)?;
-        (self.is_closed() && following / self.workers < self.ops).then_some(following)
+    /// Returns the operation after `index` of a worker that continues by itself.
+    pub(super) fn next_of_worker(&self, index: u64) -> Option<u64> {
+        let next_of_worker = index.checked_add(self.workers)?;
+        (self.is_closed() && next_of_worker / self.workers < self.ops).then_some(next_of_worker)
     }
 
     pub(super) fn next(&mut self) -> Option<Due> {
         loop {
-            if self.place == self.beginnings.len() {
+            if self.position == self.first_starts.len() {
                 let last = self
-                    .beginnings
+                    .first_starts
                     .iter()
-                    .map(|beginning| beginning.first)
+                    .map(|first_start| first_start.first)
                     .max()?;
-                self.place = 0;
+                self.position = 0;
                 self.round += 1;
                 if self.is_closed() || self.round.saturating_sub(last) >= self.ops {
-                    // Nothing follows, however often it is asked.
-                    self.beginnings.clear();
+                    // Further calls return nothing either.
+                    self.first_starts.clear();
                     return None;
                 }
             }
-            let beginning = self.beginnings.get(self.place)?;
-            self.place += 1;
-            let Some(done) = self.round.checked_sub(beginning.first) else {
+            let first_start = self.first_starts.get(self.position)?;
+            self.position += 1;
+            let Some(done) = self.round.checked_sub(first_start.first) else {
                 continue;
             };
             if done < self.ops {
@@ -104,8 +104,8 @@ impl Drawn {
                     round => (round as f64 * self.interval) as u64,
                 };
                 return Some(Due {
-                    at: before + beginning.at,
-                    index: done * self.workers + beginning.worker,
+                    at: before + first_start.at,
+                    index: done * self.workers + first_start.worker,
                 });
             }
         }

@@ -1,29 +1,30 @@
-//! Users of a closed loop whose number follows a curve: who begins when, and until when he goes on.
+//! Users of a closed loop whose number follows a curve: when each begins, and when it leaves.
 
 use super::{Due, Share, UserStage, nanoseconds, proportion};
 
-/// The users of one share, in the order of their beginnings. User j begins when the curve reaches j + 1 and goes on
-/// until it falls below that; when it rises again he begins again, which is another stint of his.
+/// The users of one share, in the order of their first starts. User j begins when the curve reaches j + 1 and
+/// continues until it falls below that. When the curve rises again, the user begins again, which is another session.
 ///
-/// Operation m of stint s of user j has the index `(m * stints + s) * users + j`: unique over the run, and telling whose
-/// it is, so that nobody is remembered. Where the curve rises once, these are the indices of a plain closed loop.
+/// Operation m of session s of user j has the index `(m * sessions + s) * users + j`. It is unique over the run and
+/// identifies the user, so that no state per user is kept. If the curve rises only once, these are the indices of a
+/// plain closed loop.
 #[derive(Debug)]
 pub(super) struct Users {
     pieces: Vec<Piece>,
-    /// Most at once, over the whole.
+    /// Maximum number of users at once, over the whole curve.
     users: u64,
-    /// Most stints of one user.
-    stints: u64,
-    /// Operations of a stint.
+    /// Maximum number of sessions of one user.
+    sessions: u64,
+    /// Number of operations of a session.
     pub(super) ops: u64,
     end_ns: u64,
     share: Share,
-    /// Where the beginnings stand: a piece, and the user of the share who begins next in it.
+    /// The position among the first starts: a piece, and the next user of the share to begin in it.
     piece: usize,
     user: Option<u64>,
 }
 
-/// A stage, and what lies before it.
+/// A stage, and the values before it.
 #[derive(Debug, Clone, Copy)]
 struct Piece {
     begin_ns: u64,
@@ -33,18 +34,18 @@ struct Piece {
 }
 
 impl Piece {
-    /// Whether user `user` begins in it.
-    fn begins(&self, user: u64) -> bool {
+    /// Returns true if user `user` begins in this piece.
+    fn starts_in(&self, user: u64) -> bool {
         (self.from..self.to).contains(&user)
     }
 
-    /// Whether he leaves in it.
-    fn ends(&self, user: u64) -> bool {
+    /// Returns true if the user leaves in this piece.
+    fn stops_in(&self, user: u64) -> bool {
         (self.to..self.from).contains(&user)
     }
 
-    /// When the curve passes `user + 1`, on its way up or down; not for one whom it does not pass.
-    fn passes(&self, user: u64) -> u64 {
+    /// Returns when the curve passes `user + 1`, on its way up or down. The curve must pass it in this piece.
+    fn crossing(&self, user: u64) -> u64 {
         let (passed, of) = match self.from < self.to {
             true => (user + 1 - self.from, self.to - self.from),
             false => (self.from - user - 1, self.from - self.to),
@@ -72,8 +73,8 @@ impl Users {
         let pieces: Vec<Piece> = stages.iter().map(piece).collect();
         let users = stages.iter().map(|stage| stage.users).max().unwrap_or(0);
         Self {
-            // Nobody has more stints than the curve has rises after a fall.
-            stints: rises(&pieces).max(1),
+            // The number of sessions of a user is at most the number of rises of the curve.
+            sessions: rises(&pieces).max(1),
             pieces,
             users: users.max(1),
             ops: u64::MAX,
@@ -84,20 +85,20 @@ impl Users {
         }
     }
 
-    /// The next beginning of the share.
+    /// Returns the next first start of the share.
     pub(super) fn next(&mut self) -> Option<Due> {
         if self.ops == 0 {
             return None;
         }
         while let Some(piece) = self.pieces.get(self.piece) {
             let user = self.user.unwrap_or_else(|| self.first_from(piece.from));
-            if piece.begins(user) {
+            if piece.starts_in(user) {
                 self.user = user.checked_add(self.share.of);
                 let before = self.pieces[..self.piece].iter();
-                let stint = before.filter(|piece| piece.begins(user)).count() as u64;
+                let session = before.filter(|piece| piece.starts_in(user)).count() as u64;
                 return Some(Due {
-                    at: piece.passes(user),
-                    index: stint * self.users + user,
+                    at: piece.crossing(user),
+                    index: session * self.users + user,
                 });
             }
             self.piece += 1;
@@ -106,30 +107,30 @@ impl Users {
         None
     }
 
-    /// The first user of the share from `from` on.
+    /// Returns the first user of the share from `from` on.
     fn first_from(&self, from: u64) -> u64 {
         let Share { index, of } = self.share;
         index + from.saturating_sub(index).div_ceil(of) * of
     }
 
-    /// The operation after `index` of the same user, unless he has left by `at`.
-    pub(super) fn following(&self, index: u64, at: u64) -> Option<u64> {
+    /// Returns the operation after `index` of the same user, unless the user has left by `at`.
+    pub(super) fn next_of_worker(&self, index: u64, at: u64) -> Option<u64> {
         let (number, user) = (index / self.users, index % self.users);
-        let (operation, stint) = (number / self.stints, number % self.stints);
-        (operation + 1 < self.ops && at < self.leaves(user, stint))
-            .then(|| index.checked_add(self.users * self.stints))
+        let (operation, session) = (number / self.sessions, number % self.sessions);
+        (operation + 1 < self.ops && at < self.leaves(user, session))
+            .then(|| index.checked_add(self.users * self.sessions))
             .flatten()
     }
 
-    /// When a stint of a user ends.
-    fn leaves(&self, user: u64, stint: u64) -> u64 {
-        let mut ends = self.pieces.iter().filter(|piece| piece.ends(user));
-        let end = ends.nth(stint as usize);
-        end.map_or(self.end_ns, |piece| piece.passes(user))
+    /// Returns when a session of a user ends.
+    fn leaves(&self, user: u64, session: u64) -> u64 {
+        let mut falls = self.pieces.iter().filter(|piece| piece.stops_in(user));
+        let end = falls.nth(session as usize);
+        end.map_or(self.end_ns, |piece| piece.crossing(user))
     }
 }
 
-/// How often the curve begins to rise.
+/// Counts how often the curve begins to rise.
 fn rises(pieces: &[Piece]) -> u64 {
     let (mut rises, mut rising) = (0, false);
     for piece in pieces.iter().filter(|piece| piece.from != piece.to) {

@@ -1,4 +1,5 @@
-//! How many connections wait in the accept queues of Unix sockets, asked of the kernel as `ss -xl` asks (sock_diag(7)).
+//! Counts the connections that wait in the accept queues of Unix sockets. It asks the kernel as `ss -xl` does
+//! (sock_diag(7)).
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -17,18 +18,18 @@ use nix::sys::socket::{
 };
 use nix::sys::time::{TimeVal, TimeValLike as _};
 
-/// Asks for any socket with this inode, whatever its cookie.
+/// Matches any socket with the requested inode.
 const NO_COOKIE: [u8; 8] = [0xff; 8];
-/// What the kernel puts into one packet of a dump.
+/// Size of the packets in a kernel dump.
 const PACKET: usize = 32 << 10;
-/// The kernel answers at once, within the call that asks.
-const PATIENCE_MS: i64 = 100;
+/// Time limit of an answer. The kernel answers within the call that asks.
+const TIMEOUT_MS: i64 = 100;
 
 /// The accept queues of listening Unix sockets.
 ///
-/// A listener is found by its file, in one list of all listeners of the network namespace, and after that asked for by
-/// its inode alone. One that is gone is looked for again. The kernel walks its table for either question: with 58,000
-/// Unix sockets on the machine the list took 6 ms of CPU, one inode 0.7 ms, which comes with each look.
+/// A listener is found by its file, in one list of all listeners of the network namespace. After that it is queried by
+/// its inode alone. A listener that is gone is searched again. The kernel walks its table for either query: with
+/// 58,000 Unix sockets on the machine, the list took 6 ms of CPU, and one inode 0.7 ms, which each sample costs.
 #[derive(Debug)]
 pub struct Backlog {
     netlink: OwnedFd,
@@ -39,11 +40,11 @@ pub struct Backlog {
 #[derive(Debug)]
 struct Listener {
     path: PathBuf,
-    /// Of the socket, not of its file.
+    /// The inode of the socket, not of its file.
     inode: Option<u32>,
 }
 
-/// What the kernel says of one listening socket.
+/// The kernel's answer about one listening socket.
 #[derive(Debug)]
 struct Found {
     inode: u32,
@@ -53,11 +54,11 @@ struct Found {
 }
 
 impl Backlog {
-    /// The queues of the sockets at these paths.
+    /// Opens the queues of the sockets at these paths.
     ///
     /// # Errors
-    /// A kernel without sock_diag, or a sandbox that keeps it away.
-    pub fn of(paths: &[PathBuf]) -> io::Result<Self> {
+    /// A kernel without sock_diag, or a sandbox that blocks it.
+    pub fn new(paths: &[PathBuf]) -> io::Result<Self> {
         let netlink = socket(
             AddressFamily::Netlink,
             SockType::Raw,
@@ -67,7 +68,7 @@ impl Backlog {
         setsockopt(
             &netlink,
             sockopt::ReceiveTimeout,
-            &TimeVal::milliseconds(PATIENCE_MS),
+            &TimeVal::milliseconds(TIMEOUT_MS),
         )?;
         let listener = |path: &PathBuf| Listener {
             path: path.clone(),
@@ -80,38 +81,39 @@ impl Backlog {
         })
     }
 
-    /// Connections that wait at this moment, summed over the sockets; `None` where one of them can't be found.
+    /// Counts the connections that wait at this moment, summed over the sockets; `None` if one of the sockets can't be
+    /// found.
     pub fn pending(&mut self) -> Option<u64> {
         let mut sum = 0;
         let mut listed = None;
-        for place in 0..self.listeners.len() {
-            sum += match self.asked(place) {
+        for index in 0..self.listeners.len() {
+            sum += match self.asked(index) {
                 Some(pending) => pending,
                 None => {
                     let all = match listed.take() {
                         Some(all) => all,
                         None => self.list().ok()?,
                     };
-                    self.find(place, listed.insert(all))?
+                    self.find(index, listed.insert(all))?
                 }
             };
         }
         Some(sum)
     }
 
-    /// The queue of a listener whose inode is known.
-    fn asked(&mut self, place: usize) -> Option<u64> {
-        let inode = self.listeners[place].inode?;
+    /// Returns the queue of a listener whose inode is known.
+    fn asked(&mut self, index: usize) -> Option<u64> {
+        let inode = self.listeners[index].inode?;
         let mut answers = self.ask(inode).ok()?;
         let found = answers.pop().filter(|found| found.inode == inode);
         if found.is_none() {
-            self.listeners[place].inode = None;
+            self.listeners[index].inode = None;
         }
         Some(found?.pending)
     }
 
-    fn find(&mut self, place: usize, all: &[Found]) -> Option<u64> {
-        let listener = &mut self.listeners[place];
+    fn find(&mut self, index: usize, all: &[Found]) -> Option<u64> {
+        let listener = &mut self.listeners[index];
         let found = all.iter().find(|found| found.is_at(&listener.path))?;
         listener.inode = Some(found.inode);
         Some(found.pending)
@@ -121,7 +123,7 @@ impl Backlog {
         self.ask(0)
     }
 
-    /// Asks for one socket by its inode, or with 0 for all that listen.
+    /// Queries one socket by its inode, or all listeners with 0.
     fn ask(&mut self, inode: u32) -> io::Result<Vec<Found>> {
         send(self.netlink.as_raw_fd(), &request(inode), MsgFlags::empty())?;
         let mut found = Vec::new();
@@ -158,7 +160,7 @@ fn request(inode: u32) -> Vec<u8> {
     bytes
 }
 
-/// Reads the messages of one packet; whether the last of an answer is among them.
+/// Reads the messages of one packet. Returns true if the last message of an answer is among them.
 fn read(mut packet: &[u8], found: &mut Vec<Found>) -> io::Result<bool> {
     while !packet.is_empty() {
         let message = NetlinkMessage::<SockDiagMessage>::deserialize(packet)
@@ -167,7 +169,7 @@ fn read(mut packet: &[u8], found: &mut Vec<Found>) -> io::Result<bool> {
             NetlinkPayload::Done(_) => return Ok(true),
             NetlinkPayload::Error(error) => return Err(error.to_io()),
             NetlinkPayload::InnerMessage(SockDiagMessage::UnixResponse(response)) => {
-                found.push(Found::of(&response));
+                found.push(Found::from_response(&response));
             }
             _ => {}
         }
@@ -179,7 +181,7 @@ fn read(mut packet: &[u8], found: &mut Vec<Found>) -> io::Result<bool> {
 }
 
 impl Found {
-    fn of(response: &UnixResponse) -> Self {
+    fn from_response(response: &UnixResponse) -> Self {
         let mut found = Self {
             inode: response.header.inode,
             pending: 0,
@@ -201,13 +203,13 @@ impl Found {
         found
     }
 
-    /// Whether it listens at a path. The name alone may be relative to a folder that only the daemon knows, the file's
-    /// number alone be that of a file on another device.
+    /// Returns true if the socket listens at a path. The name alone may be relative to a folder that only the daemon
+    /// knows, and the inode alone may be that of a file on another device.
     fn is_at(&self, path: &Path) -> bool {
         let Some(name) = &self.name else {
             return false;
         };
-        // The kernel says 32 bits of the number.
+        // The kernel reports only 32 bits of the inode.
         let number = std::fs::metadata(path).ok().map(|file| file.ino() as u32);
         number.is_some() && number == self.file_inode && name.file_name() == path.file_name()
     }
@@ -230,7 +232,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s");
         let listener = UnixListener::bind(&path).unwrap();
-        let mut backlog = Backlog::of(std::slice::from_ref(&path)).unwrap();
+        let mut backlog = Backlog::new(std::slice::from_ref(&path)).unwrap();
         assert_eq!(backlog.pending(), Some(0));
         let _clients = connected(&path, 5);
         assert_eq!(backlog.pending(), Some(5));
@@ -246,7 +248,7 @@ mod tests {
             .each_ref()
             .map(|path| UnixListener::bind(path).unwrap());
         let _clients = [connected(&paths[0], 2), connected(&paths[1], 3)];
-        let mut backlog = Backlog::of(&paths).unwrap();
+        let mut backlog = Backlog::new(&paths).unwrap();
         assert_eq!((backlog.pending(), backlog.pending()), (Some(5), Some(5)));
     }
 
@@ -255,7 +257,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s");
         let listener = UnixListener::bind(&path).unwrap();
-        let mut backlog = Backlog::of(std::slice::from_ref(&path)).unwrap();
+        let mut backlog = Backlog::new(std::slice::from_ref(&path)).unwrap();
         let _client = connected(&path, 1);
         assert_eq!(backlog.pending(), Some(1));
         drop(listener);
@@ -274,7 +276,7 @@ mod tests {
             .each_ref()
             .map(|path| UnixListener::bind(path).unwrap());
         let _clients = [connected(&paths[0], 1), connected(&paths[1], 4)];
-        let mut backlog = Backlog::of(&paths[1..]).unwrap();
+        let mut backlog = Backlog::new(&paths[1..]).unwrap();
         assert_eq!(backlog.pending(), Some(4));
     }
 }

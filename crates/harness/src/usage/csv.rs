@@ -1,8 +1,8 @@
-//! The lines of `resources.csv`.
+//! Formats the lines of `resources.csv`.
 
 use measure::usage::Sample;
 
-/// The first line of `resources.csv`, without a line end: the reference script's columns first, then ours.
+/// Returns the first line of `resources.csv`, without a line end: the reference script's columns first, then ours.
 #[must_use]
 pub fn csv_header() -> &'static str {
     "timestamp,rss_kb,vsz_kb,threads,utime,stime,cpu_pct,active_conns,\
@@ -10,7 +10,7 @@ pub fn csv_header() -> &'static str {
      driver_rss_kb,driver_cpu_pct,driver_threads,driver_fds,backlog"
 }
 
-/// One line of `resources.csv`, without a line end. What is not known stays empty.
+/// Returns one line of `resources.csv`, without a line end. Unknown values stay empty.
 #[must_use]
 pub fn csv_row(
     daemon: &Sample,

@@ -1,4 +1,4 @@
-//! CPU time that others use on the CPUs that daemon and driver may use, from `/proc/stat`.
+//! Measures CPU time of other processes on the CPUs that daemon and driver may use, from `/proc/stat`.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -8,32 +8,32 @@ use nix::unistd::Pid;
 
 use super::ticks_per_s;
 
-/// A line for each CPU, of about 60 bytes, and behind them one long line of interrupts that nobody reads.
+/// Size for a line of about 60 bytes per CPU, followed by one long line of interrupts that is not needed.
 const BUFFER: usize = 64 << 10;
 
-/// Looks at what runs on some CPUs besides daemon and driver.
+/// Measures the load of processes other than daemon and driver on some CPUs.
 #[derive(Debug)]
 pub struct Others {
     stat: File,
     buffer: Vec<u8>,
     cpus: Vec<usize>,
-    before: Option<Look>,
+    before: Option<Reading>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Look {
+struct Reading {
     at_ns: u64,
     busy: u64,
     own: u64,
 }
 
 impl Others {
-    /// Looks at the CPUs that any of these processes may use; `None` where the kernel does not tell.
+    /// Watches the CPUs that any of these processes may use; `None` if the kernel does not report them.
     #[must_use]
     pub fn open(pids: &[u32]) -> Option<Self> {
         let mut cpus = Vec::new();
         for pid in pids {
-            // One that has ended, or that is not ours to ask, restricts nothing.
+            // A process that has ended, or may not be queried, restricts nothing.
             let set = sched_getaffinity(Pid::from_raw(i32::try_from(*pid).ok()?)).ok()?;
             let of_set = (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false));
             cpus.extend(of_set);
@@ -48,18 +48,18 @@ impl Others {
         })
     }
 
-    /// CPUs that are looked at.
+    /// Returns the number of watched CPUs.
     #[must_use]
     pub fn cpus(&self) -> u64 {
         self.cpus.len() as u64
     }
 
-    /// CPU use of others since the look before, percent of one core; `own` is the CPU time of daemon and driver until now,
-    /// in clock ticks. `None` for the first look.
-    pub fn look(&mut self, at_ns: u64, own: u64) -> Option<f64> {
+    /// Returns the CPU use of others since the previous call, percent of one core; `None` in the first call. `own` is
+    /// the CPU time of daemon and driver until now, in clock ticks.
+    pub fn snapshot(&mut self, at_ns: u64, own: u64) -> Option<f64> {
         let busy = self.busy()?;
-        let look = Look { at_ns, busy, own };
-        let before = self.before.replace(look)?;
+        let snapshot = Reading { at_ns, busy, own };
+        let before = self.before.replace(snapshot)?;
         let passed_s = at_ns
             .checked_sub(before.at_ns)
             .filter(|passed| *passed > 0)? as f64
@@ -68,7 +68,7 @@ impl Others {
         // The two are counted in different ways, and each to a tick.
         let others = busy.saturating_sub(own.saturating_sub(before.own));
         let used = 100.0 * others as f64 / ticks_per_s() as f64 / passed_s;
-        // A sampler that is held itself reads the clock earlier than the counts.
+        // A sampler that is delayed itself reads the clock earlier than the counters.
         Some(used.min(100.0 * self.cpus.len() as f64))
     }
 
@@ -88,8 +88,8 @@ impl Others {
     }
 }
 
-/// The time that these CPUs spent for processes, in clock ticks: user, nice and system. What interrupts take is the load's
-/// own as a rule, and what a hypervisor takes is judged apart.
+/// Sums the time that these CPUs spent on processes, in clock ticks: user, nice and system. Interrupts are usually the
+/// load's own, and a hypervisor's time is judged separately.
 fn busy(text: &[u8], cpus: &[usize]) -> u64 {
     let lines = text.split(|byte| *byte == b'\n');
     let of_cpu = |line: &[u8]| {
@@ -124,23 +124,23 @@ mod tests {
     fn what_others_used_is_what_ran_without_ones_own() {
         let mut others = Others::open(&[std::process::id()]).unwrap();
         assert!(others.cpus() > 0);
-        assert_eq!(others.look(1, 0), None);
+        assert_eq!(others.snapshot(1, 0), None);
         let busy = others.before.unwrap().busy;
         let ticks = ticks_per_s();
-        others.before = Some(Look {
+        others.before = Some(Reading {
             at_ns: 0,
             busy: busy - 3 * ticks,
             own: 0,
         });
-        // A second in which three were used, one of them by ourselves, and what else ran until now.
+        // A second in which three were used, one of them by ourselves, plus other use until now.
         let all = 100.0 * others.cpus() as f64;
-        let used = others.look(1_000_000_000, ticks).unwrap();
+        let used = others.snapshot(1_000_000_000, ticks).unwrap();
         assert!(used >= all.min(200.0) && used <= all, "{used}");
-        others.before = Some(Look {
+        others.before = Some(Reading {
             at_ns: 0,
             busy,
             own: 0,
         });
-        assert_eq!(others.look(1_000_000_000, u64::MAX), Some(0.0));
+        assert_eq!(others.snapshot(1_000_000_000, u64::MAX), Some(0.0));
     }
 }

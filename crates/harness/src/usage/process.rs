@@ -1,4 +1,5 @@
-//! One process of a sampled tree: its files in `/proc` stay open, so that a look costs two reads and finds no namesake.
+//! Reads one process of a sampled tree. Its files in `/proc` stay open, so that a sample costs two reads and never
+//! reads another process with the same id.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,7 +12,7 @@ use super::Cpu;
 use super::schedstat::Schedstat;
 use super::stat::{Stat, status_value};
 
-/// More threads than this are not looked at one by one in every sample: 64 cost about 1 ms.
+/// Number of threads above which they are not read one by one in every sample: 64 cost about 1 ms.
 const MANY_THREADS: u64 = 64;
 /// `/proc/<pid>/status` is about 1.5 KiB, more with many supplementary groups.
 const BUFFER: usize = 8 << 10;
@@ -23,24 +24,24 @@ pub(super) struct Process {
     status_file: File,
     stat: Stat,
     threads: u64,
-    /// What the scheduler counted, by thread.
+    /// Counters of the scheduler, by thread.
     scheduled: BTreeMap<i32, Scheduled>,
     scheduled_of_ended_threads: Scheduled,
-    /// When the threads were last looked at, nanoseconds.
-    threads_looked_at: Option<u64>,
+    /// Time of the last reading of the threads, nanoseconds.
+    threads_read_at: Option<u64>,
 }
 
-/// What the scheduler counted of a thread.
+/// The scheduler's counters of a thread.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Scheduled {
     pub(super) voluntary_switches: u64,
     pub(super) involuntary_switches: u64,
-    /// Absent where the kernel does not count it.
+    /// Absent if the kernel does not count it.
     account: Option<Schedstat>,
 }
 
 impl Scheduled {
-    /// How long it waited for a CPU, nanoseconds.
+    /// Returns the time that the thread waited for a CPU, nanoseconds.
     pub(super) fn wait_ns(&self) -> Option<u64> {
         self.account.map(|account| account.wait_ns)
     }
@@ -58,7 +59,7 @@ impl Scheduled {
     }
 }
 
-/// The kernel offers no list of children.
+/// An error: the kernel offers no list of children.
 #[derive(Debug)]
 pub(super) struct NoChildrenFile;
 
@@ -73,12 +74,12 @@ impl Process {
             threads: 0,
             scheduled: BTreeMap::new(),
             scheduled_of_ended_threads: Scheduled::default(),
-            threads_looked_at: None,
+            threads_read_at: None,
         };
         process.refresh().then_some(process)
     }
 
-    /// Reads the CPU times; false when the process is gone.
+    /// Reads the CPU times; returns false if the process has ended.
     pub(super) fn refresh(&mut self) -> bool {
         let mut buffer = [0; BUFFER];
         match read(&self.stat_file, &mut buffer).and_then(Stat::parse) {
@@ -97,7 +98,7 @@ impl Process {
         }
     }
 
-    /// The time of children that it has waited for, and of theirs.
+    /// Returns the time of children that the process has waited for, and of their children.
     pub(super) fn taken_over_cpu(&self) -> Cpu {
         Cpu {
             user: self.stat.children_user,
@@ -105,7 +106,7 @@ impl Process {
         }
     }
 
-    /// Adds everything but CPU time. A zombie has nothing left but that.
+    /// Adds everything except CPU time. A zombie has only CPU time left.
     pub(super) fn add_to(&mut self, sample: &mut Sample, seldom: bool, now_ns: u64) {
         let mut buffer = [0; BUFFER];
         if !self.stat.is_zombie()
@@ -118,7 +119,7 @@ impl Process {
             sample.fds += self.fds();
             sample.processes += 1;
             if seldom || !self.has_many_threads() {
-                let busiest = self.look_at_threads(now_ns);
+                let busiest = self.read_threads(now_ns);
                 sample.busiest_thread_pct = [sample.busiest_thread_pct, busiest]
                     .into_iter()
                     .flatten()
@@ -128,7 +129,7 @@ impl Process {
         add_scheduled(sample, self.scheduled());
     }
 
-    /// What the scheduler counted of all threads, those that have ended too.
+    /// Returns the scheduler's counters of all threads, including ended ones.
     pub(super) fn scheduled(&self) -> Scheduled {
         let mut sum = self.scheduled_of_ended_threads;
         self.scheduled.values().for_each(|of| sum.add(*of));
@@ -140,7 +141,7 @@ impl Process {
     }
 
     /// # Errors
-    /// When the kernel has no such file for a thread that is there.
+    /// The kernel has no such file for an existing thread.
     pub(super) fn children(&self) -> Result<Vec<i32>, NoChildrenFile> {
         let mut children = Vec::new();
         for (_, thread) in self.thread_directories() {
@@ -156,7 +157,7 @@ impl Process {
         Ok(children)
     }
 
-    /// Absent where it may not be read.
+    /// Returns the proportional memory; absent if it may not be read.
     pub(super) fn pss_kb(&self) -> Option<u64> {
         if self.stat.is_zombie() {
             return Some(0);
@@ -168,7 +169,8 @@ impl Process {
         }
     }
 
-    /// Since Linux 6.2 the size of the directory is the number of files; before, it is 0 and they are counted.
+    /// Returns the number of open files. Since Linux 6.2 it is the size of the directory; before, the size is 0 and
+    /// the entries are counted.
     fn fds(&self) -> u64 {
         let directory = self.directory.join("fd");
         match std::fs::metadata(&directory) {
@@ -177,9 +179,9 @@ impl Process {
         }
     }
 
-    /// `/proc/<pid>/status` and `/proc/<pid>/schedstat` have the figures of the first thread only: every thread is asked.
-    /// Returns the CPU use of the busiest since the last look, percent of a core.
-    fn look_at_threads(&mut self, now_ns: u64) -> Option<f64> {
+    /// Reads every thread, because `/proc/<pid>/status` and `/proc/<pid>/schedstat` have the figures of the first one
+    /// only. Returns the CPU use of the busiest thread since the last call, percent of a core.
+    fn read_threads(&mut self, now_ns: u64) -> Option<f64> {
         let mut before = std::mem::take(&mut self.scheduled);
         let mut most_ns = None;
         for (thread, directory) in self.thread_directories() {
@@ -202,7 +204,7 @@ impl Process {
         for ended in before.into_values() {
             self.scheduled_of_ended_threads.add(ended);
         }
-        let since = self.threads_looked_at.replace(now_ns)?;
+        let since = self.threads_read_at.replace(now_ns)?;
         let passed = now_ns.checked_sub(since).filter(|passed| *passed > 0)?;
         Some(100.0 * most_ns? as f64 / passed as f64)
     }
@@ -216,7 +218,7 @@ impl Process {
     }
 }
 
-/// Adds what the scheduler counted to a sample.
+/// Adds the scheduler's counters to a sample.
 pub(super) fn add_scheduled(sample: &mut Sample, scheduled: Scheduled) {
     sample.voluntary_switches += scheduled.voluntary_switches;
     sample.involuntary_switches += scheduled.involuntary_switches;
@@ -225,7 +227,7 @@ pub(super) fn add_scheduled(sample: &mut Sample, scheduled: Scheduled) {
     }
 }
 
-/// Files in `/proc` are made anew for each read from their start.
+/// Reads a file of `/proc` from its start. The kernel generates it for each such read.
 fn read<'a>(file: &File, buffer: &'a mut [u8; BUFFER]) -> Option<&'a [u8]> {
     let length = file.read_at(buffer, 0).ok().filter(|length| *length > 0)?;
     Some(&buffer[..length])

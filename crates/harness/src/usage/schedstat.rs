@@ -1,27 +1,27 @@
-//! What `/proc/<pid>/task/<tid>/schedstat` says of a thread (Documentation/scheduler/sched-stats.rst of Linux).
+//! Reads `/proc/<pid>/task/<tid>/schedstat` (Documentation/scheduler/sched-stats.rst of Linux).
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
-/// The scheduler's account of one thread, nanoseconds since its start.
+/// The scheduler's counters of one thread, nanoseconds since its start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Schedstat {
-    /// How long it ran.
+    /// Time that the thread ran.
     pub(crate) cpu_ns: u64,
-    /// How long it could have run and waited for a CPU.
+    /// Time that it was runnable and waited for a CPU.
     pub(crate) wait_ns: u64,
 }
 
 impl Schedstat {
-    /// Reads an open file of it from its start; `None` where the thread is gone, or the kernel does not count.
+    /// Reads an open schedstat file from its start; `None` if the thread has ended, or the kernel does not count.
     pub(crate) fn read(file: &File) -> Option<Self> {
         let mut buffer = [0; 96];
         let length = file.read_at(&mut buffer, 0).ok()?;
         Self::parse(&buffer[..length])
     }
 
-    /// Parses three numbers: the time on a CPU, the time of waiting, and how often it ran. A thread that never ran is one of
-    /// a kernel that does not count.
+    /// Parses three numbers: the time on a CPU, the time of waiting, and how often the thread ran. If the thread never
+    /// ran, the kernel does not count.
     pub(crate) fn parse(text: &[u8]) -> Option<Self> {
         let mut numbers = std::str::from_utf8(text).ok()?.split_ascii_whitespace();
         let mut next = || numbers.next()?.parse().ok();
@@ -30,7 +30,7 @@ impl Schedstat {
     }
 }
 
-/// Opens that of the calling thread.
+/// Opens the file of the calling thread.
 pub(crate) fn of_this_thread() -> Option<File> {
     File::open("/proc/thread-self/schedstat").ok()
 }

@@ -1,6 +1,6 @@
-//! The lines of `/proc/<pid>/stat` and `/proc/<pid>/status`, and the folder that they stand in.
+//! Parses the lines of `/proc/<pid>/stat` and `/proc/<pid>/status`, and lists processes.
 
-/// What `/proc/<pid>/stat` says (proc_pid_stat(5)); times in clock ticks.
+/// The fields of `/proc/<pid>/stat` (proc_pid_stat(5)); times in clock ticks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) pid: i32,
@@ -14,7 +14,8 @@ pub(crate) struct Stat {
 }
 
 impl Stat {
-    /// The program's name is in parentheses and may itself hold spaces and parentheses: fields count from the last one.
+    /// Parses the line. The program's name is in parentheses and may itself hold spaces and parentheses, so that
+    /// fields count from the last parenthesis.
     pub(crate) fn parse(text: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(&text[text.iter().rposition(|byte| *byte == b')')? + 1..])
             .ok()
@@ -38,13 +39,13 @@ impl Stat {
         })
     }
 
-    /// Dead, and only not yet waited for.
+    /// Returns true if the process has ended and was not waited for yet.
     pub(crate) fn is_zombie(&self) -> bool {
         matches!(self.state, b'Z' | b'X')
     }
 }
 
-/// The value of a line such as `VmRSS:   1234 kB`, without its unit; 0 where the line is absent, as in a zombie.
+/// Returns the value of a line such as `VmRSS:   1234 kB`, without its unit; 0 if the line is absent, as in a zombie.
 pub(crate) fn status_value(text: &[u8], key: &str) -> u64 {
     let line = text
         .split(|byte| *byte == b'\n')
@@ -61,7 +62,7 @@ pub(crate) fn status_value(text: &[u8], key: &str) -> u64 {
     })
 }
 
-/// Every process that can be seen. One that ends meanwhile is left out.
+/// Returns every visible process. A process that ends meanwhile is left out.
 pub(crate) fn all() -> impl Iterator<Item = Stat> {
     let entries = std::fs::read_dir("/proc")
         .into_iter()

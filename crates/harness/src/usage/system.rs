@@ -1,4 +1,4 @@
-//! The machine's memory and the counters of its TCP, from files of `/proc` that stay open.
+//! Reads the machine's memory and TCP counters from files of `/proc` that stay open.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -10,7 +10,7 @@ use super::stat::status_value;
 /// The largest of the files, `netstat`, has about 5 KiB.
 const BUFFER: usize = 32 << 10;
 
-/// Looks at the machine. A look is four reads, whose cost grows with the processors and not with processes or sockets.
+/// Samples the machine. A sample is four reads. Its cost grows with the processors and not with processes or sockets.
 #[derive(Debug)]
 pub struct Machine {
     memory: File,
@@ -22,7 +22,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// `None` where the kernel keeps one of the files away: a sandbox, another system.
+    /// Opens the files; `None` if the kernel does not offer one of them, as in a sandbox or another system.
     #[must_use]
     pub fn open() -> Option<Self> {
         let open = |name: &str| File::open(format!("/proc/{name}")).ok();
@@ -37,19 +37,19 @@ impl Machine {
         })
     }
 
-    /// One look; `None` where a file can't be read any more.
-    pub fn look(&mut self) -> Option<SystemLook> {
+    /// Takes one sample; `None` if a file can't be read any more.
+    pub fn snapshot(&mut self) -> Option<SystemLook> {
         let memory = read(&self.memory, &mut self.buffer)?;
-        let look = SystemLook {
+        let snapshot = SystemLook {
             available_kb: status_value(memory, "MemAvailable"),
             slab_kb: status_value(memory, "Slab"),
             slab_unreclaimable_kb: status_value(memory, "SUnreclaim"),
             ..SystemLook::default()
         };
         let pages = tcp_pages(read(&self.sockets, &mut self.buffer)?);
-        let snmp = Table::of(read(&self.snmp, &mut self.buffer)?, "Tcp:");
+        let snmp = Table::parse(read(&self.snmp, &mut self.buffer)?, "Tcp:");
         let (retransmits, resets) = (snmp.get("RetransSegs"), snmp.get("EstabResets"));
-        let netstat = Table::of(read(&self.netstat, &mut self.buffer)?, "TcpExt:");
+        let netstat = Table::parse(read(&self.netstat, &mut self.buffer)?, "TcpExt:");
         Some(SystemLook {
             tcp_kb: pages * self.page_kb,
             tcp: TcpCounters {
@@ -60,12 +60,13 @@ impl Machine {
                 retransmits,
                 resets,
             },
-            ..look
+            ..snapshot
         })
     }
 }
 
-/// The file from its start. The kernel makes such a file in parts of a page: one read need not be all of it.
+/// Reads the file from its start. The kernel generates such a file in parts of a page, so that one read may not return
+/// all of it.
 fn read<'a>(file: &File, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
     let mut length = 0;
     while length < buffer.len() {
@@ -77,7 +78,7 @@ fn read<'a>(file: &File, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
     (length > 0).then_some(&buffer[..length])
 }
 
-/// The pages of `TCP: inuse 5 orphan 0 tw 0 alloc 8 mem 1`; 0 where there is no such line.
+/// Returns the pages in `TCP: inuse 5 orphan 0 tw 0 alloc 8 mem 1`; 0 if there is no such line.
 fn tcp_pages(text: &[u8]) -> u64 {
     let line = line(text, "TCP:").next().unwrap_or_default();
     let mut words = line.split_ascii_whitespace();
@@ -93,7 +94,7 @@ struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    fn of(text: &'a [u8], begin: &'a str) -> Self {
+    fn parse(text: &'a [u8], begin: &'a str) -> Self {
         let mut lines = line(text, begin);
         Self {
             names: lines.next().unwrap_or_default(),
@@ -101,16 +102,16 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// 0 for what this kernel does not count.
+    /// Returns a counter by its name; 0 if this kernel does not count it.
     fn get(&self, name: &str) -> u64 {
         let mut names = self.names.split_ascii_whitespace();
-        let place = names.position(|found| found == name);
-        let at = |place| self.numbers.split_ascii_whitespace().nth(place);
-        number(place.and_then(at))
+        let index = names.position(|found| found == name);
+        let at = |index| self.numbers.split_ascii_whitespace().nth(index);
+        number(index.and_then(at))
     }
 }
 
-/// What stands behind `begin` in the lines that have it.
+/// Returns the text after `begin` in the lines that start with it.
 fn line<'a>(text: &'a [u8], begin: &'a str) -> impl Iterator<Item = &'a str> {
     let lines = text.split(|byte| *byte == b'\n');
     let lines = lines.filter_map(|line| std::str::from_utf8(line).ok());
@@ -138,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_counter_is_found_by_its_name_in_its_own_table() {
-        let tcp = Table::of(SNMP, "Tcp:");
+        let tcp = Table::parse(SNMP, "Tcp:");
         assert_eq!((tcp.get("RetransSegs"), tcp.get("EstabResets")), (42, 7));
         assert_eq!((tcp.get("MaxConn"), tcp.get("InDatagrams")), (0, 0));
         assert_eq!(tcp_pages(SOCKSTAT), 33);
@@ -147,7 +148,7 @@ mod tests {
     #[test]
     fn this_machine_has_memory_and_a_reset_connection_is_counted() {
         let mut machine = Machine::open().unwrap();
-        let before = machine.look().unwrap();
+        let before = machine.snapshot().unwrap();
         assert!(before.available_kb > 1_000 && before.slab_kb >= before.slab_unreclaimable_kb);
         assert!(before.slab_unreclaimable_kb > 1_000, "{before:?}");
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -156,16 +157,16 @@ mod tests {
         std::io::Write::write_all(&mut server, b"unread").unwrap();
         let mut seen = [0];
         assert_eq!(client.peek(&mut seen).unwrap(), 1);
-        // What closes with bytes unread resets its peer.
+        // Closing with unread bytes resets the peer.
         drop(client);
-        let after = machine.look().unwrap();
+        let after = machine.snapshot().unwrap();
         assert!(after.tcp.resets > before.tcp.resets, "{after:?}");
     }
 
     #[test]
     fn a_connection_that_finds_the_accept_queue_full_is_counted() {
         let mut machine = Machine::open().unwrap();
-        let before = machine.look().unwrap().tcp;
+        let before = machine.snapshot().unwrap().tcp;
         let new = || {
             let kind = SockType::Stream;
             socket(AddressFamily::Inet, kind, SockFlag::SOCK_NONBLOCK, None).unwrap()
@@ -174,12 +175,12 @@ mod tests {
         bind(server.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, 0)).unwrap();
         listen(&server, Backlog::new(1).unwrap()).unwrap();
         let address: SockaddrIn = getsockname(server.as_raw_fd()).unwrap();
-        // Over loopback the handshake is over, or dropped, within the call; nobody accepts.
+        // Over loopback the handshake is completed, or dropped, within the call; nobody accepts.
         let clients: Vec<_> = (0..8).map(|_| new()).collect();
         for client in &clients {
             let _ = connect(client.as_raw_fd(), &address);
         }
-        let after = machine.look().unwrap().tcp;
+        let after = machine.snapshot().unwrap().tcp;
         assert!(
             after.listen_overflows > before.listen_overflows
                 && after.listen_drops > before.listen_drops,
@@ -191,8 +192,8 @@ mod tests {
         #[test]
         fn no_bytes_make_the_readers_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), cut in 0..SNMP.len()) {
             tcp_pages(&bytes);
-            Table::of(&bytes, "Tcp:").get("RetransSegs");
-            Table::of(&SNMP[..cut], "Tcp:").get("RetransSegs");
+            Table::parse(&bytes, "Tcp:").get("RetransSegs");
+            Table::parse(&SNMP[..cut], "Tcp:").get("RetransSegs");
             tcp_pages(&SOCKSTAT[..cut.min(SOCKSTAT.len())]);
         }
     }

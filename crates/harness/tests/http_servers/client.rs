@@ -1,4 +1,4 @@
-//! A client of HTTP/1.1 that knows just what the tests of the servers ask: GET, and answers with a Content-Length.
+//! An HTTP/1.1 client with just what the tests of the servers need: GET, and responses with a Content-Length.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 
-/// Generous: on a busy machine with two cores.
+/// Generous limit for a busy machine with two cores.
 const LIMIT: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct Connection {
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// By their names in small letters.
+    /// Header fields by their names in lower case.
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) body: Vec<u8>,
 }
@@ -42,7 +42,7 @@ impl Connection {
         self.request(path, "Connection: close\r\n")
     }
 
-    /// Whether the server has closed it; bytes beyond the last answer are an error.
+    /// Returns true if the server has closed the connection; bytes beyond the last response are an error.
     pub(crate) fn is_at_its_end(&mut self) -> anyhow::Result<bool> {
         let mut rest = Vec::new();
         match self.stream.read_to_end(&mut rest) {
@@ -53,7 +53,7 @@ impl Connection {
         }
     }
 
-    /// A compressed answer would be welcome: a server that compresses is found out.
+    /// Builds a request that accepts a compressed response, so that a server that compresses is detected.
     fn request(&mut self, path: &str, headers: &str) -> anyhow::Result<Answer> {
         let host = &self.host;
         let request = format!(

@@ -1,16 +1,16 @@
-//! What tests of real processes share: waiting for a condition, and asking whether a process is alive.
+//! Shared by tests of real processes: waits for a condition, and checks whether a process is alive.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Generous: on a busy machine with two cores a process may take seconds to start.
+/// Generous limit: on a busy machine with two cores a process may take seconds to start.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Looks again and again until the condition holds.
+/// Checks repeatedly until the condition holds.
 ///
 /// # Panics
-/// When it does not within a minute.
+/// The condition does not hold within a minute.
 pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
     while !holds() {
@@ -19,7 +19,7 @@ pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Whether there is such a process, a zombie not counted.
+/// Returns true if there is such a process that is not a zombie.
 pub(crate) fn is_alive(pid: i32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {
         return false;
@@ -29,7 +29,7 @@ pub(crate) fn is_alive(pid: i32) -> bool {
         .is_some_and(|rest| !rest.trim_start().starts_with(['Z', 'X']))
 }
 
-/// The process ids that a script has written to a file, once there are as many as wanted.
+/// Returns the process ids that a script has written to a file, once there are `count` of them.
 pub(crate) fn wait_for_pids(file: &std::path::Path, count: usize) -> Vec<i32> {
     let mut pids = Vec::new();
     wait_until("the script writes the ids of its processes", || {

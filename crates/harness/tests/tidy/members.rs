@@ -6,7 +6,7 @@ use toml::{Table, Value};
 
 use crate::tree::{folders, read, root};
 
-/// What a crate is for, told by its name.
+/// The purpose of a crate, as its name says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// `measure`: numbers.
@@ -21,18 +21,27 @@ pub(crate) enum Kind {
     Mock,
     /// `*-sdk`, `*-store`: shared by a driver and a daemon because it is the subject's own client or storage.
     Library,
+    /// `*-client`: the client side of a protocol, for drivers, instruments and conformance cases.
+    Client,
+    /// `null-*`: a peer that measures the driver itself.
+    Instrument,
+    /// `*-conformance`: functional cases for any daemon of a protocol.
+    Conformance,
     /// Everything else: a driver, or the suite that runs them.
     Driver,
 }
 
 impl Kind {
-    pub(crate) fn of(name: &str) -> Self {
+    pub(crate) fn from_name(name: &str) -> Self {
         match name {
             "measure" => Self::Measure,
             "harness" => Self::Harness,
             "daemon-kit" => Self::DaemonKit,
             name if name.ends_with("-daemon") => Self::Daemon,
             name if name.starts_with("mock-") => Self::Mock,
+            name if name.starts_with("null-") => Self::Instrument,
+            name if name.ends_with("-client") => Self::Client,
+            name if name.ends_with("-conformance") => Self::Conformance,
             name if name.ends_with("-sdk") || name.ends_with("-store") => Self::Library,
             _ => Self::Driver,
         }
@@ -45,7 +54,16 @@ impl Kind {
             // The subject shares no code with the instrument but the histogram.
             Self::Harness => &[Self::Measure],
             Self::Daemon => &[Self::Measure, Self::Library, Self::Mock, Self::DaemonKit],
-            Self::Driver => &[Self::Measure, Self::Harness, Self::Library],
+            Self::Client => &[Self::Measure, Self::Harness],
+            Self::Instrument | Self::Conformance => &[Self::Measure, Self::Harness, Self::Client],
+            // An instrument only in tests.
+            Self::Driver => &[
+                Self::Measure,
+                Self::Harness,
+                Self::Library,
+                Self::Client,
+                Self::Instrument,
+            ],
         }
     }
 }

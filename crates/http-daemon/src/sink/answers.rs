@@ -1,14 +1,14 @@
-//! The one answer of the sink.
+//! The fixed response of the sink.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::BUFFER;
 
-/// The answer, as often as fits into a write, with the date of the current second.
+/// The response, repeated to fill one write, with the date of the current second.
 #[derive(Debug)]
 pub(super) struct Answers {
     bytes: Vec<u8>,
-    /// Of one.
+    /// Length of one response.
     length: usize,
     body: usize,
     second: u64,
@@ -26,7 +26,7 @@ impl Answers {
         answers
     }
 
-    /// Dates are of one length, so an answer that is half written goes on as it would have.
+    /// Updates the date. All dates have one length, so a partly written response continues as it would have.
     pub(super) fn renew(&mut self) {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -48,12 +48,12 @@ impl Answers {
         }
     }
 
-    /// Bytes of one answer.
+    /// Returns the length of one response in bytes.
     pub(super) fn length(&self) -> usize {
         self.length
     }
 
-    /// What to write next of so many answers, `sent` bytes of whose first are written.
+    /// Returns the bytes to write next, of `owed` responses of whose first `sent` bytes are written.
     pub(super) fn rest(&self, owed: u32, sent: usize) -> &[u8] {
         let end = (owed as usize * self.length).min(self.bytes.len());
         &self.bytes[sent..end]
@@ -69,7 +69,7 @@ mod tests {
         let answers = Answers::new(100);
         assert_eq!(answers.rest(1, 0).len(), answers.length);
         assert_eq!(answers.rest(3, 10).len(), 3 * answers.length - 10);
-        // As much as a write takes; the rest is asked for again.
+        // At most one write; the rest follows with the next call.
         assert_eq!(answers.rest(u32::MAX, 7).len(), answers.bytes.len() - 7);
         let large = Answers::new(1_000_000);
         assert_eq!(large.rest(2, 0).len(), large.length);

@@ -1,11 +1,11 @@
-//! The call and the configuration file: what is understood, and what is wrong with them.
+//! Tests of the options and the configuration file, valid and invalid.
 
 use std::fs;
 use std::process::Output;
 
 use crate::support::{Daemon, command};
 
-/// The file of the methodology that this daemon is part of, with ports that are free.
+/// The configuration file of the original methodology, with free ports.
 const SEED: &str = r#"
 [server]
 workers = 2

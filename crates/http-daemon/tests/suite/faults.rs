@@ -1,4 +1,4 @@
-//! The answers that go wrong on purpose.
+//! Tests of faulty responses.
 
 use std::io::{ErrorKind, Read as _};
 use std::time::Duration;
@@ -45,7 +45,7 @@ fn every_fault_is_the_one_that_was_asked_for() {
     assert_eq!(reset.kind(), ErrorKind::ConnectionReset);
     let mut stalled = asked(&daemon, "/fault/stall");
     daemon.await_metric("http_unanswered_total", |count| count == 5);
-    // Nothing comes, which nobody can await: a while has to do.
+    // The absence of a response can't be awaited, so a short wait has to do.
     stalled
         .0
         .set_read_timeout(Some(Duration::from_millis(300)))

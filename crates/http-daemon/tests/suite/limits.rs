@@ -1,4 +1,4 @@
-//! Clients that are slow, too many, or too much; descriptors that run out.
+//! Tests of clients that are slow, too many, or too large; and of a lack of descriptors.
 
 use std::io::Read as _;
 use std::process::Command;
@@ -15,7 +15,7 @@ fn a_head_that_does_not_come_to_its_end_is_answered_with_408() {
     client.send(b"GET /1kb.txt HTTP/1.1\r\nHost: te");
     assert_eq!(client.answer().status(), 408);
     assert!(client.rest().is_empty());
-    // So is one that drips, and the second on a connection.
+    // The same for a client that sends single bytes slowly, and for the second request of a connection.
     let mut client = daemon.connect();
     assert_eq!(client.get("/1kb.txt").status(), 200);
     let drips = drip(&client);
@@ -23,11 +23,11 @@ fn a_head_that_does_not_come_to_its_end_is_answered_with_408() {
     drop(client);
     drips.join().unwrap();
     assert_eq!(daemon.metric("http_timeouts_total"), 2);
-    // A body that does not come.
+    // A body that does not arrive.
     let mut client = daemon.connect();
     client.send(b"POST /echo HTTP/1.1\r\nHost: test\r\nContent-Length: 5\r\n\r\nhell");
     assert_eq!(client.answer().status(), 408);
-    // One that drips is over in the same time.
+    // One that arrives in single bytes is ended after the same time.
     let mut client = daemon.connect();
     client.send(b"POST /echo HTTP/1.1\r\nHost: test\r\nContent-Length: 1000000\r\n\r\n");
     let drips = drip(&client);
@@ -36,7 +36,7 @@ fn a_head_that_does_not_come_to_its_end_is_answered_with_408() {
     drips.join().unwrap();
 }
 
-/// Sends a byte now and then, until the other side has closed.
+/// Sends single bytes slowly until the other side has closed.
 fn drip(client: &Client) -> thread::JoinHandle<()> {
     let mut dripping = client.0.try_clone().unwrap();
     thread::spawn(move || {
@@ -84,7 +84,7 @@ fn a_head_that_is_too_long_is_answered_with_431_although_the_client_goes_on() {
     client.send(&head);
     assert_eq!(client.answer().status(), 431);
     assert!(client.rest().is_empty());
-    // Closed over bytes that nobody has read it would be reset, and this fail.
+    // A close with unread bytes would reset the connection, and this would fail.
     daemon.await_metric("http_connections_open", |open| open == 0);
     client.send(b"x");
 }
@@ -133,11 +133,11 @@ fn without_descriptors_it_serves_who_is_there_and_takes_others_later() {
         };
         let mut first = daemon.connect();
         assert_eq!(first.get("/healthz").status(), 200);
-        // The soft limit: from now on there is nothing to accept with; what is open stays.
+        // The soft limit: from now on accepting fails; open connections stay.
         limit("--nofile=4:");
         let mut waiting = daemon.connect();
         waiting.send(b"GET /healthz HTTP/1.1\r\nHost: test\r\n\r\n");
-        daemon.await_line("accepting; resting for");
+        daemon.await_line("cannot accept; retrying in");
         assert_eq!(first.get("/healthz").status(), 200);
         if mode == "false" {
             assert_eq!(first.get("/1kb.txt").status(), 503);
@@ -167,7 +167,7 @@ fn more_connections_than_descriptors_are_refused_and_not_left_waiting() {
     let statuses: Vec<u16> = clients
         .iter_mut()
         .map(|client| {
-            // Who is refused may find the connection closed before the request is sent.
+            // A refused client may find the connection closed before the request is sent.
             let _ = std::io::Write::write_all(
                 &mut client.0,
                 b"GET /1kb.txt HTTP/1.1\r\nHost: test\r\n\r\n",

@@ -1,4 +1,4 @@
-//! The daemon as a process, as its users and the driver meet it.
+//! Tests of the daemon as a process, as its users and the driver use it.
 #![expect(clippy::unwrap_used, reason = "a test panics where it fails")]
 
 mod calls;

@@ -1,4 +1,4 @@
-//! Options that make no sense, or none together.
+//! Tests of options that are invalid, alone or together.
 
 use crate::support::{Daemon, command};
 
@@ -8,10 +8,10 @@ fn a_sink_says_that_nothing_listens_on_the_port_of_https() {
     assert_eq!(daemon.https, None);
     assert!(daemon.stop().success());
     let said = daemon.said();
-    assert!(said.contains("speaks no TLS"), "{said}");
+    assert!(said.contains("does not support TLS"), "{said}");
 }
 
-/// Asks for what can't be; it ends with this code and says these words.
+/// Starts the daemon with invalid options; checks its exit code and its message.
 fn refused(arguments: &[&str], code: i32, words: &[&str]) {
     let mut command = command();
     let output = command
@@ -33,5 +33,5 @@ fn what_cannot_be_served_is_said_with_the_option_before_anybody_is_served() {
     );
     let file = tempfile::NamedTempFile::new().unwrap();
     let path = file.path().to_str().unwrap();
-    refused(&["--root", path], 1, &["--root", path, "is no folder"]);
+    refused(&["--root", path], 1, &["--root", path, "is not a folder"]);
 }

@@ -1,4 +1,4 @@
-//! The end of the daemon, and that nothing outlives it.
+//! Tests of the end of the daemon, and that nothing outlives it.
 
 use std::io::Write as _;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
@@ -12,7 +12,7 @@ use crate::support::{Daemon, await_that, command};
 #[test]
 fn a_request_in_flight_is_answered_at_the_end_and_idle_connections_are_closed() {
     for processes in ["1", "2"] {
-        // What is closed is closed because it is idle, not because the grace is over.
+        // Connections are closed because they are idle, not because the grace period is over.
         let shape = ["--processes", processes, "--workers", "1"];
         let mut daemon = Daemon::start(&[&shape[..], &["--shutdown-grace", "600"]].concat());
         let mut idle = daemon.connect();
@@ -20,7 +20,7 @@ fn a_request_in_flight_is_answered_at_the_end_and_idle_connections_are_closed() 
         assert_eq!(idle.get("/1kb.txt").status(), 200);
         let mut busy = daemon.connect();
         busy.send(b"GET /fault/slow?ms=100 HTTP/1.1\r\nHost: test\r\n\r\n");
-        // Its head is here, its body is under way; and the one that says nothing has been accepted.
+        // The head has arrived, the body is being sent, and the silent connection has been accepted.
         assert_eq!(busy.head().status(), 200);
         daemon.await_metric("http_connections_open", |open| open == 3);
         daemon.signal(Signal::SIGTERM);
@@ -48,7 +48,7 @@ fn what_never_ends_is_broken_off_after_the_grace_or_by_a_second_signal() {
             daemon.await_metric("http_unanswered_total", |count| count == 1);
             daemon.signal(Signal::SIGTERM);
             if signals == 2 {
-                // It has taken the first one once it listens no more.
+                // It has received the first signal once it no longer listens.
                 await_that("the end of listening", || {
                     std::net::TcpStream::connect(daemon.http).is_err()
                 });
@@ -91,7 +91,7 @@ fn the_loss_of_a_process_is_the_end_and_is_said() {
     kill(daemon.children()[1], Signal::SIGKILL).unwrap();
     assert_eq!(daemon.wait().code(), Some(1));
     let said = daemon.said();
-    assert!(said.contains("a process ended by itself"), "{said}");
+    assert!(said.contains("a process ended unexpectedly"), "{said}");
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn a_unix_socket_has_its_permissions_and_is_gone_at_the_end() {
     assert!(found.file_type().is_socket());
     assert_eq!(found.permissions().mode() & 0o777, 0o660);
     ask(&path);
-    // Somebody listens there; nobody takes it away.
+    // A socket with a listener is not taken over.
     let second = command()
         .args(["--http-port", "0", "--unix", place, "--root"])
         .arg(daemon.www())
@@ -123,7 +123,7 @@ fn a_unix_socket_has_its_permissions_and_is_gone_at_the_end() {
     ask(&path);
     assert!(daemon.stop().success());
     assert!(!path.exists());
-    // One whose daemon was killed is replaced.
+    // The socket of a killed daemon is replaced.
     let mut killed = Daemon::start(&["--unix", place]);
     killed.signal(Signal::SIGKILL);
     killed.wait();

@@ -1,4 +1,4 @@
-//! TLS and HTTP/2, by a client that was not written here.
+//! Tests of TLS and HTTP/2, with an independent client.
 
 use std::process::Command;
 
@@ -50,10 +50,10 @@ fn the_plain_port_speaks_http_2_with_prior_knowledge() {
     ] {
         assert_eq!(curl(&[&[version, &url], &FACTS[..]].concat()), wanted);
     }
-    // Of HEAD, the length and nothing more.
+    // HEAD returns the length and no body.
     let head = curl(&["--head", "--http2-prior-knowledge", &url]);
     assert!(head.contains("content-length: 102400"), "{head}");
-    // What can be done only to a socket is refused where there is more than one.
+    // Faults of the socket are refused if TLS or HTTP/2 is above it.
     let url = format!("http://{}/fault/garbage", daemon.http);
     assert_eq!(
         curl(&[&["--http2-prior-knowledge", &url], &FACTS[..]].concat())[..5],
@@ -66,13 +66,13 @@ fn a_preface_that_comes_in_pieces_is_one() {
     let daemon = Daemon::start(&["--workers", "1"]);
     let mut client = daemon.connect();
     client.send(b"PRI * HT");
-    // Answered once it was seen that nothing more has come yet.
+    // The response shows that the daemon has seen the incomplete preface.
     assert_eq!(daemon.get("/healthz").status(), 200);
     client.send(b"TP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0");
     let mut settings = [0; 9];
     std::io::Read::read_exact(&mut client.0, &mut settings).unwrap();
     assert_eq!(settings[3], 4, "a SETTINGS frame (RFC 9113, 6.5)");
-    // What begins like it and is something else is HTTP/1.1, and not a good one.
+    // Data that only begins like the preface is HTTP/1.1, and invalid.
     let mut client = daemon.connect();
     assert_eq!(
         client

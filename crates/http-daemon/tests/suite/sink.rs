@@ -1,4 +1,4 @@
-//! The sink, in one process and in several.
+//! Tests of the sink, in one process and in several.
 
 use std::thread;
 
@@ -15,7 +15,7 @@ fn every_head_is_answered_whatever_pieces_it_comes_in() {
     }
     let answer = client.answer();
     assert_eq!((answer.status(), answer.body), (200, vec![0; 100]));
-    // A thousand at once, and the beginning of one more.
+    // A thousand requests at once, and the beginning of one more.
     let mut many = REQUEST.repeat(1000);
     many.extend_from_slice(&REQUEST[..10]);
     let mut other = client.0.try_clone().unwrap();

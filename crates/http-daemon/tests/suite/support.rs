@@ -1,4 +1,4 @@
-//! A daemon as a process of its own, and clients that write bytes.
+//! Runs a daemon as a separate process, and clients that send raw bytes.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read, Write as _};
@@ -14,14 +14,14 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
-/// What nothing here takes, on a machine that has something to do.
+/// A time that nothing here takes, even on a busy machine.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
-/// A running daemon. Dropped, it is killed, and its processes with it.
+/// A running daemon. Dropping it kills it and its processes.
 pub(crate) struct Daemon {
     child: Child,
     lines: Receiver<String>,
-    /// What it said before it listened.
+    /// The lines that it printed before it listened.
     first: Vec<String>,
     pub(crate) dir: TempDir,
     pub(crate) http: SocketAddr,
@@ -34,7 +34,7 @@ impl Daemon {
         Self::start_by(arguments, |_| {})
     }
 
-    /// With a change to how it is started.
+    /// Starts a daemon after a change to its command.
     pub(crate) fn start_by(arguments: &[&str], change: impl FnOnce(&mut Command)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut command = command();
@@ -89,12 +89,12 @@ impl Daemon {
         Client::connect(self.http)
     }
 
-    /// Asks once, over a connection of its own.
+    /// Sends a request over its own connection.
     pub(crate) fn get(&self, path: &str) -> Answer {
         self.connect().get(path)
     }
 
-    /// A figure of the page of metrics.
+    /// Returns a value of the metrics page.
     pub(crate) fn metric(&self, name: &str) -> u64 {
         let page = Client::connect(self.metrics).get("/metrics").text();
         let line = page
@@ -106,7 +106,7 @@ impl Daemon {
             .unwrap()
     }
 
-    /// Waits until the figure is right.
+    /// Waits until the value is right.
     pub(crate) fn await_metric(&self, name: &str, is_right: impl Fn(u64) -> bool) {
         await_that(name, || is_right(self.metric(name)));
     }
@@ -119,7 +119,7 @@ impl Daemon {
         kill(self.pid(), signal).unwrap();
     }
 
-    /// Processes that it has made.
+    /// Returns its child processes.
     pub(crate) fn children(&self) -> Vec<Pid> {
         let path = format!("/proc/{0}/task/{0}/children", self.pid());
         let text = std::fs::read_to_string(path).unwrap();
@@ -142,7 +142,7 @@ impl Daemon {
         self.wait()
     }
 
-    /// Waits until it says a line with these words.
+    /// Waits until it prints a line with these words.
     pub(crate) fn await_line(&self, words: &str) {
         while !self
             .lines
@@ -152,7 +152,7 @@ impl Daemon {
         {}
     }
 
-    /// What it has said besides where it listens, up to the end. To be asked after the end.
+    /// Returns all lines it has printed except its addresses. Must be called after its end.
     pub(crate) fn said(&self) -> String {
         self.first
             .iter()
@@ -176,7 +176,7 @@ pub(crate) fn command() -> Command {
     command
 }
 
-/// Looks again and again, since some things tell nobody that they have happened.
+/// Polls a condition, since some events send no notification.
 pub(crate) fn await_that(what: &str, mut is_so: impl FnMut() -> bool) {
     for _ in 0..LONG.as_millis() / 10 {
         if is_so() {
@@ -187,7 +187,7 @@ pub(crate) fn await_that(what: &str, mut is_so: impl FnMut() -> bool) {
     panic!("{what} has not come to pass within {LONG:?}");
 }
 
-/// A connection that says exactly what it is told to.
+/// A connection that sends exactly the given bytes.
 pub(crate) struct Client(pub(crate) TcpStream);
 
 impl Client {
@@ -207,7 +207,7 @@ impl Client {
             .answer()
     }
 
-    /// The next answer, by its length.
+    /// Reads the next response, by its length.
     pub(crate) fn answer(&mut self) -> Answer {
         let mut answer = self.head();
         let length = answer
@@ -220,7 +220,7 @@ impl Client {
         answer
     }
 
-    /// The next head, without a body.
+    /// Reads the next head, without a body.
     pub(crate) fn head(&mut self) -> Answer {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
@@ -236,7 +236,7 @@ impl Client {
         }
     }
 
-    /// All that comes until the connection ends.
+    /// Reads everything until the connection ends.
     pub(crate) fn rest(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();
         self.0.read_to_end(&mut rest).unwrap();
@@ -244,7 +244,7 @@ impl Client {
     }
 }
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) head: String,

@@ -1,15 +1,15 @@
-//! The lines between the chunks of a body, and the trailers after the last (RFC 9112 §7.1), byte by byte.
+//! Parser of the lines between the chunks of a body, and of the trailers after the last (RFC 9112 §7.1), byte by byte.
 
 use super::Fault;
 
-/// Bytes of chunk extensions that are too much for one answer. hyper's limit, so that both engines give up at the same.
+/// Number of bytes of chunk extensions at which a response is rejected. hyper's limit, so that both engines agree.
 const EXTENSIONS: u16 = 16 * 1024;
-/// Bytes of trailers that are: one less than a head may have, which hyper holds them to.
+/// Number of bytes of trailers at which a response is rejected: one less than the limit of a head, as in hyper.
 const TRAILERS: u16 = u16::MAX;
 
-/// What comes next.
+/// The element that comes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
-pub(super) enum At {
+pub(super) enum ChunkState {
     /// The first digit of a size.
     First,
     Size,
@@ -26,12 +26,12 @@ pub(super) enum At {
     Value,
     LineLf,
     EndLf,
-    /// Nothing: the body is over.
+    /// Nothing: the body is complete.
     End,
 }
 
-impl At {
-    /// Takes a byte that is no data. `left` is the size of the chunk as far as it was read, `extra` counts the bytes of
+impl ChunkState {
+    /// Processes a byte that is not data. `left` is the chunk size parsed so far; `extra` counts the bytes of
     /// extensions, then those of trailers.
     pub(super) fn next(self, byte: u8, left: &mut u64, extra: &mut u16) -> Result<Self, Fault> {
         if self >= Self::Line {
@@ -75,7 +75,7 @@ impl At {
     }
 }
 
-/// A size and one hexadecimal digit more; `None` if that is beyond 64 bits.
+/// Appends a hexadecimal digit to a size; `None` if the result exceeds 64 bits.
 fn append(size: u64, digit: u8) -> Option<u64> {
     let digit = char::from(digit).to_digit(16)?;
     size.checked_mul(16)?.checked_add(u64::from(digit))
@@ -86,12 +86,12 @@ fn count(extra: &mut u16, limit: u16) -> Option<()> {
     (*extra < limit).then_some(())
 }
 
-/// Whether a byte may stand in the name of a field (RFC 9110 §5.6.2).
+/// Returns true if a byte may appear in a field name (RFC 9110 §5.6.2).
 fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// Whether a byte may stand in the value of a field (RFC 9110 §5.5).
+/// Returns true if a byte may appear in a field value (RFC 9110 §5.5).
 fn is_value(byte: u8) -> bool {
     byte == b'\t' || (byte >= b' ' && byte != 0x7f)
 }

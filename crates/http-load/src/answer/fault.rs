@@ -1,47 +1,51 @@
-//! What makes an answer unreadable; sections are those of RFC 9112.
+//! Faults of responses; sections are those of RFC 9112.
 
 use thiserror::Error;
 
 use crate::outcome::EARLY_CLOSE;
 
-/// What makes an answer unreadable, and its connection unusable.
+/// A fault that makes a response unreadable, and its connection unusable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Fault {
-    /// No status line of HTTP/1.0 or 1.1 (§4).
-    #[error("the answer does not begin with a status line of HTTP/1.0 or HTTP/1.1")]
+    /// The status line of HTTP/1.0 or 1.1 is missing or invalid (§4).
+    #[error("the response does not begin with a status line of HTTP/1.0 or HTTP/1.1")]
     StatusLine,
-    /// A line of the head that is no header field (§5).
-    #[error("the answer's head holds a line that is no header field")]
+    /// A line of the head is not a header field (§5).
+    #[error("the response head contains a line that is not a header field")]
     Header,
-    /// A head of more than 64 KiB or 100 fields.
-    #[error("the answer's head is longer than 64 KiB or 100 header fields")]
+    /// The head is longer than 64 KiB or 100 fields.
+    #[error("the response head is longer than 64 KiB or 100 header fields")]
     HeadTooLarge,
-    /// `Content-Length` is no number, is given twice with different numbers, or stands beside `Transfer-Encoding` (§6.3).
-    #[error("Content-Length is no number, contradicts itself, or stands beside Transfer-Encoding")]
+    /// `Content-Length` is not a number, is given twice with different numbers, or stands beside `Transfer-Encoding`
+    /// (§6.3).
+    #[error(
+        "Content-Length is not a number, contradicts itself, or stands beside Transfer-Encoding"
+    )]
     Length,
-    /// A chunk whose size is no number, is too large or is not what came; or chunk extensions of 16 KiB (§7.1).
-    #[error("a chunk of the answer has a bad size line or does not end where its size says")]
+    /// A chunk's size is not a number, is too large or does not match its data; or chunk extensions reach 16 KiB
+    /// (§7.1).
+    #[error("a chunk of the response has an invalid size line or does not end where its size says")]
     Chunk,
-    /// A trailer that is no header field, or trailers of 64 KiB (§7.1.2).
-    #[error("the answer's trailers hold a line that is no header field, or 64 KiB")]
+    /// A trailer is not a header field, or trailers reach 64 KiB (§7.1.2).
+    #[error("the response trailers contain a line that is not a header field, or reach 64 KiB")]
     Trailer,
-    /// A transfer coding that was not asked for (§6.1).
+    /// The transfer coding was not requested (§6.1).
     #[error("Transfer-Encoding is not `chunked`, or comes with HTTP/1.0")]
     Coding,
-    /// 101: no request asks for another protocol.
-    #[error("the server switched to a protocol that was not asked for (101)")]
+    /// The server switched protocols (101), which no request asks for.
+    #[error("the server switched to a protocol that was not requested (101)")]
     Upgrade,
-    /// The server closed the connection before the answer's end (§8).
+    /// The server closed the connection before the end of the response (§8).
     #[error("the server closed the connection early: {missing}")]
     Early {
-        /// What had not come.
+        /// The missing part.
         missing: Missing,
     },
 }
 
 impl Fault {
-    /// The kind of error that is counted. Where in the answer the server closed makes no difference: not every client
-    /// can tell.
+    /// Returns the kind of error that is counted. It does not depend on where in the response the server closed: not
+    /// every client can tell.
     #[must_use]
     pub const fn kind(self) -> &'static str {
         match self {
@@ -58,7 +62,7 @@ impl Fault {
     }
 }
 
-/// All kinds that there are.
+/// All kinds of faults.
 pub const KINDS: &[&str] = &[
     Fault::StatusLine.kind(),
     Fault::Header.kind(),
@@ -71,19 +75,19 @@ pub const KINDS: &[&str] = &[
     EARLY_CLOSE,
 ];
 
-/// What of an answer had not come when its connection was closed.
+/// The part of a response that was missing when its connection was closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Missing {
-    /// Not one byte came.
-    #[error("no byte of the answer came")]
+    /// No byte arrived.
+    #[error("no byte of the response arrived")]
     Everything,
-    /// The rest of the head, or the answer after an interim one.
+    /// The rest of the head, or the response after an interim one.
     #[error("its head is incomplete")]
     Head,
-    /// This many bytes of `Content-Length`.
+    /// This number of bytes of `Content-Length`.
     #[error("{0} bytes of the body are missing")]
     Body(u64),
-    /// The last chunk or what follows it.
-    #[error("its last chunk did not come")]
+    /// The last chunk, or the trailers after it.
+    #[error("its last chunk is missing")]
     Chunks,
 }

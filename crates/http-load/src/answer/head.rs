@@ -1,24 +1,24 @@
-//! The head of an answer, and what it says of the body and of the connection.
+//! Parser of response heads: the framing of the body and the persistence of the connection.
 
 use std::mem::MaybeUninit;
 
 use httparse::{Error, Header, ParserConfig, Response, Status};
 
-use super::{Asked, Facts, Fault, Sink};
+use super::{Facts, Fault, RequestInfo, Sink};
 
-/// Longest head taken, with the empty lines before it.
+/// Maximum length of a head, including empty lines before it.
 pub(super) const LIMIT: usize = 64 * 1024;
 
-/// Most fields taken: what hyper takes unless it is told otherwise, so that both engines give up at the same one.
+/// Maximum number of fields: hyper's default, so that both engines agree.
 const FIELDS: usize = 100;
 
-/// What stands at the beginning of some bytes.
+/// The head found at the beginning of some bytes.
 pub(super) enum Parsed {
-    /// No complete head.
+    /// The head is incomplete.
     Cut,
-    /// An interim answer, which another follows.
+    /// An interim response, which is followed by another one.
     Interim { length: usize },
-    /// The head of the answer, which is `length` bytes.
+    /// The head of the response, which is `length` bytes long.
     Final {
         length: usize,
         facts: Facts,
@@ -26,7 +26,7 @@ pub(super) enum Parsed {
     },
 }
 
-/// How a body is delimited (RFC 9112 §6.3).
+/// The framing of a body (RFC 9112 §6.3).
 #[derive(Clone, Copy)]
 pub(super) enum Body {
     Sized(u64),
@@ -34,9 +34,13 @@ pub(super) enum Body {
     UntilClose,
 }
 
-/// Reads a head and shows it to the sink.
+/// Parses a head and passes it to the sink.
 #[inline]
-pub(super) fn parse(asked: Asked, bytes: &[u8], sink: &mut impl Sink) -> Result<Parsed, Fault> {
+pub(super) fn parse(
+    asked: RequestInfo,
+    bytes: &[u8],
+    sink: &mut impl Sink,
+) -> Result<Parsed, Fault> {
     let bytes = &bytes[..bytes.len().min(LIMIT)];
     let mut slots = [const { MaybeUninit::uninit() }; FIELDS];
     let mut config = ParserConfig::default();
@@ -74,7 +78,7 @@ fn fault(error: Error) -> Fault {
     }
 }
 
-/// What the few fields that matter say.
+/// The values of the fields that matter.
 #[derive(Default)]
 struct Fields {
     length: Option<u64>,
@@ -84,7 +88,7 @@ struct Fields {
 }
 
 impl Fields {
-    /// The options of a `Connection` (RFC 9110 §7.6.1); nearly always it is one.
+    /// Reads the options of a `Connection` field (RFC 9110 §7.6.1); usually there is one.
     fn take_options(&mut self, value: &[u8]) {
         if value.eq_ignore_ascii_case(b"keep-alive") {
             self.keep_alive = true;
@@ -98,10 +102,10 @@ impl Fields {
     }
 }
 
-/// How the body ends and whether the connection lives on (RFC 9112 §6.3, §9.3).
+/// Determines the framing of the body and the persistence of the connection (RFC 9112 §6.3, §9.3).
 #[inline]
 fn understand(
-    asked: Asked,
+    asked: RequestInfo,
     status: u16,
     is_1_1: bool,
     headers: &[Header<'_>],
@@ -124,7 +128,7 @@ fn understand(
     Ok((facts, body))
 }
 
-/// Looks at the lengths of the names first: most fields are told apart by that alone.
+/// Finds the fields that matter. The length of the name is compared first, which rules out most fields.
 #[inline]
 fn fields(headers: &[Header<'_>], framed: bool) -> Result<Fields, Fault> {
     let mut fields = Fields::default();
@@ -153,7 +157,7 @@ fn fields(headers: &[Header<'_>], framed: bool) -> Result<Fields, Fault> {
     Ok(fields)
 }
 
-/// One number, or the same one several times (RFC 9112 §6.3, RFC 9110 §8.6).
+/// Parses one number, or the same one repeated (RFC 9112 §6.3, RFC 9110 §8.6).
 fn length(value: &[u8]) -> Result<u64, Fault> {
     if let Some(number) = number(value) {
         return Ok(number);
@@ -167,7 +171,7 @@ fn length(value: &[u8]) -> Result<u64, Fault> {
     }
 }
 
-/// Digits only: `u64::from_str` would take a sign.
+/// Parses digits only: `u64::from_str` would accept a sign.
 fn number(text: &[u8]) -> Option<u64> {
     let digits = text.trim_ascii();
     if digits.is_empty() {

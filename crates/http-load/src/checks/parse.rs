@@ -1,13 +1,13 @@
-//! Reads a check as it is typed.
+//! Parser of checks as they are typed.
 
 use harness::duration;
 use serde_json::Value;
 
 use super::{Check, Operator};
 
-/// What can be written, for a message.
+/// The valid forms, for messages.
 const FORMS: &str = "write status==200, status in 200,204, body.length==1024, body contains \"text\", header.content-type==text/plain, header.etag exists, json.a.b==1, json.a.0 exists or duration<500ms";
-/// Longer ones first: `<=` begins with `<`.
+/// Longer operators first: `<=` begins with `<`.
 const OPERATORS: [(&str, Operator); 7] = [
     ("===", Operator::Is),
     ("==", Operator::Is),
@@ -18,7 +18,7 @@ const OPERATORS: [(&str, Operator); 7] = [
     (">", Operator::Above),
 ];
 
-/// What stands after the subject.
+/// The part of a check after the subject.
 enum Test<'a> {
     Compare(Operator, &'a str),
     In(&'a str),
@@ -26,9 +26,9 @@ enum Test<'a> {
     Exists,
 }
 
-/// Reads one; or says what is wrong and what can be written.
+/// Parses a check. The error says what is wrong and lists the valid forms.
 pub(super) fn parse(text: &str) -> Result<Check, String> {
-    let (subject, test) = split(text.trim()).ok_or_else(|| format!("is no check: {FORMS}"))?;
+    let (subject, test) = split(text.trim()).ok_or_else(|| format!("is not a check: {FORMS}"))?;
     if let Some(name) = subject.strip_prefix("header.") {
         return header(name, &test);
     }
@@ -44,27 +44,22 @@ pub(super) fn parse(text: &str) -> Result<Check, String> {
         ("body.length", Test::Compare(operator, bound)) => bound
             .parse()
             .map(|length| Check::Length(operator, length))
-            .map_err(|_| format!("`{bound}` is no number of bytes: write one such as 1024")),
+            .map_err(|_| format!("`{bound}` is not a number of bytes: write one such as 1024")),
         ("duration", Test::Compare(operator, bound)) => duration::parse(bound)
             .map(|time| Check::Service(operator, time.as_nanos() as u64))
             .map_err(|error| format!("`{bound}`: {error}")),
         ("body", Test::Contains(text)) => match unquoted(text) {
-            "" => Err(
-                "contains nothing that could be looked for: write body contains \"text\""
-                    .to_owned(),
-            ),
+            "" => Err("has no text to look for: write body contains \"text\"".to_owned()),
             text => Ok(Check::Contains(text.as_bytes().to_vec())),
         },
-        ("status" | "body" | "body.length" | "duration", _) => {
-            Err(format!("`{subject}` can't be asked that: {FORMS}"))
-        }
-        _ => Err(format!(
-            "there is nothing called `{subject}` in an answer: {FORMS}"
+        ("status" | "body" | "body.length" | "duration", _) => Err(format!(
+            "`{subject}` does not support this comparison: {FORMS}"
         )),
+        _ => Err(format!("unknown subject `{subject}`: {FORMS}")),
     }
 }
 
-/// The subject, which has no space in it, and what is asked of it.
+/// Splits a check into the subject, which has no space in it, and the test.
 fn split(text: &str) -> Option<(&str, Test<'_>)> {
     let end = text.find([' ', '=', '!', '<', '>'])?;
     let (subject, rest) = (&text[..end], text[end..].trim_start());
@@ -84,7 +79,7 @@ fn split(text: &str) -> Option<(&str, Test<'_>)> {
 
 fn header(name: &str, test: &Test<'_>) -> Result<Check, String> {
     let name = name.parse::<http::HeaderName>();
-    let name = name.map_err(|_| format!("names no header field: {FORMS}"))?;
+    let name = name.map_err(|_| format!("does not name a header field: {FORMS}"))?;
     let name = name.as_str().to_owned();
     match test {
         Test::Exists => Ok(Check::Header(name, None)),
@@ -92,7 +87,9 @@ fn header(name: &str, test: &Test<'_>) -> Result<Check, String> {
             let bound = (*operator, unquoted(bound).to_owned());
             Ok(Check::Header(name, Some(bound)))
         }
-        _ => Err(format!("a header field is compared or exists: {FORMS}")),
+        _ => Err(format!(
+            "a header field can only be compared or tested with `exists`: {FORMS}"
+        )),
     }
 }
 
@@ -104,12 +101,14 @@ fn json(path: &str, test: &Test<'_>) -> Result<Check, String> {
     match test {
         Test::Exists => Ok(Check::Json(path, None)),
         Test::Compare(operator, bound) => {
-            // A word that is no JSON is meant as text.
+            // A word that is not JSON is taken as text.
             let value = serde_json::from_str(bound);
             let value = value.unwrap_or_else(|_| Value::String((*bound).to_owned()));
             Ok(Check::Json(path, Some((*operator, value))))
         }
-        _ => Err(format!("a JSON value is compared or exists: {FORMS}")),
+        _ => Err(format!(
+            "a JSON value can only be compared or tested with `exists`: {FORMS}"
+        )),
     }
 }
 
@@ -118,7 +117,8 @@ fn status(text: &str) -> Result<u64, String> {
         .parse()
         .ok()
         .filter(|status| (100..600).contains(status));
-    status.ok_or_else(|| format!("`{text}` is no status: one is between 100 and 599"))
+    status
+        .ok_or_else(|| format!("`{text}` is not an HTTP status: use a number between 100 and 599"))
 }
 
 fn unquoted(text: &str) -> &str {

@@ -1,4 +1,4 @@
-//! What passes and what does not, and what is no check at all.
+//! Tests of checks that pass, checks that fail, and invalid checks.
 
 use super::*;
 
@@ -6,15 +6,15 @@ const JSON: &[u8] = br#"{"a":{"b":1,"c":"text","d":[true,null]},"n":2.5}"#;
 
 fn passes(text: &str, status: u16, fields: &[(&str, &str)], body: &[u8]) -> bool {
     let checks = Checks::parse(&[text.to_owned()]).unwrap();
-    let mut seen = checks.seen();
-    if let Some(seen) = &mut seen {
-        // What was kept of the answer before is gone.
-        let mut keeper = Keeper {
+    let mut captured = checks.new_capture();
+    if let Some(captured) = &mut captured {
+        // Kept parts of the previous response must be gone.
+        let mut capture = ResponseCapture {
             checks: &checks,
-            seen,
+            captured,
         };
-        keeper.field("etag", b"old");
-        keeper.piece(b"old old old");
+        capture.field("etag", b"old");
+        capture.piece(b"old old old");
         let headers: Vec<httparse::Header<'_>> = fields
             .iter()
             .map(|(name, value)| httparse::Header {
@@ -22,17 +22,17 @@ fn passes(text: &str, status: u16, fields: &[(&str, &str)], body: &[u8]) -> bool
                 value: value.as_bytes(),
             })
             .collect();
-        keeper.head(status, &headers);
-        body.chunks(5).for_each(|piece| keeper.body(piece));
+        capture.head(status, &headers);
+        body.chunks(5).for_each(|piece| capture.body(piece));
     }
-    let answer = Complete {
+    let answer = ResponseView {
         status,
         length: body.len() as u64,
         service_ns: 2_000_000,
-        seen: seen.as_deref(),
+        captured: captured.as_deref(),
     };
     let mut found = Vec::new();
-    checks.hold(answer, |place, passed| found.push((place, passed)));
+    checks.evaluate(answer, |index, passed| found.push((index, passed)));
     assert_eq!(found.len(), 1);
     found[0].1
 }
@@ -88,7 +88,12 @@ fn every_form_passes_and_fails() {
 
 #[test]
 fn only_what_is_asked_for_is_kept() {
-    let kept = |text: &str| Checks::parse(&[text.to_owned()]).unwrap().seen().is_some();
+    let kept = |text: &str| {
+        Checks::parse(&[text.to_owned()])
+            .unwrap()
+            .new_capture()
+            .is_some()
+    };
     assert!(!kept("status==200") && !kept("duration<1s") && !kept("body.length==1"));
     assert!(kept("header.etag exists") && kept("body contains a") && kept("json.a exists"));
 }
@@ -105,11 +110,11 @@ fn what_is_no_check_says_what_one_is() {
         ("body.length==1KB", "such as 1024"),
         ("body contains", "\"text\""),
         ("duration<500", "such as"),
-        ("header.a b==1", "is no check"),
-        ("header.ä==1", "names no header field"),
-        ("header.a contains b", "compared or exists"),
+        ("header.a b==1", "is not a check"),
+        ("header.ä==1", "does not name a header field"),
+        ("header.a contains b", "header field can only be compared"),
         ("json.==1", "is empty"),
-        ("json.a in 1,2", "compared or exists"),
+        ("json.a in 1,2", "JSON value can only be compared"),
     ] {
         let error = Checks::parse(&[text.to_owned()]).unwrap_err().to_string();
         assert!(

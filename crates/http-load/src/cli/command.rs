@@ -1,4 +1,4 @@
-//! The commands beside a run.
+//! Subcommands other than a run.
 
 use std::process::ExitCode;
 
@@ -7,21 +7,21 @@ use harness::cli::{COMMAND_EXIT_CODES, exit_with};
 
 use crate::check;
 
-/// What can be done besides a run.
+/// A subcommand other than a run.
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Ask real servers for the same files, and compare what they answer
+    /// Request the same files from several servers and compare the responses
     ///
-    /// Without arguments every daemon of daemons/ that serves http is built, launched and asked. One whose tool is
-    /// missing is passed over, unless DROVER_REQUIRE_ALL=1.
+    /// Without arguments, check builds and launches every daemon in daemons/ that serves HTTP. It skips a daemon whose
+    /// toolchain is missing, unless DROVER_REQUIRE_ALL=1.
     #[command(after_help = COMMAND_EXIT_CODES)]
     Check(CheckArgs),
 }
 
-/// Options of `check`.
+/// Options of the `check` subcommand.
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
-    /// Daemons to launch, by the names of their folders in daemons/ [default: all that serve http]
+    /// Launch these daemons only, named by their folders in daemons/ [default: all that serve HTTP]
     #[arg(
         long,
         value_name = "NAME[,NAME…]",
@@ -29,16 +29,16 @@ pub(crate) struct CheckArgs {
         conflicts_with = "urls"
     )]
     pub(crate) daemon: Vec<String>,
-    /// Servers that run already, by what they are to be asked for: all must answer alike
+    /// Check servers that are already running: every URL must return the same response
     #[arg(value_name = "URL")]
     pub(crate) urls: Vec<String>,
-    /// No remarks on stderr
+    /// Print no progress messages on stderr
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
 
 impl Command {
-    /// Carries it out; says on stderr why it could not, if so.
+    /// Runs the subcommand; prints the error on stderr if it fails.
     pub(super) fn run(self) -> ExitCode {
         let all_right = match self {
             Self::Check(typed) => check::run(&typed),

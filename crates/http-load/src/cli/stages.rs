@@ -1,25 +1,26 @@
-//! Stages as k6's users type them: `30s:100,1m:1000`.
+//! Parses stages in k6's syntax: `30s:100,1m:1000`.
 
 use std::time::Duration;
 
 use harness::duration;
 use harness::plan::PlannedStage;
 
-/// `DURATION:USERS`.
+/// Parses a stage of users, `DURATION:USERS`.
 pub(super) fn parse_users(text: &str) -> Result<PlannedStage, String> {
     let example = "write it as DURATION:USERS, such as 30s:100";
     let (over, users) = parse(text, example)?;
     let users = users.parse();
-    let users = users.map_err(|_| format!("users are a whole number: {example}"))?;
+    let users =
+        users.map_err(|_| format!("the number of users must be a whole number: {example}"))?;
     Ok(PlannedStage::to_users(users, over))
 }
 
-/// `DURATION:RATE`.
+/// Parses a stage of a rate, `DURATION:RATE`.
 pub(super) fn parse_rate(text: &str) -> Result<PlannedStage, String> {
     let example = "write it as DURATION:PER_SECOND, such as 30s:100";
     let (over, rate) = parse(text, example)?;
     let rate = rate.parse();
-    let rate = rate.map_err(|_| format!("a rate is a number: {example}"))?;
+    let rate = rate.map_err(|_| format!("the rate must be a number: {example}"))?;
     Ok(PlannedStage::to_rate(rate, over))
 }
 

@@ -1,4 +1,4 @@
-//! What the connections of one worker share: what waits, what rests, what is counted.
+//! State that the connections of one worker share: waiting operations, backoffs and counters.
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
@@ -16,39 +16,39 @@ use harness::schedule::Share;
 use harness::slots::Slots;
 use nix::errno::Errno;
 
-use super::dial::Made;
+use super::dial::ConnectTimes;
 use super::message::{Message, Messages};
 use super::meter::Totals;
-use super::seat::{Seat, Seated, Seats};
-use crate::checks::Seen;
+use super::seat::{RequestSlot, SlotGuard, SlotTable};
+use crate::checks::Captured;
 use crate::driver::HttpLoad;
-use crate::operation::{Operation, REST_NS, Rest, place_of, start_of};
+use crate::operation::{Backoff, Operation, RETRY_BACKOFF_NS, connection_of, start_of};
 use crate::outcome::{self, count};
-use crate::pool::{DIALS_A_TURN, Pool};
+use crate::pool::{CONNECTS_PER_ITERATION, Pool};
 use crate::series::{BLOCKED, CONNECTING, SENDING, TLS};
 use crate::socket::dial;
 use crate::source::Sources;
-use crate::turn::{Answered, Turn};
+use crate::turn::{BatchCounters, CompletedResponse};
 
-/// Operations that are started before connections are served again.
-const STARTS_AT_ONCE: usize = 64;
-/// Longest time between two looks at what took too long.
+/// Maximum number of operations started per loop iteration.
+const STARTS_PER_ITERATION: usize = 64;
+/// Maximum time between two sweeps for timeouts.
 const SWEEP_NS: u64 = 1_000_000_000;
-/// How often it is looked whether all has ended, and whether the run was interrupted.
+/// Interval of the check for the end of the run, or its cancellation.
 const LOOK_NS: u64 = 20_000_000;
 
-/// A connection that is to be made.
+/// A connection that is to be opened.
 #[derive(Debug)]
-pub(super) struct Birth {
-    /// What it is for, if it is for a request.
+pub(super) struct PendingConnect {
+    /// The operation it is opened for, if any.
     pub(super) operation: Option<Operation>,
-    /// Its place among all, which says which server it is to.
-    pub(super) place: u32,
-    /// Whether it belongs to the pool of the open loops, or to one client of a closed loop.
+    /// Its index, which determines its server.
+    pub(super) index: u32,
+    /// True if it belongs to the pool of the open loops, not to one client of a closed loop.
     pub(super) pool: bool,
 }
 
-/// What a connection was doing when it ended.
+/// The state of a connection when it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     Connecting,
@@ -56,9 +56,9 @@ pub(super) enum State {
     Busy,
 }
 
-/// One worker's connections and what is asked over them.
+/// The connections and operations of one worker.
 #[derive(Debug)]
-pub(super) struct Desk<'a> {
+pub(super) struct WorkerState<'a> {
     pub(super) driver: &'a HttpLoad,
     record: Recorder,
     share: Share,
@@ -67,37 +67,37 @@ pub(super) struct Desk<'a> {
     stop: &'a Stop,
     pacer: RefCell<Pacer>,
     sources: RefCell<Sources>,
-    turn: RefCell<Turn<'a>>,
+    counters: RefCell<BatchCounters<'a>>,
     pub(super) totals: Rc<Totals>,
-    /// All seats, those of connections that are being made too.
-    seats: Seats,
-    /// Those that have nothing to do, the one that rested longest first. Some have ended since.
-    idle: RefCell<VecDeque<Rc<Seat>>>,
-    /// Operations of an open loop that no connection was free for.
+    /// All request slots, including those of pending connections.
+    slots: SlotTable,
+    /// Idle slots, the longest idle first. Some may have ended since.
+    idle: RefCell<VecDeque<Rc<RequestSlot>>>,
+    /// Operations of an open loop that wait for a free connection.
     waiting: RefCell<VecDeque<Operation>>,
-    resting: RefCell<BinaryHeap<Reverse<Rest>>>,
+    backing_off: RefCell<BinaryHeap<Reverse<Backoff>>>,
     pool: RefCell<Pool>,
-    born: RefCell<Vec<Birth>>,
-    /// Operations that have begun and not ended, and those of them that count.
+    pending_connects: RefCell<Vec<PendingConnect>>,
+    /// Operations in progress, and the ones among them that count.
     open: Cell<u64>,
     counted: Cell<u64>,
-    /// Operations that have ended while it is not known yet what their client does next.
+    /// Operations that have ended, but whose client's next step is not known yet.
     pub(super) unsettled: Cell<u64>,
-    /// Connections that are made, and those that are being made.
+    /// Open connections, and pending attempts.
     established: Cell<u64>,
     connecting: Cell<u64>,
     next_sweep: Cell<u64>,
     next_second: Cell<u64>,
     sweep_ns: u64,
-    /// Whether something is to be done before the worker's loop meant to look.
-    sooner: Cell<bool>,
+    /// True if the worker's loop must run earlier than planned.
+    wake_early: Cell<bool>,
 }
 
 pub(super) fn add(number: &Cell<u64>, more: i64) {
     number.set(number.get().wrapping_add_signed(more));
 }
 
-impl<'a> Desk<'a> {
+impl<'a> WorkerState<'a> {
     pub(super) fn new(
         driver: &'a HttpLoad,
         worker: &'a Worker,
@@ -113,14 +113,14 @@ impl<'a> Desk<'a> {
             stop: &worker.stop,
             pacer: RefCell::new(pacer),
             sources: RefCell::new(Sources::new(driver.sources.clone(), worker.share)),
-            turn: RefCell::new(Turn::new(driver)),
+            counters: RefCell::new(BatchCounters::new(driver)),
             totals: Rc::default(),
-            seats: RefCell::new(Slots::with_capacity(0)),
+            slots: RefCell::new(Slots::with_capacity(0)),
             idle: RefCell::default(),
             waiting: RefCell::default(),
-            resting: RefCell::default(),
+            backing_off: RefCell::default(),
             pool: RefCell::new(Pool::new(driver, worker.share, &worker.phases)),
-            born: RefCell::default(),
+            pending_connects: RefCell::default(),
             open: Cell::new(0),
             counted: Cell::new(0),
             unsettled: Cell::new(0),
@@ -129,27 +129,27 @@ impl<'a> Desk<'a> {
             next_sweep: Cell::new(0),
             next_second: Cell::new(0),
             sweep_ns: (shortest.as_nanos() as u64 / 8).clamp(1_000_000, SWEEP_NS),
-            sooner: Cell::new(false),
+            wake_early: Cell::new(false),
             driver,
         }
     }
 
-    /// One turn of the worker's loop; returns when the next is due.
-    pub(super) fn turn(&self, now: u64) -> u64 {
-        self.sooner.set(false);
-        self.look_for_stop(now);
+    /// Runs one iteration of the worker's loop; returns the time of the next one.
+    pub(super) fn run_once(&self, now: u64) -> u64 {
+        self.wake_early.set(false);
+        self.check_cancel(now);
         self.follow_opening();
         let next_connect = self.fill_pool(now);
         let next_start = self.start_due(now);
-        let next_rested = self.resume_rested(now);
+        let next_retry = self.retry_due(now);
         self.sweep(now);
-        self.account(now);
+        self.record_counts(now);
         let looks = [self.next_sweep.get(), self.next_second.get(), now + LOOK_NS];
-        let next = next_connect.min(next_start).min(next_rested);
+        let next = next_connect.min(next_start).min(next_retry);
         looks.into_iter().fold(next, u64::min)
     }
 
-    /// Says when the pool is full, and takes over when the load begins.
+    /// Reports a full pool, and adopts the new phases when the load starts.
     fn follow_opening(&self) {
         let mut opening = self.opening.borrow_mut();
         let mut pool = self.pool.borrow_mut();
@@ -160,12 +160,12 @@ impl<'a> Desk<'a> {
             let phases = self.phases.get();
             let phases = phases.begin_at(begin, &mut self.pacer.borrow_mut(), &self.record);
             self.phases.set(phases);
-            pool.end_at(phases.end);
+            pool.set_end(phases.end);
         }
     }
 
-    /// Starts nothing more once the run was asked to end.
-    fn look_for_stop(&self, now: u64) {
+    /// Stops starting operations once the run is canceled.
+    fn check_cancel(&self, now: u64) {
         if self.stop.deadline().is_some() {
             self.pacer.borrow_mut().stop_at(now);
         }
@@ -175,52 +175,52 @@ impl<'a> Desk<'a> {
         self.phases.get().deadline(&self.pacer.borrow(), self.stop)
     }
 
-    pub(super) fn over(&self, now: u64) -> bool {
+    pub(super) fn is_done(&self, now: u64) -> bool {
         self.open.get() + self.unsettled.get() == 0
-            && self.resting.borrow().is_empty()
+            && self.backing_off.borrow().is_empty()
             && self.pacer.borrow().over(now)
     }
 
-    /// A connection that is to be made, if there is one.
-    pub(super) fn born(&self) -> Option<Birth> {
-        self.born.borrow_mut().pop()
+    /// Returns the next connection to open, if any.
+    pub(super) fn next_connect(&self) -> Option<PendingConnect> {
+        self.pending_connects.borrow_mut().pop()
     }
 
-    /// Whether something is to be done before the time that the last turn named.
-    pub(super) fn sooner(&self) -> bool {
-        self.sooner.get() || !self.born.borrow().is_empty()
+    /// Returns true if the next iteration must start earlier than the last one returned.
+    pub(super) fn wake_early(&self) -> bool {
+        self.wake_early.get() || !self.pending_connects.borrow().is_empty()
     }
 
-    /// Hands over what was counted, and every second that is over.
-    fn account(&self, now: u64) {
-        let mut turn = self.turn.borrow_mut();
+    /// Records the counts, and every completed second.
+    fn record_counts(&self, now: u64) {
+        let mut counters = self.counters.borrow_mut();
         let totals = &self.totals;
-        turn.received(totals.received.take(), true);
-        turn.received(totals.received_of_warmup.take(), false);
-        turn.sent(totals.sent.take(), true);
-        turn.sent(totals.sent_of_warmup.take(), false);
-        turn.hand_over(&self.record);
+        counters.received(totals.received.take(), true);
+        counters.received(totals.received_of_warmup.take(), false);
+        counters.sent(totals.sent.take(), true);
+        counters.sent(totals.sent_of_warmup.take(), false);
+        counters.flush(&self.record);
         if now >= self.next_second.get() {
             self.record.count(count::HELD, self.established.get());
         }
-        // Every turn: what is open is added up from one to the next.
+        // In every iteration, since open operations are integrated over time.
         self.next_second.set(self.record.tick(now));
     }
 
-    /// Starts what is due; returns when the next start is.
+    /// Starts the operations that are due; returns the time of the next start.
     fn start_due(&self, now: u64) -> u64 {
-        for _ in 0..STARTS_AT_ONCE {
+        for _ in 0..STARTS_PER_ITERATION {
             let tick = self.pacer.borrow_mut().poll(now);
             match tick {
                 Tick::Ready(start) => self.begin(start),
-                Tick::Wait(due) => return self.driver.settings.pacing.look_at(due),
+                Tick::Wait(due) => return self.driver.settings.pacing.wake_at(due),
                 Tick::Over => return u64::MAX,
             }
         }
         now
     }
 
-    /// A client of a closed loop makes its connection, an operation of an open loop takes one that is free.
+    /// Begins an operation: a closed-loop client opens its connection, an open-loop operation takes a free one.
     fn begin(&self, start: Start) {
         let closed = self.driver.closed[usize::from(start.group)];
         let operation = self.operation(start);
@@ -228,7 +228,7 @@ impl<'a> Desk<'a> {
             self.record.lag(late);
         }
         if closed {
-            self.connect(Some(operation), place_of(start, self.share));
+            self.connect(Some(operation), connection_of(start, self.share));
         } else {
             self.assign(operation);
         }
@@ -238,119 +238,119 @@ impl<'a> Desk<'a> {
         let counted = self.phases.get().counts(start.at);
         add(&self.open, 1);
         add(&self.counted, i64::from(counted));
-        self.turn.borrow_mut().begin(counted);
+        self.counters.borrow_mut().begin(counted);
         Operation::new(start, counted)
     }
 
-    /// The next operation of a client of a closed loop, at once.
-    pub(super) fn again(&self, group: u16, last: u64, now: u64) -> Option<Operation> {
+    /// Starts the next operation of a closed-loop client at once.
+    pub(super) fn next_of_client(&self, group: u16, last: u64, now: u64) -> Option<Operation> {
         let start = self.pacer.borrow_mut().again(start_of(group, last), now);
         start.map(|start| self.operation(start))
     }
 
-    /// Gives an operation of an open loop to the seat that rested longest, so that all are used.
+    /// Assigns an open-loop operation to the slot that was idle longest, so that all are used.
     fn assign(&self, operation: Operation) {
-        while let Some(seat) = self.idle.borrow_mut().pop_front() {
-            if seat.hand(operation) {
+        while let Some(slot) = self.idle.borrow_mut().pop_front() {
+            if slot.assign(operation) {
                 return;
             }
         }
         let mut pool = self.pool.borrow_mut();
-        if !pool.keeps && pool.has_room(self.established.get() + self.connecting.get()) {
-            let place = pool.next_place();
-            return self.connect(Some(operation), place);
+        if !pool.keep_alive && pool.has_room(self.established.get() + self.connecting.get()) {
+            let index = pool.next_index();
+            return self.connect(Some(operation), index);
         }
         self.waiting.borrow_mut().push_back(operation);
     }
 
-    /// The next operation of an open loop: one that waits, or the next that comes. `None` once the connection has ended.
-    pub(super) async fn next(&self, seat: &Rc<Seat>) -> Option<Operation> {
+    /// Waits for the next operation of an open loop, taking a waiting one first. `None` once the connection has ended.
+    pub(super) async fn next(&self, slot: &Rc<RequestSlot>) -> Option<Operation> {
         if let Some(operation) = self.waiting.borrow_mut().pop_front() {
             return Some(operation);
         }
-        self.idle.borrow_mut().push_back(Rc::clone(seat));
-        seat.handed().await
+        self.idle.borrow_mut().push_back(Rc::clone(slot));
+        slot.assigned().await
     }
 
-    fn resume_rested(&self, now: u64) -> u64 {
+    fn retry_due(&self, now: u64) -> u64 {
         loop {
-            let Some(Reverse(rest)) = self.resting.borrow().peek().copied() else {
+            let Some(Reverse(backoff)) = self.backing_off.borrow().peek().copied() else {
                 return u64::MAX;
             };
-            if rest.until > now {
-                return rest.until;
+            if backoff.until > now {
+                return backoff.until;
             }
-            self.resting.borrow_mut().pop();
-            if let Some(operation) = self.again(rest.group, rest.index, now) {
-                self.connect(Some(operation), rest.place);
+            self.backing_off.borrow_mut().pop();
+            if let Some(operation) = self.next_of_client(backoff.group, backoff.index, now) {
+                self.connect(Some(operation), backoff.connection);
             }
         }
     }
 
-    /// Begins connections of the pool as their rate allows; returns when the next is.
+    /// Opens connections of the pool at their rate; returns the time of the next attempt.
     fn fill_pool(&self, now: u64) -> u64 {
-        for _ in 0..DIALS_A_TURN {
+        for _ in 0..CONNECTS_PER_ITERATION {
             let (there, connecting) = (self.established.get(), self.connecting.get());
-            let begun = self.pool.borrow_mut().begin_one(now, there, connecting);
+            let begun = self.pool.borrow_mut().next_connect(now, there, connecting);
             match begun {
-                Ok(place) => self.connect(None, place),
+                Ok(index) => self.connect(None, index),
                 Err(until) => return until,
             }
         }
         now
     }
 
-    /// Has a connection made, for an operation or for the pool.
-    fn connect(&self, operation: Option<Operation>, place: u32) {
+    /// Queues a connection to be opened, for an operation or for the pool.
+    fn connect(&self, operation: Option<Operation>, index: u32) {
         let closed = |operation: Operation| self.driver.closed[usize::from(operation.group)];
         let pool = !operation.is_some_and(closed);
         add(&self.connecting, 1);
-        self.born.borrow_mut().push(Birth {
+        self.pending_connects.borrow_mut().push(PendingConnect {
             operation,
-            place,
+            index,
             pool,
         });
     }
 
-    pub(super) fn dial(&self, place: u32) -> Result<OwnedFd, Errno> {
-        let server = &self.driver.servers[place as usize % self.driver.servers.len()];
+    pub(super) fn dial(&self, index: u32) -> Result<OwnedFd, Errno> {
+        let server = &self.driver.servers[index as usize % self.driver.servers.len()];
         dial(&server.peer, &mut self.sources.borrow_mut())
     }
 
-    /// A connection is there.
-    pub(super) fn opened(&self, made: Made) {
+    /// Counts a connection that was opened, and its times.
+    pub(super) fn opened(&self, times: ConnectTimes) {
         add(&self.connecting, -1);
         add(&self.established, 1);
-        self.sooner.set(true);
+        self.wake_early.set(true);
         self.record.count(count::OPENED, 1);
-        self.record.value(CONNECTING, made.connecting_ns);
-        if let Some(ns) = made.tls_ns {
+        self.record.value(CONNECTING, times.connecting_ns);
+        if let Some(ns) = times.tls_ns {
             self.record.value(TLS, ns);
         }
     }
 
-    /// A connection for no particular request could not be made.
+    /// Counts a failed connection attempt that was not made for a particular request.
     pub(super) fn unconnected(&self, kind: &'static str) {
         if outcome::EXHAUSTED.contains(&kind) {
             self.record.count(kind, 1);
         }
     }
 
-    /// A connection of the pool is gone, or could not be made. What failed with it has been told.
+    /// Handles a lost connection of the pool, or a failed attempt. Its failed operation was already recorded.
     pub(super) fn pool_lost(&self, state: State, had_operation: bool) {
-        self.gone(state);
+        self.connection_ended(state);
         match state {
             State::Connecting => {
                 if !had_operation {
                     self.record.count(count::UNCONNECTED, 1);
                 }
-                self.pool.borrow_mut().rest(clock::now());
+                self.pool.borrow_mut().back_off(clock::now());
             }
             State::Idle => self.record.count(count::LOST, 1),
             State::Busy => {}
         }
-        // Whoever waits for a connection without keep-alive has room now.
-        if !self.pool.borrow().keeps {
+        // An operation that waits without keep-alive has room now.
+        if !self.pool.borrow().keep_alive {
             let waiting = self.waiting.borrow_mut().pop_front();
             if let Some(operation) = waiting {
                 self.assign(operation);
@@ -358,71 +358,71 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// The connection is gone with a redirect: where that leads is asked over another one to the same server.
-    pub(super) fn moved(&self, state: State, operation: Operation, place: u32) {
-        self.gone(state);
-        self.connect(Some(operation), place);
+    /// Follows a redirect over another connection to the same server, since this one ended.
+    pub(super) fn on_redirect(&self, state: State, operation: Operation, index: u32) {
+        self.connection_ended(state);
+        self.connect(Some(operation), index);
     }
 
-    /// The connection of a client of a closed loop is gone, or could not be made: he goes on with another.
-    pub(super) fn client_lost(&self, state: State, failed: bool, last: Operation, place: u32) {
-        self.gone(state);
-        let until = clock::now() + if failed { REST_NS } else { 0 };
+    /// Handles a lost connection of a closed-loop client, or a failed attempt: the client goes on with another one.
+    pub(super) fn client_lost(&self, state: State, failed: bool, last: Operation, index: u32) {
+        self.connection_ended(state);
+        let until = clock::now() + if failed { RETRY_BACKOFF_NS } else { 0 };
         if until < self.phases.get().end {
-            self.resting.borrow_mut().push(Reverse(Rest {
+            self.backing_off.borrow_mut().push(Reverse(Backoff {
                 until,
                 group: last.group,
                 index: last.index,
-                place,
+                connection: index,
             }));
         }
     }
 
-    fn gone(&self, state: State) {
-        self.sooner.set(true);
+    fn connection_ended(&self, state: State) {
+        self.wake_early.set(true);
         match state {
             State::Connecting => add(&self.connecting, -1),
             State::Idle | State::Busy => add(&self.established, -1),
         }
     }
 
-    /// Bytes came that nobody asked for.
+    /// Counts received bytes that belong to no response.
     pub(super) fn excess(&self, bytes: usize) {
         if bytes > 0 {
             self.record.count(count::EXCESS, bytes as u64);
         }
     }
 
-    /// What an operation asks of a server now.
-    pub(super) fn message(&self, operation: &Operation, of: &Messages) -> Message {
-        of.of(operation.index, self.turn.borrow().hop(operation))
+    /// Returns the next request of an operation.
+    pub(super) fn message(&self, operation: &Operation, messages: &Messages) -> Message {
+        messages.request(operation.index, self.counters.borrow().hop(operation))
     }
 
-    /// The first request of an operation is handed to hyper.
-    pub(super) fn asked(&self, operation: &Operation) {
+    /// Records that the first request of an operation was handed to hyper.
+    pub(super) fn record_blocked(&self, operation: &Operation) {
         if operation.counted && self.driver.settings.phases {
             let blocked = operation.sent.saturating_sub(operation.at);
             self.record.value(BLOCKED, blocked.max(1));
         }
     }
 
-    /// The kernel has taken a request whole.
-    pub(super) fn sent(&self, operation: &Operation, sending_ns: u64) {
+    /// Records that a request was sent completely.
+    pub(super) fn record_sending(&self, operation: &Operation, sending_ns: u64) {
         if operation.counted {
             self.record.value(SENDING, sending_ns);
         }
     }
 
-    /// An operation was answered; `seen` is what is kept of the answer, where that is asked for. Whether it has ended with
-    /// that, and not been led on.
+    /// Records a response; `captured` is its kept part, if any is needed. Returns true if the operation is complete, false
+    /// if it was redirected.
     pub(super) fn answered(
         &self,
         operation: &mut Operation,
-        answered: Answered,
-        seen: Option<&Seen>,
+        answered: CompletedResponse,
+        captured: Option<&Captured>,
     ) -> bool {
-        let mut turn = self.turn.borrow_mut();
-        let has_ended = turn.answered(&self.record, operation, answered, seen);
+        let mut counters = self.counters.borrow_mut();
+        let has_ended = counters.answered(&self.record, operation, answered, captured);
         if has_ended {
             self.ended(operation);
         }
@@ -431,7 +431,9 @@ impl<'a> Desk<'a> {
 
     pub(super) fn fail(&self, operation: &Operation, kind: &'static str) {
         self.ended(operation);
-        self.turn.borrow_mut().failed(&self.record, operation, kind);
+        self.counters
+            .borrow_mut()
+            .failed(&self.record, operation, kind);
     }
 
     fn ended(&self, operation: &Operation) {
@@ -439,19 +441,19 @@ impl<'a> Desk<'a> {
         add(&self.counted, -i64::from(operation.counted));
     }
 
-    /// A seat, for as long as it is held.
-    pub(super) fn seat(&self) -> Seated<'_> {
-        Seated::new(&self.seats)
+    /// Creates a request slot that lives as long as the returned guard.
+    pub(super) fn slot(&self) -> SlotGuard<'_> {
+        SlotGuard::new(&self.slots)
     }
 
-    /// Ends what took too long. A look at every seat costs a few nanoseconds, so that none needs a timer.
+    /// Ends operations that took too long. Checking a slot costs a few nanoseconds, so none needs a timer.
     fn sweep(&self, now: u64) {
         if now < self.next_sweep.get() {
             return;
         }
         self.next_sweep.set(now + self.sweep_ns);
-        for (_, seat) in self.seats.borrow().iter() {
-            seat.look(now);
+        for (_, slot) in self.slots.borrow().iter() {
+            slot.check_deadline(now);
         }
         let timeout = self.driver.settings.timeout.as_nanos() as u64;
         let mut waiting = self.waiting.borrow_mut();
@@ -464,12 +466,12 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// Counts what is still open when the time is over.
-    pub(super) fn give_up(&self) {
-        self.account(clock::now());
+    /// Counts the operations that are still open at the end.
+    pub(super) fn record_unfinished(&self) {
+        self.record_counts(clock::now());
         self.record.unfinished_many(self.counted.get());
         count_missed(&mut self.pacer.borrow_mut(), &self.record);
-        // So that the result says 0 where there were none.
+        // Makes the result report 0 if there were none.
         self.record.count(count::EXCESS, 0);
     }
 }

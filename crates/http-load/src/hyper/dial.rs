@@ -1,4 +1,4 @@
-//! A connection is made: the socket, TLS over it where the server speaks it, and hyper over that.
+//! Opening of connections: the socket, and TLS over it if the server uses it.
 
 use std::io;
 use std::net::TcpStream as StdTcpStream;
@@ -25,16 +25,16 @@ pub(super) enum Stream {
     Tls(Box<TlsStream<Self>>),
 }
 
-/// How long it took to be made.
+/// Durations of the handshakes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Made {
+pub(super) struct ConnectTimes {
     pub(super) connecting_ns: u64,
     pub(super) tls_ns: Option<u64>,
 }
 
-/// Why there is none.
+/// The reason why a connection could not be opened.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Unconnected {
+pub(crate) enum ConnectError {
     #[error("connecting: {0}")]
     Socket(Errno),
     #[error("connecting: {0}")]
@@ -43,7 +43,7 @@ pub(crate) enum Unconnected {
     Tls(String),
 }
 
-impl Unconnected {
+impl ConnectError {
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Socket(errno) => outcome::connect_error(*errno),
@@ -53,54 +53,54 @@ impl Unconnected {
     }
 }
 
-/// Makes one of a socket that connects since `began`: on loopback all of a handshake happens within `connect`. Dropping the
-/// future closes what there is of it.
+/// Completes the connection of a socket that has been connecting since `began`; on loopback the whole handshake happens
+/// within `connect`. Dropping the future closes the socket.
 pub(super) async fn open(
     server: &Server,
     tls: Option<&Tls>,
     http2: bool,
     socket: Result<OwnedFd, Errno>,
     began: u64,
-) -> Result<(Stream, Made), Unconnected> {
-    let socket = socket.map_err(Unconnected::Socket)?;
+) -> Result<(Stream, ConnectTimes), ConnectError> {
+    let socket = socket.map_err(ConnectError::Socket)?;
     let stream = match server.peer {
         Peer::Tcp(_) => TcpStream::from_std(StdTcpStream::from(socket)).map(Stream::Tcp),
         Peer::Unix(_) => UnixStream::from_std(StdUnixStream::from(socket)).map(Stream::Unix),
     };
-    let stream = stream.map_err(Unconnected::Runtime)?;
+    let stream = stream.map_err(ConnectError::Runtime)?;
     stream.connected().await?;
     let connected = clock::now();
-    let made = |tls_ns| Made {
+    let times = |tls_ns| ConnectTimes {
         connecting_ns: connected - began,
         tls_ns,
     };
     let Some(tls) = tls else {
-        return Ok((stream, made(None)));
+        return Ok((stream, times(None)));
     };
     let stream = tls.connector.connect(tls.name.clone(), stream).await;
     let stream = stream.map_err(|error| match error.raw_os_error() {
-        Some(errno) => Unconnected::Socket(Errno::from_raw(errno)),
-        None => Unconnected::Tls(tls.explain(&error)),
+        Some(errno) => ConnectError::Socket(Errno::from_raw(errno)),
+        None => ConnectError::Tls(tls.explain(&error)),
     })?;
     if http2 && stream.get_ref().1.alpn_protocol() != Some(H2) {
-        let problem = "the server offers no HTTP/2 over TLS (ALPN): leave out --http2";
-        return Err(Unconnected::Tls(problem.to_owned()));
+        let problem = "the server does not offer HTTP/2 over TLS (ALPN): leave out --http2";
+        return Err(ConnectError::Tls(problem.to_owned()));
     }
-    let made = made(Some(clock::now() - connected));
-    Ok((Stream::Tls(Box::new(stream)), made))
+    let times = times(Some(clock::now() - connected));
+    Ok((Stream::Tls(Box::new(stream)), times))
 }
 
 impl Stream {
-    /// Waits until a socket that is connecting is connected, or not.
-    async fn connected(&self) -> Result<(), Unconnected> {
+    /// Waits until a connecting socket is connected or has failed.
+    async fn connected(&self) -> Result<(), ConnectError> {
         let (ready, error) = match self {
             Self::Tcp(stream) => (stream.writable().await, stream.take_error()),
             Self::Unix(stream) => (stream.writable().await, stream.take_error()),
             Self::Tls(_) => return Ok(()),
         };
-        ready.map_err(Unconnected::Runtime)?;
-        match error.map_err(Unconnected::Runtime)? {
-            Some(error) => Err(Unconnected::Socket(Errno::from_raw(
+        ready.map_err(ConnectError::Runtime)?;
+        match error.map_err(ConnectError::Runtime)? {
+            Some(error) => Err(ConnectError::Socket(Errno::from_raw(
                 error.raw_os_error().unwrap_or_default(),
             ))),
             None => Ok(()),

@@ -1,4 +1,4 @@
-//! What hyper says of an answer, by the names of outcomes.
+//! Translation of hyper's errors into outcomes.
 
 use std::error::Error as _;
 use std::io;
@@ -9,7 +9,7 @@ use hyper::{Response, StatusCode, Version};
 use crate::answer::Fault;
 use crate::outcome::{EARLY_CLOSE, HTTP2, RESET, TIMEOUT, TLS};
 
-/// What hyper lets pass in an HTTP/1.1 answer and the reader of the other engine does not.
+/// Finds framing faults that hyper accepts in an HTTP/1.1 response and the other engine's parser does not.
 pub(super) fn framing<B>(is_head: bool, response: &Response<B>) -> Result<(), Fault> {
     let status = response.status();
     if status == StatusCode::SWITCHING_PROTOCOLS {
@@ -36,8 +36,8 @@ fn coding(version: Version, headers: &HeaderMap) -> Result<(), Fault> {
     }
 }
 
-/// What a request failed as. hyper names few of its errors by a method: the others are told apart by their text, which the
-/// tests hold it to.
+/// Returns the outcome of a failed request. hyper exposes few of its errors by a method; the others are distinguished
+/// by their text, which the tests pin down.
 pub(super) fn kind(error: &hyper::Error) -> &'static str {
     if error.is_parse_too_large() {
         return Fault::HeadTooLarge.kind();
@@ -45,7 +45,7 @@ pub(super) fn kind(error: &hyper::Error) -> &'static str {
     if error.is_parse_status() {
         return Fault::StatusLine.kind();
     }
-    // Cancelled: the connection had ended before the request was sent.
+    // Cancelled: the connection ended before the request was sent.
     if error.is_incomplete_message() || error.is_canceled() || error.is_closed() {
         return EARLY_CLOSE;
     }
@@ -71,7 +71,7 @@ pub(super) fn kind(error: &hyper::Error) -> &'static str {
     EARLY_CLOSE
 }
 
-/// Whether only one stream of a connection is concerned.
+/// Returns true if only one stream of a connection is affected.
 pub(super) fn is_of_one_stream(error: &hyper::Error) -> bool {
     let error = error.source().and_then(|source| source.downcast_ref());
     error.is_some_and(h2::Error::is_reset)

@@ -1,4 +1,4 @@
-//! One request before the run, over what the run will speak.
+//! The request before the run, with the engine's protocol.
 
 use std::future::poll_fn;
 use std::io;
@@ -14,60 +14,60 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 
 use super::Prepared;
-use super::dial::{Stream, Unconnected, open};
+use super::dial::{ConnectError, Stream, open};
 use super::fault;
-use super::local::Local;
-use crate::preflight::{Content, Fetched, PATIENCE, TOO_LATE, connecting};
-use crate::redirect::{Hop, LOCATION};
+use super::local::LocalExecutor;
+use crate::preflight::{Content, Fetched, PREFLIGHT_TIMEOUT, TIMED_OUT, connecting};
+use crate::redirect::{LOCATION, RedirectTarget};
 use crate::settings::Settings;
 use crate::socket::dial;
 use crate::source::Sources;
 use crate::target::Server;
 
-/// Asks once, on a connection of its own: what a run begins with, or where it was led.
+/// Sends one request on its own connection: the first of a run, or the target of a redirect.
 ///
 /// # Errors
-/// No connection, no answer in time, or one that is no HTTP.
+/// No connection, no response in time, or an invalid one.
 pub(crate) fn fetch(
     settings: &Settings,
     server: &Server,
-    hop: Option<&Hop>,
+    hop: Option<&RedirectTarget>,
 ) -> anyhow::Result<Fetched> {
     let prepared = Prepared::new(settings, server)?;
     let fetch = || -> anyhow::Result<Fetched> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
-            .context("making a runtime")?;
+            .context("cannot create a Tokio runtime")?;
         let asked = async {
-            let asked = ask(settings, server, &prepared, hop);
-            let asked = tokio::time::timeout(PATIENCE, asked).await;
-            asked.unwrap_or_else(|_| bail!(TOO_LATE))
+            let asked = send_request(settings, server, &prepared, hop);
+            let asked = tokio::time::timeout(PREFLIGHT_TIMEOUT, asked).await;
+            asked.unwrap_or_else(|_| bail!(TIMED_OUT))
         };
         tokio::task::LocalSet::new().block_on(&runtime, asked)
     };
-    // The caller may be on a thread that drives a runtime, and one can't wait for another there.
+    // The caller may be on a thread that drives a runtime, where a second one can't block.
     let asked = std::thread::scope(|scope| scope.spawn(fetch).join());
-    asked.unwrap_or_else(|_| bail!("asking once panicked"))
+    asked.unwrap_or_else(|_| bail!("the request before the run panicked"))
 }
 
-async fn ask(
+async fn send_request(
     settings: &Settings,
     server: &Server,
     prepared: &Prepared,
-    hop: Option<&Hop>,
+    hop: Option<&RedirectTarget>,
 ) -> anyhow::Result<Fetched> {
     let peer = &server.peer;
     let began = clock::now();
     let socket = dial(peer, &mut Sources::none());
     let opened = open(server, prepared.tls.as_ref(), settings.http2, socket, began).await;
     let (stream, _) = opened.map_err(|error| match error {
-        Unconnected::Tls(why) => anyhow!(why),
-        Unconnected::Socket(errno) => anyhow!(io::Error::from(errno)).context(connecting(peer)),
-        Unconnected::Runtime(error) => anyhow!(error).context(connecting(peer)),
+        ConnectError::Tls(why) => anyhow!(why),
+        ConnectError::Socket(errno) => anyhow!(io::Error::from(errno)).context(connecting(peer)),
+        ConnectError::Runtime(error) => anyhow!(error).context(connecting(peer)),
     })?;
     let io = TokioIo::new(stream);
-    let request = prepared.messages.of(0, hop);
+    let request = prepared.messages.request(0, hop);
     let is_head = settings.method == "HEAD";
     match settings.http2 {
         true => many(io, request).await,
@@ -84,7 +84,7 @@ async fn one(
     let (mut sender, mut connection) = prepared.http1.handshake(io).await?;
     let asked = async {
         let response = sender.send_request(request).await.map_err(unreadable)?;
-        fault::framing(is_head, &response).context("the answer can't be read")?;
+        fault::framing(is_head, &response).context("the response can't be read")?;
         read(response).await
     };
     let mut asked = pin!(asked);
@@ -104,10 +104,10 @@ async fn one(
 }
 
 async fn many(io: TokioIo<Stream>, request: Request<Full<Bytes>>) -> anyhow::Result<Fetched> {
-    let local = Local::default();
+    let local = LocalExecutor::default();
     let (mut sender, connection) = http2::Builder::new(local.clone()).handshake(io).await?;
     let driving = async {
-        // What ends it is told to the request.
+        // The request reports the reason of its end.
         let _ = connection.await;
         std::future::pending().await
     };
@@ -137,5 +137,5 @@ async fn read(mut response: Response<Incoming>) -> anyhow::Result<Fetched> {
 
 fn unreadable(error: hyper::Error) -> anyhow::Error {
     let kind = fault::kind(&error);
-    anyhow::Error::new(error).context(format!("the answer can't be read ({kind})"))
+    anyhow::Error::new(error).context(format!("the response can't be read ({kind})"))
 }

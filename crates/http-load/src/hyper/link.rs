@@ -1,4 +1,4 @@
-//! One connection: it is made, asked over, and gone.
+//! The life of one connection.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -16,120 +16,125 @@ use hyper::client::conn::http1::Connection;
 use hyper::client::conn::http2;
 use hyper_util::rt::TokioIo;
 
-use super::desk::{Birth, Desk, State, add};
+use super::desk::{PendingConnect, State, WorkerState, add};
 use super::dial::{Stream, open};
 use super::fault;
-use super::local::Local;
-use super::meter::{Meter, Metered};
-use super::seat::{Late, Seat};
+use super::local::LocalExecutor;
+use super::meter::{CountingStream, IoCounters};
+use super::seat::{Elapsed, RequestSlot};
 use super::sender::Sender;
-use crate::checks::{Keeper, Seen};
-use crate::content::Sum;
+use crate::checks::{Captured, ResponseCapture};
+use crate::content::Checksum;
 use crate::operation::Operation;
 use crate::outcome;
-use crate::turn::Answered;
+use crate::turn::CompletedResponse;
 
-type Io = TokioIo<Metered<Stream>>;
+type Io = TokioIo<CountingStream<Stream>>;
 
-/// What the seats of one connection share.
-struct Link<'d, 'a> {
-    desk: &'d Desk<'a>,
-    meter: Rc<Meter>,
-    place: u32,
+/// State that the request slots of one connection share.
+struct ConnectionTask<'d, 'a> {
+    shared: &'d WorkerState<'a>,
+    counters: Rc<IoCounters>,
+    index: u32,
     pool: bool,
-    /// The last operation that was begun on it.
+    /// The last operation that was started on it.
     last: Cell<Option<Operation>>,
-    /// One that it did not follow to its end: its redirect was the last answer.
-    led_on: Cell<Option<Operation>>,
-    /// Whether one failed with it.
+    /// An operation whose redirect was the connection's last response.
+    redirected: Cell<Option<Operation>>,
+    /// True if an operation failed with it.
     failed: Cell<bool>,
-    /// Its share of the desk's.
+    /// Its share of the worker's unsettled operations.
     unsettled: Cell<u64>,
 }
 
-/// The whole life of a connection.
-pub(super) async fn live(desk: &Desk<'_>, birth: Birth) {
-    let Birth {
+/// Runs a connection from connecting to its end.
+pub(super) async fn serve_connection(shared: &WorkerState<'_>, pending: PendingConnect) {
+    let PendingConnect {
         operation,
-        place,
+        index,
         pool,
-    } = birth;
-    let settings = &desk.driver.settings;
-    let link = Link {
-        desk,
-        meter: Meter::new(&desk.totals, settings.phases),
-        place,
+    } = pending;
+    let settings = &shared.driver.settings;
+    let task = ConnectionTask {
+        shared,
+        counters: IoCounters::new(&shared.totals, settings.phases),
+        index,
         pool,
         last: Cell::new(operation),
-        led_on: Cell::new(None),
+        redirected: Cell::new(None),
         failed: Cell::new(false),
         unsettled: Cell::new(0),
     };
-    let first = desk.seat();
-    let state = match link.open(&first.seat).await {
+    let first = shared.slot();
+    let state = match task.open(&first.slot).await {
         Ok(stream) => {
-            let io = TokioIo::new(Metered::new(stream, &link.meter));
+            let io = TokioIo::new(CountingStream::new(stream, &task.counters));
             match settings.http2 {
-                true => Box::pin(link.serve_many(io, &first.seat, operation)).await,
-                false => link.serve_one(io, &first.seat, operation).await,
+                true => Box::pin(task.serve_many(io, &first.slot, operation)).await,
+                false => task.serve_one(io, &first.slot, operation).await,
             }
         }
         Err(kind) => {
             match operation {
-                Some(operation) => link.fail(&operation, kind),
-                None => desk.unconnected(kind),
+                Some(operation) => task.fail(&operation, kind),
+                None => shared.unconnected(kind),
             }
             State::Connecting
         }
     };
     drop(first);
-    match (link.led_on.take(), link.last.get().filter(|_| !pool)) {
-        (Some(operation), _) => desk.moved(state, operation, place),
-        (None, Some(last)) => desk.client_lost(state, link.failed.get(), last, place),
-        (None, None) => desk.pool_lost(state, operation.is_some()),
+    match (task.redirected.take(), task.last.get().filter(|_| !pool)) {
+        (Some(operation), _) => shared.on_redirect(state, operation, index),
+        (None, Some(last)) => shared.client_lost(state, task.failed.get(), last, index),
+        (None, None) => shared.pool_lost(state, operation.is_some()),
     }
-    link.settle(-link.unsettled.get().cast_signed());
+    task.settle(-task.unsettled.get().cast_signed());
 }
 
-impl Link<'_, '_> {
-    async fn open(&self, seat: &Seat) -> Result<Stream, &'static str> {
-        let driver = self.desk.driver;
+impl ConnectionTask<'_, '_> {
+    async fn open(&self, slot: &RequestSlot) -> Result<Stream, &'static str> {
+        let driver = self.shared.driver;
         let settings = &driver.settings;
-        let server = self.place as usize % driver.servers.len();
+        let server = self.index as usize % driver.servers.len();
         let began = clock::now();
-        seat.limit(began + settings.connect_timeout.as_nanos() as u64);
+        slot.set_deadline(began + settings.connect_timeout.as_nanos() as u64);
         let tls = driver.hyper[server].tls.as_ref();
-        let socket = self.desk.dial(self.place);
+        let socket = self.shared.dial(self.index);
         let opened = open(&driver.servers[server], tls, settings.http2, socket, began);
-        match seat.within(Box::pin(opened)).await {
-            Ok(Ok((stream, made))) => {
-                self.desk.opened(made);
+        match slot.with_deadline(Box::pin(opened)).await {
+            Ok(Ok((stream, times))) => {
+                self.shared.opened(times);
                 Ok(stream)
             }
             Ok(Err(unconnected)) => {
-                driver.say_once(&unconnected);
+                driver.log_once(&unconnected);
                 Err(unconnected.kind())
             }
-            Err(Late) => Err(outcome::CONNECT_TIMEOUT),
+            Err(Elapsed) => Err(outcome::CONNECT_TIMEOUT),
         }
     }
 
-    /// Serves one request after the other.
-    async fn serve_one(&self, io: Io, seat: &Rc<Seat>, operation: Option<Operation>) -> State {
-        let driver = self.desk.driver;
-        let server = self.place as usize % driver.servers.len();
+    /// Serves one request after the other (HTTP/1.1).
+    async fn serve_one(
+        &self,
+        io: Io,
+        slot: &Rc<RequestSlot>,
+        operation: Option<Operation>,
+    ) -> State {
+        let driver = self.shared.driver;
+        let server = self.index as usize % driver.servers.len();
         let made = driver.hyper[server].http1.handshake(io).await;
         let Ok((sender, connection)) = made else {
             return self.unusable(operation);
         };
         let (mut connection, mut excess) = (Some(connection), 0);
         let state = {
-            let mut serving = pin!(self.ask_on(seat, Sender::One(sender), operation));
+            let mut serving = pin!(self.send_requests(slot, Sender::One(sender), operation));
             poll_fn(|context| {
-                // Until nothing happens any more: an answer that is there is not left lying while other connections
-                // are served.
+                // Repeat until nothing changes: a response that has arrived should not wait while other connections are
+                // served.
                 loop {
-                    let moves = self.meter.moves();
+                    let progress = self.counters.progress();
                     if let Poll::Ready(left) = serving.as_mut().poll(context) {
                         return Poll::Ready(left);
                     }
@@ -138,52 +143,59 @@ impl Link<'_, '_> {
                     };
                     match Pin::new(open).poll(context) {
                         Poll::Ready(ended) => {
-                            // The sender is told when it is dropped.
+                            // Dropping the connection notifies the sender.
                             let parts = connection.take().map(Connection::into_parts);
                             let left = parts.map_or(0, |parts| parts.read_buf.len());
                             excess = if ended.is_err() { left } else { 0 };
-                            seat.end();
+                            slot.end();
                         }
-                        Poll::Pending if self.meter.moves() == moves => return Poll::Pending,
+                        Poll::Pending if self.counters.progress() == progress => {
+                            return Poll::Pending;
+                        }
                         Poll::Pending => {}
                     }
                 }
             })
             .await
         };
-        // What hyper has read of a connection that is left, and nobody asked for.
+        // Bytes that hyper has read beyond the last response.
         if let Some(open) = connection.take() {
             excess += open.into_parts().read_buf.len();
         }
         if !self.failed.get() {
-            self.desk.excess(excess);
+            self.shared.excess(excess);
         }
         state
     }
 
-    /// Serves as many requests at the same time as there are to be.
-    async fn serve_many(&self, io: Io, seat: &Rc<Seat>, operation: Option<Operation>) -> State {
-        let driver = self.desk.driver;
-        let local = Local::default();
+    /// Serves up to `--streams` requests at the same time (HTTP/2).
+    async fn serve_many(
+        &self,
+        io: Io,
+        slot: &Rc<RequestSlot>,
+        operation: Option<Operation>,
+    ) -> State {
+        let driver = self.shared.driver;
+        let local = LocalExecutor::default();
         let made = http2::Builder::new(local.clone()).handshake(io).await;
         let Ok((sender, connection)) = made else {
             return self.unusable(operation);
         };
         let more: Vec<_> = (1..driver.settings.streams)
-            .map(|_| self.desk.seat())
+            .map(|_| self.shared.slot())
             .collect();
-        let more = more.iter().map(|seated| &seated.seat);
-        let seats: Vec<&Rc<Seat>> = std::iter::once(seat).chain(more).collect();
-        let mut serving: FuturesUnordered<_> = seats
+        let more = more.iter().map(|guard| &guard.slot);
+        let slots: Vec<&Rc<RequestSlot>> = std::iter::once(slot).chain(more).collect();
+        let mut serving: FuturesUnordered<_> = slots
             .iter()
             .enumerate()
-            .map(|(place, seat)| {
-                let first = if place == 0 {
+            .map(|(index, slot)| {
+                let first = if index == 0 {
                     operation
                 } else {
                     self.one_more(clock::now())
                 };
-                self.ask_on(seat, Sender::Many(sender.clone()), first)
+                self.send_requests(slot, Sender::Many(sender.clone()), first)
             })
             .collect();
         drop(sender);
@@ -207,33 +219,33 @@ impl Link<'_, '_> {
                     return Poll::Pending;
                 }
                 over = true;
-                seats.iter().for_each(|seat| seat.end());
+                slots.iter().for_each(|slot| slot.end());
             }
         })
         .await;
         left
     }
 
-    /// A client of a closed loop has so many requests on their way at all times.
+    /// Starts one more operation of a closed-loop client, which keeps a fixed number in flight.
     fn one_more(&self, now: u64) -> Option<Operation> {
         let last = self.last.get().filter(|_| !self.pool)?;
-        let next = self.desk.again(last.group, last.index, now)?;
+        let next = self.shared.next_of_client(last.group, last.index, now)?;
         self.last.set(Some(next));
         Some(next)
     }
 
-    /// What there is to ask besides; `None` once the connection has ended.
-    async fn more(&self, seat: &Rc<Seat>) -> Option<Operation> {
+    /// Waits for the next operation of the pool; `None` once the connection has ended.
+    async fn more(&self, slot: &Rc<RequestSlot>) -> Option<Operation> {
         match self.pool {
-            true => self.desk.next(seat).await,
-            // A user who leaves takes his connection with him.
+            true => self.shared.next(slot).await,
+            // A client that leaves closes its connection.
             false => None,
         }
     }
 
     fn settle(&self, more: i64) {
         add(&self.unsettled, more);
-        add(&self.desk.unsettled, more);
+        add(&self.shared.unsettled, more);
     }
 
     fn unusable(&self, operation: Option<Operation>) -> State {
@@ -245,46 +257,53 @@ impl Link<'_, '_> {
 
     fn fail(&self, operation: &Operation, kind: &'static str) {
         self.failed.set(true);
-        self.desk.fail(operation, kind);
+        self.shared.fail(operation, kind);
     }
 
-    /// The connection ends before it was asked where a redirect leads. One of several at the same time ends with it, as the
-    /// others do; one that is alone goes on over another.
+    /// Handles a redirect whose connection ends before it is followed. With several streams the operation fails, like
+    /// the others of the connection; a single one goes on over another connection.
     fn leave(&self, operation: Operation) {
-        match self.desk.driver.settings.streams {
-            1 => self.led_on.set(Some(operation)),
+        match self.shared.driver.settings.streams {
+            1 => self.redirected.set(Some(operation)),
             _ => self.fail(&operation, outcome::EARLY_CLOSE),
         }
     }
 
-    /// Asks one thing after the other.
-    async fn ask_on(&self, seat: &Rc<Seat>, mut sender: Sender, first: Option<Operation>) -> State {
-        let keeps = self.desk.driver.settings.keep_alive;
-        let mut seen = self.desk.driver.checks.seen();
+    /// Sends one request after the other.
+    async fn send_requests(
+        &self,
+        slot: &Rc<RequestSlot>,
+        mut sender: Sender,
+        first: Option<Operation>,
+    ) -> State {
+        let keeps = self.shared.driver.settings.keep_alive;
+        let mut captured = self.shared.driver.checks.new_capture();
         let mut next = first;
         loop {
             let mut operation = match next {
                 Some(operation) => operation,
-                None => match self.more(seat).await {
+                None => match self.more(slot).await {
                     Some(operation) => operation,
                     None => return State::Idle,
                 },
             };
             let counted = u32::from(operation.counted);
-            let meter = &self.meter;
-            meter.counted.set(meter.counted.get() + counted);
-            let kept = seen.as_deref_mut();
-            let asked = self.ask(seat, &mut sender, &mut operation, kept).await;
-            meter.counted.set(meter.counted.get() - counted);
+            let counters = &self.counters;
+            counters.counted.set(counters.counted.get() + counted);
+            let kept = captured.as_deref_mut();
+            let asked = self
+                .send_request(slot, &mut sender, &mut operation, kept)
+                .await;
+            counters.counted.set(counters.counted.get() - counted);
             self.settle(1);
             let (now, usable, has_ended) = match asked {
                 Ok(answered) => {
-                    let seen = seen.as_deref();
-                    let has_ended = self.desk.answered(&mut operation, answered, seen);
+                    let captured = captured.as_deref();
+                    let has_ended = self.shared.answered(&mut operation, answered, captured);
                     (answered.now, keeps, has_ended)
                 }
                 Err((kind, true)) => {
-                    self.desk.fail(&operation, kind);
+                    self.shared.fail(&operation, kind);
                     (clock::now(), true, true)
                 }
                 Err((kind, false)) => {
@@ -292,14 +311,14 @@ impl Link<'_, '_> {
                     return State::Busy;
                 }
             };
-            seat.limit(now + self.desk.driver.settings.timeout.as_nanos() as u64);
-            if !usable || !sender.ready(seat).await {
+            slot.set_deadline(now + self.shared.driver.settings.timeout.as_nanos() as u64);
+            if !usable || !sender.ready(slot).await {
                 if !has_ended {
                     self.leave(operation);
                 }
                 return State::Busy;
             }
-            self.meter.moved();
+            self.counters.record_progress();
             next = match (has_ended, self.pool) {
                 (false, _) => Some(operation),
                 (true, true) => None,
@@ -309,27 +328,27 @@ impl Link<'_, '_> {
         }
     }
 
-    /// Asks one thing and reads its answer: or fails, and perhaps the connection goes on nevertheless.
-    async fn ask(
+    /// Sends a request and reads its response. The error says whether the connection is still usable.
+    async fn send_request(
         &self,
-        seat: &Seat,
+        slot: &RequestSlot,
         sender: &mut Sender,
         operation: &mut Operation,
-        seen: Option<&mut Seen>,
-    ) -> Result<Answered, (&'static str, bool)> {
-        let driver = self.desk.driver;
+        captured: Option<&mut Captured>,
+    ) -> Result<CompletedResponse, (&'static str, bool)> {
+        let driver = self.shared.driver;
         let checks = &driver.checks;
-        let keeper = seen.map(|seen| Keeper { checks, seen });
-        let server = self.place as usize % driver.servers.len();
+        let capture = captured.map(|captured| ResponseCapture { checks, captured });
+        let server = self.index as usize % driver.servers.len();
         let messages = &driver.hyper[server].messages;
-        let request = self.desk.message(operation, messages);
+        let request = self.shared.message(operation, messages);
         let asked = clock::now();
-        self.meter.first_byte.set(0);
+        self.counters.first_byte.set(0);
         if operation.hop.is_none() {
             operation.sent = asked;
-            self.desk.asked(operation);
+            self.shared.record_blocked(operation);
         }
-        seat.limit(operation.sent + driver.settings.timeout.as_nanos() as u64);
+        slot.set_deadline(operation.sent + driver.settings.timeout.as_nanos() as u64);
         let is_http2 = sender.is_http2();
         let exchange = async {
             let broken = |error: hyper::Error| {
@@ -343,32 +362,33 @@ impl Link<'_, '_> {
                 fault::framing(driver.is_head(), &response)
                     .map_err(|fault| (fault.kind(), false))?;
             }
-            self.meter.moved();
+            self.counters.record_progress();
             let status = response.status().as_u16();
             let first_byte = if is_http2 && driver.settings.phases {
                 clock::now()
             } else {
                 0
             };
-            let mut sum = driver.compares(operation.index).then(Sum::default);
-            let body = self.length(response, keeper, &mut sum).await;
+            let mut sum = driver.compares(operation.index).then(Checksum::default);
+            let body = self.length(response, capture, &mut sum).await;
             Ok((status, body.map_err(broken)?, sum, first_byte))
         };
-        let (status, body, sum, head_at) = match seat.within(exchange).await {
+        let (status, body, sum, head_at) = match slot.with_deadline(exchange).await {
             Ok(done) => done?,
-            Err(Late) => return Err((outcome::TIMEOUT, is_http2)),
+            Err(Elapsed) => return Err((outcome::TIMEOUT, is_http2)),
         };
         let now = clock::now();
         let (written, first_byte) = match is_http2 {
             true => (asked, head_at),
-            false => (self.meter.written.get(), self.meter.first_byte.get()),
+            false => (self.counters.written.get(), self.counters.first_byte.get()),
         };
         if driver.settings.phases && !is_http2 {
-            self.desk.sent(operation, written.saturating_sub(asked));
+            self.shared
+                .record_sending(operation, written.saturating_sub(asked));
         }
-        Ok(Answered {
+        Ok(CompletedResponse {
             status,
-            place: self.place,
+            index: self.index,
             body,
             sum: sum.map(|sum| sum.0),
             written,
@@ -377,33 +397,33 @@ impl Link<'_, '_> {
         })
     }
 
-    /// Reads a content to its end; a `keeper` keeps of the answer what checks ask for.
+    /// Reads a body to its end and returns its length; a `capture` keeps the parts that checks need.
     async fn length(
         &self,
         mut response: Response<Incoming>,
-        mut keeper: Option<Keeper<'_>>,
-        sum: &mut Option<Sum>,
+        mut capture: Option<ResponseCapture<'_>>,
+        sum: &mut Option<Checksum>,
     ) -> hyper::Result<u64> {
-        if let Some(keeper) = &mut keeper {
-            keeper.seen.clear();
+        if let Some(capture) = &mut capture {
+            capture.captured.clear();
             for (name, value) in response.headers() {
-                keeper.field(name.as_str(), value.as_bytes());
+                capture.field(name.as_str(), value.as_bytes());
             }
         }
         let mut length = 0;
         while let Some(frame) = response.frame().await {
-            self.meter.moved();
+            self.counters.record_progress();
             if let Some(data) = frame?.data_ref() {
                 length += data.len() as u64;
-                if let Some(keeper) = &mut keeper {
-                    keeper.piece(data);
+                if let Some(capture) = &mut capture {
+                    capture.piece(data);
                 }
                 if let Some(sum) = sum {
                     sum.update(data);
                 }
             }
         }
-        self.meter.moved();
+        self.counters.record_progress();
         Ok(length)
     }
 }

@@ -1,4 +1,4 @@
-//! Where hyper puts the tasks of an HTTP/2 connection: they end with it.
+//! An executor for the tasks of an HTTP/2 connection; they end with it.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -8,9 +8,9 @@ use tokio::task::JoinSet;
 
 /// The tasks of one connection, on the thread of its worker.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Local(Rc<RefCell<JoinSet<()>>>);
+pub(super) struct LocalExecutor(Rc<RefCell<JoinSet<()>>>);
 
-impl<F: Future<Output = ()> + 'static> Executor<F> for Local {
+impl<F: Future<Output = ()> + 'static> Executor<F> for LocalExecutor {
     fn execute(&self, task: F) {
         let mut tasks = self.0.borrow_mut();
         while tasks.try_join_next().is_some() {}

@@ -1,4 +1,4 @@
-//! The requests of a run as hyper takes them, built before it begins but for the numbers that are put in.
+//! The requests of a run as hyper messages, built before it starts except for the numbers in them.
 
 use harness::plan::Invalid;
 use http_body_util::Full;
@@ -7,28 +7,28 @@ use hyper::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, Hea
 use hyper::http::uri::{Authority, PathAndQuery, Scheme};
 use hyper::{Method, Request, Uri};
 
-use crate::redirect::{Hop, is_of_content};
+use crate::redirect::{RedirectTarget, is_of_content};
 use crate::requests::{Text, bodies, fields, path};
 use crate::settings::Settings;
 use crate::target::Server;
 
 const HEAD: &str = "driver.path or driver.headers";
 
-/// One of them.
+/// A request as hyper takes it.
 pub(super) type Message = Request<Full<Bytes>>;
 
 /// The requests to one server, in rotation.
 #[derive(Debug)]
 pub(super) struct Messages {
     method: Method,
-    /// What stands before the path in HTTP/2 (RFC 9113 §8.3.1), and in none of HTTP/1.1.
+    /// Scheme and authority of the URI in HTTP/2 (RFC 9113 §8.3.1); `None` in HTTP/1.1.
     origin: Option<(Scheme, Authority)>,
     path: Path,
-    /// Those without a number.
+    /// Header fields without a number.
     headers: HeaderMap,
-    /// Those of them that a request without content has, after a redirect.
+    /// The ones among them that a request without a body has, after a redirect.
     bare: HeaderMap,
-    /// Those with one.
+    /// Header fields with a number.
     numbered: Vec<(HeaderName, Text)>,
     bodies: Vec<Body>,
 }
@@ -46,10 +46,10 @@ enum Body {
 }
 
 impl Messages {
-    /// Those that the settings ask for, to one server.
+    /// Builds the requests to one server from the settings.
     ///
     /// # Errors
-    /// A header or an id that is none, a file that can't be read.
+    /// An invalid header or placeholder, or a file that can't be read.
     pub(super) fn new(settings: &Settings, server: &Server) -> Result<Self, Invalid> {
         let wrong = |problem: String| Invalid::new(HEAD, format!("{problem}: correct it"));
         let method = settings.method.parse::<Method>();
@@ -62,7 +62,7 @@ impl Messages {
             if settings.http2 && name == HOST {
                 value.clone_into(&mut authority);
             } else if settings.http2 && name == CONNECTION {
-                // What a connection of HTTP/2 does is not said in heads (RFC 9113 §8.2.2).
+                // HTTP/2 has no connection-specific header fields (RFC 9113 §8.2.2).
             } else if text.is_fixed() {
                 let value = value.parse::<HeaderValue>();
                 headers.append(name, value.map_err(|error| wrong(error.to_string()))?);
@@ -83,13 +83,13 @@ impl Messages {
             false => None,
         };
         let text = Text::parse(HEAD, path(settings, server)?.as_bytes())?;
-        let path = match text.is_fixed() {
-            true => Path::Fixed(
-                uri(origin.as_ref(), rendered(&text, 0))
-                    .ok_or_else(|| wrong("the path has bytes that none may have".to_owned()))?,
-            ),
-            false => Path::Numbered(text),
-        };
+        let path =
+            match text.is_fixed() {
+                true => Path::Fixed(uri(origin.as_ref(), rendered(&text, 0)).ok_or_else(|| {
+                    wrong("the path contains bytes that are not allowed".to_owned())
+                })?),
+                false => Path::Numbered(text),
+            };
         let body = |bytes: Vec<u8>| -> Result<Body, Invalid> {
             let text = Text::parse("driver.body", &bytes)?;
             Ok(match text.is_fixed() {
@@ -115,16 +115,16 @@ impl Messages {
         })
     }
 
-    /// Whether there is content to send.
+    /// Returns true if requests have bodies.
     pub(super) fn have_bodies(&self) -> bool {
         !self.bodies.is_empty()
     }
 
-    /// What an operation of this number asks: where it was led, or at first.
-    pub(super) fn of(&self, number: u64, hop: Option<&Hop>) -> Message {
+    /// Returns the request of the operation with this number: the first one, or that of `hop`.
+    pub(super) fn request(&self, number: u64, hop: Option<&RedirectTarget>) -> Message {
         let is_bare = hop.is_some_and(|hop| hop.bare);
-        let place = (number % self.bodies.len().max(1) as u64) as usize;
-        let body = self.bodies.get(place).filter(|_| !is_bare);
+        let index = (number % self.bodies.len().max(1) as u64) as usize;
+        let body = self.bodies.get(index).filter(|_| !is_bare);
         let body = body.map(|body| match body {
             Body::Fixed(bytes) => bytes.clone(),
             Body::Numbered(text) => rendered(text, number).into(),
@@ -138,7 +138,7 @@ impl Messages {
         *request.uri_mut() = match (hop, &self.path) {
             (Some(hop), _) => self.uri(hop.target()),
             (None, Path::Fixed(uri)) => uri.clone(),
-            // What is put in are digits: they can't make a path of what is none.
+            // Only digits are inserted, so a valid path stays valid.
             (None, Path::Numbered(text)) => self.uri(rendered(text, number)),
         };
         let headers = request.headers_mut();

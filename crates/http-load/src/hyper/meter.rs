@@ -1,4 +1,4 @@
-//! Counts what goes over a connection, inside of TLS: what HTTP itself takes, as the other engine counts it.
+//! Byte counters of connections, above TLS: they count HTTP bytes, as the other engine does.
 
 use std::cell::Cell;
 use std::io::{self, IoSlice};
@@ -9,10 +9,10 @@ use std::task::{Context, Poll, ready};
 use harness::clock;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// What the connections of a worker have carried since it was last asked.
+/// Byte counts of a worker's connections since they were last read.
 #[derive(Debug, Default)]
 pub(super) struct Totals {
-    /// Bytes while an operation was open that counts.
+    /// Bytes while an operation that counts was open.
     pub(super) received: Cell<u64>,
     pub(super) sent: Cell<u64>,
     /// Bytes while there was none.
@@ -20,46 +20,46 @@ pub(super) struct Totals {
     pub(super) sent_of_warmup: Cell<u64>,
 }
 
-/// What goes over one connection.
+/// Counters and times of one connection.
 #[derive(Debug)]
-pub(super) struct Meter {
+pub(super) struct IoCounters {
     totals: Rc<Totals>,
-    /// Whether times are taken too.
+    /// True if times are recorded too.
     times: bool,
-    /// Grows with everything that happens on the connection.
-    moves: Cell<u64>,
-    /// Operations on it that count. Bytes count while there is one.
+    /// Incremented by every event of the connection.
+    progress: Cell<u64>,
+    /// Number of its open operations that count. Bytes count while there is one.
     pub(super) counted: Cell<u32>,
-    /// When something was last sent.
+    /// Time of the last write.
     pub(super) written: Cell<u64>,
-    /// When something first came after that was reset to 0.
+    /// Time of the first read after this was reset to 0.
     pub(super) first_byte: Cell<u64>,
 }
 
-impl Meter {
+impl IoCounters {
     pub(super) fn new(totals: &Rc<Totals>, times: bool) -> Rc<Self> {
         Rc::new(Self {
             totals: Rc::clone(totals),
             times,
-            moves: Cell::new(0),
+            progress: Cell::new(0),
             counted: Cell::new(0),
             written: Cell::new(0),
             first_byte: Cell::new(0),
         })
     }
 
-    /// Something happens.
-    pub(super) fn moved(&self) {
-        self.moves.set(self.moves.get() + 1);
+    /// Counts an event.
+    pub(super) fn record_progress(&self) {
+        self.progress.set(self.progress.get() + 1);
     }
 
-    /// Changes as long as something happens.
-    pub(super) fn moves(&self) -> u64 {
-        self.moves.get()
+    /// Returns the event count, which changes as long as the connection makes progress.
+    pub(super) fn progress(&self) -> u64 {
+        self.progress.get()
     }
 
     fn received(&self, length: usize) {
-        self.moved();
+        self.record_progress();
         if length > 0 && self.times && self.first_byte.get() == 0 {
             self.first_byte.set(clock::now());
         }
@@ -71,7 +71,7 @@ impl Meter {
     }
 
     fn sent(&self, length: usize) {
-        self.moved();
+        self.record_progress();
         if self.times {
             self.written.set(clock::now());
         }
@@ -83,21 +83,21 @@ impl Meter {
     }
 }
 
-/// A stream whose bytes are counted.
+/// A byte stream whose bytes are counted.
 #[derive(Debug)]
-pub(super) struct Metered<S> {
+pub(super) struct CountingStream<S> {
     stream: S,
-    meter: Rc<Meter>,
+    counters: Rc<IoCounters>,
 }
 
-impl<S> Metered<S> {
-    pub(super) fn new(stream: S, meter: &Rc<Meter>) -> Self {
-        let meter = Rc::clone(meter);
-        Self { stream, meter }
+impl<S> CountingStream<S> {
+    pub(super) fn new(stream: S, counters: &Rc<IoCounters>) -> Self {
+        let counters = Rc::clone(counters);
+        Self { stream, counters }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for CountingStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -105,19 +105,19 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
-        self.meter.received(buffer.filled().len() - before);
+        self.counters.received(buffer.filled().len() - before);
         Poll::Ready(Ok(()))
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for CountingStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let length = ready!(Pin::new(&mut self.stream).poll_write(context, bytes))?;
-        self.meter.sent(length);
+        self.counters.sent(length);
         Poll::Ready(Ok(length))
     }
 
@@ -127,7 +127,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let length = ready!(Pin::new(&mut self.stream).poll_write_vectored(context, pieces))?;
-        self.meter.sent(length);
+        self.counters.sent(length);
         Poll::Ready(Ok(length))
     }
 

@@ -1,5 +1,5 @@
-//! Where one request is asked after the other: an HTTP/1.1 connection, or a stream of an HTTP/2 one. It has a time limit
-//! that costs no timer, and a place where an operation of an open loop is put.
+//! Request slots: an HTTP/1.1 connection has one, an HTTP/2 connection one for each stream. A slot sends one request
+//! after the other. It has a deadline that costs no timer, and accepts an operation of an open loop.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -11,84 +11,84 @@ use harness::slots::{Id, Slots};
 
 use crate::operation::Operation;
 
-/// The time is over.
+/// The deadline has passed.
 #[derive(Debug)]
-pub(super) struct Late;
+pub(super) struct Elapsed;
 
-/// One of them.
+/// A request slot.
 #[derive(Debug, Default)]
-pub(super) struct Seat {
-    /// When what is awaited is given up; 0: nothing is.
-    until: Cell<u64>,
-    late: Cell<bool>,
+pub(super) struct RequestSlot {
+    /// Deadline of the awaited future; 0: there is none.
+    deadline: Cell<u64>,
+    elapsed: Cell<bool>,
     waker: RefCell<Option<Waker>>,
-    handed: Cell<Option<Operation>>,
+    assigned: Cell<Option<Operation>>,
     idle: Cell<bool>,
-    /// Whether its connection has ended.
+    /// True if its connection has ended.
     over: Cell<bool>,
 }
 
-impl Seat {
-    /// What is awaited now may take until then.
-    pub(super) fn limit(&self, until: u64) {
-        self.until.set(until);
+impl RequestSlot {
+    /// Sets the deadline of the future that is awaited next.
+    pub(super) fn set_deadline(&self, deadline: u64) {
+        self.deadline.set(deadline);
     }
 
-    /// Gives up what has taken too long.
-    pub(super) fn look(&self, now: u64) {
-        if self.until.get() != 0 && now > self.until.get() {
-            self.late.set(true);
+    /// Wakes the slot if its deadline has passed.
+    pub(super) fn check_deadline(&self, now: u64) {
+        if self.deadline.get() != 0 && now > self.deadline.get() {
+            self.elapsed.set(true);
             self.wake();
         }
     }
 
-    /// Waits, for as long as the limit allows. What was late is dropped with the future.
-    pub(super) async fn within<F: Future>(&self, future: F) -> Result<F::Output, Late> {
+    /// Waits for a future until the deadline. A future that is late is dropped.
+    pub(super) async fn with_deadline<F: Future>(&self, future: F) -> Result<F::Output, Elapsed> {
         let mut future = pin!(future);
         let done = poll_fn(|context| {
             if let Poll::Ready(output) = future.as_mut().poll(context) {
                 return Poll::Ready(Ok(output));
             }
-            if self.late.take() {
-                return Poll::Ready(Err(Late));
+            if self.elapsed.take() {
+                return Poll::Ready(Err(Elapsed));
             }
-            self.wake_me(context);
+            self.register_waker(context);
             Poll::Pending
         })
         .await;
-        self.until.set(0);
-        self.late.set(false);
+        self.deadline.set(0);
+        self.elapsed.set(false);
         done
     }
 
-    /// Has it ask this next, if it has nothing to do.
-    pub(super) fn hand(&self, operation: Operation) -> bool {
+    /// Assigns the operation if the slot is idle; returns false otherwise.
+    pub(super) fn assign(&self, operation: Operation) -> bool {
         let takes = self.idle.replace(false);
         if takes {
-            self.handed.set(Some(operation));
+            self.assigned.set(Some(operation));
             self.wake();
         }
         takes
     }
 
-    /// Waits for an operation; `None` once the connection has ended.
-    pub(super) async fn handed(&self) -> Option<Operation> {
+    /// Waits for an assigned operation; `None` once the connection has ended.
+    pub(super) async fn assigned(&self) -> Option<Operation> {
         self.idle.set(true);
         poll_fn(|context| {
-            if let Some(operation) = self.handed.take() {
+            if let Some(operation) = self.assigned.take() {
                 return Poll::Ready(Some(operation));
             }
             if self.over.get() {
                 self.idle.set(false);
                 return Poll::Ready(None);
             }
-            self.wake_me(context);
+            self.register_waker(context);
             Poll::Pending
         })
         .await
     }
 
-    /// Its connection has ended.
+    /// Marks the connection as ended.
     pub(super) fn end(&self) {
         self.over.set(true);
         self.wake();
@@ -100,7 +100,7 @@ impl Seat {
         }
     }
 
-    fn wake_me(&self, context: &Context<'_>) {
+    fn register_waker(&self, context: &Context<'_>) {
         let mut waker = self.waker.borrow_mut();
         match waker.as_mut() {
             Some(waker) => waker.clone_from(context.waker()),
@@ -109,28 +109,28 @@ impl Seat {
     }
 }
 
-/// All that are held.
-pub(super) type Seats = RefCell<Slots<Rc<Seat>>>;
+/// All slots in use.
+pub(super) type SlotTable = RefCell<Slots<Rc<RequestSlot>>>;
 
-/// One that is given back when it is dropped.
+/// A slot that is removed when the guard is dropped.
 #[derive(Debug)]
-pub(super) struct Seated<'a> {
-    seats: &'a Seats,
+pub(super) struct SlotGuard<'a> {
+    slots: &'a SlotTable,
     id: Id,
-    pub(super) seat: Rc<Seat>,
+    pub(super) slot: Rc<RequestSlot>,
 }
 
-impl<'a> Seated<'a> {
-    /// A new one, among all.
-    pub(super) fn new(seats: &'a Seats) -> Self {
-        let seat = Rc::new(Seat::default());
-        let id = seats.borrow_mut().insert(Rc::clone(&seat));
-        Self { seats, id, seat }
+impl<'a> SlotGuard<'a> {
+    /// Creates a slot among `seats`.
+    pub(super) fn new(slots: &'a SlotTable) -> Self {
+        let slot = Rc::new(RequestSlot::default());
+        let id = slots.borrow_mut().insert(Rc::clone(&slot));
+        Self { slots, id, slot }
     }
 }
 
-impl Drop for Seated<'_> {
+impl Drop for SlotGuard<'_> {
     fn drop(&mut self) {
-        self.seats.borrow_mut().remove(self.id);
+        self.slots.borrow_mut().remove(self.id);
     }
 }

@@ -1,13 +1,13 @@
-//! Has hyper send requests, in either version of HTTP.
+//! A hyper client of either version of HTTP.
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::{http1, http2};
 use hyper::{Request, Response};
 
-use super::seat::Seat;
+use super::seat::RequestSlot;
 
-/// Has hyper send requests.
+/// The sending half of a hyper connection.
 pub(super) enum Sender {
     One(http1::SendRequest<Full<Bytes>>),
     Many(http2::SendRequest<Full<Bytes>>),
@@ -28,10 +28,10 @@ impl Sender {
         }
     }
 
-    /// Whether the connection takes another request.
-    pub(super) async fn ready(&mut self, seat: &Seat) -> bool {
+    /// Waits until the connection accepts another request; returns false if it does not.
+    pub(super) async fn ready(&mut self, slot: &RequestSlot) -> bool {
         let ready = match self {
-            Self::One(sender) => seat.within(sender.ready()).await,
+            Self::One(sender) => slot.with_deadline(sender.ready()).await,
             Self::Many(sender) => Ok(sender.ready().await),
         };
         matches!(ready, Ok(Ok(())))

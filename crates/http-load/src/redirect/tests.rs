@@ -1,4 +1,4 @@
-//! Tests of where redirects lead.
+//! Tests of redirect targets.
 
 use std::time::Duration;
 
@@ -8,22 +8,22 @@ use http::uri::PathAndQuery;
 use proptest::prelude::*;
 
 use super::*;
-use crate::checks::Keeper;
+use crate::checks::ResponseCapture;
 use crate::operation::start_of;
 use crate::settings::Settings;
 
-fn hop(target: &str) -> Hop {
-    Hop::first(target).unwrap()
+fn hop(target: &str) -> RedirectTarget {
+    RedirectTarget::first(target).unwrap()
 }
 
-fn from(target: &str, location: &[u8]) -> Result<String, Astray> {
+fn from(target: &str, location: &[u8]) -> Result<String, RedirectError> {
     let next = hop(target).next(302, Some(location), 1)?;
     Ok(next.target().to_owned())
 }
 
 #[test]
 fn a_location_is_resolved_against_what_was_asked_for() {
-    // RFC 3986 §5.4.1, as far as it stays where it is, and §5.4.2.
+    // RFC 3986 §5.4.1, except targets of another origin, and §5.4.2.
     for (location, target) in [
         ("g", "/b/c/g"),
         ("./g", "/b/c/g"),
@@ -64,19 +64,25 @@ fn another_scheme_host_or_port_is_elsewhere() {
         "javascript:0",
     ] {
         let found = from("http://a/", location.as_bytes());
-        assert_eq!(found, Err(Astray::Elsewhere), "{location}");
+        assert_eq!(found, Err(RedirectError::Elsewhere), "{location}");
     }
     let found = from("https://[::1]:8443/x", b"https://[0:0::1]:8443/y");
     assert_eq!(found.as_deref(), Ok("/y"));
     assert_eq!(from("https://a/x", b"//a:443/y").as_deref(), Ok("/y"));
-    assert_eq!(from("https://a/x", b"//a:80/y"), Err(Astray::Elsewhere));
+    assert_eq!(
+        from("https://a/x", b"//a:80/y"),
+        Err(RedirectError::Elsewhere)
+    );
 }
 
 #[test]
 fn what_is_no_location_is_said_to_be_none() {
     let first = hop("http://a/x");
-    assert_eq!(first.next(302, None, 1), Err(Astray::WithoutLocation));
-    let long = "x".repeat(LONGEST);
+    assert_eq!(
+        first.next(302, None, 1),
+        Err(RedirectError::WithoutLocation)
+    );
+    let long = "x".repeat(MAX_TARGET);
     for location in [
         &b""[..],
         b" ",
@@ -90,7 +96,7 @@ fn what_is_no_location_is_said_to_be_none() {
     ] {
         let found = first.next(302, Some(location), 1);
         let shown = String::from_utf8_lossy(&location[..location.len().min(20)]);
-        assert_eq!(found, Err(Astray::WithoutLocation), "{shown}");
+        assert_eq!(found, Err(RedirectError::WithoutLocation), "{shown}");
     }
     let fits = &long[1..];
     assert_eq!(from("http://a/x", fits.as_bytes()), Ok(format!("/{fits}")));
@@ -102,10 +108,13 @@ fn as_many_are_followed_as_may_be() {
     for _ in 0..3 {
         now = now.next(302, Some(b"/x"), 3).unwrap();
     }
-    assert_eq!(now.next(302, Some(b"/x"), 3), Err(Astray::TooMany));
-    // What could not be followed anyway is called so.
-    assert_eq!(now.next(302, None, 3), Err(Astray::WithoutLocation));
-    assert_eq!(now.next(302, Some(b"//b"), 3), Err(Astray::Elsewhere));
+    assert_eq!(now.next(302, Some(b"/x"), 3), Err(RedirectError::TooMany));
+    // Redirects that could not be followed anyway keep their own error.
+    assert_eq!(now.next(302, None, 3), Err(RedirectError::WithoutLocation));
+    assert_eq!(
+        now.next(302, Some(b"//b"), 3),
+        Err(RedirectError::Elsewhere)
+    );
 }
 
 #[test]
@@ -123,7 +132,7 @@ fn the_method_becomes_get_or_stays_and_never_comes_back() {
         let later = next.next(307, Some(b"/y"), 9).unwrap();
         assert_eq!((later.bare, later.method("PUT")), (bare, method));
     }
-    let statuses: Vec<u16> = (0..1000).filter(|status| leads_on(*status)).collect();
+    let statuses: Vec<u16> = (0..1000).filter(|status| is_redirect(*status)).collect();
     assert_eq!(statuses, [301, 302, 303, 307, 308]);
 }
 
@@ -140,7 +149,7 @@ fn fields_about_the_content_are_told_apart() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Both engines send it as it is, so it must fit into a request line and into what hyper takes.
+    /// Both engines send the target unchanged, so it must fit into a request line and be accepted by hyper.
     #[test]
     fn whatever_a_location_says_what_is_asked_is_a_path(
         location in prop_oneof![
@@ -157,7 +166,7 @@ proptest! {
     }
 }
 
-/// Of a long run, what ended operations left behind would be all memory.
+/// Entries left by ended operations would fill the memory in a long run.
 #[test]
 fn what_has_ended_is_forgotten() {
     let settings = Settings {
@@ -172,21 +181,21 @@ fn what_has_ended_is_forgotten() {
     let plan = Plan::new("test", timeline, Vec::new(), settings);
     let target = Target::of_urls(vec!["http://127.0.0.1:1/x".to_owned()]);
     let driver = HttpLoad::setup(&plan, &target).unwrap();
-    let mut seen = driver.checks.seen().unwrap();
-    let mut keeper = Keeper {
+    let mut captured = driver.checks.new_capture().unwrap();
+    let mut capture = ResponseCapture {
         checks: &driver.checks,
-        seen: &mut seen,
+        captured: &mut captured,
     };
-    keeper.field("Location", b"y");
-    let mut hops = Hops::default();
+    capture.field("Location", b"y");
+    let mut hops = RedirectTable::default();
     let mut operation = Operation::new(start_of(0, 0), true);
     for _ in 0..2 {
-        let led = hops.follow(&driver, &mut operation, (302, 0), Some(&seen));
+        let led = hops.follow(&driver, &mut operation, (302, 0), Some(&captured));
         assert_eq!((led, hops.0.len()), (Ok(true), 1));
-        assert_eq!(hops.of(&operation).unwrap().target(), "/y");
+        assert_eq!(hops.get(&operation).unwrap().target(), "/y");
     }
-    let led = hops.follow(&driver, &mut operation, (302, 0), Some(&seen));
-    assert_eq!(led, Err(Astray::TooMany));
+    let led = hops.follow(&driver, &mut operation, (302, 0), Some(&captured));
+    assert_eq!(led, Err(RedirectError::TooMany));
     hops.forget(&operation);
     assert!(hops.0.is_empty());
 }

@@ -1,33 +1,33 @@
-//! Requests to where an answer led, made when that is known: the fields are those of the request that an operation begins
-//! with.
+//! Requests that follow a redirect, built when its target is known. Their fields are those of the operation's first
+//! request.
 
 use std::io::Write as _;
 
 use harness::plan::Invalid;
 
 use super::{Text, fields, lines, path};
-use crate::redirect::{Hop, is_of_content};
+use crate::redirect::{RedirectTarget, is_of_content};
 use crate::settings::Settings;
 use crate::target::Server;
 
 const HEAD: &str = "driver.path or driver.headers";
 
-/// What they are made of.
+/// The parts that such requests are built from.
 #[derive(Debug, Clone)]
 pub(super) struct Redirected {
     method: String,
     /// The target URI of the first request (RFC 9110 §7.1).
     target: Text,
     fields: Text,
-    /// Those that a request without content has.
+    /// The fields of a request without a body.
     bare: Text,
 }
 
 impl Redirected {
-    /// For requests to this server.
+    /// Prepares the requests to a server.
     ///
     /// # Errors
-    /// Where redirects are followed, a host that is none: whether one leads elsewhere could not be told.
+    /// With redirects followed, an invalid host: the origin of a redirect could not be compared with it.
     pub(super) fn new(settings: &Settings, server: &Server) -> Result<Self, Invalid> {
         let fields = fields(settings, server)?;
         let host = fields
@@ -44,23 +44,23 @@ impl Redirected {
             fields: Text::parse(HEAD, &lines(fields.clone()))?,
             bare: Text::parse(HEAD, &lines(bare))?,
         };
-        if settings.follow > 0 && Hop::first(&made.target(0)).is_none() {
-            let problem = "is no host, so that where a redirect leads can't be compared with it: correct it, or leave out --follow";
+        if settings.follow > 0 && RedirectTarget::first(&made.target(0)).is_none() {
+            let problem = "is not a valid host, so the origin of a redirect can't be compared with it: correct it, or leave out --follow";
             let field = format!("driver.headers (--header \"Host: {host}\")");
             return Err(Invalid::new(field, problem));
         }
         Ok(made)
     }
 
-    /// The target URI of the first request of this number.
+    /// Returns the target URI of the first request with this number.
     pub(super) fn target(&self, number: u64) -> String {
         let mut target = Vec::new();
         self.target.render(number, &mut target);
         String::from_utf8_lossy(&target).into_owned()
     }
 
-    /// The request line and the fields, without the length of the content and the empty line.
-    pub(super) fn render(&self, number: u64, hop: &Hop, out: &mut Vec<u8>) {
+    /// Appends the request line and the fields, without the body's length and the empty line.
+    pub(super) fn render(&self, number: u64, hop: &RedirectTarget, out: &mut Vec<u8>) {
         let _ = write!(
             out,
             "{} {} HTTP/1.1\r\n",

@@ -1,4 +1,4 @@
-//! The block that a user of k6 knows.
+//! Summary in the format of k6.
 
 use std::fmt::Write as _;
 
@@ -11,10 +11,10 @@ use crate::checks;
 use crate::outcome::count;
 use crate::settings::open_loop;
 
-/// Where the values begin.
+/// The column of the values.
 const COLUMN: usize = 32;
 
-/// k6's names of our series, in the order of its lines.
+/// k6's names of the series, in the order of its lines.
 const TRENDS: [(&str, &str); 8] = [
     ("http_req_blocked", "blocked"),
     ("http_req_connecting", "connecting"),
@@ -26,8 +26,8 @@ const TRENDS: [(&str, &str); 8] = [
     ("iteration_duration", "response"),
 ];
 
-/// Lines of what was measured, in the order of their names. Times are those of answers as they should be; of a request
-/// over a connection that was there, no connecting is counted.
+/// Renders the metrics, ordered by name. Times are those of successful requests; a request over an existing connection
+/// adds no connecting time.
 pub(super) fn block(run: &Run<'_>) -> String {
     let mut text = checks(run);
     for (name, value) in lines(run) {
@@ -40,7 +40,7 @@ pub(super) fn block(run: &Run<'_>) -> String {
     text
 }
 
-/// One line for each check, and one more for one that failed.
+/// Renders one line per check, and one more for a check that failed.
 fn checks(run: &Run<'_>) -> String {
     let mut text = String::new();
     for check in &run.plan.driver.checks {
@@ -102,7 +102,7 @@ fn lines(run: &Run<'_>) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// Connections that were there at the end of each second of the measurement: the last, the fewest, the most.
+/// Returns the number of connections at the end of the measured seconds: the last, the fewest, the most.
 fn users(run: &Run<'_>) -> Option<(u64, u64, u64)> {
     let begin = run.result.opening_s() + run.plan.timeline.warmup.as_secs_f64();
     let end = begin + run.throughput.measured_s;
@@ -116,7 +116,7 @@ fn users(run: &Run<'_>) -> Option<(u64, u64, u64)> {
     Some((*held.last()?, *held.iter().min()?, *held.iter().max()?))
 }
 
-/// A share in percent, with what it is made of.
+/// Formats a share in percent, with both counts.
 fn rate(yes: u64, no: u64) -> String {
     format!("{} ✓ {yes:<12} ✗ {no}", percent(yes, yes + no))
 }
@@ -128,7 +128,7 @@ fn percent(part: u64, whole: u64) -> String {
     }
 }
 
-/// A number of the whole run, and the rate of those of the measured time.
+/// Formats a number of the whole run, and the rate in the measured time.
 fn counter(run: &Run<'_>, number: u64, measured: u64) -> String {
     format!("{number:<12} {:.2}/s", run.per_second(measured))
 }

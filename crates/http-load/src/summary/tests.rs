@@ -1,4 +1,4 @@
-//! Both blocks, of results made by hand whose figures are known.
+//! Tests of both summaries, with handmade results.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -39,11 +39,12 @@ fn named(counts: &[(&str, u64)]) -> BTreeMap<String, u64> {
     counts.iter().map(owned).collect()
 }
 
-/// 1,000 values: 1, 2 … 1,000 times `unit` nanoseconds. Percentiles are those of the histogram: within 0.1 %.
+/// Builds a series of 1,000 values: 1, 2 … 1,000 times `unit` nanoseconds. Percentiles are those of the histogram:
+/// within 0.1 %.
 fn series(name: &str, unit: u64) -> SeriesResult {
     let mut values = Distribution::default();
     (1..=1000).for_each(|place| values.record(place * unit));
-    SeriesResult::of(name, &values).unwrap()
+    SeriesResult::from_distribution(name, &values).unwrap()
 }
 
 fn result(plan: &Plan<Settings>, errors: &[(&str, u64)]) -> RunResult {
@@ -62,7 +63,7 @@ fn result(plan: &Plan<Settings>, errors: &[(&str, u64)]) -> RunResult {
         .into_iter()
         .zip([1_000, 900, 850]);
     let all: Vec<SeriesResult> = all.map(|(name, unit)| series(name, unit)).collect();
-    // As it is read from a file, where what is not said is absent.
+    // Fields that a stored result leaves out are absent.
     let result = serde_json::json!({
         "schema": SCHEMA,
         "run_id": "a",
@@ -114,7 +115,7 @@ fn a_closed_loop_without_stages_ends_with_the_block_of_wrk() {
         ("early_close", 1),
         ("timeout", 4),
     ];
-    let text = super::of(&result(&plan(group(100, Vec::new())), &errors)).unwrap();
+    let text = super::render(&result(&plan(group(100, Vec::new())), &errors)).unwrap();
     let expected = "\
 Running 4s test @ http://127.0.0.1:8080
   2 threads and 100 connections
@@ -129,7 +130,7 @@ Running 4s test @ http://127.0.0.1:8080
 Requests/sec:     252.50
 Transfer/sec:     1.19MB";
     assert_eq!(text, expected);
-    let quiet = super::of(&result(&plan(group(100, Vec::new())), &[])).unwrap();
+    let quiet = super::render(&result(&plan(group(100, Vec::new())), &[])).unwrap();
     assert!(
         !quiet.contains("errors") && !quiet.contains("Non-2xx"),
         "{quiet}"
@@ -144,7 +145,7 @@ fn stages_and_checks_end_with_the_block_of_k6() {
     ];
     let mut plan = plan(group(0, stages));
     plan.driver.checks = ["status==200", "duration<500ms"].map(str::to_owned).into();
-    let text = super::of(&result(&plan, &[("reset", 10)])).unwrap();
+    let text = super::render(&result(&plan, &[("reset", 10)])).unwrap();
     let expected = "     ✓ status==200
      ✗ duration<500ms
       ↳  99.00% — ✓ 990 / ✗ 10
@@ -170,7 +171,7 @@ fn a_threshold_alone_asks_for_the_block_of_k6_and_says_what_was_missed() {
     plan.thresholds = vec!["service.p95 < 5ms".to_owned()];
     let mut result = result(&plan, &[]);
     result.operations.missed = 40;
-    let text = super::of(&result).unwrap();
+    let text = super::render(&result).unwrap();
     assert!(
         text.contains("dropped_iterations..............: 40           10.00/s"),
         "{text}"
@@ -191,22 +192,22 @@ fn what_was_answered_after_the_measured_time_is_in_no_rate() {
     throughput.ok = 400;
     throughput.counts = named(&[("answers", 400), ("bytes", 2_000_000)]);
     throughput.overload = Some(Overload {
-        headline: "overloaded: asked 250/s, served 100/s, backlog grew by 150/s".to_owned(),
+        headline: "overloaded: offered 250/s, served 100/s, backlog grew by 150/s".to_owned(),
         ..Overload::default()
     });
-    let wrk = super::of(&result).unwrap();
+    let wrk = super::render(&result).unwrap();
     assert!(
         wrk.contains("  400 requests in 4.00s, 1.91MB read\nRequests/sec:     100.00\n")
-            && wrk.ends_with("\noverloaded: asked 250/s, served 100/s, backlog grew by 150/s"),
+            && wrk.ends_with("\noverloaded: offered 250/s, served 100/s, backlog grew by 150/s"),
         "{wrk}"
     );
     let staged = vec![PlannedStage::to_users(100, Duration::from_secs(4))];
     result.plan = serde_json::to_value(plan(group(0, staged))).unwrap();
-    let k6 = super::of(&result).unwrap();
+    let k6 = super::render(&result).unwrap();
     assert!(
         k6.contains("http_reqs.......................: 1000         100.00/s")
             && k6.contains("data_received...................: 5.00 MB      500.00 kB/s")
-            && k6.ends_with("overloaded: asked 250/s, served 100/s, backlog grew by 150/s"),
+            && k6.ends_with("overloaded: offered 250/s, served 100/s, backlog grew by 150/s"),
         "{k6}"
     );
 }

@@ -1,4 +1,4 @@
-//! The block that a user of wrk knows.
+//! Summary in the format of wrk.
 
 use std::fmt::Write as _;
 
@@ -8,9 +8,9 @@ use super::{Run, size, time};
 use crate::outcome::{self, count};
 use crate::settings::open_loop;
 
-/// Quantiles that wrk's `--latency` shows.
+/// The quantiles that wrk's `--latency` shows.
 const QUANTILES: [(&str, f64); 4] = [("50%", 0.5), ("75%", 0.75), ("90%", 0.9), ("99%", 0.99)];
-/// Failures of connections that were not there.
+/// Kinds of failed connection attempts.
 const CONNECT: [&str; 5] = [
     outcome::REFUSED,
     outcome::CONNECT_TIMEOUT,
@@ -19,8 +19,8 @@ const CONNECT: [&str; 5] = [
     outcome::PORTS,
 ];
 
-/// `requests` are those that were answered in the measured time, whatever the answer said, and those that were led on by
-/// redirects once; the latency is the response time of all, from the intended start where there is a rate.
+/// Renders the summary. `requests` are those answered in the measured time with any status; a redirected request counts
+/// once. The latency is the response time, from the intended start if there is a rate.
 pub(super) fn block(run: &Run<'_>) -> String {
     let result = run.result;
     let connections = match open_loop(&run.plan) {
@@ -64,7 +64,7 @@ pub(super) fn block(run: &Run<'_>) -> String {
     text
 }
 
-/// Lines that are there only where something failed.
+/// Appends lines for failures, if there were any.
 fn failures(run: &Run<'_>, text: &mut String) {
     let connect = run.failed(&CONNECT);
     let (status, length) = (
@@ -73,7 +73,7 @@ fn failures(run: &Run<'_>, text: &mut String) {
     );
     let timeout = run.failed(&[outcome::TIMEOUT]);
     let all: u64 = run.result.errors.values().sum();
-    // The rest came while something was written or read: resets, early ends, answers that are none.
+    // All other failures count as read errors: mostly resets, early closes and invalid responses.
     let read = all - connect - status - length - timeout;
     if connect + read + timeout > 0 {
         let _ = writeln!(
@@ -84,11 +84,11 @@ fn failures(run: &Run<'_>, text: &mut String) {
     if status > 0 {
         let what = match run.plan.driver.expect_status.is_empty() {
             true => "Non-2xx or 3xx responses",
-            false => "Responses of a status that was not expected",
+            false => "Responses with an unexpected status",
         };
         let _ = writeln!(text, "  {what}: {status}");
     }
     if length > 0 {
-        let _ = writeln!(text, "  Responses of another length: {length}");
+        let _ = writeln!(text, "  Responses with an unexpected length: {length}");
     }
 }

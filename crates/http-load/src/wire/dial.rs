@@ -1,51 +1,53 @@
-//! Connections are made: for a request that needs one, or before the requests of an open loop.
+//! Opening of connections: for a request that needs one, or before the requests of an open loop.
 
 use harness::clock;
 use harness::slots::Id;
 use nix::errno::Errno;
 use nix::sys::socket::{getsockopt, sockopt};
 
-use super::Loop;
+use super::EventLoop;
 use super::connection::{Connection, State};
-use crate::operation::{Operation, REST_NS, start_of};
+use crate::operation::{Operation, RETRY_BACKOFF_NS, start_of};
 use crate::outcome::{self, count};
-use crate::pool::DIALS_A_TURN;
+use crate::pool::CONNECTS_PER_ITERATION;
 use crate::socket::dial;
 
-impl Loop<'_> {
-    /// Begins connections of the pool as their rate allows; returns when the next is.
+impl EventLoop<'_> {
+    /// Opens connections of the pool at their rate; returns the time of the next attempt.
     pub(super) fn fill_pool(&mut self, now: u64) -> u64 {
-        for _ in 0..DIALS_A_TURN {
-            let begun = self.pool.begin_one(now, self.established, self.connecting);
+        for _ in 0..CONNECTS_PER_ITERATION {
+            let begun = self
+                .pool
+                .next_connect(now, self.established, self.connecting);
             match begun {
-                Ok(place) => drop(self.connect(None, place, now)),
+                Ok(index) => drop(self.connect(None, index, now)),
                 Err(until) => return until,
             }
         }
         now
     }
 
-    /// Begins a connection, for an operation or for the pool.
+    /// Starts a connection attempt, for an operation or for the pool.
     pub(super) fn connect(
         &mut self,
         operation: Option<Operation>,
-        place: u32,
+        index: u32,
         now: u64,
     ) -> Option<Id> {
         let pool =
             operation.is_none_or(|operation| !self.driver.closed[usize::from(operation.group)]);
-        let server = &self.driver.servers[place as usize % self.driver.servers.len()];
+        let server = &self.driver.servers[index as usize % self.driver.servers.len()];
         self.connecting += 1;
         match dial(&server.peer, &mut self.sources) {
             Ok(socket) => {
-                let mut connection = Connection::new(socket, place, operation, pool, now);
-                connection.seen = self.driver.checks.seen();
+                let mut connection = Connection::new(socket, index, operation, pool, now);
+                connection.captured = self.driver.checks.new_capture();
                 let id = self.connections.insert(connection);
                 self.watch(id);
                 Some(id)
             }
             Err(errno) => {
-                self.unconnected(operation, place, pool, errno, now);
+                self.unconnected(operation, index, pool, errno, now);
                 None
             }
         }
@@ -64,11 +66,11 @@ impl Loop<'_> {
         }
     }
 
-    /// No connection could be begun.
+    /// Handles a connection attempt that failed at once.
     fn unconnected(
         &mut self,
         operation: Option<Operation>,
-        place: u32,
+        index: u32,
         pool: bool,
         errno: Errno,
         now: u64,
@@ -81,39 +83,44 @@ impl Loop<'_> {
         if let Some(operation) = operation {
             self.fail(operation, kind);
             if !pool {
-                return self.rest(operation.group, operation.index, place, now + REST_NS);
+                return self.back_off(
+                    operation.group,
+                    operation.index,
+                    index,
+                    now + RETRY_BACKOFF_NS,
+                );
             }
         }
         self.pool_lost(State::Connecting, operation.is_some(), now);
     }
 
-    /// A connection of the pool is gone; one that could not be made is tried again a moment later.
+    /// Handles a lost connection of the pool. After a failed attempt the next one is delayed.
     pub(super) fn pool_lost(&mut self, state: State, had_operation: bool, now: u64) {
         match state {
             State::Connecting => {
                 if !had_operation {
                     self.worker.record.count(count::UNCONNECTED, 1);
                 }
-                self.pool.rest(now);
+                self.pool.back_off(now);
             }
             State::Idle => self.worker.record.count(count::LOST, 1),
             State::Busy => {}
         }
     }
 
-    /// Whoever waits for a connection without keep-alive has room now. Where none can be made, all that wait fail here, one
-    /// after the other: they may be many.
+    /// Connects for operations that wait without keep-alive, as far as there is room. If connecting fails, all waiting
+    /// operations fail here, one after the other: they may be many.
     pub(super) fn connect_waiting(&mut self, now: u64) {
-        while !self.pool.keeps
+        while !self.pool.keep_alive
             && self.pool.has_room(self.established + self.connecting)
             && let Some(operation) = self.waiting.pop_front()
         {
-            let place = self.pool.next_place();
-            self.connect(Some(operation), place, now);
+            let index = self.pool.next_index();
+            self.connect(Some(operation), index, now);
         }
     }
 
-    /// The kernel has something to say of a connection that is being made.
+    /// Handles an event of a connection attempt.
     pub(super) fn connected(&mut self, id: Id) {
         let now = clock::now();
         let Some(connection) = self.connections.get_mut(id) else {
@@ -131,7 +138,7 @@ impl Loop<'_> {
         self.first_operation(id, pool);
     }
 
-    /// What a new connection does first.
+    /// Starts the first operation of a new connection.
     fn first_operation(&mut self, id: Id, pool: bool) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
@@ -148,7 +155,7 @@ impl Loop<'_> {
         self.send(id);
     }
 
-    /// A client of a closed loop that pipelines has so many requests on its way at all times.
+    /// Fills the pipeline of a closed-loop client, which keeps a fixed number of requests in flight.
     fn pipeline(&mut self, id: Id) {
         for _ in 1..self.driver.settings.pipeline {
             let Some(connection) = self

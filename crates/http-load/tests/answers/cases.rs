@@ -1,4 +1,4 @@
-//! Answers byte by byte, what each means, and whether hyper agrees. After the last byte the server closes.
+//! Responses byte by byte, their meaning, and whether hyper agrees. The server closes after the last byte.
 
 #[path = "cases/bodies.rs"]
 mod bodies;
@@ -7,15 +7,15 @@ mod chunked;
 #[path = "cases/heads.rs"]
 mod heads;
 
-use http_load::answer::{Asked, Fault, Missing};
+use http_load::answer::{Fault, Missing, RequestInfo};
 
 use crate::hyper_view::HyperKind::{self, Differs, Same};
 use crate::read::Content;
 
-/// One answer.
+/// A response with its expected result.
 pub(crate) struct Case {
     pub(crate) name: &'static str,
-    pub(crate) asked: Asked,
+    pub(crate) asked: RequestInfo,
     pub(crate) bytes: Vec<u8>,
     pub(crate) expected: Result<Content, Fault>,
     pub(crate) hyper: HyperKind,
@@ -36,19 +36,19 @@ impl Case {
 fn case(name: &'static str, bytes: impl Into<Vec<u8>>, expected: Result<Content, Fault>) -> Case {
     Case {
         name,
-        asked: Asked { head: false },
+        asked: RequestInfo { head: false },
         bytes: bytes.into(),
         expected,
         hyper: Same,
     }
 }
 
-/// The connection may be used again.
+/// Builds a case whose connection may be used again.
 fn kept(name: &'static str, bytes: impl Into<Vec<u8>>, status: u16, body: &str) -> Case {
     case(name, bytes, Ok((status, body.into(), true)))
 }
 
-/// It may not.
+/// Builds a case whose connection may not be used again.
 fn closed(name: &'static str, bytes: impl Into<Vec<u8>>, status: u16, body: &str) -> Case {
     case(name, bytes, Ok((status, body.into(), false)))
 }
@@ -61,17 +61,17 @@ fn early(name: &'static str, bytes: impl Into<Vec<u8>>, missing: Missing) -> Cas
     case(name, bytes, Err(Fault::Early { missing }))
 }
 
-/// A chunked answer.
+/// Builds a chunked response.
 fn chunked(rest: &str) -> String {
     format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{rest}")
 }
 
-/// An answer of 5 bytes with some more fields.
+/// Builds a response with a body of 5 bytes and additional fields.
 fn five(fields: &str) -> String {
     format!("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n{fields}\r\nhello")
 }
 
-/// All of them.
+/// Returns all cases.
 pub(crate) fn cases() -> Vec<Case> {
     [
         heads::status_lines(),

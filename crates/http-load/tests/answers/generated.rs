@@ -1,14 +1,14 @@
-//! Well-formed answers at random, with what they mean.
+//! Random well-formed responses, with their meaning.
 
-use http_load::answer::Asked;
+use http_load::answer::RequestInfo;
 use proptest::prelude::*;
 
 use crate::read::Content;
 
-/// An answer and what it means.
+/// A response and its meaning.
 #[derive(Debug, Clone)]
 pub(crate) struct Generated {
-    pub(crate) asked: Asked,
+    pub(crate) asked: RequestInfo,
     pub(crate) bytes: Vec<u8>,
     pub(crate) until_close: bool,
     status: u16,
@@ -103,7 +103,7 @@ prop_compose! {
         let asks_to_close = connection.to_lowercase().contains("close");
         let asks_to_keep = connection.to_lowercase().contains("keep-alive");
         Generated {
-            asked: Asked { head },
+            asked: RequestInfo { head },
             bytes,
             until_close,
             status,

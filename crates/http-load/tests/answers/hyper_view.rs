@@ -1,10 +1,11 @@
-//! What hyper makes of the same bytes, named by the same kinds: what an engine on hyper must do to count as the reader.
+//! Parses the same bytes with hyper and names the results by the same kinds: the work that an engine on hyper must do
+//! to count like the reader.
 
 use std::error::Error as _;
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Empty};
-use http_load::answer::Asked;
+use http_load::answer::RequestInfo;
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper::header::{CONTENT_LENGTH, HeaderMap, TRANSFER_ENCODING};
@@ -14,16 +15,21 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 
 use crate::read::{Content, Seen};
 
-/// Whether hyper says what the reader says.
+/// The agreement of hyper with the reader.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum HyperKind {
     Same,
-    /// The kind that hyper leads to (`ok` if it sees no fault), and why.
+    /// The kind of hyper's result (`ok` if it sees no fault), and the reason.
     Differs(&'static str, &'static str),
 }
 
-/// As [`Seen::outcome_by_kind`]. The connection is closed after the bytes unless the reader had all that it needs.
-pub(crate) fn hyper_view(asked: Asked, bytes: &[u8], seen: &Seen) -> Result<Content, &'static str> {
+/// Returns the result as [`Seen::outcome_by_kind`] does. The connection is closed after the bytes unless the reader had
+/// everything it needs.
+pub(crate) fn hyper_view(
+    asked: RequestInfo,
+    bytes: &[u8],
+    seen: &Seen,
+) -> Result<Content, &'static str> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()
@@ -40,7 +46,11 @@ pub(crate) fn hyper_view(asked: Asked, bytes: &[u8], seen: &Seen) -> Result<Cont
         .expect("hyper answers as soon as the connection is closed")
 }
 
-async fn exchange(asked: Asked, bytes: &[u8], stays_open: bool) -> Result<Content, &'static str> {
+async fn exchange(
+    asked: RequestInfo,
+    bytes: &[u8],
+    stays_open: bool,
+) -> Result<Content, &'static str> {
     let (ours, theirs) = tokio::io::duplex(1024 * 1024);
     let (sender, connection) = Builder::new()
         .allow_obsolete_multiline_headers_in_responses(true)
@@ -50,7 +60,7 @@ async fn exchange(asked: Asked, bytes: &[u8], stays_open: bool) -> Result<Conten
         .expect("hyper sends nothing before the request");
     let client = async {
         tokio::select! {
-            // The sender is told of what ends the connection.
+            // The sender is notified of the end of the connection.
             biased;
             view = ask(asked, sender) => view,
             never = async { let _ = connection.await; std::future::pending().await } => never,
@@ -60,7 +70,7 @@ async fn exchange(asked: Asked, bytes: &[u8], stays_open: bool) -> Result<Conten
     view
 }
 
-/// Answers the request with the bytes, once it has come.
+/// Answers the request with the bytes, once it has arrived.
 async fn serve(mut stream: DuplexStream, bytes: &[u8], stays_open: bool) -> Option<DuplexStream> {
     let mut request = Vec::new();
     while !request.ends_with(b"\r\n\r\n") {
@@ -68,12 +78,15 @@ async fn serve(mut stream: DuplexStream, bytes: &[u8], stays_open: bool) -> Opti
             return None;
         }
     }
-    // hyper may have given up in the midst of it.
+    // hyper may have given up before the end.
     let _ = stream.write_all(bytes).await;
     stays_open.then_some(stream)
 }
 
-async fn ask(asked: Asked, mut sender: SendRequest<Empty<Bytes>>) -> Result<Content, &'static str> {
+async fn ask(
+    asked: RequestInfo,
+    mut sender: SendRequest<Empty<Bytes>>,
+) -> Result<Content, &'static str> {
     let method = if asked.head {
         Method::HEAD
     } else {
@@ -96,8 +109,8 @@ async fn ask(asked: Asked, mut sender: SendRequest<Empty<Bytes>>) -> Result<Cont
     Ok((status, body.to_vec(), keep_alive))
 }
 
-/// What hyper lets pass.
-fn framing(asked: Asked, response: &Response<Incoming>) -> Result<(), &'static str> {
+/// Finds the framing faults that hyper accepts.
+fn framing(asked: RequestInfo, response: &Response<Incoming>) -> Result<(), &'static str> {
     let status = response.status();
     if status == StatusCode::SWITCHING_PROTOCOLS {
         return Err("protocol_upgrade");
@@ -123,7 +136,7 @@ fn coding(version: Version, headers: &HeaderMap) -> Result<(), &'static str> {
     }
 }
 
-/// hyper names few of its errors by a method: the others are told apart by their text.
+/// hyper exposes few of its errors by a method: the others are distinguished by their text.
 fn kind(error: &hyper::Error) -> &'static str {
     if error.is_parse_too_large() {
         return "protocol_head_too_large";

@@ -1,17 +1,17 @@
-//! Feeds a reader and keeps all that it says.
+//! Feeds a reader and records its results.
 
-use http_load::answer::{Answer, Asked, Fault, Reader, Sink};
+use http_load::answer::{Answer, Fault, Reader, RequestInfo, Sink};
 
-/// Status, content, whether the connection lives on.
+/// Status, body, and whether the connection persists.
 pub(crate) type Content = (u16, Vec<u8>, bool);
 
-/// All that was said of an answer.
+/// The recorded results of a response.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Seen {
     pub(crate) result: Result<Answer, Fault>,
-    /// Bytes of the answer; 0 where it has a fault, since those before it depend on the cuts.
+    /// Number of bytes of the response; 0 if it has a fault, since the bytes before it depend on the cuts.
     pub(crate) used: usize,
-    /// Whether it took the end of the connection to tell.
+    /// True if the result needed the end of the connection.
     pub(crate) ended: bool,
     /// Status and number of fields of each head.
     heads: Vec<(u16, usize)>,
@@ -49,21 +49,25 @@ impl Sink for Kept {
     }
 }
 
-/// Reads the pieces until the answer is done or has a fault; after the last, the connection is closed.
-pub(crate) fn read(asked: Asked, pieces: &[&[u8]]) -> Seen {
+/// Reads the pieces until the response is done or has a fault; the connection is closed after the last one.
+pub(crate) fn read(asked: RequestInfo, pieces: &[&[u8]]) -> Seen {
     let mut kept = Kept::default();
     let (result, used, ended) = feed(asked, pieces, &mut kept);
     Seen {
         result,
         used: if result.is_ok() { used } else { 0 },
-        // When a fault is noticed may depend on the cuts.
+        // The time at which a fault is noticed may depend on the cuts.
         ended: ended && result.is_ok(),
         heads: kept.heads,
         body: kept.body,
     }
 }
 
-fn feed(asked: Asked, pieces: &[&[u8]], kept: &mut Kept) -> (Result<Answer, Fault>, usize, bool) {
+fn feed(
+    asked: RequestInfo,
+    pieces: &[&[u8]],
+    kept: &mut Kept,
+) -> (Result<Answer, Fault>, usize, bool) {
     let mut reader = Reader::new();
     let mut used = 0;
     for piece in pieces {
@@ -83,7 +87,7 @@ fn feed(asked: Asked, pieces: &[&[u8]], kept: &mut Kept) -> (Result<Answer, Faul
     (reader.end(), used, true)
 }
 
-/// The bytes, cut at some places.
+/// Splits the bytes at some positions.
 pub(crate) fn cut<'a>(bytes: &'a [u8], at: &[proptest::sample::Index]) -> Vec<&'a [u8]> {
     let mut at: Vec<usize> = at.iter().map(|at| at.index(bytes.len() + 1)).collect();
     at.sort_unstable();

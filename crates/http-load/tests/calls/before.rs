@@ -1,4 +1,4 @@
-//! What is found out before the load begins: a server that answers wrongly, more connections than there is room for.
+//! Tests of the checks before the load: a server that responds incorrectly, more connections than the limits allow.
 
 use std::process::Command;
 use std::thread;
@@ -31,9 +31,9 @@ fn a_server_that_answers_wrongly_before_the_run_is_not_measured() {
         ),
         (
             vec![Step::Expect, Step::Stall],
-            &["no whole answer within 10 s"],
+            &["no complete response within 10 s"],
         ),
-        // A byte now and then: no single read waits for long.
+        // Single bytes sent slowly: no read waits for long.
         (
             vec![
                 Step::Expect,
@@ -43,7 +43,7 @@ fn a_server_that_answers_wrongly_before_the_run_is_not_measured() {
                     Duration::from_millis(900),
                 ),
             ],
-            &["no whole answer within 10 s"],
+            &["no complete response within 10 s"],
         ),
     ];
     thread::scope(|scope| {
@@ -55,8 +55,8 @@ fn a_server_that_answers_wrongly_before_the_run_is_not_measured() {
         }
         scope.spawn(|| {
             let parts = [
-                "connecting to 127.0.0.1",
-                "does a server listen there?",
+                "cannot connect to 127.0.0.1",
+                "is a server listening there?",
                 "refused",
             ];
             let (address, _held) = nobody(0);
@@ -91,7 +91,7 @@ fn servers_that_answer_differently_are_not_compared() {
     let shorter = Scripted::start(answers(shorter.strip_suffix("llo").unwrap()));
     let other = Scripted::start(answers(&other));
     let urls = [&one, &shorter, &other].map(url);
-    let parts = ["answer differently", "5 bytes", "let all serve the same"];
+    let parts = ["respond differently", "5 bytes", "serve the same content"];
     says(program(&[&urls[0], &urls[1]]), 1, &parts);
     says(program(&[&urls[0], &urls[2]]), 1, &parts);
     let parts = ["5 bytes of content", "6 are expected", "--expect-length"];
@@ -109,7 +109,7 @@ fn servers_that_answer_differently_are_not_compared() {
     assert_eq!(check(&[&urls[0], &urls[2]]), (Some(1), 1, 1));
 }
 
-/// The program in a shell whose processes may open so many files.
+/// Builds a call of the program in a shell with this limit of open files.
 fn with_files(files: u32, arguments: &[&str]) -> Command {
     let mut command = Command::new("sh");
     command.args([
@@ -136,7 +136,7 @@ fn more_connections_than_a_process_may_open_are_refused_with_5_or_go_over_severa
     says(
         with_files(300, &most),
         5,
-        &["--processes", "256 is the most", "ulimit -n"],
+        &["--processes", "at most 256 are allowed", "ulimit -n"],
     );
     assert_eq!(server.counts().connections, 0);
     let ran = Ran::after(with_files(

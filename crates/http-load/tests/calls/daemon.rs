@@ -1,10 +1,10 @@
-//! Plans that have a daemon started: one that is stopped for a while, and plans that can't be run.
+//! Plans that launch a daemon: one that is stopped for a while, and plans that can't be run.
 
 use std::process::{Command, Output};
 
 use crate::program::Ran;
 
-/// Starts a daemon for a plan of an open loop over four connections, at 200 a second for three seconds.
+/// Launches a daemon for a plan of an open loop over four connections, at 200 per second for three seconds.
 fn with_the_daemon(top: &str, faults: &str) -> (tempfile::NamedTempFile, tempfile::TempDir) {
     let file = tempfile::NamedTempFile::new().unwrap();
     let text = format!(
@@ -23,9 +23,10 @@ fn launched(file: &tempfile::NamedTempFile, set: &[&str]) -> Command {
     command
 }
 
-/// Of 600 requests those 200 that are due while the server stands still wait for its end, the first for all of it: the
-/// 540th in order is the 140th of them, and the 594th the 194th. Each is asked for within 2 % or 5 ms in one run of twenty:
-/// a machine that does other work delays what it delays, and an instrument that is off is off in all of them.
+/// Of 600 requests, the 200 that are due while the server stands still wait for the end of that time, the first for all
+/// of it: the 540th in order is the 140th of them, and the 594th the 194th. Each percentile must be right within 2 % or
+/// 5 ms in one run of twenty: other work on the machine only adds delay, while a wrong instrument is wrong in every
+/// run.
 #[test]
 fn a_server_that_is_stopped_for_a_second_costs_what_arithmetic_says() {
     let faults = "[[faults]]\nat = \"1s\"\nsignal = \"STOP\"\nback_after = \"1s\"";
@@ -39,7 +40,7 @@ fn a_server_that_is_stopped_for_a_second_costs_what_arithmetic_says() {
         let (ok, started) = (ran.number("ok"), ran.number("started"));
         assert_eq!(ok, started, "{} {}", ran.result["errors"], ran.said);
         if started < 600 {
-            // It stood still at the end: arithmetic is about all of them.
+            // If it stood still at the end, the arithmetic does not apply.
             continue;
         }
         let fault = &ran.result["faults"][0];
@@ -49,13 +50,13 @@ fn a_server_that_is_stopped_for_a_second_costs_what_arithmetic_says() {
             let series = all.find(|found| found["name"] == series).unwrap();
             series[figure].as_f64().unwrap() / 1e9
         };
-        // Those beyond a percentile were due within so long after the beginning.
+        // Requests above a percentile were due within this time after the start.
         let agrees = |figure: &str, beyond: f64| {
             let expected = stood_still - beyond / 200.0;
             (of("response", figure) - expected).abs() < 0.02 * expected + 0.005
         };
         let right = agrees("p90_ns", 60.0) && agrees("p99_ns", 6.0) && agrees("max_ns", 0.0);
-        // Only the four that were on their way show it where time counts from the sending.
+        // With times from sending, only the four requests in flight show it.
         if right && of("response", "p50_ns") < 0.05 && of("service", "p99_ns") < 0.1 {
             return;
         }
@@ -87,7 +88,7 @@ fn a_plan_for_a_daemon_that_names_what_is_not_there_is_a_wrong_call() {
         ),
         (
             &["--set", "driver.source_addresses=[\"127.0.0.300\"]"],
-            &["driver.source_addresses", "is no address"],
+            &["driver.source_addresses", "is not an IP address"],
         ),
     ];
     for (set, parts) in rows {

@@ -1,4 +1,4 @@
-//! Runs in which something ends early: the server, or the run itself.
+//! Tests of runs in which the server or the run itself ends early.
 
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -11,7 +11,7 @@ use crate::program::Ran;
 use crate::scripted::{Scripted, nobody};
 use crate::servers::{url, well};
 
-/// Requests after which a load is well under way.
+/// Number of requests after which a load is well under way.
 const UNDER_WAY: u64 = 50;
 
 fn wait_until_under_way(server: &Scripted) {
@@ -20,7 +20,7 @@ fn wait_until_under_way(server: &Scripted) {
     }
 }
 
-/// Starts a load of three seconds and does something meanwhile.
+/// Starts a load of three seconds and calls a function meanwhile.
 fn while_it_runs(url: &str, arguments: &[&str], act: impl FnOnce(&Child)) -> Ran {
     let out = tempfile::tempdir().unwrap();
     let running = Command::new(assert_cmd::cargo::cargo_bin!("http-load"))
@@ -62,7 +62,7 @@ fn a_server_that_goes_away_in_the_run_fails_what_was_asked_of_it_and_what_follow
             let of_its_end = ["refused", "reset", "early_close", "timeout"];
             let kinds = ran.kinds();
             assert!(kinds.iter().all(|kind| of_its_end.contains(kind)), "{all}");
-            // A user is refused himself; the requests of a rate wait for a connection that none can make.
+            // A client is refused itself; the requests of a rate wait for a connection that can't be opened.
             let unconnected = ran.result["counts"]["unconnected"].as_u64();
             match rate {
                 None => assert!(kinds.contains(&"refused"), "{all}"),
@@ -73,8 +73,8 @@ fn a_server_that_goes_away_in_the_run_fails_what_was_asked_of_it_and_what_follow
     }
 }
 
-/// What was due while the program itself stood still is asked for afterwards, as long as the time is not over; then it is
-/// missed, and said.
+/// Requests that were due while the program itself stood still are sent afterwards, as long as the time is not over;
+/// after that they are reported as missed.
 #[test]
 fn what_is_due_while_the_program_stands_still_to_the_end_is_missed() {
     for engine in ["wire", "hyper"] {
@@ -84,21 +84,21 @@ fn what_is_due_while_the_program_stands_still_to_the_end_is_missed() {
             wait_until_under_way(&server);
             let signal = |signal| kill(Pid::from_raw(running.id() as i32), signal).unwrap();
             signal(Signal::SIGSTOP);
-            // Until its three seconds are over, which nothing tells of.
+            // Until its three seconds are over, which no event reports.
             thread::sleep(Duration::from_secs(4));
             signal(Signal::SIGCONT);
         });
         ran.adds_up(Some(300));
         let all = &ran.result["operations"];
         assert!(ran.number("missed") > 0, "{engine}: {all}");
-        // Of the requests that the server has counted, two are those of the check.
+        // The server's count includes two requests of the check.
         assert!(ran.number("ok") >= UNDER_WAY - 2, "{engine}: {all}");
         assert!(ran.warned("Missed"), "{}", ran.result["warnings"]);
         assert_eq!(ran.code, 3, "{}", ran.said);
     }
 }
 
-/// Users of a closed loop ask nothing while they stand still, so that no time of theirs shows it but the longest.
+/// Clients of a closed loop send nothing while they stand still, so only their longest time shows it.
 #[test]
 fn a_closed_loop_that_was_stopped_has_stalled() {
     for engine in ["wire", "hyper"] {
@@ -123,7 +123,7 @@ fn a_closed_loop_that_was_stopped_has_stalled() {
     }
 }
 
-/// For a second of three, the program may open no file: each connection that it wants is an error of its own.
+/// For one second of three, the program may open no file: each connection attempt then fails separately.
 #[test]
 fn descriptors_that_run_out_are_no_failure_of_the_server() {
     for engine in ["wire", "hyper"] {

@@ -1,4 +1,4 @@
-//! Servers that fail while they are measured: each request is accounted for, and the exit code says so.
+//! Tests of servers that fail during the measurement: each request is accounted for, and the exit code reports it.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use crate::program::{Ran, plan, program};
 use crate::scripted::{Step, nobody};
 use crate::servers::{MISSING, OK, answers, send, url, well_at_first};
 
-/// A second of load, closed or at 100 a second, by one engine.
+/// Builds a second of load, closed or at 100 per second, with one engine.
 fn load(engine: &str, is_open: bool, url: &str) -> Ran {
     let mut command = program(&[
         "--engine", engine, "-t", "1", "-c", "3", "-d", "1s", "--warmup", "0s", url,
@@ -21,14 +21,14 @@ fn load(engine: &str, is_open: bool, url: &str) -> Ran {
     Ran::after(command)
 }
 
-/// Answers one request, and then is as one that may open no more descriptors: the kernel takes connections, nobody accepts
-/// them. Or it goes away. What is returned at the end keeps its port.
+/// Starts a server that answers one request. Then it either leaves, or behaves as if it had no descriptors left: the
+/// kernel accepts connections, but the program does not. The returned value keeps its port.
 fn answers_once(goes_away: bool) -> (String, thread::JoinHandle<OwnedFd>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let answering = thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        // Before the answer, so that what comes after it finds nobody.
+        // Before the response, so that later connections find nobody.
         let held = match goes_away {
             true => {
                 drop(listener);
@@ -44,7 +44,7 @@ fn answers_once(goes_away: bool) -> (String, thread::JoinHandle<OwnedFd>) {
     (format!("http://{address}/x"), answering)
 }
 
-/// A run in which every request fails exits with 1 and accounts for each.
+/// Checks that a run in which every request fails exits with 1 and accounts for each.
 fn every_request_fails(engine: &str) {
     let half = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf";
     let rows: [(Vec<Step>, &[&str]); 9] = [
@@ -81,13 +81,13 @@ fn every_request_fails(engine: &str) {
             );
             assert_eq!((ran.code, ran.number("ok")), (1, 0), "{all}");
             assert!(ran.number("failed") > 0, "{all}");
-            // Nobody takes the figures of failures for those of the server.
+            // The times of failures must not be taken for those of the server.
             assert_ne!(ran.result["verdict"], "VALID", "{all}");
             let warnings = ran.result["warnings"].as_array().unwrap();
             let mut kinds_of_warnings = warnings.iter().map(|warning| &warning["kind"]);
             assert!(kinds_of_warnings.any(|kind| kind == "NothingSucceeded"));
             let asked_for = |kind: &&str| kinds.iter().any(|begin| kind.starts_with(begin));
-            // On a busy machine an answer or a connection may be late besides.
+            // On a busy machine, a response or a connection may be late too.
             let late = |kind: &&str| ["timeout", "connect_timeout"].contains(kind);
             let kinds = ran.kinds();
             assert!(kinds.iter().any(asked_for), "{all}");

@@ -1,5 +1,5 @@
-//! Calls and plans that can't be run, servers that do everything wrong: what is said, what the program exits with, and that
-//! every request is accounted for.
+//! Tests of invalid arguments and plans, and of faulty servers: messages, exit codes, and that every request is
+//! accounted for.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

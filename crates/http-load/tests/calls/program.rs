@@ -1,13 +1,13 @@
-//! The program, called: what it said and how it ended, or the result that it left.
+//! Runs the program; checks its messages and exit code, or reads its result.
 
 use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// Longer than any run here lasts on a busy machine: past it, the program hangs.
+/// Longer than any run here takes on a busy machine, in seconds: after it, the program hangs.
 pub(crate) const HANGS: &str = "120";
 
-/// The program, which is killed (exit code 137) should it hang.
+/// Builds a call of the program, which is killed (exit code 137) if it hangs.
 pub(crate) fn program(arguments: &[&str]) -> Command {
     let mut command = Command::new("timeout");
     command.args(["--foreground", "-s", "KILL", HANGS]);
@@ -16,7 +16,7 @@ pub(crate) fn program(arguments: &[&str]) -> Command {
     command
 }
 
-/// Asks that it ends so, and says all of it.
+/// Checks the exit code, and that stderr contains all parts.
 #[track_caller]
 pub(crate) fn says(mut command: Command, code: i32, parts: &[&str]) {
     let out = tempfile::tempdir().unwrap();
@@ -38,7 +38,7 @@ pub(crate) fn says(mut command: Command, code: i32, parts: &[&str]) {
     );
 }
 
-/// A plan of one closed group, with lines for its `[driver]` and for its top.
+/// Writes a plan of one closed group, with lines for its `[driver]` table and its top level.
 pub(crate) fn plan(top: &str, driver: &str) -> tempfile::NamedTempFile {
     let file = tempfile::NamedTempFile::new().unwrap();
     let text = format!(
@@ -49,7 +49,7 @@ pub(crate) fn plan(top: &str, driver: &str) -> tempfile::NamedTempFile {
     file
 }
 
-/// A run that was carried out.
+/// A completed run.
 pub(crate) struct Ran {
     pub(crate) code: i32,
     pub(crate) result: Value,
@@ -78,7 +78,7 @@ impl Ran {
         self.result["operations"][name].as_u64().unwrap()
     }
 
-    /// Kinds of errors.
+    /// Returns the kinds of errors.
     pub(crate) fn kinds(&self) -> Vec<&str> {
         let errors = self.result["errors"].as_object().unwrap();
         errors.keys().map(String::as_str).collect()
@@ -89,7 +89,7 @@ impl Ran {
         warnings.any(|warning| warning["kind"] == kind)
     }
 
-    /// Every request is accounted for; of an open loop, every one that was due.
+    /// Checks that every request is accounted for; in an open loop, every one that was due.
     #[track_caller]
     pub(crate) fn adds_up(&self, due: Option<u64>) {
         let errors = self.result["errors"].as_object().unwrap();

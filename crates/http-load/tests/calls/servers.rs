@@ -1,4 +1,4 @@
-//! The servers that the calls are put to.
+//! The servers of these tests.
 
 use crate::scripted::{Scripted, Step};
 
@@ -13,12 +13,12 @@ pub(crate) fn answers(text: &str) -> Vec<Step> {
     vec![Step::Expect, send(text), Step::Again]
 }
 
-/// One that answers well.
+/// Starts a server that responds correctly.
 pub(crate) fn well() -> Scripted {
     Scripted::start(answers(OK))
 }
 
-/// One that answers well on the two connections of the check, and on all others does this.
+/// Starts a server that responds correctly on the two connections of the check, and plays `then` on all others.
 pub(crate) fn well_at_first(then: Vec<Step>) -> Scripted {
     Scripted::start_each(move |number| match number {
         0 | 1 => answers(OK),

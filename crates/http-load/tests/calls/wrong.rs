@@ -1,4 +1,4 @@
-//! Calls and plans that can't be run: what is said of them before anything is asked.
+//! Tests of invalid arguments and plans, and of their messages, before any request is sent.
 
 use crate::program::{plan, program, says};
 use crate::servers::{url, well};
@@ -74,12 +74,12 @@ fn a_call_that_is_wrong_says_what_where_and_what_to_do_before_anything_is_asked(
         ),
         (
             &["--follow", "2", "-H", "Host: a b"],
-            &["Host: a b", "is no host", "leave out --follow"],
+            &["Host: a b", "is not a valid host", "leave out --follow"],
         ),
         (&["--follow", "-1"], &["-1"]),
         (
             &["--processes", "51", "--threads", "51"],
-            &["--threads", "2601 workers", "ask for fewer"],
+            &["--threads", "2601 workers", "use fewer"],
         ),
         (
             &["--pipeline", "0"],
@@ -159,7 +159,7 @@ fn a_call_that_is_wrong_says_what_where_and_what_to_do_before_anything_is_asked(
         ),
         (
             &["-c", "70000"],
-            &["--source-addresses", "the kernel has", "take auto"],
+            &["--source-addresses", "the kernel has", "use auto"],
         ),
         (
             &["--daemon", "http-daemon"],

@@ -1,4 +1,4 @@
-//! Puts load on a server without the check before it, and counts what came of it.
+//! Runs a load on a server without the check before it, and returns its counts.
 
 #![allow(dead_code, reason = "each test uses its part")]
 
@@ -15,13 +15,13 @@ use harness::schedule::Arrival;
 use http_load::{Engine, HttpLoad, Settings};
 use measure::tally::{Series, Tally};
 
-/// Longer than any test takes: a load ends when its operations have.
+/// Longer than any test takes: a load ends when its operations have ended.
 const LONG: Duration = Duration::from_secs(300);
 
-/// Both engines.
+/// The two engines.
 pub(crate) const ENGINES: [Engine; 2] = [Engine::Wire, Engine::Hyper];
 
-/// So many users who ask so often each.
+/// Builds a group of clients with this many requests each.
 pub(crate) fn users(workers: u64, ops: u64) -> Group {
     Group {
         name: "users".to_owned(),
@@ -34,7 +34,7 @@ pub(crate) fn users(workers: u64, ops: u64) -> Group {
     }
 }
 
-/// So many requests at a rate.
+/// Builds a group with this many requests at a rate.
 pub(crate) fn rate(rate: f64, ops: u64) -> Group {
     Group {
         rate: Some(rate),
@@ -42,12 +42,12 @@ pub(crate) fn rate(rate: f64, ops: u64) -> Group {
     }
 }
 
-/// All that a load of one worker thread counted, until its operations had ended.
+/// Runs a load with one worker thread until its operations have ended; returns its counts.
 pub(crate) fn put(settings: Settings, group: Group, url: &str) -> Tally {
     put_for(settings, group, url, LONG, LONG)
 }
 
-/// The same for a time at most.
+/// Does the same for a limited time.
 pub(crate) fn put_for(
     settings: Settings,
     group: Group,
@@ -71,7 +71,7 @@ pub(crate) fn put_for(
         here: 1,
         of: 1,
     };
-    let phases = Phases::of(timeline, clock::now());
+    let phases = Phases::new(timeline, clock::now());
     let _threads = Threads::start(&driver, &plan, crew, phases, None, &stop, &send)
         .expect("a thread can be started");
     drop(send);
@@ -93,18 +93,18 @@ pub(crate) fn put_for(
     total
 }
 
-/// Whether all that was begun has ended in one way or is named as open; nothing was missed.
+/// Returns true if every started operation has one outcome or is counted as unfinished, and none was missed.
 pub(crate) fn adds_up(tally: &Tally) -> bool {
     is_accounted_for(tally) && tally.counted(MISSED) == 0
 }
 
-/// The same where the time is short: a busy machine may come too late for some.
+/// Does the same for a short run, in which a busy machine may miss some operations.
 pub(crate) fn is_accounted_for(tally: &Tally) -> bool {
     let failed: u64 = tally.errors.values().sum();
     tally.counted(STARTED) == tally.counted(OK) + failed + tally.counted(UNFINISHED)
 }
 
-/// Operations that failed, by their kind.
+/// Returns the failed operations by kind.
 pub(crate) fn errors(tally: &Tally) -> BTreeMap<String, u64> {
     let errors = tally.errors.iter();
     errors
@@ -112,13 +112,13 @@ pub(crate) fn errors(tally: &Tally) -> BTreeMap<String, u64> {
         .collect()
 }
 
-/// So many of one kind, and no other.
+/// Returns the expected errors: this many of one kind, and no other.
 pub(crate) fn failed(kind: &str, count: u64) -> BTreeMap<String, u64> {
     BTreeMap::from([(kind.to_owned(), count)])
 }
 
-/// Puts twenty operations at a rate, or three users with seven each, on a server that may do anything, for 0.4 s: each that
-/// was due has ended in one way, is open or was missed.
+/// Runs twenty operations at a rate, or three clients with seven each, on a server with any behaviour, for 0.4 s. Each
+/// operation that was due must have one outcome, be open or be missed.
 pub(crate) fn put_whatever_happens(settings: Settings, is_paced: bool, url: &str) {
     let engine = settings.engine;
     let group = if is_paced {
@@ -131,7 +131,7 @@ pub(crate) fn put_whatever_happens(settings: Settings, is_paced: bool, url: &str
     let all = format!("{engine:?}: {:?} {:?}", tally.counts, errors(&tally));
     assert!(is_accounted_for(&tally), "{all}");
     let due = tally.counted(STARTED) + tally.counted(MISSED);
-    // Of users three begin; not all of them go on to their last.
+    // Three clients start; not all of them reach their last request.
     let expected = if is_paced { 20..=20 } else { 3..=21 };
     assert!(expected.contains(&due), "{all}");
 }

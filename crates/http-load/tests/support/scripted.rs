@@ -1,4 +1,4 @@
-//! A server that plays a script on each connection and counts what came: for tests of what an engine makes of it.
+//! A server that plays a script on each connection and counts what it received.
 
 #![allow(dead_code, reason = "each test uses its part")]
 
@@ -16,40 +16,41 @@ use nix::sys::socket::{
     AddressFamily, SockFlag, SockType, SockaddrIn, bind, setsockopt, shutdown, socket, sockopt,
 };
 
-/// What is done next on a connection. After the last it is closed, as by [`Step::Close`].
+/// A step of a script. After the last step the connection is closed, as by [`Step::Close`].
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
-    /// Waits for a request: a head and, if it says so, a body of `Content-Length`. Several may come in one piece.
+    /// Waits for a request: a head and, if it announces one, a body of `Content-Length`. Several may arrive in one
+    /// piece.
     Expect,
     /// Sends bytes.
     Send(Vec<u8>),
-    /// Sends the first of these whose beginning the last request has.
+    /// Sends the first of these responses whose key is the beginning of the last request.
     SendBy(Vec<(String, Vec<u8>)>),
-    /// Sends pieces of so many bytes, each so long after the one before.
+    /// Sends pieces of this many bytes, with this pause between two pieces.
     SendSlowly(Vec<u8>, usize, Duration),
-    /// Sends FIN, and waits for the client's: what it sent unread makes no reset of it.
+    /// Sends FIN, and waits for the client's, so that unread data does not turn it into a reset.
     Close,
     /// Sends RST.
     Reset,
     /// Sends nothing more and waits until the client closes.
     Stall,
-    /// Begins the script again.
+    /// Restarts the script.
     Again,
 }
 
-/// What came and went, over all connections.
+/// Counts over all connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) connections: u64,
-    /// Those that were expected.
+    /// Number of expected requests.
     pub(crate) requests: u64,
-    /// Bytes read, of requests that were not expected too.
+    /// Number of bytes read, including unexpected requests.
     pub(crate) received: u64,
-    /// Bytes that the kernel took.
+    /// Number of bytes that the kernel accepted.
     pub(crate) sent: u64,
 }
 
-/// Listens until it is dropped.
+/// A server that listens until it is dropped.
 pub(crate) struct Scripted {
     address: SocketAddr,
     listener: Arc<TcpListener>,
@@ -64,20 +65,20 @@ struct Shared {
     requests: AtomicU64,
     received: AtomicU64,
     sent: AtomicU64,
-    /// Where connections came from.
+    /// The source addresses of connections.
     peers: Mutex<Vec<IpAddr>>,
-    /// The requests that were expected, as they came.
+    /// The expected requests, as they arrived.
     seen: Mutex<Vec<Vec<u8>>>,
-    /// Weak, so that a connection is closed when its script is over.
+    /// Weak references, so that a connection is closed when its script ends.
     open: Mutex<Vec<Weak<TcpStream>>>,
 }
 
-/// Holds a port of 127.0.0.1 at which nobody listens, and which nobody else gets meanwhile; 0 is any that is free.
+/// Reserves a port of 127.0.0.1 at which nobody listens; 0 takes any free port.
 pub(crate) fn nobody(port: u16) -> (SocketAddr, OwnedFd) {
     let flags = SockFlag::SOCK_CLOEXEC;
     let held = socket(AddressFamily::Inet, SockType::Stream, flags, None);
     let held = held.expect("descriptors are left");
-    // The connections of who listened there before are no obstacle.
+    // Connections of an earlier listener are no obstacle.
     setsockopt(&held, sockopt::ReuseAddr, &true).expect("it is a socket");
     bind(held.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, port)).expect("the port is free");
     let stream = TcpStream::from(held);
@@ -86,13 +87,13 @@ pub(crate) fn nobody(port: u16) -> (SocketAddr, OwnedFd) {
 }
 
 impl Scripted {
-    /// Plays the same on each connection.
+    /// Starts a server that plays the same script on each connection.
     pub(crate) fn start(script: Vec<Step>) -> Self {
         Self::start_each(move |_| script.clone())
     }
 
-    /// Plays on the connection of this number, counted from 0 in the order in which they were accepted, what the
-    /// function says.
+    /// Starts a server that plays, on the connection with this number, the script that the function returns.
+    /// Connections are counted from 0, in the order in which they were accepted.
     pub(crate) fn start_each(script: impl Fn(u64) -> Vec<Step> + Send + 'static) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
         let address = listener.local_addr().expect("it is bound");
@@ -109,13 +110,13 @@ impl Scripted {
         }
     }
 
-    /// Where it listens, on 127.0.0.1.
+    /// Returns its address on 127.0.0.1.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What was counted so far. A client that was answered finds its request counted, but `sent` may lag behind what it
-    /// has got.
+    /// Returns the counts so far. The request of a client that got its response is counted, but `sent` may lag behind
+    /// the bytes it received.
     pub(crate) fn counts(&self) -> Counts {
         let count = |count: &AtomicU64| count.load(Ordering::SeqCst);
         Counts {
@@ -126,23 +127,24 @@ impl Scripted {
         }
     }
 
-    /// Where each connection came from, in the order in which they were accepted.
+    /// Returns the source address of each connection, in the order in which they were accepted.
     pub(crate) fn peers(&self) -> Vec<IpAddr> {
         self.shared.peers.lock().expect("no script panics").clone()
     }
 
-    /// The requests that were expected, as they came.
+    /// The expected requests, as they arrived.
     pub(crate) fn seen(&self) -> Vec<Vec<u8>> {
         self.shared.seen.lock().expect("no script panics").clone()
     }
 
-    /// Closes what is open, waits for the end of all scripts and returns the final counts.
+    /// Closes open connections, waits for the end of all scripts and returns the final counts.
     pub(crate) fn finish(mut self) -> Counts {
         self.stop();
         self.counts()
     }
 
-    /// The same, once so many connections were accepted: what the kernel still keeps for it is lost otherwise.
+    /// Does the same once this many connections were accepted: connections that are still in the kernel's queue would
+    /// be lost otherwise.
     pub(crate) fn finish_after(self, connections: u64) -> Counts {
         while self.counts().connections < connections {
             thread::sleep(Duration::from_millis(1));
@@ -155,7 +157,7 @@ impl Scripted {
             return;
         };
         self.shared.stopped.store(true, Ordering::SeqCst);
-        // Wakes the thread that accepts. A connection could not always: to make one needs a port.
+        // Wakes the accepting thread. A connection could not always do so, since it needs a port.
         let _ = shutdown(self.listener.as_raw_fd(), Both);
         for stream in self.shared.open.lock().expect("no script panics").drain(..) {
             if let Some(stream) = stream.upgrade() {
@@ -197,7 +199,7 @@ fn listen(listener: &TcpListener, shared: &Arc<Shared>, script: impl Fn(u64) -> 
             let number = shared.connections.fetch_add(1, Ordering::SeqCst);
             let script = script(number);
             scope.spawn(move || {
-                // An error is the client's going, or the stop.
+                // An error means that the client left, or the stop.
                 let _ = Connection::new(stream, shared).play(&script);
             });
         }
@@ -207,9 +209,9 @@ fn listen(listener: &TcpListener, shared: &Arc<Shared>, script: impl Fn(u64) -> 
 struct Connection<'a> {
     stream: Arc<TcpStream>,
     shared: &'a Shared,
-    /// What was read and not expected yet.
+    /// Data that was read but not expected yet.
     read: Vec<u8>,
-    /// The last request that was expected.
+    /// The last expected request.
     last: Vec<u8>,
 }
 
@@ -296,7 +298,7 @@ impl<'a> Connection<'a> {
         Ok(())
     }
 
-    /// Closing with no time to linger is a reset.
+    /// A close with a linger time of 0 is a reset.
     fn reset(self) -> io::Result<()> {
         let now = linger {
             l_onoff: 1,
@@ -307,7 +309,7 @@ impl<'a> Connection<'a> {
     }
 }
 
-/// The length of the first request, if it is complete.
+/// Returns the length of the first request, if it is complete.
 fn request(bytes: &[u8]) -> io::Result<Option<usize>> {
     let mut headers = [httparse::EMPTY_HEADER; 100];
     let mut request = httparse::Request::new(&mut headers);

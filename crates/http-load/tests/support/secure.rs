@@ -1,4 +1,4 @@
-//! A server of hyper's own, with a certificate that is made for it.
+//! A hyper server, with a certificate that is generated for it.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -22,21 +22,21 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio_rustls::TlsAcceptor;
 
-/// What every request is answered with, but for `/redirect/N`, which leads to the next of N redirects.
+/// The response body of every request but `/redirect/N`, which starts a chain of N redirects.
 pub(crate) const CONTENT: &str = "hello over any version";
 
-/// What it speaks.
+/// The protocols of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spoken {
     /// HTTP/1.1 and HTTP/2 over TLS.
     Https,
-    /// HTTP/1.1 over TLS, without a word of which.
+    /// HTTP/1.1 over TLS, without ALPN.
     Https1,
     /// HTTP/2 without TLS.
     Http2,
 }
 
-/// Listens until it is dropped.
+/// A server that listens until it is dropped.
 pub(crate) struct Secure {
     address: SocketAddr,
     scheme: &'static str,
@@ -57,7 +57,7 @@ impl Secure {
         Self::showing(spoken, IsCa::NoCa)
     }
 
-    /// With a certificate that may sign others, as `openssl req -x509` makes it.
+    /// Starts a server with a CA certificate, like one of `openssl req -x509`.
     pub(crate) fn showing_a_ca(spoken: Spoken) -> Self {
         Self::showing(spoken, IsCa::Ca(BasicConstraints::Unconstrained))
     }
@@ -100,7 +100,7 @@ impl Secure {
         format!("{}://{host}:{}/", self.scheme, self.address.port())
     }
 
-    /// A file with its certificate.
+    /// Returns a file with its certificate.
     pub(crate) fn certificate(&self) -> NamedTempFile {
         let file = NamedTempFile::new().unwrap();
         std::fs::write(file.path(), &self.pem).unwrap();
@@ -111,7 +111,7 @@ impl Secure {
         self.seen.requests.load(SeqCst)
     }
 
-    /// Most requests that it had at the same time.
+    /// Returns the maximum number of concurrent requests.
     pub(crate) fn most_at_once(&self) -> u64 {
         self.seen.most.load(SeqCst)
     }
@@ -124,7 +124,7 @@ async fn accept(listener: TcpListener, acceptor: Option<TlsAcceptor>, seen: Arc<
             let Some(acceptor) = acceptor else {
                 return serve(stream, true, seen).await;
             };
-            // Whoever does not trust us goes away.
+            // A client that does not trust the certificate leaves.
             let Ok(stream) = acceptor.accept(stream).await else {
                 return;
             };
@@ -144,7 +144,7 @@ where
             seen.requests.fetch_add(1, SeqCst);
             let now = seen.now.fetch_add(1, SeqCst) + 1;
             seen.most.fetch_max(now, SeqCst);
-            // The others come meanwhile.
+            // Lets the other requests arrive.
             for _ in 0..10 {
                 tokio::task::yield_now().await;
             }
@@ -153,7 +153,7 @@ where
         }
     });
     let io = TokioIo::new(stream);
-    // The end of a connection is the client's.
+    // The client ends the connection.
     let _ = match is_http2 {
         true => {
             http2::Builder::new(TokioExecutor::new())

@@ -1,33 +1,34 @@
-//! Counts that must agree: bytes and answers, connections and requests, operations and what became of them, ours and the
-//! daemon's.
+//! Audits of counts: bytes and answers, connections and requests, operations and their outcomes, the driver's counts
+//! and the daemon's.
 
 use super::{KEEP_ALIVE, Row, count};
 use crate::result::{RunResult, Second};
 use crate::units;
 use crate::warning::Kind;
 
-/// How far bytes per answer may lie from what is due.
-const BYTES_SHARE: f64 = 0.01;
-/// Answers that a connection must at least give before it is opened anew: servers that close after a hundred requests are
-/// common, after fewer than ten there is nothing kept.
-const ANSWERS_KEPT: u64 = 10;
+/// Tolerance of the bytes per answer, as a share of the expected value.
+const BYTES_TOLERANCE: f64 = 0.01;
+/// Minimum answers per connection before a reconnect counts as normal. Servers commonly close after a hundred requests;
+/// with fewer than ten, keep-alive has no effect.
+const MIN_ANSWERS_PER_CONNECTION: u64 = 10;
 
-/// Bytes of an answer against what its target had before the run; where that is not known, the figure alone.
+/// Compares the bytes per answer with the target's length before the run. If that length is not known, the row only
+/// shows the figure.
 pub(super) fn bytes(result: &RunResult) -> Option<Row> {
     let counted = |name| result.counts.get(name).copied();
     let answers = counted(count::ANSWERS).filter(|answers| *answers > 0)? as f64;
     let (bodies, all) = (counted(count::BODY_BYTES), counted(count::BYTES));
     let each = |bytes: u64| bytes as f64 / answers;
     let show = |bytes: f64| format!("{} B", units::count(bytes.round() as u64));
-    let hint = "another file, an error page or half of an answer came with a status that counts as right: look at one";
+    let hint = "the server returned a wrong file, an error page or a truncated body with a success status; inspect one response";
     let expected = counted(count::EXPECTED_BODY_BYTES).map(each);
-    // What failed may have brought a part of its body.
+    // Failed operations may have received a part of a body.
     let operations = &result.operations;
     let parts = 1.0 + (operations.failed + operations.unfinished) as f64 / answers;
     match (expected, bodies.map(each), all.map(each)) {
         (Some(expected), Some(found), _) => {
-            let least = expected * (1.0 - BYTES_SHARE);
-            let most = expected * (parts + BYTES_SHARE);
+            let least = expected * (1.0 - BYTES_TOLERANCE);
+            let most = expected * (parts + BYTES_TOLERANCE);
             let fits = (least..=most).contains(&found);
             Some(Row::new(
                 "bytes per answer, body",
@@ -38,7 +39,7 @@ pub(super) fn bytes(result: &RunResult) -> Option<Row> {
             ))
         }
         (Some(expected), None, Some(found)) => {
-            let least = expected * (1.0 - BYTES_SHARE);
+            let least = expected * (1.0 - BYTES_TOLERANCE);
             let fits = found >= least;
             let least = format!("{} (at least {})", show(expected), show(least));
             Some(Row::new(
@@ -61,7 +62,7 @@ pub(super) fn bytes(result: &RunResult) -> Option<Row> {
     }
 }
 
-/// Bytes that nobody asked for, where the driver counts them.
+/// Checks that no bytes arrived without a request, if the driver counts them.
 pub(super) fn excess(result: &RunResult) -> Option<Row> {
     let excess = result.counts.get(count::EXCESS_BYTES).copied()?;
     Some(Row::new(
@@ -69,11 +70,11 @@ pub(super) fn excess(result: &RunResult) -> Option<Row> {
         "0 B".to_owned(),
         format!("{} B", units::count(excess)),
         excess == 0,
-        "the server sends more than it was asked for, and a later request may have been given what was left of an earlier answer: look at one answer as it comes, and at its Content-Length",
+        "the server sends more than was requested, and a later request may have received the rest of an earlier answer; inspect one raw response and its Content-Length",
     ))
 }
 
-/// Connections opened where the plan keeps them: one for each that is open at once, and few besides.
+/// Checks that a plan with keep-alive opened about one connection for each one open at once.
 pub(super) fn connections(result: &RunResult) -> Option<Row> {
     let keeps = result.plan["driver"][KEEP_ALIVE].as_bool() == Some(true);
     let counted = |name| result.counts.get(name).copied();
@@ -81,36 +82,36 @@ pub(super) fn connections(result: &RunResult) -> Option<Row> {
     let answers = counted(count::ANSWERS)?;
     let operations = &result.operations;
     let users = result.facts.users.map_or(0, |users| users.ceil() as u64);
-    // Those that were held open, and what was opened in the place of one that was lost.
+    // The connections that were held open, and one replacement for each lost one.
     let lost = counted(count::LOST).unwrap_or(0);
     let kept = users
         .max(operations.peak_active)
         .max(most_held(result) + lost);
-    // One that failed may have cost its connection.
+    // A failed operation may have cost its connection.
     let most = [
         operations.failed,
         operations.unfinished,
-        answers / ANSWERS_KEPT,
+        answers / MIN_ANSWERS_PER_CONNECTION,
     ]
     .into_iter()
     .fold(kept, u64::saturating_add);
     let row = Row::new(
-        "connections opened, to be kept",
+        "connections opened, with keep-alive",
         format!("at most {}", units::count(most)),
         units::count(opened),
         opened <= most,
-        "client or server closes after each answer, and connecting is what was measured: read bodies to their end, allow the server more requests a connection",
+        "client or server closes the connection after each answer, so connecting was measured; consume response bodies fully, or raise the server's requests-per-connection limit",
     );
     Some(row)
 }
 
-/// The most connections that were held open in a second, each of which tells once.
+/// Returns the most connections held open in any second. Each connection is reported once a second.
 fn most_held(result: &RunResult) -> u64 {
     let told = |row: &Second| row.counts.get(count::HELD).copied();
     result.seconds.iter().filter_map(told).max().unwrap_or(0)
 }
 
-/// Connections that were held against those that were to be.
+/// Compares the connections held open with those planned.
 pub(super) fn held(result: &RunResult) -> Option<Row> {
     let planned = result.facts.held?;
     let (held, lost) = (most_held(result), result.count(count::LOST));
@@ -119,15 +120,15 @@ pub(super) fn held(result: &RunResult) -> Option<Row> {
         lost => format!(", {} lost", units::count(lost)),
     };
     Some(Row::new(
-        "connections held, at the most",
+        "connections held, peak",
         format!("{}, none lost", units::count(planned)),
         format!("{}{lost_too}", units::count(held)),
         held >= planned && lost == 0,
-        "the figures are of fewer connections than were asked for: raise the server's limits of connections and of open files, and its keep-alive timeout",
+        "the figures describe fewer connections than planned: raise the server's limits for connections and open files, and its keep-alive timeout",
     ))
 }
 
-/// Operations begun against what became of them.
+/// Compares the operations started with their outcomes.
 pub(super) fn operations(result: &RunResult) -> Option<Row> {
     let operations = &result.operations;
     let ends = [operations.ok, operations.unfinished];
@@ -142,12 +143,12 @@ pub(super) fn operations(result: &RunResult) -> Option<Row> {
         format!("{} started", units::count(operations.started)),
         units::count(ended),
         ended == operations.started && operations.add_up(),
-        "the driver lost count: its figures are of other operations than those that it began",
+        "the driver's counters are inconsistent: its figures do not cover exactly the operations that it started",
     );
-    (operations.started > 0 || ended > 0).then(|| row.told_by(Kind::CountsDisagree))
+    (operations.started > 0 || ended > 0).then(|| row.reported_as(Kind::CountsDisagree))
 }
 
-/// Our counts against the daemon's own.
+/// Compares the driver's counts with the daemon's.
 pub(super) fn compared(result: &RunResult) -> Vec<Row> {
     let rows = result.facts.compared.iter().map(|compared| {
         let bound = match (compared.whole, compared.driver_short) {
@@ -161,9 +162,9 @@ pub(super) fn compared(result: &RunResult) -> Vec<Row> {
             format!("{bound}{}", units::count(compared.driver)),
             units::count(compared.daemon),
             compared.agrees(),
-            "does another client use the daemon? else one of the two is wrong",
+            "check whether another client uses the daemon; otherwise one of the two counts is wrong",
         );
-        row.told_by(Kind::CountsDisagree)
+        row.reported_as(Kind::CountsDisagree)
     });
     rows.collect()
 }

@@ -1,33 +1,33 @@
-//! Concurrency, users, times and the driver's own CPU: whether what ran is what was planned and what the series say.
+//! Audits of the load: concurrency, users, times and the driver's own CPU use, against the plan and the series.
 
-use super::{Lifetime, Row, number, untimed};
+use super::{Lifetime, Row, number, ops_without_latency};
 use crate::result::RunResult;
 use crate::units;
 use crate::warning::{Kind, WORKER_CPU_LIMIT_PCT};
 
-/// How far what was open may lie from what the times come to: a loop counts what begins and ends in a turn, which of
-/// short operations is a good part of their time.
-const CONCURRENCY_SHARE: f64 = 0.25;
-/// Share of the planned users that need not be busy: the client's own work between two operations.
-const IDLE_SHARE: f64 = 0.2;
-/// Share of planned seconds that may be missing.
-const SHORT_SHARE: f64 = 0.02;
-/// Seconds that a run may take longer than planned: connections are closed, queues deleted, on a busy machine.
-const LATE_S: f64 = 10.0;
-/// A phase's ends are seen by loops that wake up.
-const WAKING_S: f64 = 0.25;
+/// Tolerance of mean concurrency against Little's law. Loops count starts and ends per turn, which is a large share of
+/// short operations.
+const CONCURRENCY_TOLERANCE: f64 = 0.25;
+/// Share of the planned users that may be idle: the client's own work between two operations.
+const MAX_IDLE_SHARE: f64 = 0.2;
+/// Share of the planned seconds that may be missing.
+const DURATION_TOLERANCE: f64 = 0.02;
+/// Seconds that a run may exceed its plan: closing connections and deleting queues takes time on a busy machine.
+const MAX_OVERRUN_S: f64 = 10.0;
+/// Tolerance for the loops, which notice the end of a phase only when they wake up, in seconds.
+const WAKE_UP_S: f64 = 0.25;
 
-/// What the series of a lifetime come to.
+/// Totals of the series of a lifetime.
 struct Times {
-    /// All values together, seconds.
+    /// Sum of all values, seconds.
     sum_s: f64,
-    /// The longest lifetime, at most, seconds.
+    /// Upper bound of the longest lifetime, seconds.
     longest_s: f64,
-    /// Operations whose times are there.
+    /// Operations with a recorded time.
     timed: u64,
 }
 
-/// `None` where there is nothing to sum.
+/// Returns the totals, or `None` if there is nothing to sum.
 fn times(result: &RunResult, lifetime: &Lifetime) -> Option<Times> {
     let series: Vec<_> = lifetime.series.iter().collect();
     let found: Vec<_> = series
@@ -48,8 +48,8 @@ fn times(result: &RunResult, lifetime: &Lifetime) -> Option<Times> {
     })
 }
 
-/// Little's law (L = λW; Little, 1961) over the whole run, warm-up to drain, which begins and ends with nothing open:
-/// what was open on average is the rate times the mean time, without an edge to correct for.
+/// Checks Little's law (L = λW; Little, 1961) over the whole run, from warm-up to drain. Such a run begins and ends
+/// with nothing open, so the mean number of open operations is rate times mean time without edge corrections.
 pub(super) fn concurrency(result: &RunResult) -> Option<Row> {
     let lifetime = result.facts.lifetime.as_ref()?;
     let times = times(result, lifetime)?;
@@ -63,14 +63,14 @@ pub(super) fn concurrency(result: &RunResult) -> Option<Row> {
     let ended = (operations.ok + operations.failed) as f64 / result.wall_s;
     let slack = result.seconds.iter().filter_map(|row| row.active_slack);
     let slack = slack.sum::<f64>() / result.wall_s;
-    let most = expected * (1.0 + CONCURRENCY_SHARE)
+    let most = expected * (1.0 + CONCURRENCY_TOLERANCE)
         + turns
         + slack
         + ended * lifetime.counted_late_ns as f64 / 1e9
-        + untimed(result, times.timed) as f64;
+        + ops_without_latency(result, times.timed) as f64;
     let least = match lifetime.from_due {
         true => 0.0,
-        false => (expected * (1.0 - CONCURRENCY_SHARE) - turns - slack).max(0.0),
+        false => (expected * (1.0 - CONCURRENCY_TOLERANCE) - turns - slack).max(0.0),
     };
     Some(Row::new(
         "open operations, mean (Little's law)",
@@ -81,27 +81,28 @@ pub(super) fn concurrency(result: &RunResult) -> Option<Row> {
         ),
         number(found),
         (least..=most).contains(&found),
-        "the times are not those of what was open: operations that are in no series, or a series that is not the operation's",
+        "the series do not cover the open operations: some operations are in no series, or a series does not measure whole operations",
     ))
 }
 
-/// The same law for a closed loop: users that do one operation after the other are all busy.
+/// Checks Little's law for a closed loop, whose users run one operation after the other and are always busy.
 pub(super) fn users(result: &RunResult) -> Option<Row> {
     let facts = &result.facts;
     let (users, lifetime) = (facts.users?, facts.lifetime.as_ref()?);
     let measured_s = measured_s(result)?;
     let times = times(result, lifetime)?;
     let busy = times.sum_s / measured_s;
-    // An operation counts if it starts within: at the beginning one of the warm-up may go on, the last one goes on behind.
+    // An operation counts if it starts in the measured time. The first may follow one of the warm-up; the last may end
+    // later.
     let edge = users * times.longest_s / measured_s;
-    // Of few users many may be in a long operation of the warm-up, of which no series tells.
+    // With few users, a large share may still be in a warm-up operation that is not recorded.
     let unseen = match phase(result, "warmup").is_some_and(|warmup| warmup > 0.0) {
         true => 1.0 + users.sqrt(),
         false => 0.0,
     };
-    let missing = edge + unseen + untimed(result, times.timed) as f64;
-    let least = users * (1.0 - IDLE_SHARE) - missing;
-    let most = users * (1.0 + SHORT_SHARE) + edge + 1.0;
+    let missing = edge + unseen + ops_without_latency(result, times.timed) as f64;
+    let least = users * (1.0 - MAX_IDLE_SHARE) - missing;
+    let most = users * (1.0 + DURATION_TOLERANCE) + edge + 1.0;
     Some(Row::new(
         "busy users, mean (rate × time)",
         format!(
@@ -111,12 +112,12 @@ pub(super) fn users(result: &RunResult) -> Option<Row> {
         ),
         number(busy),
         (least..=most).contains(&busy),
-        "fewer: users wait for the client, or think; more: times hold waiting that no user did; in both cases the load was not the planned one",
+        "too low: users were blocked in the client or idle; too high: latencies include time spent in no user's request. Either way the load differed from the plan",
     ))
 }
 
-/// How long operations were started that count: as planned, less what the run ended earlier; of a result without a
-/// timeline all of it.
+/// Returns the seconds in which counted operations were started: as planned, or less if the run ended early. Without a
+/// timeline it is the whole run.
 fn measured_s(result: &RunResult) -> Option<f64> {
     let measured_s = match phase(result, "measure") {
         Some(measure) => measure.min(load_s(result) - phase(result, "warmup").unwrap_or(0.0)),
@@ -139,7 +140,7 @@ fn duration(text: &serde_json::Value) -> Option<f64> {
     Some(duration.as_secs_f64())
 }
 
-/// The stages of each group against the seconds of load that there were: what is planned behind them was never run.
+/// Compares the stages of each group with the seconds of load. Stages planned after the end were never run.
 pub(super) fn stages(result: &RunResult) -> Vec<Row> {
     let timed = phase(result, "measure").map(|measure| {
         let planned = measure + phase(result, "warmup").unwrap_or(0.0);
@@ -167,14 +168,14 @@ pub(super) fn stages(result: &RunResult) -> Vec<Row> {
                 format!("{} (at least {})", seconds(planned_s), seconds(least_s)),
                 seconds(ran_s),
                 ran_s >= least_s,
-                "the last stages never ran: make warm-up and measure as long as all stages together",
+                "the last stages never ran: make warm-up plus measure as long as all stages together",
             )
         })
     };
     groups.filter_map(of_group).collect()
 }
 
-/// Returns how long opening the connections took against the time that it may take.
+/// Compares the time taken to open the connections with its limit.
 pub(super) fn opening(result: &RunResult) -> Option<Row> {
     let opening = result.facts.opening.as_ref()?;
     let short = if opening.complete {
@@ -187,17 +188,17 @@ pub(super) fn opening(result: &RunResult) -> Option<Row> {
         format!("at most {}", seconds(opening.limit_s)),
         format!("{}{short}", seconds(opening.took_s)),
         opening.complete,
-        "the load began with the connections that were open by then: allow more time (--open-timeout, driver.open_timeout), or find out why the server takes connections so slowly",
+        "the load started before all connections were open: allow more time (--open-timeout, driver.open_timeout), or find out why the server accepts connections so slowly",
     ))
 }
 
-/// What the run took, from its first start to the end of its drain, against its phases.
+/// Compares the duration of the run, from its first start to the end of its drain, with its phases.
 pub(super) fn wall(result: &RunResult) -> Option<Row> {
     let planned_s = result.facts.load_s?;
     let ran_s = load_s(result);
     let least = least_s(planned_s - shortest_tail_s(result));
     let most = result.facts.drain_s.map(|drain_s| planned_s + drain_s);
-    let most = most.map(|most| most * (1.0 + SHORT_SHARE) + LATE_S);
+    let most = most.map(|most| most * (1.0 + DURATION_TOLERANCE) + MAX_OVERRUN_S);
     let fits = most.is_none_or(|most| ran_s <= most);
     let bounds = match most {
         Some(most) => format!("{} to {}", seconds(least), seconds(most)),
@@ -209,17 +210,18 @@ pub(super) fn wall(result: &RunResult) -> Option<Row> {
         expected,
         seconds(ran_s),
         fits && ran_s >= least,
-        "the load ended early or dragged on: its rates are of other seconds than those that were planned",
+        "the load ended early or took too long, so the rates do not cover the planned seconds",
     ))
 }
 
-/// The least that something may last that was to last so long.
+/// Returns the least acceptable duration for a planned one.
 fn least_s(planned_s: f64) -> f64 {
-    (planned_s * (1.0 - SHORT_SHARE) - WAKING_S).max(0.0)
+    (planned_s * (1.0 - DURATION_TOLERANCE) - WAKE_UP_S).max(0.0)
 }
 
-/// Seconds at the end of stages in which nothing is to happen any more: a user leaves when the curve falls below his
-/// number, the last one below 1, and on a way down to rate 0 the last operation is due when less than one is left.
+/// Returns the seconds at the end of the stages in which no operation is due. A user leaves when the curve falls below
+/// the user's number, the last one below 1. On a ramp down to rate 0 the last operation is due when less than one is
+/// left.
 fn tail_s(stages: &[serde_json::Value], each_s: &[f64]) -> f64 {
     let load = |place: usize| {
         let stage = &stages[place];
@@ -247,7 +249,7 @@ fn tail_s(stages: &[serde_json::Value], each_s: &[f64]) -> f64 {
     tail_s
 }
 
-/// The shortest of the groups' tails; 0 where one has no stages.
+/// Returns the shortest of the groups' tails, or 0 if a group has no stages.
 fn shortest_tail_s(result: &RunResult) -> f64 {
     let groups = result.plan["groups"].as_array().into_iter().flatten();
     let tail = |group: &serde_json::Value| {
@@ -262,7 +264,7 @@ fn shortest_tail_s(result: &RunResult) -> f64 {
     tails.reduce(f64::min).unwrap_or(0.0)
 }
 
-/// The bounds between which a figure adds up.
+/// Formats the bounds between which a figure is accepted.
 fn range(least: f64, most: f64) -> String {
     format!("{} to {}", number(least), number(most))
 }
@@ -274,7 +276,7 @@ fn seconds(seconds: f64) -> String {
     }
 }
 
-/// What the busiest worker used of its core.
+/// Checks the CPU use of the busiest worker.
 pub(super) fn worker(result: &RunResult) -> Option<Row> {
     let used = result.facts.worker_cpu_pct?;
     let row = Row::new(
@@ -282,7 +284,7 @@ pub(super) fn worker(result: &RunResult) -> Option<Row> {
         format!("at most {WORKER_CPU_LIMIT_PCT:.0} % of a core"),
         format!("{used:.0} %"),
         used <= WORKER_CPU_LIMIT_PCT,
-        "the driver, not the daemon, may be what was measured: use more threads or processes, or less load",
+        "the driver may be the bottleneck instead of the daemon: use more threads or processes, or lower the load",
     );
-    Some(row.told_by(Kind::GeneratorCpuBound))
+    Some(row.reported_as(Kind::GeneratorCpuBound))
 }

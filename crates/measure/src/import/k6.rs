@@ -1,17 +1,17 @@
-//! What k6 writes at the end of a run, in its three shapes.
+//! Import of k6's end-of-test summary, in its three formats.
 //!
 //! Sources: real output of k6 1.8.1. `--summary-export` has `metrics.NAME.count`, and for a threshold whether it was
-//! *crossed*; what `handleSummary` is given has `metrics.NAME.values.count`, and `{"ok": …}` for a threshold;
-//! `--new-machine-readable-summary` has `results.metrics[].values`, percentiles without brackets and no thresholds. Times
-//! are in milliseconds.
+//! *crossed*. The data passed to `handleSummary` has `metrics.NAME.values.count`, and `{"ok": …}` for a threshold.
+//! `--new-machine-readable-summary` has `results.metrics[].values`, percentiles without brackets and no thresholds.
+//! Times are in milliseconds.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{Run, SeriesSummary, ThresholdResult, nanoseconds, whole};
+use super::{SeriesSummary, ThresholdResult, ToolReport, nanoseconds, to_count};
 
-/// k6's trends by our names.
+/// k6's trend metrics and this project's names of them.
 const TRENDS: [(&str, &str); 6] = [
     ("http_req_blocked", "blocked"),
     ("http_req_connecting", "connecting"),
@@ -28,7 +28,7 @@ const COUNTERS: [(&str, &str); 3] = [
     ("iterations", "iterations"),
 ];
 
-/// A metric in any of the shapes.
+/// A metric in any of the formats.
 #[derive(Debug)]
 struct Metric<'a> {
     values: &'a Value,
@@ -36,7 +36,7 @@ struct Metric<'a> {
 }
 
 impl Metric<'_> {
-    /// A number under the first of these names that there is.
+    /// Returns the number under the first of these names that exists.
     fn number(&self, names: &[&str]) -> Option<f64> {
         names
             .iter()
@@ -44,11 +44,11 @@ impl Metric<'_> {
     }
 
     fn count(&self, names: &[&str]) -> Option<u64> {
-        whole(self.number(names)?)
+        to_count(self.number(names)?)
     }
 }
 
-/// How a file is laid out.
+/// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
     Export,
@@ -56,16 +56,16 @@ enum Shape {
     Readable,
 }
 
-pub(super) fn read(text: &Value) -> Result<Run, String> {
+pub(super) fn read(text: &Value) -> Result<ToolReport, String> {
     let (shape, metrics) = metrics(text)?;
     let requests = metrics.get("http_reqs").ok_or(
-        "expected the metric `http_reqs`: is it the summary of a test that makes HTTP requests?",
+        "expected the metric `http_reqs`: use the summary of a test that makes HTTP requests",
     )?;
     let total = requests
         .count(&["count"])
         .ok_or("expected a count in `http_reqs`")?;
     let failed = failed(&metrics, shape)?;
-    let mut run = Run {
+    let mut run = ToolReport {
         driver: "k6",
         version: text["metadata"]["k6_version"].as_str().unwrap_or_default().to_owned(),
         wall_s: wall_s(text, requests).ok_or(
@@ -73,7 +73,7 @@ pub(super) fn read(text: &Value) -> Result<Run, String> {
         )?,
         missed: metrics.get("dropped_iterations").and_then(|metric| metric.count(&["count"])).unwrap_or(0),
         thresholds: thresholds(&metrics),
-        ..Run::default()
+        ..ToolReport::default()
     };
     run.ok = total
         .checked_sub(failed.unwrap_or(0))
@@ -82,12 +82,12 @@ pub(super) fn read(text: &Value) -> Result<Run, String> {
     run.sentence = "its script".to_owned();
     users(&metrics, &mut run);
     counted(&metrics, shape, &mut run);
-    tell(&metrics, failed, &mut run);
+    add_pitfalls(&metrics, failed, &mut run);
     times(&metrics, total, &mut run);
     Ok(run)
 }
 
-/// The metrics by name, and in which shape they came.
+/// Returns the metrics by name, and their format.
 fn metrics(text: &Value) -> Result<(Shape, BTreeMap<&str, Metric<'_>>), String> {
     if let Some(listed) = text["results"]["metrics"].as_array() {
         let named = listed.iter().filter_map(|metric| {
@@ -116,7 +116,8 @@ fn metrics(text: &Value) -> Result<(Shape, BTreeMap<&str, Metric<'_>>), String> 
     Ok((shape, named.collect()))
 }
 
-/// Seconds: as they stand there, else from a count and its rate, which k6 computes over the whole test.
+/// Returns the duration in seconds: as stated, or computed from a count and its rate, which k6 averages over the whole
+/// test.
 fn wall_s(text: &Value, requests: &Metric<'_>) -> Option<f64> {
     let said = || {
         let handled = text["state"]["testRunDurationMs"].as_f64();
@@ -129,26 +130,29 @@ fn wall_s(text: &Value, requests: &Metric<'_>) -> Option<f64> {
     nanoseconds(seconds).map(|_| seconds)
 }
 
-/// Requests that failed as k6 has it; nothing where it was told not to say.
+/// Returns the requests that k6 counts as failed, or `None` if the script disabled that metric.
 fn failed(metrics: &BTreeMap<&str, Metric<'_>>, shape: Shape) -> Result<Option<u64>, String> {
     let Some(metric) = metrics.get("http_req_failed") else {
         return Ok(None);
     };
-    let count = metric.count(&[trues(shape)]);
-    count
-        .map(Some)
-        .ok_or_else(|| format!("expected a count `{}` in `http_req_failed`", trues(shape)))
+    let count = metric.count(&[true_count_field(shape)]);
+    count.map(Some).ok_or_else(|| {
+        format!(
+            "expected a count `{}` in `http_req_failed`",
+            true_count_field(shape)
+        )
+    })
 }
 
-/// What a rate calls the samples that are true.
-fn trues(shape: Shape) -> &'static str {
+/// Returns the field name that a rate uses for its true samples.
+fn true_count_field(shape: Shape) -> &'static str {
     match shape {
         Shape::Export | Shape::Handled => "passes",
         Shape::Readable => "matches",
     }
 }
 
-fn users(metrics: &BTreeMap<&str, Metric<'_>>, run: &mut Run) {
+fn users(metrics: &BTreeMap<&str, Metric<'_>>, run: &mut ToolReport) {
     let users = metrics
         .get("vus_max")
         .and_then(|metric| metric.count(&["max", "value"]));
@@ -159,7 +163,7 @@ fn users(metrics: &BTreeMap<&str, Metric<'_>>, run: &mut Run) {
     }
 }
 
-fn counted(metrics: &BTreeMap<&str, Metric<'_>>, shape: Shape, run: &mut Run) {
+fn counted(metrics: &BTreeMap<&str, Metric<'_>>, shape: Shape, run: &mut ToolReport) {
     let mut add = |name: &str, count: Option<u64>| {
         run.counts
             .extend(count.map(|count| (name.to_owned(), count)));
@@ -184,7 +188,7 @@ fn counted(metrics: &BTreeMap<&str, Metric<'_>>, shape: Shape, run: &mut Run) {
     );
 }
 
-/// As k6 judged them. In the shape of `--summary-export` true means crossed.
+/// Returns k6's own threshold outcomes. In the format of `--summary-export`, true means crossed.
 fn thresholds(metrics: &BTreeMap<&str, Metric<'_>>) -> Vec<ThresholdResult> {
     let mut judged = Vec::new();
     for (name, metric) in metrics {
@@ -218,7 +222,7 @@ fn thresholds(metrics: &BTreeMap<&str, Metric<'_>>) -> Vec<ThresholdResult> {
     judged
 }
 
-/// A figure of a metric as text, with its unit where it is known to be a time.
+/// Formats a figure of a metric, with its unit if it is known to be a time.
 fn measured(metric: &str, number: f64) -> String {
     let name = metric.split('{').next().unwrap_or(metric);
     let is_time = TRENDS.iter().any(|(theirs, _)| *theirs == name)
@@ -230,19 +234,19 @@ fn measured(metric: &str, number: f64) -> String {
     }
 }
 
-fn tell(metrics: &BTreeMap<&str, Metric<'_>>, failed: Option<u64>, run: &mut Run) {
-    let told = &mut run.told;
-    told.push(
-        "k6's times for connecting and TLS are 0 for each request on a connection that was open already"
+fn add_pitfalls(metrics: &BTreeMap<&str, Metric<'_>>, failed: Option<u64>, run: &mut ToolReport) {
+    let pitfalls = &mut run.pitfalls;
+    pitfalls.push(
+        "k6's times for connecting and TLS are 0 for requests on a connection that was already open"
             .to_owned(),
     );
     match failed {
-        None => told.push("k6 was told not to say which requests failed (no metric `http_req_failed`): all count as ok".to_owned()),
+        None => pitfalls.push("the script disabled the metric `http_req_failed`, so all requests count as ok".to_owned()),
         Some(0) => {}
-        Some(_) => told.push("k6 does not say why requests failed, and gives one that got no answer a time of 0".to_owned()),
+        Some(_) => pitfalls.push("k6 does not report why requests failed, and gives a request without an answer a time of 0".to_owned()),
     }
     for (name, metric) in metrics {
-        // `check(…) || rate.add(1)`: of what does not fail, nothing is added.
+        // `check(…) || rate.add(1)` adds nothing for a check that passes.
         let builtin = [
             "checks",
             "http_req_failed",
@@ -255,18 +259,18 @@ fn tell(metrics: &BTreeMap<&str, Metric<'_>>, failed: Option<u64>, run: &mut Run
             && trues.is_some_and(|trues| trues > 0 && trues < run.ok)
             && !builtin.contains(name)
         {
-            told.push(format!("the rate `{name}` was only ever given true values: its 100 % is of those, not of the requests"));
+            pitfalls.push(format!("the rate `{name}` only received true values, so its 100 % is not a share of the requests"));
         }
     }
 }
 
-fn times(metrics: &BTreeMap<&str, Metric<'_>>, total: u64, run: &mut Run) {
+fn times(metrics: &BTreeMap<&str, Metric<'_>>, total: u64, run: &mut ToolReport) {
     let failed = total > run.ok;
     let expected = metrics.get(EXPECTED).filter(|_| failed);
     let of = match (failed, expected) {
         (false, _) => "all requests",
-        (true, Some(_)) => "requests that did not fail (`expected_response:true`)",
-        (true, None) => "all requests, failed ones too",
+        (true, Some(_)) => "successful requests (`expected_response:true`)",
+        (true, None) => "all requests, including failed ones",
     };
     run.times =
         format!("service time (sending, waiting, receiving) of {of}, not from the intended start");
@@ -281,7 +285,7 @@ fn times(metrics: &BTreeMap<&str, Metric<'_>>, total: u64, run: &mut Run) {
         .into_iter()
         .chain(phases)
         .filter_map(|(metric, name)| Some((metric?, name)))
-        // 0 throughout is a phase that there was not, or requests that got no answer.
+        // A phase that is 0 throughout did not happen, or its requests got no answer.
         .filter(|(metric, _)| metric.number(&["max"]).is_none_or(|most| most > 0.0))
         .map(|(metric, name)| summary(metric, name))
         .collect();

@@ -1,4 +1,4 @@
-//! What oha writes with `--output-format json`, in older versions with `--json` or `-j`. Times are in seconds.
+//! Import of oha's JSON (`--output-format json`, in older versions `--json` or `-j`). Times are in seconds.
 //!
 //! Sources: real output of oha 1.16.0, and its `printer.rs` and `result_data.rs`.
 
@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Run, SeriesSummary, nanoseconds, whole};
+use super::{SeriesSummary, ToolReport, nanoseconds, to_count};
 
-const TIMES: &str = "service time of all answers, whatever their status, not from the intended start unless \
+const TIMES: &str = "service time of all answers of any status, not from the intended start unless \
     --latency-correction was given, which oha does not say";
-/// What oha calls a request that its deadline cut off.
+/// oha's text for a request that its deadline aborted.
 const DEADLINE: &str = "aborted due to deadline";
 
-/// What is read of it. `null` is what was not measured.
+/// The fields that are read. `null` means that a figure was not measured.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Report {
@@ -40,36 +40,36 @@ struct Summary {
     total_data: Option<f64>,
 }
 
-pub(super) fn read(text: &Value) -> Result<Run, String> {
+pub(super) fn read(text: &Value) -> Result<ToolReport, String> {
     let report = Report::deserialize(text).map_err(|error| format!("{error}"))?;
-    let mut run = Run {
+    let mut run = ToolReport {
         driver: "oha",
         wall_s: report.summary.total,
-        sentence: "its output does not say what it was asked for".to_owned(),
+        sentence: "its output does not describe the load".to_owned(),
         times: TIMES.to_owned(),
-        ..Run::default()
+        ..ToolReport::default()
     };
-    nanoseconds(run.wall_s).ok_or("`summary.total` is no number of seconds")?;
+    nanoseconds(run.wall_s).ok_or("`summary.total` is not a number of seconds")?;
     let answers = statuses(&report, &mut run)?;
     run.counts.insert("answers".to_owned(), answers);
     errors(&report, &mut run)?;
-    tell(&report, &mut run);
-    let bytes = report.summary.total_data.and_then(whole);
+    add_pitfalls(&report, &mut run);
+    let bytes = report.summary.total_data.and_then(to_count);
     run.counts
         .extend(bytes.map(|bytes| ("body_bytes".to_owned(), bytes)));
     run.series = vec![service(&report, answers), first_byte(&report, answers)];
     Ok(run)
 }
 
-/// Sorts answers by their status; returns how many there were.
-fn statuses(report: &Report, run: &mut Run) -> Result<u64, String> {
+/// Counts answers by status, and returns their total.
+fn statuses(report: &Report, run: &mut ToolReport) -> Result<u64, String> {
     let mut answers: u64 = 0;
     for (status, number) in &report.status_code_distribution {
         let count = count("statusCodeDistribution", status, *number)?;
         answers = answers.saturating_add(count);
-        let code: u16 = status
-            .parse()
-            .map_err(|_| format!("`statusCodeDistribution` has `{status}`, which is no status"))?;
+        let code: u16 = status.parse().map_err(|_| {
+            format!("`statusCodeDistribution` has `{status}`, which is not a status code")
+        })?;
         if (200..300).contains(&code) {
             run.ok += count;
         } else {
@@ -79,7 +79,7 @@ fn statuses(report: &Report, run: &mut Run) -> Result<u64, String> {
     Ok(answers)
 }
 
-fn errors(report: &Report, run: &mut Run) -> Result<(), String> {
+fn errors(report: &Report, run: &mut ToolReport) -> Result<(), String> {
     for (error, number) in &report.error_distribution {
         let count = count("errorDistribution", error, *number)?;
         if error == DEADLINE {
@@ -91,7 +91,7 @@ fn errors(report: &Report, run: &mut Run) -> Result<(), String> {
     Ok(())
 }
 
-/// The kind of an error by its text, which is that of hyper or of the system.
+/// Maps the text of an error of hyper or of the system to an error kind.
 fn kind(error: &str) -> &'static str {
     const PARTS: [(&str, &str); 8] = [
         ("refused", "refused"),
@@ -108,25 +108,25 @@ fn kind(error: &str) -> &'static str {
     found.map_or("unspecified", |(_, kind)| kind)
 }
 
-/// A count of a distribution. Sums of as many as there may be don't overflow.
+/// Checks a count of a distribution. The limit prevents sums of many counts from overflowing.
 fn count(distribution: &str, name: &str, number: f64) -> Result<u64, String> {
-    let fits = whole(number).filter(|count| *count < 1 << 40);
-    fits.ok_or_else(|| format!("`{distribution}` has {number} for `{name}`, which is no count"))
+    let fits = to_count(number).filter(|count| *count < 1 << 40);
+    fits.ok_or_else(|| format!("`{distribution}` has {number} for `{name}`, which is not a count"))
 }
 
-fn tell(report: &Report, run: &mut Run) {
+fn add_pitfalls(report: &Report, run: &mut ToolReport) {
     let other = run.errors.get("status").copied().unwrap_or(0);
     if other > 0 {
         let called = report.summary.success_rate.map_or(String::new(), |rate| {
             format!(": oha calls the run {:.2} % successful", rate * 100.0)
         });
-        run.told.push(format!(
+        run.pitfalls.push(format!(
             "{other} answers have a status other than 2xx and count as failed here{called}"
         ));
     }
     if run.unfinished > 0 {
-        run.told.push(
-            "oha leaves requests that its deadline cut off out of its success rate and its percentiles: a server that hangs looks fine"
+        run.pitfalls.push(
+            "oha excludes requests aborted by its deadline from its success rate and percentiles, so a server that hangs looks fine"
                 .to_owned(),
         );
     }
@@ -157,7 +157,7 @@ fn first_byte(report: &Report, answers: u64) -> SeriesSummary {
     )
 }
 
-/// Nothing but the name where nothing was measured.
+/// Summarizes a series; only its name is set if nothing was measured.
 fn percentiles(
     name: &str,
     found: &BTreeMap<String, Option<f64>>,

@@ -1,42 +1,41 @@
-//! What wrk and wrk2 print.
+//! Import of the text printed by wrk and wrk2.
 //!
-//! Sources: the `main` and `print_stats…` of wrk's `wrk.c`, and real output of wrk 4.1.0. Of wrk2 the form is that of its
-//! README.
+//! Sources: `main` and `print_stats…` in wrk's `wrk.c`, and real output of wrk 4.1.0. For wrk2 the format is that of
+//! its README.
 
 use serde_json::json;
 
-use super::{Run, SeriesSummary, nanoseconds, whole};
+use super::{SeriesSummary, ToolReport, nanoseconds, to_count};
 
-const WRK: &str = "service time of all answers, failed ones too, with values that wrk adds, not from the intended start";
-const WRK2: &str = "from the intended start as wrk2 has it; its timers tick in milliseconds";
-/// `stats_correct` in its source. Seen here: one answer in 664 that took 1 s made a p90 of 594 ms.
+const WRK: &str = "service time of all answers, including failed ones and values that wrk adds, not from the intended start";
+const WRK2: &str =
+    "measured from wrk2's intended start; its timers have a resolution of a millisecond";
+/// `stats_correct` in its source. In one run, a single answer out of 664 that took 1 s gave a p90 of 594 ms.
 const CORRECTED: &str = "wrk corrects its latencies for coordinated omission by the mean interval: it adds values for requests \
-    that it never sent, so its percentiles are of more values than there were answers";
+    that it never sent, so its percentiles cover more values than there were answers";
 const CALIBRATED: &str = "wrk2 records no latency while it calibrates, which is its first 10 s";
-const IN_FLIGHT: &str =
-    "requests that were still open at the deadline are in none of wrk's figures";
-const STATUS: &str =
-    "what wrk calls non-2xx or 3xx is a status above 399: redirects count as ok here";
+const IN_FLIGHT: &str = "wrk's figures exclude requests that were still open at the deadline";
+const STATUS: &str = "wrk's count of non-2xx or 3xx responses covers statuses above 399, so redirects count as ok here";
 
-pub(super) fn is_its(text: &str) -> bool {
+pub(super) fn is_output(text: &str) -> bool {
     let mut lines = text.lines();
     lines.any(|line| line.starts_with("Running ") && line.contains(" test @ "))
 }
 
-/// Which of the latencies a distribution is of.
+/// The kind of latency in a distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Plain,
-    /// wrk2, from the intended start.
+    /// wrk2: measured from the intended start.
     Recorded,
-    /// wrk2, from the sending.
+    /// wrk2: measured from the send time.
     Uncorrected,
 }
 
-/// Lines as they come, until the last of a run.
+/// Parser state over the lines of one run.
 #[derive(Debug, Default)]
-struct Reading {
-    run: Run,
+struct Parser {
+    run: ToolReport,
     plain: SeriesSummary,
     recorded: SeriesSummary,
     uncorrected: SeriesSummary,
@@ -48,20 +47,22 @@ struct Reading {
     ended: bool,
 }
 
-pub(super) fn read(text: &str) -> Result<Run, String> {
-    let mut reading = Reading::default();
+pub(super) fn read(text: &str) -> Result<ToolReport, String> {
+    let mut parser = Parser::default();
     for (place, line) in text.lines().enumerate() {
         let line = line.trim();
         let at = |problem: String| format!("line {}: {problem}: `{line}`", place + 1);
-        if line.starts_with("Running ") && reading.began {
-            return Err(at("a second run begins: give each run a file".to_owned()));
+        if line.starts_with("Running ") && parser.began {
+            return Err(at(
+                "a second run begins: import each run from its own file".to_owned()
+            ));
         }
-        reading.line(line).map_err(at)?;
+        parser.line(line).map_err(at)?;
     }
-    reading.end()
+    parser.end()
 }
 
-impl Reading {
+impl Parser {
     fn line(&mut self, line: &str) -> Result<(), String> {
         if let Some(rest) = line.strip_prefix("Running ") {
             return self.begin(rest);
@@ -174,7 +175,8 @@ impl Reading {
         }
     }
 
-    /// `10.015     0.950000        37543        20.00`: milliseconds and quantile. Of the others a percentile is printed.
+    /// `10.015     0.950000        37543        20.00`: milliseconds and quantile. wrk2 prints the other percentiles
+    /// separately.
     fn spectrum(&mut self, line: &str) {
         let fields: Vec<&str> = line.split_whitespace().collect();
         if let [value, "0.950000", _, _] = fields[..] {
@@ -184,7 +186,7 @@ impl Reading {
         }
     }
 
-    /// `Mean    =   9.747, StdDeviation   =   4.928]` and `Max     =  26.592, Total count    =  16000]`, of wrk2, in
+    /// `Mean    =   9.747, StdDeviation   =   4.928]` and `Max     =  26.592, Total count    =  16000]` of wrk2, in
     /// milliseconds.
     fn footer(&mut self, rest: &str) -> Result<(), String> {
         let of = |name: &str| {
@@ -237,7 +239,7 @@ impl Reading {
         Ok(())
     }
 
-    fn end(mut self) -> Result<Run, String> {
+    fn end(mut self) -> Result<ToolReport, String> {
         let missing = [
             (!self.began, "Running TIME test @ URL"),
             (!self.load, "N threads and M connections"),
@@ -245,33 +247,37 @@ impl Reading {
             (!self.ended, "Transfer/sec: SIZE"),
         ];
         if let Some((_, line)) = missing.into_iter().find(|(missing, _)| *missing) {
-            return Err(format!("it lacks the line `{line}`: was the file cut off?"));
+            return Err(format!(
+                "the line `{line}` is missing: check whether the file was cut off"
+            ));
         }
         let requests = self.requests.unwrap_or_default();
         let of = |kind: &str| self.run.errors.get(kind).copied().unwrap_or(0);
         let (status, timeout) = (of("status"), of("timeout"));
-        // Both are kinds of answers; those that failed otherwise had none.
+        // Both are kinds of answers; requests that failed otherwise had none.
         let answered = requests.checked_sub(status + timeout);
         self.run.ok = answered.ok_or_else(|| {
-            format!("{status} answers of another status and {timeout} late ones are more than its {requests} requests")
+            format!("{status} answers with another status plus {timeout} late answers exceed the {requests} requests")
         })?;
         self.run.counts.insert("answers".to_owned(), requests);
-        self.tell(status, timeout);
+        self.add_pitfalls(status, timeout);
         self.name(requests);
         Ok(self.run)
     }
 
-    fn tell(&mut self, status: u64, timeout: u64) {
-        let told = &mut self.run.told;
-        told.push(IN_FLIGHT.to_owned());
+    fn add_pitfalls(&mut self, status: u64, timeout: u64) {
+        let pitfalls = &mut self.run.pitfalls;
+        pitfalls.push(IN_FLIGHT.to_owned());
         let of_tool = if self.is_wrk2 { CALIBRATED } else { CORRECTED };
-        told.push(of_tool.to_owned());
-        told.push(STATUS.to_owned());
+        pitfalls.push(of_tool.to_owned());
+        pitfalls.push(STATUS.to_owned());
         if timeout > 0 {
-            told.push(format!("{timeout} answers that came after the time-out are in no percentile of wrk, and requests that were never answered in no figure"));
+            pitfalls.push(format!("wrk's percentiles exclude {timeout} answers that arrived after the timeout, and none of its figures includes requests that were never answered"));
         }
         if status > 0 && timeout > 0 {
-            told.push("an answer that was late and of another status is counted twice".to_owned());
+            pitfalls.push(
+                "an answer that was both late and of another status is counted twice".to_owned(),
+            );
         }
     }
 
@@ -302,14 +308,14 @@ impl Reading {
     }
 }
 
-/// `149731`, or with its thousands set apart.
+/// `149731`, optionally with thousands separators.
 fn count(text: &str) -> Option<u64> {
     let text = text.trim().replace(',', "");
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    digits.then(|| whole(text.parse().ok()?)).flatten()
+    digits.then(|| to_count(text.parse().ok()?)).flatten()
 }
 
-/// `262.00us`, `3.66ms`, `2.10s`, `1.00m`, in nanoseconds; nothing for `-nan`.
+/// `262.00us`, `3.66ms`, `2.10s`, `1.00m`, in nanoseconds; `None` for `-nan`.
 fn time(text: &str) -> Option<f64> {
     const UNITS: [(&str, f64); 5] = [
         ("us", 1e-6),
@@ -332,10 +338,10 @@ fn size(text: &str) -> Option<u64> {
         ("PB", KIB * KIB * KIB * KIB * KIB),
         ("B", 1.0),
     ];
-    whole(scaled(text, &UNITS)?.round())
+    to_count(scaled(text, &UNITS)?.round())
 }
 
-/// The number before the first unit that the text ends with.
+/// Parses the number before the first unit that the text ends with.
 fn scaled(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     let found = units
         .iter()

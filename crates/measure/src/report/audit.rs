@@ -1,20 +1,20 @@
-//! The audit of one run, as a table.
+//! The audit of one run as a table.
 
 use super::page::{self, Block, Table};
 use crate::audit::{self, Row};
 use crate::result::RunResult;
 
-/// Stands at the end of a row whose figures contradict each other. All formats know such a row by it.
+/// Marks a row whose figures contradict each other. All formats recognize such a row by this text.
 pub(super) const FAILS: &str = "DOES NOT ADD UP";
 
-/// Whether a row of a table says that figures contradict each other.
+/// Returns true if a table row is marked as failed.
 pub(super) fn fails(cells: &[String]) -> bool {
     cells.last().is_some_and(|cell| cell.starts_with(FAILS))
 }
 
-/// A table with every comparison; nothing where there is nothing to compare.
-pub(super) fn of(result: &RunResult) -> Vec<Block> {
-    let rows: Vec<_> = audit::of(result).iter().map(row).collect();
+/// Builds a table of all comparisons, or nothing if there are none.
+pub(super) fn blocks(result: &RunResult) -> Vec<Block> {
+    let rows: Vec<_> = audit::comparisons(result).iter().map(row).collect();
     if rows.is_empty() {
         return Vec::new();
     }
@@ -29,7 +29,7 @@ pub(super) fn of(result: &RunResult) -> Vec<Block> {
 }
 
 fn row(row: &Row) -> Vec<String> {
-    let verdict = if row.adds_up { "adds up" } else { FAILS };
+    let verdict = if row.consistent { "adds up" } else { FAILS };
     [&row.what, &row.expected, &row.found]
         .map(|cell| page::plain(cell))
         .into_iter()

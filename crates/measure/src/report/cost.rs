@@ -1,4 +1,4 @@
-//! What daemon and driver cost, beside each other.
+//! Resource use of daemon and driver side by side.
 
 use super::page::{self, Block, Table};
 use crate::disturbance;
@@ -6,26 +6,26 @@ use crate::result::RunResult;
 use crate::units;
 use crate::usage::UsageSummary;
 
-/// The table of both sides; nothing where neither was looked at.
-pub(super) fn of(result: &RunResult) -> Vec<Block> {
+/// Builds the table of both sides, or nothing if neither was sampled.
+pub(super) fn blocks(result: &RunResult) -> Vec<Block> {
     if result.usage.daemon.is_none() && result.usage.driver.is_none() {
         return Vec::new();
     }
     let head = ["", "daemon", "driver"].map(str::to_owned).into();
-    let show = |side: &Option<UsageSummary>, figure: &Figure| {
+    let show = |side: &Option<UsageSummary>, figure: &FormatRow| {
         side.as_ref()
             .map_or(page::NONE.to_owned(), |usage| figure(usage, result))
     };
-    let row = |(label, figure): &(&str, Figure)| {
+    let row = |(label, figure): &(&str, FormatRow)| {
         vec![
             (*label).to_owned(),
             show(&result.usage.daemon, figure),
             show(&result.usage.driver, figure),
         ]
     };
-    let is_known = |(label, _): &&(&str, Figure)| {
+    let is_known = |(label, _): &&(&str, FormatRow)| {
         let sides = [&result.usage.daemon, &result.usage.driver];
-        // Absent in older results, and where the kernel does not count it.
+        // Absent in older results, and if the kernel does not count it.
         *label != WAITED
             || sides
                 .into_iter()
@@ -45,14 +45,14 @@ pub(super) fn of(result: &RunResult) -> Vec<Block> {
     blocks
 }
 
-/// What kept both from running, in one line.
+/// Summarizes the disturbances in one line.
 fn disturbance(result: &RunResult) -> Option<Block> {
     let found = result.usage.disturbance?;
     let mut parts = Vec::new();
     if let Some(others) = found.others_cpu_pct {
         let peak = found.others_cpu_peak_pct.unwrap_or(others);
         parts.push(format!(
-            "other work used {others:.0} % of a core, {peak:.0} % at the most"
+            "other processes used {others:.0} % of a core (peak {peak:.0} %)"
         ));
     }
     if let Some(wait) = found.worker_wait_pct {
@@ -63,9 +63,9 @@ fn disturbance(result: &RunResult) -> Option<Block> {
     }
     let stalls = found.stalls;
     parts.push(match stalls.count {
-        0 => "no stall of a worker".to_owned(),
+        0 => "no worker stalled".to_owned(),
         count => format!(
-            "{} stalls of workers, {} at the longest, {} in all",
+            "{} stalls of workers, the longest {}, {} in total",
             units::count(count),
             units::duration(stalls.longest_ns),
             units::duration(stalls.total_ns)
@@ -73,7 +73,7 @@ fn disturbance(result: &RunResult) -> Option<Block> {
     });
     if let Some(quota) = found.driver_quota.filter(|quota| quota.throttled > 0) {
         parts.push(format!(
-            "held by its quota in {} of {} periods",
+            "driver throttled by its quota in {} of {} periods",
             units::count(quota.throttled),
             units::count(quota.periods)
         ));
@@ -81,13 +81,13 @@ fn disturbance(result: &RunResult) -> Option<Block> {
     Some(Block::Facts(vec![("disturbed", parts.join("; "))]))
 }
 
-type Figure = fn(&UsageSummary, &RunResult) -> String;
+type FormatRow = fn(&UsageSummary, &RunResult) -> String;
 
-/// The row of the time that threads waited for a CPU.
+/// Label of the row with the time that threads waited for a CPU.
 const WAITED: &str = "waited for a CPU, all threads";
 
-/// The rows of the cost table.
-const FIGURES: [(&str, Figure); 14] = [
+/// The rows of the table.
+const FIGURES: [(&str, FormatRow); 14] = [
     ("RSS before the load", |usage, _| {
         units::bytes(kib(usage.rss_baseline_kb))
     }),
@@ -118,7 +118,7 @@ const FIGURES: [(&str, Figure); 14] = [
             .backlog_peak
             .map_or(page::NONE.to_owned(), units::count)
     }),
-    ("switches, own + forced", |usage, _| {
+    ("switches, vol. + invol.", |usage, _| {
         format!(
             "{} + {}",
             units::count(usage.voluntary_switches),
@@ -134,7 +134,7 @@ fn growth_bytes(usage: &UsageSummary) -> u64 {
     kib(usage.rss_peak_kb.saturating_sub(usage.rss_baseline_kb))
 }
 
-/// KiB as bytes.
+/// Converts KiB to bytes.
 pub(super) fn kib(kib: u64) -> u64 {
     kib.saturating_mul(1024)
 }
@@ -145,7 +145,7 @@ fn growth_per_active(usage: &UsageSummary, result: &RunResult) -> String {
         .map_or(page::NONE.to_owned(), units::bytes)
 }
 
-/// CPU time for each operation that ended, well or not.
+/// Returns the CPU time per operation that ended, successful or not.
 pub(super) fn cpu_per_finished(usage: &UsageSummary, result: &RunResult) -> String {
     let finished = result.finished();
     if finished == 0 {

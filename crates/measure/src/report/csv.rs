@@ -1,20 +1,20 @@
-//! One row per second, for spreadsheets and plots.
+//! CSV with one row per second, for spreadsheets and plots.
 //!
-//! Columns: `run_id` and `daemon` where several results are given; `second`, `active`, `active_peak`; each count by its
+//! Columns: `run_id` and `daemon` if several results are given; `second`, `active`, `active_peak`; each counter by its
 //! name; `error_` + each kind; and per series its `_count`, `_p50_ns`, `_p99_ns` and `_max_ns`. A second without values
-//! of a series has empty cells there: it has no percentile, which is not a percentile of 0.
+//! of a series has empty percentile cells, since it has no percentile rather than a percentile of 0.
 
 use std::collections::BTreeMap;
 
 use super::Error;
 use crate::result::{RunResult, Second};
 
-/// The seconds of all results.
+/// Renders the seconds of all results.
 ///
 /// # Errors
 /// None.
 pub fn render(results: &[RunResult]) -> Result<String, Error> {
-    let columns = Columns::of(results);
+    let columns = Columns::new(results);
     let mut text = line(columns.head(results.len() > 1));
     for result in results {
         for second in &result.seconds {
@@ -30,7 +30,7 @@ pub fn render(results: &[RunResult]) -> Result<String, Error> {
     Ok(text)
 }
 
-/// The names that occur anywhere in the results, so that every row has the same cells.
+/// Names that occur anywhere in the results, so that every row has the same cells.
 #[derive(Debug, Default)]
 struct Columns<'a> {
     counts: Vec<&'a str>,
@@ -39,7 +39,7 @@ struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    fn of(results: &'a [RunResult]) -> Self {
+    fn new(results: &'a [RunResult]) -> Self {
         let mut columns = Self::default();
         for result in results {
             let seconds = || result.seconds.iter();
@@ -50,7 +50,7 @@ impl<'a> Columns<'a> {
                 .map(|second| &second.errors)
                 .chain([&result.errors]);
             let series = result.series.iter().map(|series| &series.name);
-            // What began after the window has rows and no place in the totals.
+            // Operations started after the measured time have rows but are not in the totals.
             let late = seconds()
                 .flat_map(|second| &second.series)
                 .map(|series| &series.name);
@@ -116,7 +116,7 @@ fn line(cells: Vec<String>) -> String {
     cells.into_iter().map(quoted).collect::<Vec<_>>().join(",") + "\n"
 }
 
-/// A cell as RFC 4180 wants it.
+/// Quotes a cell as required by RFC 4180.
 fn quoted(cell: String) -> String {
     if cell.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", cell.replace('"', "\"\""))

@@ -1,10 +1,10 @@
-//! What a plan demanded of a run beside its load: thresholds to meet, and faults to live through.
+//! Thresholds and faults of one run as tables.
 
 use super::page::{self, Block, Table};
 use crate::result::{FaultResult, RunResult, ThresholdResult};
 
-/// A table of each; nothing where the plan had none.
-pub(super) fn of(result: &RunResult) -> Vec<Block> {
+/// Builds a table for each; nothing if the plan had none.
+pub(super) fn blocks(result: &RunResult) -> Vec<Block> {
     let tables = [
         ("faults", faults(&result.faults)),
         ("thresholds", thresholds(&result.thresholds)),
@@ -32,7 +32,7 @@ fn faults(faults: &[FaultResult]) -> Table {
         ]
     };
     table(
-        ["fault", "at", "back at", "down for"],
+        ["fault", "at", "recovered at", "downtime"],
         faults.iter().map(row).collect(),
     )
 }

@@ -1,8 +1,8 @@
-//! The HdrHistogram interval log: one histogram per second and series, values in nanoseconds.
+//! HdrHistogram interval log: one histogram per second and series, values in nanoseconds.
 //!
-//! The format is that of `HistogramLogWriter` in the Java library, version 1.3: its `HistogramLogProcessor` and the
-//! analysers built on it read the file. The tag is the name of the series; where the results are of several daemons,
-//! `daemon/series`. Logs of repetitions stand one after the other and the readers add them up.
+//! The format is that of `HistogramLogWriter` in the Java library, version 1.3, so its `HistogramLogProcessor` and the
+//! analysers built on it can read the file. The tag is the name of the series, or `daemon/series` if the results belong
+//! to several daemons. Logs of repetitions follow each other, and the readers add them up.
 
 use std::time::{Duration, SystemTime};
 
@@ -13,13 +13,13 @@ use super::{Error, several_daemons};
 use crate::result::RunResult;
 use crate::tally::Distribution;
 
-/// Nanoseconds of a millisecond: the `Interval_Max` column is for people, and its readers expect milliseconds.
+/// Nanoseconds per millisecond. The `Interval_Max` column is for human readers, who expect milliseconds.
 const MAX_DIVISOR: f64 = 1e6;
 
-/// The interval logs of all results, one after the other.
+/// Renders the interval logs of all results, one after the other.
 ///
 /// # Errors
-/// A stored histogram that can't be decoded, a start time that is none.
+/// A stored histogram cannot be decoded, or a start time is invalid.
 pub fn render(results: &[RunResult]) -> Result<String, Error> {
     let several = several_daemons(results);
     let mut log = Vec::new();
@@ -38,7 +38,7 @@ type Writer<'a> = IntervalLogWriter<'a, 'a, Vec<u8>, V2DeflateSerializer>;
 
 fn write_run(log: &mut Vec<u8>, result: &RunResult, prefix: &str) -> Result<(), Error> {
     if result.imported.is_some() {
-        // It has no histograms, and may have no time at which it began.
+        // Imported results have no histograms and possibly no start time.
         return Ok(());
     }
     let started = started(result)?;
@@ -83,7 +83,7 @@ fn write(
         .expect("writing to memory does not fail");
 }
 
-/// A tag without the characters that would end it.
+/// Removes characters from a tag that would end it.
 fn tag(prefix: &str, series: &str) -> String {
     format!("{prefix}{series}").replace([',', ' ', '\r', '\n'], "_")
 }

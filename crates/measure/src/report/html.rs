@@ -1,13 +1,13 @@
-//! The comparison of whatever results are given, as one page of HTML.
+//! Comparison of any results as one HTML page.
 
 use super::Error;
 use crate::result::RunResult;
 use crate::suite::Suite;
 
-/// Results as a suite named as the plan of the first.
+/// Renders results as a suite named after the plan of the first.
 ///
 /// # Errors
-/// A stored histogram that can't be decoded.
+/// A stored histogram cannot be decoded.
 pub fn render(results: &[RunResult]) -> Result<String, Error> {
     let name = results
         .first()

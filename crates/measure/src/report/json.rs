@@ -1,9 +1,9 @@
-//! The results themselves: an object for one, an array for several.
+//! The results as JSON: an object for one, an array for several.
 
 use super::Error;
 use crate::result::RunResult;
 
-/// Results as pretty-printed JSON.
+/// Renders results as pretty-printed JSON.
 ///
 /// # Errors
 /// None.

@@ -1,18 +1,18 @@
-//! For a pull request or a report file: the same content as the terminal's, in GitHub's Markdown.
+//! Markdown (GitHub's dialect) with the same content as the terminal report, for a pull request or a file.
 
 use super::page::{Block, Table};
 use super::{Error, audit, overview, page};
 use crate::result::RunResult;
 use crate::warning::Warning;
 
-/// The results one after the other; several have an overview first.
+/// Renders the results one after the other; several results get an overview first.
 ///
 /// # Errors
-/// A stored histogram that can't be decoded.
+/// A stored histogram cannot be decoded.
 pub fn render(results: &[RunResult]) -> Result<String, Error> {
-    let mut parts: Vec<String> = overview::of(results).iter().map(render_block).collect();
+    let mut parts: Vec<String> = overview::blocks(results).iter().map(render_block).collect();
     for result in results {
-        parts.extend(page::of(result)?.iter().map(render_block));
+        parts.extend(page::blocks(result)?.iter().map(render_block));
     }
     Ok(parts.join("\n"))
 }
@@ -32,7 +32,7 @@ pub(super) fn render_block(block: &Block) -> String {
     }
 }
 
-/// The first line as a sentence, the rest (the last lines of a log) as it was written.
+/// Formats the first line as a sentence and the rest (the last lines of a log) verbatim.
 fn warning(warning: &Warning) -> String {
     let (first, rest) = warning
         .message
@@ -51,7 +51,7 @@ fn warning(warning: &Warning) -> String {
     }
 }
 
-/// Text as it is, between fences that it does not contain.
+/// Puts text verbatim between fences that it does not contain.
 fn fenced(text: &str, indent: &str) -> String {
     let longest = text
         .split(|letter| letter != '`')
@@ -70,7 +70,7 @@ fn rendered(table: &Table) -> String {
     let width = table.head.len();
     let rule: Vec<String> = (0..width)
         .map(|column| {
-            let words = column == 0 || table.words.contains(&column);
+            let words = column == 0 || table.left_aligned.contains(&column);
             if words { "---" } else { "---:" }.to_owned()
         })
         .collect();
@@ -80,7 +80,7 @@ fn rendered(table: &Table) -> String {
             .map(|cell| format!("{bold}{}{bold}", escaped(cell)))
             .collect::<Vec<_>>()
     };
-    let apart = |row: &Vec<String>| {
+    let footer_row = |row: &Vec<String>| {
         row.iter()
             .map(|cell| format!("*{}*", escaped(cell)))
             .collect::<Vec<_>>()
@@ -89,7 +89,7 @@ fn rendered(table: &Table) -> String {
         .rows
         .iter()
         .map(cells)
-        .chain(table.apart.iter().map(apart));
+        .chain(table.footer_rows.iter().map(footer_row));
     [cells(&table.head), rule]
         .into_iter()
         .chain(rows)
@@ -97,7 +97,7 @@ fn rendered(table: &Table) -> String {
         .collect()
 }
 
-/// Text without what Markdown or HTML would take for markup.
+/// Escapes characters that are markup in Markdown or HTML.
 pub(super) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {

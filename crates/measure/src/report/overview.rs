@@ -1,12 +1,12 @@
-//! Several results beside each other, before each is shown on its own.
+//! Overview of several results, before each one is shown on its own.
 
 use super::cost;
 use super::page::{self, Block, Table};
 use crate::result::RunResult;
 use crate::units;
 
-/// Two tables: what became of each run and what it cost, and the p99 of each series. Nothing for one result.
-pub(super) fn of(results: &[RunResult]) -> Vec<Block> {
+/// Builds two tables: outcome and resource use of each run, and the p99 of each series. Empty for a single result.
+pub(super) fn blocks(results: &[RunResult]) -> Vec<Block> {
     if results.len() < 2 {
         return Vec::new();
     }
@@ -16,7 +16,10 @@ pub(super) fn of(results: &[RunResult]) -> Vec<Block> {
     ];
     let p99 = p99(results);
     if p99.head.len() > 1 {
-        blocks.extend([Block::Heading("p99 of each".to_owned()), Block::Table(p99)]);
+        blocks.extend([
+            Block::Heading("p99 by series".to_owned()),
+            Block::Table(p99),
+        ]);
     }
     blocks
 }
@@ -56,7 +59,7 @@ fn outcomes(results: &[RunResult]) -> Table {
     }
 }
 
-/// One column per series that any of the results has.
+/// Builds a table with one column per series of any result.
 fn p99(results: &[RunResult]) -> Table {
     let mut names: Vec<&str> = Vec::new();
     for name in results.iter().flat_map(RunResult::series_names) {

@@ -1,4 +1,4 @@
-//! What a report for people says about one run, before it is written in a format.
+//! Content of the report of one run, independent of the format.
 
 use super::{Error, audit, cost, demands, kernel, picture};
 use crate::imported::SeriesSummary;
@@ -7,48 +7,48 @@ use crate::result::RunResult;
 use crate::units;
 use crate::warning::{self, Severity, Warning};
 
-/// Stands where there is no figure.
+/// Placeholder for a missing figure.
 pub(super) const NONE: &str = "–";
 
-/// Counts that `operations` shows already, and one that is no sum but told anew each second.
-const SHOWN: [&str; 5] = ["started", "ok", "unfinished", "missed", "held"];
+/// Counters that are shown elsewhere: those of `operations`, and one that is reported each second and has no sum.
+const SHOWN_ELSEWHERE: [&str; 5] = ["started", "ok", "unfinished", "missed", "held"];
 
 /// A part of a report.
 #[derive(Debug)]
 pub(super) enum Block {
-    /// The one line that a hurried reader reads.
+    /// The headline with the verdict.
     Title(String),
-    /// What follows is about this.
+    /// The heading of the following blocks.
     Heading(String),
-    /// A sentence that says how to read what follows.
+    /// A sentence that explains the following block.
     Note(String),
     /// Labelled sentences.
     Facts(Vec<(&'static str, String)>),
     /// Figures.
     Table(Table),
-    /// Lines of one width, drawn with characters.
+    /// A text chart: lines of equal width.
     Picture(Vec<String>),
-    /// Reasons to doubt, with what to do about them.
+    /// Warnings with their hints.
     Warnings(Vec<Warning>),
 }
 
-/// Figures in rows: the first column is a label, the others stand to the right.
+/// A table whose first column is a label and whose other columns are right-aligned.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     pub(super) head: Vec<String>,
     pub(super) rows: Vec<Vec<String>>,
-    /// Rows that are of another kind than the rest.
-    pub(super) apart: Vec<Vec<String>>,
-    /// Columns besides the first that hold words: they stand to the left too.
-    pub(super) words: Vec<usize>,
+    /// Rows that are set apart from the rest.
+    pub(super) footer_rows: Vec<Vec<String>>,
+    /// Columns besides the first that hold words and are left-aligned.
+    pub(super) left_aligned: Vec<usize>,
 }
 
-/// The whole report of one run.
-pub(super) fn of(result: &RunResult) -> Result<Vec<Block>, Error> {
+/// Builds the complete report of one run.
+pub(super) fn blocks(result: &RunResult) -> Result<Vec<Block>, Error> {
     let mut blocks = vec![title(result)];
     let overload = result.overload().map(str::to_owned);
     blocks.extend(overload.map(Block::Note));
-    blocks.extend(reasons(result));
+    blocks.extend(verdict_reasons(result));
     blocks.extend([
         Block::Facts(run(result)),
         Block::Heading("operations".to_owned()),
@@ -57,11 +57,11 @@ pub(super) fn of(result: &RunResult) -> Result<Vec<Block>, Error> {
     blocks.extend([Block::Heading("latency".to_owned()), latency(result)]);
     blocks.extend(clamped(result));
     blocks.extend(pictures(result)?);
-    blocks.extend(cost::of(result));
-    blocks.extend(kernel::of(result));
+    blocks.extend(cost::blocks(result));
+    blocks.extend(kernel::block(result));
     blocks.extend(slopes(result));
-    blocks.extend(demands::of(result));
-    blocks.extend(audit::of(result));
+    blocks.extend(demands::blocks(result));
+    blocks.extend(audit::blocks(result));
     if !result.warnings.is_empty() {
         blocks.extend([
             Block::Heading("warnings".to_owned()),
@@ -80,15 +80,15 @@ fn title(result: &RunResult) -> Block {
     ))
 }
 
-/// Returns the reasons of the verdict: the first line of each severe warning, causes first, then the most severe.
-fn reasons(result: &RunResult) -> Option<Block> {
+/// Returns the reasons for the verdict: the first line of each warning above a note, causes first, then by severity.
+fn verdict_reasons(result: &RunResult) -> Option<Block> {
     let mut warnings = result.warnings.clone();
     warning::sort(&mut warnings);
-    let grave = warnings
+    let severe = warnings
         .iter()
         .filter(|warning| warning.severity > Severity::Note);
     let first_line = |warning: &Warning| plain(warning.message.lines().next().unwrap_or_default());
-    let facts: Vec<_> = grave
+    let facts: Vec<_> = severe
         .map(|warning| (severity(warning.severity), first_line(warning)))
         .collect();
     (!facts.is_empty()).then_some(Block::Facts(facts))
@@ -131,15 +131,15 @@ fn run(result: &RunResult) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// When the load began, as far as that is known.
+/// Returns the start time of the load, if known.
 pub(super) fn started(result: &RunResult) -> String {
     match result.started_at.as_str() {
-        "" => "at a time that is not known".to_owned(),
+        "" => "unknown start time".to_owned(),
         time => plain(time),
     }
 }
 
-/// The driver, its processes, threads and build; of another tool what it reported.
+/// Describes the driver, its processes, threads and build; for another tool, the facts that it reported.
 pub(super) fn driver(result: &RunResult) -> String {
     let machine = &result.machine;
     let plural = |count: u64, one: &str, several: &str| {
@@ -187,7 +187,7 @@ fn machine_line(result: &RunResult) -> String {
     joined(facts.collect::<Vec<_>>().iter().map(Option::as_ref))
 }
 
-/// The machine as it is whatever runs on it.
+/// Describes the machine, independent of the run.
 pub(super) fn machine(machine: &Machine) -> String {
     if machine.hostname.is_empty() && machine.kernel.is_empty() {
         return "not known".to_owned();
@@ -257,7 +257,8 @@ fn operations(result: &RunResult) -> Vec<Block> {
     if !operations.add_up() {
         facts.push((
             "sum",
-            "started is not ok + failed + unfinished: the driver lost count".to_owned(),
+            "started is not ok + failed + unfinished: the driver's counters are inconsistent"
+                .to_owned(),
         ));
     }
     if !result.errors.is_empty() {
@@ -266,13 +267,13 @@ fn operations(result: &RunResult) -> Vec<Block> {
     let others: Vec<_> = result
         .counts
         .iter()
-        .filter(|(name, _)| !SHOWN.contains(&name.as_str()))
+        .filter(|(name, _)| !SHOWN_ELSEWHERE.contains(&name.as_str()))
         .collect();
     if !others.is_empty() {
         facts.push(("counted", counts(others)));
     }
     facts.extend(result.most_held().map(|held| {
-        let held = format!("{} connections at the most", units::count(held));
+        let held = format!("at most {} connections", units::count(held));
         ("held", held)
     }));
     let mut blocks = vec![Block::Table(Table {
@@ -284,7 +285,7 @@ fn operations(result: &RunResult) -> Vec<Block> {
     blocks
 }
 
-/// The success rate, rounded down: one failure in a million is not 100 %.
+/// Formats the success rate, rounded down so that one failure in a million is not 100 %.
 pub(super) fn success(result: &RunResult) -> String {
     match result.success_pct() {
         None => NONE.to_owned(),
@@ -316,7 +317,7 @@ fn latency(result: &RunResult) -> Block {
     Block::Table(Table {
         head,
         rows,
-        apart: result
+        footer_rows: result
             .lag
             .iter()
             .map(|lag| latency_row(&lag.into()))
@@ -351,7 +352,7 @@ fn clamped(result: &RunResult) -> Option<Block> {
             (
                 "clamped",
                 format!(
-                    "{} values of {} lay outside 1 ns to 1 h",
+                    "{} values of {} were outside 1 ns to 1 h",
                     units::count(series.clamped),
                     plain(&series.name)
                 ),
@@ -363,7 +364,7 @@ fn clamped(result: &RunResult) -> Option<Block> {
 
 fn pictures(result: &RunResult) -> Result<Vec<Block>, Error> {
     let pictures = [
-        ("where the values lie", picture::distributions(result)?),
+        ("distributions", picture::distributions(result)?),
         ("over time", picture::over_time(result)),
     ];
     let drawn = pictures.into_iter().filter(|(_, lines)| !lines.is_empty());
@@ -372,14 +373,14 @@ fn pictures(result: &RunResult) -> Result<Vec<Block>, Error> {
         .collect())
 }
 
-/// What the daemon keeps of what it has served, where the run was long and steady enough to tell.
+/// Describes the daemon's growth under steady load, if the run was long and steady enough.
 fn slopes(result: &RunResult) -> Option<Block> {
-    let slopes = result.slopes()?;
+    let slopes = result.growth_under_load()?;
     let of = |what: &str, whole: f64, halves: [Option<f64>; 2], show: fn(f64) -> String| {
         let [first, second] = halves.map(|half| half.map_or(NONE.to_owned(), show));
         let whole = show(whole);
         format!(
-            "the line through {what} rises by {whole} per 1,000 finished; first half {first}, second half {second}"
+            "{what}: {whole} per 1,000 finished operations; first half {first}, second half {second}"
         )
     };
     let (rss, fds) = (slopes.rss_bytes, slopes.fds);
@@ -398,7 +399,7 @@ fn signed_bytes(bytes: f64) -> String {
     format!("{sign}{}", units::bytes(bytes.abs() as u64))
 }
 
-/// A span in seconds, with the unit that fits.
+/// Formats a time in seconds with a suitable unit.
 pub(super) fn seconds(seconds: f64) -> String {
     units::duration((seconds * 1e9) as u64)
 }
@@ -413,7 +414,7 @@ fn joined<'a>(facts: impl IntoIterator<Item = Option<&'a String>>) -> String {
         .join(", ")
 }
 
-/// Text of a daemon or a host without what could steer a terminal.
+/// Removes control characters from a text of a daemon or host, so that it cannot control the terminal.
 pub(super) fn plain(text: &str) -> String {
     text.chars()
         .map(|letter| {

@@ -1,18 +1,18 @@
-//! Small pictures of a run, drawn with block characters: people would rather look than read.
+//! Text charts of a run, drawn with block characters.
 
 use super::{Error, page};
 use crate::result::{RunResult, Second, SecondSeries};
 use crate::tally::Distribution;
 use crate::units;
 
-/// Columns of a picture, beside its labels.
+/// Columns of a chart, without its labels.
 const WIDTH: u64 = 60;
-/// Columns of a factor of ten at most, where few decades are shown.
+/// Maximum number of columns per decade.
 const MOST_PER_DECADE: u64 = 10;
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// One line per figure over the seconds of a run: starts, open operations, failures and the p99 of each series.
-/// Nothing for a run of less than two seconds.
+/// Draws one line per figure over the seconds of a run: starts, open operations, failures and the p99 of each series.
+/// Returns nothing for a run of less than two seconds.
 pub(super) fn over_time(result: &RunResult) -> Vec<String> {
     let Some(length) = result
         .seconds
@@ -63,7 +63,7 @@ pub(super) fn over_time(result: &RunResult) -> Vec<String> {
     let step = if per_column == 1 {
         "1 s".to_owned()
     } else {
-        format!("{per_column} s, the highest of them")
+        format!("{per_column} s (maximum)")
     };
     lines(rows, format!("0 to {length} s, one column = {step}"))
 }
@@ -76,7 +76,7 @@ fn p99(second: &Second, series: &str) -> Option<u64> {
         .map(|row| row.p99_ns)
 }
 
-/// The highest figure of each column; 0 where there is none.
+/// Returns the highest figure of each column, or 0 if there is none.
 fn columns(
     seconds: &[Second],
     per_column: u64,
@@ -91,7 +91,7 @@ fn columns(
     columns
 }
 
-/// One line per series on a common logarithmic axis: the higher the bar, the more of its values lie there.
+/// Draws one line per series on a common logarithmic axis: the higher the bar, the more values it represents.
 pub(super) fn distributions(result: &RunResult) -> Result<Vec<String>, Error> {
     let mut series = Vec::new();
     for one in result.series.iter().chain(&result.lag) {
@@ -117,13 +117,13 @@ struct Axis {
     first: u32,
     decades: u32,
     per_decade: u32,
-    /// Whether something lies below the axis and is drawn in its first column.
+    /// True if values below the axis are drawn in its first column.
     open: bool,
 }
 
 impl Axis {
-    /// The decades that the values of these series lie in, without the smallest hundredth of each: one value of a few
-    /// nanoseconds would squeeze the rest into half of the picture.
+    /// Chooses the decades of these series' values, without the smallest hundredth of each. A single value of a few
+    /// nanoseconds would squeeze the rest into half of the chart.
     fn over(series: &[(String, Distribution)]) -> Option<Self> {
         let decade_of = |quantile: f64| {
             series
@@ -147,19 +147,19 @@ impl Axis {
         let last = columns.len() - 1;
         for step in values.histogram().iter_recorded() {
             let decade = (step.value_iterated_to().max(1) as f64).log10() - f64::from(self.first);
-            // A negative place becomes the first: the cast saturates.
+            // A negative index becomes the first: the cast saturates.
             let place = (decade * f64::from(self.per_decade)) as usize;
             columns[place.min(last)] += step.count_since_last_iteration();
         }
         columns
     }
 
-    /// The names of the decades, each where it begins.
+    /// Returns the labels of the decades, each at its start.
     fn marks(&self) -> String {
         let mut line = String::new();
         for decade in 0..self.decades {
             let place = (decade * self.per_decade) as usize;
-            // Where decades are narrow, a name that would touch the one before is left out.
+            // In narrow decades, a label that would touch the previous one is left out.
             if decade == 0 || line.chars().count() < place {
                 line.extend(std::iter::repeat_n(' ', place - line.chars().count()));
                 line.push_str(if decade == 0 && self.open { "≤" } else { "" });
@@ -170,7 +170,7 @@ impl Axis {
     }
 }
 
-/// A power of ten in nanoseconds: `1ns`, `10µs`, `1000s`.
+/// Formats a power of ten in nanoseconds: `1ns`, `10µs`, `1000s`.
 fn decade_name(exponent: u32) -> String {
     let unit = (exponent / 3).min(3);
     format!(
@@ -180,7 +180,7 @@ fn decade_name(exponent: u32) -> String {
     )
 }
 
-/// A figure per column as a bar, relative to the largest; what is not 0 is seen.
+/// Draws one bar per column, relative to the largest. Figures above 0 are always visible.
 fn bars(columns: &[u64]) -> String {
     let most = columns.iter().copied().max().unwrap_or(0);
     let bar = |figure: &u64| match figure {
@@ -197,7 +197,7 @@ struct Row {
     note: String,
 }
 
-/// Rows under each other, and the axis below.
+/// Aligns rows under each other, with the axis below.
 fn lines(rows: Vec<Row>, axis: String) -> Vec<String> {
     let label_width = rows
         .iter()

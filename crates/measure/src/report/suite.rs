@@ -1,4 +1,4 @@
-//! The comparison: several daemons, levels and repetitions beside each other, as Markdown, HTML and plain text.
+//! The suite report: several daemons, levels and repetitions compared, as Markdown, HTML and plain text.
 
 use super::page::{Block, Table};
 use super::{Error, markdown as markdown_page, terminal as terminal_page};
@@ -30,20 +30,20 @@ use document::Part;
 use grid::Grid;
 use show::Text;
 
-/// The comparison as a file of Markdown: verdicts first, then the tables, then each level.
+/// Renders the comparison as Markdown: verdicts first, then the tables, then each level.
 ///
 /// # Errors
-/// None: no figure of it is read from a histogram.
+/// None: it reads no histogram.
 pub fn markdown(suite: &Suite) -> Result<String, Error> {
     let blocks = blocks(suite, Text::line);
     let parts: Vec<String> = blocks.iter().map(markdown_page::render_block).collect();
     Ok(parts.join("\n"))
 }
 
-/// The same for a person at a terminal, with the medians alone.
+/// Renders the comparison for a terminal, with medians only.
 ///
 /// # Errors
-/// As [`markdown`].
+/// The same as for [`markdown`].
 pub fn terminal(suite: &Suite) -> Result<String, Error> {
     let middle = |text: &Text| {
         let best = if text.best { " best" } else { "" };
@@ -60,25 +60,26 @@ pub fn terminal(suite: &Suite) -> Result<String, Error> {
     Ok(blocks.iter().enumerate().map(text).collect())
 }
 
-/// The comparison as one file of HTML with all tables and charts: it loads nothing, and the tables need no script.
+/// Renders the comparison as one HTML file with all tables and charts. It loads no other resource, and the tables need
+/// no script.
 ///
 /// # Errors
-/// A stored histogram that can't be decoded.
+/// A stored histogram cannot be decoded.
 pub fn html(suite: &Suite) -> Result<String, Error> {
-    html::render(&Cells::of(suite))
+    html::render(&Cells::new(suite))
 }
 
-/// The comparison in fewer than 60 lines of Markdown, without pictures: for a comment on a pull request. Each daemon is held
-/// against the first, or with an earlier suite of the same plan as `base`, against itself in that.
+/// Renders the comparison in fewer than 60 lines of Markdown without charts, for a comment on a pull request. Each
+/// daemon is compared with the first, or with itself in the earlier suite `base` of the same plan.
 #[must_use]
 pub fn summary(suite: &Suite, base: Option<&Suite>) -> String {
     summary::render(suite, base)
 }
 
 fn blocks(suite: &Suite, write: impl Fn(&Text) -> String) -> Vec<Block> {
-    let cells = Cells::of(suite);
+    let cells = Cells::new(suite);
     let mut blocks = Vec::new();
-    for section in document::of(&cells) {
+    for section in document::sections(&cells) {
         blocks.push(Block::Title(section.title));
         blocks.extend(section.parts.into_iter().filter_map(|part| match part {
             Part::Heading(heading) => Some(Block::Heading(heading)),
@@ -93,7 +94,11 @@ fn blocks(suite: &Suite, write: impl Fn(&Text) -> String) -> Vec<Block> {
 }
 
 fn table(grid: &Grid, write: impl Fn(&Text) -> String) -> Table {
-    let words = grid.head.iter().enumerate().filter(|(_, head)| head.words);
+    let words = grid
+        .head
+        .iter()
+        .enumerate()
+        .filter(|(_, head)| head.left_aligned);
     Table {
         head: grid.head.iter().map(|head| head.text.clone()).collect(),
         rows: grid
@@ -101,7 +106,7 @@ fn table(grid: &Grid, write: impl Fn(&Text) -> String) -> Table {
             .iter()
             .map(|row| row.texts.iter().map(&write).collect())
             .collect(),
-        apart: Vec::new(),
-        words: words.map(|(place, _)| place).collect(),
+        footer_rows: Vec::new(),
+        left_aligned: words.map(|(place, _)| place).collect(),
     }
 }

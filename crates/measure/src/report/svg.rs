@@ -1,7 +1,7 @@
-//! Static charts: points in, SVG out. Needs no script; colours and strokes come from the page's style sheet.
+//! Static SVG charts. They need no script; colours and strokes come from the page's style sheet.
 //!
-//! Coordinates are whole numbers in a box of 960 × 560, about half a pixel each at the size that charts are shown, and
-//! paths are relative: five bytes a point.
+//! Coordinates are whole numbers in a box of 960 × 560, about half a pixel each at the displayed size, and paths are
+//! relative: five bytes per point.
 
 use maud::{Markup, html};
 
@@ -16,11 +16,11 @@ const HEIGHT: f64 = 560.0;
 const LEFT: f64 = 112.0;
 const TOP: f64 = 52.0;
 const BOTTOM: f64 = 84.0;
-/// Least distance of two labels.
+/// Minimum distance between two labels.
 const LINE: f64 = 30.0;
-/// Room for a letter of a label.
+/// Width of a letter in a label.
 const LETTER: f64 = 18.0;
-/// Letters that a label has at most.
+/// Maximum number of letters in a label.
 const LETTERS: usize = 14;
 
 /// A point of a chart, in the units of its axes.
@@ -29,15 +29,15 @@ pub(super) type Point = (f64, f64);
 /// A chart.
 #[derive(Debug)]
 pub(super) struct Chart {
-    /// Names it inside a page.
+    /// Element ID within a page.
     pub(super) id: String,
     pub(super) title: String,
-    /// How the marks are to be read, beside the legend.
+    /// Explanation of the marks, next to the legend.
     pub(super) reading: String,
     pub(super) x: Axis,
     pub(super) y: Axis,
     pub(super) marks: Vec<Mark>,
-    /// What the chart shows, in words.
+    /// Text alternative: the content of the chart in words.
     pub(super) alternative: String,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// What the read-out writes behind a value: its label says seconds, or it counts.
+    /// Returns the unit of values in the read-out: seconds if the label says so, or none for counts.
     fn unit(&self) -> &'static str {
         if self.label.starts_with("seconds") {
             " s"
@@ -59,35 +59,35 @@ impl Axis {
     }
 }
 
-/// What is drawn of one daemon.
+/// The mark of one daemon.
 #[derive(Debug)]
 pub(super) struct Mark {
-    /// Place of the daemon, which gives it its colour and its shape.
+    /// Index of the daemon, which determines colour and shape.
     pub(super) daemon: usize,
     pub(super) kind: Kind,
-    /// Pieces between which nothing is known.
+    /// Line segments, separated by gaps in the data.
     pub(super) pieces: Vec<Vec<Point>>,
-    /// What stands at its end.
+    /// Label at its end.
     pub(super) label: Option<String>,
-    /// What each point is, for kinds that draw points; as many as there are points, or none.
+    /// Name of each point, for kinds that draw points; empty, or as long as the list of points.
     pub(super) names: Vec<String>,
 }
 
-/// How something is drawn.
+/// The style of a mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// The line that counts.
+    /// The main line.
     Line,
-    /// A line beside it.
+    /// A thin line behind the main one.
     Thin,
-    /// Another quantity of the same daemon.
+    /// A line for another quantity of the same daemon.
     Dashed,
-    /// From the lowest to the highest: the upper points from left to right, then the lower ones back.
+    /// A band from the lowest to the highest: the upper points from left to right, then the lower ones back.
     Band,
-    /// Single runs.
+    /// Dots for single runs.
     Dots,
     /// A short stroke across each point.
-    Middle,
+    MedianStroke,
 }
 
 impl Kind {
@@ -98,7 +98,7 @@ impl Kind {
             Self::Dashed => "h",
             Self::Band => "b",
             Self::Dots => "p",
-            Self::Middle => "m",
+            Self::MedianStroke => "m",
         }
     }
 }
@@ -129,10 +129,10 @@ impl Mark {
     }
 }
 
-/// How many shapes tell daemons apart where colours do not.
+/// Number of shapes that distinguish daemons without colour.
 const SHAPES: usize = 4;
 
-/// The shapes of points, to be used by every chart of a page.
+/// Defines the shapes of points for all charts of a page.
 pub(super) fn shapes() -> Markup {
     html! {
         svg width="0" height="0" aria-hidden="true" class="shapes" {
@@ -144,13 +144,13 @@ pub(super) fn shapes() -> Markup {
     }
 }
 
-/// The shape of a daemon's points.
+/// Returns the shape of a daemon's points.
 fn shape(daemon: usize) -> String {
     format!("#s{}", daemon % SHAPES)
 }
 
 impl Chart {
-    /// The chart as SVG, with at most `most` points a line.
+    /// Draws the chart as SVG, with at most `most` points per line.
     pub(super) fn draw(&self, most: usize) -> Markup {
         let (title, text) = (format!("{}-t", self.id), format!("{}-d", self.id));
         html! {
@@ -160,7 +160,7 @@ impl Chart {
                 title id=(title) { (self.title) }
                 desc id=(text) { (self.alternative) }
                 (self.axes())
-                @for kind in [Kind::Band, Kind::Thin, Kind::Dashed, Kind::Line, Kind::Middle, Kind::Dots] {
+                @for kind in [Kind::Band, Kind::Thin, Kind::Dashed, Kind::Line, Kind::MedianStroke, Kind::Dots] {
                     @for mark in self.marks.iter().filter(|mark| mark.kind == kind) {
                         (self.mark(mark, most))
                     }
@@ -193,7 +193,7 @@ impl Chart {
         let class = format!("{} {}", mark.kind.class(), colour(mark.daemon));
         match mark.kind {
             Kind::Dots => self.dots(mark, &class),
-            Kind::Middle => {
+            Kind::MedianStroke => {
                 let stroke = |point: &Point| {
                     let (x, y) = self.place(*point);
                     format!("M{} {y}h36", x - 18)
@@ -214,7 +214,7 @@ impl Chart {
         }
     }
 
-    /// A line as it is drawn, or both edges of a band one after the other.
+    /// Returns the points of a line, or of both edges of a band one after the other.
     fn outline(&self, piece: &[Point], band: bool, most: usize) -> Vec<(i64, i64)> {
         let edges = if band { 2 } else { 1 };
         piece
@@ -237,7 +237,7 @@ impl Chart {
         }
     }
 
-    /// Labels at the ends of their lines, pushed apart where they would touch.
+    /// Draws labels at the ends of their lines, pushed apart so that they do not overlap.
     fn labels(&self) -> Markup {
         let end = |mark: &Mark| {
             let last = mark.points().last().map(|point| self.place(*point))?;
@@ -263,7 +263,7 @@ impl Chart {
         }
     }
 
-    /// Where the plot ends and the labels begin.
+    /// Returns the position where the plot ends and the labels begin.
     fn right(&self) -> f64 {
         let labels = self.marks.iter().filter_map(|mark| mark.label.as_ref());
         let longest = labels.map(|label| shortened(label).chars().count()).max();
@@ -283,7 +283,7 @@ impl Chart {
     }
 }
 
-/// A label that leaves room for the plot.
+/// Shortens a label to leave room for the plot.
 fn shortened(label: &str) -> String {
     if label.chars().count() <= LETTERS {
         return label.to_owned();
@@ -292,15 +292,16 @@ fn shortened(label: &str) -> String {
     format!("{kept}…")
 }
 
-/// The class that gives a daemon its colour.
+/// Returns the CSS class of a daemon's colour.
 fn colour(daemon: usize) -> String {
     format!("d{}", daemon % COLOURS)
 }
 
-/// Colours that the style sheet has.
+/// Number of colours in the style sheet.
 const COLOURS: usize = 8;
 
-/// The classes of text about a daemon: its colour and its shape, which the style sheet puts before it.
+/// Returns the CSS classes of text about a daemon: its colour, and its shape, which the style sheet puts before the
+/// text.
 pub(super) fn swatch(daemon: usize) -> String {
     format!("{} s{}", colour(daemon), daemon % SHAPES)
 }

@@ -1,4 +1,4 @@
-//! For a person at a terminal: the verdict first, then tables and small pictures in at most 100 columns of plain text.
+//! Plain text for a terminal: the verdict first, then tables and text charts in at most 100 columns.
 
 use comfy_table::{CellAlignment, Table as Grid, presets};
 
@@ -7,30 +7,30 @@ use super::{Error, audit, overview, page};
 use crate::result::RunResult;
 use crate::warning::Warning;
 
-/// Sentences are broken before this column.
+/// Column before which sentences are wrapped.
 const WIDTH: usize = 96;
 
-/// The results one after the other; several have an overview first.
+/// Renders the results one after the other; several results get an overview first.
 ///
 /// # Errors
-/// A stored histogram that can't be decoded.
+/// A stored histogram cannot be decoded.
 pub fn render(results: &[RunResult]) -> Result<String, Error> {
     let mut text = String::new();
-    for block in overview::of(results) {
+    for block in overview::blocks(results) {
         text.push_str(&render_block(&block));
     }
     for result in results {
         if !text.is_empty() {
             text.push('\n');
         }
-        for block in page::of(result)? {
+        for block in page::blocks(result)? {
             text.push_str(&render_block(&block));
         }
     }
     Ok(text)
 }
 
-/// A report with the lines in red that say that figures contradict each other, for a terminal that shows colours.
+/// Colours the lines of contradicting figures red, for a terminal that supports colours.
 #[must_use]
 pub fn coloured(report: &str) -> String {
     const RED: &str = "\u{1b}[31m";
@@ -47,7 +47,7 @@ pub(super) fn render_block(block: &Block) -> String {
     match block {
         Block::Title(title) => format!("{title}\n"),
         Block::Heading(heading) => format!("\n{heading}\n"),
-        Block::Note(note) => broken(note, WIDTH - 2)
+        Block::Note(note) => wrapped(note, WIDTH - 2)
             .iter()
             .map(|line| format!("  {line}\n"))
             .collect(),
@@ -66,11 +66,11 @@ fn warning(warning: &Warning) -> String {
     labelled(page::severity(warning.severity), &warning.message) + &hint
 }
 
-/// A label and its text, broken into lines that stand under each other.
+/// Formats a label and its text, wrapped into aligned lines.
 fn labelled(label: &str, text: &str) -> String {
     const INDENT: usize = 12;
     let mut written = String::new();
-    let lines = text.lines().flat_map(|line| broken(line, WIDTH - INDENT));
+    let lines = text.lines().flat_map(|line| wrapped(line, WIDTH - INDENT));
     for (place, line) in lines.enumerate() {
         let label = if place == 0 { label } else { "" };
         written.push_str(format!("  {label:<10}{line}").trim_end());
@@ -79,8 +79,8 @@ fn labelled(label: &str, text: &str) -> String {
     written
 }
 
-/// A line broken at blanks; a word that is too long keeps a line of its own, whole.
-fn broken(line: &str, width: usize) -> Vec<String> {
+/// Wraps a line at spaces; a word that is too long keeps its own line.
+fn wrapped(line: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in line.split_whitespace() {
         let open = lines.last_mut().expect("there is always a line");
@@ -97,18 +97,18 @@ fn broken(line: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Columns of figures stand to the right, rows apart below an empty one.
+/// Formats a table with right-aligned figures, and separate rows below an empty one.
 fn grid(table: &Table) -> String {
     let mut grid = Grid::new();
     grid.load_style(presets::NOTHING)
         .set_header(table.head.clone())
         .add_rows(table.rows.clone());
-    if !table.apart.is_empty() && !table.rows.is_empty() {
+    if !table.footer_rows.is_empty() && !table.rows.is_empty() {
         grid.add_row(vec![""]);
     }
-    grid.add_rows(table.apart.clone());
+    grid.add_rows(table.footer_rows.clone());
     for (place, column) in grid.column_iter_mut().enumerate().skip(1) {
-        if !table.words.contains(&place) {
+        if !table.left_aligned.contains(&place) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
@@ -123,9 +123,9 @@ mod tests {
 
     #[test]
     fn a_long_sentence_is_broken_at_blanks_and_a_long_word_is_kept() {
-        assert_eq!(broken("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
         assert_eq!(
-            broken("at /a/very/long/path now", 6),
+            wrapped("at /a/very/long/path now", 6),
             ["at", "/a/very/long/path", "now"]
         );
     }

@@ -1,4 +1,5 @@
-//! Chromium over its DevTools protocol, by pipe: messages of JSON that end with a NUL, no port and no WebSocket.
+//! Chromium controlled over its DevTools protocol by pipe: JSON messages that end with a NUL, without a port or
+//! WebSocket.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -10,10 +11,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// How long the browser may be silent.
+/// Maximum time without a message from the browser.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What the browser is told to leave alone: nothing may leave this machine.
+/// Features to disable: nothing may leave this machine.
 const FLAGS: [&str; 10] = [
     "--headless",
     "--no-sandbox",
@@ -34,13 +35,13 @@ pub(crate) struct Browser {
     messages: Receiver<Value>,
     session: String,
     sent: u64,
-    /// What the page reported, loaded or did wrong since it was opened.
+    /// Reports, loads and errors of the page since it was opened.
     pub(crate) events: Vec<Value>,
     folder: TempDir,
 }
 
 impl Browser {
-    /// Starts Chromium; `None`, with a message, where there is none and none is required.
+    /// Starts Chromium; returns `None`, with a message, if it is missing and not required.
     pub(crate) fn start() -> Option<Self> {
         let Some(program) = program() else {
             let required = std::env::var_os("DROVER_REQUIRE_ALL").is_some_and(|value| value == "1");
@@ -49,7 +50,7 @@ impl Browser {
             return None;
         };
         let folder = tempfile::tempdir().unwrap();
-        // The browser reads commands from descriptor 3 and answers on 4: the shell puts our pipes there.
+        // The browser reads commands from descriptor 3 and answers on 4; the shell puts the pipes there.
         let mut child = Command::new("sh")
             .args([
                 "-c",
@@ -98,7 +99,7 @@ impl Browser {
         }
     }
 
-    /// Sends a command and waits for its answer; what happens meanwhile is kept in `events`.
+    /// Sends a command and waits for its answer; events in between are kept in `events`.
     pub(crate) fn call(&mut self, method: &str, params: &Value) -> Value {
         self.sent += 1;
         let mut command = json!({ "id": self.sent, "method": method, "params": params });
@@ -124,7 +125,7 @@ impl Browser {
         message.unwrap_or_else(|error| panic!("the browser did not answer {waiting_for}: {error}"))
     }
 
-    /// Writes a page to a file and opens it; returns when it has loaded.
+    /// Writes a page to a file and opens it; returns after loading.
     pub(crate) fn open(&mut self, page: &str) {
         let path = self.folder.path().join("report.html");
         fs::write(&path, page).unwrap();
@@ -143,7 +144,7 @@ impl Browser {
         }
     }
 
-    /// The size of the window and the reader's preference of colours.
+    /// Sets the window size and the preferred colour scheme.
     pub(crate) fn look(&mut self, width: u64, scheme: &str) {
         let size =
             json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
@@ -155,7 +156,7 @@ impl Browser {
         );
     }
 
-    /// Turns the page's own scripts off or on.
+    /// Disables or enables the page's scripts.
     pub(crate) fn scripts(&mut self, on: bool) {
         self.call(
             "Emulation.setScriptExecutionDisabled",
@@ -163,7 +164,7 @@ impl Browser {
         );
     }
 
-    /// The value of an expression in the page.
+    /// Evaluates an expression in the page.
     pub(crate) fn value(&mut self, expression: &str) -> Value {
         let params = json!({ "expression": expression, "returnByValue": true });
         let answer = self.call("Runtime.evaluate", &params);
@@ -171,7 +172,7 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
-    /// What went wrong in the page: exceptions, errors on its console, what the browser itself logged as one.
+    /// Returns the errors of the page: exceptions, console errors, and errors logged by the browser.
     pub(crate) fn errors(&self) -> Vec<String> {
         let is_error = |event: &&Value| match event["method"].as_str() {
             Some("Runtime.exceptionThrown") => true,
@@ -186,7 +187,7 @@ impl Browser {
             .collect()
     }
 
-    /// The addresses that the page asked for, itself included.
+    /// Returns the addresses requested by the page, including its own.
     pub(crate) fn requests(&self) -> Vec<String> {
         let sent = self
             .events
@@ -204,7 +205,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // Closed pipes end it as well; a browser that hangs is not waited for.
+        // Closed pipes also end the browser; a browser that hangs is not waited for.
         drop(self.child.kill());
         drop(self.child.wait());
     }

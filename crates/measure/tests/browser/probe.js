@@ -1,6 +1,6 @@
-// What a browser sees of a report, for the tests: an expression that yields functions.
+// An expression that yields functions for tests of a report in a browser.
 window.probe = {
-  // Numbers of marks and of points in them, by chart.
+  // Returns the numbers of marks and of their points by chart.
   charts() {
     const points = path => (path.getAttribute('d').match(/-?\d+/g) || []).length / 2;
     return Object.fromEntries([...document.querySelectorAll('figure')].map(figure => [figure.id, {
@@ -14,7 +14,7 @@ window.probe = {
       legend: figure.querySelectorAll('.legend li').length,
     }]));
   },
-  // The highest value of each line of a chart with a linear axis, read back from where it is drawn.
+  // Returns the highest value of each line of a chart with a linear axis, computed from its drawn position.
   highest(id) {
     const svg = document.querySelector('#' + id + ' > svg');
     const box = svg.dataset.box.split(' ').map(Number), to = +svg.dataset.y.split(' ')[2];
@@ -23,7 +23,7 @@ window.probe = {
       return to * (box[3] - edges.y) / (box[3] - box[2]);
     });
   },
-  // Everything that is wider than where it stands.
+  // Returns elements that are wider than their container.
   clipped() {
     const wrong = [];
     if (document.documentElement.scrollWidth > innerWidth) wrong.push('the page: ' + document.documentElement.scrollWidth);
@@ -37,7 +37,7 @@ window.probe = {
     }
     return wrong;
   },
-  // Text that is hard to read: WCAG 2.2, 1.4.3 wants a ratio of 4.5.
+  // Returns text with low contrast: WCAG 2.2, 1.4.3 requires a ratio of 4.5.
   faint() {
     const parse = text => (text.match(/[\d.]+/g) || []).map(Number);
     const light = ([r, g, b]) => [r, g, b].map(part => part / 255)

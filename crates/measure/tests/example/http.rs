@@ -1,4 +1,4 @@
-//! A suite of HTTP made by hand: requests over connections that are held, of daemons that differ in known ways.
+//! A handmade HTTP suite: requests over held connections, of daemons that differ in known ways.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
@@ -8,7 +8,7 @@ use measure::system::{System, TcpCounters};
 
 use super::suite;
 
-/// Answers a second, CPU µs of a request, memory of a connection in KiB, median response in µs.
+/// Answers per second, CPU µs per request, memory per connection in KiB, median response in µs.
 fn nature(daemon: &str) -> (f64, f64, f64, f64) {
     match daemon {
         "nginx" => (50_000.0, 8.0, 0.5, 900.0),
@@ -17,11 +17,11 @@ fn nature(daemon: &str) -> (f64, f64, f64, f64) {
     }
 }
 
-/// Rows of a run, of which the last holds a part of a second.
+/// Rows of a run; the last one covers a part of a second.
 const SECONDS: u64 = 12;
 
-/// Every daemon at every level of connections.
-pub(crate) fn of(daemons: &[&str], levels: &[u64], runs: u64) -> Suite {
+/// Builds every daemon at every level of connections.
+pub(crate) fn build(daemons: &[&str], levels: &[u64], runs: u64) -> Suite {
     let mut results = Vec::new();
     for run in 0..runs {
         for &level in levels {
@@ -40,7 +40,7 @@ pub(crate) fn of(daemons: &[&str], levels: &[u64], runs: u64) -> Suite {
     }
 }
 
-/// One run. What disturbs a run disturbs all daemons of the same repetition alike, and each by a little of its own.
+/// Builds a run. All daemons of the same repetition share its disturbance, with a small individual one.
 pub(crate) fn one(daemon: &str, level: u64, run: u64) -> RunResult {
     let (rate, cpu_us, kib, median_us) = nature(daemon);
     let own = (daemon.len() as u64 * 7 + run * 5) % 4;
@@ -51,7 +51,7 @@ pub(crate) fn one(daemon: &str, level: u64, run: u64) -> RunResult {
     result.run_id = format!("{daemon}-{level}-{run}");
     result.plan = serde_json::json!({ "timeline": { "warmup": "1s", "measure": "10s" } });
     result.plan_sentence = format!("GET /1kb.txt over {level} connections, as fast as they answer");
-    // A foreign server has no page of metrics.
+    // A foreign server has no metrics page.
     for look in &mut result.resources {
         look.active = None;
         look.backlog = None;
@@ -68,7 +68,7 @@ pub(crate) fn one(daemon: &str, level: u64, run: u64) -> RunResult {
     ];
     let of = |(name, scale): (&str, f64)| {
         let values = suite::tailed(2_000, median_us * scale / wobble, 0.25);
-        SeriesResult::of(name, &values)
+        SeriesResult::from_distribution(name, &values)
     };
     result.series = scales.into_iter().filter_map(of).collect();
     result.seconds = (0..SECONDS)
@@ -106,7 +106,7 @@ pub(crate) fn one(daemon: &str, level: u64, run: u64) -> RunResult {
     let growth = (kib * level as f64) as u64 + level / 4;
     result.usage.system = Some(System {
         available_baseline_kb: 20_000_000,
-        // 8 KiB of the kernel for each connection, both ends.
+        // 8 KiB of kernel memory per connection, both ends.
         available_min_kb: 20_000_000 - growth - 8 * level,
         slab_baseline_kb: 100_000,
         slab_peak_kb: 100_000 + 7 * level,
@@ -120,7 +120,8 @@ pub(crate) fn one(daemon: &str, level: u64, run: u64) -> RunResult {
     result
 }
 
-/// All connections are opened in the first second; one is lost in the sixth and opened anew in the seventh.
+/// Returns a second of the run. All connections are opened in the first second; one is lost in the sixth and reopened in
+/// the seventh.
 fn row(second: u64, rate: u64, level: u64, median_us: f64) -> Second {
     let answers = if second == 11 { rate / 2 } else { rate };
     let counts = [

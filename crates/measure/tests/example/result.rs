@@ -1,4 +1,4 @@
-//! A result made by hand: every field is set, every figure is known.
+//! A handmade result: every field is set, and every figure is known.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use measure::tally::Distribution;
 use measure::usage::UsageSummary;
 use measure::warning::{EndedBy, Warning, verdict};
 
-/// Three seconds of 400, 400 and 200 streams; 3 failed and 2 were left open.
+/// Builds three seconds of 400, 400 and 200 streams; 3 failed and 2 were left open.
 pub(crate) fn full() -> RunResult {
     let warnings: Vec<Warning> = [
         Warning::unfinished(2, EndedBy::Plan),
@@ -48,7 +48,7 @@ pub(crate) fn full() -> RunResult {
         counts: named(&[("bytes", 995 * 1_226), ("events", 995 * 18), ("ok", 995), ("started", 1_000), ("unfinished", 2)]),
         errors: named(&[("rejected", 2), ("reset", 1)]),
         series: series(),
-        lag: SeriesResult::of("lag", &whole("lag")),
+        lag: SeriesResult::from_distribution("lag", &whole("lag")),
         seconds: vec![second(0, 400, 396, &[]), second(1, 400, 402, &[("rejected", 2)]), second(2, 200, 197, &[("reset", 1)])],
         usage: Usage { daemon: Some(usage(4_096, 4_640, 0.12)), driver: Some(usage(9_000, 11_048, 0.03)), ..Usage::default() },
         resources: Vec::new(),
@@ -60,14 +60,14 @@ pub(crate) fn full() -> RunResult {
     }
 }
 
-/// `count` values, `step` apart from `from` on, in nanoseconds.
+/// Records `count` values, `step` apart starting at `from`, in nanoseconds.
 pub(crate) fn spread(count: u64, from: u64, step: u64) -> Distribution {
     let mut values = Distribution::default();
     (0..count).for_each(|place| values.record(from + place * step));
     values
 }
 
-/// The parts of the seconds, so that the seconds of a series add up to the whole.
+/// Splits a series into seconds that add up to the whole.
 fn parts(name: &str) -> [Distribution; 3] {
     let counts = [396, 402, 197];
     match name {
@@ -85,7 +85,7 @@ fn whole(name: &str) -> Distribution {
 }
 
 fn series() -> Vec<SeriesResult> {
-    let of = |name| SeriesResult::of(name, &whole(name));
+    let of = |name| SeriesResult::from_distribution(name, &whole(name));
     ["handoff", "first_byte", "stream"]
         .into_iter()
         .filter_map(of)
@@ -93,7 +93,7 @@ fn series() -> Vec<SeriesResult> {
 }
 
 fn second(second: u64, started: u64, ok: u64, errors: &[(&str, u64)]) -> Second {
-    let of = |name: &str| SecondSeries::of(name, &parts(name)[second as usize]);
+    let of = |name: &str| SecondSeries::from_distribution(name, &parts(name)[second as usize]);
     Second {
         second,
         active: [4, 0, 2][second as usize],

@@ -1,4 +1,4 @@
-//! A suite made by hand: daemons that differ in known ways, so that every figure of a report can be foreseen.
+//! A handmade suite: daemons that differ in known ways, so that every figure of a report is predictable.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
@@ -11,12 +11,12 @@ use measure::warning::{Severity, Warning, verdict};
 
 use super::result;
 
-/// What the suite is made of.
+/// The shape of the suite.
 pub(crate) struct Shape {
     pub(crate) daemons: &'static [&'static str],
     pub(crate) levels: &'static [u64],
     pub(crate) runs: u64,
-    /// Rows per run; the streams begin within the first tenth of them.
+    /// Rows per run; the streams start within the first tenth of them.
     pub(crate) seconds: u64,
 }
 
@@ -37,7 +37,7 @@ const SERIES: [(&str, f64); 8] = [
     ("drift", 2.0),
 ];
 
-/// KiB per connection, CPU µs per stream, median of the first byte in µs, width of its tail.
+/// KiB per connection, CPU µs per stream, median first byte in µs, width of its tail.
 fn nature(daemon: &str) -> (f64, f64, f64, f64) {
     match daemon {
         "go-streaming" => (6.0, 390.0, 80.0, 0.30),
@@ -47,8 +47,8 @@ fn nature(daemon: &str) -> (f64, f64, f64, f64) {
     }
 }
 
-/// Every daemon at every level, with memory that grows by a known amount per connection.
-pub(crate) fn of(shape: &Shape) -> Suite {
+/// Builds every daemon at every level, with memory that grows by a known amount per connection.
+pub(crate) fn build(shape: &Shape) -> Suite {
     let mut results = Vec::new();
     for run in 0..shape.runs {
         for &level in shape.levels {
@@ -70,7 +70,7 @@ pub(crate) fn of(shape: &Shape) -> Suite {
     }
 }
 
-/// One run. Its figures differ from those of another repetition by a few known percent.
+/// Builds a run. Its figures differ from those of another repetition by a few known percent.
 pub(crate) fn one(daemon: &str, level: u64, run: u64, seconds: u64) -> RunResult {
     let (kib, cpu_us, median_us, width) = nature(daemon);
     let wobble = 1.0 + 0.02 * (run as f64 - 1.0);
@@ -98,7 +98,7 @@ pub(crate) fn one(daemon: &str, level: u64, run: u64, seconds: u64) -> RunResult
                 median_us * scale * crowd * wobble,
                 width,
             );
-            SeriesResult::of(name, &values)
+            SeriesResult::from_distribution(name, &values)
         })
         .collect();
     result.seconds = (0..seconds)
@@ -139,7 +139,7 @@ pub(crate) fn one(daemon: &str, level: u64, run: u64, seconds: u64) -> RunResult
     result
 }
 
-/// Values with a heavy tail (log-logistic), the same each time.
+/// Returns values with a heavy tail (log-logistic), the same each time.
 pub(crate) fn tailed(count: u64, median_us: f64, width: f64) -> Distribution {
     let mut values = Distribution::default();
     for place in 0..count {
@@ -149,13 +149,13 @@ pub(crate) fn tailed(count: u64, median_us: f64, width: f64) -> Distribution {
     values
 }
 
-/// A factor from 0.6 to 1.4 that looks like chance and is always the same.
+/// Returns a deterministic factor from 0.6 to 1.4 that looks random.
 fn noise(seed: u64) -> f64 {
     let mixed = (seed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
     0.6 + 0.8 * mixed as f64 / f64::from(1 << 24)
 }
 
-/// Streams that are open at the end of a second: they begin within the first tenth and end within the last.
+/// Returns the streams open at the end of a second: they start within the first tenth and end within the last.
 fn open(second: u64, seconds: u64, level: u64) -> u64 {
     let tenth = (seconds / 10).max(1);
     level * (second + 1).min(tenth).min(seconds - second) / tenth
@@ -179,7 +179,7 @@ fn row(second: u64, seconds: u64, level: u64, median_us: f64) -> Second {
             0
         },
     );
-    // A wave, so that a picture has something to show, and one second that stands out.
+    // A wave, so that a chart has something to show, and one outlier second.
     let wave =
         1.0 + 0.3 * (second as f64 / 7.0).sin() + 4.0 * f64::from(u8::from(second == seconds / 2));
     for (name, scale) in SERIES {
@@ -220,7 +220,7 @@ fn look(second: u64, seconds: u64, level: u64, peak_kb: f64, cpu_pct: f64) -> Re
     }
 }
 
-/// The run ended in something that makes its figures not those of the daemon.
+/// Makes the run INVALID by a warning about the driver.
 pub(crate) fn invalidate(result: &mut RunResult) {
     result.warnings = vec![
         Warning::generator_cpu_bound(Severity::Invalid, 97.0, 0, 10),
@@ -229,7 +229,7 @@ pub(crate) fn invalidate(result: &mut RunResult) {
     result.verdict = verdict(&result.warnings);
 }
 
-/// The daemon was killed and started again.
+/// Adds a kill and restart of the daemon.
 pub(crate) fn kill(result: &mut RunResult) {
     result.faults = vec![FaultResult {
         what: "SIGKILL and a new start".to_owned(),
@@ -243,7 +243,7 @@ pub(crate) fn kill(result: &mut RunResult) {
     result.counts.insert("retries".to_owned(), 17);
 }
 
-/// The run missed what its plan asked for.
+/// Makes the run miss its threshold.
 pub(crate) fn miss(result: &mut RunResult) {
     result.thresholds = vec![ThresholdResult {
         text: "first_byte.p99 <= 50ms".to_owned(),

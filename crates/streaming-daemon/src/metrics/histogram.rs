@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The upper ends of the buckets in nanoseconds, and as the page writes them in seconds.
+/// The upper bounds of the buckets, in nanoseconds and as the page writes them in seconds.
 const BUCKETS: [(u64, &str); 20] = [
     (10_000, "0.00001"),
     (25_000, "0.000025"),
@@ -27,10 +27,10 @@ const BUCKETS: [(u64, &str); 20] = [
     (600_000_000_000, "600"),
 ];
 
-/// Counts durations by bucket.
+/// A histogram of durations.
 #[derive(Debug, Default)]
 pub(super) struct Histogram {
-    /// Each counted in its own bucket alone; the page adds them up. The last one has no upper end.
+    /// Counts of single buckets; the page accumulates them. The last bucket has no upper bound.
     counts: [AtomicU64; BUCKETS.len() + 1],
     sum_ns: AtomicU64,
 }

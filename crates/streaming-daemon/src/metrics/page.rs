@@ -1,4 +1,4 @@
-//! The page in the Prometheus text format, version 0.0.4.
+//! The metrics page in the Prometheus text format, version 0.0.4.
 
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -7,7 +7,7 @@ use super::Metrics;
 use crate::failure::{HandoffFailure, StreamFailure};
 
 impl Metrics {
-    /// Renders every metric, also those that are still zero.
+    /// Renders every metric, including those that are still zero.
     #[must_use]
     pub fn page(&self) -> String {
         let mut page = String::with_capacity(8 * 1024);
@@ -29,17 +29,17 @@ impl Metrics {
         };
         gauge(
             "daemon_active_connections",
-            "Handoff connections that were accepted and whose client is not finished yet.",
+            "Accepted handoff connections whose client is not finished yet.",
             &self.active_connections,
         )?;
         gauge(
             "daemon_active_streams",
-            "Streams that are open.",
+            "Open streams.",
             &self.active_streams,
         )?;
         gauge(
             "daemon_peak_streams",
-            "The most streams that were open at once.",
+            "Maximum number of streams open at once.",
             &self.peak_streams,
         )
     }
@@ -74,7 +74,7 @@ impl Metrics {
             .collect();
         counter(
             "daemon_handoff_errors_total",
-            "What was wrong with handoffs.",
+            "Handoff errors, by reason.",
             &samples,
         )?;
         let reasons = StreamFailure::ALL.iter().zip(&self.stream_failures);
@@ -83,7 +83,7 @@ impl Metrics {
             .collect();
         counter(
             "daemon_stream_errors_total",
-            "Why streams ended early.",
+            "Streams that ended early, by reason.",
             &samples,
         )?;
         counter(
@@ -115,25 +115,25 @@ impl Metrics {
         for (name, help, labels, histogram) in [
             (
                 "daemon_handoff_duration_seconds",
-                "From accepting a handoff to holding its client socket.",
+                "Time from accepting a handoff to receiving its client socket.",
                 "",
                 &self.handoff_duration,
             ),
             (
                 "daemon_stream_duration_seconds",
-                "From holding the client socket to the last byte of a complete stream.",
+                "Time from receiving the client socket to the last byte of a complete stream.",
                 "",
                 &self.stream_duration,
             ),
             (
                 "daemon_backend_duration_seconds",
-                "From the request to the backend to its last event.",
+                "Time from the request to the backend to its last event.",
                 &backend,
                 &self.backend_duration,
             ),
             (
                 "daemon_backend_ttfb_seconds",
-                "From the request to the backend to its first event.",
+                "Time from the request to the backend to its first event.",
                 &backend,
                 &self.backend_ttfb,
             ),

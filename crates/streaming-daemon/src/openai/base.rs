@@ -1,4 +1,4 @@
-//! Where the backend is: `http://host:port/prefix` or `unix:/path`.
+//! The address of the backend: `http://host:port/prefix` or `unix:/path`.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -11,21 +11,21 @@ const COMPLETIONS: &str = "/v1/chat/completions";
 /// The address of an OpenAI-compatible API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Base {
-    pub(super) place: Place,
-    /// What the requests call the server.
+    pub(super) endpoint: Endpoint,
+    /// The authority of requests.
     pub(super) authority: Authority,
     pub(super) path: PathAndQuery,
 }
 
-/// What to connect to.
+/// The endpoint to connect to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Endpoint {
     Tcp(String, u16),
     Unix(PathBuf),
 }
 
 impl Base {
-    /// The whole URI of the completions, as HTTP/2 wants it.
+    /// Returns the complete URI of the completions, as HTTP/2 needs it.
     pub(super) fn uri(&self) -> Uri {
         let mut parts = hyper::http::uri::Parts::default();
         parts.scheme = Some(Scheme::HTTP);
@@ -39,7 +39,7 @@ impl Base {
             return Err("name the socket, for instance unix:/run/llm.sock".to_owned());
         }
         Ok(Self {
-            place: Place::Unix(PathBuf::from(path)),
+            endpoint: Endpoint::Unix(PathBuf::from(path)),
             authority: Authority::from_static("localhost"),
             path: PathAndQuery::from_static(COMPLETIONS),
         })
@@ -50,16 +50,16 @@ impl Base {
         let authority = uri.authority().ok_or(example)?;
         if uri.query().is_some() || authority.as_str().contains('@') {
             return Err(format!(
-                "neither a query nor a user may be in it; {example}"
+                "a query or user information is not allowed; {example}"
             ));
         }
         let prefix = uri.path().trim_end_matches('/');
         let path = PathAndQuery::try_from(format!("{prefix}{COMPLETIONS}"))
             .map_err(|_| example.to_owned())?;
-        // An address of IPv6 stands in brackets, which name resolution does not want.
+        // IPv6 addresses are in brackets, which name resolution does not accept.
         let host = authority.host().trim_matches(['[', ']']);
         Ok(Self {
-            place: Place::Tcp(host.to_owned(), uri.port_u16().unwrap_or(80)),
+            endpoint: Endpoint::Tcp(host.to_owned(), uri.port_u16().unwrap_or(80)),
             authority: authority.clone(),
             path,
         })
@@ -79,7 +79,7 @@ impl FromStr for Base {
         match uri.scheme_str() {
             Some("http") => Self::tcp(&uri),
             Some("https") => Err(
-                "this daemon speaks no TLS: name a local proxy that does, by http:// or unix:"
+                "this daemon does not support TLS: use a local proxy that does, by http:// or unix:"
                     .to_owned(),
             ),
             _ => Err(
@@ -95,15 +95,15 @@ impl FromStr for Base {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> (Place, String) {
+    fn parse(text: &str) -> (Endpoint, String) {
         let base: Base = text.parse().unwrap();
-        (base.place.clone(), base.uri().to_string())
+        (base.endpoint.clone(), base.uri().to_string())
     }
 
     #[test]
     fn a_base_is_an_address_with_or_without_a_prefix_or_a_socket() {
-        let tcp = |host: &str, port| Place::Tcp(host.to_owned(), port);
-        for (text, place, uri) in [
+        let tcp = |host: &str, port| Endpoint::Tcp(host.to_owned(), port);
+        for (text, endpoint, uri) in [
             (
                 "http://a:81",
                 tcp("a", 81),
@@ -117,11 +117,11 @@ mod tests {
             ),
             (
                 "unix:/run/a b.sock",
-                Place::Unix("/run/a b.sock".into()),
+                Endpoint::Unix("/run/a b.sock".into()),
                 "http://localhost/v1/chat/completions",
             ),
         ] {
-            assert_eq!(parse(text), (place, uri.to_owned()));
+            assert_eq!(parse(text), (endpoint, uri.to_owned()));
         }
     }
 

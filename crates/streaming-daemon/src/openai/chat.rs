@@ -1,4 +1,4 @@
-//! The request to the backend: what a handoff asks for, in the words of the API.
+//! Requests to the backend, built from handoffs.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -8,16 +8,16 @@ use hyper::header::HeaderValue;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// The keys that this backend answers to. Unknown keys are ignored, `null` counts as absent.
+/// The keys of a handoff that this backend uses. Unknown keys are ignored; `null` counts as absent.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Chat<'a> {
-    /// Of no use here, and of its type all the same.
+    /// Unused here, but its type is checked.
     #[serde(rename = "user_id")]
     _user_id: Option<i64>,
     #[serde(borrow)]
     prompt: Option<Cow<'a, str>>,
     system: Option<Cow<'a, str>>,
-    /// Passed on as they are: what a message may hold is the backend's affair.
+    /// Passed on unchanged: the backend decides what a message may contain.
     messages: Option<Vec<&'a RawValue>>,
     model: Option<Cow<'a, str>>,
     max_tokens: Option<u64>,
@@ -55,12 +55,13 @@ struct Message<'a> {
 #[derive(Debug)]
 pub(crate) struct Ask {
     pub(super) body: Bytes,
-    /// `X-Test-Pattern`: how a backend that is made for tests answers. No key of the API's body says that.
+    /// Value of `X-Test-Pattern`, which selects the response of a test backend. The API's body has no key for it.
     pub(super) test_pattern: Option<HeaderValue>,
 }
 
 impl Chat<'_> {
-    /// The request. `model` is for handoffs that name none; a pattern that no header field can hold is left out.
+    /// Builds the request. `model` is for handoffs that name none; a pattern that is not a valid field value is
+    /// dropped.
     pub(super) fn ask(&self, model: Option<&str>) -> Ask {
         let pattern = self.test_pattern.as_deref();
         Ask {
@@ -69,7 +70,7 @@ impl Chat<'_> {
         }
     }
 
-    /// The request as JSON. `model` is for handoffs that name none.
+    /// Renders the request as JSON. `model` is for handoffs that name none.
     fn body(&self, model: Option<&str>) -> Bytes {
         let body = Body {
             model: self.model.as_deref().or(model),
@@ -81,7 +82,7 @@ impl Chat<'_> {
         Bytes::from(serde_json::to_vec(&body).expect("numbers and texts can be written as JSON"))
     }
 
-    /// The messages that were given, else the system's and the prompt.
+    /// Returns the given messages, otherwise the system message and the prompt.
     fn messages(&self) -> Messages<'_> {
         if let Some(given) = &self.messages {
             return Messages::Given(given);

@@ -1,4 +1,4 @@
-//! One request to the backend whose answer has begun.
+//! A request to the backend whose response has started.
 
 use std::time::Duration;
 
@@ -11,21 +11,21 @@ use tokio::time::timeout;
 use super::failure::BackendFailure;
 use super::pool::{Lease, Pool};
 
-/// How long the end of a body may take after its last event. Mostly it is there already.
+/// Timeout for the end of a body after its last event. Usually it has already arrived.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// An answer that is coming in. Dropping it takes the request back: a connection of HTTP/1.1 is
-/// closed, a stream of HTTP/2 reset.
+/// A response that is being received. Dropping it cancels the request: an HTTP/1.1 connection is closed, an HTTP/2
+/// stream reset.
 pub(crate) struct Exchange<'a> {
     body: Incoming,
     lease: Lease,
     pool: &'a Pool,
-    /// For each pause between two pieces.
+    /// Timeout of each pause between two pieces.
     timeout: Duration,
 }
 
 impl<'a> Exchange<'a> {
-    /// Looks at the head, which has to be that of an event stream.
+    /// Checks the head, which must be that of an event stream.
     pub(super) fn new(
         response: Response<Incoming>,
         lease: Lease,
@@ -46,14 +46,14 @@ impl<'a> Exchange<'a> {
         })
     }
 
-    /// The next piece of the body; `None` at its end in good order. What is not asked for is left
-    /// with the backend but for a few tens of KiB, so whoever is slow slows it down.
+    /// Returns the next piece of the body; `None` at its regular end. Only a few tens of KiB are read ahead, so a slow
+    /// reader slows the backend down.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, BackendFailure> {
         loop {
             let frame = timeout(self.timeout, self.body.frame()).await;
             match frame.map_err(|_| BackendFailure::Timeout)? {
                 None => return Ok(None),
-                // Trailers are of no interest.
+                // Trailers are ignored.
                 Some(frame) => match frame?.into_data() {
                     Ok(data) if !data.is_empty() => return Ok(Some(data)),
                     _ => {}
@@ -62,7 +62,7 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Leaves the connection in good order for the next request.
+    /// Reads the end of the body, so that the connection can serve the next request.
     pub(crate) async fn close(mut self) {
         let end = async {
             while let Some(frame) = self.body.frame().await {

@@ -1,4 +1,4 @@
-//! What can go wrong with the backend.
+//! Failures of the backend.
 
 use std::error::Error;
 use std::fmt::Write;
@@ -6,22 +6,22 @@ use std::io;
 
 use hyper::StatusCode;
 
-/// Why the backend's answer did not come, or not to its end.
+/// The reason why the backend's response is missing or incomplete.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BackendFailure {
-    #[error("nothing came within the backend timeout")]
+    #[error("no data arrived within the backend timeout")]
     Timeout,
-    #[error("it could not be connected to")]
+    #[error("cannot connect")]
     Connect(#[source] io::Error),
-    #[error("its connection failed")]
+    #[error("the connection failed")]
     Http(#[from] hyper::Error),
-    #[error("it answered with the status {0}")]
+    #[error("it returned status {0}")]
     Status(StatusCode),
-    #[error("it answered 200 without an event stream")]
+    #[error("it returned 200 without an event stream")]
     NoEventStream,
     #[error("it sent a line or an event of more than 1 MiB")]
     TooLong,
-    #[error("it sent an event that is no completion chunk")]
+    #[error("it sent an event that is not a completion chunk")]
     Malformed(#[from] serde_json::Error),
     #[error("it reported an error in the stream: {0}")]
     Reported(String),
@@ -30,7 +30,7 @@ pub(crate) enum BackendFailure {
 }
 
 impl BackendFailure {
-    /// What happened, with its causes.
+    /// Formats the failure with its causes.
     pub(crate) fn chain(&self) -> String {
         let mut text = self.to_string();
         let mut cause = self.source();

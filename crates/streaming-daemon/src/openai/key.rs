@@ -1,33 +1,34 @@
-//! The key of the backend: held, sent, never shown.
+//! The key of the backend, which is never printed.
 
 use std::env;
 
 use hyper::header::HeaderValue;
 
-/// The variables that may hold the key, the first one first. There is no option for it: the
-/// arguments of a process are there for all to read.
+/// The variables that may contain the key, in order of precedence. There is no option for it, since everyone can read
+/// the arguments of a process.
 pub(crate) const VARIABLES: [&str; 2] = ["DAEMON_OPENAI_KEY", "OPENAI_API_KEY"];
 
-/// A bearer token. Its `Debug` does not show it.
+/// A bearer token. Its `Debug` output does not show it.
 #[derive(Debug, Clone)]
 pub struct Key(HeaderValue);
 
 impl Key {
-    /// Takes a token.
+    /// Creates a key from a token.
     ///
     /// # Errors
-    /// That it holds what no header may hold, without showing it.
+    /// The token contains characters that are invalid in a header. The message does not show it.
     pub fn new(token: &str) -> Result<Self, String> {
-        let mut value = HeaderValue::try_from(format!("Bearer {token}"))
-            .map_err(|_| "the key holds characters that no HTTP header may hold".to_owned())?;
+        let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| {
+            "the key contains characters that are not allowed in an HTTP header".to_owned()
+        })?;
         value.set_sensitive(true);
         Ok(Self(value))
     }
 
-    /// Takes the token from the environment, if there is one.
+    /// Reads the token from the environment, if there is one.
     ///
     /// # Errors
-    /// The variable, what is wrong with it, and the remedy.
+    /// The variable, the problem, and the remedy.
     pub(crate) fn from_environment() -> Result<Option<Self>, String> {
         let set = VARIABLES
             .into_iter()

@@ -1,4 +1,4 @@
-//! The connections to the backend, used again and again.
+//! A pool of connections to the backend.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -23,32 +23,32 @@ use super::failure::BackendFailure;
 use super::key::Key;
 use super::wire::{Body, Connection2, Http, STREAMS, connect1, connect2, speaks_http2};
 
-/// Idle connections of HTTP/1.1 that are kept, and for how long.
+/// Maximum number of idle HTTP/1.1 connections, and how long they are kept.
 const IDLE: usize = 256;
 const IDLE_TIME: Duration = Duration::from_secs(30);
-/// A connection may turn out to be closed just when it is used again. Then the request, if the
-/// connection gives it back untouched, goes to the next one, so many times.
+/// Maximum number of attempts to send a request. A connection may turn out to be closed just when it is reused; the
+/// request goes to the next one if the connection returns it untouched.
 const TRIES: usize = 3;
 
-/// How a backend that is made for tests is to answer.
+/// The header field that selects the response of a test backend.
 const TEST_PATTERN: &str = "x-test-pattern";
 const AGENT: &str = concat!("streaming-daemon/", env!("CARGO_PKG_VERSION"));
 
-/// Opens connections as they are needed.
+/// A pool that opens connections as they are needed.
 ///
-/// With HTTP/1.1 a request has a connection to itself, and the one used last is used next. With
-/// HTTP/2 it shares one with up to 99 others.
+/// With HTTP/1.1 a request has its own connection, and the most recently used one is used next. With HTTP/2 it shares a
+/// connection with up to 99 others.
 pub(super) struct Pool {
     base: Base,
     http: Http,
     key: Option<Key>,
-    /// What `Http::Auto` found.
+    /// The result of `Http::Auto`.
     is_http2: OnceCell<bool>,
     idle: Mutex<VecDeque<Idle>>,
-    /// Held while connecting, so that requests that come meanwhile share what comes of it.
+    /// Held while connecting, so that requests that arrive meanwhile share the new connection.
     connecting: AsyncMutex<()>,
     multiplexed: Mutex<Vec<Multiplexed>>,
-    /// Serve the connections. Dropping the pool closes them.
+    /// The tasks that serve the connections. Dropping the pool closes them.
     tasks: Mutex<JoinSet<()>>,
 }
 
@@ -60,22 +60,22 @@ struct Idle {
 #[derive(Clone)]
 struct Multiplexed {
     sender: http2::SendRequest<Body>,
-    /// Each request holds a further one.
-    places: Arc<Places>,
+    /// The stream slots; each request holds one more reference.
+    slots: Arc<StreamSlots>,
 }
 
-/// The streams of a connection: as many are taken as there are further `Arc`s of this.
+/// The streams of a connection: each further `Arc` of this is a stream in use.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct StreamSlots {
     allowed: AtomicUsize,
 }
 
-/// What a request holds of a connection.
+/// The part of a connection that a request holds.
 pub(super) enum Lease {
-    /// All of it.
+    /// The whole connection.
     Whole(http1::SendRequest<Body>),
-    /// One of its streams.
-    Stream { _place: Arc<Places> },
+    /// A stream of the connection.
+    Stream { _slot: Arc<StreamSlots> },
 }
 
 type Sent = (Response<Incoming>, Lease);
@@ -94,7 +94,7 @@ impl Pool {
         }
     }
 
-    /// Sends a request and waits for the head of its answer.
+    /// Sends a request and waits for the head of its response.
     pub(super) async fn send(&self, ask: Ask) -> Result<Sent, BackendFailure> {
         let is_http2 = match self.http {
             Http::One => false,
@@ -135,14 +135,14 @@ impl Pool {
         let mut request = self.request(self.base.uri(), ask);
         let mut tries = 0;
         loop {
-            let Multiplexed { mut sender, places } = self.multiplexed().await?;
+            let Multiplexed { mut sender, slots } = self.multiplexed().await?;
             tries += 1;
             match sender.try_send_request(request).await {
-                Ok(response) => return Ok((response, Lease::Stream { _place: places })),
+                Ok(response) => return Ok((response, Lease::Stream { _slot: slots })),
                 Err(failed) if tries == TRIES => return Err(failed.into_error().into()),
                 Err(failed) => {
                     request = given_back(failed)?;
-                    let is_other = |other: &Multiplexed| !Arc::ptr_eq(&other.places, &places);
+                    let is_other = |other: &Multiplexed| !Arc::ptr_eq(&other.slots, &slots);
                     lock(&self.multiplexed).retain(is_other);
                 }
             }
@@ -166,33 +166,33 @@ impl Pool {
         request
     }
 
-    /// A place on a connection of HTTP/2. Only who finds none waits for somebody's connecting.
+    /// Returns a stream of an HTTP/2 connection. A request waits for a connection attempt only if no stream is free.
     async fn multiplexed(&self) -> Result<Multiplexed, BackendFailure> {
-        if let Some(found) = self.take_place() {
+        if let Some(found) = self.take_slot() {
             return Ok(found);
         }
         let _connecting = self.connecting.lock().await;
-        // What came of the connecting that this waited for, or has become free meanwhile.
-        if let Some(found) = self.take_place() {
+        // Taken from the connection that was awaited here, or that has become free meanwhile.
+        if let Some(found) = self.take_slot() {
             return Ok(found);
         }
         let (sender, connection) = connect2(&self.base).await?;
-        let places = Arc::new(Places {
+        let slots = Arc::new(StreamSlots {
             allowed: AtomicUsize::new(STREAMS),
         });
-        self.spawn(serve(connection, Arc::clone(&places)));
-        let new = Multiplexed { sender, places };
+        self.spawn(serve(connection, Arc::clone(&slots)));
+        let new = Multiplexed { sender, slots };
         lock(&self.multiplexed).push(new.clone());
         Ok(new)
     }
 
-    fn take_place(&self) -> Option<Multiplexed> {
+    fn take_slot(&self) -> Option<Multiplexed> {
         let mut all = lock(&self.multiplexed);
         all.retain(|connection| !connection.sender.is_closed());
         all.iter().find(|connection| connection.has_room()).cloned()
     }
 
-    /// The idle connection that was used last, if it is still open.
+    /// Takes the most recently used idle connection, if it is still open.
     fn take_idle(&self) -> Option<http1::SendRequest<Body>> {
         let mut idle = lock(&self.idle);
         while let Some(Idle { sender, .. }) = idle.pop_back() {
@@ -203,7 +203,7 @@ impl Pool {
         None
     }
 
-    /// Takes back what is ready for the next request.
+    /// Returns a connection that is ready for the next request to the pool.
     pub(super) fn put_back(&self, sender: http1::SendRequest<Body>) {
         let mut idle = lock(&self.idle);
         let now = Instant::now();
@@ -227,26 +227,26 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Multiplexed {
     fn has_room(&self) -> bool {
-        // One is the pool's own, and one that of the connection.
-        let taken = Arc::strong_count(&self.places).saturating_sub(2);
-        taken < self.places.allowed.load(Relaxed)
+        // Two references belong to the pool and to the connection.
+        let taken = Arc::strong_count(&self.slots).saturating_sub(2);
+        taken < self.slots.allowed.load(Relaxed)
     }
 }
 
-/// Serves a connection and keeps an eye on how many streams the backend allows.
-async fn serve(mut connection: Connection2, places: Arc<Places>) {
-    // Its error is that of the requests it had, which hear of it too.
+/// Serves a connection and follows the number of streams that the backend allows.
+async fn serve(mut connection: Connection2, slots: Arc<StreamSlots>) {
+    // Its error is also reported to the requests it had.
     let _ = poll_fn(|context| {
         let served = Pin::new(&mut connection).poll(context);
         let allowed = connection.current_max_send_streams().min(STREAMS);
-        places.allowed.store(allowed, Relaxed);
+        slots.allowed.store(allowed, Relaxed);
         served
     })
     .await;
 }
 
-/// The request, if the connection failed before it did anything with it: a request that the backend
-/// may have seen is not sent again (RFC 9110 §9.2.2).
+/// Returns the request if the connection failed before it processed any of it: a request that the backend may have seen
+/// is not sent again (RFC 9110 §9.2.2).
 fn given_back(mut failed: TrySendError<Request<Body>>) -> Result<Request<Body>, BackendFailure> {
     match failed.take_message() {
         Some(request) => Ok(request),

@@ -1,4 +1,4 @@
-//! What the backend's events mean, and the events that the client gets for them.
+//! Translation of the backend's events into those of the client.
 
 use std::borrow::Cow;
 
@@ -9,10 +9,10 @@ use super::failure::BackendFailure;
 use super::sse::{Parser, TooLong};
 use crate::answer::DONE;
 
-/// Of an error that the backend reports, so many characters are logged.
+/// Maximum number of characters logged of an error that the backend reports.
 const REPORT_EXCERPT: usize = 200;
 
-/// One answer, as far as it has been read.
+/// A response, as far as it has been read.
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
     parser: Parser,
@@ -21,18 +21,18 @@ pub(crate) struct Reading {
 
 #[derive(Debug, Default)]
 struct Progress {
-    /// Why the model stopped, once it said so.
+    /// The finish reason, once the model has reported it.
     finish: Option<String>,
-    /// `[DONE]` has come. What follows it is passed over.
+    /// True after `[DONE]`. Data after it is ignored.
     is_done: bool,
 }
 
-/// A `chat.completion.chunk`, of which the first choice counts.
+/// A `chat.completion.chunk`; only its first choice is used.
 #[derive(Debug, Deserialize)]
 struct Chunk<'a> {
     #[serde(borrow)]
     choices: Option<Vec<Choice<'a>>>,
-    /// What many servers send when they fail after the head.
+    /// The error that many servers send when they fail after the head.
     error: Option<&'a RawValue>,
 }
 
@@ -50,8 +50,8 @@ struct Delta<'a> {
 }
 
 impl Reading {
-    /// Reads a piece and appends to `out` an event for each content in it. Returns how many, and
-    /// what was wrong after them.
+    /// Reads a piece and appends to `out` an event for each content in it. Returns the number of events, and the error
+    /// after them, if any.
     pub(crate) fn take(
         &mut self,
         piece: &[u8],
@@ -65,18 +65,17 @@ impl Reading {
         (events, fed)
     }
 
-    /// Whether everything has come.
+    /// Returns true once the response is complete.
     pub(crate) fn is_done(&self) -> bool {
         self.progress.is_done
     }
 
-    /// Appends what comes after the last content. To be called when `[DONE]` has come, or the
-    /// answer has ended in good order: without `[DONE]` it is complete if the model said why it
-    /// stopped, which is the last thing that it has to say. Returns how many events were appended,
-    /// the end mark not counted.
+    /// Appends the end after the last content. Must be called after `[DONE]`, or after the regular end of the response:
+    /// without `[DONE]` the response is complete if it has a finish reason, which comes last. Returns the number of
+    /// appended events, without the end mark.
     ///
-    /// The reason is for the client to know if it is not the usual one. It stands in an event like
-    /// those before, with an empty content, so that whoever just appends contents need not know it.
+    /// An unusual finish reason is passed on to the client. It comes in an event like the others, with an empty
+    /// content, so that clients that only append contents can ignore it.
     pub(crate) fn finish(&self, out: &mut Vec<u8>) -> Result<u64, BackendFailure> {
         let Progress { finish, is_done } = &self.progress;
         if finish.is_none() && !is_done {
@@ -94,7 +93,7 @@ impl Reading {
 }
 
 impl Progress {
-    /// Takes the data of one event. Returns whether it led to an event for the client.
+    /// Processes the data of one event. Returns true if it led to an event for the client.
     fn take(&mut self, data: &[u8], out: &mut Vec<u8>) -> Result<bool, BackendFailure> {
         if self.is_done {
             return Ok(false);
@@ -122,7 +121,7 @@ impl Progress {
     }
 }
 
-/// The beginning of a report, for the log: what could end the line or steer a terminal is replaced.
+/// Returns the beginning of a report for the log, with line ends and terminal control characters replaced.
 fn excerpt(report: &str) -> String {
     let shown = |letter: char| {
         if letter.is_control() {
@@ -134,7 +133,7 @@ fn excerpt(report: &str) -> String {
     report.chars().take(REPORT_EXCERPT).map(shown).collect()
 }
 
-/// A JSON string, with the escapes of all the other events.
+/// Appends a JSON string, escaped as in all other events.
 fn append_string(out: &mut Vec<u8>, text: &str) {
     serde_json::to_writer(out, text).expect("a string can be written as JSON");
 }
@@ -149,7 +148,7 @@ impl From<TooLong> for BackendFailure {
 mod tests {
     use super::*;
 
-    /// What the client gets for these events, and how it ends.
+    /// Returns the client's bytes for these events, and the result.
     fn read(events: &[&str]) -> (String, Result<u64, BackendFailure>) {
         let (mut reading, mut out) = (Reading::default(), Vec::new());
         let text: String = events

@@ -1,36 +1,36 @@
-//! Server-sent events as they arrive: in pieces of any size, cut anywhere.
+//! Parser of server-sent events that arrive in pieces of any size.
 //!
-//! The rules are those of the HTML standard, section 9.2.6 "Interpreting an event stream": lines end
-//! with LF, CR LF or CR, a colon begins a comment, `data` may come in several lines, an empty line
-//! ends an event. What is no `data` is passed over.
+//! The rules are those of the HTML standard, section 9.2.6 "Interpreting an event stream": lines end with LF, CR LF or
+//! CR, a colon begins a comment, `data` may come in several lines, an empty line ends an event. Other fields are
+//! ignored.
 
 use memchr::memchr2;
 
-/// A line, and the data of an event, may be this long.
+/// Maximum length of a line, and of the data of an event.
 const LIMIT: usize = 1 << 20;
-/// Room above this is given back once it is not needed, since a stream may be held for long.
+/// Buffer capacity above this is released once it is not needed, since a stream may be held for a long time.
 const KEPT: usize = 16 << 10;
 
 /// A line or an event is longer than [`LIMIT`].
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TooLong;
 
-/// What is left of the pieces so far.
+/// The parser's state: incomplete lines and events.
 #[derive(Debug, Default)]
 pub(super) struct Parser {
-    /// A line whose end has not come.
+    /// A line whose end has not arrived.
     line: Vec<u8>,
-    /// The data of an event whose end has not come.
+    /// The data of an event whose end has not arrived.
     data: Vec<u8>,
     has_data: bool,
-    /// The last byte was a CR: an LF after it belongs to the same line end.
+    /// True if the last byte was a CR: a following LF belongs to the same line end.
     after_cr: bool,
     is_begun: bool,
 }
 
 impl Parser {
-    /// Takes a piece and calls `event` with the data of each event that it ends. Stops at the first
-    /// error of either.
+    /// Parses a piece and calls `event` with the data of each event that it completes. Stops at the first error of
+    /// either.
     pub(super) fn feed<E: From<TooLong>>(
         &mut self,
         mut piece: &[u8],
@@ -51,7 +51,7 @@ impl Parser {
         Ok(())
     }
 
-    /// Takes the rest of a line.
+    /// Processes the end of a line.
     fn end_line<E: From<TooLong>>(
         &mut self,
         rest: &[u8],
@@ -98,12 +98,12 @@ impl Parser {
     }
 }
 
-/// The value of a line, if its field is `data`.
+/// Returns the value of a line if its field is `data`.
 fn data(line: &[u8]) -> Option<&[u8]> {
     match line.strip_prefix(b"data")? {
         [] => Some(&[]),
         [b':', b' ', value @ ..] | [b':', value @ ..] => Some(value),
-        // A field with a longer name.
+        // This field has a longer name.
         _ => None,
     }
 }
@@ -140,14 +140,14 @@ mod tests {
         Ok(found)
     }
 
-    fn of(text: &str) -> Vec<String> {
+    fn whole_events(text: &str) -> Vec<String> {
         events([text.as_bytes()]).unwrap()
     }
 
     #[test]
     fn lines_end_with_lf_cr_lf_or_cr() {
         assert_eq!(
-            of("data: a\n\ndata: b\r\n\r\ndata: c\r\rdata: d\r\n\n"),
+            whole_events("data: a\n\ndata: b\r\n\r\ndata: c\r\rdata: d\r\n\n"),
             ["a", "b", "c", "d"]
         );
     }
@@ -156,33 +156,36 @@ mod tests {
     fn comments_other_fields_and_events_without_data_are_passed_over() {
         let text =
             ": hello\n\nid: 1\nevent: x\nretry: 5\nnonsense\n\ndatas: x\n:data: x\ndata:a\n\n";
-        assert_eq!(of(text), ["a"]);
+        assert_eq!(whole_events(text), ["a"]);
     }
 
     #[test]
     fn data_in_several_lines_is_joined_by_line_feeds() {
-        assert_eq!(of("data: a\ndata\ndata:  b\n\n"), ["a\n\n b"]);
+        assert_eq!(whole_events("data: a\ndata\ndata:  b\n\n"), ["a\n\n b"]);
     }
 
     #[test]
     fn of_empty_data_there_is_an_event() {
-        assert_eq!(of("data\n\ndata:\n\ndata: \n\n"), ["", "", ""]);
+        assert_eq!(whole_events("data\n\ndata:\n\ndata: \n\n"), ["", "", ""]);
     }
 
     #[test]
     fn a_byte_order_mark_counts_at_the_beginning_alone() {
-        assert_eq!(of("\u{feff}data: a\n\n\u{feff}data: b\n\n"), ["a"]);
+        assert_eq!(
+            whole_events("\u{feff}data: a\n\n\u{feff}data: b\n\n"),
+            ["a"]
+        );
     }
 
     #[test]
     fn an_event_without_its_end_is_none() {
-        assert!(of("data: a\ndata: b\n").is_empty());
+        assert!(whole_events("data: a\ndata: b\n").is_empty());
     }
 
     #[test]
     fn a_line_and_an_event_have_a_limit() {
         let long = "x".repeat(LIMIT - 6);
-        assert_eq!(of(&format!("data: {long}\n\n")), [long.as_str()]);
+        assert_eq!(whole_events(&format!("data: {long}\n\n")), [long.as_str()]);
         let lines = format!("data: {long}\ndata: {long}\n\n");
         assert_eq!(events([lines.as_bytes()]), Err(TooLong));
         let endless = vec![b'x'; LIMIT / 2 + 1];

@@ -1,4 +1,4 @@
-//! Connections to the backend, before they carry requests.
+//! Establishes connections to the backend.
 
 use std::io;
 use std::time::Duration;
@@ -11,39 +11,39 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
-use super::base::{Base, Place};
+use super::base::{Base, Endpoint};
 use super::failure::BackendFailure;
 
-/// Streams on one HTTP/2 connection. RFC 9113 §6.5.2 recommends servers to allow no fewer than 100;
-/// one that allows fewer is asked for fewer.
+/// Number of streams on one HTTP/2 connection. RFC 9113 §6.5.2 recommends servers to allow no fewer than 100; a lower
+/// limit of the backend is respected.
 pub(super) const STREAMS: usize = 100;
-/// What the backend may send ahead on one stream whose client does not read.
+/// Number of bytes that the backend may send ahead on a stream whose client does not read.
 const STREAM_WINDOW: u32 = 64 << 10;
-/// The same for the whole connection: so much that full streams leave it open to the others.
+/// The same for the whole connection: large enough that full streams leave it open to the others.
 const CONNECTION_WINDOW: u32 = STREAM_WINDOW * STREAMS as u32;
-/// Of an HTTP/1.1 answer, so much is read ahead.
+/// Number of bytes of an HTTP/1.1 response that are read ahead.
 const READ_AHEAD: usize = 64 << 10;
-/// A connection whose backend answers no ping for so long is given up, so that requests do not go
-/// on being sent where nobody is.
+/// Timeout of a ping. A connection without an answer is given up, so that no more requests are sent to an unreachable
+/// backend.
 const PING: Duration = Duration::from_secs(10);
 
-/// What an HTTP/2 client says first (RFC 9113 §3.4), with an empty SETTINGS frame.
+/// The connection preface of HTTP/2 (RFC 9113 §3.4), with an empty SETTINGS frame.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
-/// The length of a frame's head (RFC 9113 §4.1).
+/// Length of a frame header (RFC 9113 §4.1).
 const FRAME_HEAD: usize = 9;
-/// How long a server may take to show that it speaks HTTP/2.
+/// Time for a server to show that it supports HTTP/2.
 const PREFACE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The version of HTTP that the backend is spoken to in.
+/// The HTTP version used with the backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Http {
-    /// HTTP/1.1: a connection for each stream that is open.
+    /// HTTP/1.1: one connection per open stream.
     #[value(name = "1")]
     One,
-    /// HTTP/2 with prior knowledge: up to 100 streams on a connection.
+    /// HTTP/2 with prior knowledge: up to 100 streams per connection.
     #[value(name = "2")]
     Two,
-    /// HTTP/2 if the backend answers its preface, else HTTP/1.1.
+    /// HTTP/2 if the backend responds to its preface, otherwise HTTP/1.1.
     Auto,
 }
 
@@ -58,19 +58,19 @@ pub(super) type Body = Full<Bytes>;
 pub(super) type Connection2 = http2::Connection<TokioIo<Box<dyn Wire>>, Body, TokioExecutor>;
 
 async fn connect(base: &Base) -> Result<Box<dyn Wire>, BackendFailure> {
-    let connected: io::Result<Box<dyn Wire>> = match &base.place {
-        Place::Tcp(host, port) => match TcpStream::connect((host.as_str(), *port)).await {
+    let connected: io::Result<Box<dyn Wire>> = match &base.endpoint {
+        Endpoint::Tcp(host, port) => match TcpStream::connect((host.as_str(), *port)).await {
             Ok(stream) => stream.set_nodelay(true).map(|()| Box::new(stream) as _),
             Err(error) => Err(error),
         },
-        Place::Unix(path) => UnixStream::connect(path)
+        Endpoint::Unix(path) => UnixStream::connect(path)
             .await
             .map(|stream| Box::new(stream) as _),
     };
     connected.map_err(BackendFailure::Connect)
 }
 
-/// An HTTP/1.1 connection, and the future that serves it.
+/// Opens an HTTP/1.1 connection; returns its sender and the future that serves it.
 pub(super) async fn connect1(
     base: &Base,
 ) -> Result<(http1::SendRequest<Body>, impl Future<Output = ()> + use<>), BackendFailure> {
@@ -78,11 +78,11 @@ pub(super) async fn connect1(
     let mut builder = http1::Builder::new();
     builder.max_buf_size(READ_AHEAD);
     let (sender, connection) = builder.handshake(wire).await?;
-    // Its error is that of the request it had, which hears of it too.
+    // Its error is also reported to the request it had.
     Ok((sender, async { drop(connection.await) }))
 }
 
-/// An HTTP/2 connection, and the future that serves it.
+/// Opens an HTTP/2 connection; returns its sender and the future that serves it.
 pub(super) async fn connect2(
     base: &Base,
 ) -> Result<(http2::SendRequest<Body>, Connection2), BackendFailure> {
@@ -98,15 +98,15 @@ pub(super) async fn connect2(
     Ok(builder.handshake(wire).await?)
 }
 
-/// Whether the backend speaks HTTP/2: it then opens with a SETTINGS frame, and says something else,
-/// or nothing, if it does not know the preface.
+/// Returns true if the backend supports HTTP/2: it then starts with a SETTINGS frame. A server that does not know the
+/// preface sends something else, or nothing.
 pub(super) async fn speaks_http2(base: &Base) -> Result<bool, BackendFailure> {
     let mut wire = connect(base).await?;
     let asked = async {
         wire.write_all(PREFACE).await?;
         let mut head = [0; FRAME_HEAD];
         wire.read_exact(&mut head).await?;
-        // The type SETTINGS on stream 0.
+        // The frame type is SETTINGS, on stream 0.
         Ok::<_, io::Error>(head[3] == 4 && head[5..] == [0; 4])
     };
     Ok(matches!(

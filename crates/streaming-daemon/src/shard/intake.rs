@@ -1,4 +1,4 @@
-//! How a shard takes handoffs.
+//! The intake of handoffs by a shard.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, send};
 
-use super::{Exception, Shard};
+use super::{Shard, SlowPath};
 use crate::clock;
 use crate::failure::HandoffFailure;
 use crate::handoff::{Handoff, Work};
@@ -16,27 +16,27 @@ use crate::relay::relay;
 use crate::socket::accept;
 use crate::stream::Stream;
 
-/// So many handoffs are taken before writes get a turn: about half a millisecond.
+/// Number of handoffs taken before writes get a turn: about half a millisecond.
 pub(super) const BATCH: u32 = 64;
 
-/// How long nothing is accepted after the process ran out of descriptors (10 ms). Trying again at
-/// once would spin, for the connection stays in the queue.
-const PAUSE: u64 = 10_000_000;
+/// Pause of accepting after the process ran out of descriptors (10 ms). Retrying at once would spin, since the
+/// connection stays in the queue.
+const ACCEPT_PAUSE: u64 = 10_000_000;
 
-/// What a batch left in the accept queue.
+/// The state of the accept queue after a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Queue {
-    /// Nothing.
+    /// The queue is empty.
     Drained,
-    /// It was not looked at, or not to its end: the process is out of descriptors.
+    /// The queue was not read to its end: the process is out of descriptors.
     Paused,
-    /// More, as far as is known.
+    /// The queue probably contains more.
     More,
 }
 
 impl Shard {
-    /// Takes up to a batch of handoffs, and stops where one of them lost its client for lack of
-    /// descriptors: the next one would lose its own.
+    /// Takes up to a batch of handoffs. Stops if one of them lost its client for lack of descriptors: the next one
+    /// would lose its own.
     pub(super) fn accept_batch(&mut self) -> Queue {
         for _ in 0..BATCH {
             if self.is_accept_paused() {
@@ -68,21 +68,21 @@ impl Shard {
         self.shared
             .log
             .warn(format_args!("accepting: {failure} ({errno})"));
-        self.accept_from = clock::now() + PAUSE;
+        self.accept_from = clock::now() + ACCEPT_PAUSE;
     }
 
     fn take(&mut self, connection: OwnedFd) {
         self.shared.metrics.connection_opened();
         if !self.shared.peers.allow(&connection) {
-            // Closed unread: the kernel closes the descriptor that waits in it.
+            // Closed unread: the kernel closes the descriptor in it.
             return self.refuse(HandoffFailure::PeerRefused);
         }
         self.read(Incoming::new(connection, clock::now()));
     }
 
-    /// Reads a handoff connection. The message is mostly there already; but connecting wakes us, and
-    /// where that puts the sender off its core, it has not sent yet. (Trying again a little later
-    /// was measured to help in 3 of 1,000 such cases: the sender needs the core that we are on.)
+    /// Reads a handoff connection. Usually the message is already there. But the connect wakes this shard, and if that
+    /// preempts the sender on its core, it has not sent yet. (Retrying a little later was measured to help in 3 of
+    /// 1,000 such cases: the sender needs the core that we use.)
     fn read(&mut self, mut incoming: Incoming) {
         match incoming.read(self.shared.socket_type, &mut self.buffer) {
             Ok(Progress::Whole(length)) => self.finish(incoming, length),
@@ -93,15 +93,15 @@ impl Shard {
 
     fn wait_for_sender(&mut self, incoming: Incoming) {
         self.waiting += 1;
-        self.exceptions
-            .spawn(async { Exception::Sender(incoming.readable().await) });
+        self.slow_paths
+            .spawn(async { SlowPath::Sender(incoming.readable().await) });
     }
 
-    /// Goes on with a handoff that was waited for.
-    pub(super) fn hear(&mut self, waited: Result<Waited, HandoffFailure>) {
+    /// Continues with a handoff that was awaited.
+    pub(super) fn on_sender_ready(&mut self, waited: Result<Waited, HandoffFailure>) {
         match waited {
             Ok(Waited::Readable(incoming)) => self.read(incoming),
-            // Half a payload is one that does not parse: the client is served with the defaults.
+            // A partial payload does not parse: the client is served with the defaults.
             Ok(Waited::TimeOver(mut incoming)) => {
                 let length = incoming.take_begun(&mut self.buffer);
                 self.finish(incoming, length);
@@ -110,7 +110,7 @@ impl Shard {
         }
     }
 
-    /// Begins the stream of a whole handoff, if it is in order and there is a place for it.
+    /// Starts the stream of a complete handoff, if it is valid and there is a free slot.
     fn finish(&mut self, incoming: Incoming, length: usize) {
         let shared = &self.shared;
         let handoff = match Handoff::new(incoming, &self.buffer, length, shared) {
@@ -124,7 +124,7 @@ impl Shard {
         if shared.metrics.try_start_stream(shared.capacity) {
             self.begin(handoff.client, handoff.work, now);
         } else {
-            turn_away(&handoff.client);
+            reject(&handoff.client);
         }
     }
 
@@ -136,9 +136,9 @@ impl Shard {
             }
             Work::Relay(openai, order) => {
                 let relay = relay(Arc::clone(&self.shared), openai, client, order, now);
-                self.exceptions.spawn(async {
+                self.slow_paths.spawn(async {
                     relay.await;
-                    Exception::Relay
+                    SlowPath::Relay
                 });
             }
         }
@@ -152,13 +152,13 @@ impl Shard {
                 .warn(format_args!("handoff refused: {failure}"));
         }
         if failure == HandoffFailure::Truncated {
-            self.accept_from = clock::now() + PAUSE;
+            self.accept_from = clock::now() + ACCEPT_PAUSE;
         }
     }
 }
 
-/// Answers 503. A fresh socket takes it at once; to one that does not, the close has to say it.
-fn turn_away(client: &OwnedFd) {
+/// Responds with 503. A fresh socket accepts it at once; otherwise the close has to tell.
+fn reject(client: &OwnedFd) {
     let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
     let _ = send(client.as_raw_fd(), REFUSAL.as_bytes(), flags);
 }

@@ -1,22 +1,22 @@
-//! Whose turn it is to wait for handoffs.
+//! A token that lets one shard at a time wait for handoffs.
 //!
-//! If every shard waited for the listener, each handoff would wake all of them, for all but one in
-//! vain: 5–10 µs each. So one waits, takes a batch, and passes the turn on, which also shares the
-//! streams out evenly. In a rush the shards that have been woken accept without regard to turns.
+//! If every shard waited for the listener, each handoff would wake all of them, all but one in vain: 5–10 µs each. So
+//! one shard waits, takes a batch, and passes the turn on, which also distributes the streams evenly. In a rush, the
+//! shards that are awake accept regardless of turns.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use tokio::sync::Notify;
 
-/// The turns of a number of shards, in a ring.
+/// The turns of several shards, in a ring.
 #[derive(Debug)]
-pub(crate) struct Turns {
+pub(crate) struct AcceptToken {
     current: AtomicUsize,
     calls: Vec<Notify>,
 }
 
-impl Turns {
-    /// The first turn is that of shard 0.
+impl AcceptToken {
+    /// Creates the turns; shard 0 has the first one.
     pub(crate) fn new(shards: usize) -> Self {
         Self {
             current: AtomicUsize::new(0),
@@ -37,8 +37,8 @@ impl Turns {
         }
     }
 
-    /// Waits for the turn of `shard`. It may return early; callers ask again. May be dropped.
-    pub(super) async fn call(&self, shard: usize) {
+    /// Waits for the turn of `shard`. May return early; callers check again. May be dropped.
+    pub(super) async fn acquired(&self, shard: usize) {
         self.calls[shard].notified().await;
     }
 }
@@ -49,19 +49,19 @@ mod tests {
 
     #[tokio::test]
     async fn the_turn_goes_round_and_calls_the_next() {
-        let turns = Turns::new(3);
+        let accept_token = AcceptToken::new(3);
         for shard in [0, 1, 2, 0] {
-            assert!(turns.is_of(shard));
-            turns.pass_on(shard);
-            assert!(!turns.is_of(shard));
-            turns.call((shard + 1) % 3).await;
+            assert!(accept_token.is_of(shard));
+            accept_token.pass_on(shard);
+            assert!(!accept_token.is_of(shard));
+            accept_token.acquired((shard + 1) % 3).await;
         }
     }
 
     #[test]
     fn a_single_shard_keeps_the_turn() {
-        let turns = Turns::new(1);
-        turns.pass_on(0);
-        assert!(turns.is_of(0));
+        let accept_token = AcceptToken::new(1);
+        accept_token.pass_on(0);
+        assert!(accept_token.is_of(0));
     }
 }

@@ -1,25 +1,25 @@
-//! How a shard writes what is due.
+//! The due writes of a shard.
 
 use std::collections::binary_heap::PeekMut;
 
-use super::{Exception, Shard};
+use super::{Shard, SlowPath};
 use crate::answer::Answer;
 use crate::clock;
 use crate::failure::StreamFailure;
 use crate::metrics::Metrics;
 use crate::stream::{Step, Stream};
 
-/// Writes per round while nothing waits to be accepted: about 0.2 ms, which a handoff may have to wait.
+/// Writes per round while no handoff waits: about 0.2 ms, which a handoff may have to wait.
 const WRITES_WHEN_CALM: u32 = 64;
-/// Writes per round of 64 handoffs while more of those are waiting.
+/// Writes per round of 64 handoffs while more handoffs wait.
 const WRITES_IN_A_RUSH: u32 = 16;
 
 impl Shard {
-    /// How many writes this round may make.
+    /// Returns the number of writes that this round may make.
     ///
-    /// In a rush, accepting takes nine tenths of the time, until 31/32 of the places are taken:
-    /// from there streams have to end before more of them begin, and the accept queue is left to
-    /// hold back the senders, which beats turning clients away.
+    /// In a rush, accepting takes nine tenths of the time, until 31/32 of the slots are taken. From there on, streams
+    /// have to end before more of them begin, and the accept queue holds back the senders, which beats turning clients
+    /// away.
     pub(super) fn write_budget(&self, accepted_all: bool) -> u32 {
         let shared = &self.shared;
         let is_crowded = shared.metrics.active_streams() > shared.capacity - shared.capacity / 32;
@@ -30,8 +30,7 @@ impl Shard {
         }
     }
 
-    /// Makes up to `budget` of the writes that are due, the longest due first. Returns whether
-    /// those were all.
+    /// Makes up to `budget` of the due writes, the longest overdue first. Returns true if those were all.
     pub(super) fn serve(&mut self, budget: u32) -> bool {
         let mut now = clock::now();
         let mut sent = Sent::default();
@@ -71,8 +70,8 @@ impl Shard {
                 sent.events += u64::from(stream.events() > events);
                 sent.bytes += bytes as u64;
                 if stream.is_over(answer) {
-                    // Counted before the client is closed: what it has seen to its end is on the
-                    // page, and its place is free.
+                    // Counted before the client is closed, so that the page already includes it when the client sees
+                    // its end, and its slot is free.
                     sent.report(metrics);
                     complete(&PeekMut::pop(stream), answer, metrics);
                 }
@@ -92,14 +91,14 @@ impl Shard {
     fn wait_for_client(&mut self, stream: Stream, rest: Vec<u8>) {
         let limit = self.shared.write_timeout;
         self.blocked += 1;
-        self.exceptions.spawn(async move {
+        self.slow_paths.spawn(async move {
             let (bytes, stream) = stream.unblock(rest, limit).await;
-            Exception::Client(bytes, stream)
+            SlowPath::Client(bytes, stream)
         });
     }
 
-    /// Takes back a stream whose client made room, or did not. What fell due meanwhile is written
-    /// at once: due times do not move.
+    /// Takes back a stream whose client made room, or did not. Writes that fell due meanwhile are made at once: due
+    /// times do not move.
     pub(super) fn resume(&mut self, bytes: usize, stream: Result<Stream, StreamFailure>) {
         let (answer, metrics) = (&self.shared.answer, &self.shared.metrics);
         let is_event = stream.as_ref().is_ok_and(|stream| stream.events() > 0);
@@ -121,7 +120,7 @@ fn complete(stream: &Stream, answer: &Answer, metrics: &Metrics) {
     metrics.stream_completed(took, took);
 }
 
-/// What was sent and not reported yet: added to the metrics now and then, not with each write.
+/// Sent data that was not reported yet. It is added to the metrics from time to time, not with each write.
 #[derive(Debug, Default)]
 struct Sent {
     events: u64,

@@ -1,4 +1,4 @@
-//! When a client is answered. What it is answered stands in `golden`.
+//! Tests of the pace of responses. Their content is tested in `golden`.
 
 use std::io::Read;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::golden::default_answer;
 use crate::support::{PAYLOAD, start};
 
-/// On a stream socket it would be a connection that ends without a payload.
+/// On a stream socket this would be a connection that ends without a payload.
 #[test]
 fn an_empty_record_that_brings_a_client_gets_the_defaults() {
     let expected = default_answer()
@@ -38,6 +38,6 @@ fn events_arrive_one_by_one_and_none_before_its_time() {
     }
     assert_eq!(all, default_answer());
     assert!(start.elapsed() >= delay * 17);
-    // 18 or 19, unless this test or the daemon was held up for many delays.
+    // 18 or 19, unless this test or the daemon was delayed by many event delays.
     assert!(reads > 6, "{reads} reads");
 }

@@ -1,4 +1,4 @@
-//! Clients that leave, do not read, or are too many.
+//! Tests of clients that leave, do not read, or are too many.
 
 use std::io::Read;
 use std::os::fd::AsRawFd;
@@ -12,8 +12,8 @@ use crate::support::{PAYLOAD, Running, client, pass, read_all, start, wait_until
 /// Enough events to fill the smallest socket buffer many times over.
 const MANY: u32 = 2_000;
 
-/// Hands over a client whose socket buffer is as small as the kernel allows. It blocks, as sockets
-/// do unless they are told not to.
+/// Hands over a client whose socket buffer is as small as the kernel allows. The socket is blocking, as sockets are by
+/// default.
 fn hand_over_narrow_client(daemon: &Running) -> UnixStream {
     let (ours, theirs) = client();
     setsockopt(&theirs, sockopt::SndBuf, &0).unwrap();
@@ -74,7 +74,7 @@ fn a_slow_reader_gets_every_byte() {
         }
     }
     assert_eq!(String::from_utf8(all).unwrap(), expected);
-    // Each event once, also those that were written in pieces.
+    // Each event once, including those that were written in pieces.
     let events = 2 * u64::from(MANY);
     assert_eq!(daemon.metric("daemon_chunks_sent_total"), events);
     let bytes = 2 * expected.len() as u64;

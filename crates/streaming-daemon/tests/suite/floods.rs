@@ -1,4 +1,4 @@
-//! Many handoffs at once, and the races that only many of them meet.
+//! Tests of many handoffs at once, and of the races that only they cause.
 
 use std::thread;
 use std::time::Duration;
@@ -71,7 +71,7 @@ fn streams_that_outlast_the_grace_time_are_closed_and_counted() {
         (10, 0, 10)
     );
     for client in clients {
-        // The head and the first event, and then the end.
+        // The head and the first event, then the end.
         assert_eq!(read_all(client).matches("\"content\"").count(), 1);
     }
     let page = metrics.page();

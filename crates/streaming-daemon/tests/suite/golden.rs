@@ -1,4 +1,4 @@
-//! The transcript that all streaming daemons share, case by case.
+//! Tests of the transcript that all streaming daemons share, case by case.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use streaming_daemon::SocketType;
 
 use crate::support::{BOTH_TYPES, Running, start};
 
-/// `daemons/fdpass.golden.json`: every daemon answers it byte for byte.
+/// A case of `daemons/fdpass.golden.json`, which every daemon answers byte for byte.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Golden {
     cases: Vec<Case>,
@@ -18,13 +18,13 @@ pub(crate) struct Golden {
 pub(crate) struct Case {
     name: String,
     payload: Option<String>,
-    /// For what is no text.
+    /// A payload that is not text.
     payload_hex: Option<String>,
     /// `DAEMON_MESSAGE_COUNT`.
     messages: u32,
-    /// Whether it counts as `invalid_json`.
+    /// True if the payload counts as `invalid_json`.
     invalid: bool,
-    /// One string for each write.
+    /// The expected writes.
     answer: Vec<String>,
 }
 
@@ -55,7 +55,7 @@ fn decode_hex(digits: &str) -> Vec<u8> {
         .collect()
 }
 
-/// The whole answer to the default payload: 1,226 bytes.
+/// Returns the complete response to the default payload: 1,226 bytes.
 pub(crate) fn default_answer() -> String {
     let golden = Golden::read();
     golden.cases.first().unwrap().answer()
@@ -74,7 +74,7 @@ fn every_case_is_answered_byte_for_byte_and_counted_on_both_socket_types() {
     let golden = Golden::read();
     assert!(golden.cases.len() > 50, "{}", golden.cases.len());
     for socket_type in BOTH_TYPES {
-        // One daemon for each number of messages, with the invalid payloads that it was sent.
+        // One daemon per number of messages, with the number of invalid payloads it received.
         let mut daemons: BTreeMap<u32, (Running, u64)> = BTreeMap::new();
         for case in &golden.cases {
             let (daemon, invalid) = daemons

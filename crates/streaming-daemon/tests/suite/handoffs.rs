@@ -1,4 +1,4 @@
-//! What senders do, right and wrong.
+//! Tests of correct and faulty senders.
 
 use std::fs::File;
 use std::net::{TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use streaming_daemon::{Peers, SocketType};
 
 use crate::support::{BOTH_TYPES, PAYLOAD, client, is_hung_up, pass, read_all, start, wait_until};
 
-/// A payload of exactly so many bytes.
+/// Builds a payload of exactly this many bytes.
 fn payload_of(length: usize) -> Vec<u8> {
     let (start, end) = (r#"{"user_id":1,"prompt":""#, r#""}"#);
     let prompt = "p".repeat(length - start.len() - end.len());
@@ -27,7 +27,7 @@ fn the_sender_sees_the_connection_closed_and_not_a_byte_on_it() {
         });
         let (sender, (_ours, theirs)) = (daemon.connect(), client());
         pass(&sender, PAYLOAD, &[theirs.as_raw_fd()]);
-        // The sender keeps its end open: it is the daemon that closes, long before the stream ends.
+        // The sender keeps its end open: the daemon closes, long before the stream ends.
         assert!(is_hung_up(&sender));
     }
 }
@@ -64,7 +64,7 @@ fn a_payload_in_pieces_is_put_together_on_a_stream_socket() {
     let (first, rest) = PAYLOAD.split_at(5);
     pass(&sender, first, &[theirs.as_raw_fd()]);
     drop(theirs);
-    // The first piece has been read once the connection is waited for.
+    // The first piece has been read once the connection is awaited.
     wait_until("the handoff", || {
         daemon.metric("daemon_connections_total") == 1
     });
@@ -89,7 +89,7 @@ fn a_sender_that_falls_silent_is_given_up_after_five_seconds() {
     let (halting, (ours, theirs)) = (daemon.connect(), client());
     pass(&halting, &PAYLOAD[..20], &[theirs.as_raw_fd()]);
     drop(theirs);
-    // Nobody else waits for them.
+    // They delay nobody else.
     assert!(daemon.ask(PAYLOAD).contains("User ID: 1"));
     wait_until("two waiting alone", || {
         daemon.metric("daemon_active_connections") == 2
@@ -165,8 +165,8 @@ fn a_probe_that_connects_and_closes_counts_as_empty() {
     }
 }
 
-/// The kernel can report the end of a SEQPACKET connection while a message is queued. An empty
-/// record looks the same to the daemon, at a time of our choosing.
+/// The kernel can report the end of a SEQPACKET connection while a message is queued. An empty record looks the same to
+/// the daemon, at a time that the test chooses.
 #[test]
 fn after_a_first_end_the_message_is_looked_for_once_more() {
     let daemon = start(|_| {});

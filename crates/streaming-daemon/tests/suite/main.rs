@@ -1,4 +1,4 @@
-//! The daemon as its senders, clients, scrapers and operators see it.
+//! Tests of the daemon, as its senders, clients, scrapers and operators see it.
 #![expect(clippy::unwrap_used, reason = "a test panics where it fails")]
 
 mod answers;

@@ -1,4 +1,4 @@
-//! `/metrics` and `/healthz` over HTTP.
+//! Tests of `/metrics` and `/healthz` over HTTP.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

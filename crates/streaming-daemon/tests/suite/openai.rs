@@ -1,4 +1,4 @@
-//! The backend `openai` against a stand-in for its API.
+//! Tests of the backend `openai` with a mock API.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -87,7 +87,7 @@ impl Drop for Llm {
     }
 }
 
-/// What a daemon with this backend is told.
+/// Returns the configuration for this backend.
 fn backend(base: &str, http: Http) -> OpenAiConfig {
     OpenAiConfig {
         base: base.parse().unwrap(),
@@ -105,7 +105,7 @@ fn start_on(base: &str, http: Http, change: impl FnOnce(&mut Config)) -> Running
     })
 }
 
-/// A daemon that gives its backend up soon.
+/// Starts a daemon with a short backend timeout.
 fn start_hasty(base: &str, http: Http) -> Running {
     start_on(base, http, |config| {
         config.openai.as_mut().unwrap().timeout = Duration::from_millis(200);
@@ -126,7 +126,7 @@ fn events(pattern: Pattern, count: u32) -> String {
         .collect()
 }
 
-/// The answer to the pattern of this name.
+/// Returns the expected response to the pattern of this name.
 fn expected(name: &str) -> String {
     let pattern: Pattern = name.parse().unwrap();
     let contents = events(pattern, pattern.contents(TOKENS));
@@ -192,9 +192,9 @@ fn every_pattern_comes_through_on_every_way_to_the_backend() {
             failed + completed
         );
         assert_eq!(backend_metric(&daemon, "duration_seconds_count"), completed);
-        // Of the broken ones three had a content.
+        // Three of the broken ones had a content.
         assert_eq!(backend_metric(&daemon, "ttfb_seconds_count"), completed + 3);
-        // Each of the whole ones has so many, one of them a finish reason besides.
+        // Each complete one has this many events, and one of them a finish reason too.
         let chunks = u64::from(TOKENS) * (completed + 2) - 1 + 3 + 1;
         assert_eq!(daemon.metric("daemon_chunks_sent_total"), chunks);
         let summary = daemon.stop();
@@ -234,7 +234,7 @@ fn a_backend_that_is_not_there_is_answered_502() {
     }
 }
 
-/// The model echoes its request, and lets nobody in without the key.
+/// The model echoes its request, and rejects requests without the key.
 #[test]
 fn the_request_has_what_the_handoff_asks_for_and_the_key() {
     for http in BOTH_HTTP {
@@ -307,7 +307,7 @@ fn connections_are_used_again() {
             assert_eq!(daemon.ask(b"{}"), expected("plain"));
             wait_until("the end", || llm.counts.finished() == count);
         }
-        // Three, because a client hears of its end a moment before its connection is free.
+        // Three, because a client sees its end a moment before its connection is free.
         let opened = llm.counts.connections();
         assert!(opened <= 3, "{opened} over {place:?}, {http:?}");
     });
@@ -354,7 +354,7 @@ fn a_client_that_leaves_cancels_its_request_even_while_the_backend_is_silent() {
         let awaited = format!("both to be canceled over {place:?} and {http:?}");
         wait_until(&awaited, || llm.counts.canceled() == 2);
         assert_eq!(backend_metric(&daemon, "errors_total"), 0);
-        // And the connection is still good for others.
+        // The connection is still usable for others.
         assert_eq!(daemon.ask(b"{}"), expected("plain"));
     });
 }
@@ -367,8 +367,8 @@ fn hand_over_narrow_client(daemon: &Running, payload: &[u8]) -> UnixStream {
     ours
 }
 
-/// Ten clients that do not read, of 2 MiB each, and all on one connection if it is HTTP/2: what is
-/// held for them is bounded, and the backend waits.
+/// Ten clients that do not read 2 MiB each, all on one connection with HTTP/2: the memory held for them is bounded, and
+/// the backend waits.
 #[test]
 fn slow_clients_hold_back_their_own_requests_and_nobody_else() {
     const SLOW: u64 = 10;
@@ -383,13 +383,13 @@ fn slow_clients_hold_back_their_own_requests_and_nobody_else() {
         let narrow = |_| hand_over_narrow_client(&daemon, &payload);
         let mut slow: Vec<_> = (0..SLOW).map(narrow).collect();
         wait_until("all requests", || llm.counts.requests() == SLOW);
-        // Until the backend can send no more. Taken for that too early, the bound holds all the more.
+        // Until the backend can send no more. If this is detected too early, the bound holds all the more.
         let mut before = u64::MAX;
         wait_until("a standstill", || {
             thread::sleep(Duration::from_millis(30));
             std::mem::replace(&mut before, llm.counts.sent()) == before
         });
-        // Over TCP the kernel alone takes megabytes for the connection of one stream.
+        // Over TCP the kernel alone buffers megabytes for the connection of one stream.
         if (place, http) != (Place::Tcp, Http::One) {
             let per_stream = llm.counts.sent() / SLOW;
             assert!(per_stream < 1 << 20, "{per_stream} by {place:?}, {http:?}");
@@ -398,7 +398,7 @@ fn slow_clients_hold_back_their_own_requests_and_nobody_else() {
             let answer = daemon.ask(br#"{"test_pattern":"plain"}"#);
             assert!(answer.ends_with(DONE));
         }
-        // And none of them lost a byte.
+        // None of them lost a byte.
         let contents = events(Pattern::FourKChunks, PIECES);
         let last = read_all(slow.pop().unwrap());
         assert!(last == format!("{HEAD}{contents}{DONE}"), "{}", last.len());
@@ -463,7 +463,7 @@ fn streams_may_finish_after_the_shutdown_began_and_those_that_do_not_are_cancele
             settings.delay = Duration::from_millis(10)
         });
         let daemon = start_on(&llm.base, http, |config| {
-            // Twenty streams of 0.2 s must end in it on a machine that is busy.
+            // Twenty streams of 0.2 s must end within it on a busy machine.
             config.shutdown_grace = Duration::from_secs(4);
         });
         let metrics = Arc::clone(&daemon.metrics);
@@ -493,7 +493,7 @@ fn auto_finds_out_what_the_backend_speaks() {
     for client in clients {
         assert_eq!(read_all(client), expected("plain"));
     }
-    // One to ask, and one for all streams.
+    // One connection for the first request, and one for all streams.
     assert_eq!(llm.counts.connections(), 2);
 
     let body = format!(
@@ -509,8 +509,8 @@ fn auto_finds_out_what_the_backend_speaks() {
     }
 }
 
-/// A server of HTTP/1.1 that gives one answer to whatever ends with an empty line and a body, and
-/// 400 to everything else, for as long as the test program runs.
+/// Starts an HTTP/1.1 server that sends one response to every request that ends with an empty line and a body, and 400
+/// to everything else. It runs as long as the test program.
 fn canned(answer: String) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
@@ -527,14 +527,14 @@ fn canned(answer: String) -> String {
             let refused = "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n";
             let is_post = request.starts_with(b"POST ");
             let answer = if is_post { &answer } else { refused };
-            // The daemon may have heard enough.
+            // The daemon may have read enough.
             let _ = client.write_all(answer.as_bytes());
         }
     });
     base
 }
 
-/// Without the limit the answer would be whole.
+/// Without the limit the response would be complete.
 #[test]
 fn a_line_of_more_than_1_mib_is_given_up() {
     for (length, rest) in [(1_000_000, DONE), (2_000_000, "")] {
@@ -568,7 +568,7 @@ fn a_connection_that_breaks_or_speaks_no_http_is_a_failure_of_the_backend() {
     }
 }
 
-/// The command itself, with a key that nobody may see.
+/// Tests the command itself, with a key that must not be shown.
 #[test]
 fn sigterm_lets_open_streams_finish_and_the_key_is_nowhere_printed() {
     let key = "sk-not-to-be-seen";

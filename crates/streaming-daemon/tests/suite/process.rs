@@ -1,4 +1,4 @@
-//! The command itself: options, signals, exit codes, the socket file, the limit of open files.
+//! Tests of the command: options, signals, exit codes, the socket file, the limit of open files.
 
 use std::fs;
 use std::io::Read;
@@ -24,7 +24,7 @@ use crate::support::{
 
 const BINARY: &str = env!("CARGO_BIN_EXE_streaming-daemon");
 
-/// The daemon as a process of its own, killed with the test.
+/// The daemon as a separate process, killed with the test.
 pub(crate) struct Process {
     child: Child,
     socket: PathBuf,
@@ -32,7 +32,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts the daemon, by way of a shell that first runs `prelude`, and waits until it listens.
+    /// Starts the daemon from a shell that first runs `prelude`, and waits until it listens.
     pub(crate) fn start(prelude: &str, variables: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut process = Self::start_at(folder.path().join("handoff.sock"), prelude, variables);
@@ -50,7 +50,7 @@ impl Process {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // Owned before it is waited for, so that it is killed if it never listens.
+        // Owned before the wait, so that it is killed if it never listens.
         let process = Self {
             child,
             socket,
@@ -70,7 +70,7 @@ impl Process {
         kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
     }
 
-    /// Waits for the end. Returns the exit code and what it printed.
+    /// Waits for the end. Returns the exit code and the output.
     pub(crate) fn wait(&mut self) -> (Option<i32>, String) {
         let mut status = None;
         wait_until("the end of the process", || {
@@ -83,7 +83,7 @@ impl Process {
         (status.unwrap().code(), printed)
     }
 
-    /// What it wrote to stderr, once it has ended.
+    /// Returns its stderr, once it has ended.
     pub(crate) fn notes(&mut self) -> String {
         let mut notes = String::new();
         let mut stderr = self.child.stderr.take().unwrap();
@@ -138,7 +138,7 @@ fn sigterm_under_load_lets_streams_finish_and_removes_the_socket() {
             }
             (clients, None)
         });
-        // In the middle of the load: the first stream is answered, thousands follow.
+        // During the load: the first stream is answered, thousands follow.
         let mut first = daemon.hand_over();
         first.read_exact(&mut [0; 200]).unwrap();
         daemon.signal(Signal::SIGTERM);
@@ -219,7 +219,7 @@ fn a_second_daemon_on_the_same_socket_is_refused_and_a_stale_socket_is_replaced(
     assert!(
         String::from_utf8(second.stderr)
             .unwrap()
-            .contains("another process listens")
+            .contains("another process is listening")
     );
     assert_eq!(read_all(first.hand_over()).len(), 1226);
 
@@ -309,7 +309,7 @@ fn a_socket_path_or_address_that_cannot_be_used_is_named() {
         ),
         (
             ["--socket", "/dev/null", "--metrics-enabled", "false"],
-            "is no socket",
+            "is not a socket",
         ),
         (
             [
@@ -328,20 +328,20 @@ fn a_socket_path_or_address_that_cannot_be_used_is_named() {
     }
 }
 
-/// With a limit of 80 there is room for about 60 connections. One shard, because two could have the
-/// connection of the probe open still while they run out.
+/// With a limit of 80 there is room for about 60 connections. One shard, because with two the probe's connection could
+/// still be open while they run out.
 #[test]
 fn without_free_descriptors_accepting_pauses_and_goes_on_when_there_are_some() {
     let daemon = Process::start("ulimit -n 80;", &[("DAEMON_WORKERS", "1")]);
     let kind = SocketType::Seqpacket;
     let silent: Vec<_> = (0..100).map(|_| connect(&daemon.socket, kind)).collect();
-    // Each of them, because the shell may have passed on one above the limit.
+    // Each number is checked, because the shell may have passed on one above the limit.
     let is_open = |number: u32| {
         let link = format!("/proc/{}/fd/{number}", daemon.child.id());
         fs::symlink_metadata(link).is_ok()
     };
     wait_until("running out", || (0..80).all(is_open));
-    // One that was accepted sends: its client's descriptor finds no room, and both are closed.
+    // An accepted connection sends: there is no room for its client's descriptor, and both are closed.
     let (ours, theirs) = client();
     pass(&silent[0], PAYLOAD, &[theirs.as_raw_fd()]);
     drop(theirs);
@@ -351,15 +351,13 @@ fn without_free_descriptors_accepting_pauses_and_goes_on_when_there_are_some() {
     assert_eq!(read_all(daemon.hand_over()).len(), 1226);
 }
 
-/// The limit of open files is the limit of streams where it is the lower one: 100 − 64.
-/// A daemon with a limit of 80 and room for one descriptor more, and the senders that hold the
-/// others.
+/// Starts a daemon with a limit of 80 and one free descriptor, and the senders that hold the others.
 fn start_with_one_descriptor_left() -> (Process, Vec<OwnedFd>) {
     let variables = [("DAEMON_MESSAGE_DELAY", "0"), ("DAEMON_WORKERS", "1")];
     let daemon = Process::start("ulimit -n 80;", &variables);
     let mut silent = Vec::new();
-    // The probe for its readiness may be open still, and what connects takes a moment: so it is
-    // approached, until it stays so.
+    // The readiness probe may still be open, and connecting takes a moment: so the number is approached until it is
+    // stable.
     let mut rounds = 0;
     wait_until("one descriptor is left", || {
         rounds += 1;
@@ -375,7 +373,7 @@ fn start_with_one_descriptor_left() -> (Process, Vec<OwnedFd>) {
     (daemon, silent)
 }
 
-/// The shell may have passed on one above the limit, which does not count.
+/// Counts the open descriptors below 80: the shell may have passed on one above the limit.
 fn open_below_80(daemon: &Process) -> usize {
     let link = |number: &u32| format!("/proc/{}/fd/{number}", daemon.child.id());
     let is_open = |number: &u32| fs::symlink_metadata(link(number)).is_ok();
@@ -399,23 +397,24 @@ fn when_a_client_is_lost_for_lack_of_room_the_others_wait_in_the_queue() {
 #[test]
 fn what_waits_in_the_queue_of_a_daemon_without_descriptors_is_served_after_sigterm() {
     let (mut daemon, silent) = start_with_one_descriptor_left();
-    // This one takes the last place, so that those after it wait in the queue.
+    // This one takes the last descriptor, so that later ones wait in the queue.
     let last = connect(&daemon.socket, SocketType::Seqpacket);
     wait_until("running out", || open_below_80(&daemon) == 80);
     let clients: Vec<_> = (0..10).map(|_| daemon.hand_over()).collect();
     daemon.signal(Signal::SIGTERM);
     wait_until("the end of the socket file", || !daemon.socket.exists());
-    // Many pauses long it cannot take them.
+    // For many pauses it can't accept them.
     thread::sleep(Duration::from_millis(100));
     daemon.signal(Signal::SIGSTOP);
     drop((silent, last));
     daemon.signal(Signal::SIGCONT);
-    // Some may be lost, if they come before there is room for their clients as well; a queue that is given up loses all.
+    // Some may be lost, if they arrive before there is room for their clients too; a queue that is given up loses all.
     let answers: Vec<_> = clients.into_iter().map(read_all).collect();
     assert!(answers.iter().any(|answer| answer.len() == 1226));
     assert_eq!(daemon.wait().0, Some(0));
 }
 
+/// The limit of open files limits the streams if it is lower: 100 − 64.
 #[test]
 fn more_streams_than_descriptors_are_answered_503() {
     let daemon = Process::start("ulimit -n 100;", &[("DAEMON_MESSAGE_DELAY", "1h")]);
@@ -426,8 +425,8 @@ fn more_streams_than_descriptors_are_answered_503() {
     assert!(read_all(daemon.hand_over()).starts_with("HTTP/1.1 503 "));
 }
 
-/// Listens on a socket in the place of an init system and starts the daemon with it as descriptor
-/// 3; `LISTEN_PID` is set by the shell that becomes the daemon.
+/// Listens on a socket instead of an init system and starts the daemon with it as descriptor 3; the shell that becomes
+/// the daemon sets `LISTEN_PID`.
 fn activate(listener: &OwnedFd, count: &str) -> Command {
     let script =
         format!("LISTEN_PID=$$ LISTEN_FDS={count} exec {BINARY} --benchmark 3<&0 </dev/null");
@@ -459,7 +458,7 @@ fn a_passed_socket_is_served_left_in_place_and_served_again_by_the_next_daemon()
         let path = folder.path().join("passed.sock");
         let listener = listen(&path, socket_type);
         for _ in 0..2 {
-            // Before there is a daemon: it waits in the accept queue.
+            // Before the daemon starts: the handoff waits in the accept queue.
             let early = hand_over(&path, socket_type, PAYLOAD);
             let child = activate(&listener, "1").spawn().unwrap();
             let mut daemon = Process {
@@ -488,7 +487,7 @@ fn a_passed_descriptor_or_count_that_is_wrong_exits_2_and_says_what_to_do() {
         (&listener, "0", ["LISTEN_FDS", "1 for the handoff socket"]),
         (&listener, "many", ["LISTEN_FDS", "unset"]),
         (&listener, "900", ["LISTEN_FDS", "cannot be used"]),
-        (&null, "1", ["LISTEN_FDS", "is no socket"]),
+        (&null, "1", ["LISTEN_FDS", "is not a socket"]),
     ] {
         let output = activate(descriptor, count).output().unwrap();
         let complaint = String::from_utf8(output.stderr).unwrap();

@@ -1,4 +1,4 @@
-//! A daemon to test, and the other ends of its sockets.
+//! Runs a daemon under test, and the other ends of its sockets.
 
 use std::io::{IoSlice, Read};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 pub(crate) const PAYLOAD: &[u8] = br#"{"prompt":"benchmark test","user_id":1}"#;
 pub(crate) const BOTH_TYPES: [SocketType; 2] = [SocketType::Seqpacket, SocketType::Stream];
 
-/// Generous: on a busy machine everything takes longer, and a hang must still end.
+/// A generous timeout: on a busy machine everything takes longer, but a hang must still end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A daemon in a thread of this process.
@@ -34,9 +34,9 @@ pub(crate) struct Running {
     _folder: TempDir,
 }
 
-/// Starts a daemon with events a millisecond apart, after `change` had its way with the settings.
+/// Starts a daemon with events a millisecond apart, after `change` has adjusted the settings.
 pub(crate) fn start(change: impl FnOnce(&mut Config)) -> Running {
-    // Thousands of clients have their other ends in this process.
+    // The other ends of thousands of clients are in this process.
     raise_open_files().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("handoff.sock");
@@ -75,7 +75,7 @@ impl Running {
         hand_over(&self.socket, self.socket_type, payload)
     }
 
-    /// Hands over a new client and returns all that it is answered.
+    /// Hands over a new client and returns its whole response.
     pub(crate) fn ask(&self, payload: &[u8]) -> String {
         read_all(self.hand_over(payload))
     }
@@ -85,7 +85,7 @@ impl Running {
         connect(&self.socket, self.socket_type)
     }
 
-    /// The value of a metric, named as on the page.
+    /// Returns the value of a metric, named as on the page.
     pub(crate) fn metric(&self, name: &str) -> u64 {
         let page = self.metrics.page();
         let line = page
@@ -152,7 +152,7 @@ pub(crate) fn pass(sender: &OwnedFd, payload: &[u8], descriptors: &[RawFd]) {
     assert!(sent.is_ok_and(|sent| sent == payload.len()) || is_hung_up(sender));
 }
 
-/// Whether the daemon has closed its end. Waits for it, and fails if it sends anything.
+/// Returns true if the daemon has closed its end. Waits for it, and fails if it sends anything.
 pub(crate) fn is_hung_up(sender: &OwnedFd) -> bool {
     let mut byte = [0];
     match socket::recv(sender.as_raw_fd(), &mut byte, MsgFlags::empty()) {
@@ -167,7 +167,7 @@ pub(crate) fn hand_over(path: &Path, socket_type: SocketType, payload: &[u8]) ->
     ours
 }
 
-/// A client: the end that reads, and the end to hand over.
+/// Creates a client: the end that reads, and the end to hand over.
 pub(crate) fn client() -> (UnixStream, UnixStream) {
     let (ours, theirs) = UnixStream::pair().unwrap();
     ours.set_read_timeout(Some(PATIENCE)).unwrap();

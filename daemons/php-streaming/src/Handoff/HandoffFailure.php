@@ -6,7 +6,7 @@ namespace Drover\Streaming\Handoff;
 
 use Drover\Streaming\System\System;
 
-/** What can be wrong with a handoff: the `reason` labels of the metrics. */
+/** Failures of handoffs: the `reason` labels of the metrics. */
 enum HandoffFailure: string
 {
     case Empty = 'empty';
@@ -20,11 +20,11 @@ enum HandoffFailure: string
     case NoDescriptor = 'no_descriptor';
     case NotAStreamSocket = 'not_a_stream_socket';
     case OutOfDescriptors = 'out_of_descriptors';
-    // These do not end the handoff.
+    // These do not prevent the stream.
     case InvalidJson = 'invalid_json';
     case SurplusDescriptors = 'surplus_descriptors';
 
-    public static function of(int $error): self
+    public static function fromErrno(int $error): self
     {
         return match ($error) {
             System::ECONNRESET, System::EPIPE => self::ClientDisconnected,
@@ -39,16 +39,16 @@ enum HandoffFailure: string
             self::Empty => 'the sender closed the connection without sending anything',
             self::Timeout => 'the payload did not arrive within the receive timeout',
             self::Canceled => 'the daemon stopped before the payload arrived',
-            self::ClientDisconnected => 'the sender was gone before the payload was read',
+            self::ClientDisconnected => 'the sender disconnected before the payload was read',
             self::Network => 'reading the handoff connection failed',
             self::Other => 'the handoff connection could not be watched',
             self::TooLarge => 'the payload is longer than 128 KiB',
-            self::Truncated => 'descriptors were lost on the way: is the limit of open files reached?',
-            self::NoDescriptor => 'the message brought no descriptor',
-            self::NotAStreamSocket => 'the descriptor is no stream socket',
+            self::Truncated => 'descriptors were lost in transit: is the limit of open files reached?',
+            self::NoDescriptor => 'the message contains no descriptor',
+            self::NotAStreamSocket => 'the descriptor is not a stream socket',
             self::OutOfDescriptors => 'no free descriptor: raise the limit of open files (ulimit -n)',
-            self::InvalidJson => 'the payload is no JSON object with the known keys; defaults are used',
-            self::SurplusDescriptors => 'the message brought more than one descriptor; the first is used',
+            self::InvalidJson => 'the payload is not a JSON object with the known keys; defaults are used',
+            self::SurplusDescriptors => 'the message contains more than one descriptor; the first is used',
         };
     }
 }

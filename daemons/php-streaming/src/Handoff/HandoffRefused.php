@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Drover\Streaming\Handoff;
 
-/** A handoff brings no stream. */
+/** A handoff does not lead to a stream. */
 final class HandoffRefused extends \Exception
 {
     public function __construct(public readonly HandoffFailure $failure)

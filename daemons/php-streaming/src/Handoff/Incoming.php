@@ -7,12 +7,12 @@ namespace Drover\Streaming\Handoff;
 use Drover\Streaming\Options\SocketType;
 use Drover\Streaming\System\System;
 
-/** A handoff connection that was accepted, and what came from it. Somebody has to `close` it. */
+/** An accepted handoff connection, and the data received from it. The owner must `close` it. */
 final class Incoming
 {
-    /** The descriptor of the client, once it has come. Whoever takes it over sets this to null. */
+    /** The descriptor of the client, once received. Code that takes it over sets this to null. */
     public ?int $client = null;
-    /** More descriptors came than one; they are closed. */
+    /** True if more than one descriptor was received. The others are closed. */
     public bool $hasSurplus = false;
     public string $payload = '';
     private bool $sawEnd = false;
@@ -20,17 +20,18 @@ final class Incoming
     public function __construct(
         private readonly System $system,
         public readonly int $connection,
-        /** When it was accepted, in nanoseconds of CLOCK_MONOTONIC. */
+        /** The time of the accept, in nanoseconds of CLOCK_MONOTONIC. */
         public readonly int $accepted,
     ) {
     }
 
     /**
-     * Reads what is there. Returns whether the payload is whole.
+     * Reads the available data. Returns whether the payload is complete.
      *
-     * On `SOCK_SEQPACKET` one record is one handoff. On `SOCK_STREAM` nothing marks the end of the payload, for the
-     * sender may keep the connection open until we close it. So a payload is whole there unless it is the beginning of
-     * a JSON object; then the rest is waited for, until it parses or the connection ends or the time is over.
+     * On `SOCK_SEQPACKET` one record is one handoff. On `SOCK_STREAM` nothing marks the end of the payload, because
+     * the sender may keep the connection open until the daemon closes it. There a payload is complete unless it is the
+     * beginning of a JSON object. In that case the rest is awaited until the payload parses, the connection ends, or
+     * the timeout expires.
      *
      * @throws HandoffRefused
      */
@@ -42,7 +43,7 @@ final class Incoming
                 return false;
             }
             if (is_int($message)) {
-                throw new HandoffRefused(HandoffFailure::of(-$message));
+                throw new HandoffRefused(HandoffFailure::fromErrno(-$message));
             }
             $this->keep($message->descriptors);
             $this->payload .= $message->payload;
@@ -52,27 +53,27 @@ final class Incoming
             if ($message->isPayloadCut || strlen($this->payload) > Payload::LIMIT) {
                 throw new HandoffRefused(HandoffFailure::TooLarge);
             }
-        } while (!$this->isWhole($message->isEnd(), $type));
+        } while (!$this->isComplete($message->isEnd(), $type));
         return true;
     }
 
     /** @throws HandoffRefused */
-    private function isWhole(bool $isEnd, SocketType $type): bool
+    private function isComplete(bool $isEnd, SocketType $type): bool
     {
         if ($isEnd && !$this->sawEnd) {
-            // On a SEQPACKET socket the first end may be none: the kernel looks for a message, finds none, then the
-            // sender sends and closes, and then the kernel finds that the sender has closed. The message is there at
-            // the second try.
+            // On a SEQPACKET socket the first end of file may be spurious: the kernel looks for a message and finds
+            // none, then the sender sends and closes, and then the kernel sees that the sender has closed. The second
+            // attempt returns the message.
             $this->sawEnd = true;
             return false;
         }
         if ($isEnd && $this->payload === '' && $this->client === null) {
             throw new HandoffRefused(HandoffFailure::Empty);
         }
-        return $isEnd || $type === SocketType::Seqpacket || !$this->isBeginning();
+        return $isEnd || $type === SocketType::Seqpacket || !$this->isIncomplete();
     }
 
-    private function isBeginning(): bool
+    private function isIncomplete(): bool
     {
         try {
             return Payload::parse($this->payload) === null;
@@ -94,7 +95,7 @@ final class Incoming
         }
     }
 
-    /** Closes the connection, which is all that its sender hears from us, and the client if it is still here. */
+    /** Closes the connection, and the client if it was not taken over. The sender gets no other reply. */
     public function close(): void
     {
         $this->system->close($this->connection);

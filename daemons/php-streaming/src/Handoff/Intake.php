@@ -16,18 +16,18 @@ use Drover\Streaming\Stream\Head;
 use Drover\Streaming\Stream\Stream;
 use Drover\Streaming\System\System;
 
-/** Takes handoffs, and makes streams of them. */
+/** Accepts handoffs, and makes streams of them. */
 final class Intake
 {
-    /** So many handoffs are taken before writes get a turn. */
+    /** The maximum number of handoffs accepted before the due writes are made. */
     private const BATCH = 64;
-    /** While more than a batch waits, accepting takes most of the time: the accept queue is short, and a full one
-     * refuses handoffs, while a write can be late. */
-    private const SLICE_IN_A_RUSH = 16;
-    /** How long a sender may take for its payload, in milliseconds. */
+    /** The slice of writes while more than a batch of handoffs waits. Accepting has priority then: the accept queue is
+     * short and refuses handoffs when it is full, while a write can be late. */
+    private const SLICE_UNDER_BACKLOG = 16;
+    /** The time limit for the payload of a sender, in milliseconds. */
     private const RECEIVE_TIMEOUT = 5_000;
-    /** How long nothing is accepted after the process ran out of descriptors, in milliseconds: to try again at once
-     * would spin, for the connection stays in the queue. */
+    /** The pause in accepting after the process ran out of descriptors, in milliseconds. Retrying at once would spin,
+     * because the connection stays in the queue. */
     private const PAUSE = 10;
 
     private ?string $watcher = null;
@@ -50,14 +50,14 @@ final class Intake
         $this->watch();
     }
 
-    /** Refuses further handoffs; those that wait in the accept queue are still taken. */
+    /** Refuses new handoffs. Those in the accept queue are still accepted. */
     public function stop(): void
     {
         $this->isStopping = true;
         $this->listener->refuseFurther();
     }
 
-    /** Whether it was stopped and nothing waits any more. */
+    /** Returns whether the intake is stopped and the accept queue is empty. */
     public function isOver(): bool
     {
         return $this->isOver;
@@ -77,27 +77,27 @@ final class Intake
 
     private function accept(): void
     {
-        $isRush = true;
-        for ($taken = 0; $taken < self::BATCH && $isRush && $this->watcher !== null; $taken++) {
+        $hasBacklog = true;
+        for ($taken = 0; $taken < self::BATCH && $hasBacklog && $this->watcher !== null; $taken++) {
             $connection = $this->system->accept($this->listener->descriptor);
             if ($connection >= 0) {
                 $this->metrics->connectionOpened();
                 $this->read(new Incoming($this->system, $connection, hrtime(true)));
             } else {
-                $isRush = $this->acceptFailed(-$connection);
+                $hasBacklog = $this->acceptFailed(-$connection);
             }
         }
-        // From 31/32 of the places on, streams have to end before more begin: it is better to leave senders in the
-        // accept queue than to turn their clients away.
-        $isCrowded = $this->metrics->activeStreams > $this->capacity - intdiv($this->capacity, 32);
+        // Above 31/32 of the capacity, streams must end before more start: leaving senders in the accept queue is
+        // better than turning their clients away.
+        $isNearCapacity = $this->metrics->activeStreams > $this->capacity - intdiv($this->capacity, 32);
         $this->queue->slice = match (true) {
-            $isCrowded => 4 * DueQueue::SLICE,
-            $isRush => self::SLICE_IN_A_RUSH,
+            $isNearCapacity => 4 * DueQueue::SLICE,
+            $hasBacklog => self::SLICE_UNDER_BACKLOG,
             default => DueQueue::SLICE,
         };
     }
 
-    /** Returns whether to try again at once. */
+    /** Handles an error of accept. Returns whether to retry at once. */
     private function acceptFailed(int $error): bool
     {
         switch ($error) {
@@ -106,7 +106,7 @@ final class Intake
                 return true;
             case System::EAGAIN:
             case System::EINVAL:
-                // A listener that was shut down stays readable. Its last answer depends on the kernel.
+                // A listener stays readable after its shutdown. The error then depends on the kernel.
                 if ($this->isStopping) {
                     $this->unwatch();
                     $this->isOver = true;
@@ -114,7 +114,7 @@ final class Intake
                 return false;
             default:
                 $failure = HandoffFailure::OutOfDescriptors;
-                $this->metrics->handoffFlaw($failure);
+                $this->metrics->handoffAnomaly($failure);
                 $this->log->warn("accepting: {$failure->explain()} (" . posix_strerror($error) . ')');
                 $this->pause();
                 return false;
@@ -129,7 +129,7 @@ final class Intake
         }
     }
 
-    /** Reads a handoff connection. The message is mostly there already. */
+    /** Reads a handoff connection. Its message has usually arrived. */
     private function read(Incoming $incoming): void
     {
         try {
@@ -143,7 +143,7 @@ final class Intake
         }
     }
 
-    /** Waits for a sender, and keeps nobody else waiting. */
+    /** Waits for the rest of a message, without blocking other handoffs. */
     private function await(Incoming $incoming): void
     {
         $watcher = $timer = '';
@@ -161,7 +161,7 @@ final class Intake
         $timer = $this->loop->delay(max(0, $left), fn () => $once($this->giveUp(...)));
     }
 
-    /** A client that came without its whole payload is served with the defaults. */
+    /** Handles the timeout of a handoff. A client whose payload is incomplete is served with the defaults. */
     private function giveUp(Incoming $incoming): void
     {
         if ($incoming->client === null) {
@@ -176,7 +176,7 @@ final class Intake
     }
 
     /**
-     * Begins the stream of a whole handoff, if it is in order and there is a place for it.
+     * Starts the stream of a complete handoff if it is valid and a slot is free.
      *
      * @throws HandoffRefused
      */
@@ -191,7 +191,7 @@ final class Intake
         $incoming->client = null;
         $incoming->close();
         if ($incoming->hasSurplus) {
-            $this->flaw(HandoffFailure::SurplusDescriptors);
+            $this->anomaly(HandoffFailure::SurplusDescriptors);
         }
         $request = $this->request($incoming->payload);
         $now = hrtime(true);
@@ -199,33 +199,34 @@ final class Intake
         if ($this->metrics->tryStartStream($this->capacity)) {
             $head = $this->answer->head($request);
             $greeting = $this->answer->greeting($request);
-            $this->queue->soon(new Stream($this->engine, $client, $request->userId, $now, $head, $greeting));
+            $this->queue->addNow(new Stream($this->engine, $client, $request->userId, $now, $head, $greeting));
         } else {
-            // A fresh socket takes it at once; to one that does not, the close has to say it.
+            // A fresh socket takes the answer at once; if it does not, the client only sees the close.
             $this->system->send($client, Head::REFUSAL);
             $this->system->close($client);
         }
     }
 
-    /** The request of a payload; the default one, counted and logged, if there is none in it. */
+    /** Returns the request of a payload. An invalid payload is counted and logged, and gives the default request. */
     private function request(string $payload): Request
     {
         try {
             $request = Payload::parse($payload);
-            $reason = 'it ends in the middle';
+            $reason = 'it is incomplete';
         } catch (InvalidPayload $invalid) {
             $request = null;
             $reason = $invalid->getMessage();
         }
         if ($request === null) {
-            $this->flaw(HandoffFailure::InvalidJson, ": $reason");
+            $this->anomaly(HandoffFailure::InvalidJson, ": $reason");
         }
         return $request ?? new Request();
     }
 
-    private function flaw(HandoffFailure $failure, string $reason = ''): void
+    /** Counts and logs an irregularity of a handoff that leads to a stream nevertheless. */
+    private function anomaly(HandoffFailure $failure, string $reason = ''): void
     {
-        $this->metrics->handoffFlaw($failure);
+        $this->metrics->handoffAnomaly($failure);
         $this->log->warn($failure->explain() . $reason);
     }
 

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Drover\Streaming\Handoff;
 
-/** A payload that is no request, and that no further bytes could turn into one. */
+/** A payload is not a request, and more bytes could not complete it. */
 final class InvalidPayload extends \Exception
 {
 }

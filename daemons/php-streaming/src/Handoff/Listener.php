@@ -8,10 +8,13 @@ use Drover\Streaming\Options\Config;
 use Drover\Streaming\StartFailed;
 use Drover\Streaming\System\System;
 
-/** The handoff socket: made with its permissions, never stolen from a living daemon, its file removed at the end. */
+/**
+ * The handoff socket. Its file has the configured permissions, does not replace the socket of a running daemon, and is
+ * removed at the end.
+ */
 final class Listener
 {
-    private const LONGEST_PATH = 107;
+    private const MAX_PATH_BYTES = 107;
 
     /** @param array{int, int} $file device and inode of the socket's file */
     private function __construct(
@@ -26,38 +29,40 @@ final class Listener
     public static function bind(System $system, Config $config): self
     {
         $path = $config->socketPath;
-        if (strlen($path) > self::LONGEST_PATH) {
-            throw new StartFailed("$path: a socket path has at most " . self::LONGEST_PATH . ' bytes');
+        if (strlen($path) > self::MAX_PATH_BYTES) {
+            throw new StartFailed(
+                "$path: the socket path is too long: give at most " . self::MAX_PATH_BYTES . ' bytes',
+            );
         }
         self::removeStale($system, $path);
-        $socket = self::need($system->unixSocket($config->socketType->number()), 'making a Unix socket');
-        // The file has its permissions from its first moment.
+        $socket = self::check($system->unixSocket($config->socketType->number()), 'cannot create a Unix socket');
+        // The umask gives the file its permissions when it is created.
         $umask = umask(0o777 & ~$config->socketMode);
         $bound = $system->bindUnix($socket, $path);
         umask($umask);
-        self::need($bound, "making the socket $path");
-        $file = self::identify($path) ?? throw new StartFailed("$path: the new socket is gone");
+        self::check($bound, "cannot create the socket $path");
+        $file = self::identify($path) ?? throw new StartFailed("cannot inspect the new socket $path");
         $listener = new self($system, $socket, $path, $file);
         $result = $system->listen($socket, $config->backlog);
         if ($result < 0) {
             $listener->removeFile();
         }
-        self::need($result, "listening on $path");
+        self::check($result, "cannot listen on $path");
         return $listener;
     }
 
-    /** From now on nobody can connect, while what waits in the accept queue can still be accepted. */
+    /** Refuses new connections. Those in the accept queue can still be accepted. */
     public function refuseFurther(): void
     {
         $this->removeFile();
         $this->system->refuseFurther($this->descriptor);
     }
 
-    /** Removes the file, unless another one stands in its place. */
+    /** Removes the file, unless another file has replaced it. */
     public function removeFile(): void
     {
         if (self::identify($this->path) === $this->file) {
-            // Failing leaves a stale file, which the next start replaces.
+            // On failure a stale file remains, which the next start replaces.
             @unlink($this->path);
         }
     }
@@ -71,34 +76,36 @@ final class Listener
     }
 
     /**
-     * Removes the file of a daemon that is gone. Whether it is gone is asked by connecting: ECONNREFUSED means that
-     * nobody listens, and every other answer that somebody might.
+     * Removes the file of a daemon that has ended. The method connects to find out: ECONNREFUSED means that no process
+     * is listening; after any other result one might be.
      */
     private static function removeStale(System $system, string $path): void
     {
         if (self::identify($path) === null) {
-            // A missing folder and the like: bind will say so.
+            // bind reports a missing folder and the like.
             return;
         }
         if (filetype($path) !== 'socket') {
-            throw new StartFailed("$path exists and is no socket: name another path, or move it away");
+            throw new StartFailed("$path exists and is not a socket: name another path, or move it away");
         }
-        $probe = self::need($system->unixSocket(System::STREAM), 'making a Unix socket');
+        $probe = self::check($system->unixSocket(System::STREAM), 'cannot create a Unix socket');
         $answer = $system->connectUnix($probe, $path);
         $system->close($probe);
         if ($answer === -System::EACCES) {
-            throw new StartFailed("$path: no permission to ask who listens on it");
+            throw new StartFailed(
+                "$path: no permission to check whether a process listens on it: remove it, or name another path",
+            );
         }
         if ($answer !== -System::ECONNREFUSED) {
-            throw new StartFailed("another process listens on $path: stop it, or name another path");
+            throw new StartFailed("another process is listening on $path: stop it, or name another path");
         }
         if (!@unlink($path)) {
-            throw new StartFailed("the stale socket $path cannot be removed: remove it, or name another path");
+            throw new StartFailed("cannot remove the stale socket $path: remove it, or name another path");
         }
     }
 
-    private static function need(int $result, string $doing): int
+    private static function check(int $result, string $context): int
     {
-        return $result >= 0 ? $result : throw new StartFailed("$doing: " . posix_strerror(-$result));
+        return $result >= 0 ? $result : throw new StartFailed("$context: " . posix_strerror(-$result));
     }
 }

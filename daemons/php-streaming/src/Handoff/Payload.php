@@ -4,20 +4,20 @@ declare(strict_types=1);
 
 namespace Drover\Streaming\Handoff;
 
-/** The payload of a handoff: a JSON object, of which three keys matter. */
+/** The payload of a handoff: a JSON object with three known keys. */
 final class Payload
 {
-    /** A payload may be this long; a longer one is refused. */
+    /** The maximum length of a payload in bytes. A longer one is refused. */
     public const LIMIT = 128 * 1024;
 
     /** NULs, which Apache sends without data, and the white space of JSON. */
     private const PADDING = "\0 \t\n\r";
-    /** Unknown keys may be nested this deep. Much more, and freeing them could exhaust PHP's own stack. */
+    /** The maximum depth of unknown keys. Freeing much deeper values could exhaust PHP's own stack. */
     private const DEPTH = 512;
 
     /**
-     * The request of a payload, or `null` if it is only the beginning of one: on a stream socket the rest may be on
-     * its way.
+     * Returns the request of a payload, or `null` if the payload is only the beginning of one: on a stream socket the
+     * rest may still arrive.
      *
      * @throws InvalidPayload
      */
@@ -30,32 +30,32 @@ final class Payload
         if ($json[0] !== '{') {
             throw new InvalidPayload('it is not a JSON object');
         }
-        // Spares a full parse for each piece of a payload that arrives in many.
+        // Avoids a full parse for each piece of a payload that arrives in many pieces.
         if ($json[-1] !== '}') {
             return null;
         }
         $object = self::decode($json);
         if ($object === null) {
             $error = json_last_error_msg();
-            return self::isOpen($json) ? null : throw new InvalidPayload($error);
+            return self::isIncomplete($json) ? null : throw new InvalidPayload($error);
         }
         return new Request(self::userId($object), self::prompt($object), self::headers($object));
     }
 
-    /** As an object and not as an array, or `{}` could not be told from `[]`. */
+    /** Decodes to objects instead of arrays, because `{}` would otherwise equal `[]`. */
     private static function decode(string $json): ?\stdClass
     {
         $object = json_decode($json, false, self::DEPTH);
         if (json_last_error() === JSON_ERROR_INVALID_PROPERTY_NAME) {
-            // PHP's objects have no keys that begin with NUL. Nobody knows such a key, whatever it is called.
+            // PHP's objects have no keys that begin with NUL. No known key does, so the NUL can be replaced.
             $json = preg_replace('/"\\\\u0000((?:[^"\\\\]|\\\\.)*+"\s*:)/s', '"\\u0001$1', $json);
             $object = json_decode((string) $json, false, self::DEPTH);
         }
         return $object;
     }
 
-    /** Whether an object that does not parse ends within a string, or within its brackets. */
-    private static function isOpen(string $json): bool
+    /** Returns whether an object that does not parse ends within a string or within its brackets. */
+    private static function isIncomplete(string $json): bool
     {
         $bare = (string) preg_replace('/"[^"\\\\]*+(?:\\\\.[^"\\\\]*+)*+"/s', '', $json);
         $counts = count_chars($bare, 0);
@@ -66,14 +66,14 @@ final class Payload
     private static function userId(\stdClass $object): int
     {
         $value = $object->user_id ?? 0;
-        // What exceeds 64 bits has become a float.
-        return is_int($value) ? $value : throw new InvalidPayload('user_id is no integer of 64 bits');
+        // json_decode turns integers beyond 64 bits into floats.
+        return is_int($value) ? $value : throw new InvalidPayload('user_id: it is not a 64-bit integer');
     }
 
     private static function prompt(\stdClass $object): string
     {
         $value = $object->prompt ?? '';
-        return is_string($value) ? $value : throw new InvalidPayload('prompt is no string');
+        return is_string($value) ? $value : throw new InvalidPayload('prompt: it is not a string');
     }
 
     /** @return array<string> */
@@ -86,7 +86,7 @@ final class Payload
         $headers = $value instanceof \stdClass ? (array) $value : [null];
         foreach ($headers as $header) {
             if (!is_string($header)) {
-                throw new InvalidPayload('response_headers is no object of strings');
+                throw new InvalidPayload('response_headers: it is not an object of strings');
             }
         }
         return $headers;

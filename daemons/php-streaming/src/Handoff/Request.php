@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Drover\Streaming\Handoff;
 
-/** What a handoff asks for. */
+/** The decoded payload of a handoff. */
 final class Request
 {
     /** @param array<string> $responseHeaders values by name */

@@ -8,7 +8,7 @@ use Amp\Loop as Amp;
 use Closure;
 use Drover\Streaming\System\System;
 
-/** The loop of AMP 2, as Debian packages it, on an `EpollDriver`. */
+/** The event loop of AMP 2, as packaged by Debian, with an `EpollDriver`. */
 final class AmpLoop implements Loop
 {
     public function __construct(System $system)
@@ -53,7 +53,7 @@ final class AmpLoop implements Loop
 
     public function onSignal(int $signal, Closure $callback): string
     {
-        // The driver does so, too, but not before its first round.
+        // The driver also does this, but not before its first iteration.
         pcntl_sigprocmask(SIG_BLOCK, [$signal]);
         return Amp::onSignal($signal, self::plain($callback));
     }
@@ -63,7 +63,7 @@ final class AmpLoop implements Loop
         Amp::cancel($id);
     }
 
-    /** Keeps the arguments and results of AMP 2 away from a callback. */
+    /** Hides the arguments and results of AMP 2 from a callback. */
     private static function plain(Closure $callback): Closure
     {
         return static function () use ($callback): void {

@@ -7,12 +7,12 @@ namespace Drover\Streaming\Loop;
 use Drover\Streaming\System\System;
 use FFI\CData;
 
-/** An epoll instance, level-triggered, and what it watches. Unlike `stream_select` it has no limit of 1,024. */
+/** A level-triggered epoll instance. Unlike `stream_select` it is not limited to 1,024 descriptors. */
 final class Epoll
 {
     public const READABLE = 0x001;
     public const WRITABLE = 0x004;
-    /** Errors and hang-ups, which wake both readers and writers: their next call says what it is. */
+    /** Errors and hang-ups, which wake both readers and writers; their next call returns the error. */
     private const ENDED = 0x008 | 0x010;
 
     private const EVENTS_AT_ONCE = 256;
@@ -24,20 +24,21 @@ final class Epoll
     private readonly CData $events;
     private readonly CData $event;
     private readonly CData $timeout;
-    /** @var array<int, int> what is watched for, by descriptor */
+    /** @var array<int, int> the watched events, by descriptor */
     private array $interests = [];
 
     public function __construct(private readonly System $system)
     {
-        $this->descriptor = $system->demand($system->libc->epoll_create1(System::CLOEXEC), 'making an epoll instance');
+        $descriptor = $system->libc->epoll_create1(System::CLOEXEC);
+        $this->descriptor = $system->check($descriptor, 'cannot create an epoll instance');
         $this->events = $system->libc->new('struct epoll_event[' . self::EVENTS_AT_ONCE . ']');
         $this->event = $system->libc->new('struct epoll_event');
         $this->timeout = $system->libc->new('struct timespec');
     }
 
     /**
-     * Watches a descriptor for `READABLE`, `WRITABLE`, both, or (with 0) no more. Returns false if the kernel refuses;
-     * then it is watched as before.
+     * Watches a descriptor for `READABLE`, `WRITABLE` or both; 0 stops watching. Returns false if the kernel refuses;
+     * the previous interest then remains.
      */
     public function watch(int $descriptor, int $interest): bool
     {
@@ -67,9 +68,9 @@ final class Epoll
     }
 
     /**
-     * Waits for so many nanoseconds, or with `null` without an end.
+     * Waits for events for up to `$nanoseconds`, or without a limit if that is `null`.
      *
-     * @return array<int, int> what each descriptor is ready for
+     * @return array<int, int> the events of each ready descriptor
      */
     public function wait(?int $nanoseconds): array
     {
@@ -86,7 +87,7 @@ final class Epoll
             $timeout,
             null,
         );
-        // An error can only be EINTR: a signal, whose handler has its own way.
+        // The only possible error is EINTR: a signal, which its own handler processes.
         $ready = [];
         for ($index = 0; $index < $count; $index++) {
             $event = $this->events[$index];

@@ -14,11 +14,11 @@ use Drover\Streaming\System\System;
 use function Amp\Promise\rethrow;
 
 /**
- * A driver for the loop of AMP 2 that watches descriptors by number, with epoll and signalfd.
+ * A driver for the event loop of AMP 2 that watches descriptors by number, with epoll and signalfd.
  *
- * The data of such a watcher is what to call if the kernel refuses to watch.
+ * The data of a watcher is the callback for the case that the kernel refuses to watch.
  *
- * Its clock counts whole milliseconds of CLOCK_MONOTONIC, and timers fire as soon as their millisecond begins.
+ * The clock counts whole milliseconds of CLOCK_MONOTONIC, and timers fire as soon as their millisecond begins.
  */
 final class EpollDriver extends Driver
 {
@@ -32,7 +32,7 @@ final class EpollDriver extends Driver
     private array $writers = [];
     /** @var array<int, array<string, Watcher>> by signal */
     private array $signals = [];
-    /** A signalfd: a signal that comes just before the wait ends it all the same. */
+    /** A signalfd, so that a signal that arrives just before the wait still ends it. */
     private ?int $signalDescriptor = null;
 
     public function __construct(private readonly System $system)
@@ -62,13 +62,13 @@ final class EpollDriver extends Driver
                 default => $this->timers->insert($watcher),
             };
             if (!$this->update($watcher)) {
-                // Not at once: who is called may make watchers, and the loop would forget them here.
+                // Deferred: the callback may create watchers, which the loop would lose at this point.
                 $this->defer(fn () => $this->refuse($watcher));
             }
         }
     }
 
-    /** Says that a watcher waits in vain, unless it has been cancelled meanwhile. */
+    /** Reports that the kernel refuses a watcher, unless the watcher has been cancelled meanwhile. */
     private function refuse(Watcher $watcher): void
     {
         $watchers = $watcher->type === Watcher::READABLE ? $this->readers : $this->writers;
@@ -116,10 +116,10 @@ final class EpollDriver extends Driver
     {
         return is_int($watcher->value)
             ? $watcher->value
-            : throw new \Error('This driver watches descriptors by number, no streams');
+            : throw new \Error('this driver watches descriptors by number, not streams');
     }
 
-    /** Tells the kernel what is watched for now. Returns false if it refuses. */
+    /** Passes the current interest to the kernel. Returns false if the kernel refuses. */
     private function update(Watcher $watcher): bool
     {
         if ($watcher->type === Watcher::SIGNAL) {
@@ -170,7 +170,7 @@ final class EpollDriver extends Driver
         }
     }
 
-    /** In nanoseconds; `null` without timers. */
+    /** Returns the time until the next timer in nanoseconds; `null` without timers. */
     private function timeToNextTimer(): ?int
     {
         $next = $this->timers->peek();
@@ -181,14 +181,14 @@ final class EpollDriver extends Driver
     private function callAll(array &$watchers, int $key): void
     {
         foreach ($watchers[$key] ?? [] as $watcher) {
-            // One of them may have cancelled another.
+            // One callback may have cancelled another.
             if (isset($watchers[$key][$watcher->id])) {
                 $this->call($watcher, $key);
             }
         }
     }
 
-    /** Calls a watcher's callback, which by the rules of AMP 2 may be a coroutine. */
+    /** Calls a watcher's callback, which may be a coroutine in AMP 2. */
     private function call(Watcher $watcher, ?int $key): void
     {
         try {

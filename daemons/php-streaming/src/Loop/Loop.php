@@ -7,11 +7,11 @@ namespace Drover\Streaming\Loop;
 use Closure;
 
 /**
- * What the daemon needs of an event loop. Descriptors are bare numbers: none of them is a PHP stream.
+ * The event loop interface of the daemon. Descriptors are bare numbers, not PHP streams.
  *
- * Callbacks get no arguments. Before a watched descriptor is closed, its watcher is cancelled. Where the kernel refuses
- * to watch one, which it does for want of memory above all, `$refused` is called once in place of the callback; the
- * watcher has to be cancelled even so.
+ * Callbacks get no arguments. A watcher must be cancelled before its descriptor is closed. If the kernel refuses to
+ * watch a descriptor, mainly for lack of memory, `$refused` is called once instead of the callback; the watcher must be
+ * cancelled nevertheless.
  */
 interface Loop
 {
@@ -20,24 +20,24 @@ interface Loop
 
     public function stop(): void;
 
-    /** Has the loop call back in its next round. */
+    /** Calls back in the next iteration of the loop. */
     public function defer(Closure $callback): void;
 
-    /** Calls back once, no earlier than after so many milliseconds. */
+    /** Calls back once, not before `$milliseconds` have passed. */
     public function delay(int $milliseconds, Closure $callback): string;
 
-    /** Calls back again and again. */
+    /** Calls back repeatedly, every `$milliseconds`. */
     public function repeat(int $milliseconds, Closure $callback): string;
 
-    /** Calls back as long as there is something to read, or the other end has closed. */
+    /** Calls back while data can be read or the other end has closed. */
     public function onReadable(int $descriptor, Closure $callback, Closure $refused): string;
 
-    /** Calls back as long as there is room to write, or the other end has closed. */
+    /** Calls back while data can be written or the other end has closed. */
     public function onWritable(int $descriptor, Closure $callback, Closure $refused): string;
 
-    /** Calls back for each such signal. From now on it does nothing else, even before the loop runs. */
+    /** Calls back for each such signal. The signal's default action is disabled at once, even before the loop runs. */
     public function onSignal(int $signal, Closure $callback): string;
 
-    /** Ends a timer or a watcher; one that has ended already is no error. */
+    /** Cancels a timer or a watcher. Cancelling an ended one is allowed. */
     public function cancel(string $id): void;
 }

@@ -8,27 +8,27 @@ use Drover\Streaming\StartFailed;
 use Drover\Streaming\System\System;
 use Revolt\EventLoop;
 
-/** Which event loop there is. */
+/** Selects the installed event loop. */
 final class Loops
 {
     private const EXTENSIONS = ['ffi', 'pcntl', 'posix'];
 
-    /** @throws StartFailed without any */
+    /** @throws StartFailed if no event loop is installed */
     public static function make(System $system): Loop
     {
         return self::isRevolt() ? new RevoltLoop($system) : new AmpLoop($system);
     }
 
     /**
-     * What the loop is, for people.
+     * Returns the name of the event loop, for the version output.
      *
-     * @throws StartFailed without any, or without an extension that it needs
+     * @throws StartFailed if no event loop or not every required extension is installed
      */
     public static function describe(): string
     {
         foreach (self::EXTENSIONS as $extension) {
             if (!extension_loaded($extension)) {
-                throw new StartFailed("PHP lacks the extension $extension: install php8.2-common and php8.2-cli");
+                throw new StartFailed("the PHP extension $extension is missing: install php8.2-common and php8.2-cli");
             }
         }
         return self::isRevolt() ? 'AMP 3' : 'AMP 2';

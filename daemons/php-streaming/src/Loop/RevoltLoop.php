@@ -9,17 +9,18 @@ use Drover\Streaming\System\System;
 use Revolt\EventLoop;
 
 /**
- * The loop of AMP 3, which is Revolt, on whatever driver it has.
+ * The event loop of AMP 3, which is Revolt, with any of its drivers.
  *
- * Revolt sees a single descriptor, that of an epoll instance which watches all the others; an epoll instance is
- * readable itself when one of those is ready. So no driver's limit matters, not even the 1,024 of `stream_select`.
+ * Revolt sees a single descriptor: an epoll instance that watches all others. An epoll instance is itself readable when
+ * one of its descriptors is ready. The limits of the drivers therefore do not matter, such as the 1,024 descriptors of
+ * `stream_select`.
  */
 final class RevoltLoop implements Loop
 {
     private const STACK_BYTES = '524288';
 
     private readonly Epoll $epoll;
-    /** @var resource the epoll instance as a PHP stream, because Revolt takes nothing else */
+    /** @var resource the epoll instance as a PHP stream, which Revolt requires */
     private $stream;
     /** @var array<int, array<string, array{int, Closure}>> interest and callback, by descriptor and watcher */
     private array $watchers = [];
@@ -29,11 +30,11 @@ final class RevoltLoop implements Loop
 
     public function __construct(System $system)
     {
-        // Revolt runs callbacks in fibers, and they do more than a stream does.
+        // Revolt runs callbacks in fibers, and they need more stack than a stream.
         ini_set('fiber.stack_size', self::STACK_BYTES);
         $this->epoll = new Epoll($system);
         $stream = fopen("php://fd/{$this->epoll->descriptor}", 'r');
-        $this->stream = $stream !== false ? $stream : throw new \RuntimeException('opening the epoll instance');
+        $this->stream = $stream !== false ? $stream : throw new \RuntimeException('cannot open the epoll instance');
         EventLoop::onReadable($this->stream, $this->dispatch(...));
     }
 
@@ -74,7 +75,7 @@ final class RevoltLoop implements Loop
 
     public function onSignal(int $signal, Closure $callback): string
     {
-        // Revolt sets its handler in its first round; until then the signal waits.
+        // Revolt installs its handler in its first iteration; until then the signal stays pending.
         pcntl_sigprocmask(SIG_BLOCK, [$signal]);
         EventLoop::defer(static fn () => pcntl_sigprocmask(SIG_UNBLOCK, [$signal]));
         return EventLoop::onSignal($signal, self::plain($callback));
@@ -93,13 +94,13 @@ final class RevoltLoop implements Loop
 
     private function watch(int $descriptor, int $interest, Closure $callback, Closure $refused): string
     {
-        // Revolt's own identifiers are letters.
+        // Revolt's own identifiers consist of letters.
         $id = 'epoll-' . ++$this->lastId;
         $this->watchers[$descriptor][$id] = [$interest, $callback];
         $this->descriptors[$id] = $descriptor;
         if (!$this->update($descriptor)) {
             EventLoop::defer(function () use ($id, $refused): void {
-                // It may have been cancelled meanwhile.
+                // The watcher may have been cancelled meanwhile.
                 if (isset($this->descriptors[$id])) {
                     $refused();
                 }
@@ -108,7 +109,7 @@ final class RevoltLoop implements Loop
         return $id;
     }
 
-    /** Tells the kernel what is watched for now. Returns false if it refuses. */
+    /** Passes the current interest to the kernel. Returns false if the kernel refuses. */
     private function update(int $descriptor): bool
     {
         $interest = 0;
@@ -125,7 +126,7 @@ final class RevoltLoop implements Loop
     {
         foreach ($this->epoll->wait(0) as $descriptor => $what) {
             foreach ($this->watchers[$descriptor] ?? [] as $id => [$wanted, $callback]) {
-                // One of them may have cancelled another.
+                // One callback may have cancelled another.
                 if (($wanted & $what) !== 0 && isset($this->descriptors[$id])) {
                     $callback();
                 }
@@ -133,7 +134,7 @@ final class RevoltLoop implements Loop
         }
     }
 
-    /** Keeps the arguments of Revolt away from a callback. */
+    /** Hides the arguments of Revolt from a callback. */
     private static function plain(Closure $callback): Closure
     {
         return static function () use ($callback): void {

@@ -7,7 +7,7 @@ namespace Drover\Streaming\Metrics;
 /** A Prometheus histogram with fixed buckets from 10 µs to 10 min. */
 final class Histogram
 {
-    /** The upper ends of the buckets in nanoseconds, by how the page writes them in seconds. */
+    /** The upper bounds of the buckets in nanoseconds. The keys are the bounds in seconds, as on the page. */
     private const BUCKETS = [
         '0.00001' => 10_000,
         '0.000025' => 25_000,
@@ -31,7 +31,7 @@ final class Histogram
         '600' => 600_000_000_000,
     ];
 
-    /** @var array<string, int> each duration counted in its own bucket alone; the page adds them up */
+    /** @var array<string, int> each duration is counted in one bucket only; the page accumulates them */
     private array $counts;
     private int $sum = 0;
 
@@ -52,7 +52,7 @@ final class Histogram
         $this->counts['+Inf']++;
     }
 
-    /** The samples of the metric `$name`. `$labels` is empty or like `backend="mock"`. */
+    /** Returns the samples of the metric `$name`. `$labels` is empty or like `backend="mock"`. */
     public function render(string $name, string $labels): string
     {
         $lines = '';

@@ -7,7 +7,7 @@ namespace Drover\Streaming\Metrics;
 use Drover\Streaming\Handoff\HandoffFailure;
 use Drover\Streaming\Stream\StreamFailure;
 
-/** What the daemon counts. Durations are in nanoseconds. */
+/** The counters of the daemon. Durations are in nanoseconds. */
 final class Metrics
 {
     public int $activeConnections = 0;
@@ -37,34 +37,34 @@ final class Metrics
         $this->firstEvent = new Histogram();
     }
 
-    /** A handoff connection was accepted. */
+    /** Counts an accepted handoff connection. */
     public function connectionOpened(): void
     {
         $this->connections++;
         $this->activeConnections++;
     }
 
-    /** A handoff connection ended before it became a stream. */
+    /** Counts a handoff connection that ended before it became a stream. */
     public function handoffFailed(HandoffFailure $failure): void
     {
-        $this->handoffFlaw($failure);
+        $this->handoffAnomaly($failure);
         $this->activeConnections--;
     }
 
-    /** Something was wrong with a handoff, or with accepting, and yet no connection ended by it. */
-    public function handoffFlaw(HandoffFailure $failure): void
+    /** Counts an error of a handoff, or of accepting, that did not end a connection. */
+    public function handoffAnomaly(HandoffFailure $failure): void
     {
         $this->handoffErrors[$failure->value]++;
     }
 
-    /** A client arrived, after so long. */
+    /** Counts a received client socket. `$took` is the duration of the handoff. */
     public function handoffDone(int $took): void
     {
         $this->handoffs++;
         $this->handoffDuration->record($took);
     }
 
-    /** Takes a place for a stream, if fewer than `$capacity` are open. */
+    /** Counts a new stream if fewer than `$capacity` are open. Otherwise counts a rejected client and returns false. */
     public function tryStartStream(int $capacity): bool
     {
         if ($this->activeStreams >= $capacity) {
@@ -77,7 +77,7 @@ final class Metrics
         return true;
     }
 
-    /** A stream ended well, after so long. */
+    /** Counts a complete stream. `$took` is its duration. */
     public function streamCompleted(int $took): void
     {
         $this->completed++;
@@ -85,7 +85,7 @@ final class Metrics
         $this->streamClosed();
     }
 
-    /** A stream ended early. */
+    /** Counts a stream that ended early. */
     public function streamFailed(StreamFailure $failure): void
     {
         $this->streamErrors[$failure->value]++;
@@ -98,7 +98,7 @@ final class Metrics
         $this->activeConnections--;
     }
 
-    /** Everything that is still open is closed. */
+    /** Counts all open streams and handoffs as canceled. */
     public function cancelAll(): void
     {
         $this->streamErrors[StreamFailure::Canceled->value] += $this->activeStreams;
@@ -107,7 +107,7 @@ final class Metrics
         $this->activeConnections = 0;
     }
 
-    /** What `--benchmark` prints at the end, when everything is closed. */
+    /** Returns the lines that `--benchmark` prints at the end, when everything is closed. */
     public function summary(): string
     {
         $failed = $this->streams - $this->completed;

@@ -4,10 +4,10 @@ declare(strict_types=1);
 
 namespace Drover\Streaming\Options;
 
-/** What the daemon does, after the options were checked. Durations are in nanoseconds. */
+/** The configuration of the daemon, after validation of the options. Durations are in nanoseconds. */
 final class Config
 {
-    /** @param ?array{string, int} $metricsAddress the address in binary and the port; null for nowhere */
+    /** @param ?array{string, int} $metricsAddress the address in binary and the port; null: serve no metrics */
     public function __construct(
         public readonly string $socketPath,
         public readonly int $socketMode,

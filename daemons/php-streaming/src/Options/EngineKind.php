@@ -4,11 +4,11 @@ declare(strict_types=1);
 
 namespace Drover\Streaming\Options;
 
-/** What a stream is while it waits. */
+/** The representation of a waiting stream. */
 enum EngineKind: string
 {
-    /** A fiber each. */
+    /** One fiber per stream. */
     case Fibers = 'fibers';
-    /** An object in a queue, and no fiber. */
+    /** An object in a queue, without a fiber. */
     case Queue = 'queue';
 }

@@ -5,15 +5,15 @@ declare(strict_types=1);
 namespace Drover\Streaming\Options;
 
 use Closure;
-use Drover\Streaming\WrongCall;
+use Drover\Streaming\UsageError;
 
-/** One option: its flags, its variable, and how its value is read. */
+/** One option: its flags, its variable, and the parser of its value. */
 final class Option
 {
     /**
-     * @param list<string> $flags the last one is the name under which it is complained about
-     * @param ?string $value what the help calls the value; null if the flag takes none
-     * @param Closure(string): mixed $read throws a WrongCall that says what to write instead
+     * @param list<string> $flags errors name the last one
+     * @param ?string $value the name of the value in the help; null if the flag takes none
+     * @param Closure(string): mixed $read throws a UsageError that states the remedy
      */
     public function __construct(
         public readonly string $name,
@@ -26,19 +26,20 @@ final class Option
     ) {
     }
 
-    /** @throws WrongCall */
+    /** @throws UsageError */
     public function read(string $text): mixed
     {
         try {
             return ($this->read)($text);
-        } catch (WrongCall $wrong) {
-            throw $this->wrong("`$text`: {$wrong->getMessage()}");
+        } catch (UsageError $error) {
+            throw $this->usageError("`$text`: {$error->getMessage()}");
         }
     }
 
-    public function wrong(string $complaint): WrongCall
+    /** Returns an error that names the option and its variable. */
+    public function usageError(string $message): UsageError
     {
-        return new WrongCall("{$this->longFlag()} ({$this->variable}): $complaint");
+        return new UsageError("{$this->longFlag()} ({$this->variable}): $message");
     }
 
     public function longFlag(): string

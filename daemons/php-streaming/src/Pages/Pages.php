@@ -9,11 +9,11 @@ use Drover\Streaming\Metrics\Metrics;
 use Drover\Streaming\StartFailed;
 use Drover\Streaming\System\System;
 
-/** `/metrics` and `/healthz`. */
+/** The HTTP server of `/metrics` and `/healthz`. */
 final class Pages
 {
     private const BACKLOG = 128;
-    /** What accepting waits after an error, which is most likely a lack of descriptors, in milliseconds. */
+    /** The pause in accepting after an error, most likely a lack of descriptors, in milliseconds. */
     private const PAUSE = 10;
 
     private readonly int $listener;
@@ -33,8 +33,8 @@ final class Pages
         $result = $listener < 0 ? $listener : $system->listen($listener, self::BACKLOG);
         if ($result < 0) {
             throw new StartFailed(sprintf(
-                'listening on %s port %d for the metrics: %s (another address: --metrics-addr or DAEMON_METRICS_ADDR; '
-                . 'none: DAEMON_METRICS_ENABLED=false)',
+                'cannot listen on %s port %d for the metrics: %s (choose another address with --metrics-addr or '
+                . 'DAEMON_METRICS_ADDR, or disable the metrics with DAEMON_METRICS_ENABLED=false)',
                 inet_ntop($address[0]),
                 $address[1],
                 posix_strerror(-$result),
@@ -53,7 +53,7 @@ final class Pages
     {
         $client = $this->system->accept($this->listener);
         if ($client >= 0) {
-            new Visit($this->system, $this->loop, $this->metrics, $client);
+            new HttpConnection($this->system, $this->loop, $this->metrics, $client);
         } elseif (!in_array(-$client, [System::EAGAIN, System::EINTR, System::ECONNABORTED], true)) {
             $this->pause();
         }

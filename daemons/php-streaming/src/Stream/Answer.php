@@ -7,7 +7,7 @@ namespace Drover\Streaming\Stream;
 use Drover\Streaming\Handoff\Request;
 
 /**
- * The bytes of the answer: what every stream of this process has in common, rendered once.
+ * The bytes of the answer. Parts that all streams of this process share are rendered once.
  *
  * A stream is `messages + 1` writes: the head is write 0 and event k is write k. Event 1 is due with the head, event k
  * at start + (k − 1) × delay, and the end mark travels with the last.
@@ -16,13 +16,13 @@ final class Answer
 {
     private const DONE = "data: [DONE]\n\n";
     private const GREETING = 'Hello from the streaming daemon. Prompt: ';
-    /** Of the prompt, so many bytes are repeated. */
+    /** The number of bytes of the prompt that the greeting repeats. */
     private const PROMPT_EXCERPT = 50;
-    /** Escapes what JSON demands and nothing else. */
+    /** Escapes only what JSON requires. */
     private const JSON = JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE | JSON_UNESCAPED_LINE_TERMINATORS
         | JSON_THROW_ON_ERROR;
 
-    /** The events between the user id and the end, the same as those of every other daemon. */
+    /** The texts of the events between the user ID and the end mark, the same as those of all other daemons. */
     private const LINES = [
         'This answer comes from the mock backend.',
         'It computes nothing: waiting is its only work.',
@@ -52,7 +52,7 @@ final class Answer
         $this->last = self::event('[DONE-CONTENT]') . self::DONE;
     }
 
-    /** How much later than the head write number `$write` is due, in nanoseconds. */
+    /** Returns the time between the head and the due time of write number `$write`, in nanoseconds. */
     public function offset(int $write): int
     {
         return $write < 2 ? 0 : ($write - 1) * $this->delay;
@@ -64,13 +64,13 @@ final class Answer
         return $this->messages === 0 ? $head . self::DONE : $head;
     }
 
-    /** Event 1, unless it is the last one as well. */
+    /** Returns event 1; empty if event 1 is the last one or does not exist. */
     public function greeting(Request $request): string
     {
         return $this->messages < 2 ? '' : self::event(self::GREETING . self::excerpt($request->prompt));
     }
 
-    /** The bytes of write number `$write`, from 1 on. */
+    /** Returns the bytes of write number `$write`, which is at least 1. */
     public function write(int $write, string $greeting, int $userId): string
     {
         return match (true) {
@@ -86,7 +86,7 @@ final class Answer
         return 'data: {"content":' . json_encode($content, self::JSON) . "}\n\n";
     }
 
-    /** The longest beginning that has no more bytes than are repeated, and whole characters. */
+    /** Returns the longest prefix of whole characters within the limit, with dots if the prompt is longer. */
     private static function excerpt(string $prompt): string
     {
         if (strlen($prompt) <= self::PROMPT_EXCERPT) {

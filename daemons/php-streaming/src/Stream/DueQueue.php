@@ -10,26 +10,26 @@ use Fiber;
 use SplMinHeap;
 
 /**
- * Whatever waits for a time, in one queue with one timer.
+ * A queue of suspended tasks by due time, with one timer.
  *
  * A timer of the event loop for each stream would cost a watcher (about 1 KB) and two sifts through a heap. Here a due
- * time is rounded up to its slot, and putting a turn into a slot is one append; only the slots are kept sorted. So no
- * turn comes early, and each comes up to a slot late; lateness never adds up, because due times do not move.
+ * time is rounded up to its slot, and adding a task to a slot is one append; only the slots are sorted. No task is
+ * resumed early, and each is at most one slot late. Lateness does not accumulate, because due times do not move.
  */
 final class DueQueue
 {
-    /** So many turns are made before the event loop may look at other things: about half a millisecond. */
+    /** The maximum number of tasks resumed before the event loop does anything else: about half a millisecond. */
     public const SLICE = 64;
 
     private const MILLISECOND = 1_000_000;
 
     public int $slice = self::SLICE;
 
-    /** @var array<int, list<Fiber|Turn>> by slot */
+    /** @var array<int, list<Fiber|Resumable>> by slot */
     private array $slots = [];
     /** @var SplMinHeap<int> the numbers of the slots */
     private readonly SplMinHeap $order;
-    /** @var list<Fiber|Turn|null> the slot that is being served, and how far that has come */
+    /** @var list<Fiber|Resumable|null> the current slot; $position is the next entry */
     private array $current = [];
     private int $position = 0;
     private ?string $timer = null;
@@ -50,7 +50,7 @@ final class DueQueue
     }
 
     /**
-     * The slot for a delay between two events: 1/500 of it, but no less than 1 ms and no more than 5 ms, in
+     * Returns the length of a slot for a delay between two events: 1/500 of it, but at least 1 ms and at most 5 ms, in
      * milliseconds.
      */
     public static function slotFor(int $delay): int
@@ -58,11 +58,11 @@ final class DueQueue
         return max(1, min(5, intdiv($delay, 500 * self::MILLISECOND)));
     }
 
-    /** Resumes a turn when it is due, in nanoseconds of CLOCK_MONOTONIC. */
-    public function add(int $due, Fiber|Turn $turn): void
+    /** Resumes a task at its due time, in nanoseconds of CLOCK_MONOTONIC. */
+    public function add(int $due, Fiber|Resumable $task): void
     {
         $slot = intdiv($due + $this->slotLength - 1, $this->slotLength);
-        $this->slots[$slot][] = $turn;
+        $this->slots[$slot][] = $task;
         if (count($this->slots[$slot]) === 1) {
             $this->order->insert($slot);
             if ($slot < $this->armedFor && !$this->isScheduled) {
@@ -71,12 +71,12 @@ final class DueQueue
         }
     }
 
-    /** Resumes a turn as soon as those have been that were due before. */
-    public function soon(Turn|Fiber $turn): void
+    /** Resumes a task after those that are already due. */
+    public function addNow(Fiber|Resumable $task): void
     {
-        // The end of the last slot: it is due, and the latest that is.
+        // The end of the last slot, the latest time that is already due.
         $this->schedule();
-        $this->add(intdiv(hrtime(true), $this->slotLength) * $this->slotLength, $turn);
+        $this->add(intdiv(hrtime(true), $this->slotLength) * $this->slotLength, $task);
     }
 
     private function schedule(): void
@@ -97,7 +97,7 @@ final class DueQueue
         }
     }
 
-    /** Makes a slice of the turns that are due, and sees to it that the rest comes. */
+    /** Resumes a slice of the due tasks, and schedules the rest. */
     private function run(): void
     {
         $servedAll = $this->serve($this->slice);
@@ -109,23 +109,23 @@ final class DueQueue
         }
     }
 
-    /** Returns whether everything was served that is due. */
+    /** Resumes up to `$budget` due tasks. Returns whether no more are due. */
     private function serve(int $budget): bool
     {
-        $turns = 0;
+        $resumed = 0;
         while (isset($this->current[$this->position]) || $this->advance()) {
-            if ($turns++ >= $budget) {
+            if ($resumed++ >= $budget) {
                 return false;
             }
-            $turn = $this->current[$this->position];
-            // The queue holds what waits, and nothing that is over.
+            $task = $this->current[$this->position];
+            // Cleared, so that the queue does not keep ended tasks in memory.
             $this->current[$this->position++] = null;
-            $turn->resume();
+            $task->resume();
         }
         return true;
     }
 
-    /** Goes on to the next slot that is due, if there is one. */
+    /** Moves to the next due slot. Returns false if there is none. */
     private function advance(): bool
     {
         if ($this->order->isEmpty() || $this->order->top() > intdiv(hrtime(true), $this->slotLength)) {

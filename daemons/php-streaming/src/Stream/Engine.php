@@ -4,19 +4,19 @@ declare(strict_types=1);
 
 namespace Drover\Streaming\Stream;
 
-/** Takes streams through their writes. */
+/** Makes the writes of streams. */
 interface Engine
 {
     /**
-     * So many writes that are due are made in a row, before others have their turn.
+     * The maximum number of consecutive due writes of one stream, before other streams continue.
      */
-    public const WRITES_IN_A_ROW = 32;
+    public const MAX_CONSECUTIVE_WRITES = 32;
 
     /**
-     * Has a stream write what is due, and puts it where it waits for the rest. Without fibers this is each turn of a
-     * stream, with fibers only the first.
+     * Makes the due writes of a stream, and queues it for the rest. Without fibers this is called for each step of a
+     * stream, with fibers only for the first.
      *
-     * @param ?StreamFailure $failure why the stream ends here, if what it waited for has failed
+     * @param ?StreamFailure $failure the reason to end the stream, if waiting for the client has failed
      */
     public function serve(Stream $stream, ?StreamFailure $failure = null): void;
 }

@@ -8,14 +8,14 @@ use Closure;
 use Fiber;
 
 /**
- * A fiber for each stream, which reads like a program for one client.
+ * One fiber per stream, which reads like a program for one client.
  *
- * A fiber that waits costs a page of C stack, a page of PHP's stack, about 1 KB of objects, and two memory mappings.
- * One that has finished takes the next stream, which spares 10 µs and more for its mappings and page faults.
+ * A waiting fiber costs a page of C stack, a page of PHP's stack, about 1 KB of objects, and two memory mappings. A
+ * finished fiber is reused for the next stream, which saves at least 10 µs for mappings and page faults.
  */
 final class FiberEngine implements Engine
 {
-    /** So many fibers are kept for later streams. */
+    /** The maximum number of finished fibers kept for later streams. */
     private const SPARE = 1024;
 
     /** @var list<Fiber> */
@@ -27,7 +27,7 @@ final class FiberEngine implements Engine
         private readonly DueQueue $queue,
         private readonly Writer $writer,
     ) {
-        $this->body = $this->live(...);
+        $this->body = $this->runFiber(...);
     }
 
     public function serve(Stream $stream, ?StreamFailure $failure = null): void
@@ -40,8 +40,8 @@ final class FiberEngine implements Engine
         }
     }
 
-    /** The life of a fiber: one stream after another. */
-    private function live(?Stream $stream): void
+    /** The body of a fiber, which serves one stream after another. */
+    private function runFiber(?Stream $stream): void
     {
         while ($stream !== null) {
             try {
@@ -63,17 +63,17 @@ final class FiberEngine implements Engine
     {
         $this->write($stream->client, $stream->head);
         $stream->head = '';
-        $inARow = 0;
+        $consecutive = 0;
         for ($number = 1; $number <= $this->answer->messages; $number++) {
             $due = $stream->started + $this->answer->offset($number);
             if ($due > hrtime(true)) {
                 $this->queue->add($due, Fiber::getCurrent());
                 Fiber::suspend();
-                $inARow = 0;
-            } elseif (++$inARow === self::WRITES_IN_A_ROW) {
-                $this->queue->soon(Fiber::getCurrent());
+                $consecutive = 0;
+            } elseif (++$consecutive === self::MAX_CONSECUTIVE_WRITES) {
+                $this->queue->addNow(Fiber::getCurrent());
                 Fiber::suspend();
-                $inARow = 0;
+                $consecutive = 0;
             }
             $this->write($stream->client, $this->answer->write($number, $stream->greeting, $stream->userId));
             $this->writer->countEvent($stream, $number);
@@ -81,7 +81,7 @@ final class FiberEngine implements Engine
     }
 
     /**
-     * Writes everything, waiting for the client as long as it may take.
+     * Writes everything, and waits for the client within the write timeout.
      *
      * @throws StreamFailed
      */
@@ -93,7 +93,7 @@ final class FiberEngine implements Engine
         }
         $deadline = $this->writer->deadline();
         do {
-            $this->writer->awaitRoom($client, $deadline, Fiber::getCurrent());
+            $this->writer->awaitWritable($client, $deadline, Fiber::getCurrent());
             $failure = Fiber::suspend();
             if ($failure !== null) {
                 throw new StreamFailed($failure);

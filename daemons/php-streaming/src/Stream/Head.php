@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Drover\Streaming\Stream;
 
-/** The head of the answer, and which of the requested headers may be added to it. */
+/** The head of the answer, with the permitted headers of the request. */
 final class Head
 {
     private const FIXED = "HTTP/1.1 200 OK\r\n"
@@ -13,7 +13,7 @@ final class Head
         . "Connection: close\r\n"
         . "X-Accel-Buffering: no\r\n";
 
-    /** The head of every stream. */
+    /** The head of a stream without additional headers. */
     public const PLAIN = self::FIXED . "\r\n";
 
     /** The whole answer to a handoff above the limit. */
@@ -23,7 +23,7 @@ final class Head
         . "Content-Length: 0\r\n"
         . "\r\n";
 
-    /** Names that the daemon sets itself, or that would make the body mean something else. */
+    /** Headers that the daemon sets itself, and those that would change the meaning of the body. */
     private const RESERVED = [
         'content-type' => true,
         'cache-control' => true,
@@ -44,7 +44,7 @@ final class Head
         ksort($headers, SORT_STRING);
         $lines = '';
         foreach ($headers as $name => $value) {
-            // A name of digits alone has become a number.
+            // PHP turns array keys that consist of digits into integers.
             if (self::isAllowed((string) $name, $value)) {
                 $lines .= "$name: $value\r\n";
             }
@@ -54,7 +54,7 @@ final class Head
 
     private static function isAllowed(string $name, string $value): bool
     {
-        // A token as RFC 9110 §5.6.2 defines it.
+        // A token as defined in RFC 9110 §5.6.2.
         return preg_match('/^[!#$%&\'*+\-.^_`|~0-9A-Za-z]+$/D', $name) === 1
             && !isset(self::RESERVED[strtolower($name)])
             && preg_match('/[\x00-\x08\x0a-\x1f\x7f]/', $value) === 0;

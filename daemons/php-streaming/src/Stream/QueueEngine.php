@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Drover\Streaming\Stream;
 
-/** Streams as objects in a queue, without fibers: each turn makes the writes that are due, and says where it stopped. */
+/** Streams as objects in a queue, without fibers. Each step makes the due writes and stores the position. */
 final class QueueEngine implements Engine
 {
     public function __construct(
@@ -20,7 +20,7 @@ final class QueueEngine implements Engine
             if ($failure !== null) {
                 throw new StreamFailed($failure);
             }
-            if ($this->goOn($stream)) {
+            if ($this->makeDueWrites($stream)) {
                 $this->writer->complete($stream);
             }
         } catch (StreamFailed $failed) {
@@ -29,13 +29,13 @@ final class QueueEngine implements Engine
     }
 
     /**
-     * Writes on. Returns whether the stream is over; if it is not, it waits somewhere.
+     * Makes the due writes. Returns whether the stream has ended; if not, it is queued.
      *
      * @throws StreamFailed
      */
-    private function goOn(Stream $stream): bool
+    private function makeDueWrites(Stream $stream): bool
     {
-        for ($inARow = 0; $inARow <= self::WRITES_IN_A_ROW; $inARow++) {
+        for ($consecutive = 0; $consecutive <= self::MAX_CONSECUTIVE_WRITES; $consecutive++) {
             if ($stream->rest === '') {
                 if ($stream->write > $this->answer->messages) {
                     return true;
@@ -51,7 +51,7 @@ final class QueueEngine implements Engine
                 return false;
             }
         }
-        $this->queue->soon($stream);
+        $this->queue->addNow($stream);
         return false;
     }
 
@@ -63,7 +63,7 @@ final class QueueEngine implements Engine
     }
 
     /**
-     * Sends what is left of the current write. Returns whether that is done; if it is not, the stream waits.
+     * Sends the rest of the current write. Returns whether it is complete; if not, the stream waits for the client.
      *
      * @throws StreamFailed
      */
@@ -72,7 +72,7 @@ final class QueueEngine implements Engine
         $stream->rest = $this->writer->send($stream->client, $stream->rest);
         if ($stream->rest !== '') {
             $stream->deadline = $stream->deadline !== 0 ? $stream->deadline : $this->writer->deadline();
-            $this->writer->awaitRoom($stream->client, $stream->deadline, $stream);
+            $this->writer->awaitWritable($stream->client, $stream->deadline, $stream);
             return false;
         }
         $stream->deadline = 0;

@@ -4,22 +4,22 @@ declare(strict_types=1);
 
 namespace Drover\Streaming\Stream;
 
-/** One client that is being answered. Its turns go to the engine. */
-final class Stream implements Turn
+/** The answer to one client. The engine makes its writes. */
+final class Stream implements Resumable
 {
-    /** The number of the next write, and what the client has not taken of it yet: for engines without fibers. */
+    /** The number of the next write, and the unsent rest of the current one, for engines without fibers. */
     public int $write = 0;
     public string $rest = '';
-    /** When the write that the client does not take is given up; 0 if there is none. */
+    /** The deadline of a blocked write; 0 if no write is blocked. */
     public int $deadline = 0;
 
     public function __construct(
         private readonly Engine $engine,
         public readonly int $client,
         public readonly int $userId,
-        /** When it began, in nanoseconds of CLOCK_MONOTONIC: due times count from here. */
+        /** The start time, in nanoseconds of CLOCK_MONOTONIC. Due times count from here. */
         public readonly int $started,
-        /** Both are emptied when they have been sent: a held stream does not pay for its prompt. */
+        /** Both are emptied after they are sent, so that an idle stream does not keep its prompt in memory. */
         public string $head,
         public string $greeting,
     ) {

@@ -6,19 +6,19 @@ namespace Drover\Streaming\Stream;
 
 use Drover\Streaming\System\System;
 
-/** Why a stream ended early: the `reason` labels of the metrics. */
+/** Failures of streams: the `reason` labels of the metrics. */
 enum StreamFailure: string
 {
-    /** One write did not get through within the write timeout. */
+    /** One write took longer than the write timeout. */
     case Timeout = 'timeout';
-    /** The daemon stopped, and the grace time was over. */
+    /** The daemon stopped, and the grace period expired. */
     case Canceled = 'canceled';
     case ClientDisconnected = 'client_disconnected';
     case Network = 'network';
     /** The client socket could not be watched. */
     case Other = 'other';
 
-    public static function of(int $error): self
+    public static function fromErrno(int $error): self
     {
         return match ($error) {
             System::ECONNRESET, System::EPIPE => self::ClientDisconnected,

@@ -9,10 +9,10 @@ use Drover\Streaming\Metrics\Metrics;
 use Drover\Streaming\System\System;
 use Fiber;
 
-/** Writes to clients, counts it, and waits for clients that do not read. */
+/** Writes to clients, counts the bytes, and waits for clients that do not read. */
 final class Writer
 {
-    /** @param int $timeout how long one write may take, in nanoseconds */
+    /** @param int $timeout the time limit of one write, in nanoseconds */
     public function __construct(
         private readonly System $system,
         private readonly Loop $loop,
@@ -22,7 +22,7 @@ final class Writer
     }
 
     /**
-     * Sends what the client takes at once. Returns the rest.
+     * Sends without blocking. Returns the unsent rest.
      *
      * @throws StreamFailed
      */
@@ -33,26 +33,26 @@ final class Writer
             if ($sent === -System::EAGAIN || $sent === -System::EINTR) {
                 return $bytes;
             }
-            throw new StreamFailed(StreamFailure::of(-$sent));
+            throw new StreamFailed(StreamFailure::fromErrno(-$sent));
         }
         $this->metrics->bytes += $sent;
         return $sent === strlen($bytes) ? '' : substr($bytes, $sent);
     }
 
-    /** When a write that begins to wait now is given up. */
+    /** Returns the deadline of a write that starts to wait now. */
     public function deadline(): int
     {
         return hrtime(true) + $this->timeout;
     }
 
-    /** Resumes a turn with null when the client has room, or with the failure that ends it: the deadline, mostly. */
-    public function awaitRoom(int $client, int $deadline, Fiber|Turn $turn): void
+    /** Resumes with null when the client is writable, or with the failure that ends the stream, usually a timeout. */
+    public function awaitWritable(int $client, int $deadline, Fiber|Resumable $resumable): void
     {
         $watcher = $timer = '';
-        $resume = function (?StreamFailure $failure) use (&$watcher, &$timer, $turn): void {
+        $resume = function (?StreamFailure $failure) use (&$watcher, &$timer, $resumable): void {
             $this->loop->cancel($watcher);
             $this->loop->cancel($timer);
-            $turn->resume($failure);
+            $resumable->resume($failure);
         };
         $left = intdiv(max(0, $deadline - hrtime(true)), 1_000_000) + 1;
         $watcher = $this->loop->onWritable(
@@ -63,7 +63,7 @@ final class Writer
         $timer = $this->loop->delay($left, static fn () => $resume(StreamFailure::Timeout));
     }
 
-    /** An event has been sent. The first one tells how fast the backend was. */
+    /** Counts a sent event. The first one also gives the time to the first event of the backend. */
     public function countEvent(Stream $stream, int $number): void
     {
         $this->metrics->chunks++;
@@ -73,7 +73,7 @@ final class Writer
         }
     }
 
-    /** Ends a stream. It is counted before it is closed: what a client has seen to its end is on the page. */
+    /** Ends a complete stream. It is counted before it is closed: when the client sees the end, the page includes it. */
     public function complete(Stream $stream): void
     {
         $this->metrics->streamCompleted(hrtime(true) - $stream->started);

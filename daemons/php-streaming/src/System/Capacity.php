@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Drover\Streaming\System;
 
-/** How many streams may be open at once, and why not more. */
+/** The maximum number of open streams, and the limit that determines it. */
 final class Capacity
 {
     public function __construct(public readonly int $streams, public readonly ?string $limit)

@@ -6,18 +6,18 @@ namespace Drover\Streaming\System;
 
 use Drover\Streaming\Options\EngineKind;
 
-/** What the system allows this process. */
+/** The system's limits for this process. */
 final class Limits
 {
-    /** Descriptors that are kept for other things than streams: the standard ones, the loop, the metrics page, the
-     * handoffs that are just being read. */
+    /** The descriptors reserved for everything but streams: the standard ones, the loop, the metrics page, and the
+     * handoffs being read. */
     private const RESERVED_FILES = 64;
-    /** Memory mappings that are kept for PHP itself and for its heap. */
+    /** The memory mappings reserved for PHP itself and for its heap. */
     private const RESERVED_MAPPINGS = 2_000;
-    /** A fiber's C stack and its guard page. */
+    /** The C stack of a fiber and its guard page. */
     private const MAPPINGS_PER_FIBER = 2;
 
-    /** Raises the soft limit of open files to the hard one. */
+    /** Raises the soft limit of open files to the hard limit. */
     public static function raiseOpenFiles(): void
     {
         $limits = posix_getrlimit();
@@ -27,13 +27,13 @@ final class Limits
         }
     }
 
-    /** How many streams may be open at once if so many are wanted, and what limits it (null if nothing does). */
+    /** Returns the maximum number of open streams, at most `$wanted`, and the limit that reduced it, or null. */
     public static function capacity(int $wanted, EngineKind $engine): Capacity
     {
         $files = posix_getrlimit()['soft openfiles'];
         $capacity = new Capacity($wanted, null);
         if (is_int($files)) {
-            $capacity = $capacity->atMost($files - self::RESERVED_FILES, 'the limit of open files (ulimit -n)');
+            $capacity = $capacity->atMost($files - self::RESERVED_FILES, 'the limit of open files (ulimit -Hn)');
         }
         $mappings = @file_get_contents('/proc/sys/vm/max_map_count');
         if ($engine === EngineKind::Fibers && $mappings !== false) {

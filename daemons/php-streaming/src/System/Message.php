@@ -4,21 +4,21 @@ declare(strict_types=1);
 
 namespace Drover\Streaming\System;
 
-/** What one receive brought. The descriptors belong to whoever has the message, and are open. */
+/** A received message. Its descriptors are open and belong to the owner of the message. */
 final class Message
 {
     /** @param list<int> $descriptors */
     public function __construct(
         public readonly string $payload,
         public readonly array $descriptors,
-        /** The record was longer than the room for it. */
+        /** True if the record was longer than the buffer. */
         public readonly bool $isPayloadCut,
-        /** Control data was lost: no room for it, or no free descriptor in this process. */
+        /** True if control data was lost: the buffer was too small, or this process had no free descriptor. */
         public readonly bool $isControlCut,
     ) {
     }
 
-    /** Whether this is the end of the connection; an empty record looks the same. */
+    /** Returns whether this is the end of the connection. An empty record looks the same. */
     public function isEnd(): bool
     {
         return $this->payload === '' && $this->descriptors === [];

@@ -9,10 +9,10 @@ use FFI\CData;
 use RuntimeException;
 
 /**
- * The system calls that PHP lacks or that know no bare descriptors, through ext-FFI. For 64-bit Linux, glibc 2.35 and
- * later.
+ * System calls through ext-FFI that PHP does not offer, or not for bare descriptors. For 64-bit Linux with glibc 2.35
+ * or later.
  *
- * As in the kernel's own interface, a negative result is an error number with its sign changed.
+ * As in the kernel's interface, a negative result is a negated error number.
  */
 final class System
 {
@@ -42,7 +42,7 @@ final class System
     private const MSG_CTRUNC = 0x8;
     private const MSG_TRUNC = 0x20;
     private const MSG_CMSG_CLOEXEC = 0x40000000;
-    /** Without waiting and without SIGPIPE. O_NONBLOCK would change the socket of whoever sent it to us. */
+    /** Without blocking and without SIGPIPE. O_NONBLOCK would also change the socket for its sender. */
     private const SEND_FLAGS = 0x40 | 0x4000;
     private const RECEIVE_FLAGS = 0x40 | self::MSG_CMSG_CLOEXEC;
     private const SIGNALFD_INFO_BYTES = 128;
@@ -55,10 +55,10 @@ final class System
     private readonly CData $number;
     private readonly CData $size;
 
-    /** @param int $room the longest payload that one message may bring */
+    /** @param int $room the maximum payload of one message, in bytes */
     public function __construct(private readonly int $room)
     {
-        // The kernel's struct epoll_event is packed on x86-64, and on no other machine. (After the braces PHP would ignore the attribute.)
+        // The kernel's struct epoll_event is packed on x86-64 only. (PHP would ignore the attribute after the braces.)
         $packed = php_uname('m') === 'x86_64' ? '__attribute__((packed))' : '';
         $declarations = (string) file_get_contents(__DIR__ . '/libc.h');
         $this->libc = FFI::cdef(str_replace('EPOLL_PACKED', $packed, $declarations), 'libc.so.6');
@@ -74,17 +74,17 @@ final class System
         $this->header->control = $this->libc->cast('void *', FFI::addr($this->control));
     }
 
-    /** The number of the error that the last call met. */
+    /** Returns the error number of the last call. */
     public function error(): int
     {
         return $this->libc->__errno_location()[0];
     }
 
     /** @throws RuntimeException if the result of a call is an error */
-    public function demand(int $result, string $doing): int
+    public function check(int $result, string $context): int
     {
         if ($result < 0) {
-            throw new RuntimeException("$doing: " . posix_strerror($this->error()));
+            throw new RuntimeException("$context: " . posix_strerror($this->error()));
         }
         return $result;
     }
@@ -116,7 +116,7 @@ final class System
         return pack('S', self::AF_UNIX) . $path . "\0";
     }
 
-    /** A TCP socket, bound and not listening yet. `$host` is an address in binary, as `inet_pton` makes it. */
+    /** Returns a TCP socket that is bound but not listening. `$host` is a binary address, as `inet_pton` returns. */
     public function boundTcpSocket(string $host, int $port): int
     {
         $isV4 = strlen($host) === 4;
@@ -140,7 +140,7 @@ final class System
         return $this->checked($this->libc->listen($socket, $backlog));
     }
 
-    /** Nobody can connect any more, while what waits in the accept queue can still be accepted. */
+    /** Refuses new connections. Those in the accept queue can still be accepted. */
     public function refuseFurther(int $listener): void
     {
         $this->libc->shutdown($listener, 0);
@@ -157,14 +157,14 @@ final class System
         $this->libc->close($descriptor);
     }
 
-    /** Sends what the socket takes at once. Returns how many bytes that were. */
+    /** Sends without blocking. Returns the number of bytes sent. */
     public function send(int $socket, string $bytes): int
     {
         $sent = $this->libc->send($socket, $bytes, strlen($bytes), self::SEND_FLAGS);
         return $sent < 0 ? -$this->error() : $sent;
     }
 
-    /** Receives what is there, up to `$room` bytes, without waiting: a message, or an error. */
+    /** Receives up to `$room` bytes without blocking. Returns a message or an error. */
     public function receive(int $connection, ?int $room = null): Message|int
     {
         $this->part->length = $room ?? $this->room;
@@ -183,8 +183,8 @@ final class System
     }
 
     /**
-     * The descriptors of the last message. The kernel puts them all into one control message, and with the options
-     * that our sockets have there is no other kind.
+     * Returns the descriptors of the last message. The kernel puts all of them into one control message, and the
+     * options of these sockets produce no other kind.
      *
      * @return list<int>
      */
@@ -194,7 +194,7 @@ final class System
         if ($rights->level !== self::SOL_SOCKET || $rights->type !== self::SCM_RIGHTS) {
             return [];
         }
-        // The length counts the header, too: one size_t and two ints.
+        // The length includes the header: one size_t and two ints.
         $count = intdiv($rights->length - 16, 4);
         $descriptors = [];
         for ($index = 0; $index < $count; $index++) {
@@ -216,7 +216,7 @@ final class System
         return $result === 0 && $this->number->cdata === self::STREAM;
     }
 
-    /** Has TCP send each write at once. Other sockets refuse the option, and need it not. */
+    /** Makes TCP send each write at once. Other sockets refuse the option and do not need it. */
     public function setNoDelay(int $socket): void
     {
         $this->setOption($socket, self::IPPROTO_TCP, self::TCP_NODELAY, 1);
@@ -229,10 +229,10 @@ final class System
     }
 
     /**
-     * A descriptor that is readable when one of these signals has come; they have to be blocked.
+     * Returns a descriptor that becomes readable when one of the signals arrives. The signals must be blocked.
      *
      * @param list<int> $signals
-     * @param ?int $descriptor one that exists already, to be changed
+     * @param ?int $descriptor an existing descriptor to change
      */
     public function signals(array $signals, ?int $descriptor): int
     {
@@ -243,10 +243,10 @@ final class System
         // A sigset_t of glibc has 1,024 bits.
         $mask = pack('Q', $set) . str_repeat("\0", 120);
         $result = $this->libc->signalfd($descriptor ?? -1, $mask, self::CLOEXEC | self::NONBLOCK);
-        return $this->demand($result, 'watching signals');
+        return $this->check($result, 'cannot watch signals');
     }
 
-    /** The next signal of such a descriptor. */
+    /** Returns the next signal of a descriptor made by `signals`, or null. */
     public function nextSignal(int $descriptor): ?int
     {
         $bytes = $this->libc->read($descriptor, $this->buffer, self::SIGNALFD_INFO_BYTES);

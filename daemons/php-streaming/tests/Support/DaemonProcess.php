@@ -7,7 +7,7 @@ namespace Drover\Streaming\Tests\Support;
 use Drover\Streaming\Options\SocketType;
 use Socket;
 
-/** The daemon as a process of its own, killed with the test. */
+/** The daemon as a separate process, killed at the end of the test. */
 final class DaemonProcess
 {
     public const PAYLOAD = '{"prompt":"benchmark test","user_id":1}';
@@ -30,7 +30,7 @@ final class DaemonProcess
      * Starts the daemon and waits until it serves.
      *
      * @param array<string, string|int> $variables its environment, without `DAEMON_`
-     * @param string $prelude what a shell runs first
+     * @param string $prelude commands that a shell runs first
      * @param string $flags further arguments of PHP itself
      */
     public function __construct(
@@ -66,7 +66,7 @@ final class DaemonProcess
     }
 
     /**
-     * Runs the daemon with what makes it end by itself.
+     * Runs the daemon with arguments that make it exit by itself.
      *
      * @param list<string> $arguments
      * @param array<string, string> $variables whole names
@@ -122,16 +122,16 @@ final class DaemonProcess
         posix_kill($this->pid(), $signal);
     }
 
-    /** What it has said on stderr so far. */
+    /** Returns the output on stderr so far. */
     public function errors(): string
     {
         return $this->errors .= stream_get_contents($this->pipes[2]);
     }
 
     /**
-     * Waits for the end.
+     * Waits until the daemon ends.
      *
-     * @return array{?int, string} the exit code, and what it printed
+     * @return array{?int, string} the exit code, and the output on stdout
      */
     public function wait(): array
     {
@@ -139,7 +139,7 @@ final class DaemonProcess
         return [$this->code, (string) stream_get_contents($this->pipes[1])];
     }
 
-    /** A connection to the handoff socket. */
+    /** Returns a connection to the handoff socket. */
     public function connect(): Socket
     {
         $sender = socket_create(AF_UNIX, $this->typeNumber(), 0);
@@ -147,7 +147,7 @@ final class DaemonProcess
         return $sender;
     }
 
-    /** The error of connecting; 0 if there is none. */
+    /** Returns the error number of connecting, or 0. */
     public function tryConnect(): int
     {
         $sender = socket_create(AF_UNIX, $this->typeNumber(), 0);
@@ -160,14 +160,14 @@ final class DaemonProcess
     }
 
     /**
-     * Both ends of a client's connection: ours, and the one to be handed over.
+     * Returns both ends of a client's connection: the test's end, and the end to hand over.
      *
      * @return array{Socket, Socket}
      */
     public static function client(): array
     {
         socket_create_pair(AF_UNIX, SOCK_STREAM, 0, $pair);
-        // So that a test that is wrong ends.
+        // Makes a failing test end.
         socket_set_option($pair[0], SOL_SOCKET, SO_RCVTIMEO, ['sec' => 30, 'usec' => 0]);
         return $pair;
     }
@@ -177,7 +177,7 @@ final class DaemonProcess
     {
         $message = ['iov' => [$payload]];
         if ($descriptors !== []) {
-            // PHP 8.2 sends descriptor 0 in place of a Socket; a stream of it is sent as it should be.
+            // PHP 8.2 sends descriptor 0 instead of a Socket; a stream of the socket is sent correctly.
             $descriptors = array_map(static fn ($one) => $one instanceof Socket ? socket_export_stream($one) : $one, $descriptors);
             $message['control'] = [['level' => SOL_SOCKET, 'type' => SCM_RIGHTS, 'data' => $descriptors]];
         }
@@ -186,7 +186,7 @@ final class DaemonProcess
         }
     }
 
-    /** Hands a client over. Returns our end. */
+    /** Hands over a client. Returns the test's end. */
     public function handOver(string $payload = self::PAYLOAD): Socket
     {
         [$ours, $theirs] = self::client();
@@ -194,7 +194,7 @@ final class DaemonProcess
         return $ours;
     }
 
-    /** Hands a client over, and reads the whole answer. */
+    /** Hands over a client, and reads the whole answer. */
     public function ask(string $payload = self::PAYLOAD): string
     {
         return self::readAll($this->handOver($payload));
@@ -218,21 +218,21 @@ final class DaemonProcess
     public static function readExactly(Socket $client, int $length): string
     {
         if (socket_recv($client, $bytes, $length, MSG_WAITALL) !== $length) {
-            throw new \RuntimeException("no $length bytes came");
+            throw new \RuntimeException("fewer than $length bytes arrived");
         }
         return $bytes;
     }
 
-    /** Whether the daemon closes a connection, not having written to it. */
+    /** Returns whether the daemon closes a connection without writing to it. */
     public static function isHungUp(Socket $sender): bool
     {
         socket_set_option($sender, SOL_SOCKET, SO_RCVTIMEO, ['sec' => 30, 'usec' => 0]);
-        // With data unread, the end of a stream connection shows as a reset.
+        // With unread data, the end of a stream connection is reported as a reset.
         return in_array(@socket_read($sender, 1), ['', false], true)
             && socket_last_error($sender) !== SOCKET_EAGAIN;
     }
 
-    /** The body of a page; empty if nobody answers. */
+    /** Returns the body of a page; empty if there is no response. */
     public function get(string $path): string
     {
         $answer = $this->request("GET $path HTTP/1.1\r\nhost: test\r\n\r\n");
@@ -250,7 +250,7 @@ final class DaemonProcess
         return (string) stream_get_contents($client);
     }
 
-    /** The value of a metric, named with its labels. */
+    /** Returns the value of a metric, named with its labels. */
     public function metric(string $name): float
     {
         preg_match('/^' . preg_quote($name, '/') . ' (.*)$/m', $this->get('/metrics'), $found);

@@ -2,9 +2,9 @@
 
 declare(strict_types=1);
 
-// A stand-in for Revolt, where it is not installed: the calls that the daemon makes, as Revolt's documentation describes
-// them. What matters is kept: callbacks get an identifier first, run in a fiber of their own that must not be left
-// suspended, and begin in the round after they were made; streams are real ones, watched with stream_select.
+// A fake of Revolt for machines without it: the calls that the daemon makes, as described in Revolt's documentation. It
+// keeps the relevant behaviour: callbacks get an identifier as the first argument, run in their own fiber, which must
+// not stay suspended, and start in the iteration after their creation. Streams are real, watched with stream_select.
 
 namespace Revolt;
 
@@ -15,7 +15,7 @@ final class EventLoop
 {
     private static string $nextId = 'a';
     private static bool $isRunning = false;
-    /** @var array<string, Closure> what becomes active with the next round */
+    /** @var array<string, Closure> activated with the next iteration */
     private static array $activations = [];
     /** @var array<string, Closure> */
     private static array $deferred = [];
@@ -23,7 +23,7 @@ final class EventLoop
     private static array $timers = [];
     /** @var array<string, array{resource, Closure}> */
     private static array $readers = [];
-    /** @var list<Closure> what signals that came call for */
+    /** @var list<Closure> the callbacks of received signals */
     private static array $signals = [];
 
     public static function defer(Closure $closure): string
@@ -125,7 +125,7 @@ final class EventLoop
         $left = $dues === [] ? $left : max(0.0, min($left, min($dues) - self::now()));
         $read = array_column(self::$readers, 0);
         $write = $except = null;
-        // Interrupted by a signal, it warns.
+        // stream_select warns when a signal interrupts it.
         if ($read === [] || (int) @stream_select($read, $write, $except, 0, (int) ($left * 1e6)) === 0) {
             return;
         }

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Drover\Streaming\Tests\Support;
 
-/** Waiting for a condition, with a generous limit. */
+/** Waits for a condition, with a generous limit. */
 final class Waiting
 {
     private const LIMIT_S = 30;
@@ -14,7 +14,7 @@ final class Waiting
         $deadline = hrtime(true) + self::LIMIT_S * 1_000_000_000;
         while (!$condition()) {
             if (hrtime(true) > $deadline) {
-                throw new \RuntimeException("waited in vain for $what");
+                throw new \RuntimeException("timed out waiting for $what");
             }
             usleep(2_000);
         }

@@ -1,10 +1,10 @@
-//! Whatever clients send, the broker lives, and nothing is left of them.
+//! Arbitrary input: the broker survives it, and keeps nothing of the clients.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Frames of a plausible beginning and an arbitrary rest.
+/// Generates frames with a plausible beginning and an arbitrary rest.
 fn plausible() -> impl Strategy<Value = Vec<u8>> {
     let methods = prop::sample::select(vec![
         [0, 10, 0, 50],
@@ -62,7 +62,7 @@ proptest! {
         prop_assert_eq!(stand.broker.memory.get(), 0);
     }
 
-    /// However a stream is cut into reads, it means the same.
+    /// The division of a stream into reads does not change its meaning.
     #[test]
     fn reads_may_end_anywhere(cuts in prop::collection::vec(1_usize..200, 1..40), bodies in prop::collection::vec(0_usize..500, 1..8)) {
         let mut stand = Stand::new();

@@ -1,4 +1,4 @@
-//! Exchanges, queues and bindings: what is the same, what is missing, what belongs to somebody else.
+//! Exchanges, queues and bindings: equal declarations, missing objects, and objects of other connections.
 
 use super::*;
 
@@ -114,7 +114,7 @@ fn queues_are_declared_again_only_as_they_are_and_by_their_owner() {
             "{declare:?}"
         );
     }
-    // It goes with its connection.
+    // It is deleted with its connection.
     stand.broker.disconnect(owner);
     assert_eq!(
         ask_queue(&mut stand, other, passive("own")),
@@ -199,7 +199,7 @@ fn a_queue_that_is_deleted_tells_its_consumers_and_leaves_no_binding() {
         assert_eq!(stand.told(id), [format!("queue.delete-ok {count}")]);
     }
     assert_eq!(stand.told(other), ["cancel c"]);
-    // The acknowledgement of what is gone with its queue is no error.
+    // Acknowledging a message of a deleted queue is no error.
     let ack = basic::Ack {
         delivery_tag: 1,
         multiple: false,
@@ -290,7 +290,7 @@ fn a_queue_that_is_declared_as_a_quorum_queue_runs_as_a_classic_one_where_that_i
     for _ in 0..2 {
         assert_eq!(declare(&mut stand, id), ["queue.declare-ok 0 0"]);
     }
-    // It is no classic one to whoever declares it as such.
+    // A declaration with the type classic differs from it.
     let classic = queue::Declare {
         durable: true,
         ..queue_declare("q", &[("x-queue-type", text("classic"))])

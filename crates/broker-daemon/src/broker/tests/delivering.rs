@@ -294,7 +294,7 @@ fn a_single_active_consumer_is_followed_by_the_first_of_the_highest_priority() {
     let id = stand.client();
     let single = [("x-single-active-consumer", AMQPValue::Boolean(true))];
     stand.declare(id, "q", &single);
-    // The first is it, whatever priorities come later.
+    // The first consumer stays active, whatever priorities come later.
     stand.consume(id, "q", "first", false);
     stand.consume(id, "q", "second", false);
     stand.consume_first(id, "important", 5);
@@ -311,7 +311,7 @@ fn a_single_active_consumer_is_followed_by_the_first_of_the_highest_priority() {
     stand.cancel(id, "important");
     stand.publish(id, "q", "m");
     assert_eq!(stand.told(id), ["late 5 m"]);
-    // A channel takes its consumers along, and what they held goes to who follows.
+    // A closed channel removes its consumers, and their messages go to the next one.
     let other = stand.client();
     stand.consume(other, "q", "other", true);
     stand.told(other);

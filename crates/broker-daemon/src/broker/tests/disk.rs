@@ -1,4 +1,4 @@
-//! A disk that takes nothing more: what it was trusted with stays with the broker.
+//! A disk that accepts nothing more: the broker keeps the messages it accepted.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use amq_protocol::protocol::tx;
 use super::*;
 use crate::log::{Options, State};
 
-/// A broker with a log, and the folder of that.
+/// A broker with a log, and the log's folder.
 struct Stored {
     stand: Stand,
     woken: mpsc::Receiver<()>,
@@ -20,7 +20,7 @@ impl Stored {
         Self::with(Options::default())
     }
 
-    /// A log that begins a segment with each turn, so that it finds out at once that its folder is gone.
+    /// Opens a log that begins a segment with each turn, so that it notices at once that its folder is gone.
     fn with_short_segments() -> Self {
         Self::with(Options {
             segment_bytes: 1,
@@ -31,7 +31,7 @@ impl Stored {
     fn with(options: Options) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (wake, woken) = mpsc::channel();
-        // The test may have seen enough.
+        // The test may have dropped the receiver.
         let tell = move || wake.send(()).unwrap_or_default();
         let (log, recovered) = Log::open(folder.path(), options, tell).unwrap();
         let mut stand = Stand::new();
@@ -43,7 +43,7 @@ impl Stored {
         }
     }
 
-    /// Waits until the log is as a test needs it, then lets the broker see that.
+    /// Waits until the log meets a condition, then lets the broker see that.
     fn wait_for(&mut self, is_met: impl Fn(&Log) -> bool) {
         self.stand.broker.flush_log();
         while !is_met(self.stand.broker.log.as_ref().unwrap()) {
@@ -57,7 +57,7 @@ impl Stored {
         self.wait_for(|log| log.synced() == log.ticket());
     }
 
-    /// The folder goes, and with it the disk.
+    /// Removes the folder, and with it the disk.
     fn lose_disk(&mut self) {
         std::fs::remove_dir_all(self.folder.path()).unwrap();
         self.wait_for(|log| matches!(log.state(), State::Failed(_)));
@@ -86,7 +86,7 @@ impl Stand {
         self.method(id, 1, AMQPClass::Tx(method));
     }
 
-    /// Closes channel 1, and opens another one under its number, without waiting for answers.
+    /// Closes channel 1 and opens another one with its number, without waiting for answers.
     fn reopen(&mut self, id: ConnectionId) {
         let close = ChannelMethod::Close(channel::Close::default());
         self.method(id, 1, AMQPClass::Channel(close));
@@ -204,7 +204,7 @@ fn a_channel_that_takes_the_number_of_another_is_answered_behind_its_commit() {
 fn what_is_durable_is_answered_when_it_is_on_disk() {
     let mut stored = Stored::new();
     let id = stored.stand.client();
-    // Each method, and what answers it.
+    // Each method with its answer.
     let methods = [
         (declare_exchange("x"), "exchange.declare-ok"),
         (declare_durable("q"), "queue.declare-ok 0 0"),
@@ -337,7 +337,7 @@ fn a_client_that_leaves_is_answered_before_it_is_told_good_bye() {
     stored.sync();
     let told = stored.stand.told(id);
     assert_eq!(told, ["queue.declare-ok 0 0", "connection.close-ok"]);
-    // The socket is the client's to close.
+    // The client closes the socket.
     assert_eq!(
         stored.stand.broker.connection(id).unwrap().phase,
         Phase::Closing
@@ -350,7 +350,7 @@ fn what_waits_for_a_disk_that_fails_ends_its_channel_and_no_other() {
     let id = stored.stand.client();
     stored.declare_durable(id, "before", &[]);
     stored.stand.method(id, 1, declare_durable("q"));
-    // This one is closed before, and one that takes its number is not ended for it.
+    // This channel is closed before, and the new one with its number is not closed instead.
     let other = stored.stand.client();
     stored.stand.method(other, 1, declare_durable("q2"));
     stored.stand.reopen(other);
@@ -358,7 +358,7 @@ fn what_waits_for_a_disk_that_fails_ends_its_channel_and_no_other() {
     assert_eq!(stored.stand.told(id), ["channel.close 406"]);
     assert_eq!(stored.stand.told(other), ["20.41", "channel.open-ok"]);
     assert_eq!(stored.stand.ready(other, "before"), "queue.declare-ok 0 0");
-    // What cannot come true is no longer promised.
+    // Answers that cannot come true are no longer promised.
     stored.stand.method(other, 1, delete("before"));
     assert_eq!(stored.stand.told(other), ["channel.close 406"]);
 }

@@ -1,4 +1,4 @@
-//! Much at once, and nobody is held up; much that comes and goes, and nothing piles up.
+//! Fairness under load, and no accumulation of state.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ fn what_expires_together_does_so_in_several_turns() {
     stand.pass(100);
     let first = stand.ready(id, "dead");
     assert_ne!(first, "queue.declare-ok 10000 0");
-    // The next turn is due at once, without anybody doing something.
+    // The next turn is due at once, without any client's action.
     let mut turns = 1;
     while stand
         .broker
@@ -74,7 +74,7 @@ fn dead_letters_are_made_in_several_turns_and_the_server_is_told_that_there_are_
     assert!(stand.broker.has_more());
     let mut turns = 1;
     while stand.broker.has_more() {
-        // What is to be written was asked for as well.
+        // The output was also requested.
         stand.broker.take_dirty();
         stand.broker.finish_turn();
         let is_woken = std::pin::pin!(wake.notified())
@@ -174,7 +174,7 @@ fn a_queue_that_goes_takes_none_of_its_dead_letters_with_it() {
         nowait: true,
         ..queue::Delete::default()
     };
-    // In one read, and more than one turn makes.
+    // More than one turn, in one read.
     let both = [
         AMQPClass::Basic(Basic::Nack(nack)),
         AMQPClass::Queue(QueueMethod::Delete(delete)),
@@ -184,7 +184,8 @@ fn a_queue_that_goes_takes_none_of_its_dead_letters_with_it() {
     assert_eq!(stand.ready(id, "dead"), "queue.declare-ok 5000 0");
 }
 
-/// What consumers of channel 1 got while a client acknowledged each delivery at once, `count` in all.
+/// Returns how many messages each consumer of channel 1 got while a client acknowledged each delivery at once, `count`
+/// in all.
 fn served(stand: &mut Stand, id: ConnectionId, count: usize) -> BTreeMap<String, usize> {
     let mut served = BTreeMap::new();
     for _ in 0..count {
@@ -216,7 +217,7 @@ fn qos(prefetch_count: u16) -> Basic {
 }
 
 impl Stand {
-    /// A client whose channel has a common limit, and queues with so many messages.
+    /// Creates a client whose channel has a common limit, and queues with these numbers of messages.
     fn limited(&mut self, limit: u16, queues: &[(&str, usize)]) -> ConnectionId {
         let id = self.client();
         for (queue, count) in queues {
@@ -269,7 +270,7 @@ fn a_queue_that_is_published_to_all_the_time_does_not_keep_the_limit_to_itself()
     stand.consume_all(id, &["a", "b"], false);
     let mut got = BTreeMap::new();
     for tag in 1..=10 {
-        // In one read: `a` is to be dispatched before there is room.
+        // In one read: `a` is dispatched before there is room.
         let mut read: Vec<u8> = publish_frames(("", "a"), AMQPProperties::default(), b"m")
             .iter()
             .flat_map(encode)

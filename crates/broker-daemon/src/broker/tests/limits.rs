@@ -91,7 +91,7 @@ fn what_has_had_its_time_dies_once_and_does_not_go_round() {
     stand.pass(1);
     assert_eq!(stand.ready(id, "a"), "queue.declare-ok 0 0");
     assert_eq!(stand.ready(id, "b"), "queue.declare-ok 1 0");
-    // Its own expiration stayed behind, so that a rejection brings it back for the queue's.
+    // Its own expiration was removed, so that a rejection returns it for the queue's.
     stand.consume(id, "b", "c", false);
     stand.told(id);
     stand.basic(

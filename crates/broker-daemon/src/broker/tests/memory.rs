@@ -1,4 +1,4 @@
-//! What takes memory beside the bodies of messages.
+//! Memory besides the bodies of messages.
 
 use super::*;
 
@@ -48,10 +48,10 @@ fn what_a_client_does_not_read_takes_memory_and_so_does_the_beginning_of_a_frame
     for _ in 0..200 {
         stand.publish(publisher, "q", &"x".repeat(1000));
     }
-    // Its socket takes nothing.
+    // Its socket accepts nothing.
     let connection = stand.broker.connection(sleeper).unwrap();
     connection.is_stuck = true;
-    connection.weigh();
+    connection.account_memory();
     assert!(stand.broker.memory.get() >= 200_000);
     stand.broker.disconnect(sleeper);
     assert_eq!(stand.broker.memory.get(), 0);

@@ -1,4 +1,4 @@
-//! Negotiation, and errors that end a connection.
+//! Negotiation, and errors that close a connection.
 
 use super::*;
 
@@ -68,7 +68,7 @@ fn what_comes_where_it_does_not_belong_closes_the_connection() {
             [format!("connection.close {code}")],
             "{frame:?}"
         );
-        // Nothing but the answer counts from now on.
+        // From now on everything but the answer is ignored.
         stand.publish(id, "q", "x");
         assert_eq!(stand.told(id), [""; 0]);
     }
@@ -118,7 +118,7 @@ fn a_frame_before_tune_has_4096_bytes_at_most() {
         let mut stand = Stand::new();
         let id = stand.stranger();
         stand.told(id);
-        // The head of a frame of a method, which has not come whole.
+        // The head of a method frame that is incomplete.
         let [high, low] = size.to_be_bytes();
         stand
             .broker
@@ -154,7 +154,7 @@ fn connection_close_is_answered_each_time_until_the_client_has_closed_the_socket
         stand.method(id, 0, close());
         assert_eq!(stand.told(id), ["connection.close-ok"]);
     }
-    // A client that keeps the socket open is not waited for without end, however often it asks.
+    // A client that keeps the socket open is not awaited for ever, however often it asks.
     stand.broker.now += 10_001;
     stand.method(id, 0, close());
     stand.broker.sweep();
@@ -173,7 +173,7 @@ fn a_type_that_is_not_known_is_501_and_a_weight_is_505() {
     let frames = publish_frames(("", "q"), AMQPProperties::default(), b"x");
     stand.frame(id, &frames[0]);
     let mut header = encode(&frames[1]);
-    // Behind the head of the frame and the class.
+    // After the head of the frame and the class.
     header[10] = 1;
     stand.broker.receive(id, &header);
     assert_eq!(stand.told(id), ["connection.close 505"]);

@@ -1,4 +1,4 @@
-//! Answers without a queue, and messages with several routing keys.
+//! Direct replies, and messages with several routing keys.
 
 use amq_protocol::protocol::tx;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::broker::replies::REPLY_TO;
 
 impl Stand {
-    /// Publishes a question, and returns where its answer is to go, as the one who is asked reads it.
+    /// Publishes a request, and returns its reply address as the consumer reads it.
     fn ask(&mut self, id: ConnectionId, queue: &str) -> String {
         let properties = AMQPProperties::default()
             .with_content_type("text/plain".into())
@@ -103,7 +103,7 @@ fn copies_go_to_each_queue_once_and_the_blind_ones_are_not_shown() {
     for queue in ["a", "b", "c"] {
         stand.declare(id, queue, &[]);
     }
-    // Also in a transaction, and with an answer's address rewritten beside it.
+    // Also in a transaction, and with a rewritten reply address.
     stand.consume(id, REPLY_TO, "replies", true);
     stand.told(id);
     for in_tx in [false, true] {

@@ -1,4 +1,4 @@
-//! How a body is delimited, and what becomes of it when it is not.
+//! Cases of body framing, correct and broken.
 
 use http_load::answer::{Fault, Missing};
 

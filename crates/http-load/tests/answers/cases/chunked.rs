@@ -1,4 +1,4 @@
-//! Chunks and what follows the last.
+//! Cases of chunks and trailers.
 
 use http_load::answer::{Fault, Missing};
 

@@ -1,4 +1,4 @@
-//! What can be right and wrong with a head.
+//! Cases of valid and invalid heads.
 
 use http_load::answer::Fault;
 

@@ -1,4 +1,4 @@
-//! The audit of all runs: how many of each cell add up, and every row that does not.
+//! Audit of all runs: how many runs of each comparison agree, and every failed row.
 
 use super::cells::{Cell, Cells};
 use super::document::{Part, Section};
@@ -9,16 +9,20 @@ use crate::report::audit::FAILS;
 use crate::report::page;
 use crate::units;
 
-/// A cell, and for each of its runs what was compared.
+/// A cell with the audit rows of each of its runs.
 type Audited<'a> = (Cell<'a>, Vec<Vec<audit::Row>>);
 
-pub(super) fn of(cells: &Cells<'_>) -> Option<Section> {
+pub(super) fn section(cells: &Cells<'_>) -> Option<Section> {
     let all = cells.all().into_iter().map(|cell| {
-        let rows = cell.runs.iter().map(|run| audit::of(run)).collect();
+        let rows = cell
+            .runs
+            .iter()
+            .map(|run| audit::comparisons(run))
+            .collect();
         (cell, rows)
     });
     let all: Vec<Audited<'_>> = all.collect();
-    let note = "Figures of a run that must fit each other, in the runs that have both of them.";
+    let note = "Consistency checks between figures of a run, in the runs that have both figures.";
     let grids = [summary(&all)?].into_iter().chain(failing(cells, &all));
     let parts = [Part::Note(note.to_owned())].into_iter();
     Some(Section::new(
@@ -28,7 +32,7 @@ pub(super) fn of(cells: &Cells<'_>) -> Option<Section> {
     ))
 }
 
-/// A row for each comparison, with how many runs it was made of and how many of them add up.
+/// Builds a row for each comparison, with the number of runs and of failures.
 fn summary(all: &[Audited<'_>]) -> Option<Grid> {
     let mut sums: Vec<(&str, usize, usize)> = Vec::new();
     for row in all.iter().flat_map(|(_, runs)| runs).flatten() {
@@ -38,7 +42,7 @@ fn summary(all: &[Audited<'_>]) -> Option<Grid> {
             sums.len() - 1
         });
         sums[place].1 += 1;
-        sums[place].2 += usize::from(!row.adds_up);
+        sums[place].2 += usize::from(!row.consistent);
     }
     let row = |(what, of, bad): &(&str, usize, usize)| {
         let of = units::count(*of as u64);
@@ -49,25 +53,20 @@ fn summary(all: &[Audited<'_>]) -> Option<Grid> {
         Row {
             daemon: None,
             texts: [page::plain(what), of, verdict].map(Text::plain).into(),
-            opens: false,
+            starts_group: false,
         }
     };
-    let head = [
-        Head::words("compared"),
-        Head::figure("runs"),
-        Head::words(""),
-    ]
-    .into();
+    let head = [Head::text("compared"), Head::figure("runs"), Head::text("")].into();
     let rows = sums.iter().map(row).collect();
-    (!sums.is_empty()).then(|| Grid::of_rows("Figures that must fit each other", head, rows))
+    (!sums.is_empty()).then(|| Grid::of_rows("Consistency checks", head, rows))
 }
 
-/// Every row that does not add up, with its run.
+/// Lists every failed row with its run.
 fn failing(cells: &Cells<'_>, all: &[Audited<'_>]) -> Option<Grid> {
     let mut rows = Vec::new();
     for (cell, runs) in all {
         for (place, run) in runs.iter().enumerate() {
-            for row in run.iter().filter(|row| !row.adds_up) {
+            for row in run.iter().filter(|row| !row.consistent) {
                 let texts = [
                     cells.run_name(cell, place),
                     page::plain(&row.what),
@@ -78,12 +77,12 @@ fn failing(cells: &Cells<'_>, all: &[Audited<'_>]) -> Option<Grid> {
                 rows.push(Row {
                     daemon: Some(cell.daemon),
                     texts: texts.map(Text::plain).into(),
-                    opens: false,
+                    starts_group: false,
                 });
             }
         }
     }
-    let head = ["run", "compared", "expected", "found", ""].map(Head::words);
+    let head = ["run", "compared", "expected", "found", ""].map(Head::text);
     (!rows.is_empty())
         .then(|| Grid::of_rows("Figures that contradict each other", head.into(), rows))
 }

@@ -1,4 +1,4 @@
-//! How much a daemon holds under the thresholds: a bracket of two levels, not a point.
+//! Capacity of each daemon under the thresholds, as a bracket of two levels rather than a point.
 
 use super::cells::{Cell, Cells, level_name, size};
 use super::document::{Part, Section};
@@ -8,15 +8,15 @@ use crate::held::Judgement;
 use crate::report::page;
 use crate::warning::Warning;
 
-/// A row for each daemon with thresholds at several levels; nothing where there is none.
-pub(super) fn of(cells: &Cells<'_>) -> Option<Section> {
-    let head = ["daemon", "held at", "not held at", "why not", "remark"];
+/// Builds a row for each daemon with thresholds at several levels, or `None` if there is none.
+pub(super) fn section(cells: &Cells<'_>) -> Option<Section> {
+    let head = ["daemon", "sustained", "not sustained", "reason", "remark"];
     let rows: Vec<Row> = (0..cells.daemons.len())
         .filter_map(|daemon| row(cells, daemon))
         .collect();
-    let note = "The highest level that every run held, and the lowest that one did not: the capacity lies between. A run holds its level if it met every threshold, and nothing is unfinished or was never begun. An INVALID run is not judged, unless its daemon died: it is the driver or the machine that failed.";
+    let note = "The highest level that every run sustained, and the lowest that a run did not sustain; the capacity lies between them. A run sustains its level if it meets every threshold and has no unfinished or missed operations. An INVALID run is inconclusive, since the driver or the machine was the limit, unless its daemon exited.";
     (!rows.is_empty()).then(|| {
-        let grid = Grid::of_rows("Capacity", head.map(Head::words).into(), rows);
+        let grid = Grid::of_rows("Capacity", head.map(Head::text).into(), rows);
         Section::new(
             "capacity",
             "Capacity",
@@ -40,10 +40,10 @@ fn row(cells: &Cells<'_>, daemon: usize) -> Option<Row> {
     let name =
         |place: Option<usize>| place.map_or(NONE.to_owned(), |place| asked[place].level_name());
     let remark = match (highest_held, lowest_not) {
-        (Some(held), Some(not)) if held > not => {
-            Some("a higher level was held where a lower one was not: repeat both".to_owned())
-        }
-        (None, Some(_)) => Some("lower levels are needed".to_owned()),
+        (Some(held), Some(not)) if held > not => Some(
+            "a higher level was sustained although a lower one was not: repeat both".to_owned(),
+        ),
+        (None, Some(_)) => Some("no level was sustained: add lower levels".to_owned()),
         (Some(held), None) if held + 1 == asked.len() => {
             Some(above(cells, daemon, asked[held].level))
         }
@@ -63,11 +63,11 @@ fn row(cells: &Cells<'_>, daemon: usize) -> Option<Row> {
     Some(Row {
         daemon: Some(daemon),
         texts: texts.map(Text::plain).into(),
-        opens: false,
+        starts_group: false,
     })
 }
 
-/// Whether every run that was judged held the level; nothing where none was.
+/// Returns true if every conclusive run sustained the level, or `None` if no run was conclusive.
 fn held(cell: &Cell<'_>) -> Option<bool> {
     let runs = cell.runs.iter();
     let judged = runs.filter_map(|run| match run.judgement() {
@@ -78,7 +78,7 @@ fn held(cell: &Cell<'_>) -> Option<bool> {
     judged.reduce(|all, held| all && held)
 }
 
-/// The runs that say nothing about the daemon, and what to do about the first.
+/// Describes the inconclusive runs, with the hint of the first.
 fn not_judged(cell: &Cell<'_>) -> Option<String> {
     let runs = cell.runs.iter();
     let spoiled: Vec<&Warning> = runs
@@ -89,9 +89,9 @@ fn not_judged(cell: &Cell<'_>) -> Option<String> {
         .collect();
     let first = spoiled.first()?;
     let which = match cell.runs.len() - spoiled.len() {
-        0 => format!("{} was not judged", cell.level_name()),
+        0 => format!("{} is inconclusive", cell.level_name()),
         _ => format!(
-            "at {}, {} of {} runs not judged",
+            "at {}, {} of {} runs inconclusive",
             cell.level_name(),
             spoiled.len(),
             cell.runs.len()
@@ -101,7 +101,7 @@ fn not_judged(cell: &Cell<'_>) -> Option<String> {
     Some(format!("{which}: {message} → {hint}"))
 }
 
-/// What is known of the levels above the highest that was run: the lowest that was not reached, and what stopped it.
+/// Describes the levels above the highest one that was run: the lowest that was not reached, and the reason.
 fn above(cells: &Cells<'_>, daemon: usize, highest: &str) -> String {
     let higher = cells.suite.unreached.iter().filter_map(|missing| {
         let level = size(&missing.level).filter(|level| Some(*level) > size(highest))?;
@@ -115,7 +115,7 @@ fn above(cells: &Cells<'_>, daemon: usize, highest: &str) -> String {
     })
 }
 
-/// What was not held, run by run; what several runs say in the same words stands once.
+/// Lists the reasons of all runs, each wording once.
 fn why_not(cell: &Cell<'_>) -> String {
     let mut why: Vec<String> = Vec::new();
     for run in &cell.runs {

@@ -1,31 +1,31 @@
-//! The runs of a suite in their cells: one for each daemon at each level.
+//! The runs of a suite grouped into cells, one for each daemon at each level.
 
 use crate::result::RunResult;
 use crate::suite::Suite;
 
-/// A suite, sorted.
+/// A suite with its daemons and levels in order.
 #[derive(Debug)]
 pub(super) struct Cells<'a> {
     pub(super) suite: &'a Suite,
-    /// In the order of first appearance.
+    /// Daemons in the order of first appearance.
     pub(super) daemons: Vec<&'a str>,
-    /// Those that are numbers by size, then the others in the order of first appearance.
+    /// Numeric levels by size, then the others in the order of first appearance.
     pub(super) levels: Vec<&'a str>,
 }
 
-/// The runs of one daemon at one level: repetitions of each other.
+/// The runs of one daemon at one level, which are repetitions of each other.
 #[derive(Debug, Clone)]
 pub(super) struct Cell<'a> {
-    /// Place of the daemon.
+    /// Index of the daemon.
     pub(super) daemon: usize,
     /// The level's name.
     pub(super) level: &'a str,
-    /// Never none.
+    /// At least one run.
     pub(super) runs: Vec<&'a RunResult>,
 }
 
 impl<'a> Cells<'a> {
-    pub(super) fn of(suite: &'a Suite) -> Self {
+    pub(super) fn new(suite: &'a Suite) -> Self {
         let missing = suite.unreached.iter();
         let daemons = suite
             .results
@@ -33,7 +33,7 @@ impl<'a> Cells<'a> {
             .map(|result| result.daemon.name.as_str())
             .chain(missing.map(|missing| missing.daemon.as_str()));
         let mut levels = distinct(suite.results.iter().map(|result| result.level.as_str()));
-        levels.sort_by_key(|level| number(level));
+        levels.sort_by_key(|level| sort_key(level));
         Self {
             suite,
             daemons: distinct(daemons),
@@ -41,7 +41,7 @@ impl<'a> Cells<'a> {
         }
     }
 
-    /// The cells that have runs, level by level, the daemons of a level beside each other.
+    /// Returns the cells with runs, level by level, the daemons of a level next to each other.
     pub(super) fn all(&self) -> Vec<Cell<'a>> {
         self.levels
             .iter()
@@ -49,14 +49,14 @@ impl<'a> Cells<'a> {
             .collect()
     }
 
-    /// The cells of one level.
+    /// Returns the cells of one level.
     pub(super) fn at(&self, level: &str) -> Vec<Cell<'a>> {
         (0..self.daemons.len())
             .filter_map(|daemon| self.cell(daemon, level))
             .collect()
     }
 
-    /// The cells of one daemon.
+    /// Returns the cells of one daemon.
     pub(super) fn of_daemon(&self, daemon: usize) -> Vec<Cell<'a>> {
         self.levels
             .iter()
@@ -80,12 +80,12 @@ impl<'a> Cells<'a> {
         })
     }
 
-    /// The places of the daemons that have runs.
+    /// Returns the indices of the daemons with runs.
     pub(super) fn measured(&self) -> impl Iterator<Item = usize> {
         (0..self.daemons.len()).filter(|daemon| !self.of_daemon(*daemon).is_empty())
     }
 
-    /// `go-streaming at 1,000, run 2`; without its number the only run of a cell.
+    /// Names a run: `go-streaming at 1,000, run 2`; the only run of a cell has no number.
     pub(super) fn run_name(&self, cell: &Cell<'_>, place: usize) -> String {
         let run = match cell.runs.len() {
             1 => String::new(),
@@ -98,7 +98,8 @@ impl<'a> Cells<'a> {
         }
     }
 
-    /// The daemons' names without the ending that all of them share: `go` for `go-streaming` beside `php-streaming`.
+    /// Returns the daemons' names without an ending that all of them share: `go` for `go-streaming` next to
+    /// `php-streaming`.
     pub(super) fn short_names(&self) -> Vec<String> {
         let ending = |name: &'a str| name.rfind('-').map(|place| &name[place..]);
         let first = self.daemons.first().and_then(|name| ending(name));
@@ -117,9 +118,8 @@ impl<'a> Cells<'a> {
             .collect()
     }
 
-    /// The series that the tables show: those that a comparison of streaming daemons is about where there are any, the
-    /// time of a request from its intended start and from its sending where there is that, else every one, in the
-    /// driver's order.
+    /// Returns the series shown in the tables: the main series of streaming daemons, otherwise the response and service
+    /// times of requests, otherwise all series in the driver's order.
     pub(super) fn main_series(&self) -> Vec<&'a str> {
         const STREAMING: &[&str] = &["handoff", "take", "first_byte", "first_event"];
         const REQUESTS: &[&str] = &["response", "service"];
@@ -133,18 +133,18 @@ impl<'a> Cells<'a> {
         found.unwrap_or(all)
     }
 
-    /// Every series that some run has, in the driver's order.
+    /// Returns every series of any run, in the driver's order.
     pub(super) fn series(&self) -> Vec<&'a str> {
         let results = self.suite.results.iter();
         distinct(results.flat_map(RunResult::series_names))
     }
 
-    /// The series that stands for all where only one is shown: the time to first byte, or of a message to its consumer,
-    /// where there is one.
+    /// Returns the series to show if only one is shown: the time to first byte, the end-to-end time of a message, or
+    /// the first main series.
     pub(super) fn headline(&self) -> Option<&'a str> {
         let main = self.main_series();
         let results = &self.suite.results;
-        // What was imported may lack the one that stands for all: then one that all have.
+        // Imported runs may lack the usual headline; a series that all runs have is preferred then.
         let imported = results.iter().any(|run| run.imported.is_some());
         let of_all = |name: &&&str| results.iter().all(|run| run.summary(name).is_some());
         let shared = main.iter().find(|name| imported && of_all(name));
@@ -159,13 +159,13 @@ impl<'a> Cells<'a> {
 }
 
 impl Cell<'_> {
-    /// What to call the level in a table.
+    /// Returns the level's name for a table.
     pub(super) fn level_name(&self) -> String {
         level_name(self.level)
     }
 }
 
-/// A level as people read it: `10,000`, `500-per-s`; results of older versions have none.
+/// Formats a level: `10,000`, `500-per-s`; results of older versions have none.
 pub(super) fn level_name(level: &str) -> String {
     match level.parse::<u64>() {
         Ok(number) => crate::units::count(number),
@@ -174,15 +174,15 @@ pub(super) fn level_name(level: &str) -> String {
     }
 }
 
-/// The size of a level whose name is a number; others have no order.
+/// Returns the size of a level whose name is a number. Other levels have no order.
 pub(super) fn size(level: &str) -> Option<f64> {
     let number = level.parse::<f64>().ok();
     number.filter(|number| number.is_finite() && *number >= 0.0)
 }
 
-/// A key that sorts numbers by size and leaves all else behind them, as it was.
-fn number(level: &str) -> (bool, u64) {
-    // The bits of floats that are not negative sort as the floats do.
+/// Returns a sort key that puts numbers first, by size, and keeps the order of the rest.
+fn sort_key(level: &str) -> (bool, u64) {
+    // The bits of non-negative floats sort like the floats.
     size(level).map_or((true, 0), |number| (false, number.to_bits()))
 }
 
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn levels_sort_as_numbers_and_the_others_stay_as_they_came() {
         let mut levels = ["10000", "burst", "900", "1000.5", "a-few"];
-        levels.sort_by_key(|level| number(level));
+        levels.sort_by_key(|level| sort_key(level));
         assert_eq!(levels, ["900", "1000.5", "10000", "burst", "a-few"]);
     }
 }

@@ -1,4 +1,4 @@
-//! The pictures of a comparison: which there are, and what stands in each.
+//! The charts of a comparison: their selection and their content.
 
 use super::cells::{Cell, Cells, level_name};
 use super::document::{Pictures, level_id};
@@ -13,7 +13,7 @@ mod memory;
 mod over_time;
 mod percentiles;
 
-/// The charts that stand at a place; those that would be empty are left out.
+/// Builds the non-empty charts of a section.
 pub(super) fn at(cells: &Cells<'_>, place: &Pictures) -> Result<Vec<Chart>, Error> {
     Ok(match place {
         Pictures::Levels => by_level::draw(cells),
@@ -37,25 +37,25 @@ fn of_level(cells: &Cells<'_>, level: &str) -> Result<Vec<Chart>, Error> {
     Ok(charts)
 }
 
-/// What is drawn of daemons, and the same in words.
+/// Marks of daemons, with the same content in words.
 #[derive(Debug, Default)]
 struct Drawn {
     marks: Vec<Mark>,
-    said: Vec<String>,
+    descriptions: Vec<String>,
 }
 
 impl Drawn {
     fn extend(&mut self, other: Self) {
         self.marks.extend(other.marks);
-        self.said.extend(other.said);
+        self.descriptions.extend(other.descriptions);
     }
 }
 
-/// A chart with an alternative text made of what is said of each daemon.
+/// Creates a chart whose text alternative lists the description of each daemon.
 fn chart(id: String, title: String, reading: &str, axes: (Axis, Axis), drawn: Drawn) -> Chart {
     Chart {
         id,
-        alternative: format!("{title}. {}.", drawn.said.join("; ")),
+        alternative: format!("{title}. {}.", drawn.descriptions.join("; ")),
         title,
         reading: reading.to_owned(),
         x: axes.0,
@@ -71,13 +71,13 @@ fn axis(label: &str, scale: Scale) -> Axis {
     }
 }
 
-/// The heights of all points.
+/// Returns the y values of all points.
 fn heights(marks: &[Mark]) -> Vec<f64> {
     let points = marks.iter().flat_map(|mark| mark.pieces.iter().flatten());
     points.map(|(_, y)| *y).collect()
 }
 
-/// How several runs of a cell are drawn, where there are several.
+/// Returns true if a cell has several runs.
 fn several(at: &[Cell<'_>]) -> bool {
     at.iter().any(|cell| cell.runs.len() > 1)
 }

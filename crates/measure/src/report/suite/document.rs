@@ -1,4 +1,4 @@
-//! What a comparison says, in its order, before it is written in a format.
+//! Structure of the comparison, independent of the format.
 
 use super::cells::{Cells, level_name};
 use super::grid::Grid;
@@ -7,36 +7,36 @@ use super::{
 };
 use crate::warning::Warning;
 
-/// A part of the report with a heading of its own.
+/// A section of the report with its title.
 #[derive(Debug)]
 pub(super) struct Section {
-    /// Names it inside a page.
+    /// Element ID within a page.
     pub(super) id: String,
     pub(super) title: String,
     pub(super) parts: Vec<Part>,
 }
 
-/// What stands in a section.
+/// A part of a section.
 #[derive(Debug)]
 pub(super) enum Part {
     Heading(String),
-    /// A sentence that says how to read what stands beside it.
+    /// A sentence that explains the neighbouring part.
     Note(String),
     Facts(Vec<(&'static str, String)>),
     Grid(Grid),
     Warnings(Vec<Warning>),
-    /// Where pictures stand, in formats that have them.
+    /// A place for charts, in formats that have them.
     Pictures(Pictures),
 }
 
-/// Which pictures.
+/// The charts of a section.
 #[derive(Debug)]
 pub(super) enum Pictures {
     /// Memory against connections.
     Memory,
-    /// The headline figure and what went through, by level.
+    /// The headline figure and the rates, by level.
     Levels,
-    /// All of one level.
+    /// All charts of a level.
     Level(String),
 }
 
@@ -50,24 +50,25 @@ impl Section {
     }
 }
 
-/// The whole report. The first section is its opening, titled with the verdict.
-pub(super) fn of(cells: &Cells<'_>) -> Vec<Section> {
-    let mut sections = vec![opening::of(cells)];
+/// Builds the complete report. The first section is the opening, whose title is the verdict.
+pub(super) fn sections(cells: &Cells<'_>) -> Vec<Section> {
+    let mut sections = vec![opening::section(cells)];
     if !cells.suite.results.is_empty() {
-        sections.push(glance::of(cells));
-        sections.extend(throughput::of(cells));
-        sections.extend(tables::of(cells));
-        sections.insert(sections.len() - 1, memory::of(cells));
-        sections.extend(capacity::of(cells));
-        sections.extend(cells.levels.iter().map(|name| level::of(cells, name)));
+        sections.push(glance::section(cells));
+        sections.extend(throughput::section(cells));
+        sections.extend(tables::sections(cells));
+        sections.insert(sections.len() - 1, memory::section(cells));
+        sections.extend(capacity::section(cells));
+        sections.extend(cells.levels.iter().map(|name| level::section(cells, name)));
     }
-    sections.extend(audit::of(cells));
-    sections.extend(unreached::of(cells.suite));
-    sections.extend(warnings::of(cells));
+    sections.extend(audit::section(cells));
+    sections.extend(unreached::section(cells.suite));
+    sections.extend(warnings::section(cells));
     sections
 }
 
-/// Names the section of a level: letters and digits as they are, all else by its number, so that no two are the same.
+/// Returns the element ID of a level's section. Letters and digits are kept and all other characters are encoded by
+/// their number, so no two IDs collide.
 pub(super) fn level_id(level: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
     let letters = level.chars().map(|letter| {
@@ -80,7 +81,7 @@ pub(super) fn level_id(level: &str) -> String {
     format!("level-{}", letters.collect::<String>())
 }
 
-/// The title of a level's section.
+/// Returns the title of a level's section.
 pub(super) fn level_title(level: &str) -> String {
     if level.is_empty() {
         "Runs without a level".to_owned()

@@ -1,34 +1,34 @@
-//! The few figures that a hurried reader takes along: each daemon at the highest level that all of them ran.
+//! Overview: the key figures of each daemon at the highest level that all of them ran.
 
 use super::cells::{Cell, Cells, level_name, size};
 use super::document::{Part, Pictures, Section};
 use super::figures;
-use super::grid::{Figure, Grid};
+use super::grid::{Column, Grid};
 use super::memory;
 use super::throughput;
-use crate::spread::Spread;
+use crate::spread::SummaryStats;
 use crate::warning::Verdict;
 
-/// The column of the level in a table of cells.
+/// Column index of the level in a table of cells.
 const LEVEL: usize = 1;
 
-/// Runs that each daemon needs before any is called best.
-const RUNS: usize = 3;
-/// How far apart two medians must lie, as a share of the better.
-const DISTANCE: f64 = 0.03;
+/// Minimum number of runs per daemon before any figure is called best.
+const MIN_RUNS: usize = 3;
+/// Minimum distance of two medians, as a share of the better one.
+const MIN_DISTANCE: f64 = 0.03;
 
-const READING: &str = "A figure is best where its runs do not overlap with those of any daemon behind it and the medians lie at least 3 % apart; figures closer than that share the mark, and where all are close nobody has it. A daemon with an INVALID run takes part in no comparison, one with failures only in that of success.";
-const SLOPE: &str = "The slope is over all levels and compared with nothing.";
-const FEW: &str = "No figure is marked as best: that needs 3 runs of each daemon.";
+const READING: &str = "A figure is marked as best if its runs do not overlap with those of any worse daemon and the medians differ by at least 3 %. Closer figures share the mark; if all are close, none has it. Daemons with an INVALID run are not compared, and daemons with failures are compared by success only.";
+const SLOPE: &str = "The slope covers all levels and is not compared.";
+const FEW: &str = "No figure is marked as best, because that requires 3 runs of each daemon.";
 
-pub(super) fn of(cells: &Cells<'_>) -> Section {
+pub(super) fn section(cells: &Cells<'_>) -> Section {
     let mut parts = match common_level(cells) {
         Some(level) => vec![
             Part::Note(reading(cells, level)),
             Part::Grid(table(cells, level)),
         ],
         None => vec![Part::Note(
-            "No level was run by every daemon: there is nothing to compare at a glance.".to_owned(),
+            "No level was run by every daemon, so there is no overview.".to_owned(),
         )],
     };
     parts.push(Part::Pictures(Pictures::Levels));
@@ -48,7 +48,7 @@ fn reading(cells: &Cells<'_>, level: &str) -> String {
     };
     match cells.at(level) {
         at_level if at_level.len() < 2 => at,
-        at_level if enough(&at_level) && !throughput::messages(cells) => {
+        at_level if enough(&at_level) && !throughput::has_messages(cells) => {
             format!("{at} {READING} {SLOPE}")
         }
         at_level if enough(&at_level) => format!("{at} {READING}"),
@@ -56,13 +56,13 @@ fn reading(cells: &Cells<'_>, level: &str) -> String {
     }
 }
 
-/// Whether chance is kept in check: a single run apart from another says nothing.
+/// Returns true if there are enough runs to rule out chance differences of single runs.
 fn enough(cells: &[Cell<'_>]) -> bool {
-    cells.iter().all(|cell| cell.runs.len() >= RUNS)
+    cells.iter().all(|cell| cell.runs.len() >= MIN_RUNS)
 }
 
-/// The highest level at which every daemon has runs, one that is no number only where no number will do; daemons that
-/// have runs nowhere don't count.
+/// Returns the highest level at which every daemon has runs; daemons without any runs do not count. A level that is not
+/// a number is used only if there is no numeric one.
 fn common_level<'a>(cells: &Cells<'a>) -> Option<&'a str> {
     let measured = cells.measured().count();
     let levels = cells.levels.iter().rev();
@@ -72,21 +72,21 @@ fn common_level<'a>(cells: &Cells<'a>) -> Option<&'a str> {
     sized.into_iter().chain(others).next()
 }
 
-/// The figures that are compared.
-pub(super) fn compared<'a>(cells: &Cells<'a>) -> Vec<(Figure<'a>, Best)> {
+/// Returns the figures to compare.
+pub(super) fn compared<'a>(cells: &Cells<'a>) -> Vec<(Column<'a>, Best)> {
     let headline = cells.headline().map(|series| {
         let name = figures::series_name(series);
         figures::p99(series).titled(&format!("{name} p99, ms"))
     });
-    let flows = throughput::flows(cells);
+    let rates = throughput::rate_names(cells);
     let mut compared = vec![(figures::success(), Best::MostServed)];
     compared.extend(
-        flows
+        rates
             .iter()
             .map(|name| (throughput::rate(name), Best::Highest)),
     );
     compared.extend(headline.map(|figure| (figure, Best::Lowest)));
-    let memory = if throughput::messages(cells) {
+    let memory = if throughput::has_messages(cells) {
         figures::rss_peak()
     } else {
         figures::kib_per_connection()
@@ -101,18 +101,18 @@ pub(super) fn compared<'a>(cells: &Cells<'a>) -> Vec<(Figure<'a>, Best)> {
 fn table(cells: &Cells<'_>, level: &str) -> Grid {
     let at = cells.at(level);
     let compared = compared(cells);
-    let (shown, kinds): (Vec<Figure<'_>>, Vec<Best>) = compared.into_iter().unzip();
+    let (shown, kinds): (Vec<Column<'_>>, Vec<Best>) = compared.into_iter().unzip();
     let mut grid = Grid::of_cells("At a glance", cells, &at, &shown);
     for (column, (figure, kind)) in shown.iter().zip(kinds).enumerate() {
         for place in best(&at, figure, kind) {
             grid.rows[place].texts[column + 2].best = true;
         }
     }
-    if !throughput::messages(cells) {
+    if !throughput::has_messages(cells) {
         memory::add_slope_column(&mut grid, &memory::slopes(cells));
     }
     grid.runs = None;
-    // All rows are of one level, which the sentence above names.
+    // All rows belong to one level, which the note above the table names.
     grid.head.remove(LEVEL);
     for row in &mut grid.rows {
         row.texts.remove(LEVEL);
@@ -120,19 +120,19 @@ fn table(cells: &Cells<'_>, level: &str) -> Grid {
     grid
 }
 
-/// Which figure of a column is best.
+/// The criterion for the best figure of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Best {
-    /// Of daemons without a failure.
+    /// The lowest figure of daemons without a failure.
     Lowest,
-    /// Of daemons without a failure.
+    /// The highest figure of daemons without a failure.
     Highest,
-    /// Of all: it is the share of what did not fail.
+    /// The highest figure of all daemons, for the share of successful operations.
     MostServed,
 }
 
-/// The rows that no other is told apart from as better.
-fn best(cells: &[Cell<'_>], figure: &Figure<'_>, kind: Best) -> Vec<usize> {
+/// Returns the rows that cannot be distinguished from the best one.
+fn best(cells: &[Cell<'_>], figure: &Column<'_>, kind: Best) -> Vec<usize> {
     if !enough(cells) {
         return Vec::new();
     }
@@ -145,7 +145,7 @@ fn best(cells: &[Cell<'_>], figure: &Figure<'_>, kind: Best) -> Vec<usize> {
         })
     };
     let places = cells.iter().enumerate();
-    let figures: Vec<(usize, Spread)> = places
+    let figures: Vec<(usize, SummaryStats)> = places
         .filter(|(_, cell)| compared(cell))
         .filter_map(|(place, cell)| Some((place, figure.spread(&cell.runs)?)))
         .collect();
@@ -157,7 +157,7 @@ fn best(cells: &[Cell<'_>], figure: &Figure<'_>, kind: Best) -> Vec<usize> {
     };
     let shared: Vec<usize> = figures
         .iter()
-        .filter(|(_, other)| !apart(first, other))
+        .filter(|(_, other)| !are_distinct(first, other))
         .map(|(place, _)| *place)
         .collect();
     if shared.len() == figures.len() {
@@ -167,9 +167,9 @@ fn best(cells: &[Cell<'_>], figure: &Figure<'_>, kind: Best) -> Vec<usize> {
     }
 }
 
-/// Whether the runs don't overlap and the medians are far enough from each other.
-fn apart(first: &Spread, other: &Spread) -> bool {
+/// Returns true if the runs do not overlap and the medians are far enough from each other.
+fn are_distinct(first: &SummaryStats, other: &SummaryStats) -> bool {
     let overlap = first.min <= other.max && other.min <= first.max;
     let distance = (first.median - other.median).abs();
-    !overlap && distance >= DISTANCE * first.median.abs()
+    !overlap && distance >= MIN_DISTANCE * first.median.abs()
 }

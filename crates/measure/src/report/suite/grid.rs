@@ -1,18 +1,18 @@
-//! A table of a suite: what all formats write.
+//! A table of the suite report, independent of the format.
 
 use super::cells::{Cell, Cells};
 use super::show::{Show, Text};
 use crate::result::RunResult;
-use crate::spread::Spread;
+use crate::spread::SummaryStats;
 
-/// A table whose first columns say what a row is about.
+/// A table whose first columns name the subject of a row.
 #[derive(Debug, Default)]
 pub(super) struct Grid {
-    /// What the table holds, for those who can't see what stands around it.
+    /// Description of the table for readers who cannot see its context.
     pub(super) caption: String,
     pub(super) head: Vec<Head>,
     pub(super) rows: Vec<Row>,
-    /// The same figures run by run, where cells have several.
+    /// The same figures run by run, if cells have several runs.
     pub(super) runs: Option<Box<Grid>>,
 }
 
@@ -20,50 +20,50 @@ pub(super) struct Grid {
 #[derive(Debug, Clone)]
 pub(super) struct Head {
     pub(super) text: String,
-    /// Words stand to the left, figures to the right.
-    pub(super) words: bool,
+    /// True for words, which are left-aligned; false for figures, which are right-aligned.
+    pub(super) left_aligned: bool,
 }
 
 /// A row.
 #[derive(Debug)]
 pub(super) struct Row {
-    /// The daemon that it is about, by its place.
+    /// Index of the daemon that the row is about.
     pub(super) daemon: Option<usize>,
     pub(super) texts: Vec<Text>,
-    /// Whether a new group of rows begins here.
-    pub(super) opens: bool,
+    /// True if a new group of rows begins here.
+    pub(super) starts_group: bool,
 }
 
-/// A column of figures: what it is called, where it comes from, how it is shown.
-pub(super) struct Figure<'a> {
+/// A column of figures: its title, source and format.
+pub(super) struct Column<'a> {
     head: String,
-    of: Box<Of<'a>>,
+    read: Box<Read<'a>>,
     show: Show,
 }
 
-/// Where a figure comes from.
-type Of<'a> = dyn Fn(&RunResult) -> Option<f64> + 'a;
+/// Reads a figure from a run.
+type Read<'a> = dyn Fn(&RunResult) -> Option<f64> + 'a;
 
-impl std::fmt::Debug for Figure<'_> {
+impl std::fmt::Debug for Column<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_tuple("Figure").field(&self.head).finish()
+        formatter.debug_tuple("Column").field(&self.head).finish()
     }
 }
 
-impl<'a> Figure<'a> {
+impl<'a> Column<'a> {
     pub(super) fn new(
         head: impl Into<String>,
         show: Show,
-        of: impl Fn(&RunResult) -> Option<f64> + 'a,
+        read: impl Fn(&RunResult) -> Option<f64> + 'a,
     ) -> Self {
         Self {
             head: head.into(),
-            of: Box::new(of),
+            read: Box::new(read),
             show,
         }
     }
 
-    /// The same under another name.
+    /// Replaces the title.
     pub(super) fn titled(self, head: &str) -> Self {
         Self {
             head: head.to_owned(),
@@ -71,17 +71,17 @@ impl<'a> Figure<'a> {
         }
     }
 
-    /// The figure of one run.
-    pub(super) fn of(&self, run: &RunResult) -> Option<f64> {
-        (self.of)(run)
+    /// Returns the figure of one run.
+    pub(super) fn value(&self, run: &RunResult) -> Option<f64> {
+        (self.read)(run)
     }
 
-    pub(super) fn spread(&self, runs: &[&RunResult]) -> Option<Spread> {
-        Spread::of(runs.iter().filter_map(|run| (self.of)(run)))
+    pub(super) fn spread(&self, runs: &[&RunResult]) -> Option<SummaryStats> {
+        SummaryStats::from_values(runs.iter().filter_map(|run| (self.read)(run)))
     }
 
     pub(super) fn text(&self, runs: &[&RunResult]) -> Text {
-        Text::of(self.spread(runs), self.show)
+        Text::from_stats(self.spread(runs), self.show)
     }
 
     pub(super) fn head(&self) -> Head {
@@ -93,33 +93,32 @@ impl Head {
     pub(super) fn figure(text: &str) -> Self {
         Self {
             text: text.to_owned(),
-            words: false,
+            left_aligned: false,
         }
     }
 
-    pub(super) fn words(text: &str) -> Self {
+    pub(super) fn text(text: &str) -> Self {
         Self {
             text: text.to_owned(),
-            words: true,
+            left_aligned: true,
         }
     }
 }
 
 impl Grid {
-    /// A table of figures with a row for each cell; columns that have nothing to show anywhere are left out if
-    /// `optional` says so.
+    /// Builds a table of figures with a row for each cell, and the same run by run if a cell has several runs.
     pub(super) fn of_cells(
         caption: &str,
         cells: &Cells<'_>,
         of: &[Cell<'_>],
-        figures: &[Figure<'_>],
+        figures: &[Column<'_>],
     ) -> Self {
-        let head = [Head::words("daemon"), Head::figure("level")].into_iter();
-        let head: Vec<Head> = head.chain(figures.iter().map(Figure::head)).collect();
+        let head = [Head::text("daemon"), Head::figure("level")].into_iter();
+        let head: Vec<Head> = head.chain(figures.iter().map(Column::head)).collect();
         let row = |cell: &Cell<'_>, label: Option<usize>, runs: &[&RunResult]| {
             let run = label.map(|run| Text::plain(run.to_string()));
             let named = [
-                Text::about(cells.daemons[cell.daemon], runs),
+                Text::row_name(cells.daemons[cell.daemon], runs),
                 Text::plain(cell.level_name()),
             ];
             let figures = figures.iter().map(|figure| figure.text(runs));
@@ -150,7 +149,7 @@ impl Grid {
         }
     }
 
-    /// A table of words and figures without a spread.
+    /// Builds a table of words and figures without run-to-run variation.
     pub(super) fn of_rows(caption: &str, head: Vec<Head>, rows: Vec<Row>) -> Self {
         Self {
             caption: caption.to_owned(),
@@ -161,7 +160,7 @@ impl Grid {
     }
 }
 
-/// Rows of each cell; a group begins where the level changes.
+/// Builds the rows of each cell. A group begins if the level changes.
 fn with_groups(of: &[Cell<'_>], rows: impl Fn(&Cell<'_>) -> Vec<Vec<Text>>) -> Vec<Row> {
     let mut all = Vec::new();
     let mut level = None;
@@ -170,7 +169,7 @@ fn with_groups(of: &[Cell<'_>], rows: impl Fn(&Cell<'_>) -> Vec<Vec<Text>>) -> V
             all.push(Row {
                 daemon: Some(cell.daemon),
                 texts,
-                opens: level.is_some_and(|level| level != cell.level),
+                starts_group: level.is_some_and(|level| level != cell.level),
             });
             level = Some(cell.level);
         }

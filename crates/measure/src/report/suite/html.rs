@@ -1,4 +1,5 @@
-//! The comparison as one page of HTML: no network, no script needed, light and dark, narrow and wide.
+//! The comparison as one HTML page. It works offline, without scripts, in light and dark mode, on narrow and wide
+//! screens.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -15,22 +16,22 @@ use crate::warning::{Verdict, Warning};
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
-/// Facts that the head of the page shows.
+/// Facts shown in the page header.
 const IN_HEADER: [&str; 2] = ["question", "verdicts"];
 
-/// Most points of one line.
+/// Maximum number of points per line.
 const POINTS: usize = 1_000;
-/// Points of all lines together, at about five bytes each: what keeps a page below 1 MB.
+/// Maximum number of points of all lines together, at about five bytes each, so that a page stays below 1 MB.
 const BUDGET: usize = 90_000;
-/// Fewest points of one line, however many lines there are.
+/// Minimum number of points per line, however many lines there are.
 const FEWEST: usize = 128;
 
-/// The page.
+/// Renders the page.
 ///
 /// # Errors
-/// A stored histogram that can't be decoded.
+/// A stored histogram cannot be decoded.
 pub(super) fn render(cells: &Cells<'_>) -> Result<String, Error> {
-    let sections = document::of(cells);
+    let sections = document::sections(cells);
     let mut drawn = Vec::new();
     for section in &sections {
         drawn.push(charts_of(cells, section)?);
@@ -52,12 +53,12 @@ pub(super) fn render(cells: &Cells<'_>) -> Result<String, Error> {
             }
         }
     };
-    // HTML lets cells and rows end where the next begins: a tenth of a page of tables.
+    // HTML allows these end tags to be omitted, which saves a tenth of a page of tables.
     let page = document(&opening.title, &body).into_string();
     Ok(page.replace("</td>", "").replace("</tr>", ""))
 }
 
-/// A page that needs nothing but itself.
+/// Wraps the body in a self-contained HTML document.
 fn document(title: &str, body: &Markup) -> Markup {
     html! {
         (DOCTYPE)
@@ -66,7 +67,7 @@ fn document(title: &str, body: &Markup) -> Markup {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width,initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                // A browser need not even ask for an icon.
+                // Keeps the browser from requesting an icon.
                 link rel="icon" href="data:,";
                 title { (title) }
                 style { (PreEscaped(STYLE)) }
@@ -91,7 +92,7 @@ fn head(cells: &Cells<'_>, opening: &Section) -> Markup {
     }
 }
 
-/// A title without what stands in brackets.
+/// Returns a title without its part in brackets.
 fn short(title: &str) -> &str {
     title.split(" (").next().unwrap_or(title)
 }
@@ -150,7 +151,7 @@ fn table(grid: &Grid) -> Markup {
             table {
                 thead { tr {
                     @for head in &grid.head {
-                        @if head.words { th.w scope="col" { (head.text) } } @else { th scope="col" { (head.text) } }
+                        @if head.left_aligned { th.w scope="col" { (head.text) } } @else { th scope="col" { (head.text) } }
                     }
                 } }
                 tbody { @for row in &grid.rows { (line(grid, row)) } }
@@ -163,8 +164,8 @@ fn line(grid: &Grid, row: &Row) -> Markup {
     let first = |text: &Text| {
         html! {
             th.w scope="row" {
-                (text.middle)
-                @if let Some(verdict) = text.doubt { span class=(format!("doubt {verdict}")) { (verdict) } }
+                (text.median)
+                @if let Some(verdict) = text.verdict { span class=(format!("doubt {verdict}")) { (verdict) } }
             }
         }
     };
@@ -172,8 +173,8 @@ fn line(grid: &Grid, row: &Row) -> Markup {
     let fails = row
         .texts
         .last()
-        .is_some_and(|text| text.middle.starts_with(FAILS));
-    let own = [(row.opens, "o"), (fails, "fails")];
+        .is_some_and(|text| text.median.starts_with(FAILS));
+    let own = [(row.starts_group, "o"), (fails, "fails")];
     let own = own.map(|(holds, class)| holds.then(|| class.to_owned()));
     let classes = [swatch].into_iter().chain(own);
     let classes: Vec<String> = classes.flatten().collect();
@@ -181,7 +182,7 @@ fn line(grid: &Grid, row: &Row) -> Markup {
         tr class=[(!classes.is_empty()).then(|| classes.join(" "))] {
             @for (place, text) in row.texts.iter().enumerate() {
                 @if place == 0 { (first(text)) }
-                @else if grid.head[place].words { td class=(words(&text.middle)) { (text.middle) } }
+                @else if grid.head[place].left_aligned { td class=(words(&text.median)) { (text.median) } }
                 @else if text.best { td.best { (figures(text)) } }
                 @else { td { (figures(text)) } }
             }
@@ -189,7 +190,7 @@ fn line(grid: &Grid, row: &Row) -> Markup {
     }
 }
 
-/// Longer text is broken into lines.
+/// Returns the CSS classes of a text cell; long text is wrapped.
 fn words(text: &str) -> &'static str {
     if text.chars().count() > 32 {
         "w long"
@@ -200,7 +201,7 @@ fn words(text: &str) -> &'static str {
 
 fn figures(text: &Text) -> Markup {
     html! {
-        (text.middle)
+        (text.median)
         @if text.best { span.mark { "best" } }
         @if !text.range.is_empty() { small { (text.range) } }
         @if !text.interval.is_empty() { small { (text.interval) } }

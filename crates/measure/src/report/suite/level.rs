@@ -1,4 +1,4 @@
-//! One level: all distributions side by side, what failed, what was asked for, what was done to the daemons.
+//! Section of a level: all distributions side by side, failures, thresholds and faults.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +11,10 @@ use super::soak;
 use crate::imported::SeriesSummary;
 use crate::report::page;
 use crate::result::RunResult;
-use crate::spread::Spread;
+use crate::spread::SummaryStats;
 use crate::units;
 
-pub(super) fn of(cells: &Cells<'_>, level: &str) -> Section {
+pub(super) fn section(cells: &Cells<'_>, level: &str) -> Section {
     let at = cells.at(level);
     let mut parts = vec![Part::Facts(plans(&at))];
     parts.push(Part::Pictures(Pictures::Level(level.to_owned())));
@@ -43,7 +43,7 @@ pub(super) fn of(cells: &Cells<'_>, level: &str) -> Section {
     )
 }
 
-/// The plans of a level: one, unless runs of different plans were put together.
+/// Returns the distinct plans of a level: one, unless runs of different plans are combined.
 fn plans(at: &[Cell<'_>]) -> Vec<(&'static str, String)> {
     let mut plans: Vec<String> = Vec::new();
     for run in at.iter().flat_map(|cell| &cell.runs) {
@@ -67,10 +67,10 @@ const QUANTILES: [Quantile; 7] = [
     ("max", |series| series.max_ns),
 ];
 
-/// The driver's own lateness, which stands behind its series.
+/// The driver's own lateness, shown after its series.
 const LAG: &str = "lag";
 
-/// A row for each series and daemon, and where cells have several runs the same for each run.
+/// Builds a row for each series and daemon, and the same for each run if cells have several.
 fn distributions(cells: &Cells<'_>, at: &[Cell<'_>]) -> Grid {
     let mut all = distribution_rows(cells, at, |cell| vec![(None, cell.runs.clone())]);
     if at.iter().any(|cell| cell.runs.len() > 1) {
@@ -83,7 +83,7 @@ fn distributions(cells: &Cells<'_>, at: &[Cell<'_>]) -> Grid {
     all
 }
 
-/// Runs that share a row, with the number of a single one.
+/// Runs that share a row, with the number of a single run.
 type Sharing<'a> = Vec<(Option<usize>, Vec<&'a RunResult>)>;
 
 fn distribution_rows<'a>(
@@ -94,13 +94,13 @@ fn distribution_rows<'a>(
     let numbered = at.iter().flat_map(&sharing).any(|(run, _)| run.is_some());
     let mut rows = Vec::new();
     for (place, series) in cells.series().into_iter().chain([LAG]).enumerate() {
-        let mut opens = place > 0;
+        let mut starts_group = place > 0;
         for cell in at {
             for (run, runs) in sharing(cell) {
                 let Some(figures) = distribution(&runs, series) else {
                     continue;
                 };
-                let name = Text::about(cells.daemons[cell.daemon], &runs);
+                let name = Text::row_name(cells.daemons[cell.daemon], &runs);
                 let named = [figures::series_name(series)].into_iter();
                 let named = named.chain(run.map(|run| run.to_string()));
                 rows.push(Row {
@@ -110,14 +110,14 @@ fn distribution_rows<'a>(
                         .chain(named.map(Text::plain))
                         .chain(figures)
                         .collect(),
-                    opens,
+                    starts_group,
                 });
-                opens = false;
+                starts_group = false;
             }
         }
     }
     let run = numbered.then(|| Head::figure("run"));
-    let head = ["daemon", "series"].map(Head::words).into_iter().chain(run);
+    let head = ["daemon", "series"].map(Head::text).into_iter().chain(run);
     let figures = ["count"].into_iter().chain(QUANTILES.map(|(name, _)| name));
     let caption = "Latency distributions in milliseconds";
     Grid::of_rows(
@@ -127,7 +127,7 @@ fn distribution_rows<'a>(
     )
 }
 
-/// The count and the quantiles of a series; nothing where no run has it.
+/// Returns the count and the quantiles of a series, or `None` if no run has it.
 fn distribution(runs: &[&RunResult], series: &str) -> Option<Vec<Text>> {
     let found: Vec<SeriesSummary> = runs
         .iter()
@@ -138,7 +138,10 @@ fn distribution(runs: &[&RunResult], series: &str) -> Option<Vec<Text>> {
         .collect();
     let of = |part: &dyn Fn(&SeriesSummary) -> Option<u64>, show| {
         let known = found.iter().filter_map(part);
-        Text::of(Spread::of(known.map(|figure| figure as f64)), show)
+        Text::from_stats(
+            SummaryStats::from_values(known.map(|figure| figure as f64)),
+            show,
+        )
     };
     let count = of(&|series| series.count, show::whole);
     let parts = QUANTILES.map(|(_, part)| of(&part, show::ms));
@@ -148,7 +151,7 @@ fn distribution(runs: &[&RunResult], series: &str) -> Option<Vec<Text>> {
 fn failures(cells: &Cells<'_>, at: &[Cell<'_>]) -> Option<Grid> {
     let runs = at.iter().flat_map(|cell| &cell.runs);
     let kinds: BTreeSet<&String> = runs.flat_map(|run| run.errors.keys()).collect();
-    let head = [Head::words("daemon"), Head::figure("started")]
+    let head = [Head::text("daemon"), Head::figure("started")]
         .into_iter()
         .chain(kinds.iter().map(|kind| Head::figure(&page::plain(kind))));
     let row = |cell: &Cell<'_>| {
@@ -167,16 +170,16 @@ fn failures(cells: &Cells<'_>, at: &[Cell<'_>]) -> Option<Grid> {
                 .chain(figures.map(units::count))
                 .map(Text::plain)
                 .collect(),
-            opens: false,
+            starts_group: false,
         }
     };
     let rows = at.iter().map(row).collect();
     (!kinds.is_empty()).then(|| Grid::of_rows("Failures by kind", head.collect(), rows))
 }
 
-/// A row for each daemon and threshold, in the plan's order.
+/// Builds a row for each daemon and threshold, in the plan's order.
 fn thresholds(cells: &Cells<'_>, at: &[Cell<'_>]) -> Option<Grid> {
-    let head = ["daemon", "threshold", "met", "measured"].map(Head::words);
+    let head = ["daemon", "threshold", "met", "measured"].map(Head::text);
     let mut rows = Vec::new();
     for cell in at {
         let all = || cell.runs.iter().flat_map(|run| &run.thresholds);
@@ -206,31 +209,31 @@ fn thresholds(cells: &Cells<'_>, at: &[Cell<'_>]) -> Option<Grid> {
             rows.push(Row {
                 daemon: Some(cell.daemon),
                 texts: texts.map(Text::plain).into(),
-                opens: false,
+                starts_group: false,
             });
         }
     }
     (!rows.is_empty()).then(|| Grid::of_rows("Thresholds", head.into(), rows))
 }
 
-/// A row for each fault. What was lost and tried again is known of a run, not of each of its faults.
+/// Builds a row for each fault. Lost and retried operations are known per run, not per fault.
 fn faults(cells: &Cells<'_>, at: &[Cell<'_>]) -> Option<Grid> {
     let connections = at
         .iter()
         .flat_map(|cell| &cell.runs)
         .any(|run| run.count("reconnects") > 0);
     let (again, counted) = if connections {
-        ("connections made again in the run", "reconnects")
+        ("reconnects in the run", "reconnects")
     } else {
         ("retries in the run", "retries")
     };
     let head = [
-        Head::words("daemon"),
+        Head::text("daemon"),
         Head::figure("run"),
-        Head::words("fault"),
+        Head::text("fault"),
         Head::figure("at, s"),
-        Head::figure("back at, s"),
-        Head::figure("seconds down"),
+        Head::figure("recovered at, s"),
+        Head::figure("downtime, s"),
         Head::figure("lost in the run"),
         Head::figure(again),
     ];
@@ -253,7 +256,7 @@ fn faults(cells: &Cells<'_>, at: &[Cell<'_>]) -> Option<Grid> {
                 rows.push(Row {
                     daemon: Some(cell.daemon),
                     texts: texts.map(Text::plain).into(),
-                    opens: false,
+                    starts_group: false,
                 });
             }
         }

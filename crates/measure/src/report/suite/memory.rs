@@ -1,37 +1,37 @@
-//! What a connection costs in memory: the slope of the peak over the levels, with its error.
+//! Memory cost of a connection: the slope of peak memory over the levels, with its error.
 
 use super::cells::Cells;
 use super::document::{Part, Pictures, Section};
 use super::figures;
-use super::grid::{Figure, Grid, Head, Row};
+use super::grid::{Column, Grid, Head, Row};
 use super::machine;
 use super::show::{self, Text};
 use super::throughput;
 use crate::report::page;
-use crate::slope::Line;
+use crate::slope::LinearFit;
 
-/// Levels that a slope needs.
+/// Minimum number of levels for a slope.
 const LEVELS: usize = 3;
 
-const READING: &str = "1 KiB is 1,024 bytes, what /proc calls kB. One subtraction charges a connection with all that grew since the start, caches and heaps included; the slope is what one more connection adds: the line of least squares through peak memory against peak connections (as the daemon counted them, else the driver) over all runs, with the 95 % interval of its slope. INVALID runs are kept here: lateness of the driver does not change how much memory a stream takes.";
+const READING: &str = "1 KiB is 1,024 bytes (kB in /proc). Dividing RSS growth by connections overstates the cost (it includes caches and heap); the regression slope is the marginal cost per connection: least squares through peak memory against peak connections (counted by the daemon, otherwise by the driver) over all runs, with the 95 % interval of the slope. INVALID runs are included, since lateness of the driver does not change the memory of a stream.";
 
-pub(super) fn of(cells: &Cells<'_>) -> Section {
+pub(super) fn section(cells: &Cells<'_>) -> Section {
     let mut figures = vec![
         figures::rss_baseline(),
         figures::rss_peak(),
         figures::rss_delta(),
     ];
-    let messages = throughput::messages(cells);
+    let messages = throughput::has_messages(cells);
     if !messages {
         figures.push(figures::kib_per_connection());
     }
     let grid = Grid::of_cells("Memory of the daemon", cells, &cells.all(), &figures);
     let mut parts = vec![Part::Grid(grid)];
     parts.extend(machine::memory(cells));
-    // Where messages are what is open, memory is that of the backlog.
+    // If the operations are messages, memory is that of the backlog.
     if !messages {
         parts.extend([
-            Part::Heading("Memory of one more connection".to_owned()),
+            Part::Heading("Memory per additional connection".to_owned()),
             Part::Note(READING.to_owned()),
             Part::Grid(slope_table(cells)),
             Part::Pictures(Pictures::Memory),
@@ -40,16 +40,16 @@ pub(super) fn of(cells: &Cells<'_>) -> Section {
     Section::new("memory", "Memory (RSS)", parts)
 }
 
-/// What is known of the memory of a daemon over its levels.
+/// Memory of a daemon over its levels.
 #[derive(Debug)]
 pub(super) struct Slope {
     /// Peak connections and peak memory in KiB, a point for each run.
     pub(super) points: Vec<(f64, f64)>,
-    /// The line through them, or why there is none.
-    pub(super) line: Result<Line, String>,
+    /// The line through the points, or the reason why there is none.
+    pub(super) line: Result<LinearFit, String>,
 }
 
-/// One for each daemon.
+/// Fits a slope for each daemon.
 pub(super) fn slopes(cells: &Cells<'_>) -> Vec<Slope> {
     (0..cells.daemons.len())
         .map(|daemon| slope(cells, daemon))
@@ -72,24 +72,24 @@ fn slope(cells: &Cells<'_>, daemon: usize) -> Slope {
             several => format!("{several} levels"),
         };
         Err(format!(
-            "no slope: {levels} with memory figures, {LEVELS} are needed"
+            "no slope: {levels} with memory figures, but {LEVELS} are required"
         ))
     } else {
-        Line::through(&points)
-            .ok_or_else(|| "no slope: all runs held as many connections".to_owned())
+        LinearFit::through(&points)
+            .ok_or_else(|| "no slope: all runs held the same number of connections".to_owned())
     };
     Slope { points, line }
 }
 
 fn slope_table(cells: &Cells<'_>) -> Grid {
     let head = [
-        Head::words("daemon"),
+        Head::text("daemon"),
         Head::figure("runs"),
         Head::figure("KiB per connection"),
         Head::figure("95 % interval"),
         Head::figure("standard error"),
-        Head::figure("at no connection, MiB"),
-        Head::words("remark"),
+        Head::figure("intercept, MiB"),
+        Head::text("remark"),
     ];
     let row = |(daemon, slope): (usize, Slope)| {
         let figures = slope
@@ -106,14 +106,14 @@ fn slope_table(cells: &Cells<'_>) -> Grid {
         Row {
             daemon: Some(daemon),
             texts: texts.map(Text::plain).collect(),
-            opens: false,
+            starts_group: false,
         }
     };
     let rows = slopes(cells).into_iter().enumerate().map(row).collect();
     Grid::of_rows("Slope of memory over connections", head.into(), rows)
 }
 
-fn figures_of(line: &Line) -> [String; 4] {
+fn figures_of(line: &LinearFit) -> [String; 4] {
     let half = line.half_interval();
     [
         show::significant(line.slope),
@@ -127,12 +127,12 @@ fn figures_of(line: &Line) -> [String; 4] {
     ]
 }
 
-/// Puts the slopes beside the figures of one level.
+/// Adds the slopes as a column to the figures of one level.
 pub(super) fn add_slope_column(grid: &mut Grid, slopes: &[Slope]) {
     let place = grid
         .head
         .iter()
-        .position(|head| head.text == Figure::head(&figures::kib_per_connection()).text)
+        .position(|head| head.text == Column::head(&figures::kib_per_connection()).text)
         .map_or(grid.head.len(), |place| place + 1);
     grid.head
         .insert(place, Head::figure("slope, KiB per connection"));

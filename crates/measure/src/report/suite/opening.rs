@@ -1,4 +1,4 @@
-//! The verdicts with their reasons, the question, the machine, the dates: what must be read before any figure.
+//! Opening of the report: verdicts with their reasons, the question, the machine and the dates.
 
 use super::cells::{Cell, Cells, level_name};
 use super::document::{Part, Section};
@@ -6,13 +6,13 @@ use super::grid::{Grid, Head, Row};
 use super::show::Text;
 use crate::report::page;
 use crate::result::RunResult;
-use crate::spread::Spread;
+use crate::spread::SummaryStats;
 use crate::units;
 use crate::warning::{Severity, Verdict};
 
 const VERDICTS: [Verdict; 3] = [Verdict::Valid, Verdict::Suspect, Verdict::Invalid];
 
-pub(super) fn of(cells: &Cells<'_>) -> Section {
+pub(super) fn section(cells: &Cells<'_>) -> Section {
     let suite = cells.suite;
     let mut parts = Vec::new();
     if !suite.results.is_empty() {
@@ -28,15 +28,15 @@ pub(super) fn of(cells: &Cells<'_>) -> Section {
     Section::new("verdict", &title(cells), parts)
 }
 
-/// The gravest verdict and how much was measured.
+/// Returns the title: the most severe verdict and the size of the suite.
 pub(super) fn title(cells: &Cells<'_>) -> String {
     let results = &cells.suite.results;
     let name = page::plain(&cells.suite.name);
-    let Some(gravest) = results.iter().map(|result| result.verdict).max() else {
+    let Some(worst) = results.iter().map(|result| result.verdict).max() else {
         return format!("{name}: nothing was measured");
     };
     format!(
-        "{gravest}: {name}, {} of {} at {}",
+        "{worst}: {name}, {} of {} at {}",
         counted(results.len(), "run", "runs"),
         counted(cells.measured().count(), "daemon", "daemons"),
         counted(cells.levels.len(), "level", "levels")
@@ -69,13 +69,13 @@ fn facts(cells: &Cells<'_>) -> Vec<(&'static str, String)> {
     let machines = distinct(results, |result| page::machine(&result.machine));
     if machines.len() > 1 {
         let warning = format!(
-            "{} different ones: figures of different machines can't be compared",
+            "{} different machines: their figures cannot be compared",
             machines.len()
         );
         facts.push(("machines", warning));
     }
     facts.extend(machines.into_iter().map(|machine| ("machine", machine)));
-    facts.extend(mixed(cells));
+    facts.extend(mixed_versions(cells));
     facts.extend(imported(results).map(|imported| ("imported", imported)));
     facts.extend(noise(results).map(|noise| ("noise", noise)));
     facts.extend(
@@ -94,7 +94,7 @@ fn verdict_counts(results: &[RunResult]) -> String {
     VERDICTS.map(count).join(", ")
 }
 
-/// From the first to the last start. Times in RFC 3339 and UTC sort as text.
+/// Returns the first and last start. Times in RFC 3339 and UTC sort as text.
 fn dates(results: &[RunResult]) -> String {
     let known = |result: &&RunResult| !result.started_at.is_empty();
     let starts = || results.iter().filter(known).map(page::started);
@@ -111,7 +111,7 @@ fn dates(results: &[RunResult]) -> String {
     }
 }
 
-/// That figures of several drivers stand beside each other, where some were imported.
+/// Explains imported figures: they may be defined differently from those of other drivers.
 fn imported(results: &[RunResult]) -> Option<String> {
     let foreign = results.iter().filter(|result| result.imported.is_some());
     let tools = distinct(foreign, |result| page::plain(&result.driver));
@@ -119,25 +119,27 @@ fn imported(results: &[RunResult]) -> Option<String> {
     (!tools.is_empty()).then(|| {
         let beside = if drivers.len() > 1 {
             format!(
-                "; what {} report of one daemon differs with what each calls a start and an answer, and with its own cost",
+                "; {} define request start and completion differently, so their figures are not directly comparable",
                 drivers.join(", ")
             )
         } else {
             String::new()
         };
         format!(
-            "figures as {} reported them, without histograms; on which machine is not known{beside}",
+            "figures reported by {}, without histograms; the machine is not known{beside}",
             tools.join(", ")
         )
     })
 }
 
-/// How busy the machine was with something else.
+/// Describes other load on the machine.
 fn noise(results: &[RunResult]) -> Option<String> {
-    let of = |figure: fn(&RunResult) -> Option<f64>| Spread::of(results.iter().filter_map(figure));
+    let of = |figure: fn(&RunResult) -> Option<f64>| {
+        SummaryStats::from_values(results.iter().filter_map(figure))
+    };
     let loads = of(|result| result.machine.load1).map(|loads| {
         format!(
-            "load average before the starts {:.2} to {:.2}",
+            "load average before the runs {:.2} to {:.2}",
             loads.min, loads.max
         )
     });
@@ -160,13 +162,13 @@ fn distinct<'a>(
     distinct
 }
 
-/// Daemons beside levels, in each cell what its runs are.
+/// Builds a table of daemons by level with the verdicts of the runs.
 fn verdicts(cells: &Cells<'_>) -> Grid {
     let levels = cells
         .levels
         .iter()
-        .map(|level| Head::words(&level_head(level)));
-    let head = [Head::words("daemon")].into_iter().chain(levels).collect();
+        .map(|level| Head::text(&level_head(level)));
+    let head = [Head::text("daemon")].into_iter().chain(levels).collect();
     let row = |(daemon, name): (usize, &&str)| {
         let of_daemon = cells.of_daemon(daemon);
         let at = |level: &&str| {
@@ -179,7 +181,7 @@ fn verdicts(cells: &Cells<'_>) -> Grid {
         Row {
             daemon: Some(daemon),
             texts: texts.map(Text::plain).collect(),
-            opens: false,
+            starts_group: false,
         }
     };
     let rows = cells.daemons.iter().enumerate().map(row).collect();
@@ -194,7 +196,7 @@ fn level_head(level: &str) -> String {
     }
 }
 
-/// `4 VALID, 1 SUSPECT`.
+/// Counts the verdicts of a cell: `4 VALID, 1 SUSPECT`.
 fn of_cell(cell: &Cell<'_>) -> String {
     let count = |verdict: Verdict| {
         let of = cell.runs.iter().filter(|run| run.verdict == verdict);
@@ -210,7 +212,7 @@ fn of_cell(cell: &Cell<'_>) -> String {
     there.join(", ")
 }
 
-/// Runs whose daemon did not serve what was offered.
+/// Lists the runs whose daemon did not serve the offered load.
 fn overloads(cells: &Cells<'_>) -> Vec<(&'static str, String)> {
     let mut overloads = Vec::new();
     for cell in cells.all() {
@@ -224,16 +226,16 @@ fn overloads(cells: &Cells<'_>) -> Vec<(&'static str, String)> {
     overloads
 }
 
-/// The first line of each grave warning, with the run that it is about.
+/// Returns the first line of each warning above a note, with its run.
 fn reasons(cells: &Cells<'_>) -> Vec<(&'static str, String)> {
     let mut reasons = Vec::new();
     for cell in cells.all() {
         for (place, run) in cell.runs.iter().enumerate() {
-            let grave = run
+            let severe = run
                 .warnings
                 .iter()
                 .filter(|warning| warning.severity > Severity::Note);
-            for warning in grave {
+            for warning in severe {
                 let message = page::plain(warning.message.lines().next().unwrap_or_default());
                 let who = cells.run_name(&cell, place);
                 reasons.push((
@@ -246,7 +248,7 @@ fn reasons(cells: &Cells<'_>) -> Vec<(&'static str, String)> {
     reasons
 }
 
-/// The distinct versions of the daemon that these runs drove, as they came.
+/// Returns the distinct versions of the daemon in these runs, in order of appearance.
 fn versions<'a>(runs: impl IntoIterator<Item = &'a RunResult>) -> Vec<String> {
     let mut versions = Vec::new();
     for version in runs
@@ -261,8 +263,8 @@ fn versions<'a>(runs: impl IntoIterator<Item = &'a RunResult>) -> Vec<String> {
     versions
 }
 
-/// Cells whose runs are of several versions of the daemon.
-fn mixed(cells: &Cells<'_>) -> Vec<(&'static str, String)> {
+/// Lists cells whose runs used several versions of the daemon.
+fn mixed_versions(cells: &Cells<'_>) -> Vec<(&'static str, String)> {
     let mut mixed = Vec::new();
     for cell in cells.all() {
         let versions = versions(cell.runs.iter().copied());
@@ -270,7 +272,7 @@ fn mixed(cells: &Cells<'_>) -> Vec<(&'static str, String)> {
             let name = page::plain(cells.daemons[cell.daemon]);
             let (level, versions) = (cell.level_name(), versions.join("; "));
             let warning = format!(
-                "{name} at {level} is of several versions, which are not repetitions of each other: {versions}"
+                "{name} at {level} has runs of several versions, which are not repetitions of each other: {versions}"
             );
             mixed.push(("versions", warning));
         }
@@ -279,7 +281,7 @@ fn mixed(cells: &Cells<'_>) -> Vec<(&'static str, String)> {
 }
 
 fn subjects(cells: &Cells<'_>) -> Grid {
-    let head = ["daemon", "version", "what it is"].map(Head::words).into();
+    let head = ["daemon", "version", "description"].map(Head::text).into();
     let results = &cells.suite.results;
     let row = |(place, name): (usize, &&str)| {
         let runs = || results.iter().filter(|run| run.daemon.name == **name);
@@ -301,7 +303,7 @@ fn subjects(cells: &Cells<'_>) -> Grid {
         Row {
             daemon: Some(place),
             texts: texts.map(Text::plain).into(),
-            opens: false,
+            starts_group: false,
         }
     };
     let rows = cells.daemons.iter().enumerate().map(row).collect();

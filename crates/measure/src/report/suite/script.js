@@ -1,4 +1,4 @@
-// Read-outs under the pointer. Everything on the page is there without them.
+// Shows values under the pointer. The page is complete without this script.
 'use strict';
 for (const svg of document.querySelectorAll('figure > svg[data-x]')) {
   const figure = svg.parentNode;

@@ -1,56 +1,56 @@
-//! Figures of several runs as text.
+//! Formats figures of several runs.
 
 use crate::report::page;
 use crate::result::RunResult;
-use crate::spread::Spread;
+use crate::spread::SummaryStats;
 use crate::units;
 use crate::warning::Verdict;
 
-/// Stands where there is no figure.
+/// Placeholder for a missing figure.
 pub(super) use crate::report::page::NONE;
 
-/// A number as text.
+/// Formats a number.
 pub(super) type Show = fn(f64) -> String;
 
-/// A figure of a cell: the middle of its runs, and how far they lie apart.
+/// A formatted figure of a cell: the median of its runs, and their variation.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Text {
     /// The median, or the figure of the only run.
-    pub(super) middle: String,
+    pub(super) median: String,
     /// `lowest–highest`; empty for one run and for runs that agree.
     pub(super) range: String,
     /// `[lower, upper]` end of the 95 % t interval of the mean, not of the median; empty for fewer than five runs.
     pub(super) interval: String,
-    /// Whether it is the best of its column.
+    /// True if it is the best of its column.
     pub(super) best: bool,
-    /// What speaks against the row that it names: the gravest verdict of its runs, where that is not VALID.
-    pub(super) doubt: Option<Verdict>,
+    /// The most severe verdict of the runs that the row is about, unless it is VALID.
+    pub(super) verdict: Option<Verdict>,
 }
 
 impl Text {
-    /// Text without a spread.
+    /// Creates text without variation.
     pub(super) fn plain(text: impl Into<String>) -> Self {
         Self {
-            middle: text.into(),
+            median: text.into(),
             ..Self::default()
         }
     }
 
-    pub(super) fn of(spread: Option<Spread>, show: Show) -> Self {
+    pub(super) fn from_stats(spread: Option<SummaryStats>, show: Show) -> Self {
         let Some(spread) = spread else {
             return Self::plain(NONE);
         };
         let differs = show(spread.min) != show(spread.max);
         let interval = spread.interval.filter(|_| differs);
         Self {
-            middle: show(spread.median),
+            median: show(spread.median),
             range: if differs {
                 format!("{}–{}", show(spread.min), show(spread.max))
             } else {
                 String::new()
             },
             interval: interval.map_or(String::new(), |(low, high)| {
-                // Few runs with a long tail: the mean of what can't be negative is not either.
+                // With few runs and a long tail, the interval could reach below 0 for a figure that cannot be negative.
                 let low = if spread.min >= 0.0 { low.max(0.0) } else { low };
                 format!("[{}, {}]", show(low), show(high))
             }),
@@ -58,17 +58,17 @@ impl Text {
         }
     }
 
-    /// Names what the figures of these runs are about, with what speaks against them.
-    pub(super) fn about(name: &str, runs: &[&RunResult]) -> Self {
-        let gravest = runs.iter().map(|run| run.verdict).max();
+    /// Creates the name of a row, with the verdict of its runs.
+    pub(super) fn row_name(name: &str, runs: &[&RunResult]) -> Self {
+        let worst = runs.iter().map(|run| run.verdict).max();
         Self {
-            middle: page::plain(name),
-            doubt: gravest.filter(|verdict| *verdict > Verdict::Valid),
+            median: page::plain(name),
+            verdict: worst.filter(|verdict| *verdict > Verdict::Valid),
             ..Self::default()
         }
     }
 
-    /// All of it in one line: `0.42 (0.39–0.51) [0.40, 0.46] best`.
+    /// Formats everything in one line: `0.42 (0.39–0.51) [0.40, 0.46] best`.
     pub(super) fn line(&self) -> String {
         let mut line = self.short();
         if !self.range.is_empty() {
@@ -83,21 +83,21 @@ impl Text {
         line
     }
 
-    /// Its middle, with what speaks against it.
+    /// Formats the median, with the verdict if there is one.
     pub(super) fn short(&self) -> String {
-        match self.doubt {
-            Some(verdict) => format!("{} ({verdict})", self.middle),
-            None => self.middle.clone(),
+        match self.verdict {
+            Some(verdict) => format!("{} ({verdict})", self.median),
+            None => self.median.clone(),
         }
     }
 }
 
-/// A whole number with its thousands set apart.
+/// Formats a whole number with thousands separators.
 pub(super) fn whole(value: f64) -> String {
     signed(value, |value| units::count(value.round() as u64))
 }
 
-/// Three significant digits, never in exponents.
+/// Formats three significant digits without an exponent.
 pub(super) fn significant(value: f64) -> String {
     signed(value, |value| {
         if value >= 999.5 {
@@ -106,23 +106,23 @@ pub(super) fn significant(value: f64) -> String {
         if value == 0.0 {
             return "0".to_owned();
         }
-        // 9.995 has the digits of 10.0.
+        // 9.995 is rounded to the digits of 10.0.
         let magnitude = (value * 1.000_5).log10().floor();
         format!("{value:.0$}", (2.0 - magnitude).clamp(0.0, 9.0) as usize)
     })
 }
 
-/// Nanoseconds as milliseconds.
+/// Formats nanoseconds as milliseconds.
 pub(super) fn ms(ns: f64) -> String {
     significant(ns / 1e6)
 }
 
-/// One digit after the point.
+/// Formats one digit after the decimal point.
 pub(super) fn tenths(value: f64) -> String {
     signed(value, |value| format!("{value:.1}"))
 }
 
-/// A share in percent, rounded down: one failure in a million is not 100.
+/// Formats a share in percent, rounded down so that one failure in a million is not 100.
 pub(super) fn share(pct: f64) -> String {
     if pct >= 100.0 {
         "100".to_owned()
@@ -161,21 +161,32 @@ mod tests {
 
     #[test]
     fn one_run_has_no_spread_and_runs_that_agree_have_none_to_show() {
-        assert_eq!(Text::of(Spread::of([1.0]), significant).line(), "1.00");
         assert_eq!(
-            Text::of(Spread::of([2.0, 2.000_1]), significant).line(),
+            Text::from_stats(SummaryStats::from_values([1.0]), significant).line(),
+            "1.00"
+        );
+        assert_eq!(
+            Text::from_stats(SummaryStats::from_values([2.0, 2.000_1]), significant).line(),
             "2.00"
         );
         assert_eq!(
-            Text::of(Spread::of([1.0, 2.0, 4.0]), significant).line(),
+            Text::from_stats(SummaryStats::from_values([1.0, 2.0, 4.0]), significant).line(),
             "2.00 (1.00–4.00)"
         );
         assert_eq!(
-            Text::of(Spread::of([9.0, 10.0, 11.0, 12.0, 13.0]), tenths).line(),
+            Text::from_stats(
+                SummaryStats::from_values([9.0, 10.0, 11.0, 12.0, 13.0]),
+                tenths
+            )
+            .line(),
             "11.0 (9.0–13.0) [9.0, 13.0]"
         );
         assert_eq!(
-            Text::of(Spread::of([1.0, 1.0, 1.0, 1.0, 90.0]), tenths).interval,
+            Text::from_stats(
+                SummaryStats::from_values([1.0, 1.0, 1.0, 1.0, 90.0]),
+                tenths
+            )
+            .interval,
             "[0.0, 68.2]"
         );
     }

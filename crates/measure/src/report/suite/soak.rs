@@ -1,4 +1,4 @@
-//! Whether a daemon grows under steady load: memory and descriptors against what it has finished.
+//! Growth of a daemon under steady load: memory and open files against finished operations.
 
 use super::cells::{Cell, Cells};
 use super::grid::{Grid, Head, Row};
@@ -6,13 +6,13 @@ use super::show::{self, NONE, Text};
 use crate::report::page;
 use crate::result::RunResult;
 
-/// A row for each run that stood under steady load for long enough; nothing where none did.
+/// Builds a row for each run with enough steady load, or `None` if there is none.
 pub(super) fn table(cells: &Cells<'_>, at: &[Cell<'_>]) -> Option<Grid> {
     let head = [
-        Head::words("daemon"),
+        Head::text("daemon"),
         Head::figure("run"),
-        Head::figure("looks"),
-        Head::figure("finished meanwhile"),
+        Head::figure("samples"),
+        Head::figure("finished"),
         Head::figure("RSS KiB"),
         Head::figure("first half"),
         Head::figure("second half"),
@@ -31,7 +31,7 @@ pub(super) fn table(cells: &Cells<'_>, at: &[Cell<'_>]) -> Option<Grid> {
             rows.push(Row {
                 daemon: Some(cell.daemon),
                 texts: named.into_iter().chain(texts).map(Text::plain).collect(),
-                opens: false,
+                starts_group: false,
             });
         }
     }
@@ -39,7 +39,7 @@ pub(super) fn table(cells: &Cells<'_>, at: &[Cell<'_>]) -> Option<Grid> {
 }
 
 fn figures(run: &RunResult) -> Option<[String; 8]> {
-    let slopes = run.slopes()?;
+    let slopes = run.growth_under_load()?;
     let kib = |bytes: f64| show::significant(bytes / 1024.0);
     let or_none = |half: Option<f64>, show: fn(f64) -> String| half.map_or(NONE.to_owned(), show);
     let [rss_first, rss_second] = slopes.rss_bytes_halves.map(|half| or_none(half, kib));

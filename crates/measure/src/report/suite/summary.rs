@@ -1,8 +1,8 @@
-//! The comparison in a few lines, for a comment on a pull request: verdict, one table, what was missed, what speaks against it.
+//! Short summary of the comparison for a comment on a pull request: verdict, one table, missed thresholds and warnings.
 
 mod changes;
 
-use changes::{Against, said};
+use changes::{Baseline, conclusions};
 
 use super::cells::{Cell, Cells, level_name};
 use super::document::Part;
@@ -14,24 +14,24 @@ use crate::suite::Suite;
 use crate::units;
 use crate::warning::Verdict;
 
-/// Rows of the table: with more, each daemon's highest levels.
+/// Maximum number of table rows. With more, only the highest levels are shown.
 const ROWS: usize = 20;
-/// Lines of each list.
+/// Maximum number of lines of each list.
 const THRESHOLDS: usize = 8;
 const WARNINGS: usize = 8;
 const UNREACHED: usize = 4;
-/// Machines that are named.
+/// Maximum number of machines listed.
 const MACHINES: usize = 2;
-/// Letters of a line in a list or of a cell: what somebody's program says may be long.
+/// Maximum number of letters in a line of a list and in a cell, since text of other programs may be long.
 const LINE: usize = 300;
 const CELL: usize = 60;
 
-/// The summary as Markdown of fewer than 60 lines. `base` is an earlier suite of the same plan, whose daemons those of
-/// this one are held against, each against itself; without one, every daemon is held against the first.
+/// Renders the summary as Markdown of fewer than 60 lines. Each daemon is compared with itself in `base`, an earlier
+/// suite of the same plan; without one, with the first daemon.
 pub(super) fn render(suite: &Suite, base: Option<&Suite>) -> String {
-    let cells = Cells::of(suite);
-    let before = base.map(Cells::of);
-    let against = Against {
+    let cells = Cells::new(suite);
+    let before = base.map(Cells::new);
+    let baseline = Baseline {
         base: before.as_ref(),
         paired: base.is_none(),
     };
@@ -44,17 +44,21 @@ pub(super) fn render(suite: &Suite, base: Option<&Suite>) -> String {
     }
     let rows = rows(&cells);
     if !rows.is_empty() {
-        lines.extend(table(&cells, &rows, &against));
+        lines.extend(table(&cells, &rows, &baseline));
         lines.extend([
             String::new(),
-            reading(&cells, &rows, &against),
+            reading(&cells, &rows, &baseline),
             String::new(),
         ]);
     }
-    lines.extend(list(&missed(&cells), THRESHOLDS, "missed thresholds"));
-    lines.extend(list(&doubts(&cells), WARNINGS, "warnings"));
     lines.extend(list(
-        &unreached(suite),
+        &missed_thresholds(&cells),
+        THRESHOLDS,
+        "missed thresholds",
+    ));
+    lines.extend(list(&warning_lines(&cells), WARNINGS, "warnings"));
+    lines.extend(list(
+        &unreached_levels(suite),
         UNREACHED,
         "levels that were not reached",
     ));
@@ -63,7 +67,7 @@ pub(super) fn render(suite: &Suite, base: Option<&Suite>) -> String {
     lines.join("\n")
 }
 
-/// The cells that have a row: all of them, or those of the highest levels.
+/// Returns the cells that have a row: all of them, or those of the highest levels.
 fn rows<'a>(cells: &Cells<'a>) -> Vec<Cell<'a>> {
     let mut rows = Vec::new();
     for level in cells.levels.iter().rev() {
@@ -77,7 +81,7 @@ fn rows<'a>(cells: &Cells<'a>) -> Vec<Cell<'a>> {
     rows
 }
 
-fn table(cells: &Cells<'_>, rows: &[Cell<'_>], against: &Against<'_>) -> Vec<String> {
+fn table(cells: &Cells<'_>, rows: &[Cell<'_>], baseline: &Baseline<'_>) -> Vec<String> {
     let compared = glance::compared(cells);
     let levels = cells.levels.iter().any(|level| !level.is_empty());
     let mut head = vec!["daemon".to_owned()];
@@ -88,7 +92,7 @@ fn table(cells: &Cells<'_>, rows: &[Cell<'_>], against: &Against<'_>) -> Vec<Str
             .map(|(figure, _)| text(&figure.head().text, CELL)),
     );
     let rule = (0..head.len()).map(|place| if place == 0 { "---" } else { "---:" }.to_owned());
-    let said = said(cells, rows, &compared, against);
+    let conclusions = conclusions(cells, rows, &compared, baseline);
     let row = |(place, cell): (usize, &Cell<'_>)| {
         let doubt = cell.runs.iter().map(|run| run.verdict).max();
         let doubt = doubt.filter(|verdict| *verdict > Verdict::Valid);
@@ -101,9 +105,10 @@ fn table(cells: &Cells<'_>, rows: &[Cell<'_>], against: &Against<'_>) -> Vec<Str
             } else {
                 shown.interval
             };
-            let change = said.iter().find(|(at, _)| *at == (place, column));
-            let change = change.map_or(String::new(), |(_, said)| format!("<br>{said}"));
-            format!("{}{}{change}", shown.middle, before(&spread))
+            let change = conclusions.iter().find(|(at, _)| *at == (place, column));
+            let change =
+                change.map_or(String::new(), |(_, conclusion)| format!("<br>{conclusion}"));
+            format!("{}{}{change}", shown.median, before(&spread))
         });
         let level = levels.then(|| text(&level_name(cell.level), CELL));
         [name]
@@ -136,8 +141,8 @@ fn before(text: &str) -> String {
     }
 }
 
-fn reading(cells: &Cells<'_>, rows: &[Cell<'_>], against: &Against<'_>) -> String {
-    let mut parts = vec!["Medians of the runs, with [the 95 % interval of their mean] from five runs on, else (lowest–highest).".to_owned()];
+fn reading(cells: &Cells<'_>, rows: &[Cell<'_>], baseline: &Baseline<'_>) -> String {
+    let mut parts = vec!["Medians of the runs, with [95 % interval of their mean] from five runs on, otherwise (lowest–highest).".to_owned()];
     let left_out = cells.all().len() - rows.len();
     if left_out > 0 {
         parts.push(format!(
@@ -145,9 +150,9 @@ fn reading(cells: &Cells<'_>, rows: &[Cell<'_>], against: &Against<'_>) -> Strin
             units::count(left_out as u64)
         ));
     }
-    let base = match against.base {
+    let base = match baseline.base {
         Some(base) => Some(format!(
-            "the same daemon in the earlier {}",
+            "the same daemon in the earlier suite {}",
             text(&base.suite.name, CELL)
         )),
         None => cells
@@ -158,14 +163,14 @@ fn reading(cells: &Cells<'_>, rows: &[Cell<'_>], against: &Against<'_>) -> Strin
     };
     if let Some(base) = base {
         parts.push(format!(
-            "Below each: the change against {base} with its 95 % interval over {RUNS_FOR_AN_INTERVAL} or more runs; better and worse are said of changes of 3 % or more, and the chance that any such word in the table is false is 5 % at most."
+            "Below each: the change against {base}, with its 95 % interval for {RUNS_FOR_AN_INTERVAL} or more runs. Better and worse mean a change of at least 3 %; the probability that any of these words in the table is wrong is at most 5 %."
         ));
     }
     parts.join(" ")
 }
 
-/// A line for each threshold that some run of a cell missed.
-fn missed(cells: &Cells<'_>) -> Vec<String> {
+/// Returns a line for each threshold that a run of a cell missed.
+fn missed_thresholds(cells: &Cells<'_>) -> Vec<String> {
     let mut lines = Vec::new();
     for cell in cells.all() {
         let mut named: Vec<&str> = Vec::new();
@@ -203,9 +208,9 @@ fn missed(cells: &Cells<'_>) -> Vec<String> {
     lines
 }
 
-/// The first line of each warning, the gravest first.
-fn doubts(cells: &Cells<'_>) -> Vec<String> {
-    let parts = warnings::of(cells)
+/// Returns the first line of each warning, the most severe first.
+fn warning_lines(cells: &Cells<'_>) -> Vec<String> {
+    let parts = warnings::section(cells)
         .into_iter()
         .flat_map(|section| section.parts);
     let found = parts.filter_map(|part| match part {
@@ -219,7 +224,7 @@ fn doubts(cells: &Cells<'_>) -> Vec<String> {
     found.flatten().map(line).collect()
 }
 
-fn unreached(suite: &Suite) -> Vec<String> {
+fn unreached_levels(suite: &Suite) -> Vec<String> {
     let line = |missing: &crate::suite::Unreached| {
         let reason = missing.reason.lines().next().unwrap_or_default();
         format!(
@@ -231,13 +236,13 @@ fn unreached(suite: &Suite) -> Vec<String> {
     suite.unreached.iter().map(line).collect()
 }
 
-/// As many lines as there is room for, and how many more there are; an empty line behind them.
+/// Returns at most `most` lines, the number of omitted ones, and an empty line at the end.
 fn list(lines: &[String], most: usize, what: &str) -> Vec<String> {
     let more = lines.len().saturating_sub(most);
     let shown = lines.iter().take(most);
     let mut shown: Vec<String> = shown
         .map(|line| {
-            // The mark before the colon is ours.
+            // The mark before the colon is not user text.
             let (mark, said) = line.split_once(":** ").unwrap_or(("", line));
             format!("{mark}:** {}", text(said, LINE))
         })
@@ -271,7 +276,7 @@ fn facts(suite: &Suite) -> Vec<String> {
         lines.push(format!("- and {} more machines", machines.len() - MACHINES));
     }
     let commands = suite.command.iter();
-    // A command is to be copied as it is.
+    // The command must stay intact for copying.
     lines.extend(commands.map(|command| {
         format!(
             "- command: `{}`",
@@ -281,7 +286,7 @@ fn facts(suite: &Suite) -> Vec<String> {
     lines
 }
 
-/// Text in one line of so many letters at most, without markup.
+/// Returns a text as one line of at most `most` letters, without markup.
 fn text(text: &str, most: usize) -> String {
     let plain = page::plain(text).replace('\n', " ");
     let mut short: String = plain.chars().take(most).collect();

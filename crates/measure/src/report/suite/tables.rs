@@ -1,14 +1,14 @@
-//! Connections, latency and CPU of all cells. Memory has a file of its own.
+//! Connections, latency and CPU of all cells. Memory has its own file.
 
 use super::cells::Cells;
 use super::document::{Part, Section};
 use super::figures;
-use super::grid::{Figure, Grid};
+use super::grid::{Column, Grid};
 use super::machine;
 use super::throughput;
 use crate::result::RunResult;
 
-pub(super) fn of(cells: &Cells<'_>) -> [Section; 3] {
+pub(super) fn sections(cells: &Cells<'_>) -> [Section; 3] {
     [connections(cells), latency(cells), cpu(cells)]
 }
 
@@ -21,8 +21,8 @@ fn connections(cells: &Cells<'_>) -> Section {
         figures::success(),
         figures::driver_peak(),
     ];
-    // Where messages flow, an operation is none that holds a connection.
-    let messages = throughput::messages(cells);
+    // With messages, an operation does not hold a connection.
+    let messages = throughput::has_messages(cells);
     let held = any(|run| run.count("opened") > 0);
     if held {
         figures.extend(figures::held());
@@ -42,7 +42,7 @@ fn connections(cells: &Cells<'_>) -> Section {
     let (title, peak) = if held {
         (
             "Requests and connections",
-            "The peak is the most requests open at once. Held are the most connections open at the end of a second, as the driver counted them; lost are those that ended while they were held.",
+            "The peak is the most requests open at once. Held: the most connections open at the end of a second, as the driver counted them. Lost: connections that ended while they were held.",
         )
     } else if messages {
         (
@@ -52,7 +52,7 @@ fn connections(cells: &Cells<'_>) -> Section {
     } else {
         (
             "Connection statistics",
-            "The peak is the most connections open at once, as the driver and as the daemon itself saw it.",
+            "The peak is the most connections open at once, as counted by the driver and by the daemon.",
         )
     };
     let grid = Grid::of_cells(title, cells, &cells.all(), &figures);
@@ -64,7 +64,7 @@ fn connections(cells: &Cells<'_>) -> Section {
 
 fn latency(cells: &Cells<'_>) -> Section {
     let series = cells.main_series();
-    let figures: Vec<Figure<'_>> = series
+    let figures: Vec<Column<'_>> = series
         .iter()
         .flat_map(|series| [figures::p50(series), figures::p99(series)])
         .collect();
@@ -77,7 +77,7 @@ fn latency(cells: &Cells<'_>) -> Section {
     }
     if series.contains(&"response") {
         parts.push(Part::Note(
-            "The response counts from the instant a request was due, with every delay of the driver and of the requests before it; the service from its sending."
+            "The response time is measured from the instant a request was due, so it includes every delay by the driver and by earlier requests; the service time is measured from sending."
                 .to_owned(),
         ));
     }
@@ -101,6 +101,6 @@ fn cpu(cells: &Cells<'_>) -> Section {
         figures::finished_per_driver_cpu_second(),
     ];
     let grid = Grid::of_cells("CPU use", cells, &cells.all(), &figures);
-    let note = "Percent of one core. CPU time is user and system together; finished are the operations that ended, well or not.".to_owned();
+    let note = "Percent of one core. CPU time is user plus system; finished operations are all that ended, successful or not.".to_owned();
     Section::new("cpu", "CPU usage", vec![Part::Note(note), Part::Grid(grid)])
 }

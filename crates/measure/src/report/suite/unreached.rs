@@ -1,4 +1,4 @@
-//! What could not be measured, with what stopped it: never silently skipped.
+//! Levels that could not be measured, each with its reason.
 
 use super::cells::level_name;
 use super::document::{Part, Section};
@@ -7,7 +7,7 @@ use super::show::Text;
 use crate::report::page;
 use crate::suite::Suite;
 
-pub(super) fn of(suite: &Suite) -> Option<Section> {
+pub(super) fn section(suite: &Suite) -> Option<Section> {
     let row = |missing: &crate::suite::Unreached| Row {
         daemon: None,
         texts: vec![
@@ -15,10 +15,10 @@ pub(super) fn of(suite: &Suite) -> Option<Section> {
             Text::plain(level_name(&missing.level)),
             Text::plain(page::plain(&missing.reason)),
         ],
-        opens: false,
+        starts_group: false,
     };
     let rows: Vec<Row> = suite.unreached.iter().map(row).collect();
-    let head = ["daemon", "level", "reason"].map(Head::words).into();
+    let head = ["daemon", "level", "reason"].map(Head::text).into();
     (!rows.is_empty()).then(|| {
         let grid = Grid::of_rows("Not reached", head, rows);
         Section::new("unreached", "Not reached", vec![Part::Grid(grid)])

@@ -1,4 +1,4 @@
-//! Every reason to doubt a run, with what to do about it.
+//! All warnings of all runs, with their hints.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use crate::result::Answer;
 use crate::units;
 use crate::warning::{Kind, Severity, Warning};
 
-/// The grave ones each for itself; notes of one kind of one cell in one line. The gravest first.
-pub(super) fn of(cells: &Cells<'_>) -> Option<Section> {
+/// Lists warnings, the most severe first. Notes of one kind in one cell share a line.
+pub(super) fn section(cells: &Cells<'_>) -> Option<Section> {
     let mut warnings: Vec<Warning> = Vec::new();
     for cell in cells.all() {
         warnings.extend(of_cell(cells, &cell));
@@ -21,7 +21,7 @@ pub(super) fn of(cells: &Cells<'_>) -> Option<Section> {
         .then(|| Section::new("warnings", "Warnings", vec![Part::Warnings(warnings)]))
 }
 
-/// Daemons that answered otherwise than the first one at their level, each told once.
+/// Returns a warning for each daemon whose answer differs from that of the first one at its level.
 fn answers(cells: &Cells<'_>) -> Vec<Warning> {
     let mut firsts: BTreeMap<&str, (String, &Answer)> = BTreeMap::new();
     let mut warnings = Vec::new();
@@ -40,7 +40,7 @@ fn answers(cells: &Cells<'_>) -> Vec<Warning> {
     warnings
 }
 
-/// What a daemon answered: `200 with 1,024 bytes (SHA-256 5f70bf18…)`.
+/// Formats an answer: `200 with 1,024 bytes (SHA-256 5f70bf18…)`.
 fn shown(answer: &Answer) -> String {
     let digits: String = answer.sha256.chars().take(8).collect();
     format!(
@@ -78,7 +78,9 @@ fn of_cell(cells: &Cells<'_>, cell: &Cell<'_>) -> Vec<Warning> {
     for warning in &mut warnings {
         let of_its_kind = noted.iter().find(|(kind, _)| *kind == warning.kind);
         if let Some((_, more @ 1..)) = of_its_kind.filter(|_| warning.severity == Severity::Note) {
-            warning.message.push_str(&format!(", and {more} more such"));
+            warning
+                .message
+                .push_str(&format!(", and {more} more of this kind"));
         }
     }
     warnings

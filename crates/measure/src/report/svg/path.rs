@@ -1,7 +1,7 @@
-//! Lines as the `d` of an SVG path.
+//! SVG path data.
 
-/// A line through whole-numbered points, each relative to the one before; closed to an area on demand. A single point
-/// becomes a line of no length, which round ends make a dot.
+/// Formats a line through integer points, each relative to the previous one, optionally closed to an area. A single
+/// point becomes a line of length 0, which round ends draw as a dot.
 pub(super) fn relative(points: &[(i64, i64)], close: bool) -> String {
     let Some((first, rest)) = points.split_first() else {
         return String::new();
@@ -22,7 +22,7 @@ pub(super) fn relative(points: &[(i64, i64)], close: bool) -> String {
     path
 }
 
-/// A minus sign parts two numbers as well as a blank does.
+/// Appends a number. A minus sign separates numbers as well as a space does.
 fn number(path: &mut String, number: i64, apart: bool) {
     if apart && number >= 0 {
         path.push(' ');

@@ -1,38 +1,39 @@
-//! Axes: where a value lies between the ends, and which values are marked.
+//! Axes: the position of a value between the ends, and the tick marks.
 
 use crate::units;
 
-/// Marks that an axis should have at most.
+/// Maximum number of ticks on an axis.
 const TICKS: f64 = 6.0;
 
-/// The way from values to places.
+/// The mapping of values to positions.
 #[derive(Debug, Clone)]
 pub(in crate::report) enum Scale {
-    /// Even steps from 0.
+    /// Linear, starting at 0.
     Linear {
         /// The highest value.
         to: f64,
-        /// How a value is written.
+        /// Formats a value.
         show: fn(f64) -> String,
     },
-    /// Even factors; values are nanoseconds.
+    /// Logarithmic; values are nanoseconds.
     Log {
         /// The lowest value.
         from: f64,
         /// The highest value.
         to: f64,
     },
-    /// Nines: the median is as far from the 95th percentile as the 99th from the 99.9th. Values are quantiles (0 to 1).
+    /// Number of nines: the median is as far from the 95th percentile as the 99th from the 99.9th. Values are quantiles
+    /// (0 to 1).
     Percentile {
         /// Nines at the right end: 4 for 99.99 %.
         nines: f64,
     },
-    /// Places with names.
+    /// Named categories.
     Names(Vec<String>),
 }
 
 impl Scale {
-    /// An axis from 0 to a round number that no value exceeds.
+    /// Creates an axis from 0 to a round number that no value exceeds.
     pub(in crate::report) fn linear(
         values: impl IntoIterator<Item = f64>,
         show: fn(f64) -> String,
@@ -46,7 +47,7 @@ impl Scale {
         }
     }
 
-    /// An axis that begins and ends at 1, 2 or 5 of a decade, around all values in nanoseconds.
+    /// Creates an axis around all values in nanoseconds that begins and ends at 1, 2 or 5 of a decade.
     pub(in crate::report) fn log(values: impl IntoIterator<Item = f64>) -> Self {
         let (low, high) = values
             .into_iter()
@@ -63,7 +64,7 @@ impl Scale {
         }
     }
 
-    /// The share of the way from the low end to the high end.
+    /// Returns the position of a value as a share of the axis, from 0 at the low end to 1 at the high end.
     pub(super) fn share(&self, value: f64) -> f64 {
         let share = match self {
             Self::Linear { to, .. } => value / to,
@@ -74,7 +75,7 @@ impl Scale {
         share.clamp(0.0, 1.0)
     }
 
-    /// The axis for a script that goes back from places to values; nothing where values have no order.
+    /// Describes the axis for the script that converts positions back to values. Returns `None` for categories.
     pub(super) fn spec(&self) -> Option<String> {
         match self {
             Self::Linear { to, .. } => Some(format!("linear 0 {to}")),
@@ -84,7 +85,7 @@ impl Scale {
         }
     }
 
-    /// The values that are marked, with what is written beside them.
+    /// Returns the tick values with their labels.
     pub(super) fn ticks(&self) -> Vec<(f64, String)> {
         match self {
             Self::Linear { to, show } => {
@@ -110,7 +111,7 @@ impl Scale {
     }
 }
 
-/// How many nines a quantile has: 1 for 0.9, 3 for 0.999.
+/// Returns the number of nines of a quantile: 1 for 0.9, 3 for 0.999.
 fn nines_of(quantile: f64) -> f64 {
     -(1.0 - quantile).max(1e-9).log10()
 }
@@ -120,7 +121,7 @@ fn percentile(quantile: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A step of 1, 2 or 5 of a decade that leaves few marks.
+/// Chooses a step of 1, 2 or 5 of a decade that gives few ticks.
 fn step(most: f64) -> f64 {
     let rough = most / TICKS;
     let decade = 10_f64.powf(rough.log10().floor());
@@ -131,13 +132,13 @@ fn step(most: f64) -> f64 {
         .unwrap_or(10.0 * decade)
 }
 
-/// 1, 2 and 5 of each decade from a nanosecond on to beyond `most`.
+/// Returns 1, 2 and 5 of each decade from one nanosecond to beyond `most`.
 fn round_steps(most: f64) -> impl DoubleEndedIterator<Item = f64> {
     let decades = most.log10().ceil().max(0.0) as i32 + 1;
     (0..=decades).flat_map(|decade| [1.0, 2.0, 5.0].map(|factor| factor * 10_f64.powi(decade)))
 }
 
-/// Whole decades where there are at least two of them, else 1, 2 and 5 too.
+/// Returns ticks at whole decades if there are at least three of them, otherwise also at 2 and 5.
 fn log_ticks(from: f64, to: f64) -> Vec<(f64, String)> {
     let inside: Vec<f64> = round_steps(to)
         .filter(|step| *step >= from * 0.999 && *step <= to * 1.001)
@@ -151,7 +152,7 @@ fn log_ticks(from: f64, to: f64) -> Vec<(f64, String)> {
     ticks.into_iter().map(|ns| (ns, time(ns))).collect()
 }
 
-/// `1 ms`, `200 µs`: a round time.
+/// Formats a round time: `1 ms`, `200 µs`.
 fn time(ns: f64) -> String {
     let text = units::duration(ns.round() as u64);
     match text.split_once(' ') {

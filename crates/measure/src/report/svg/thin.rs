@@ -1,19 +1,19 @@
-//! Fewer points for a line, without losing what stands out.
+//! Thinning of lines: fewer points without losing extremes.
 
 use super::Point;
 
-/// At most `most` of these points, which lie from left to right: of each stretch the first, the lowest, the highest and
-/// the last, so that no extreme is lost. All of them where they are few enough.
+/// Returns at most `most` of these points, which are sorted from left to right. Each stretch keeps its first, lowest,
+/// highest and last point, so no extreme is lost. Short lines are returned unchanged.
 pub(super) fn thinned(points: &[Point], most: usize) -> Vec<Point> {
     if points.len() <= most {
         return points.to_vec();
     }
     let stretches = (most / 4).max(1);
     let length = points.len().div_ceil(stretches);
-    points.chunks(length).flat_map(four).collect()
+    points.chunks(length).flat_map(extremes).collect()
 }
 
-fn four(stretch: &[Point]) -> Vec<Point> {
+fn extremes(stretch: &[Point]) -> Vec<Point> {
     let by_height = |one: &usize, other: &usize| stretch[*one].1.total_cmp(&stretch[*other].1);
     let places = || 0..stretch.len();
     let mut kept = vec![

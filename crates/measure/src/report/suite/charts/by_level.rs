@@ -1,4 +1,4 @@
-//! What a hurried reader looks for, of each daemon by level, every run a dot: the headline's tail, and what went through.
+//! Key figures of each daemon by level, every run a dot: the headline series' p99, and the rates.
 
 use super::{
     Cell, Cells, Chart, Drawn, Kind, Mark, Scale, axis, chart, heights, level_name, page,
@@ -6,22 +6,22 @@ use super::{
 };
 use crate::report::suite::throughput;
 use crate::result::RunResult;
-use crate::spread::Spread;
+use crate::spread::SummaryStats;
 use crate::warning::Verdict;
 
-/// The share of a level's room that its daemons take.
+/// The share of a level's width used by its daemons.
 const SPREAD: f64 = 0.6;
 
-/// A figure of a run, and how it is written with its unit.
-struct Figure<'a> {
-    of: &'a dyn Fn(&RunResult) -> Option<f64>,
+/// A figure of a run with its format and unit.
+struct LevelMetric<'a> {
+    read: &'a dyn Fn(&RunResult) -> Option<f64>,
     show: fn(f64) -> String,
     unit: &'a str,
 }
 
-/// The charts that would not be empty.
+/// Builds the non-empty charts.
 pub(super) fn draw(cells: &Cells<'_>) -> Vec<Chart> {
-    let rates = throughput::flows(cells).into_iter();
+    let rates = throughput::rate_names(cells).into_iter();
     headline(cells)
         .into_iter()
         .chain(rates.filter_map(|name| rate(cells, name)))
@@ -31,8 +31,8 @@ pub(super) fn draw(cells: &Cells<'_>) -> Vec<Chart> {
 fn headline(cells: &Cells<'_>) -> Option<Chart> {
     let series = cells.headline()?;
     let name = series_name(series);
-    let figure = Figure {
-        of: &|run| run.summary(series)?.p99_ns.map(|ns| ns as f64),
+    let figure = LevelMetric {
+        read: &|run| run.summary(series)?.p99_ns.map(|ns| ns as f64),
         show: show::ms,
         unit: " ms",
     };
@@ -43,8 +43,8 @@ fn headline(cells: &Cells<'_>) -> Option<Chart> {
 }
 
 fn rate(cells: &Cells<'_>, name: &str) -> Option<Chart> {
-    let figure = Figure {
-        of: &|run| throughput::per_second(run, name),
+    let figure = LevelMetric {
+        read: &|run| throughput::per_second(run, name),
         show: show::whole,
         unit: "/s",
     };
@@ -58,7 +58,7 @@ fn finish(
     cells: &Cells<'_>,
     id: &str,
     title: String,
-    figure: &Figure<'_>,
+    figure: &LevelMetric<'_>,
     scale: impl Fn(Vec<f64>) -> (String, Scale),
 ) -> Option<Chart> {
     let names = cells.short_names();
@@ -72,28 +72,28 @@ fn finish(
     let levels = cells.levels.iter().map(|level| level_name(level)).collect();
     let (y, scale) = scale(heights(&drawn.marks));
     let axes = (axis("level", Scale::Names(levels)), axis(&y, scale));
-    let reading = "A dot is a run, the stroke their median.";
+    let reading = "Each dot is a run; the stroke is their median.";
     Some(chart(id.to_owned(), title, reading, axes, drawn))
 }
 
-/// Dots for its runs and a stroke for the median of each level; nothing where no run has the figure.
-fn of_daemon(cells: &Cells<'_>, figure: &Figure<'_>, daemon: usize, label: &str) -> Drawn {
+/// Draws dots for the runs and a stroke for the median of each level; nothing if no run has the figure.
+fn of_daemon(cells: &Cells<'_>, figure: &LevelMetric<'_>, daemon: usize, label: &str) -> Drawn {
     let name = page::plain(cells.daemons[daemon]);
     let shown = |value: f64| format!("{}{}", (figure.show)(value), figure.unit);
-    let (mut dots, mut what) = (Vec::new(), Vec::new());
-    let (mut middles, mut words) = (Vec::new(), Vec::new());
+    let (mut dots, mut names) = (Vec::new(), Vec::new());
+    let (mut medians, mut words) = (Vec::new(), Vec::new());
     for cell in cells.of_daemon(daemon) {
         let runs = runs(&cell, figure);
-        let Some(spread) = Spread::of(runs.iter().map(|(value, _)| *value)) else {
+        let Some(spread) = SummaryStats::from_values(runs.iter().map(|(value, _)| *value)) else {
             continue;
         };
         let level = cell.level_name();
         let x = place(cells, &cell);
-        for (value, doubt) in runs {
+        for (value, verdict_text) in runs {
             dots.push((x, value));
-            what.push(format!("{name} at {level}: {}{doubt}", shown(value)));
+            names.push(format!("{name} at {level}: {}{verdict_text}", shown(value)));
         }
-        middles.push((x, spread.median));
+        medians.push((x, spread.median));
         words.push(format!("{} at {level}", shown(spread.median)));
     }
     if dots.is_empty() {
@@ -101,27 +101,27 @@ fn of_daemon(cells: &Cells<'_>, figure: &Figure<'_>, daemon: usize, label: &str)
     }
     Drawn {
         marks: vec![
-            Mark::new(daemon, Kind::Dots, vec![dots]).named(what),
-            Mark::new(daemon, Kind::Middle, vec![middles]).labelled(label),
+            Mark::new(daemon, Kind::Dots, vec![dots]).named(names),
+            Mark::new(daemon, Kind::MedianStroke, vec![medians]).labelled(label),
         ],
-        said: vec![format!("{name}: {}", words.join(", "))],
+        descriptions: vec![format!("{name}: {}", words.join(", "))],
     }
 }
 
-/// The figure of each run, with what speaks against the run.
-fn runs(cell: &Cell<'_>, figure: &Figure<'_>) -> Vec<(f64, String)> {
-    let doubt = |verdict: Verdict| match verdict {
+/// Returns the figure of each run, with its verdict unless that is VALID.
+fn runs(cell: &Cell<'_>, figure: &LevelMetric<'_>) -> Vec<(f64, String)> {
+    let verdict_text = |verdict: Verdict| match verdict {
         Verdict::Valid => String::new(),
         grave => format!(", {grave}"),
     };
     let found = cell.runs.iter().filter_map(|run| {
-        let value = (figure.of)(run)?;
-        Some((value, doubt(run.verdict)))
+        let value = (figure.read)(run)?;
+        Some((value, verdict_text(run.verdict)))
     });
     found.collect()
 }
 
-/// Where a daemon stands among those of a level.
+/// Returns the x position of a daemon within its level.
 fn place(cells: &Cells<'_>, cell: &Cell<'_>) -> f64 {
     let level = cells.levels.iter().position(|level| *level == cell.level);
     let aside = (cell.daemon as f64 + 0.5) / cells.daemons.len() as f64 - 0.5;

@@ -3,7 +3,7 @@
 use super::{Cells, Chart, Drawn, Kind, Mark, Scale, axis, chart, heights, page, show};
 use crate::report::suite::memory::{Slope, slopes};
 use crate::report::svg::Point;
-use crate::slope::Line;
+use crate::slope::LinearFit;
 use crate::units;
 
 pub(super) fn draw(cells: &Cells<'_>) -> Option<Chart> {
@@ -25,22 +25,19 @@ pub(super) fn draw(cells: &Cells<'_>) -> Option<Chart> {
     let whole = |value: f64| units::count(value.round() as u64);
     let up = Scale::linear(heights(&drawn.marks), whole);
     let axes = (
-        axis(
-            "connections open at once, peak",
-            Scale::linear(across, whole),
-        ),
-        axis("RSS, peak, MiB", up),
+        axis("peak open connections", Scale::linear(across, whole)),
+        axis("peak RSS, MiB", up),
     );
     Some(chart(
         "memory-connections".to_owned(),
         "Memory against connections".to_owned(),
-        "A dot is a run, the line is fitted to all runs of a daemon; the number is its slope in KiB per connection. INVALID runs are kept here.",
+        "Each dot is a run; the line is fitted to all runs of a daemon, and the number is its slope in KiB per connection. INVALID runs are included.",
         axes,
         drawn,
     ))
 }
 
-/// Dots for its runs, and the line where there is one.
+/// Draws dots for the runs, and the fitted line if there is one.
 fn of_daemon(cells: &Cells<'_>, daemon: usize, label: &str, slope: &Slope) -> Drawn {
     let name = page::plain(cells.daemons[daemon]);
     let points: Vec<Point> = slope
@@ -61,17 +58,17 @@ fn of_daemon(cells: &Cells<'_>, daemon: usize, label: &str, slope: &Slope) -> Dr
             let fitted = Mark::new(daemon, Kind::Line, vec![ends(line, most)]);
             Drawn {
                 marks: vec![fitted.labelled(&format!("{kib} {label}")), dots],
-                said: vec![format!("{name}: {kib} KiB per connection")],
+                descriptions: vec![format!("{name}: {kib} KiB per connection")],
             }
         }
         Err(why) => Drawn {
             marks: vec![dots.labelled(label)],
-            said: vec![format!("{name}: {why}")],
+            descriptions: vec![format!("{name}: {why}")],
         },
     }
 }
 
-/// The line from no connection to the most, in MiB.
-fn ends(line: &Line, most: f64) -> Vec<Point> {
+/// Returns the end points of the line, from 0 connections to `most`, in MiB.
+fn ends(line: &LinearFit, most: f64) -> Vec<Point> {
     [0.0, most].map(|x| (x, line.at(x) / 1024.0)).into()
 }

@@ -1,4 +1,4 @@
-//! What happened when: a point for each second, of several runs the median with the lowest and the highest.
+//! Charts over time: a point per second; for several runs the median with the lowest and highest value.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use super::{page, series_name};
 use crate::report::suite::throughput;
 use crate::report::svg::Point;
 use crate::result::{Cost, Resources, RunResult, Second, SecondSeries};
-use crate::spread::Spread;
+use crate::spread::SummaryStats;
 use crate::units;
 
-/// What a run did in each second; seconds without a figure are absent.
-type Figure<'a> = &'a dyn Fn(&RunResult) -> Vec<(i64, f64)>;
+/// A figure of each second of a run; seconds without the figure are absent.
+type PerSecond<'a> = &'a dyn Fn(&RunResult) -> Vec<(i64, f64)>;
 
-/// The p50 and p99 of each second.
+/// Draws the p50 and p99 of each second.
 pub(super) fn latency(cells: &Cells<'_>, at: &[Cell<'_>], id: &str, series: &str) -> Option<Chart> {
     let of = |run: &RunResult, part: fn(&SecondSeries) -> u64| {
         let rows = run.seconds.iter().filter_map(|second| {
@@ -38,9 +38,9 @@ pub(super) fn latency(cells: &Cells<'_>, at: &[Cell<'_>], id: &str, series: &str
     )
 }
 
-/// What went through in each whole second: one chart for each flow.
+/// Draws the rate of each full second, one chart per rate.
 pub(super) fn rates(cells: &Cells<'_>, at: &[Cell<'_>], id: &str) -> Vec<Chart> {
-    let of_flow = |name: &'static str| {
+    let chart_of = |name: &'static str| {
         let mut drawing = Drawing::new(cells, at);
         drawing.add(Kind::Line, "", show::whole, "/s", &|run| {
             let whole = |row: &&Second| (row.second + 1) as f64 <= run.wall_s;
@@ -56,16 +56,16 @@ pub(super) fn rates(cells: &Cells<'_>, at: &[Cell<'_>], id: &str) -> Vec<Chart> 
         let title = format!("{name}: each second");
         drawing.finish(format!("{id}-rate-{name}"), title, "", (&per_second, scale))
     };
-    let flows = throughput::flows(cells).into_iter();
-    flows.filter_map(of_flow).collect()
+    let names = throughput::rate_names(cells).into_iter();
+    names.filter_map(chart_of).collect()
 }
 
-/// Memory, CPU, open connections and the accept queue.
+/// Draws memory, CPU, open connections and the accept queue.
 pub(super) fn resources(cells: &Cells<'_>, at: &[Cell<'_>], id: &str) -> Vec<Chart> {
     let cost = |of: fn(&Cost) -> f64| {
         move |run: &RunResult| looks(run, |look| look.daemon.as_ref().map(of))
     };
-    let one = |name: &str, title: &str, y: &str, figure: Figure<'_>| {
+    let one = |name: &str, title: &str, y: &str, figure: PerSecond<'_>| {
         let mut drawing = Drawing::new(cells, at);
         drawing.add(Kind::Line, "", show::significant, "", figure);
         let scale = Scale::linear(heights(&drawing.drawn.marks), label);
@@ -86,17 +86,15 @@ pub(super) fn resources(cells: &Cells<'_>, at: &[Cell<'_>], id: &str) -> Vec<Cha
         ),
         active(cells, at, id),
         requests(cells, at, id),
-        one(
-            "backlog",
-            "Accept backlog",
-            "connections that wait",
-            &|run| looks(run, |look| look.backlog.map(|backlog| backlog as f64)),
-        ),
+        one("backlog", "Accept backlog", "waiting connections", &|run| {
+            looks(run, |look| look.backlog.map(|backlog| backlog as f64))
+        }),
     ];
     charts.into_iter().flatten().collect()
 }
 
-/// Connections: of a driver that counts those it holds these, else its operations, each of which has one.
+/// Draws the open connections: those that the driver holds if it counts them, otherwise its operations, each of which
+/// has one connection.
 fn active(cells: &Cells<'_>, at: &[Cell<'_>], id: &str) -> Option<Chart> {
     let runs = || at.iter().flat_map(|cell| &cell.runs);
     let told = runs().any(|run| run.resources.iter().any(|look| look.active.is_some()));
@@ -116,9 +114,9 @@ fn active(cells: &Cells<'_>, at: &[Cell<'_>], id: &str) -> Option<Chart> {
     });
     let scale = Scale::linear(heights(&drawing.drawn.marks), label);
     let reading = if told {
-        "Solid: as the daemon saw it; dashed: the driver."
+        "Solid: counted by the daemon; dashed: counted by the driver."
     } else {
-        "As the driver saw it, at the end of each second."
+        "Counted by the driver, at the end of each second."
     };
     drawing.finish(
         format!("{id}-active"),
@@ -128,7 +126,7 @@ fn active(cells: &Cells<'_>, at: &[Cell<'_>], id: &str) -> Option<Chart> {
     )
 }
 
-/// Requests that wait for their answers, of a driver that holds connections whether or not it asks something.
+/// Draws the open requests of a driver that also holds idle connections.
 fn requests(cells: &Cells<'_>, at: &[Cell<'_>], id: &str) -> Option<Chart> {
     let mut drawing = Drawing::new(cells, at);
     drawing.add(Kind::Line, "", show::whole, "", &|run| {
@@ -152,7 +150,7 @@ fn operations(run: &RunResult) -> Vec<(i64, f64)> {
         .collect()
 }
 
-/// One figure of each look, by whole seconds; of several looks in one second the last.
+/// Returns a figure of each sample by second; the last sample of a second counts.
 fn looks(run: &RunResult, of: impl Fn(&Resources) -> Option<f64>) -> Vec<(i64, f64)> {
     let looks = run.resources.iter().filter(|look| look.at_s >= 0.0);
     looks
@@ -160,7 +158,7 @@ fn looks(run: &RunResult, of: impl Fn(&Resources) -> Option<f64>) -> Vec<(i64, f
         .collect()
 }
 
-/// A short label of an axis.
+/// Formats a short axis label.
 fn label(value: f64) -> String {
     if value >= 10.0 || value == 0.0 {
         units::count(value.round() as u64)
@@ -169,7 +167,7 @@ fn label(value: f64) -> String {
     }
 }
 
-/// A chart over the seconds that grows daemon by daemon.
+/// A chart over time, built daemon by daemon.
 struct Drawing<'a> {
     cells: &'a Cells<'a>,
     at: &'a [Cell<'a>],
@@ -191,12 +189,14 @@ impl<'a> Drawing<'a> {
         what: &str,
         write: fn(f64) -> String,
         unit: &str,
-        figure: Figure<'_>,
+        figure: PerSecond<'_>,
     ) {
         let names = self.cells.short_names();
         for cell in self.at {
             let spreads = by_second(&cell.runs, figure);
-            let Some(highest) = Spread::of(spreads.iter().map(|(_, spread)| spread.max)) else {
+            let Some(highest) =
+                SummaryStats::from_values(spreads.iter().map(|(_, spread)| spread.max))
+            else {
                 continue;
             };
             let middle: Vec<Point> = spreads
@@ -216,9 +216,9 @@ impl<'a> Drawing<'a> {
                 mark
             });
             let daemon = page::plain(self.cells.daemons[cell.daemon]);
-            let middle = Spread::of(spreads.iter().map(|(_, spread)| spread.median));
+            let middle = SummaryStats::from_values(spreads.iter().map(|(_, spread)| spread.median));
             let middle = middle.map_or(String::new(), |spread| write(spread.median));
-            self.drawn.said.push(format!(
+            self.drawn.descriptions.push(format!(
                 "{} median {middle}{unit}, highest {}{unit}",
                 [daemon.as_str(), what].join(" ").trim(),
                 write(highest.max)
@@ -226,7 +226,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// Nothing where nothing was drawn.
+    /// Finishes the chart, or returns `None` if it is empty.
     fn finish(self, id: String, title: String, reading: &str, y: (&str, Scale)) -> Option<Chart> {
         if self.drawn.marks.is_empty() {
             return None;
@@ -252,8 +252,8 @@ impl<'a> Drawing<'a> {
     }
 }
 
-/// The runs together, second by second.
-fn by_second(runs: &[&RunResult], figure: Figure<'_>) -> Vec<(i64, Spread)> {
+/// Combines the runs second by second.
+fn by_second(runs: &[&RunResult], figure: PerSecond<'_>) -> Vec<(i64, SummaryStats)> {
     let mut seconds: BTreeMap<i64, Vec<f64>> = BTreeMap::new();
     for run in runs {
         let of_run: BTreeMap<i64, f64> = figure(run).into_iter().collect();
@@ -263,12 +263,12 @@ fn by_second(runs: &[&RunResult], figure: Figure<'_>) -> Vec<(i64, Spread)> {
     }
     seconds
         .into_iter()
-        .filter_map(|(second, values)| Some((second, Spread::of(values)?)))
+        .filter_map(|(second, values)| Some((second, SummaryStats::from_values(values)?)))
         .collect()
 }
 
-/// Broken where a second is missing.
-fn pieces(spreads: &[(i64, Spread)]) -> Vec<Vec<(i64, Spread)>> {
+/// Splits the line at missing seconds.
+fn pieces(spreads: &[(i64, SummaryStats)]) -> Vec<Vec<(i64, SummaryStats)>> {
     spreads
         .chunk_by(|one, next| next.0 - one.0 <= 1)
         .map(<[_]>::to_vec)
@@ -282,8 +282,8 @@ fn pieces_of(points: &[Point]) -> Vec<Vec<Point>> {
         .collect()
 }
 
-/// The highest from left to right, then the lowest back.
-fn edges(piece: &[(i64, Spread)]) -> Vec<Point> {
+/// Returns the upper edge from left to right, then the lower edge back.
+fn edges(piece: &[(i64, SummaryStats)]) -> Vec<Point> {
     let upper = piece
         .iter()
         .map(|(second, spread)| (*second as f64, spread.max));

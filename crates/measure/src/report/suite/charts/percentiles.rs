@@ -1,4 +1,4 @@
-//! Percentile curves: all daemons of a level over each other.
+//! Percentile curves of all daemons of a level.
 
 use super::{
     Cell, Cells, Chart, Drawn, Error, Kind, Mark, Scale, axis, chart, heights, several, show,
@@ -8,11 +8,11 @@ use crate::report::svg::Point;
 use crate::result::RunResult;
 use crate::tally::Distribution;
 
-/// Points of a curve for each nine.
+/// Points of a curve per nine.
 const PER_NINE: u32 = 16;
-/// The same of a curve that stands behind another.
+/// Points per nine of a curve in the background.
 const PER_NINE_BEHIND: u32 = 8;
-/// The axis ends at 99.99 %.
+/// Number of nines at the end of the axis: 99.99 %.
 const NINES: f64 = 4.0;
 
 pub(super) fn draw(
@@ -53,7 +53,7 @@ pub(super) fn draw(
     )))
 }
 
-/// The curve of all runs together, and behind it that of each, where there are several.
+/// Draws the curve of all runs together, with thin curves of each run behind it if there are several.
 fn of_cell(daemon: usize, label: &str, name: &str, runs: &[Distribution]) -> Drawn {
     let mut merged = Distribution::default();
     runs.iter().for_each(|run| merged.merge(run));
@@ -69,11 +69,11 @@ fn of_cell(daemon: usize, label: &str, name: &str, runs: &[Distribution]) -> Dra
             .map(thin)
             .chain([line.labelled(label)])
             .collect(),
-        said: vec![words(name, &merged)],
+        descriptions: vec![words(name, &merged)],
     }
 }
 
-/// The end of the axis: as far as the longest curve goes, but never less than to 99 %.
+/// Returns the end of the axis in nines: that of the longest curve, but at least 99 %.
 fn nines(marks: &[Mark]) -> f64 {
     let ends = marks.iter().flat_map(|mark| mark.pieces.iter().flatten());
     let last = ends.map(|(quantile, _)| *quantile).fold(0.99, f64::max);
@@ -89,7 +89,7 @@ fn distributions(runs: &[&RunResult], series: &str) -> Result<Vec<Distribution>,
         .collect()
 }
 
-/// The values at even steps of nines, up to where a single value decides.
+/// Returns the values at even steps of nines, up to the last step that more than a single value determines.
 fn curve(values: &Distribution, per_nine: u32) -> Vec<Point> {
     let total = values.len() as f64;
     let last = (total.log10().min(NINES) * f64::from(per_nine)).floor() as u32;

@@ -1,23 +1,23 @@
-//! What is said of the change of each figure against its base.
+//! Conclusions about the change of each figure against its baseline.
 
 use super::super::cells::{Cell, Cells};
 use super::super::glance::Best;
-use super::super::grid::Figure;
+use super::super::grid::Column;
 use super::super::show;
 use crate::machine::Machine;
-use crate::ratio::{Ratio, Word, words};
+use crate::ratio::{Conclusion, Ratio, holm_conclusions};
 use crate::result::RunResult;
 use crate::warning::Verdict;
 
-/// What a figure is held against, and where it comes from.
-pub(super) struct Against<'a> {
-    /// An earlier suite, else the first daemon of this one.
+/// The baseline of the figures.
+pub(super) struct Baseline<'a> {
+    /// An earlier suite; if absent, the first daemon of this suite is the baseline.
     pub(super) base: Option<&'a Cells<'a>>,
-    /// Whether runs of the same number were made beside each other.
+    /// True if runs of the same number were made next to each other.
     pub(super) paired: bool,
 }
 
-/// A change that is told: its cell, its column, and what it is.
+/// A change of a figure: its cell, its column and its size.
 struct Change {
     row: usize,
     column: usize,
@@ -25,17 +25,17 @@ struct Change {
     lower_is_better: bool,
 }
 
-/// What is said of each figure that has a base, by row and column.
-pub(super) fn said(
+/// Returns the conclusion for each figure with a baseline, by row and column.
+pub(super) fn conclusions(
     cells: &Cells<'_>,
     rows: &[Cell<'_>],
-    compared: &[(Figure<'_>, Best)],
-    against: &Against<'_>,
+    compared: &[(Column<'_>, Best)],
+    baseline: &Baseline<'_>,
 ) -> Vec<((usize, usize), String)> {
-    let mut said = Vec::new();
+    let mut found = Vec::new();
     let mut changes = Vec::new();
     for (row, cell) in rows.iter().enumerate() {
-        let Some(base) = base_of(cells, cell, against) else {
+        let Some(base) = base_of(cells, cell, baseline) else {
             continue;
         };
         for (column, (figure, best)) in compared.iter().enumerate() {
@@ -43,10 +43,10 @@ pub(super) fn said(
                 continue;
             }
             if let Some(why) = incomparable(cell, &base) {
-                said.push(((row, column), format!("not comparable: {why}")));
+                found.push(((row, column), format!("not comparable: {why}")));
                 break;
             }
-            if let Some(ratio) = ratio(figure, &base, cell, against.paired) {
+            if let Some(ratio) = ratio(figure, &base, cell, baseline.paired) {
                 changes.push(Change {
                     row,
                     column,
@@ -62,14 +62,19 @@ pub(super) fn said(
         .collect();
     let told = changes
         .iter()
-        .zip(words(&asked))
-        .map(|(change, word)| ((change.row, change.column), told(&change.ratio, word)));
-    said.extend(told);
-    said
+        .zip(holm_conclusions(&asked))
+        .map(|(change, conclusion)| {
+            (
+                (change.row, change.column),
+                describe(&change.ratio, conclusion),
+            )
+        });
+    found.extend(told);
+    found
 }
 
-fn base_of<'a>(cells: &Cells<'a>, cell: &Cell<'_>, against: &Against<'a>) -> Option<Cell<'a>> {
-    match against.base {
+fn base_of<'a>(cells: &Cells<'a>, cell: &Cell<'_>, baseline: &Baseline<'a>) -> Option<Cell<'a>> {
+    match baseline.base {
         Some(base) => {
             let name = cells.daemons[cell.daemon];
             base.at(cell.level)
@@ -89,7 +94,7 @@ fn base_of<'a>(cells: &Cells<'a>, cell: &Cell<'_>, against: &Against<'a>) -> Opt
     }
 }
 
-/// Why two cells say nothing about each other.
+/// Returns the reason why two cells cannot be compared.
 fn incomparable(one: &Cell<'_>, other: &Cell<'_>) -> Option<&'static str> {
     let all = || one.runs.iter().chain(&other.runs);
     let first = one.runs.first()?;
@@ -97,17 +102,17 @@ fn incomparable(one: &Cell<'_>, other: &Cell<'_>) -> Option<&'static str> {
         return Some("INVALID runs");
     }
     if all().any(|run| fingerprint(&run.machine) != fingerprint(&first.machine)) {
-        return Some("other machine");
+        return Some("different machines");
     }
     if all().any(|run| run.plan_sentence != first.plan_sentence) {
-        return Some("other plan");
+        return Some("different plans");
     }
     all()
         .any(|run| run.success_pct().is_none_or(|share| share < 100.0))
         .then_some("failures")
 }
 
-/// What makes figures those of a machine, whatever its name is.
+/// Returns the facts that identify a machine regardless of its name.
 fn fingerprint(machine: &Machine) -> (&str, Option<&str>, u64, u64, &str) {
     let gib = machine.memory_bytes >> 30;
     (
@@ -119,23 +124,23 @@ fn fingerprint(machine: &Machine) -> (&str, Option<&str>, u64, u64, &str) {
     )
 }
 
-fn ratio(figure: &Figure<'_>, base: &Cell<'_>, cell: &Cell<'_>, paired: bool) -> Option<Ratio> {
+fn ratio(figure: &Column<'_>, base: &Cell<'_>, cell: &Cell<'_>, paired: bool) -> Option<Ratio> {
     if paired {
         let pairs = base.runs.iter().zip(&cell.runs);
         return Ratio::paired(
-            pairs.filter_map(|(base, run)| Some((figure.of(base)?, figure.of(run)?))),
+            pairs.filter_map(|(base, run)| Some((figure.value(base)?, figure.value(run)?))),
         );
     }
     let of = |runs: &[&RunResult]| {
         runs.iter()
-            .filter_map(|run| figure.of(run))
+            .filter_map(|run| figure.value(run))
             .collect::<Vec<f64>>()
     };
-    Ratio::apart(&of(&base.runs), &of(&cell.runs))
+    Ratio::unpaired(&of(&base.runs), &of(&cell.runs))
 }
 
-/// `**better** −12.1 % [−14.0, −10.1]`; from double on as a factor.
-fn told(ratio: &Ratio, word: Word) -> String {
+/// Formats a change: `**better** −12.1 % [−14.0, −10.1]`; from a factor of two on as a factor.
+fn describe(ratio: &Ratio, conclusion: Conclusion) -> String {
     let factor = ratio.ratio >= 2.0 || ratio.ratio <= 0.5;
     let show = |value: f64| {
         if factor {
@@ -148,11 +153,11 @@ fn told(ratio: &Ratio, word: Word) -> String {
         let plain = |value: f64| show(value).replace(" %", "").replace("× ", "");
         format!(" [{}, {}]", plain(low), plain(high))
     });
-    let word = match word {
-        Word::NoEvidence => word.to_string(),
-        _ => format!("**{word}**"),
+    let conclusion = match conclusion {
+        Conclusion::NoEvidence => conclusion.to_string(),
+        _ => format!("**{conclusion}**"),
     };
-    format!("{word} {}{interval}", show(ratio.ratio))
+    format!("{conclusion} {}{interval}", show(ratio.ratio))
 }
 
 fn percent(ratio: f64) -> String {

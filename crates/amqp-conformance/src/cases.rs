@@ -1,0 +1,95 @@
+//! The cases, in the order in which they are listed.
+
+use super::case::Case;
+
+mod acknowledging;
+mod alternates;
+mod bindings;
+mod carbon_copies;
+mod channels;
+mod closing;
+mod confirming;
+mod consuming;
+mod content;
+mod dead_letters;
+mod direct_replies;
+mod exchange_bindings;
+mod exchanges;
+mod expiry;
+mod frames;
+mod getting;
+mod limits;
+mod negotiation;
+mod prefetch;
+mod publishing;
+mod queue_access;
+mod queue_arguments;
+mod queue_ends;
+mod queues;
+mod recovering;
+mod routing;
+mod transactions;
+mod tuning;
+
+/// Returns all cases.
+pub(super) fn all() -> Vec<Case> {
+    [
+        negotiation::cases(),
+        tuning::cases(),
+        frames::cases(),
+        content::cases(),
+        channels::cases(),
+        exchanges::cases(),
+        alternates::cases(),
+        exchange_bindings::cases(),
+        queues::cases(),
+        queue_ends::cases(),
+        queue_access::cases(),
+        queue_arguments::cases(),
+        bindings::cases(),
+        limits::cases(),
+        expiry::cases(),
+        dead_letters::cases(),
+        publishing::cases(),
+        routing::cases(),
+        carbon_copies::cases(),
+        direct_replies::cases(),
+        consuming::cases(),
+        getting::cases(),
+        prefetch::cases(),
+        acknowledging::cases(),
+        recovering::cases(),
+        confirming::cases(),
+        transactions::cases(),
+        closing::cases(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_case_has_a_name_of_its_own_that_begins_with_what_it_is_about() {
+        let cases = all();
+        assert!(cases.len() >= 250, "{} cases", cases.len());
+        let mut names = BTreeSet::new();
+        for case in &cases {
+            assert!(
+                names.insert(case.name.clone()),
+                "{} is there twice",
+                case.name
+            );
+            let (about, rest) = case.name.split_once(": ").unwrap_or_default();
+            assert!(
+                !about.is_empty() && !rest.is_empty(),
+                "{} has no `what: how`",
+                case.name
+            );
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! The arguments of queue.declare: types, ranges, and equality in a second declaration.
+
+use amq_protocol::protocol::queue;
+use amq_protocol::types::AMQPValue;
+
+use crate::case::{Case, on_channel};
+use crate::values::{flag, int, table, text};
+
+pub(super) fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    cases.extend(refused());
+    cases.extend(taken());
+    cases.extend(compared());
+    cases
+}
+
+fn declaration(name: &str, arguments: &[(&str, AMQPValue)]) -> queue::Declare {
+    queue::Declare {
+        queue: name.into(),
+        arguments: table(arguments),
+        ..queue::Declare::default()
+    }
+}
+
+fn refused() -> Vec<Case> {
+    let wrong: [(&'static str, &str, AMQPValue); 33] = [
+        ("x-message-ttl", "a string", text("1000")),
+        ("x-message-ttl", "negative", int(-1)),
+        ("x-message-ttl", "a boolean", flag(true)),
+        ("x-message-ttl", "a double", AMQPValue::Double(1.5)),
+        (
+            "x-message-ttl",
+            "beyond 32 bits",
+            AMQPValue::LongLongInt(1 << 40),
+        ),
+        ("x-expires", "a string", text("1000")),
+        ("x-expires", "0", int(0)),
+        ("x-expires", "negative", int(-1)),
+        ("x-max-length", "a string", text("10")),
+        ("x-max-length", "negative", int(-1)),
+        ("x-max-length-bytes", "a string", text("10")),
+        ("x-max-length-bytes", "negative", int(-1)),
+        ("x-overflow", "unknown", text("conformance")),
+        ("x-overflow", "a number", int(1)),
+        ("x-dead-letter-exchange", "a number", int(1)),
+        ("x-dead-letter-exchange", "a boolean", flag(true)),
+        (
+            "x-dead-letter-routing-key",
+            "without an exchange",
+            text("a"),
+        ),
+        ("x-queue-type", "unknown", text("conformance")),
+        ("x-queue-type", "a number", int(1)),
+        ("x-single-active-consumer", "a string", text("true")),
+        ("x-single-active-consumer", "a number", int(1)),
+        ("x-queue-mode", "unknown", text("conformance")),
+        ("x-queue-version", "unknown", int(3)),
+        ("x-queue-version", "a string", text("2")),
+        ("x-delivery-limit", "of a quorum queue", int(3)),
+        ("x-max-in-memory-length", "of a quorum queue", int(3)),
+        ("x-max-in-memory-bytes", "of a quorum queue", int(3)),
+        ("x-quorum-initial-group-size", "of a quorum queue", int(3)),
+        ("x-initial-cluster-size", "of a stream", int(3)),
+        (
+            "x-queue-leader-locator",
+            "of a stream",
+            text("client-local"),
+        ),
+        (
+            "x-dead-letter-strategy",
+            "of a quorum queue",
+            text("at-most-once"),
+        ),
+        ("x-max-age", "of a stream", text("1h")),
+        ("x-stream-max-segment-size-bytes", "of a stream", int(1000)),
+    ];
+    wrong
+        .into_iter()
+        .map(|(key, what, value)| {
+            on_channel(
+                format!("queue.declare: {key} that is {what} is 406"),
+                move |channel| {
+                    let name = channel.scope().name();
+                    channel.refuses(406, declaration(&name, &[(key, value.clone())]))
+                },
+            )
+        })
+        .collect()
+}
+
+fn taken() -> Vec<Case> {
+    let right: [(&'static str, &str, AMQPValue); 18] = [
+        ("x-message-ttl", "0", int(0)),
+        (
+            "x-message-ttl",
+            "an unsigned byte",
+            AMQPValue::ShortShortUInt(200),
+        ),
+        ("x-message-ttl", "a short", AMQPValue::ShortInt(1000)),
+        (
+            "x-message-ttl",
+            "64 bits wide",
+            AMQPValue::LongLongInt(1000),
+        ),
+        ("x-expires", "1 minute", int(60_000)),
+        ("x-max-length", "0", int(0)),
+        (
+            "x-max-length-bytes",
+            "64 bits wide",
+            AMQPValue::LongLongInt(1 << 40),
+        ),
+        ("x-overflow", "drop-head", text("drop-head")),
+        ("x-overflow", "reject-publish", text("reject-publish")),
+        (
+            "x-overflow",
+            "reject-publish-dlx",
+            text("reject-publish-dlx"),
+        ),
+        ("x-dead-letter-exchange", "the default exchange", text("")),
+        (
+            "x-dead-letter-exchange",
+            "missing so far",
+            text("conformance-missing"),
+        ),
+        ("x-queue-type", "classic", text("classic")),
+        ("x-conformance", "unknown to everybody", int(1)),
+        ("x-queue-mode", "lazy", text("lazy")),
+        ("x-queue-version", "2", int(2)),
+        ("x-single-active-consumer", "on", flag(true)),
+        ("x-single-active-consumer", "off", flag(false)),
+    ];
+    right
+        .into_iter()
+        .map(|(key, what, value)| {
+            on_channel(
+                format!("queue.declare: {key} that is {what}"),
+                move |channel| {
+                    let name = channel.scope().name();
+                    let declare = declaration(&name, &[(key, value.clone())]);
+                    channel.declare(declare.clone())?;
+                    channel.declare(declare).map(drop)
+                },
+            )
+        })
+        .collect()
+}
+
+fn compared() -> Vec<Case> {
+    let values: [(&'static str, AMQPValue, AMQPValue); 7] = [
+        ("x-message-ttl", int(60_000), int(70_000)),
+        ("x-expires", int(60_000), int(70_000)),
+        ("x-max-length", int(10), int(11)),
+        ("x-max-length-bytes", int(10), int(11)),
+        ("x-overflow", text("drop-head"), text("reject-publish")),
+        ("x-dead-letter-exchange", text("a"), text("b")),
+        ("x-single-active-consumer", flag(true), flag(false)),
+    ];
+    let mut cases: Vec<Case> = Vec::new();
+    for (key, one, other) in values {
+        let first = one.clone();
+        cases.push(on_channel(
+            format!("queue.declare: again with another {key} is 406"),
+            move |channel| {
+                let name = channel.scope().name();
+                channel.declare(declaration(&name, &[(key, first.clone())]))?;
+                channel.refuses(406, declaration(&name, &[(key, other.clone())]))
+            },
+        ));
+        let first = one.clone();
+        cases.push(on_channel(
+            format!("queue.declare: again without its {key} is 406"),
+            move |channel| {
+                let name = channel.scope().name();
+                channel.declare(declaration(&name, &[(key, first.clone())]))?;
+                channel.refuses(406, declaration(&name, &[]))
+            },
+        ));
+        cases.push(on_channel(
+            format!("queue.declare: again with {key} that it had not is 406"),
+            move |channel| {
+                let name = channel.scope().name();
+                channel.declare(declaration(&name, &[]))?;
+                channel.refuses(406, declaration(&name, &[(key, one.clone())]))
+            },
+        ));
+    }
+    cases.push(on_channel(
+        "queue.declare: again with another x-dead-letter-routing-key is 406",
+        |channel| {
+            let name = channel.scope().name();
+            let with = |key| {
+                declaration(
+                    &name,
+                    &[
+                        ("x-dead-letter-exchange", text("")),
+                        ("x-dead-letter-routing-key", text(key)),
+                    ],
+                )
+            };
+            channel.declare(with("a"))?;
+            channel.refuses(406, with("b"))
+        },
+    ));
+    cases.push(on_channel(
+        "queue.declare: again with the same number in another width",
+        |channel| {
+            let name = channel.scope().name();
+            channel.declare(declaration(&name, &[("x-message-ttl", int(1000))]))?;
+            let wide = AMQPValue::LongLongInt(1000);
+            channel
+                .declare(declaration(&name, &[("x-message-ttl", wide)]))
+                .map(drop)
+        },
+    ));
+    cases.push(on_channel(
+        "queue.declare: without a type it is a classic queue",
+        |channel| {
+            let name = channel.scope().name();
+            channel.declare(declaration(&name, &[]))?;
+            let classic = declaration(&name, &[("x-queue-type", text("classic"))]);
+            channel.declare(classic)?;
+            channel.declare(declaration(&name, &[])).map(drop)
+        },
+    ));
+    cases.push(on_channel(
+        "queue.declare: again with another unknown argument is the same",
+        |channel| {
+            let name = channel.scope().name();
+            channel.declare(declaration(&name, &[("x-conformance", int(1))]))?;
+            channel
+                .declare(declaration(&name, &[("x-conformance", int(2))]))
+                .map(drop)
+        },
+    ));
+    cases.push(on_channel(
+        "queue.declare: again with the arguments in another order",
+        |channel| {
+            let name = channel.scope().name();
+            let (ttl, length) = (("x-message-ttl", int(1000)), ("x-max-length", int(10)));
+            channel.declare(declaration(&name, &[ttl.clone(), length.clone()]))?;
+            channel
+                .declare(declaration(&name, &[length, ttl]))
+                .map(drop)
+        },
+    ));
+    cases
+}

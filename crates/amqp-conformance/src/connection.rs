@@ -1,0 +1,352 @@
+//! A connection: the handshake, and frames sorted by channel.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+
+use amq_protocol::frame::AMQPFrame;
+use amq_protocol::frame::parsing::parse_content_header;
+use amq_protocol::protocol::{AMQPClass, BasicProperties, basic, connection, parse_class};
+use amq_protocol::types::{AMQPValue, FieldTable};
+use anyhow::{anyhow, bail, ensure};
+use harness::clock;
+
+use super::case::Scope;
+use super::channel::Channel;
+use super::method::Method;
+use super::values::table;
+use super::wire::{BODY, Frame, HEADER, HEARTBEAT, METHOD, REPLY_TIMEOUT, Wire, encoded};
+
+pub(super) const PROTOCOL_HEADER: &[u8] = b"AMQP\0\0\x09\x01";
+/// The capabilities that current clients announce.
+const CAPABILITIES: [&str; 7] = [
+    "publisher_confirms",
+    "exchange_exchange_bindings",
+    "basic.nack",
+    "consumer_cancel_notify",
+    "connection.blocked",
+    "per_consumer_qos",
+    "authentication_failure_close",
+];
+
+/// A method that a broker sends on a channel, with its content if it has one.
+#[derive(Debug, Clone)]
+pub(super) struct Event {
+    pub(super) method: AMQPClass,
+    pub(super) content: Option<Content>,
+}
+
+/// Properties and body.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Content {
+    pub(super) properties: BasicProperties,
+    /// The property flags and the property list as received.
+    pub(super) raw_properties: Vec<u8>,
+    pub(super) body: Vec<u8>,
+}
+
+/// A connection to the broker, in any state that a case has reached.
+#[derive(Debug)]
+pub(super) struct Connection<'s> {
+    pub(super) scope: &'s Scope<'s>,
+    pub(super) wire: Wire,
+    pub(super) start: connection::Start,
+    /// The negotiated values.
+    pub(super) tune: RefCell<connection::Tune>,
+    inbox: RefCell<BTreeMap<u16, VecDeque<Frame>>>,
+    last_channel: Cell<u16>,
+}
+
+impl<'s> Connection<'s> {
+    /// Connects and performs the handshake up to `connection.start`.
+    pub(super) fn greet(scope: &'s Scope<'s>) -> anyhow::Result<Self> {
+        let wire = Wire::connect(&scope.address())?;
+        wire.write(PROTOCOL_HEADER)?;
+        let mut connection = Self {
+            scope,
+            wire,
+            start: connection::Start::default(),
+            tune: RefCell::default(),
+            inbox: RefCell::default(),
+            last_channel: Cell::new(0),
+        };
+        connection.start = connection.receive()?;
+        Ok(connection)
+    }
+
+    /// Connects and performs the handshake up to `connection.tune`.
+    pub(super) fn log_in(scope: &'s Scope<'s>) -> anyhow::Result<Self> {
+        let connection = Self::greet(scope)?;
+        connection.send(0, connection.plain(scope.user(), scope.password()))?;
+        let tune = connection.receive()?;
+        connection.tune.replace(tune);
+        Ok(connection)
+    }
+
+    /// Connects and performs the whole handshake with the broker's values.
+    pub(super) fn open(scope: &'s Scope<'s>) -> anyhow::Result<Self> {
+        Self::open_with(scope, |_| {})
+    }
+
+    /// Connects and performs the whole handshake with changed values.
+    pub(super) fn open_with(
+        scope: &'s Scope<'s>,
+        change: impl Fn(&mut connection::Tune),
+    ) -> anyhow::Result<Self> {
+        let connection = Self::log_in(scope)?;
+        change(&mut connection.tune.borrow_mut());
+        connection.send(0, connection.tune_ok())?;
+        connection.send(0, connection.open_vhost(scope.vhost()))?;
+        connection.receive::<connection::OpenOk>()?;
+        Ok(connection)
+    }
+
+    /// Returns `connection.start-ok` with mechanism PLAIN.
+    pub(super) fn plain(&self, user: &str, password: &str) -> connection::StartOk {
+        let capability = |name: &&'static str| (*name, AMQPValue::Boolean(true));
+        let capabilities: Vec<_> = CAPABILITIES.iter().map(capability).collect();
+        let capabilities = AMQPValue::FieldTable(table(&capabilities));
+        connection::StartOk {
+            client_properties: table(&[("capabilities", capabilities)]),
+            mechanism: "PLAIN".into(),
+            response: format!("\0{user}\0{password}").into_bytes().into(),
+            locale: "en_US".into(),
+        }
+    }
+
+    /// Returns the answer to `connection.tune`.
+    pub(super) fn tune_ok(&self) -> connection::TuneOk {
+        let tune = self.tune.borrow();
+        connection::TuneOk {
+            channel_max: tune.channel_max,
+            frame_max: tune.frame_max,
+            heartbeat: tune.heartbeat,
+        }
+    }
+
+    pub(super) fn open_vhost(&self, vhost: &str) -> connection::Open {
+        connection::Open {
+            virtual_host: vhost.into(),
+        }
+    }
+
+    /// Returns the broker's capabilities.
+    pub(super) fn capabilities(&self) -> anyhow::Result<FieldTable> {
+        match self.start.server_properties.inner().get("capabilities") {
+            Some(AMQPValue::FieldTable(table)) => Ok(table.clone()),
+            other => Err(anyhow!("its capabilities are not a table: {other:?}")),
+        }
+    }
+
+    /// Opens the next channel.
+    pub(super) fn channel(&self) -> anyhow::Result<Channel<'_>> {
+        self.last_channel.set(self.last_channel.get() + 1);
+        self.channel_of(self.last_channel.get())
+    }
+
+    /// Opens a channel by its number.
+    pub(super) fn channel_of(&self, id: u16) -> anyhow::Result<Channel<'_>> {
+        let channel = self.unopened(id);
+        channel.open()?;
+        Ok(channel)
+    }
+
+    /// Returns a channel that was not opened.
+    pub(super) fn unopened(&self, id: u16) -> Channel<'_> {
+        Channel::new(self, id)
+    }
+
+    pub(super) fn send(&self, channel: u16, method: impl Method) -> anyhow::Result<()> {
+        let frame = AMQPFrame::Method(channel, method.wrap());
+        self.wire.write(&encoded(&frame))
+    }
+
+    /// Returns the next method for the connection itself, which must be of this type.
+    pub(super) fn receive<M: Method>(&self) -> anyhow::Result<M> {
+        let event = self.event(0)?;
+        M::unwrap(event.method).map_err(|other| unexpected(M::NAME, &other))
+    }
+
+    /// Returns the next method of a channel, with its content. The end of the connection is an error, unless it is
+    /// awaited.
+    pub(super) fn event(&self, channel: u16) -> anyhow::Result<Event> {
+        let frame = self.frame(channel)?;
+        ensure!(
+            frame.kind == METHOD,
+            "expected a method frame, got a frame of type {}",
+            frame.kind
+        );
+        let method = parsed(&frame)?;
+        let content = if carries_content(&method) {
+            Some(self.content(channel)?)
+        } else {
+            None
+        };
+        Ok(Event { method, content })
+    }
+
+    fn content(&self, channel: u16) -> anyhow::Result<Content> {
+        let header = self.frame(channel)?;
+        ensure!(
+            header.kind == HEADER,
+            "expected a content header, got a frame of type {}",
+            header.kind
+        );
+        let (_, parsed) = parse_content_header(&header.payload[..])
+            .map_err(|error| anyhow!("a content header is malformed: {error:?}"))?;
+        let mut content = Content {
+            properties: parsed.properties,
+            raw_properties: header.payload[12..].to_vec(),
+            body: Vec::new(),
+        };
+        while (content.body.len() as u64) < parsed.body_size {
+            let frame = self.frame(channel)?;
+            ensure!(
+                frame.kind == BODY,
+                "expected a body frame, got a frame of type {}",
+                frame.kind
+            );
+            let largest = self.tune.borrow().frame_max as usize;
+            ensure!(
+                largest == 0 || frame.payload.len() + 8 <= largest,
+                "a body frame is larger than frame_max"
+            );
+            content.body.extend(frame.payload);
+        }
+        ensure!(
+            content.body.len() as u64 == parsed.body_size,
+            "a body is longer than its header says"
+        );
+        Ok(content)
+    }
+
+    /// Returns the next frame of a channel; frames of other channels are kept. Heartbeats are skipped.
+    fn frame(&self, channel: u16) -> anyhow::Result<Frame> {
+        let limit = clock::now() + u64::try_from(REPLY_TIMEOUT.as_nanos())?;
+        loop {
+            let waiting = self
+                .inbox
+                .borrow_mut()
+                .get_mut(&channel)
+                .and_then(VecDeque::pop_front);
+            if let Some(frame) = waiting {
+                return Ok(frame);
+            }
+            // Heartbeats are no answer.
+            ensure!(clock::now() < limit, "no answer within {REPLY_TIMEOUT:?}");
+            let frame = self.wire.frame()?;
+            if frame.kind == HEARTBEAT {
+                continue;
+            }
+            if frame.channel == 0
+                && channel != 0
+                && let Ok(close) = connection::Close::unwrap(parsed(&frame)?)
+            {
+                bail!(
+                    "the broker closed the connection: {} {}",
+                    close.reply_code,
+                    close.reply_text
+                );
+            }
+            let mut inbox = self.inbox.borrow_mut();
+            inbox.entry(frame.channel).or_default().push_back(frame);
+        }
+    }
+
+    /// Asserts that the broker closes the connection with this reply code, and then the socket. Returns its
+    /// connection.close.
+    pub(super) fn breaks(&self, code: u16) -> anyhow::Result<connection::Close> {
+        let close: connection::Close = self.receive()?;
+        ensure!(
+            close.reply_code == code,
+            "the connection was closed with {} ({}), expected {code}",
+            close.reply_code,
+            close.reply_text
+        );
+        self.send(0, connection::CloseOk {})?;
+        self.wire.ends()?;
+        Ok(close)
+    }
+
+    /// Asserts that the broker ends the connection, with or without `connection.close`.
+    pub(super) fn is_given_up(&self) -> anyhow::Result<()> {
+        while let Ok(frame) = self.wire.frame() {
+            if frame.channel == 0
+                && frame.kind == METHOD
+                && connection::Close::unwrap(parsed(&frame)?).is_ok()
+            {
+                self.send(0, connection::CloseOk {})?;
+                break;
+            }
+        }
+        self.wire.ends()
+    }
+
+    /// Sends a method on a channel and asserts that the broker closes the connection with this reply code and the
+    /// method's ids.
+    pub(super) fn breaks_on(
+        &self,
+        channel: u16,
+        code: u16,
+        method: impl Method,
+    ) -> anyhow::Result<()> {
+        let ids = method.ids();
+        self.send(channel, method)?;
+        let close = self.breaks(code)?;
+        let named = (close.class_id, close.method_id);
+        ensure!(
+            named == ids,
+            "{code} names the method {named:?}, expected {ids:?}"
+        );
+        Ok(())
+    }
+
+    /// Closes the connection regularly. Either side may close the socket first: RabbitMQ waits for the client.
+    pub(super) fn close(&self) -> anyhow::Result<()> {
+        let close = connection::Close {
+            reply_code: 200,
+            reply_text: "done".into(),
+            ..connection::Close::default()
+        };
+        self.send(0, close)?;
+        self.receive::<connection::CloseOk>().map(drop)
+    }
+}
+
+fn parsed(frame: &Frame) -> anyhow::Result<AMQPClass> {
+    match parse_class(&frame.payload[..]) {
+        Ok(([], class)) => Ok(class),
+        _ => Err(anyhow!(
+            "the broker sent a malformed method: {:?}",
+            frame.payload
+        )),
+    }
+}
+
+fn carries_content(class: &AMQPClass) -> bool {
+    matches!(
+        class,
+        AMQPClass::Basic(
+            basic::AMQPMethod::Deliver(_)
+                | basic::AMQPMethod::GetOk(_)
+                | basic::AMQPMethod::Return(_)
+        )
+    )
+}
+
+/// Returns the error for an unexpected method.
+pub(super) fn unexpected(expected: &str, other: &AMQPClass) -> anyhow::Error {
+    use amq_protocol::protocol::channel;
+    match other {
+        AMQPClass::Connection(connection::AMQPMethod::Close(close)) => anyhow!(
+            "expected {expected}, but the connection was closed: {} {}",
+            close.reply_code,
+            close.reply_text
+        ),
+        AMQPClass::Channel(channel::AMQPMethod::Close(close)) => anyhow!(
+            "expected {expected}, but the channel was closed: {} {}",
+            close.reply_code,
+            close.reply_text
+        ),
+        other => anyhow!("expected {expected}, got {other:?}"),
+    }
+}

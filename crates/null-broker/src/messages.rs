@@ -1,0 +1,358 @@
+//! The flow of messages: publish, confirm, deliver, acknowledge.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use amq_protocol::frame::AMQPFrame;
+use amq_protocol::protocol::{AMQPClass, basic, channel};
+use harness::clock;
+use harness::slots::Id;
+
+use super::delays::in_turn;
+use super::queues::{Message, Queue, Queues};
+use super::{Broker, Channel, Mode, Peer, frames};
+use amqp_client::frame::encode;
+use amqp_client::stamp;
+
+/// Time that publishers are told to wait.
+const BLOCKED: Duration = Duration::from_millis(100);
+/// Octets delivered to a consumer of a queue before other consumers are served.
+const SOME: usize = 8 << 10;
+
+impl Broker {
+    pub(super) fn begin_publish(&mut self, id: Id, number: u16, payload: &[u8]) {
+        let discards = self.script.mode == Mode::Discard;
+        let peer = self.peers.get_mut(id);
+        let Some(channel) = peer.and_then(|peer| peer.channels.get_mut(&number)) else {
+            return self.forget(id);
+        };
+        if channel.closed {
+            return;
+        }
+        channel.published += 1;
+        if discards {
+            self.taken.fetch_add(1, Ordering::Relaxed);
+        } else {
+            channel.publish = frames::publish(payload);
+        }
+    }
+
+    pub(super) fn header(&mut self, id: Id, number: u16, payload: &[u8], answer: &mut Vec<u8>) {
+        let Some(publish) = self
+            .channel(id, number)
+            .and_then(|channel| channel.publish.as_mut())
+        else {
+            return;
+        };
+        let size: [u8; 8] = payload[4..12]
+            .try_into()
+            .expect("a content header has 14 octets");
+        publish.remaining = u64::from_be_bytes(size);
+        publish.header = payload.to_vec();
+        if publish.remaining == 0 {
+            self.published(id, number, answer);
+        }
+    }
+
+    pub(super) fn body(&mut self, id: Id, number: u16, payload: &[u8], answer: &mut Vec<u8>) {
+        let Some(publish) = self
+            .channel(id, number)
+            .and_then(|channel| channel.publish.as_mut())
+        else {
+            return;
+        };
+        publish.body.extend_from_slice(payload);
+        publish.remaining -= payload.len() as u64;
+        if publish.remaining == 0 {
+            self.published(id, number, answer);
+        }
+    }
+
+    /// Handles a complete message: it is routed, unless the script says otherwise.
+    fn published(&mut self, id: Id, number: u16, answer: &mut Vec<u8>) {
+        let place = self.taken.fetch_add(1, Ordering::Relaxed);
+        let Some(publish) = self
+            .channel(id, number)
+            .and_then(|channel| channel.publish.take())
+        else {
+            return;
+        };
+        self.stall(place, &publish.body);
+        self.confirm_later(id, number, place);
+        let says = |list: &[u64]| list.contains(&place);
+        let (drops, twice, swaps) = (
+            says(&self.script.drop),
+            says(&self.script.duplicate),
+            says(&self.script.swap),
+        );
+        let marks = says(&self.script.mark);
+        let (shortens, corrupts, again_marked) = (
+            says(&self.script.shorten),
+            says(&self.script.corrupt),
+            says(&self.script.redeliver),
+        );
+        let (refuses, cuts, blocks) = (
+            says(&self.script.nack),
+            says(&self.script.cut),
+            says(&self.script.block),
+        );
+        let held = self.script.hold.iter().find(|(held, _)| *held == place);
+        let held = held.map(|(_, long)| *long);
+        let late = held.or_else(|| in_turn(&self.script.deliver_after, place));
+        let due = late.map_or(0, |long| clock::now() + long.as_nanos() as u64);
+        if says(&self.script.forget) {
+            self.queues = Queues::default();
+            return self.forget(id);
+        }
+        if cuts {
+            return self.forget(id);
+        }
+        self.halted |= says(&self.script.halt);
+        self.withholds |= says(&self.script.withhold);
+        let (again, beyond) = (
+            says(&self.script.confirm_twice),
+            says(&self.script.confirm_beyond),
+        );
+        if let Some(channel) = self.channel(id, number).filter(|_| again || beyond) {
+            let tag = channel.published + 5 * u64::from(beyond);
+            frames::confirm(number, tag, true, &mut channel.afterwards);
+        }
+        if says(&self.script.close_channel) {
+            return self.close_channel(id, number, answer);
+        }
+        if says(&self.script.cut_consumers) {
+            self.cut_consumers();
+        }
+        if blocks {
+            self.blocked = Some(clock::now() + BLOCKED.as_nanos() as u64);
+            self.tell_all(&frames::blocked());
+        }
+        if refuses {
+            return self.refuse(id, number, answer);
+        }
+        match self.queues.route(&publish.exchange, &publish.routing_key) {
+            Some(queue) => {
+                let mut message = Message {
+                    header: publish.header,
+                    body: publish.body,
+                    redelivered: marks,
+                    due,
+                };
+                if shortens {
+                    message.shorten();
+                }
+                if corrupts && let Some(byte) = message.body.last_mut() {
+                    *byte ^= 1;
+                }
+                let again = again_marked.then(|| Message {
+                    redelivered: true,
+                    ..message.clone()
+                });
+                put(queue, message, drops, twice, swaps);
+                queue.messages.extend(again);
+            }
+            None if publish.mandatory => {
+                let back = basic::Return {
+                    reply_code: 312,
+                    reply_text: "NO_ROUTE".into(),
+                    exchange: publish.exchange.into(),
+                    routing_key: publish.routing_key.into(),
+                };
+                let back = AMQPClass::Basic(basic::AMQPMethod::Return(back));
+                let mut said = encode(&AMQPFrame::Method(number, back));
+                let (header, body) = (&publish.header, &publish.body);
+                frames::content(number, header, body, frames::LARGEST, &mut said);
+                match (self.script.returns_late, self.channel(id, number)) {
+                    (true, Some(channel)) => channel.afterwards.extend(said),
+                    _ => answer.extend(said),
+                }
+            }
+            None => {}
+        }
+    }
+
+    fn close_channel(&mut self, id: Id, number: u16, answer: &mut Vec<u8>) {
+        if let Some(channel) = self.channel(id, number) {
+            channel.closed = true;
+            channel.confirms = false;
+        }
+        let close = channel::AMQPMethod::Close(channel::Close {
+            reply_code: 404,
+            reply_text: "NOT_FOUND - no exchange".into(),
+            class_id: 60,
+            method_id: 40,
+        });
+        answer.extend(encode(&AMQPFrame::Method(
+            number,
+            AMQPClass::Channel(close),
+        )));
+    }
+
+    fn cut_consumers(&mut self) {
+        let consume = |(id, peer): (Id, &Peer)| {
+            let mut channels = peer.channels.values();
+            let consumes = channels.any(|channel| channel.consumes.is_some());
+            consumes.then_some(id)
+        };
+        let ids: Vec<Id> = self.peers.iter().filter_map(consume).collect();
+        ids.into_iter().for_each(|id| self.forget(id));
+    }
+
+    /// Confirms the messages before this one, and refuses it.
+    fn refuse(&mut self, id: Id, number: u16, answer: &mut Vec<u8>) {
+        let Some(channel) = self.channel(id, number).filter(|channel| channel.confirms) else {
+            return;
+        };
+        let tag = channel.published;
+        if channel.confirmed + 1 < tag {
+            frames::confirm(number, tag - 1, true, answer);
+        }
+        frames::confirm(number, tag, false, answer);
+        channel.confirmed = tag;
+    }
+
+    /// Confirms everything published since the last turn, with one answer per channel.
+    pub(super) fn confirm(&mut self, now: u64) {
+        if self.withholds {
+            return;
+        }
+        let delayed = !self.script.confirm_after.is_empty();
+        let mut answers = Vec::new();
+        let ids: Vec<Id> = self.peers.iter().map(|(id, _)| id).collect();
+        for id in ids {
+            let Some(peer) = self.peers.get_mut(id) else {
+                continue;
+            };
+            answers.clear();
+            for (number, channel) in &mut peer.channels {
+                // An incomplete message is not yet confirmed.
+                let whole = match delayed {
+                    true => channel.confirmable(now),
+                    false => channel.published - u64::from(channel.publish.is_some()),
+                };
+                if channel.confirms && channel.confirmed < whole {
+                    frames::confirm(*number, whole, true, &mut answers);
+                    channel.confirmed = whole;
+                    answers.append(&mut channel.afterwards);
+                }
+            }
+            if !answers.is_empty() {
+                self.write(id, &answers);
+            }
+        }
+    }
+
+    pub(super) fn acknowledged(&mut self, id: Id, number: u16, payload: &[u8]) {
+        let (refused, bits) = (payload[3] == 120, payload[12]);
+        let tag: [u8; 8] = payload[4..12].try_into().expect("it has 13 octets");
+        let tag = u64::from_be_bytes(tag);
+        let Some(channel) = self.channel(id, number) else {
+            return;
+        };
+        let multiple = bits & 1 == 1;
+        if let Some(streamed) = &mut channel.streamed {
+            return streamed.settled(tag, multiple);
+        }
+        let mut given_back = std::collections::VecDeque::new();
+        while let Some(place) = channel
+            .unacknowledged
+            .iter()
+            .position(|(of, _, _)| *of == tag || (multiple && *of < tag))
+        {
+            let message = channel.unacknowledged.remove(place);
+            if refused && bits & 2 == 2 {
+                given_back.extend(message);
+            }
+        }
+        self.queues.give_back(given_back);
+    }
+
+    /// Delivers messages to the consumers, a batch each.
+    pub(super) fn deliver(&mut self, now: u64) {
+        let ids: Vec<Id> = self.peers.iter().map(|(id, _)| id).collect();
+        let mut output = Vec::new();
+        // A few messages each in turn, so that all consumers of a queue have a share.
+        let mut gave = true;
+        while gave {
+            gave = false;
+            for id in &ids {
+                output.clear();
+                self.fill(*id, now, &mut output);
+                if !output.is_empty() {
+                    gave = true;
+                    self.write(*id, &output);
+                }
+            }
+        }
+    }
+
+    fn fill(&mut self, id: Id, now: u64, output: &mut Vec<u8>) {
+        let Some(peer) = self
+            .peers
+            .get_mut(id)
+            .filter(|peer| peer.unwritten.is_empty())
+        else {
+            return;
+        };
+        for (number, channel) in &mut peer.channels {
+            while output.len() < SOME && channel.has_credit() {
+                let Some((queue, consumer, no_ack)) = &channel.consumes else {
+                    break;
+                };
+                let queued = self.queues.by_name.get_mut(queue);
+                let Some(message) = queued.and_then(|queue| next(queue, now)) else {
+                    break;
+                };
+                channel.delivered += 1;
+                let tag = channel.delivered;
+                frames::deliver(*number, consumer, tag, message.redelivered, queue, output);
+                let largest = match self.script.large_frames {
+                    true => usize::MAX,
+                    false => frames::LARGEST,
+                };
+                frames::content(*number, &message.header, &message.body, largest, output);
+                if !no_ack {
+                    channel
+                        .unacknowledged
+                        .push_back((tag, queue.clone(), message));
+                }
+            }
+        }
+    }
+}
+
+impl Channel {
+    fn has_credit(&self) -> bool {
+        let open = self.unacknowledged.len() as u64;
+        self.consumes.is_some() && (self.prefetch == 0 || open < self.prefetch)
+    }
+}
+
+impl Message {
+    /// Truncates the body and adjusts its header: class and weight come before the size (AMQP 0-9-1, 2.3.5.2).
+    fn shorten(&mut self) {
+        let length = self.body.len().saturating_sub(100).max(stamp::BYTES);
+        self.body.truncate(length);
+        self.header[4..12].copy_from_slice(&(self.body.len() as u64).to_be_bytes());
+    }
+}
+
+fn put(queue: &mut Queue, message: Message, drops: bool, twice: bool, swaps: bool) {
+    if drops {
+        return;
+    }
+    if twice {
+        queue.messages.push_back(message.clone());
+    }
+    let place = queue.messages.len();
+    queue.messages.push_back(message);
+    if swaps && place > 0 {
+        queue.messages.swap(place - 1, place);
+    }
+}
+
+/// Takes the first message, unless it is held.
+pub(super) fn next(queue: &mut Queue, now: u64) -> Option<Message> {
+    queue.messages.front().filter(|front| front.due <= now)?;
+    queue.messages.pop_front()
+}
