@@ -317,13 +317,20 @@ fn a_message_that_comes_again_after_its_acknowledgement_makes_the_result_suspect
         let way = [&load, way].concat();
         let way: Vec<&str> = way.into_iter().collect();
         let (code, result) = run(script, &way);
-        assert_eq!(count(&result, "redelivered_after_ack"), 1, "{way:?}");
+        let redelivered = count(&result, "redelivered_after_ack");
+        let duplicated = count(&result, "duplicated");
+        assert_eq!(redelivered + duplicated, 1, "{way:?}");
         assert_eq!(
             (code, &result["verdict"]),
             (3, &"SUSPECT".into()),
             "{way:?}"
         );
         let warnings = result["warnings"].to_string();
+        if duplicated == 1 {
+            // Of two consumers, one may read the second delivery before the other reads the first.
+            assert!(way.contains(&"--consumers"), "{way:?}");
+            continue;
+        }
         assert!(warnings.contains("were redelivered although"), "{warnings}");
     }
     // A requeued message is delivered again correctly.
