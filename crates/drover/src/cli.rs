@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use crate::tool_output::Tool;
 use clap::{Args, Parser, Subcommand};
 use harness::cli::{Failure, refuse};
 use harness::output;
-use measure::import::Tool;
 
 use crate::resolve::Overrides;
 use crate::{check, doctor, exit, import, list, pages, report, run};

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, ensure};
 use harness::host;
 use harness::store::{self, Folder};
-use measure::import::{Subject, Tool, import};
 use measure::redact;
 use measure::result::RunResult;
+
+use crate::tool_output::{Subject, Tool, import};
 
 /// Name of the folder, below that of a day, for imported results.
 const PLAN: &str = "imported";

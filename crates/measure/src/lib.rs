@@ -6,7 +6,6 @@
 pub mod audit;
 pub mod disturbance;
 pub mod held;
-pub mod import;
 pub mod imported;
 mod intact;
 pub mod machine;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::support::{Project, ends_with, json, said, shown};
 
 fn sample(file: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../measure/tests/data/import");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/import");
     fs::canonicalize(folder.join(file)).unwrap()
 }
 

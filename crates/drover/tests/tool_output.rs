@@ -8,14 +8,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use measure::import::{Error, Subject, Tool, import};
+use drover::tool_output::{Error, Subject, Tool, import};
 use measure::report::{FORMATS, suite};
 use measure::result::RunResult;
 use measure::suite::Suite;
 use measure::warning::{Kind, Verdict};
 use proptest::prelude::*;
 
-#[path = "example/result.rs"]
+#[path = "../../measure/tests/example/result.rs"]
 mod example;
 
 const FILES: [&str; 14] = [

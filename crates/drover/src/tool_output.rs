@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::imported::{Imported, SeriesSummary};
-use crate::machine::Machine;
-use crate::result::{DaemonInfo, Operations, RunResult, SCHEMA, ThresholdResult, Usage};
-use crate::warning::{EndedBy, Warning, verdict};
+use measure::imported::{Imported, SeriesSummary};
+use measure::machine::Machine;
+use measure::result::{DaemonInfo, Operations, RunResult, SCHEMA, ThresholdResult, Usage};
+use measure::warning::{EndedBy, Warning, verdict};
 
 mod k6;
 mod oha;
@@ -211,7 +211,7 @@ impl ToolReport {
             thresholds: self.thresholds,
             faults: Vec::new(),
             answer: None,
-            facts: crate::audit::Facts::default(),
+            facts: measure::audit::Facts::default(),
             exit_code: None,
             throughput: None,
             imported: Some(Imported {
