@@ -251,7 +251,7 @@ impl Ledger {
         }
     }
 
-    /// Records the missing messages, of which `queued` are still in queues. With `None` the queue depths are unknown,
+    /// Records the missing messages; `queued` messages are still in queues. With `None` the queue depths are unknown,
     /// and no message counts as lost.
     pub(crate) fn close(&self, queued: Option<u64>, record: &Recorder) {
         let Missing { counted, warmup } = self.missing();

@@ -343,7 +343,7 @@ mod tests {
             stalls: held,
             ..interval(0, 0, false)
         });
-        // A turn of two seconds, of which the worker waited one.
+        // A turn of two seconds; the worker waited for one of them.
         collector.add(Interval {
             cpu_ns: 300_000_000,
             wait_ns: Some(SECOND_NS),

@@ -4,7 +4,7 @@
 
 use measure::tally::{Series, Tally};
 
-/// A driver with many series, of which few are recorded.
+/// A driver with many series that records only a few of them.
 const NAMES: &[&str] = &[
     "one", "two", "three", "four", "five", "six", "seven", "eight",
 ];

@@ -81,7 +81,7 @@ fn messages_have_rates_beside_the_first_daemon_and_an_account() {
             ("duplicated", 0),
             ("redelivered", u64::from(second)),
         ];
-        // Rows 0 to 9, of which 2 to 7 are in the measured time; the last two belong to the drain phase.
+        // Rows 0 to 9; rows 2 to 7 are in the measured time; the last two belong to the drain phase.
         for row in &mut result.seconds {
             let flow = |name: &str| (name.to_owned(), published / 10);
             row.counts = ["published", "consumed"].map(flow).into();
