@@ -8,8 +8,8 @@ use amq_protocol::frame::AMQPFrame;
 use amq_protocol::protocol::{AMQPClass, channel, connection};
 use amq_protocol::types::{AMQPValue, FieldTable, LongString};
 use amq_protocol::uri::{AMQPScheme, AMQPUri};
-use harness::clock;
-use harness::plan::Invalid;
+use load::clock;
+use load::plan::Invalid;
 use measure::redact;
 use nix::errno::Errno;
 

@@ -4,8 +4,8 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use harness::plan::Invalid;
-use harness::tls;
+use load::plan::Invalid;
+use load::tls;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use amq_protocol::frame::{AMQPContentHeader, AMQPFrame};
 use amq_protocol::protocol::{AMQPClass, BasicProperties, basic, channel};
 use anyhow::{Context as _, anyhow, ensure};
-use harness::clock;
+use load::clock;
 
 use super::case::Scope;
 use super::connection::{Connection, Content, Event, unexpected};

@@ -8,7 +8,7 @@ use amq_protocol::frame::parsing::parse_content_header;
 use amq_protocol::protocol::{AMQPClass, BasicProperties, basic, connection, parse_class};
 use amq_protocol::types::{AMQPValue, FieldTable};
 use anyhow::{anyhow, bail, ensure};
-use harness::clock;
+use load::clock;
 
 use super::case::Scope;
 use super::channel::Channel;

@@ -11,10 +11,10 @@ use anyhow::anyhow;
 use clap::Args;
 use harness::cli::{Failure, lines_of_files, of_the_daemon};
 use harness::conformance::{Finished, Options, Report};
-use harness::daemon::Daemon;
 use harness::launcher::{self, Launcher, remark};
 use harness::output;
-use harness::plan::Invalid;
+use load::plan::Invalid;
+use subject::daemon::Daemon;
 
 mod case;
 mod cases;

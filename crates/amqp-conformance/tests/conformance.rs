@@ -9,10 +9,10 @@ mod proxy;
 
 use std::process::{Command, Output};
 
-use harness::daemon::{Daemon, Options, Prepared, Stopped};
-use harness::manifest;
 use proxy::{Frame, Proxy, Rule};
 use serde_json::Value;
+use subject::daemon::{Daemon, Options, Prepared, Stopped};
+use subject::manifest;
 use tokio::runtime::Runtime;
 
 /// Runs the program. Returns its exit code, its output, and its notes.

@@ -6,11 +6,11 @@ use amq_protocol::protocol::{AMQPClass, confirm, queue};
 use amq_protocol::types::FieldTable;
 use anyhow::{Context as _, bail, ensure};
 use harness::cli::{Failure, lines_of_files, of_the_daemon};
-use harness::clock;
-use harness::daemon::{DaemonError, Prepared};
-use harness::driver::Driver as _;
 use harness::launcher::{self, Launcher, remark};
 use harness::output;
+use load::clock;
+use load::driver::Driver as _;
+use subject::daemon::{DaemonError, Prepared};
 
 use crate::cli::CheckArgs;
 use crate::driver::Perftest;

@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use amq_protocol::protocol::{AMQPClass, channel as channels, queue};
 use amq_protocol::types::FieldTable;
-use harness::clock;
-use harness::driver::Worker;
-use harness::pacer::{Pacer, Start, Tick};
-use harness::recorder::MISSED;
-use harness::schedule::Share;
+use load::clock;
+use load::driver::Worker;
+use load::pacer::{Pacer, Start, Tick};
+use load::recorder::MISSED;
+use load::schedule::Share;
 
 use crate::driver::Perftest;
 use crate::outcome::{self, count};

@@ -4,22 +4,22 @@ use std::process::ExitCode;
 
 use clap::{FromArgMatches as _, Parser};
 use harness::cli::{self, Common, Failure, Job};
-use harness::driver::Target;
-use harness::plan;
+use load::driver::Target;
+use load::plan;
 use measure::result::RunResult;
 
 use crate::driver::Perftest;
 use crate::settings::Settings;
 
 mod command;
-mod load;
+mod options;
 mod perftest;
 mod values;
 mod variables;
 
 pub(crate) use command::CheckArgs;
 use command::Command;
-use load::Load;
+use options::Load;
 
 /// Default address of a broker.
 const LOCAL: &str = "amqp://guest:guest@localhost:5672/";

@@ -1,6 +1,6 @@
 //! Counters of a worker since it last recorded them.
 
-use harness::recorder::Recorder;
+use load::recorder::Recorder;
 
 use crate::outcome::count;
 

@@ -1,6 +1,6 @@
 //! Warnings about a broker that delivered every message, but some twice or out of order.
 
-use harness::plan::Plan;
+use load::plan::Plan;
 use measure::tally::Tally;
 use measure::warning::{Kind, Severity, Warning};
 
@@ -127,7 +127,7 @@ fn copies(plan: &Plan<Settings>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use harness::plan::Timeline;
+    use load::plan::Timeline;
 
     use super::*;
     use crate::series;

@@ -7,16 +7,16 @@ use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use harness::clock;
-use harness::driver::{Bounds, Driver, Phases, Target, Worker};
-use harness::pacer::Pacer;
-use harness::peer::require_ports;
-use harness::plan::{Group, Invalid, Plan};
-use harness::recorder::{self, Recorder};
+use load::clock;
+use load::driver::{Bounds, Driver, Phases, Target, Worker};
+use load::pacer::Pacer;
+use load::plan::{Group, Invalid, Plan};
+use load::recorder::{self, Recorder};
 use measure::audit::{Facts, Lifetime};
 use measure::result::RunResult;
 use measure::tally::{Series, Tally};
 use measure::warning::Warning;
+use subject::headroom::require_ports;
 
 use crate::churn::{self, Client};
 use crate::ending::Ending;

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use harness::plan::Plan;
+use load::plan::Plan;
 
 use crate::settings::{ExitWhen, Settings, consumers};
 
@@ -133,8 +133,8 @@ impl Quota {
 mod tests {
     use std::time::Duration;
 
-    use harness::plan::{Group, Timeline};
-    use harness::schedule::Arrival;
+    use load::plan::{Group, Timeline};
+    use load::schedule::Arrival;
 
     use super::*;
     use crate::settings::CONSUMERS;

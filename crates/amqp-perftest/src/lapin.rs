@@ -26,10 +26,10 @@ use std::task::Poll;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use harness::clock::{self, Clock};
-use harness::driver::{Phases, Worker};
-use harness::pacer::{Pacer, Tick};
-use harness::recorder::{MISSED, Recorder};
+use load::clock::{self, Clock};
+use load::driver::{Phases, Worker};
+use load::pacer::{Pacer, Tick};
+use load::recorder::{MISSED, Recorder};
 
 pub(crate) use dial::{Dialer, Opened};
 

@@ -1,6 +1,6 @@
 //! Placement of producers and consumers on connections, and of connections on workers.
 
-use harness::plan::Plan;
+use load::plan::Plan;
 
 use crate::settings::{self, Settings};
 

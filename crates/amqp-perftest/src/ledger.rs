@@ -17,8 +17,8 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-use harness::clock;
-use harness::recorder::Recorder;
+use load::clock;
+use load::recorder::Recorder;
 
 use crate::outcome::{self, count};
 use crate::series::END_TO_END;

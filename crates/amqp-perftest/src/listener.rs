@@ -2,7 +2,7 @@
 
 use std::net::TcpStream;
 
-use harness::peer;
+use subject::headroom;
 
 /// Returns the process that listens at the other end, if it is on this machine and visible.
 pub(crate) fn process_of(stream: &TcpStream) -> Option<u32> {
@@ -10,7 +10,7 @@ pub(crate) fn process_of(stream: &TcpStream) -> Option<u32> {
     if stream.local_addr().ok()?.ip() != peer.ip() {
         return None;
     }
-    peer::listeners(peer).first().copied()
+    headroom::listeners(peer).first().copied()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The nodes of a broker, over which connections are spread.
 
-use harness::plan::Invalid;
+use load::plan::Invalid;
 
 use crate::settings::Settings;
 use amqp_client::{Broker, Session, SessionError, TlsOptions};

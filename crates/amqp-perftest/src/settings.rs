@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use harness::duration;
-use harness::plan::{Group, Plan};
+use load::duration;
+use load::plan::{Group, Plan};
 use serde::{Deserialize, Serialize};
 
 mod ending;

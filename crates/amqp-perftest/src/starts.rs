@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use harness::driver::Worker;
-use harness::pacer::{Pacer, Start};
-use harness::plan::Group;
-use harness::schedule::{Schedule, Share};
+use load::driver::Worker;
+use load::pacer::{Pacer, Start};
+use load::plan::Group;
+use load::schedule::{Schedule, Share};
 
 use crate::driver::Perftest;
 use crate::settings::{PRODUCERS, Settings};

@@ -21,12 +21,12 @@ mod redial;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use harness::clock;
-use harness::driver::Worker;
-use harness::pacer::{Start, Tick};
-use harness::reactor::Reactor;
-use harness::recorder::MISSED;
-use harness::slots::Slots;
+use load::clock;
+use load::driver::Worker;
+use load::pacer::{Start, Tick};
+use load::reactor::Reactor;
+use load::recorder::MISSED;
+use load::slots::Slots;
 
 pub use publish::{Message, Template};
 pub use read::{Event, Malformed, Reader};

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use harness::clock;
+use load::clock;
 use null_broker::{NullBroker, Script};
 use serde_json::Value;
 

@@ -787,11 +787,11 @@ fn a_broker_that_closes_no_connection_holds_no_run_up() {
         keeps_open: true,
         ..Script::default()
     };
-    let began = harness::clock::now();
+    let began = load::clock::now();
     let (code, result) = run(script, &["--pmessages", "100", "--prefetch", "10"]);
     nothing_failed(code, &result);
     counts(&result, &[("consumed", 100), ("lost", 0)]);
-    let took_s = (harness::clock::now() - began) as f64 / 1e9;
+    let took_s = (load::clock::now() - began) as f64 / 1e9;
     assert!(took_s < 8.0, "{took_s}");
 }
 
@@ -1320,7 +1320,7 @@ fn every_plan_of_the_project_can_be_run() {
     assert!(plans.len() >= 7);
     for plan in plans {
         let path = plan.path();
-        let plan = harness::plan::load::<Settings>(&path, &[]).unwrap();
+        let plan = load::plan::load::<Settings>(&path, &[]).unwrap();
         Settings::validate(&plan).unwrap();
         let suite = plan.suite.as_ref().unwrap();
         suite.validate().unwrap();

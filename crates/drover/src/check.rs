@@ -4,9 +4,9 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
 use harness::cli::Failure;
-use harness::daemon::Daemon;
-use harness::manifest::{self, Manifest};
 use harness::output;
+use subject::daemon::Daemon;
+use subject::manifest::{self, Manifest};
 
 use crate::exit;
 use crate::project::{Driver, Project, listed};

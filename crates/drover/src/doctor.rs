@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use harness::daemon::Daemon;
-use harness::{host, limits};
+use load::limits;
 use measure::machine::Machine;
 use measure::units;
+use subject::daemon::Daemon;
+use subject::host;
 
 use crate::project::Project;
 

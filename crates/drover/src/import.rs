@@ -5,10 +5,10 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
-use harness::host;
 use harness::store::{self, Folder};
 use measure::redact;
 use measure::result::RunResult;
+use subject::host;
 
 use crate::tool_output::{Subject, Tool, import};
 

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use harness::daemon::Daemon;
-use harness::manifest;
+use subject::daemon::Daemon;
+use subject::manifest;
 
 use crate::folder;
 use crate::project::{Project, question};

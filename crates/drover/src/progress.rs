@@ -3,8 +3,9 @@
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
-use harness::{clock, output};
+use harness::output;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use load::clock;
 use measure::units;
 
 use crate::estimate;

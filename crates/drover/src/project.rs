@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
-use harness::daemon::guarded_output;
-use harness::manifest::{self, Manifest};
-use harness::trust::{self, Untrusted};
+use load::trust::{self, Untrusted};
 use serde::Deserialize;
+use subject::daemon::guarded_output;
+use subject::manifest::{self, Manifest};
 
 /// A project, by its root folder.
 #[derive(Debug)]
@@ -141,7 +141,7 @@ impl Driver {
             .args(arguments)
             .arg("--message-format=json-render-diagnostics")
             .env_clear()
-            .envs(harness::daemon::for_builds())
+            .envs(subject::daemon::for_builds())
             .current_dir(root)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -5,10 +5,10 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use harness::manifest;
-use harness::plan::{self, Capacity, Plan};
+use load::plan::{self, Capacity, Plan};
 use measure::redact;
 use serde::{Deserialize, Serialize};
+use subject::manifest;
 
 use crate::project::{self, Driver, Project, listed};
 

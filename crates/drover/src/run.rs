@@ -6,11 +6,13 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
 use harness::cli::Failure;
-use harness::daemon::Daemon;
-use harness::plan;
 use harness::signals::Signals;
-use harness::{clock, host, output, store};
+use harness::{output, store};
+use load::clock;
+use load::plan;
 use measure::result::RunResult;
+use subject::daemon::Daemon;
+use subject::host;
 
 use crate::alone::MachineLock;
 use crate::cell::{self, Outcome};

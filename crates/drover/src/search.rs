@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use harness::plan::Capacity;
+use load::plan::Capacity;
 
 /// Number of unjudged runs of a load after which it bounds the search. Other activity on the machine may have ended by
 /// then; a driver that is too slow for the load stays too slow.

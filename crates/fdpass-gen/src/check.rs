@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use harness::cli::{Failure, of_the_daemon};
-use harness::clock;
-use harness::daemon::{Daemon, DaemonError, Prepared};
-use harness::driver::Driver as _;
 use harness::launcher::{self, Launcher, remark};
 use harness::output;
-use harness::plan::Invalid;
+use load::clock;
+use load::driver::Driver as _;
+use load::plan::Invalid;
 use nix::errno::Errno;
+use subject::daemon::{Daemon, DaemonError, Prepared};
 
 use crate::cli::CheckArgs;
 use crate::client::{after, read_to_end};

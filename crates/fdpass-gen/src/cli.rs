@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use clap::Parser;
 use harness::cli::{self, Common, Failure, Job};
-use harness::driver::Target;
-use harness::plan::{self, Plan};
+use load::driver::Target;
+use load::plan::{self, Plan};
 
 use crate::driver::FdPass;
 use crate::reference;
 use crate::settings::{DEFAULT_MESSAGES, Settings};
 
 mod command;
-mod load;
+mod options;
 
 use command::Command;
 pub(crate) use command::{CheckArgs, ConformanceArgs};
-use load::Load;
+use options::Load;
 
 /// Socket of the reference's daemons.
 const REFERENCE_SOCKET: &str = "/var/run/streaming-daemon.sock";

@@ -4,10 +4,10 @@
 
 use harness::cli::{Failure, of_the_daemon};
 use harness::conformance::{Finished, Report};
-use harness::driver::Driver as _;
 use harness::launcher::{self, remark};
-use harness::limits;
-use harness::plan::Invalid;
+use load::driver::Driver as _;
+use load::limits;
+use load::plan::Invalid;
 
 use anyhow::Context as _;
 
@@ -21,12 +21,12 @@ mod capacity;
 mod case;
 mod clients;
 mod counts;
+mod daemon_under_test;
 mod descriptors;
 mod drain;
 mod headers;
 mod payloads;
 mod senders;
-mod subject;
 mod table;
 mod track;
 

@@ -1,8 +1,8 @@
 //! Counters of a daemon: single series of its Prometheus page.
 
 use anyhow::Context as _;
-use harness::gauges;
 use harness::launcher::Launcher;
+use subject::gauges;
 
 /// The page at one moment.
 #[derive(Debug, Clone)]

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 
-use harness::clock;
-use harness::recorder::Recorder;
+use load::clock;
+use load::recorder::Recorder;
 
 use crate::{handoff, outcome};
 
@@ -164,8 +164,8 @@ mod tests {
         assert!(lives(std::process::id() as i32));
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let pid = child.id() as i32;
-        let deadline = harness::clock::now() + 10_000_000_000;
-        while lives(pid) && harness::clock::now() < deadline {
+        let deadline = load::clock::now() + 10_000_000_000;
+        while lives(pid) && load::clock::now() < deadline {
             std::thread::yield_now();
         }
         assert!(!lives(pid));

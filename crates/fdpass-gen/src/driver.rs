@@ -6,10 +6,10 @@ use std::sync::{Once, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use harness::driver::{Driver, Target, Worker};
 use harness::output;
-use harness::plan::{Invalid, Plan};
-use harness::recorder::Recorder;
+use load::driver::{Driver, Target, Worker};
+use load::plan::{Invalid, Plan};
+use load::recorder::Recorder;
 use measure::audit::{Facts, Lifetime};
 use measure::tally::{Series, Tally};
 use measure::warning::Warning;
@@ -142,7 +142,7 @@ impl Driver for FdPass {
     }
 
     fn descriptors(plan: &Plan<Settings>) -> u64 {
-        let open = |group: &harness::plan::Group| match group.rate {
+        let open = |group: &load::plan::Group| match group.rate {
             // Little's law: open streams are the rate times their duration.
             Some(rate) => {
                 (rate * plan.driver.nominal().unwrap_or_default().as_secs_f64() * 1.2) as u64
@@ -156,7 +156,7 @@ impl Driver for FdPass {
     /// (Little's law).
     fn open_at_once(plan: &Plan<Settings>) -> u64 {
         let nominal = plan.driver.nominal().map(|nominal| nominal.as_secs_f64());
-        let open = |group: &harness::plan::Group| {
+        let open = |group: &load::plan::Group| {
             let ramp = group.ramp.as_secs_f64();
             match (group.rate, nominal) {
                 (Some(rate), nominal) => (rate * nominal.unwrap_or_default()) as u64,
@@ -376,6 +376,6 @@ pub(crate) fn explain(socket: &Path, errno: Errno) -> Invalid {
 }
 
 fn say(start: u64, kind: &str, bytes: u32) {
-    let age = measure::units::duration(harness::clock::now().saturating_sub(start));
+    let age = measure::units::duration(load::clock::now().saturating_sub(start));
     output::remark(&format!("stream {kind} after {age}, {bytes} bytes"));
 }

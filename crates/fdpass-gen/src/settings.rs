@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use harness::duration;
-use harness::plan::{Invalid, Plan};
+use load::duration;
+use load::plan::{Invalid, Plan};
 use serde::{Deserialize, Serialize};
 
 use crate::expect::Expect;

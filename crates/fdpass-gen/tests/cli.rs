@@ -25,9 +25,9 @@ use target::{HEAD, Step, Target, close, record, right, write};
 const LIMIT_NS: u64 = 60_000_000_000;
 
 fn until(what: &str, mut happens: impl FnMut() -> bool) {
-    let deadline = harness::clock::now() + LIMIT_NS;
+    let deadline = load::clock::now() + LIMIT_NS;
     while !happens() {
-        assert!(harness::clock::now() < deadline, "{what} did not happen");
+        assert!(load::clock::now() < deadline, "{what} did not happen");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

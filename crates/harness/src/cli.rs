@@ -11,17 +11,18 @@ use measure::report::Format;
 use measure::result::RunResult;
 use serde::Serialize;
 
-use crate::daemon::DaemonError;
-use crate::driver::{Driver, Target};
-use crate::lanes::{SHARD_ARGUMENT, shard};
 use crate::launcher::remark;
-use crate::limits::{self, TooFewFiles};
-use crate::peer::CannotHold;
-use crate::plan::{Invalid, Plan, PlanError};
 use crate::run::{External, Settings, Subject, run};
 use crate::signals::Signals;
 use crate::store::{self, Folder};
-use crate::{host, launcher, output};
+use crate::{launcher, output};
+use load::driver::{Driver, Target};
+use load::limits::{self, TooFewFiles};
+use load::plan::{Invalid, Plan, PlanError};
+use load::workers::{SHARD_ARGUMENT, shard};
+use subject::daemon::DaemonError;
+use subject::headroom::CannotHold;
+use subject::host;
 
 mod command;
 pub(crate) mod exit;

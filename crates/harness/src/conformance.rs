@@ -9,8 +9,9 @@ use clap::Args;
 use serde::{Serialize, Serializer};
 
 use crate::cli::Failure;
-use crate::plan::Invalid;
-use crate::{clock, output};
+use crate::output;
+use load::clock;
+use load::plan::Invalid;
 
 /// Options of every `conformance` command.
 #[derive(Debug, Args)]

@@ -7,7 +7,7 @@ use measure::tally::{Distribution, Tally};
 use metrics::{Key, KeyName, Label, Level, Metadata, Recorder as _, SharedString};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 
-use crate::collector::Row;
+use load::collector::Row;
 
 /// Upper bounds of the buckets, seconds: a 1-2-5 ladder from 1 µs to 100 s. Unlike summaries, buckets can be added up
 /// over processes and time.

@@ -7,8 +7,9 @@ use anyhow::Context as _;
 use tokio::runtime::Runtime;
 
 use crate::cli::Failure;
-use crate::daemon::{Daemon, DaemonError, Options, Prepared};
-use crate::{manifest, output};
+use crate::output;
+use subject::daemon::{Daemon, DaemonError, Options, Prepared};
+use subject::manifest;
 
 /// Time that a dying daemon gets to end.
 const DYING: Duration = Duration::from_millis(300);

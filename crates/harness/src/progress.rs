@@ -8,9 +8,9 @@ use measure::audit::count;
 use measure::tally::Tally;
 use measure::units;
 
-use crate::collector::Row;
 use crate::output;
-use crate::recorder::{OK, STARTED};
+use load::collector::Row;
+use load::recorder::{OK, STARTED};
 
 /// The live line that shows the progress of a run.
 #[derive(Debug)]

@@ -12,9 +12,9 @@ use measure::warning::{Verdict, Warning};
 
 mod faults;
 mod judge;
-mod load;
 mod pages;
 mod rows;
+mod running_load;
 mod site;
 mod watch;
 
@@ -22,20 +22,22 @@ use faults::Faults;
 use judge::{
     compared, counter_warnings, disturbances, measured_s, operations, run_warnings, slowest_ns,
 };
-use load::{LiveOutputs, RunningLoad};
 use rows::SecondsSpool;
+use running_load::{LiveOutputs, RunningLoad};
 use site::Fleet;
 use watch::ResourceMonitor;
 
 use crate::cli::exit;
-use crate::daemon::Prepared;
-use crate::driver::{Driver, Target};
 use crate::exporter::Exporter;
-use crate::plan::{self, Invalid, Plan};
 use crate::progress::Progress;
 use crate::signals::Signals;
 use crate::store::{self, Folder};
-use crate::{clock, gauges, host, peer, recorder};
+use load::driver::{Driver, Target};
+use load::plan::{self, Invalid, Plan};
+use load::{clock, recorder};
+use subject::daemon::Prepared;
+use subject::headroom;
+use subject::{gauges, host};
 
 /// The daemon's metrics by name.
 type Gauges = BTreeMap<String, f64>;
@@ -139,7 +141,7 @@ pub async fn run<D: Driver>(
     };
     let checked = unless_interrupted(signals, checking).await?;
     checked?.map_err(of_subject)?;
-    peer::require(&fleet.target, D::open_at_once(plan), driver.daemon_pid())?;
+    headroom::require(&fleet.target, D::open_at_once(plan), driver.daemon_pid())?;
 
     progress.count_opening(D::facts(plan).held);
     let mut monitor = ResourceMonitor::open::<D>(&fleet, driver.daemon_pid(), folder).await?;
@@ -151,7 +153,7 @@ pub async fn run<D: Driver>(
         exporter,
         response: D::SERIES[D::response(plan).0],
         line: if settings.quiet { |_, _| None } else { D::line },
-        total: recorder::clean(driver.as_ref()),
+        total: recorder::empty_tally(driver.as_ref()),
         rows: SecondsSpool::beside(folder)?,
     };
     let mut faults = Faults::new(&plan.faults, &load.phases);
@@ -281,7 +283,7 @@ async fn unless_interrupted<T>(
 /// `Invalid`.
 fn of_subject(error: anyhow::Error, subject: &Subject) -> anyhow::Error {
     match subject {
-        Subject::Launched(_) if !error.is::<peer::CannotHold>() => {
+        Subject::Launched(_) if !error.is::<headroom::CannotHold>() => {
             anyhow::Error::msg(format!("{error:#}"))
         }
         _ => error,

@@ -13,9 +13,9 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use anyhow::{Context as _, ensure};
-use harness::daemon::{Daemon, DaemonError, Prepared, StopReport, Stopped};
 use harness::launcher::{Launcher, everything_is_required};
-use harness::manifest;
+use subject::daemon::{Daemon, DaemonError, Prepared, StopReport, Stopped};
+use subject::manifest;
 
 use client::{Answer, Connection};
 

@@ -5,13 +5,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use harness::clock::Clock;
-use harness::driver::{Driver, Target, Worker};
-use harness::plan::{Group, Invalid, Plan, Timeline};
 use harness::run::{External, Settings, Subject, run};
-use harness::schedule::Arrival;
 use harness::signals::Signals;
 use harness::store::Folder;
+use load::clock::Clock;
+use load::driver::{Driver, Target, Worker};
+use load::plan::{Group, Invalid, Plan, Timeline};
+use load::schedule::Arrival;
 use measure::result::RunResult;
 use measure::tally::Series;
 use measure::warning::{Kind, Verdict};

@@ -13,7 +13,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
-use harness::manifest::Manifest;
+use subject::manifest::Manifest;
 use toml::{Table, Value};
 
 use crate::members::{Kind, members};
@@ -329,7 +329,14 @@ fn the_kinds_keep_the_subject_apart_from_the_instrument() {
             .may_use()
             .contains(&Kind::from_name("mock-llm"))
     );
-    for instrument in ["measure", "harness", "fdpass-gen", "drover"] {
+    for instrument in [
+        "measure",
+        "load",
+        "subject",
+        "harness",
+        "fdpass-gen",
+        "drover",
+    ] {
         let allowed = Kind::from_name(instrument).may_use();
         assert!(!allowed.contains(&Kind::DaemonKit), "{instrument}");
     }

@@ -2,10 +2,10 @@
 
 use anyhow::{Context as _, ensure};
 use harness::cli::{Failure, lines_of_files, of_the_daemon};
-use harness::daemon::{DaemonError, Prepared};
-use harness::driver::Driver as _;
 use harness::launcher::{self, Launcher, remark};
 use harness::output;
+use load::driver::Driver as _;
+use subject::daemon::{DaemonError, Prepared};
 
 use crate::cli::CheckArgs;
 use crate::driver::HttpLoad;

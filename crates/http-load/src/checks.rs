@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use harness::plan::Invalid;
+use load::plan::Invalid;
 use serde_json::Value;
 
 use crate::answer::Sink;

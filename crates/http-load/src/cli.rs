@@ -4,21 +4,21 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser};
 use harness::cli::{self, Common, Failure, Job};
-use harness::driver::Target;
-use harness::manifest::{self, Manifest};
-use harness::plan::{self, Plan};
+use load::driver::Target;
+use load::plan::{self, Plan};
 use measure::result::RunResult;
+use subject::manifest::{self, Manifest};
 
 use crate::driver::HttpLoad;
 use crate::settings::Settings;
 
 mod command;
-mod load;
+mod options;
 mod stages;
 
 pub(crate) use command::CheckArgs;
 use command::Command;
-use load::Load;
+use options::Load;
 
 /// The daemon that is launched if neither a URL nor --daemon is given.
 const EMBEDDED: &str = "http-daemon";

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use harness::plan::Invalid;
+use load::plan::Invalid;
 use serde::{Deserialize, Serialize};
 
 use crate::answer::Sink;

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use harness::cli;
-use harness::driver::{Address, Driver, Target, Worker};
 use harness::output;
-use harness::plan::{Group, Invalid, Plan};
+use load::driver::{Address, Driver, Target, Worker};
+use load::plan::{Group, Invalid, Plan};
 use measure::audit::{Facts, Lifetime};
 use measure::result::{Answer, RunResult};
 use measure::tally::{Series, Tally};

@@ -10,12 +10,12 @@ use std::task::Poll;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use harness::clock::{self, Clock};
-use harness::driver::Worker;
-use harness::opening::WorkerOpening;
-use harness::pacer::Pacer;
-use harness::plan::Invalid;
 use hyper::client::conn::http1;
+use load::clock::{self, Clock};
+use load::driver::Worker;
+use load::opening::WorkerOpening;
+use load::pacer::Pacer;
+use load::plan::Invalid;
 use tokio::task::coop::unconstrained;
 
 use crate::driver::HttpLoad;

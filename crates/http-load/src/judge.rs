@@ -1,6 +1,6 @@
 //! Judgement of complete responses, the same for both engines.
 
-use harness::recorder::Recorder;
+use load::recorder::Recorder;
 
 use crate::checks::{Captured, Checks};
 use crate::driver::HttpLoad;

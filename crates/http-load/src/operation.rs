@@ -2,8 +2,8 @@
 
 use std::num::NonZeroU32;
 
-use harness::pacer::Start;
-use harness::schedule::Share;
+use load::pacer::Start;
+use load::schedule::Share;
 
 /// Backoff of a client that could not connect, so that a dead server is not flooded.
 pub(crate) const RETRY_BACKOFF_NS: u64 = 10_000_000;

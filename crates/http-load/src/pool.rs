@@ -1,7 +1,7 @@
 //! The connections of the open loops, opened before requests need them.
 
-use harness::driver::Phases;
-use harness::schedule::Share;
+use load::driver::Phases;
+use load::schedule::Share;
 
 use crate::driver::HttpLoad;
 use crate::operation::RETRY_BACKOFF_NS;

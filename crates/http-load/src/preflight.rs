@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
-use harness::clock;
+use load::clock;
 use measure::result::Answer;
 use ring::digest::{Context as Digest, SHA256};
 

@@ -4,7 +4,7 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use harness::plan::Invalid;
+use load::plan::Invalid;
 use measure::redact;
 
 use crate::redirect::RedirectTarget;

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use harness::duration;
-use harness::plan::{Group, Invalid, Plan};
+use load::duration;
+use load::plan::{Group, Invalid, Plan};
 use serde::{Deserialize, Serialize};
 
 use crate::checks::Checks;
 use crate::target::Server;
 
-mod load;
+mod validate;
 
 /// The path to request if neither plan nor URL names one: the smallest file that every daemon has.
 pub(crate) const DEFAULT_PATH: &str = "/1kb.txt";
@@ -267,7 +267,7 @@ impl Settings {
             ));
         }
         settings.validate_content()?;
-        load::validate(plan)?;
+        validate::validate(plan)?;
         let checks = Checks::parse(&settings.checks)?;
         if settings.method == "HEAD" && checks.need_body() {
             let problem = "a response to HEAD has no body: check its status or its header fields";

@@ -10,9 +10,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use harness::peer::local_ports;
-use harness::plan::Invalid;
-use harness::schedule::Share;
+use load::plan::Invalid;
+use load::schedule::Share;
+use subject::headroom::local_ports;
 
 use crate::settings::Settings;
 use crate::target::{Peer, Server};

@@ -1,6 +1,6 @@
 //! The summary that users of wrk and k6 expect at the end, printed before the report that all drivers share.
 
-use harness::plan::Plan;
+use load::plan::Plan;
 use measure::result::RunResult;
 use measure::throughput::Throughput;
 

@@ -4,8 +4,8 @@ use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
 
-use harness::plan::Invalid;
 use http::Uri;
+use load::plan::Invalid;
 use measure::redact;
 
 /// A server, parsed from a URL.

@@ -3,8 +3,8 @@
 use std::io;
 use std::sync::Arc;
 
-use harness::plan::Invalid;
-use harness::tls;
+use load::plan::Invalid;
+use load::tls;
 use rustls::CertificateError;
 use rustls::pki_types::ServerName;
 use tokio_rustls::TlsConnector;

@@ -1,6 +1,6 @@
 //! Counters of one loop iteration. Counting by name costs more than adding, so names are looked up once per iteration.
 
-use harness::recorder::Recorder;
+use load::recorder::Recorder;
 use measure::audit::count as audit;
 
 use crate::checks::Captured;

@@ -8,12 +8,12 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::os::fd::AsRawFd as _;
 
-use harness::clock;
-use harness::driver::Worker;
-use harness::lanes::count_missed;
-use harness::pacer::{Start, Tick};
-use harness::reactor::{Event, Reactor};
-use harness::slots::{Id, Slots};
+use load::clock;
+use load::driver::Worker;
+use load::pacer::{Start, Tick};
+use load::reactor::{Event, Reactor};
+use load::slots::{Id, Slots};
+use load::workers::count_missed;
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv, send};
 

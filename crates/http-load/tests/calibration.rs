@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use harness::clock;
+use load::clock;
 use serde_json::Value;
 
 /// The planned behaviour of the server.

@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-#[path = "support/load.rs"]
-mod load;
+#[path = "support/scenarios.rs"]
+mod scenarios;
 #[path = "support/scripted.rs"]
 mod scripted;
 
@@ -12,11 +12,11 @@ use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use harness::plan::{Group, PlannedStage};
 use http_load::{Engine, Settings};
+use load::plan::{Group, PlannedStage};
 use measure::tally::Series;
 
-use crate::load::{ENGINES, adds_up, put, put_for, users};
+use crate::scenarios::{ENGINES, adds_up, put, put_for, users};
 use crate::scripted::{Scripted, Step};
 
 const EMPTY: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";

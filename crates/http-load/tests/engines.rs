@@ -15,27 +15,27 @@ mod cases;
     reason = "the table names its types; the other test uses the rest"
 )]
 mod hyper_view;
-#[path = "support/load.rs"]
-mod load;
 #[path = "answers/read.rs"]
 #[allow(
     dead_code,
     reason = "the table names its types; the other test uses the rest"
 )]
 mod read;
+#[path = "support/scenarios.rs"]
+mod scenarios;
 #[path = "support/scripted.rs"]
 mod scripted;
 
 use std::time::Duration;
 
-use harness::recorder::{OK, STARTED, UNFINISHED};
 use http_load::{Engine, Settings};
+use load::recorder::{OK, STARTED, UNFINISHED};
 use measure::tally::Tally;
 use proptest::prelude::*;
 
 use crate::cases::{Case, cases};
 use crate::hyper_view::HyperKind;
-use crate::load::{
+use crate::scenarios::{
     ENGINES, adds_up, errors, failed, put, put_for, put_whatever_happens, rate, users,
 };
 use crate::scripted::{Scripted, Step, nobody};

@@ -3,8 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-#[path = "support/load.rs"]
-mod load;
+#[path = "support/scenarios.rs"]
+mod scenarios;
 
 use std::io::Read;
 use std::net::TcpListener;
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use http_load::{Engine, Settings};
 
-use crate::load::{ENGINES, adds_up, put, rate};
+use crate::scenarios::{ENGINES, adds_up, put, rate};
 
 const REQUESTS: u64 = 30_000;
 

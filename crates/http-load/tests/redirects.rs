@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-#[path = "support/load.rs"]
-mod load;
+#[path = "support/scenarios.rs"]
+mod scenarios;
 #[path = "support/scripted.rs"]
 mod scripted;
 #[path = "support/secure.rs"]
@@ -14,13 +14,13 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::Duration;
 
-use harness::recorder::OK;
 use http_load::{Engine, Settings};
+use load::recorder::OK;
 use measure::tally::Tally;
 use proptest::prelude::*;
 use serde_json::Value;
 
-use crate::load::{ENGINES, adds_up, errors, failed, put, put_whatever_happens, rate, users};
+use crate::scenarios::{ENGINES, adds_up, errors, failed, put, put_whatever_happens, rate, users};
 use crate::scripted::{Scripted, Step};
 use crate::secure::{Secure, Spoken};
 

@@ -2,18 +2,18 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-#[path = "support/load.rs"]
-mod load;
+#[path = "support/scenarios.rs"]
+mod scenarios;
 #[path = "support/secure.rs"]
 mod secure;
 
 use std::process::{Command, Output};
 
-use harness::recorder::OK;
 use http_load::{Engine, Settings};
+use load::recorder::OK;
 use serde_json::Value;
 
-use crate::load::{adds_up, put, rate, users};
+use crate::scenarios::{adds_up, put, rate, users};
 use crate::secure::{Secure, Spoken};
 
 fn http_load(words: &[&str]) -> Output {

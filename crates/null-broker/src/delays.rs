@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use harness::clock;
-use harness::slots::Id;
+use load::clock;
+use load::slots::Id;
 
 use super::{Broker, Channel};
 use amqp_client::stamp::Stamp;

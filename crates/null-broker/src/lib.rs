@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use harness::clock;
-use harness::driver::Stop;
-use harness::reactor::Reactor;
-use harness::slots::{Id, Slots};
+use load::clock;
+use load::driver::Stop;
+use load::reactor::Reactor;
+use load::slots::{Id, Slots};
 
 mod delays;
 mod frames;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use harness::cli::exit_with;
-use harness::plan::Invalid;
+use load::plan::Invalid;
 use null_broker::Mode;
 
 /// Serve AMQP 0-9-1 with a minimal broker, to measure the maximum rate of a driver on this machine

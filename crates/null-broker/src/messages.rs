@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use amq_protocol::frame::AMQPFrame;
 use amq_protocol::protocol::{AMQPClass, basic, channel};
-use harness::clock;
-use harness::slots::Id;
+use load::clock;
+use load::slots::Id;
 
 use super::delays::in_turn;
 use super::queues::{Message, Queue, Queues};

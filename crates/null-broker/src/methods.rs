@@ -2,8 +2,8 @@
 
 use amq_protocol::frame::AMQPFrame;
 use amq_protocol::protocol::{AMQPClass, basic, channel, confirm, connection, exchange, queue};
-use harness::clock;
-use harness::slots::Id;
+use load::clock;
+use load::slots::Id;
 
 use super::messages::next;
 use super::queues::Queue;

@@ -1,6 +1,6 @@
 //! Synthetic messages without end: a batch of deliveries is built once, and then only the varying fields are rewritten.
 
-use harness::slots::Id;
+use load::slots::Id;
 
 use super::{BATCH, Broker, Channel, frames};
 use amqp_client::stamp::{self, BodySum, Stamp};

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use harness::cli::Failure;
-use harness::plan::Invalid;
+use load::plan::Invalid;
 
 /// Options of several letters, each with its equivalent here.
 const LONGER: [(&str, &str); 18] = [

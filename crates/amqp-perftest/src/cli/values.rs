@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use harness::duration;
-use harness::plan::PlannedStage;
+use load::duration;
+use load::plan::PlannedStage;
 
 use crate::settings::SizeFor;
 

@@ -12,7 +12,7 @@ use ::lapin::options::{
 };
 use amq_protocol::protocol::basic;
 use futures_util::{Stream as _, StreamExt as _};
-use harness::clock;
+use load::clock;
 
 use super::WorkerState;
 use super::ending::DepthQuery;

@@ -9,7 +9,8 @@ use std::time::Duration;
 use ::lapin::protocol::AMQPErrorKind;
 use ::lapin::{Connection, ErrorKind, Event};
 use futures_util::{Stream, StreamExt as _};
-use harness::{clock, output};
+use harness::output;
+use load::clock;
 
 use super::{Opened, WorkerState};
 use crate::layout::Client;

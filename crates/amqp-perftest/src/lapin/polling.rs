@@ -8,7 +8,7 @@ use ::lapin::Channel;
 use ::lapin::message::BasicGetMessage;
 use ::lapin::options::BasicGetOptions;
 use amq_protocol::protocol::basic;
-use harness::clock;
+use load::clock;
 
 use super::WorkerState;
 use super::consumer::Consumer;

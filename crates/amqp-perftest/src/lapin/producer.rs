@@ -9,7 +9,7 @@ use ::lapin::message::BasicReturnMessage;
 use ::lapin::options::BasicPublishOptions;
 use ::lapin::types::ShortString;
 use ::lapin::{BasicProperties, Channel, Confirmation, PublisherConfirm};
-use harness::clock;
+use load::clock;
 
 use super::WorkerState;
 use super::link::End;

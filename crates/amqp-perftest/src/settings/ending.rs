@@ -1,7 +1,7 @@
 //! Validation of the early end of a run.
 
-use harness::duration;
-use harness::plan::{Invalid, Plan};
+use load::duration;
+use load::plan::{Invalid, Plan};
 use serde::{Deserialize, Serialize};
 
 use super::{Settings, consumers, producers};

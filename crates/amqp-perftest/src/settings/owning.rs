@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use harness::plan::{Invalid, Plan};
+use load::plan::{Invalid, Plan};
 
 use super::Settings;
 use crate::layout::{Client, Layout};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use harness::plan::{Invalid, Plan};
-use harness::schedule::Arrival;
+use load::plan::{Invalid, Plan};
+use load::schedule::Arrival;
 
 use super::{PRODUCERS, Settings, group};
 

@@ -1,6 +1,6 @@
 //! Validation of consumer rates and polling.
 
-use harness::plan::Invalid;
+use load::plan::Invalid;
 
 use super::Settings;
 

@@ -1,6 +1,6 @@
 //! Validation of plans; each error names the field and the remedy.
 
-use harness::plan::{Invalid, Plan};
+use load::plan::{Invalid, Plan};
 
 use super::{CONSUMERS, Churn, Engine, PRODUCERS, Settings, consumers, group, producers};
 use crate::lapin::MOST_CHANNELS;

@@ -1,8 +1,8 @@
 //! The end of a worker: consumers are cancelled, arrived deliveries are acknowledged, connections are closed.
 
 use amq_protocol::frame::AMQPFrame;
-use harness::clock;
-use harness::slots::Id;
+use load::clock;
+use load::slots::Id;
 
 use super::Loop;
 use crate::outcome::count;

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use amq_protocol::frame::AMQPFrame;
 use amq_protocol::protocol::{AMQPClass, basic};
-use harness::clock;
-use harness::slots::Id;
+use load::clock;
+use load::slots::Id;
 
 use super::Loop;
 use super::polling::NextGet;

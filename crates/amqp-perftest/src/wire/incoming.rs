@@ -2,9 +2,9 @@
 
 use std::io::{self, Read as _};
 
-use harness::clock;
-use harness::reactor;
-use harness::slots::Id;
+use load::clock;
+use load::reactor;
+use load::slots::Id;
 
 use super::consumer::ReceivedMessage;
 use super::link::{Lost, Role};

@@ -4,8 +4,9 @@ use std::io::{self, Write as _};
 
 use amq_protocol::frame::AMQPFrame;
 use amq_protocol::protocol::{AMQPClass, basic, channel, connection};
-use harness::slots::Id;
-use harness::{clock, output};
+use harness::output;
+use load::clock;
+use load::slots::Id;
 
 use super::read::Reader;
 use super::{Loop, Redial};

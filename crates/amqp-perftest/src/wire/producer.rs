@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use harness::clock;
-use harness::slots::Id;
+use load::clock;
+use load::slots::Id;
 
 use super::link::Lost;
 use super::publish::{Message, Template};

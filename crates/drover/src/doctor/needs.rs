@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use harness::manifest::Manifest;
-use harness::plan::{self, Group, Plan};
+use load::plan::{self, Group, Plan};
+use subject::manifest::Manifest;
 
 /// File descriptors that a process keeps open besides those of its load.
 const OWN_DESCRIPTORS: u64 = 100;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use harness::clock;
+use load::clock;
 use measure::machine::Machine;
 
 use super::Finding;
@@ -60,7 +60,7 @@ fn busiest(
         .filter_map(|(pid, (ticks, name))| {
             let (earlier, _) = before.get(pid)?;
             let used_s =
-                ticks.saturating_sub(*earlier) as f64 / harness::usage::ticks_per_s() as f64;
+                ticks.saturating_sub(*earlier) as f64 / subject::usage::ticks_per_s() as f64;
             let pct = 100.0 * used_s / passed_s;
             (pct > DISTURBS_PCT).then(|| (*pid, name.clone(), pct))
         })
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn the_busiest_are_named_first_and_the_idle_not_at_all() {
-        let per_s = harness::usage::ticks_per_s() as u64;
+        let per_s = subject::usage::ticks_per_s() as u64;
         let process = |ticks: u64| (ticks, format!("p{ticks}"));
         let before = [(1, process(0)), (2, process(0)), (3, process(0))].into();
         let after = [

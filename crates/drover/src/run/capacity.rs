@@ -1,8 +1,8 @@
 //! Searches for a capacity, run by run. Each run is like any other, so that a search that was cut short can be
 //! continued.
 
-use harness::plan::{self, Capacity};
 use harness::store::{self, RESULT};
+use load::plan::{self, Capacity};
 use measure::held::Judgement;
 use measure::result::RunResult;
 use measure::units;

@@ -280,9 +280,9 @@ pub(crate) fn json(path: &Path) -> Value {
 }
 
 pub(crate) fn until(what: &str, mut happens: impl FnMut() -> bool) {
-    let deadline = harness::clock::now() + LIMIT_NS;
+    let deadline = load::clock::now() + LIMIT_NS;
     while !happens() {
-        assert!(harness::clock::now() < deadline, "{what} did not happen");
+        assert!(load::clock::now() < deadline, "{what} did not happen");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

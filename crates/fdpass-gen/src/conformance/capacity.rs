@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use anyhow::ensure;
 
 use super::answer::{Answer, shown};
-use super::subject::Subject;
+use super::daemon_under_test::Subject;
 use crate::settings::DEFAULT_DATA;
 
 /// Opens two streams; returns the clients and the data they have read.

@@ -2,7 +2,7 @@
 
 use crate::handoff::SocketType;
 
-use super::subject::Subject;
+use super::daemon_under_test::Subject;
 
 /// A required behaviour of a daemon.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use anyhow::{Context as _, ensure};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::socket::{setsockopt, sockopt};
 
-use super::subject::Subject;
+use super::daemon_under_test::Subject;
 use crate::handoff::{ClientKind, Clients};
 use crate::settings::DEFAULT_DATA;
 

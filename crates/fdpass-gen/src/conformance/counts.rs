@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, ensure};
 
-use super::subject::Subject;
+use super::daemon_under_test::Subject;
 use crate::settings::DEFAULT_DATA;
 
 /// All metrics with their types.

@@ -9,7 +9,7 @@ use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, send, 
 use nix::unistd::{pipe2, read};
 
 use super::answer::Answer;
-use super::subject::Subject;
+use super::daemon_under_test::Subject;
 use crate::client::read_some;
 use crate::settings::DEFAULT_DATA;
 

@@ -4,13 +4,13 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
-use harness::clock;
+use load::clock;
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::socket::{MsgFlags, recv};
 use nix::unistd::Pid;
 
-use super::subject::Subject;
+use super::daemon_under_test::Subject;
 use crate::handoff::pass;
 use crate::settings::DEFAULT_DATA;
 

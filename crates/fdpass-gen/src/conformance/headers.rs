@@ -2,7 +2,7 @@
 
 use anyhow::ensure;
 
-use super::subject::Subject;
+use super::daemon_under_test::Subject;
 
 pub(super) fn added(subject: &Subject<'_>) -> anyhow::Result<()> {
     let payload = br#"{"response_headers":{"X-Request-Id":"abc 1","X-Empty":""}}"#;

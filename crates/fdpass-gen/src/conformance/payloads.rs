@@ -9,7 +9,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, Shutdown, send, shutdown};
 
 use super::answer::Answer;
-use super::subject::Subject;
+use super::daemon_under_test::Subject;
 use crate::handoff::{SocketType, pass};
 use crate::settings::DEFAULT_DATA;
 

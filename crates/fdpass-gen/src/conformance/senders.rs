@@ -6,11 +6,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use harness::clock;
+use load::clock;
 use nix::errno::Errno;
 
 use super::answer::{Answer, shown};
-use super::subject::Subject;
+use super::daemon_under_test::Subject;
 use crate::client::{Unread, read_some};
 use crate::settings::DEFAULT_DATA;
 

@@ -51,7 +51,7 @@ const DRAIN_QUICKLY: Needs = Needs {
 const fn case(
     name: &'static str,
     needs: Needs,
-    run: fn(&super::subject::Subject<'_>) -> anyhow::Result<()>,
+    run: fn(&super::daemon_under_test::Subject<'_>) -> anyhow::Result<()>,
 ) -> Case {
     Case { name, needs, run }
 }

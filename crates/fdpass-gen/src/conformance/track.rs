@@ -4,11 +4,11 @@ use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
 use harness::conformance::{Finished, Skip};
-use harness::daemon::{Daemon, Prepared};
 use harness::launcher::Launcher;
+use subject::daemon::{Daemon, Prepared};
 
 use super::case::Case;
-use super::subject::Subject;
+use super::daemon_under_test::Subject;
 use crate::handoff::SocketType;
 
 /// Default settings of a launched daemon: streams of 18 events, and short.

@@ -128,9 +128,8 @@ pub(crate) fn serve_if_launched() {
         _ => SockType::SeqPacket,
     };
     let number = |name: &str, or: usize| variable(name).map_or(or, |text| text.parse().unwrap());
-    let delay = variable("DAEMON_MESSAGE_DELAY").map_or(Duration::ZERO, |text| {
-        harness::duration::parse(&text).unwrap()
-    });
+    let delay = variable("DAEMON_MESSAGE_DELAY")
+        .map_or(Duration::ZERO, |text| load::duration::parse(&text).unwrap());
     if let Some(address) = variable("METRICS") {
         let listener = TcpListener::bind(address).unwrap();
         thread::spawn(move || serve_zeros(&listener));

@@ -90,7 +90,7 @@ impl Target {
         script: impl Fn(usize) -> Vec<Step> + Send + 'static,
     ) -> Self {
         // The driver refuses a load for which this process has too few descriptors.
-        harness::limits::raise_nofile().unwrap();
+        load::limits::raise_nofile().unwrap();
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let listener = socket(AddressFamily::Unix, kind, flags, None).unwrap();
         bind(listener.as_raw_fd(), &UnixAddr::new(path).unwrap()).unwrap();
@@ -113,10 +113,10 @@ impl Target {
 
     /// Waits until `handoffs` handoffs were taken.
     pub(crate) fn wait_for(&self, handoffs: usize) {
-        let deadline = harness::clock::now() + 60_000_000_000;
+        let deadline = load::clock::now() + 60_000_000_000;
         while self.taken.load(Ordering::Acquire) < handoffs {
             assert!(
-                harness::clock::now() < deadline,
+                load::clock::now() < deadline,
                 "{handoffs} handoffs did not come"
             );
             std::thread::sleep(Duration::from_millis(5));
@@ -159,7 +159,7 @@ fn serve(
     while !stop.load(Ordering::Acquire) {
         while let Some(descriptor) = take(listener) {
             let steps = script(clients.len());
-            let taken = harness::clock::now();
+            let taken = load::clock::now();
             due.extend(steps.first().map(|first| {
                 Reverse(Due {
                     at: taken + first.after.as_nanos() as u64,
@@ -176,7 +176,7 @@ fn serve(
         }
         while due
             .peek()
-            .is_some_and(|Reverse(next)| next.at <= harness::clock::now())
+            .is_some_and(|Reverse(next)| next.at <= load::clock::now())
         {
             let Reverse(Due { client, step, .. }) = due.pop().unwrap();
             let Client {
@@ -194,9 +194,7 @@ fn serve(
             }));
         }
         let wait = due.peek().map_or(20_000_000, |Reverse(next)| {
-            next.at
-                .saturating_sub(harness::clock::now())
-                .min(20_000_000)
+            next.at.saturating_sub(load::clock::now()).min(20_000_000)
         });
         ppoll(
             &mut [PollFd::new(listener.as_fd(), PollFlags::POLLIN)],

@@ -9,7 +9,7 @@ use measure::redact;
 
 use super::{Failure, print_failure};
 use crate::output;
-use crate::plan::Invalid;
+use load::plan::Invalid;
 
 /// Help text on the exit codes of a command.
 pub const COMMAND_EXIT_CODES: &str = "Exit codes: 0 fine, 1 a check failed, 2 the call is wrong.";

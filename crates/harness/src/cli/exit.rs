@@ -4,7 +4,7 @@ use measure::result::{FaultResult, RunResult};
 use measure::threshold;
 use measure::warning::{Kind, Severity, Verdict};
 
-use crate::driver::Driver;
+use load::driver::Driver;
 
 /// Time after a fault in which its effects may still appear, seconds: only the next sweep tells a stream that ended
 /// with the daemon from a refused one.

@@ -10,10 +10,10 @@ use tokio::time::Instant;
 
 use super::site::{Fleet, Instance, State};
 use super::watch::ResourceMonitor;
-use crate::clock;
-use crate::driver::Phases;
-use crate::duration;
-use crate::plan::{Fault, Signal};
+use load::clock;
+use load::driver::Phases;
+use load::duration;
+use load::plan::{Fault, Signal};
 
 /// Interval between checks of a daemon that was asked to end.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);

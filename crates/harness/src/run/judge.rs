@@ -7,11 +7,11 @@ use measure::result::{Operations, Second, Usage};
 use measure::tally::Tally;
 use measure::warning::Warning;
 
-use super::load::RunningLoad;
 use super::pages::DaemonCounters;
-use crate::driver::{Driver, Phases};
-use crate::plan::Plan;
-use crate::recorder::{MISSED, OK, STARTED, UNFINISHED};
+use super::running_load::RunningLoad;
+use load::driver::{Driver, Phases};
+use load::plan::Plan;
+use load::recorder::{MISSED, OK, STARTED, UNFINISHED};
 
 pub(super) fn operations(total: &Tally, seconds: &[Second]) -> Operations {
     let counted = |name| total.counted(name);

@@ -4,8 +4,8 @@
 use tokio::task::JoinSet;
 
 use super::Gauges;
-use crate::daemon::CountersCommand;
-use crate::gauges;
+use subject::daemon::CountersCommand;
+use subject::gauges;
 
 /// A page to fetch.
 #[derive(Debug)]

@@ -12,14 +12,14 @@ use tokio::task::JoinSet;
 
 use super::Subject;
 use super::pages::{Origin, ScrapeTarget};
-use crate::daemon::{Daemon, Endpoint, Options as LaunchOptions, Prepared};
-use crate::driver::{Driver, Target};
-use crate::gauges::{self, without_user};
-use crate::plan::{Invalid, Plan};
 use crate::progress::Progress;
 use crate::signals::Signals;
 use crate::store::Folder;
-use crate::usage::Backlog;
+use load::driver::{Driver, Target};
+use load::plan::{Invalid, Plan};
+use subject::daemon::{Daemon, Endpoint, Options as LaunchOptions, Prepared};
+use subject::gauges::{self, without_user};
+use subject::usage::Backlog;
 
 /// Time that a daemon has to end once the user does not want to wait.
 const HURRIED_GRACE: Duration = Duration::from_secs(1);

@@ -13,11 +13,11 @@ use tokio::task::JoinHandle;
 use super::Gauges;
 use super::pages::{self, DaemonCounters, Scrape, ScrapeTarget};
 use super::site::{Fleet, Instance};
-use crate::clock;
-use crate::driver::Driver;
-use crate::host::ControlGroups;
 use crate::store::Folder;
-use crate::usage::{self, Backlog, Machine, Others, Sampler};
+use load::clock;
+use load::driver::Driver;
+use subject::host::ControlGroups;
+use subject::usage::{self, Backlog, Machine, Others, Sampler};
 
 /// Time that a user who is in a hurry waits for a metrics page.
 const HURRIED_TIMEOUT: Duration = Duration::from_millis(200);
@@ -72,8 +72,8 @@ struct Quotas {
 
 impl Quotas {
     fn new(daemons: &[u32]) -> Self {
-        let driver = ControlGroups::of_process(std::process::id());
-        let daemon = daemons.first().map(|pid| ControlGroups::of_process(*pid));
+        let driver = ControlGroups::from_process(std::process::id());
+        let daemon = daemons.first().map(|pid| ControlGroups::from_process(*pid));
         Self {
             daemon: daemon.filter(|daemon| *daemon != driver),
             driver,

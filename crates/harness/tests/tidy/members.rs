@@ -11,7 +11,11 @@ use crate::tree::{folders, read, root};
 pub(crate) enum Kind {
     /// `measure`: numbers.
     Measure,
-    /// `harness`: time and processes.
+    /// `load`: when operations start, and what happened to them.
+    Load,
+    /// `subject`: the daemon under test and its machine.
+    Subject,
+    /// `harness`: runs.
     Harness,
     /// `*-daemon`: a subject under test.
     Daemon,
@@ -35,6 +39,8 @@ impl Kind {
     pub(crate) fn from_name(name: &str) -> Self {
         match name {
             "measure" => Self::Measure,
+            "load" => Self::Load,
+            "subject" => Self::Subject,
             "harness" => Self::Harness,
             "daemon-kit" => Self::DaemonKit,
             name if name.ends_with("-daemon") => Self::Daemon,
@@ -52,13 +58,23 @@ impl Kind {
         match self {
             Self::Measure | Self::Library | Self::Mock | Self::DaemonKit => &[],
             // The subject shares no code with the instrument but the histogram.
-            Self::Harness => &[Self::Measure],
+            Self::Load => &[Self::Measure],
+            Self::Subject => &[Self::Measure, Self::Load],
+            Self::Harness => &[Self::Measure, Self::Load, Self::Subject],
             Self::Daemon => &[Self::Measure, Self::Library, Self::Mock, Self::DaemonKit],
-            Self::Client => &[Self::Measure, Self::Harness],
-            Self::Instrument | Self::Conformance => &[Self::Measure, Self::Harness, Self::Client],
+            Self::Client => &[Self::Measure, Self::Load],
+            Self::Instrument | Self::Conformance => &[
+                Self::Measure,
+                Self::Load,
+                Self::Subject,
+                Self::Harness,
+                Self::Client,
+            ],
             // An instrument only in tests.
             Self::Driver => &[
                 Self::Measure,
+                Self::Load,
+                Self::Subject,
                 Self::Harness,
                 Self::Library,
                 Self::Client,

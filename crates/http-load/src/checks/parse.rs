@@ -1,6 +1,6 @@
 //! Parser of checks as they are typed.
 
-use harness::duration;
+use load::duration;
 use serde_json::Value;
 
 use super::{Check, Operator};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use harness::duration;
-use harness::plan::PlannedStage;
+use load::duration;
+use load::plan::PlannedStage;
 
 /// Parses a stage of users, `DURATION:USERS`.
 pub(super) fn parse_users(text: &str) -> Result<PlannedStage, String> {

@@ -6,14 +6,14 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
-use harness::clock;
-use harness::driver::{Phases, Stop, Worker};
-use harness::lanes::count_missed;
-use harness::opening::WorkerOpening;
-use harness::pacer::{Pacer, Start, Tick};
-use harness::recorder::Recorder;
-use harness::schedule::Share;
-use harness::slots::Slots;
+use load::clock;
+use load::driver::{Phases, Stop, Worker};
+use load::opening::WorkerOpening;
+use load::pacer::{Pacer, Start, Tick};
+use load::recorder::Recorder;
+use load::schedule::Share;
+use load::slots::Slots;
+use load::workers::count_missed;
 use nix::errno::Errno;
 
 use super::dial::ConnectTimes;

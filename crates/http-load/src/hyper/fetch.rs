@@ -6,12 +6,12 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 
 use anyhow::{Context as _, anyhow, bail};
-use harness::clock;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http2;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
+use load::clock;
 
 use super::Prepared;
 use super::dial::{ConnectError, Stream, open};

@@ -8,13 +8,13 @@ use std::task::Poll;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use harness::clock;
 use http_body_util::BodyExt as _;
 use hyper::Response;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::Connection;
 use hyper::client::conn::http2;
 use hyper_util::rt::TokioIo;
+use load::clock;
 
 use super::desk::{PendingConnect, State, WorkerState, add};
 use super::dial::{Stream, open};

@@ -1,11 +1,11 @@
 //! The requests of a run as hyper messages, built before it starts except for the numbers in them.
 
-use harness::plan::Invalid;
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::uri::{Authority, PathAndQuery, Scheme};
 use hyper::{Method, Request, Uri};
+use load::plan::Invalid;
 
 use crate::redirect::{RedirectTarget, is_of_content};
 use crate::requests::{Text, bodies, fields, path};

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use harness::clock;
+use load::clock;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Byte counts of a worker's connections since they were last read.

@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use harness::slots::{Id, Slots};
+use load::slots::{Id, Slots};
 
 use crate::operation::Operation;
 

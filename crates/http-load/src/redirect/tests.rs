@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use harness::driver::{Driver as _, Target};
-use harness::plan::{Plan, Timeline};
 use http::uri::PathAndQuery;
+use load::driver::{Driver as _, Target};
+use load::plan::{Plan, Timeline};
 use proptest::prelude::*;
 
 use super::*;

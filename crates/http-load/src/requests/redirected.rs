@@ -3,7 +3,7 @@
 
 use std::io::Write as _;
 
-use harness::plan::Invalid;
+use load::plan::Invalid;
 
 use super::{Text, fields, lines, path};
 use crate::redirect::{RedirectTarget, is_of_content};

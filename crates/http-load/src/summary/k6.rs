@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use harness::plan::Group;
+use load::plan::Group;
 use measure::result::SeriesResult;
 use measure::tally::Distribution;
 

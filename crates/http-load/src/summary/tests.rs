@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use harness::plan::{Group, Plan, PlannedStage, Timeline};
-use harness::schedule::Arrival;
+use load::plan::{Group, Plan, PlannedStage, Timeline};
+use load::schedule::Arrival;
 use measure::machine::Machine;
 use measure::result::{DaemonInfo, Operations, RunResult, SCHEMA, Second, SeriesResult, Usage};
 use measure::tally::Distribution;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use harness::duration;
+use load::duration;
 
 use super::{Run, size, time};
 use crate::outcome::{self, count};

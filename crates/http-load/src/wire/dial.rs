@@ -1,7 +1,7 @@
 //! Opening of connections: for a request that needs one, or before the requests of an open loop.
 
-use harness::clock;
-use harness::slots::Id;
+use load::clock;
+use load::slots::Id;
 use nix::errno::Errno;
 use nix::sys::socket::{getsockopt, sockopt};
 

@@ -2,7 +2,7 @@
 
 use std::os::fd::AsRawFd as _;
 
-use harness::slots::Id;
+use load::slots::Id;
 use nix::sys::socket::{MsgFlags, recv};
 
 use super::EventLoop;

@@ -1,0 +1,262 @@
+//! A case's access to a daemon: its socket, its counters, and its process if it was launched.
+
+use std::io::IoSlice;
+use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use harness::launcher::Launcher;
+use load::clock;
+use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
+use subject::daemon::Daemon;
+
+use super::answer::{Answer, shown};
+use crate::check::connect;
+use crate::client::{Unread, after, read_some, read_to_end};
+use crate::counters::Page;
+use crate::handoff::{ClientKind, Clients, HandoffEndpoint, SocketType, pass};
+use crate::settings::DEFAULT_DATA;
+
+/// Interval between two reads of an awaited counter.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// A daemon for the duration of one case.
+#[derive(Debug)]
+pub(crate) struct Subject<'a> {
+    pub(crate) launcher: &'a Launcher,
+    pub(crate) socket: &'a Path,
+    pub(crate) kind: SocketType,
+    pub(crate) endpoint: HandoffEndpoint,
+    pub(crate) metrics: Option<&'a str>,
+    /// The process, if it was launched.
+    pub(crate) daemon: Option<&'a Daemon>,
+    /// The deadline of the case, in nanoseconds of the clock.
+    pub(crate) until: u64,
+}
+
+impl<'a> Subject<'a> {
+    pub(crate) fn new(
+        launcher: &'a Launcher,
+        socket: &'a Path,
+        kind: SocketType,
+        seconds: u64,
+    ) -> anyhow::Result<Self> {
+        Ok(Self {
+            launcher,
+            socket,
+            kind,
+            endpoint: crate::check::endpoint(socket, kind)?,
+            metrics: None,
+            daemon: None,
+            until: after(Duration::from_secs(seconds)),
+        })
+    }
+
+    /// Opens a handoff connection. Waits while the accept queue is full.
+    pub(crate) fn connect(&self) -> anyhow::Result<OwnedFd> {
+        connect(&self.endpoint, self.until).context("connecting to the daemon")
+    }
+
+    /// Creates a client: our end, and the one to hand over.
+    pub(crate) fn client(&self) -> anyhow::Result<(OwnedFd, OwnedFd)> {
+        Clients::new(ClientKind::Unix)?
+            .open()
+            .context("creating a client")
+    }
+
+    /// Hands over a new client; returns our end.
+    pub(crate) fn hand_over(&self, payload: &[u8]) -> anyhow::Result<OwnedFd> {
+        let (ours, theirs) = self.client()?;
+        self.hand_over_this(payload, &theirs)?;
+        Ok(ours)
+    }
+
+    /// Hands over a given client.
+    pub(crate) fn hand_over_this(&self, payload: &[u8], theirs: &OwnedFd) -> anyhow::Result<()> {
+        pass(&self.connect()?, payload, theirs.as_raw_fd()).context("handing over a client")
+    }
+
+    /// Reads the whole answer to a client, up to its end.
+    pub(crate) fn read(&self, client: &OwnedFd) -> anyhow::Result<Vec<u8>> {
+        let read = read_to_end(client, || self.until);
+        read.map_err(|(came, unread)| match came.as_slice() {
+            [] => anyhow::anyhow!("the client received neither an answer nor its end: {unread}"),
+            came => anyhow::anyhow!(
+                "the answer has no end: {unread} after {} bytes, {}",
+                came.len(),
+                shown(came)
+            ),
+        })
+    }
+
+    /// Reads and parses a whole stream.
+    pub(crate) fn answer(&self, client: &OwnedFd) -> anyhow::Result<Answer> {
+        Answer::parse(&self.read(client)?)
+    }
+
+    /// Hands over a client and reads its whole stream.
+    pub(crate) fn ask(&self, payload: &[u8]) -> anyhow::Result<Answer> {
+        self.answer(&self.hand_over(payload)?)
+    }
+
+    /// Waits for the first bytes of a client's answer.
+    pub(crate) fn begins(&self, client: &OwnedFd) -> anyhow::Result<Vec<u8>> {
+        let first = read_some(client, self.until).context("waiting for an answer")?;
+        ensure!(
+            !first.is_empty(),
+            "the daemon closed the client without an answer"
+        );
+        Ok(first)
+    }
+
+    /// Fails unless a client is closed without a byte.
+    pub(crate) fn is_closed(&self, client: &OwnedFd, what: &str) -> anyhow::Result<()> {
+        match read_some(client, self.until) {
+            Ok(bytes) if bytes.is_empty() => Ok(()),
+            Ok(bytes) => bail!("{what} was answered: {}", shown(&bytes)),
+            Err(Unread::TimeOver) => bail!("{what} is still open"),
+            Err(Unread::System(errno)) => bail!("{what}: {errno}"),
+        }
+    }
+
+    /// Checks that the daemon still works: an ordinary client receives its whole stream.
+    pub(crate) fn goes_on(&self) -> anyhow::Result<()> {
+        self.ask(DEFAULT_DATA.as_bytes())
+            .and_then(|answer| answer.says("User ID: 1"))
+            .context("the daemon no longer works")
+    }
+
+    /// Sends a payload with any number of descriptors in one message; returns the handoff connection.
+    pub(crate) fn send(&self, payload: &[u8], descriptors: &[RawFd]) -> anyhow::Result<OwnedFd> {
+        let handoff = self.connect()?;
+        let rights = [ControlMessage::ScmRights(descriptors)];
+        let control = if descriptors.is_empty() {
+            &[][..]
+        } else {
+            &rights[..]
+        };
+        let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
+        let payload = [IoSlice::new(payload)];
+        sendmsg::<()>(handoff.as_raw_fd(), &payload, control, flags, None)
+            .context("sending a handoff")?;
+        Ok(handoff)
+    }
+
+    /// Returns the metrics page, if there is one.
+    pub(crate) fn page(&self) -> anyhow::Result<Option<Page>> {
+        self.metrics
+            .map(|url| Page::fetch(self.launcher, url))
+            .transpose()
+    }
+
+    /// Returns the value of a metric: 0 if it is not on the page, `None` without a page.
+    pub(crate) fn value(&self, name: &str, reason: Option<&str>) -> anyhow::Result<Option<f64>> {
+        let page = self.page()?;
+        Ok(page.map(|page| page.value(name, reason).unwrap_or(0.0)))
+    }
+
+    /// Remembers the current value of a metric.
+    pub(crate) fn watch(
+        &self,
+        name: &'static str,
+        reason: Option<&'static str>,
+    ) -> anyhow::Result<Watched<'_>> {
+        Ok(Watched {
+            subject: self,
+            name,
+            reason,
+            before: self.value(name, reason)?,
+        })
+    }
+
+    /// Remembers the current number of handoffs that failed for a reason.
+    pub(crate) fn watch_handoffs(&self, reason: &'static str) -> anyhow::Result<Watched<'_>> {
+        self.watch("daemon_handoff_errors_total", Some(reason))
+    }
+
+    /// Remembers the current number of streams that failed for a reason.
+    pub(crate) fn watch_streams(&self, reason: &'static str) -> anyhow::Result<Watched<'_>> {
+        self.watch("daemon_stream_errors_total", Some(reason))
+    }
+
+    /// Sleeps briefly, unless the case is over.
+    pub(crate) fn rest(&self, waiting_for: impl FnOnce() -> String) -> anyhow::Result<()> {
+        ensure!(clock::now() < self.until, waiting_for());
+        std::thread::sleep(LOOK_EVERY);
+        Ok(())
+    }
+}
+
+/// A metric's earlier value, for comparison. Without a page, every comparison succeeds.
+#[derive(Debug)]
+pub(crate) struct Watched<'a> {
+    subject: &'a Subject<'a>,
+    name: &'static str,
+    reason: Option<&'static str>,
+    before: Option<f64>,
+}
+
+impl Watched<'_> {
+    fn now(&self) -> anyhow::Result<f64> {
+        let now = self.subject.value(self.name, self.reason)?;
+        Ok(now.unwrap_or(0.0))
+    }
+
+    /// Returns the rise since then.
+    pub(crate) fn rise(&self) -> anyhow::Result<f64> {
+        match self.before {
+            Some(before) => Ok(self.now()? - before),
+            None => Ok(0.0),
+        }
+    }
+
+    /// Waits until it has risen by `wanted`, and fails if it rose by more.
+    pub(crate) fn rises_by(&self, wanted: f64) -> anyhow::Result<()> {
+        let rise = self.wait_for(wanted)?;
+        ensure!(rise <= wanted, "{self} rose by {rise}, expected {wanted}");
+        Ok(())
+    }
+
+    /// Waits until it has risen by `wanted` or more.
+    pub(crate) fn rises_by_at_least(&self, wanted: f64) -> anyhow::Result<()> {
+        self.wait_for(wanted).map(drop)
+    }
+
+    fn wait_for(&self, wanted: f64) -> anyhow::Result<f64> {
+        let Some(before) = self.before else {
+            return Ok(wanted);
+        };
+        loop {
+            let rise = self.now()? - before;
+            if rise >= wanted {
+                return Ok(rise);
+            }
+            self.subject
+                .rest(|| format!("{self} rose by {rise}, expected {wanted}"))?;
+        }
+    }
+
+    /// Waits until a gauge is back at its earlier value.
+    pub(crate) fn returns(&self) -> anyhow::Result<()> {
+        let Some(before) = self.before else {
+            return Ok(());
+        };
+        loop {
+            let now = self.now()?;
+            if now <= before {
+                return Ok(());
+            }
+            self.subject
+                .rest(|| format!("{self} stays at {now}, expected {before}"))?;
+        }
+    }
+}
+
+impl std::fmt::Display for Watched<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(self.name)?;
+        self.reason
+            .map_or(Ok(()), |reason| write!(formatter, "{{{reason}}}"))
+    }
+}

@@ -1,0 +1,358 @@
+//! Runs the workers, and shows and stores their seconds.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use measure::audit::OpeningTime;
+use measure::tally::Tally;
+use measure::units;
+use measure::warning::{EndedBy, Kind, Warning};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::{Instant, MissedTickBehavior};
+
+use super::Settings;
+use super::faults::{Faults, RestartFailed};
+use super::rows::SecondsSpool;
+use super::site::Fleet;
+use super::watch::ResourceMonitor;
+use crate::exporter::Exporter;
+use crate::progress::{Progress, p99};
+use crate::signals::Signals;
+use load::clock;
+use load::collector::{Collector, Row};
+use load::driver::{Driver, Phases, Stop, Target};
+use load::opening::Opening;
+use load::plan::Plan;
+use load::recorder::{self, Interval};
+use load::workers::{Processes, Threads, WorkerRange};
+
+/// Time between the order to begin and the begin, so that all workers are waiting by then.
+const HEAD_START_NS: u64 = 50_000_000;
+/// Time after a second Ctrl-C in which a shard process must report its counts; then it is killed.
+const LAST_REPORT: Duration = Duration::from_millis(1_500);
+/// Time that open operations get once the daemon has ended: its sockets are closed already.
+const DEATH_GRACE_NS: u64 = 1_000_000_000;
+/// Number of lines of the daemon's log that are shown when it dies.
+const LAST_LINES: usize = 20;
+
+/// The running workers.
+#[derive(Debug)]
+pub(super) struct RunningLoad {
+    pub(super) phases: Phases,
+    /// The opening of all workers; absent once the load was brought forward.
+    opening: Option<Arc<Opening>>,
+    /// True if all connections were open before the load began.
+    all_open: bool,
+    pub(super) stop: Arc<Stop>,
+    pub(super) intervals: UnboundedReceiver<Interval>,
+    pub(super) collector: Collector,
+    pub(super) threads: Option<Threads>,
+    pub(super) processes: Option<Processes>,
+    pub(super) workers: u64,
+    /// The longest time that one operation may take, nanoseconds.
+    longest_ns: u64,
+}
+
+/// The end of the load.
+#[derive(Debug, Default)]
+pub(super) struct LoadOutcome {
+    pub(super) warnings: Vec<Warning>,
+    pub(super) interrupts: u64,
+    /// Time at which shard processes that have not ended are killed.
+    kill_at: Option<Instant>,
+}
+
+impl LoadOutcome {
+    /// Returns the reason why the load ended.
+    pub(super) fn reason(&self) -> EndedBy {
+        let lost = |kind| matches!(kind, Kind::DaemonDied | Kind::WorkersFailed);
+        let mut kinds = self.warnings.iter().map(|warning| warning.kind);
+        match self.interrupts {
+            _ if kinds.any(lost) => EndedBy::Failure,
+            0 => EndedBy::Plan,
+            1 => EndedBy::Interrupt,
+            _ => EndedBy::SecondInterrupt,
+        }
+    }
+
+    /// Returns true if the user does not want to wait any more.
+    pub(super) fn is_hurried(&self) -> bool {
+        self.interrupts > 1
+    }
+}
+
+impl RunningLoad {
+    pub(super) async fn start<D: Driver>(
+        driver: &Arc<D>,
+        plan: &Plan<D::Config>,
+        target: &Target,
+        settings: &Settings,
+    ) -> anyhow::Result<Self> {
+        let (send, intervals) = tokio::sync::mpsc::unbounded_channel();
+        let stop = Arc::new(Stop::new()?);
+        let workers = settings.processes * settings.threads;
+        let collector = Collector::new(workers, recorder::empty_tally(driver.as_ref()));
+        let limit = D::opening(plan);
+        let opening = limit.map(|_| Arc::new(Opening::new(workers)));
+        let mut processes = match settings.processes {
+            1 => None,
+            several => Some(
+                Processes::start(driver.as_ref(), plan, target, several, settings.threads).await?,
+            ),
+        };
+        let origin = clock::now() + HEAD_START_NS;
+        let phases = Phases::after_opening(plan.timeline, origin, limit.unwrap_or_default());
+        let threads = match &mut processes {
+            Some(processes) => {
+                processes.go::<D>(origin, opening.as_ref(), &send).await?;
+                None
+            }
+            None => Some(Threads::start(
+                driver,
+                plan,
+                WorkerRange {
+                    first: 0,
+                    count: workers,
+                    total: workers,
+                },
+                phases,
+                opening.as_ref(),
+                &stop,
+                &send,
+            )?),
+        };
+        Ok(Self {
+            phases,
+            opening,
+            all_open: false,
+            stop,
+            intervals,
+            collector,
+            threads,
+            processes,
+            workers,
+            longest_ns: u64::try_from(D::longest(plan).as_nanos()).unwrap_or(u64::MAX),
+        })
+    }
+
+    /// Watches until all workers have ended, and updates all views once a second.
+    pub(super) async fn drive(
+        &mut self,
+        view: &mut LiveOutputs,
+        fleet: &mut Fleet,
+        monitor: &mut ResourceMonitor,
+        faults: &mut Faults,
+        signals: &mut Signals,
+        planned: Duration,
+    ) -> LoadOutcome {
+        let mut ending = LoadOutcome::default();
+        let mut every_second = tokio::time::interval(Duration::from_secs(1));
+        every_second.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        // A daemon that was started again may need longer than the load lasts; the loop waits to see whether it
+        // recovers.
+        while !self.collector.over() || (ending.warnings.is_empty() && faults.is_returning()) {
+            tokio::select! {
+                Some(interval) = self.intervals.recv() => self.on_interval(interval, view),
+                () = all_open(self.opening.as_ref()) => self.bring_forward(faults).await,
+                _ = every_second.tick() => monitor.snapshot(fleet),
+                pages = monitor.pages() => monitor.note(&pages),
+                restarted = faults.due() => {
+                    if let Err(failed) = faults.act(restarted, fleet, monitor) {
+                        ending.warnings.push(not_back(&failed, fleet));
+                        self.stop_within(DEATH_GRACE_NS).await;
+                    }
+                }
+                () = signals.next() => self.interrupted(&mut ending, view, planned).await,
+                () = sleep_until(ending.kill_at) => {
+                    ending.kill_at = None;
+                    self.kill(view);
+                }
+                (index, status) = fleet.next_exit() => self.died(&mut ending, fleet, index, &status).await,
+                else => break,
+            }
+        }
+        let failures: Vec<&str> = self.collector.failures().collect();
+        if let Some(first) = failures.first() {
+            ending.warnings.push(Warning::workers_failed(
+                failures.len() as u64,
+                self.workers,
+                first,
+            ));
+        }
+        ending
+    }
+
+    /// Begins the load now that all connections are open, unless it is about to begin by itself.
+    async fn bring_forward(&mut self, faults: &mut Faults) {
+        let begin = clock::now() + HEAD_START_NS;
+        let Some(opening) = self.opening.take() else {
+            return;
+        };
+        self.all_open = true;
+        if begin >= self.phases.begin {
+            return;
+        }
+        self.phases = self.phases.with_begin(begin);
+        opening.begin_at(begin);
+        self.stop.wake();
+        if let Some(processes) = &mut self.processes {
+            processes.begin_at(begin).await;
+        }
+        faults.begin_at(begin);
+    }
+
+    /// Returns the duration of the opening, if the plan has one.
+    pub(super) fn opening<D: Driver>(&self, plan: &Plan<D::Config>) -> Option<OpeningTime> {
+        let limit = D::opening(plan)?;
+        let took_ns = self.phases.begin - self.phases.origin;
+        Some(OpeningTime {
+            took_s: took_ns as f64 / 1e9,
+            limit_s: limit.as_secs_f64(),
+            complete: self.all_open,
+        })
+    }
+
+    /// Ends the run because a daemon has ended by itself.
+    async fn died(&mut self, ending: &mut LoadOutcome, fleet: &Fleet, index: usize, status: &str) {
+        let (status, last_lines) = about(fleet, index, status);
+        ending
+            .warnings
+            .push(Warning::daemon_died(&status, &last_lines));
+        self.stop_within(DEATH_GRACE_NS).await;
+    }
+
+    pub(super) fn on_interval(&mut self, interval: Interval, view: &mut LiveOutputs) {
+        let worker = interval.worker;
+        let read = self.collector.add(interval);
+        if let Some(threads) = &self.threads {
+            threads.give_back(worker, read);
+        }
+        self.show_rows(view);
+    }
+
+    fn show_rows(&mut self, view: &mut LiveOutputs) {
+        while let Some(row) = self.collector.row() {
+            view.row(&row);
+            self.collector.give_back(row);
+        }
+    }
+
+    /// Handles an interruption. After the first, nothing more is started and open operations may take their time; the
+    /// second ends the load.
+    async fn interrupted(
+        &mut self,
+        ending: &mut LoadOutcome,
+        view: &mut LiveOutputs,
+        planned: Duration,
+    ) {
+        ending.interrupts += 1;
+        let now = clock::now();
+        let open = units::count(self.collector.open());
+        match ending.interrupts {
+            1 => {
+                let after_s = now.saturating_sub(self.phases.begin) as f64 / 1e9;
+                let warning = Warning::interrupted(after_s, planned.as_secs_f64());
+                ending.warnings.push(warning);
+                let grace_ns = self.grace_ns(now);
+                self.stop_within(grace_ns).await;
+                let most = units::duration(grace_ns);
+                view.progress.draining(&format!(
+                    "Interrupted: draining {open} open operations, up to {most}; press Ctrl-C again to end now."
+                ));
+            }
+            2 => {
+                self.stop_within(0).await;
+                ending.kill_at = Some(Instant::now() + LAST_REPORT);
+                let text = format!("Ending now: {open} open operations are left unfinished.");
+                view.progress.above(&text);
+            }
+            _ => {}
+        }
+    }
+
+    /// Ends workers that have not ended by themselves. A thread can't be killed, so that it is left behind.
+    fn kill(&mut self, view: &mut LiveOutputs) {
+        match &mut self.processes {
+            Some(processes) => {
+                processes.kill("its process did not end after the second interruption");
+            }
+            None => {
+                self.collector
+                    .give_up("its thread did not end after the second interruption");
+                self.show_rows(view);
+            }
+        }
+    }
+
+    /// Returns the time that open operations may take after an interruption: the drain time, or the longest operation
+    /// if that is more, but no longer than without the interruption.
+    fn grace_ns(&self, now: u64) -> u64 {
+        let drain = self.phases.drained - self.phases.end;
+        let left = self.phases.drained.saturating_sub(now);
+        drain.max(self.longest_ns).min(left)
+    }
+
+    pub(super) async fn stop_within(&mut self, grace_ns: u64) {
+        self.stop.ask(grace_ns);
+        if let Some(processes) = &mut self.processes {
+            processes.stop(grace_ns).await;
+        }
+    }
+}
+
+/// Returns once all connections of an opening are open; never if there is no opening.
+async fn all_open(opening: Option<&Arc<Opening>>) {
+    match opening {
+        Some(opening) => opening.all_open().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Returns the warning about a daemon that did not recover from a fault.
+fn not_back(failed: &RestartFailed, fleet: &Fleet) -> Warning {
+    let (problem, last_lines) = about(fleet, failed.index, &failed.problem);
+    Warning::daemon_not_back(&problem, &last_lines)
+}
+
+/// Returns a text about a daemon, with its number if there are several, and the end of its log.
+fn about(fleet: &Fleet, index: usize, text: &str) -> (String, String) {
+    let instance = fleet.instances.get(index);
+    let last_lines = instance.map(|instance| instance.daemon.last_lines(LAST_LINES));
+    let text = match fleet.instances.len() {
+        0 | 1 => text.to_owned(),
+        several => format!("instance {} of {several} {text}", index + 1),
+    };
+    (text, last_lines.unwrap_or_default())
+}
+
+/// The views of the seconds, and their storage.
+#[derive(Debug)]
+pub(super) struct LiveOutputs {
+    pub(super) progress: Progress,
+    pub(super) exporter: Option<Exporter>,
+    pub(super) response: &'static str,
+    pub(super) line: fn(&Tally, &Tally) -> Option<String>,
+    pub(super) total: Tally,
+    pub(super) rows: SecondsSpool,
+}
+
+impl LiveOutputs {
+    pub(super) fn row(&mut self, row: &Row) {
+        self.progress.row(row, p99(&row.tally, self.response));
+        if let Some(exporter) = &self.exporter {
+            exporter.row(row);
+        }
+        self.total.merge(&row.tally);
+        if let Some(line) = (self.line)(&row.tally, &self.total) {
+            self.progress.above(&line);
+        }
+        self.rows.push(row.result());
+    }
+}

@@ -1,0 +1,249 @@
+//! Options that shape the load, and the plan that is built from them.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use load::duration;
+use load::plan::{Group, Plan, PlannedStage, Timeline};
+use load::schedule::Arrival;
+
+use super::stages;
+use crate::settings::{Engine, MAX_CONNECTIONS, Pacing, Settings};
+
+/// Default of `--connect-rate` with `--hold`, in connections per second.
+const CONNECT_RATE: f64 = 20_000.0;
+/// Default of `--warmup` without stages.
+const WARMUP: Duration = Duration::from_secs(1);
+/// Default interval between two requests on a held connection, in seconds.
+const ROUND_S: f64 = 60.0;
+
+/// Options that shape the load; each is a field of a plan.
+#[derive(Debug, Args)]
+#[group(multiple = true, conflicts_with = "plan")]
+pub(super) struct Load {
+    /// Set the number of connections. Without a rate, each is a client that sends its next request as soon as the last
+    /// is answered (k6's constant-vus, -u N). With --rate, --rate-stage or --hold, the requests share them
+    #[arg(
+        long,
+        short,
+        visible_alias = "vus",
+        visible_short_alias = 'u',
+        value_name = "N",
+        default_value_t = 100
+    )]
+    connections: u64,
+    /// Vary the number of clients in stages (k6's ramping-vus): within each DURATION it changes evenly to USERS,
+    /// starting from 0; each client has its own connection. Repeatable
+    #[arg(long, short, value_name = "DURATION:USERS[,…]", value_delimiter = ',', value_parser = stages::parse_users)]
+    #[arg(conflicts_with_all = ["rate_stage", "duration", "rate", "hold", "connections"])]
+    stage: Vec<PlannedStage>,
+    /// Vary the request rate in stages (k6's ramping-arrival-rate): within each DURATION it changes evenly to
+    /// PER_SECOND, over the --connections. Repeatable
+    #[arg(long, value_name = "DURATION:PER_SECOND[,…]", value_delimiter = ',', value_parser = stages::parse_rate)]
+    #[arg(conflicts_with_all = ["duration", "rate", "hold"])]
+    rate_stage: Vec<PlannedStage>,
+    /// Measure for this long
+    #[arg(long, short, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
+    duration: Duration,
+    /// Warm up for this long before measuring; requests of the warm-up are not counted. With stages it is their first
+    /// part [default: 1s; with stages 0]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    warmup: Option<Duration>,
+    /// Start this many requests per second, however fast the server is (open loop; k6's constant-arrival-rate). Latency
+    /// is measured from the time a request was due
+    #[arg(long, short = 'R', value_name = "PER_SECOND")]
+    rate: Option<f64>,
+    /// Choose how the starts of --rate are distributed
+    #[arg(long, value_enum, default_value = "constant")]
+    arrival: Arrival,
+    /// Hold the connections open: open them all at --connect-rate first, then use one after the other, at --rate or
+    /// each once a minute
+    #[arg(long, conflicts_with = "no_keep_alive")]
+    hold: bool,
+    /// Open this many connections per second before the load starts, with --rate or --hold [default: 20000 with --hold;
+    /// otherwise as fast as possible, and requests do not wait for all of them]
+    #[arg(long, value_name = "PER_SECOND")]
+    connect_rate: Option<f64>,
+    /// Start the load at the latest this long after the first connection attempt, even if some connections are not open
+    /// yet, with --hold or --connect-rate [default: 30s plus four times --connections / --connect-rate]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    open_timeout: Option<Duration>,
+    /// Connect from these local addresses, each good for about 36,000 connections to one server port. auto takes as
+    /// many of 127.0.0.0/8 as needed, for a server on this machine [default: auto with --hold; otherwise the kernel
+    /// chooses, and has about 28,000 ports]
+    #[arg(long, value_name = "auto|ADDR[,ADDR…]", value_delimiter = ',')]
+    source_addresses: Vec<String>,
+    /// Accepted for wrk compatibility; the latency distribution is always printed
+    #[arg(long)]
+    latency: bool,
+    /// Read all responses that have arrived before sending the next requests: more throughput, slightly later requests
+    #[arg(long)]
+    batch: bool,
+    /// Send up to N requests on a connection before the first response (HTTP/1.1 pipelining). Closed loops only, so not
+    /// with --rate, --rate-stage or --hold
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pipeline: u32,
+    /// Use HTTP/2: negotiated over https:// (ALPN), with prior knowledge over http://
+    #[arg(long)]
+    http2: bool,
+    /// Keep N requests in flight on each connection (HTTP/2)
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    streams: u32,
+    /// Trust the certificates in this PEM file: CAs, or the server's own certificate [default: the CAs that this
+    /// machine trusts]
+    #[arg(long, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
+    /// Accept any server certificate
+    #[arg(long)]
+    tls_insecure: bool,
+    /// Request gzip-compressed responses; their compressed bytes are counted
+    #[arg(long)]
+    compressed: bool,
+    /// Open a new connection for each request
+    #[arg(long, alias = "disable-keepalive")]
+    no_keep_alive: bool,
+    /// Follow up to N redirects per request (301, 302, 303, 307, 308), to the same scheme, host and port only. The
+    /// chain counts as one request with one time; expectations and checks apply to the last response [default: a
+    /// redirect is a response like any other]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    follow: u32,
+    /// Choose the HTTP implementation: wire for HTTP/1.1 without TLS, hyper for everything else, auto for wire if it
+    /// suffices
+    #[arg(long, value_enum, default_value = "auto")]
+    engine: Engine,
+    /// Set the request method
+    #[arg(long, short, value_name = "METHOD", default_value = "GET")]
+    method: String,
+    /// Request this path instead of the URL's: {id} in it becomes the number of the request, {id:N} that number modulo
+    /// N
+    #[arg(long, value_name = "PATH")]
+    path: Option<String>,
+    /// Add a header field, such as "Accept: text/plain", or @FILE with one per line, for a secret. Repeatable
+    #[arg(long, short = 'H', value_name = "FIELD")]
+    header: Vec<String>,
+    /// Send TEXT as the request body; several are used in turn, and {id} is replaced as in the path
+    #[arg(long, short = 'b', value_name = "TEXT")]
+    body: Vec<String>,
+    /// Send the file's content as the request body; several are used in turn, after those of --body
+    #[arg(long, value_name = "FILE")]
+    body_file: Vec<PathBuf>,
+    /// Fail a request as timeout if its response is not complete after this long. The run waits this long, plus one
+    /// second, after --duration
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
+    timeout: Duration,
+    /// Fail a connection attempt after this long
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
+    connect_timeout: Duration,
+    /// Accept these response statuses [default: all below 400]
+    #[arg(long, value_name = "STATUS[,STATUS…]", value_delimiter = ',')]
+    expect_status: Vec<u16>,
+    /// Require each response body to have this many bytes [default: the length of the first one]
+    #[arg(long, value_name = "BYTES")]
+    expect_length: Option<u64>,
+    /// Require each response body to equal TEXT or the content of FILE; any other is the failure body [default: the
+    /// body returned twice before the run, if both were the same; above 4 KiB only a share of the bodies is compared]
+    #[arg(long, value_name = "TEXT|@FILE")]
+    expect_body: Option<String>,
+    /// Accept any response body: length and bytes may differ between responses
+    #[arg(long, conflicts_with_all = ["expect_body", "expect_length"])]
+    any_content: bool,
+    /// Choose how to wait for the next start of --rate. precise: one timer per start; quantum: one timer per 500 µs;
+    /// spin: busy-poll (uses a full core)
+    #[arg(long, value_enum, default_value = "precise")]
+    pacing: Pacing,
+    /// Check each response and count the result, like k6's check(); repeatable: status==200, "status in 200,204",
+    /// body.length==1024, 'body contains "text"', header.content-type==text/plain, "header.etag exists", json.a.b==1,
+    /// duration<500ms. A failed check does not fail the request: see --threshold "checks: rate>0.99"
+    #[arg(long, value_name = "TEXT")]
+    check: Vec<String>,
+    /// Measure each phase of a request: blocked, connecting, tls, sending, waiting, receiving (1ns if the response
+    /// arrives in one piece). Always on with stages, and if a threshold uses a phase
+    #[arg(long)]
+    phases: bool,
+    /// Random seed
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+}
+
+impl Load {
+    /// Builds the plan from the options, without validating it.
+    pub(super) fn plan(&self) -> Plan<Settings> {
+        let rate = match (self.rate, self.hold) {
+            // The error for too many connections must name that option, not a rate that nobody gave.
+            (None, true) => {
+                let connections = self.connections.min(MAX_CONNECTIONS) as f64;
+                Some((connections / ROUND_S).ceil().max(1.0))
+            }
+            (rate, _) => rate,
+        };
+        let connect_rate = match (self.connect_rate, self.hold) {
+            (None, true) => Some(CONNECT_RATE),
+            (rate, _) => rate,
+        };
+        let stages = [self.stage.as_slice(), &self.rate_stage].concat();
+        let staged = !stages.is_empty();
+        let group = Group {
+            name: if self.hold { "held" } else { "requests" }.to_owned(),
+            workers: match rate.is_some() || staged {
+                true => 0,
+                false => self.connections,
+            },
+            ramp: Duration::ZERO,
+            rate,
+            arrival: self.arrival,
+            stages,
+            ops: None,
+        };
+        let timeline = Timeline {
+            warmup: self.warmup.unwrap_or(match staged {
+                true => Duration::ZERO,
+                false => WARMUP,
+            }),
+            measure: match staged {
+                true => Duration::ZERO,
+                false => self.duration,
+            },
+            drain: self.timeout.saturating_add(Duration::from_secs(1)),
+        };
+        let driver = Settings {
+            engine: self.engine,
+            method: self.method.clone(),
+            path: self.path.clone(),
+            headers: self.header.clone(),
+            body: self.body.clone(),
+            body_files: self.body_file.clone(),
+            keep_alive: !self.no_keep_alive,
+            follow: self.follow,
+            pipeline: self.pipeline,
+            http2: self.http2,
+            streams: self.streams,
+            tls_ca: self.tls_ca.clone(),
+            tls_insecure: self.tls_insecure,
+            compressed: self.compressed,
+            batch: self.batch,
+            connections: self.connections,
+            connect_rate,
+            open_timeout: self.open_timeout,
+            source_addresses: match self.hold && self.source_addresses.is_empty() {
+                true => vec!["auto".to_owned()],
+                false => self.source_addresses.clone(),
+            },
+            timeout: self.timeout,
+            connect_timeout: self.connect_timeout,
+            expect_status: self.expect_status.clone(),
+            expect_length: self.expect_length,
+            expect_body: self.expect_body.clone(),
+            any_content: self.any_content,
+            pacing: self.pacing,
+            checks: self.check.clone(),
+            phases: self.phases || staged,
+        };
+        let mut plan = Plan {
+            seed: self.seed,
+            ..Plan::new("command-line", timeline, vec![group], driver)
+        };
+        plan.measure_the_stages();
+        plan
+    }
+}

@@ -1,0 +1,25 @@
+//! Generates load: plans, schedules, pacing, workers, and what they record.
+//!
+//! A driver speaks a protocol; everything else that generates load is here. [`plan`] describes the load, [`schedule`]
+//! computes when operations are due, and [`workers`] starts the workers, as threads or in processes. Each worker has a
+//! [`pacer`] (when) and a [`recorder`] (what happened); [`collector`] merges their seconds. [`reactor`] and [`slots`]
+//! serve many connections in one thread. No daemon is launched here, and no command line is parsed.
+
+pub mod clock;
+pub mod collector;
+pub mod driver;
+pub mod duration;
+
+pub mod limits;
+pub mod opening;
+pub mod pacer;
+pub mod plan;
+pub mod reactor;
+pub mod recorder;
+pub mod schedstat;
+pub mod schedule;
+pub mod slots;
+#[cfg(feature = "tls")]
+pub mod tls;
+pub mod trust;
+pub mod workers;

@@ -1,0 +1,298 @@
+//! Records the measurements of a worker: cheap to clone, for any task of the worker's thread.
+//!
+//! A thread has one tally for the running second. At the end of the second, the tally is swapped for a clean one and
+//! sent off: no lock, no atomic and no histogram work on the thread that measures.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+
+use measure::tally::{Series, Tally, add};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::clock;
+use crate::driver::{Driver, Phases, Stop};
+
+mod active;
+mod interval;
+mod measured;
+mod stalls;
+mod thread;
+
+pub use interval::{Interval, LastReport};
+
+use active::Active;
+use measured::MeasuredTime;
+use stalls::StallDetector;
+use thread::ThreadUsage;
+
+/// Nanoseconds of one row.
+pub const SECOND_NS: u64 = 1_000_000_000;
+
+/// Counter of operations begun.
+pub const STARTED: &str = "started";
+/// Counter of operations that ended successfully.
+pub const OK: &str = "ok";
+/// Counter of operations left open.
+pub const UNFINISHED: &str = "unfinished";
+/// Counter of operations that were due and never begun.
+pub const MISSED: &str = "missed";
+
+/// Maximum number of tallies of one thread. If its seconds are not read in time because all processors are busy,
+/// memory would grow by some MiB per second and thread. At this limit the thread waits instead, and is late.
+const TALLIES: usize = 32;
+
+/// A handle with which a worker records events.
+#[derive(Debug, Clone)]
+pub struct Recorder(Rc<RefCell<CurrentSecond>>);
+
+/// The running second of a worker.
+#[derive(Debug)]
+struct CurrentSecond {
+    worker: u64,
+    origin: u64,
+    second: u64,
+    tally: Tally,
+    active: Active,
+    thread: ThreadUsage,
+    stalls: StallDetector,
+    intervals: UnboundedSender<Interval>,
+    clean: Receiver<Tally>,
+    /// Number of tallies of this thread, including those in transit.
+    tallies: usize,
+    measured: Option<MeasuredTime>,
+}
+
+impl Recorder {
+    /// Creates a recorder for the calling thread. Rows count from `origin` (nanoseconds of CLOCK_MONOTONIC). The first
+    /// row is written to `tally`. `clean` returns tallies that were sent to `intervals` and read, and holds one from
+    /// the beginning.
+    #[must_use]
+    pub fn new(
+        worker: u64,
+        origin: u64,
+        tally: Tally,
+        intervals: UnboundedSender<Interval>,
+        clean: Receiver<Tally>,
+    ) -> Self {
+        Self(Rc::new(RefCell::new(CurrentSecond {
+            worker,
+            origin,
+            second: 0,
+            tally,
+            active: Active::new(origin),
+            thread: ThreadUsage::new(origin),
+            stalls: StallDetector::new(),
+            intervals,
+            clean,
+            tallies: 2,
+            measured: None,
+        })))
+    }
+
+    /// Keeps the events inside the measured time of `phases` apart; that time ends early if `stop` is requested.
+    /// `response` is the series that counts from the due time to the end of the operation.
+    #[must_use]
+    pub fn measuring(self, phases: Phases, stop: &Arc<Stop>, response: Series) -> Self {
+        self.0.borrow_mut().measured = Some(MeasuredTime::new(phases, stop, response));
+        self
+    }
+
+    /// Moves the measured time to that of `phases`, unless it has begun.
+    pub fn move_to(&self, phases: Phases) {
+        if let Some(measured) = &mut self.0.borrow_mut().measured {
+            measured.move_to(phases);
+        }
+    }
+
+    /// Records one value of a series, in nanoseconds.
+    pub fn value(&self, series: Series, ns: u64) {
+        let row = &mut *self.0.borrow_mut();
+        row.tally.record(series, ns);
+        if let Some(measured) = &mut row.measured {
+            measured.value(series, ns, &mut row.tally);
+        }
+    }
+
+    /// Adds to a counter.
+    pub fn count(&self, name: &'static str, count: u64) {
+        self.0.borrow_mut().tally.count(name, count);
+    }
+
+    /// Adds events of warm-up operations, which are in no total, to a counter of the measured time. Events outside the
+    /// measured time are ignored.
+    pub fn count_of_warmup(&self, name: &'static str, count: u64) {
+        let row = &mut *self.0.borrow_mut();
+        if count > 0 && row.is_within() {
+            add(&mut row.tally.measured.counts, name, count);
+        }
+    }
+
+    /// Counts operations of the warm-up that end successfully.
+    pub fn ok_of_warmup(&self, operations: u64) {
+        self.count_of_warmup(OK, operations);
+    }
+
+    /// Counts an operation of the warm-up that fails.
+    pub fn error_of_warmup(&self) {
+        let row = &mut *self.0.borrow_mut();
+        row.tally.measured.failed += u64::from(row.is_within());
+    }
+
+    /// Records the lateness, in nanoseconds, with which the driver began an operation that it was free to begin.
+    pub fn lag(&self, ns: u64) {
+        self.0.borrow_mut().tally.lag.record(ns);
+    }
+
+    /// Counts the begin of an operation.
+    pub fn begin(&self) {
+        self.begin_many(1);
+    }
+
+    /// Counts the begin of several operations. Counting is more expensive than recording, so a loop that starts many
+    /// at once counts once.
+    pub fn begin_many(&self, operations: u64) {
+        let mut row = self.0.borrow_mut();
+        row.tally.count(STARTED, operations);
+        row.active.begin(operations);
+    }
+
+    /// Counts the successful end of an operation.
+    pub fn ok(&self) {
+        self.ok_many(1);
+    }
+
+    /// Counts the successful end of several operations, which may have begun in another worker.
+    pub fn ok_many(&self, operations: u64) {
+        self.end(operations, |tally| tally.count(OK, operations));
+    }
+
+    /// Counts the failure of an operation. Kinds are disjoint.
+    pub fn error(&self, kind: &'static str) {
+        self.end(1, |tally| tally.error(kind));
+    }
+
+    /// Counts the failure of several operations, all of the same kind.
+    pub fn error_many(&self, kind: &'static str, operations: u64) {
+        self.end(operations, |tally| add(&mut tally.errors, kind, operations));
+    }
+
+    /// Counts an operation that is left open at the end of the drain phase.
+    pub fn unfinished(&self) {
+        self.unfinished_many(1);
+    }
+
+    /// Counts several operations that are left open at the end of the drain phase.
+    pub fn unfinished_many(&self, operations: u64) {
+        self.end(operations, |tally| tally.count(UNFINISHED, operations));
+    }
+
+    fn end(&self, operations: u64, outcome: impl FnOnce(&mut Tally)) {
+        if operations == 0 {
+            return;
+        }
+        let mut row = self.0.borrow_mut();
+        outcome(&mut row.tally);
+        row.active.end(operations);
+    }
+
+    /// Registers that the loop, whose turn began at `now`, turns again at `until` or earlier. Returns the time until
+    /// which it may wait, which is short, so that a stall is noticed. A turn that [`tick`](Self::tick) sees later than
+    /// promised is a stall.
+    pub fn wait_until(&self, until: u64, now: u64) -> u64 {
+        self.0.borrow_mut().stalls.promise(until, now)
+    }
+
+    /// Sends off every second that is over at `now`, and returns the end of the running one.
+    pub fn tick(&self, now: u64) -> u64 {
+        let mut row = self.0.borrow_mut();
+        // A second without a turn of this thread has no row: a stall belongs to the second in which it ended.
+        let stall = row.stalls.held(now);
+        row.active.add_slack(now);
+        row.turn(now);
+        let running = now.saturating_sub(row.origin) / SECOND_NS;
+        if running > row.second {
+            // Operations open at the end of the second belong to it, however late this turn is.
+            let ended = row.origin + running * SECOND_NS;
+            row.active.integrate(ended);
+            row.send(None, now);
+            // Seconds without a turn of this thread are empty: only the running one matters.
+            row.second = running;
+        }
+        if let Some(ns) = stall {
+            row.stalls.add(ns);
+        }
+        row.active.begin_turn(now);
+        row.origin + (row.second + 1) * SECOND_NS
+    }
+
+    /// Sends off the rest and reports the end of the thread.
+    pub fn finish(&self, ended: Result<(), String>) {
+        let mut row = self.0.borrow_mut();
+        // Operations left open here, for others to end, stay open to the end of the second.
+        let end = row.origin + (row.second + 1) * SECOND_NS;
+        row.active.leave_open(end);
+        row.send(Some(ended), clock::now());
+    }
+}
+
+impl CurrentSecond {
+    /// Updates whether the measured time has begun or ended.
+    fn turn(&mut self, now: u64) {
+        if let Some(measured) = &mut self.measured {
+            measured.turn(now, &mut self.tally);
+        }
+    }
+
+    fn is_within(&self) -> bool {
+        self.measured.as_ref().is_some_and(MeasuredTime::is_within)
+    }
+
+    fn clean(&mut self) -> Tally {
+        let clean = match self.tallies < TALLIES {
+            true => self.clean.try_recv().ok(),
+            // The receiver is gone only if the run was aborted.
+            false => self.clean.recv().ok(),
+        };
+        clean.unwrap_or_else(|| {
+            self.tallies += 1;
+            self.tally.another()
+        })
+    }
+
+    fn send(&mut self, ended: Option<Result<(), String>>, now: u64) {
+        if let Some(measured) = &mut self.measured {
+            measured.set_apart(&mut self.tally);
+        }
+        let clean = self.clean();
+        let active = self.active.take();
+        let thread = self.thread.take(now);
+        let interval = Interval {
+            worker: self.worker,
+            second: self.second,
+            tally: std::mem::replace(&mut self.tally, clean),
+            active: active.at_end,
+            active_peak: active.peak,
+            active_ns: active.integral_ns,
+            active_slack_ns: active.slack_ns,
+            cpu_ns: thread.cpu_ns,
+            wait_ns: thread.wait_ns,
+            span_ns: thread.span_ns,
+            stalls: self.stalls.take(),
+            ended,
+        };
+        // The collector outlives the workers, unless the run is aborted; then nobody needs the row.
+        let _ = self.intervals.send(interval);
+    }
+}
+
+/// Creates an empty tally for the series that a driver records. Its memory is resident before the run, so that no page
+/// fault falls into the driver's loop.
+#[must_use]
+pub fn empty_tally<D: Driver>(driver: &D) -> Tally {
+    Tally::resident(D::SERIES, |series| driver.records(series))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,56 @@
+//! Reads the kernel's counters of the recording thread.
+
+use std::fs::File;
+
+use crate::clock;
+use crate::schedstat::{self, Schedstat};
+
+/// Measures the CPU time of the calling thread, and its wait for a CPU, from one call to the next.
+#[derive(Debug)]
+pub(super) struct ThreadUsage {
+    schedstat: Option<File>,
+    at: u64,
+    cpu_ns: u64,
+    wait_ns: Option<u64>,
+}
+
+/// The growth between two calls.
+#[derive(Debug)]
+pub(super) struct ThreadSpan {
+    pub(super) span_ns: u64,
+    pub(super) cpu_ns: u64,
+    /// Absent if the kernel does not count it.
+    pub(super) wait_ns: Option<u64>,
+}
+
+impl ThreadUsage {
+    /// Starts counting at `origin`, nanoseconds of CLOCK_MONOTONIC.
+    pub(super) fn new(origin: u64) -> Self {
+        let schedstat = schedstat::open_of_this_thread();
+        Self {
+            at: origin,
+            cpu_ns: clock::thread_cpu_ns(),
+            wait_ns: schedstat.as_ref().and_then(waited),
+            schedstat,
+        }
+    }
+
+    /// Returns the growth since the last call.
+    pub(super) fn take(&mut self, now: u64) -> ThreadSpan {
+        let cpu_ns = clock::thread_cpu_ns();
+        let wait_ns = self.schedstat.as_ref().and_then(waited);
+        let span = ThreadSpan {
+            span_ns: now.saturating_sub(self.at),
+            cpu_ns: cpu_ns - self.cpu_ns,
+            wait_ns: wait_ns
+                .zip(self.wait_ns)
+                .map(|(now, before)| now.saturating_sub(before)),
+        };
+        (self.at, self.cpu_ns, self.wait_ns) = (now, cpu_ns, wait_ns);
+        span
+    }
+}
+
+fn waited(schedstat: &File) -> Option<u64> {
+    Schedstat::read(schedstat).map(|found| found.wait_ns)
+}

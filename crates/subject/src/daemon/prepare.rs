@@ -1,0 +1,336 @@
+//! Prepares a daemon for its start: checks its tools, builds it, and reads its version.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use super::DaemonError;
+use super::guard;
+use super::log::Log;
+use super::{environment, tool};
+use crate::manifest::placeholders::{self, Phase};
+use crate::manifest::{self, Manifest};
+use load::trust;
+
+/// Number of log lines that an error shows.
+pub(super) const LAST_LINES: usize = 20;
+/// Number of log lines that an error of a test shows: a failed test explains itself above the summary.
+const LAST_LINES_OF_TESTS: usize = 100;
+
+/// A daemon that is built and can be started any number of times.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    pub(super) name: String,
+    pub(super) manifest: Manifest,
+    pub(super) paths: Paths,
+    pub(super) version: Option<String>,
+}
+
+/// The directories behind a manifest's placeholders.
+#[derive(Debug, Clone)]
+pub(super) struct Paths {
+    root: PathBuf,
+    dir: PathBuf,
+    target: PathBuf,
+    build: PathBuf,
+}
+
+impl Prepared {
+    pub(super) fn new(
+        root: &Path,
+        name: &str,
+        serves: &str,
+        on_step: &mut dyn FnMut(&str),
+    ) -> Result<Self, DaemonError> {
+        let mut prepared = Self::from_manifest(root, name, find(root, name, serves)?)?;
+        let build = &prepared.paths.build;
+        std::fs::create_dir_all(build).map_err(DaemonError::io(
+            name,
+            format!("creating the build directory {}", build.display()),
+        ))?;
+        prepared.require_tools()?;
+        prepared.build(on_step)?;
+        prepared.version = prepared.ask_version();
+        Ok(prepared)
+    }
+
+    /// Creates a daemon from its manifest, without building it.
+    pub(super) fn from_manifest(
+        root: &Path,
+        name: &str,
+        manifest: Manifest,
+    ) -> Result<Self, DaemonError> {
+        let paths =
+            Paths::new(root, name).map_err(DaemonError::io(name, "finding its directories"))?;
+        let prepared = Self {
+            name: name.to_owned(),
+            manifest,
+            paths,
+            version: None,
+        };
+        prepared.require_trust()?;
+        Ok(prepared)
+    }
+
+    /// Refuses a folder in which commands run, or a project file that they name, if somebody else may have written it.
+    /// Build products are the caller's own.
+    fn require_trust(&self) -> Result<(), DaemonError> {
+        let directory = self.directory();
+        let is_sources = |path: &PathBuf| {
+            path.starts_with(&self.paths.root) && !path.starts_with(&self.paths.target)
+        };
+        let named = self
+            .manifest
+            .every_command()
+            .flat_map(|words| self.expanded(words))
+            .map(|word| directory.join(word))
+            .filter(|path| path.is_file());
+        let folder = Some(directory.clone()).filter(|folder| folder.is_dir());
+        folder
+            .into_iter()
+            .chain(named)
+            .filter(is_sources)
+            .try_for_each(|path| trust::require(&path))
+            .map_err(|error| DaemonError::BadManifest(error.into()))
+    }
+
+    /// Returns the name of the daemon's directory.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the version that the daemon reports, if it reports one.
+    #[must_use]
+    pub fn version(&self) -> Option<&str> {
+        self.version.as_deref()
+    }
+
+    /// Returns the daemon's manifest.
+    #[must_use]
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Returns the directory in which the daemon's commands run.
+    pub(super) fn directory(&self) -> PathBuf {
+        let cwd = self
+            .manifest
+            .cwd
+            .as_ref()
+            .map(|cwd| placeholders::expand(cwd, |name| self.paths.value(name)));
+        self.paths.dir.join(cwd.unwrap_or_default())
+    }
+
+    /// Returns the environment of commands other than `run`. Variables that the manifest sets from the placeholders of
+    /// a run are left out: they have no value yet.
+    fn environment(&self) -> BTreeMap<OsString, OsString> {
+        let mut environment = environment::for_tools(&self.manifest.pass_env);
+        let of_a_run = |name| placeholders::check(name, Phase::Build).is_err();
+        let own = self
+            .manifest
+            .env
+            .iter()
+            .filter(|(_, value)| !placeholders::names(value).any(of_a_run))
+            .map(|(name, value)| {
+                let value = placeholders::expand(value, |name| self.paths.value(name));
+                (name.into(), value.into())
+            });
+        environment.extend(own);
+        environment.insert("CARGO_TARGET_DIR".into(), self.paths.target.clone().into());
+        environment
+    }
+
+    fn expanded(&self, words: &[String]) -> Vec<String> {
+        words
+            .iter()
+            .map(|word| placeholders::expand(word, |name| self.paths.value(name)))
+            .collect()
+    }
+
+    pub(super) fn require_tools(&self) -> Result<(), DaemonError> {
+        for words in &self.manifest.needs {
+            let words = self.expanded(words);
+            let problem = match tool::output(&words, &self.directory(), &self.environment()) {
+                Ok((status, _)) if status.success() => continue,
+                Ok((status, output)) => format!(
+                    "`{}` {}: {}",
+                    tool::shown(&words),
+                    tool::ending(status),
+                    output.trim()
+                ),
+                Err(error) if is_missing(&error) => {
+                    "no executable program of this name in PATH".to_owned()
+                }
+                Err(error) => format!("`{}`: {error}", tool::shown(&words)),
+            };
+            return Err(DaemonError::ToolMissing {
+                name: self.name.clone(),
+                tool: words[0].clone(),
+                problem,
+            });
+        }
+        Ok(())
+    }
+
+    /// Runs the daemon's own tests, if its manifest names any, and returns the file with their output. Blocks until
+    /// they have finished.
+    ///
+    /// # Errors
+    /// A command can't be started or fails.
+    pub fn test(&self) -> Result<PathBuf, DaemonError> {
+        let (log, mut file) = self.log("test.log")?;
+        for words in &self.manifest.test {
+            let words = self.expanded(words);
+            self.step(&words, &mut file)
+                .map_err(|status| DaemonError::TestsFailed {
+                    name: self.name.clone(),
+                    problem: format!("`{}` {status}", tool::shown(&words)),
+                    last_lines: log.last_lines(LAST_LINES_OF_TESTS),
+                    log: log.path().to_owned(),
+                })?;
+        }
+        Ok(log.path().to_owned())
+    }
+
+    fn build(&self, on_step: &mut dyn FnMut(&str)) -> Result<(), DaemonError> {
+        if self.manifest.build.is_empty() {
+            return Ok(());
+        }
+        // Two programs that start at once must not build into the same directory at the same time.
+        let _lock = self
+            .lock_build(on_step)
+            .map_err(DaemonError::io(&self.name, self.logging()))?;
+        let (log, mut file) = self.log("build.log")?;
+        for words in &self.manifest.build {
+            let words = self.expanded(words);
+            on_step(&format!("building {}: {}", self.name, tool::shown(&words)));
+            self.step(&words, &mut file)
+                .map_err(|status| DaemonError::BuildFailed {
+                    name: self.name.clone(),
+                    command: tool::shown(&words),
+                    status,
+                    last_lines: log.last_lines(LAST_LINES),
+                    log: log.path().to_owned(),
+                })?;
+        }
+        Ok(())
+    }
+
+    fn logging(&self) -> String {
+        format!("writing a log in {}", self.paths.build.display())
+    }
+
+    fn log(&self, name: &str) -> Result<(Log, File), DaemonError> {
+        Log::create(self.paths.build.join(name))
+            .map_err(DaemonError::io(&self.name, self.logging()))
+    }
+
+    /// Runs a command with its output in a log. The error says how the command ended.
+    fn step(&self, words: &[String], file: &mut File) -> Result<(), String> {
+        let run = || {
+            writeln!(file, "$ {}", tool::shown(words))?;
+            let mut command = tool::command(words, &self.directory(), &self.environment());
+            command.stdout(file.try_clone()?).stderr(file.try_clone()?);
+            guard::output(&mut command)
+        };
+        match { run }().map(|output| output.status) {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(tool::ending(status)),
+            Err(error) => Err(format!("could not be started: {error}")),
+        }
+    }
+
+    fn lock_build(&self, on_step: &mut dyn FnMut(&str)) -> std::io::Result<File> {
+        let lock = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(self.paths.build.join("build.lock"))?;
+        if lock.try_lock().is_err() {
+            on_step(&format!("waiting for another build of {}", self.name));
+            lock.lock()?;
+        }
+        Ok(lock)
+    }
+
+    fn ask_version(&self) -> Option<String> {
+        if self.manifest.version.is_empty() {
+            return None;
+        }
+        let (status, output) = tool::output(
+            &self.expanded(&self.manifest.version),
+            &self.directory(),
+            &self.environment(),
+        )
+        .ok()?;
+        let line = output
+            .lines()
+            .map(str::trim)
+            .find(|line| !line.is_empty())?;
+        status.success().then(|| line.to_owned())
+    }
+}
+
+impl Paths {
+    fn new(root: &Path, name: &str) -> std::io::Result<Self> {
+        let root = std::path::absolute(root)?;
+        let target = match std::env::var_os("CARGO_TARGET_DIR").filter(|path| !path.is_empty()) {
+            // Commands run elsewhere, so that a relative path must be made absolute.
+            Some(target) => std::path::absolute(target)?,
+            None => root.join("target"),
+        };
+        Ok(Self {
+            dir: manifest::directory(&root, name),
+            build: target.join("daemons").join(name),
+            root,
+            target,
+        })
+    }
+
+    pub(super) fn value(&self, name: &str) -> Option<String> {
+        let path = match name {
+            "root" => &self.root,
+            "dir" => &self.dir,
+            "target" => &self.target,
+            "build" => &self.build,
+            _ => return None,
+        };
+        Some(path.to_string_lossy().into_owned())
+    }
+}
+
+/// Returns true if a program was not found. One directory of PATH that may not be searched already yields "permission
+/// denied".
+fn is_missing(error: &std::io::Error) -> bool {
+    matches!(
+        error.kind(),
+        std::io::ErrorKind::NotFound | std::io::ErrorKind::PermissionDenied
+    )
+}
+
+fn find(root: &Path, name: &str, serves: &str) -> Result<Manifest, DaemonError> {
+    let known = manifest::names(root);
+    if !known.iter().any(|known| known == name) {
+        return Err(DaemonError::UnknownDaemon {
+            name: name.to_owned(),
+            known,
+        });
+    }
+    let manifest = Manifest::load(root, name)?;
+    if manifest.serves.iter().any(|protocol| protocol == serves) {
+        return Ok(manifest);
+    }
+    let serves_it = |name: &String| {
+        Manifest::load(root, name).is_ok_and(|other| other.serves.iter().any(|it| it == serves))
+    };
+    Err(DaemonError::OtherProtocol {
+        name: name.to_owned(),
+        serves: manifest.serves,
+        wanted: serves.to_owned(),
+        known: known.into_iter().filter(serves_it).collect(),
+    })
+}

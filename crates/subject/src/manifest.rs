@@ -1,0 +1,458 @@
+//! Reads a `daemon.toml`, which says how a daemon is built, run, probed and stopped.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use serde::{Deserialize, Deserializer, de};
+
+pub(crate) mod placeholders;
+mod project;
+
+pub(crate) use project::directory;
+pub use project::{find_root, list, names};
+
+use placeholders::Phase;
+use project::FILE_NAME;
+
+use load::trust::Untrusted;
+
+/// A description of how a daemon is built, run, probed and stopped, with its placeholders not yet expanded.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// A one-line description for a person who chooses a daemon.
+    pub about: String,
+    /// The protocols that it speaks, named as the drivers name them.
+    pub serves: Vec<String>,
+    /// Commands that must succeed before anything else. They show which tool is missing.
+    #[serde(default)]
+    pub needs: Vec<Vec<String>>,
+    /// Commands that build it.
+    #[serde(default)]
+    pub build: Vec<Vec<String>>,
+    /// Commands that run its own tests, after its build.
+    #[serde(default)]
+    pub test: Vec<Vec<String>>,
+    /// The command whose first line of output is the version; empty if there is none.
+    #[serde(default)]
+    pub version: Vec<String>,
+    /// The command that runs it in the foreground.
+    pub run: Vec<String>,
+    /// The environment of its commands, in addition to the few variables that every daemon gets.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Names of variables of the caller that its commands get too.
+    #[serde(default)]
+    pub pass_env: Vec<String>,
+    /// Directory in which every command runs; the manifest's own directory if absent.
+    pub cwd: Option<String>,
+    /// The condition that shows that it takes connections.
+    pub ready: Ready,
+    /// The URL that drivers connect to; if absent, they connect to its Unix socket.
+    pub url: Option<String>,
+    /// Further URLs, by the name that a plan gives as its `endpoint`.
+    #[serde(default)]
+    pub urls: BTreeMap<String, String>,
+    /// The address of its Prometheus page.
+    pub metrics: Option<String>,
+    /// The command that prints its counters in the format of such a page, for a daemon without one. It runs before and
+    /// after the load. Empty if there is none.
+    #[serde(default)]
+    pub counters: Vec<String>,
+    /// The way in which it is stopped.
+    #[serde(default)]
+    pub stop: Stop,
+}
+
+/// The condition to wait for after a start, and its time limit.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "WrittenReady")]
+pub struct Ready {
+    /// The condition that shows that it is ready.
+    pub probe: Probe,
+    /// Time that it may take.
+    pub timeout: Duration,
+}
+
+/// A condition that shows that a daemon is ready.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Probe {
+    /// A socket path takes a connection, as `SOCK_SEQPACKET` or `SOCK_STREAM`.
+    Unix(String),
+    /// An address, `host:port`, takes a connection.
+    Tcp(String),
+    /// A URL answers with a 2xx status.
+    Http(String),
+    /// Its output contains this text.
+    Line(String),
+}
+
+/// The way in which a daemon is stopped.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Stop {
+    /// The signal that asks it to end.
+    #[serde(deserialize_with = "signal")]
+    pub signal: Signal,
+    /// Time that it may take before it is killed.
+    #[serde(deserialize_with = "duration")]
+    pub grace: Duration,
+}
+
+/// An error about a manifest that cannot be used: the file, the key, the problem, and what to write instead.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {}{problem}\n  {remedy}", file.display(), key.as_ref().map(|key| format!("`{key}`: ")).unwrap_or_default())]
+pub struct ManifestError {
+    /// The manifest.
+    pub file: PathBuf,
+    /// The key in question, if one can be named apart from the problem.
+    pub key: Option<String>,
+    /// The problem.
+    pub problem: String,
+    /// The remedy.
+    pub remedy: String,
+}
+
+impl From<Untrusted> for ManifestError {
+    fn from(error: Untrusted) -> Self {
+        let Untrusted {
+            path,
+            problem,
+            remedy,
+        } = error;
+        Self {
+            file: path,
+            key: None,
+            problem,
+            remedy,
+        }
+    }
+}
+
+impl Manifest {
+    /// Reads and checks `<root>/daemons/<name>/daemon.toml`.
+    ///
+    /// # Errors
+    /// The file cannot be read, somebody else may have written it, it has an unknown key or a wrong value, or it names
+    /// an unknown placeholder.
+    pub fn load(root: &Path, name: &str) -> Result<Self, ManifestError> {
+        let file = directory(root, name).join(FILE_NAME);
+        let text = project::read(root, name)?;
+        Self::parse(&text, &file)
+    }
+
+    /// Parses and checks the text of a manifest. Errors call it `file`.
+    ///
+    /// # Errors
+    /// As [`Manifest::load`].
+    pub fn parse(text: &str, file: &Path) -> Result<Self, ManifestError> {
+        let manifest: Self = toml::from_str(text).map_err(|error| ManifestError {
+            file: file.to_owned(),
+            key: None,
+            problem: error.to_string().trim_end().to_owned(),
+            remedy: "daemons/README.md shows every key with an example".to_owned(),
+        })?;
+        manifest.check(file)?;
+        Ok(manifest)
+    }
+
+    /// Returns the number of ports that a run of it needs.
+    #[must_use]
+    pub fn ports(&self) -> usize {
+        self.run_texts()
+            .flat_map(|(_, text)| placeholders::names(text))
+            .filter_map(placeholders::port_index)
+            .map(|index| index + 1)
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// Returns true if a run of it listens on a Unix socket that drivers connect to.
+    #[must_use]
+    pub fn has_socket(&self) -> bool {
+        self.run_texts()
+            .flat_map(|(_, text)| placeholders::names(text))
+            .any(|name| name == "socket")
+    }
+
+    fn check(&self, file: &Path) -> Result<(), ManifestError> {
+        let error = |key: &str, problem: String, remedy: &str| ManifestError {
+            file: file.to_owned(),
+            key: Some(key.to_owned()),
+            problem,
+            remedy: remedy.to_owned(),
+        };
+        if self.serves.is_empty() {
+            return Err(error(
+                "serves",
+                "is empty".to_owned(),
+                "name the protocol, such as serves = [\"fdpass\"]",
+            ));
+        }
+        if let Some((key, _)) = self
+            .commands()
+            .find(|(_, command)| command.first().is_none_or(String::is_empty))
+        {
+            return Err(error(
+                key,
+                "a command is empty".to_owned(),
+                "write a program and its arguments, or leave the key out",
+            ));
+        }
+        if self.metrics.is_some() && !self.counters.is_empty() {
+            return Err(error(
+                "counters",
+                "cannot be combined with `metrics`".to_owned(),
+                "leave one of the two out: both report the daemon's counters",
+            ));
+        }
+        if let Probe::Tcp(address) = &self.ready.probe
+            && !address.contains(':')
+        {
+            let problem = format!("`{address}` is not a host:port");
+            return Err(error(
+                "ready.tcp",
+                problem,
+                "write it as tcp = \"127.0.0.1:{port}\"",
+            ));
+        }
+        let texts = self
+            .build_texts()
+            .map(|text| (text, Phase::Build))
+            .chain(self.run_texts().map(|text| (text, Phase::Run)));
+        for ((key, text), phase) in texts {
+            for name in placeholders::names(text) {
+                placeholders::check(name, phase).map_err(|remedy| {
+                    error(key, format!("unknown placeholder {{{name}}}"), &remedy)
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns all of its commands.
+    pub(crate) fn every_command(&self) -> impl Iterator<Item = &Vec<String>> {
+        self.commands().map(|(_, command)| command)
+    }
+
+    fn commands(&self) -> impl Iterator<Item = (&'static str, &Vec<String>)> {
+        let version = (!self.version.is_empty()).then_some(("version", &self.version));
+        let counters = (!self.counters.is_empty()).then_some(("counters", &self.counters));
+        let needs = self.needs.iter().map(|command| ("needs", command));
+        let build = self.build.iter().map(|command| ("build", command));
+        let test = self.test.iter().map(|command| ("test", command));
+        needs
+            .chain(build)
+            .chain(test)
+            .chain(version)
+            .chain(counters)
+            .chain([("run", &self.run)])
+    }
+
+    /// Returns the texts that are expanded before a run exists.
+    fn build_texts(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let commands = self
+            .commands()
+            .filter(|(key, _)| !["run", "counters"].contains(key));
+        let words = commands
+            .flat_map(|(key, command)| command.iter().map(move |word| (key, word.as_str())));
+        words.chain(self.cwd.iter().map(|cwd| ("cwd", cwd.as_str())))
+    }
+
+    /// Returns the texts that are expanded for each run.
+    fn run_texts(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let run = self.run.iter().map(|word| ("run", word.as_str()));
+        let counters = self.counters.iter().map(|word| ("counters", word.as_str()));
+        let env = self.env.values().map(|value| ("env", value.as_str()));
+        let metrics = self.metrics.iter().map(|url| ("metrics", url.as_str()));
+        let url = self.url.iter().map(|url| ("url", url.as_str()));
+        let urls = self.urls.values().map(|url| ("urls", url.as_str()));
+        run.chain(env)
+            .chain(url)
+            .chain(urls)
+            .chain(metrics)
+            .chain(counters)
+            .chain([self.ready.probe.key_and_text()])
+    }
+}
+
+impl Probe {
+    fn key_and_text(&self) -> (&'static str, &str) {
+        match self {
+            Self::Unix(text) => ("ready.unix", text),
+            Self::Tcp(text) => ("ready.tcp", text),
+            Self::Http(text) => ("ready.http", text),
+            Self::Line(text) => ("ready.line", text),
+        }
+    }
+}
+
+impl Default for Stop {
+    fn default() -> Self {
+        Self {
+            signal: Signal::SIGTERM,
+            grace: Duration::from_secs(5),
+        }
+    }
+}
+
+/// The key `ready` as written in a manifest: exactly one probe.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenReady {
+    unix: Option<String>,
+    tcp: Option<String>,
+    http: Option<String>,
+    line: Option<String>,
+    #[serde(default = "ready_timeout", deserialize_with = "duration")]
+    timeout: Duration,
+}
+
+impl TryFrom<WrittenReady> for Ready {
+    type Error = &'static str;
+
+    fn try_from(written: WrittenReady) -> Result<Self, Self::Error> {
+        let WrittenReady {
+            unix,
+            tcp,
+            http,
+            line,
+            timeout,
+        } = written;
+        let probe = match (unix, tcp, http, line) {
+            (Some(path), None, None, None) => Probe::Unix(path),
+            (None, Some(address), None, None) => Probe::Tcp(address),
+            (None, None, Some(url), None) => Probe::Http(url),
+            (None, None, None, Some(text)) => Probe::Line(text),
+            _ => return Err("`ready` takes exactly one of `unix`, `tcp`, `http` and `line`"),
+        };
+        Ok(Self { probe, timeout })
+    }
+}
+
+fn ready_timeout() -> Duration {
+    Duration::from_secs(10)
+}
+
+fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    humantime::parse_duration(&text).map_err(|error| {
+        de::Error::custom(format!(
+            "`{text}` is not a duration such as \"500ms\" or \"1m30s\": {error}"
+        ))
+    })
+}
+
+fn signal<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Signal, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let name = text.strip_prefix("SIG").unwrap_or(&text);
+    format!("SIG{name}").parse().map_err(|_| {
+        de::Error::custom(format!(
+            "`{text}` is not a signal such as \"TERM\" or \"INT\""
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINIMAL: &str = "about = 'a'\nserves = ['fdpass']\nrun = ['{build}/d', '{socket}', '{port}', '{port3}']\nready = { unix = '{socket}' }\n";
+
+    fn parse(text: &str) -> Result<Manifest, ManifestError> {
+        Manifest::parse(text, Path::new("daemons/x/daemon.toml"))
+    }
+
+    fn problem(extra: &str) -> String {
+        parse(&format!("{MINIMAL}{extra}")).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_minimal_manifest_has_the_documented_defaults() {
+        let manifest = parse(MINIMAL).unwrap();
+        assert_eq!(manifest.stop.signal, Signal::SIGTERM);
+        assert_eq!(manifest.stop.grace, Duration::from_secs(5));
+        assert_eq!(manifest.ready.timeout, Duration::from_secs(10));
+        assert_eq!(manifest.ready.probe, Probe::Unix("{socket}".to_owned()));
+        assert_eq!((manifest.ports(), manifest.has_socket()), (3, true));
+    }
+
+    #[test]
+    fn further_urls_have_names_and_placeholders_of_their_own() {
+        let manifest = parse(&format!(
+            "{MINIMAL}urls = {{ tls = 'https://127.0.0.1:{{port5}}' }}"
+        ));
+        assert_eq!(manifest.unwrap().ports(), 5);
+        let problem = problem("urls = { tls = '{prt}' }");
+        assert!(
+            problem.contains("`urls`: unknown placeholder {prt}"),
+            "{problem}"
+        );
+    }
+
+    #[test]
+    fn stop_and_ready_take_signals_and_durations() {
+        let text = MINIMAL.replace(
+            "{ unix = '{socket}' }",
+            "{ line = 'listening', timeout = '1m30s' }",
+        );
+        let manifest = parse(&format!(
+            "{text}stop = {{ signal = 'SIGINT', grace = '250ms' }}"
+        ))
+        .unwrap();
+        assert_eq!(manifest.ready.timeout, Duration::from_secs(90));
+        assert_eq!(
+            (manifest.stop.signal, manifest.stop.grace),
+            (Signal::SIGINT, Duration::from_millis(250))
+        );
+    }
+
+    #[test]
+    fn an_error_names_the_file_the_key_and_the_remedy() {
+        for (extra, parts) in [
+            (
+                "redy = 1",
+                vec!["unknown field `redy`", "`ready`", "daemons/README.md"],
+            ),
+            (
+                "env = { A = '{sockt}' }",
+                vec!["`env`: unknown placeholder {sockt}", "{socket}"],
+            ),
+            (
+                "build = [['make', '{port}']]",
+                vec!["`build`: unknown placeholder {port}", "only once it runs"],
+            ),
+            ("build = [[]]", vec!["`build`: a command is empty"]),
+            ("stop = { signal = 'TREM' }", vec!["`TREM` is not a signal"]),
+            ("stop = { grace = '5' }", vec!["`5` is not a duration"]),
+            (
+                "stop = { grce = '5s' }",
+                vec!["unknown field `grce`", "`grace`"],
+            ),
+        ] {
+            let problem = problem(extra);
+            for part in std::iter::once("daemons/x/daemon.toml").chain(parts) {
+                assert!(problem.contains(part), "{part:?} is not in: {problem}");
+            }
+        }
+    }
+
+    #[test]
+    fn ready_takes_exactly_one_probe() {
+        for ready in ["{ }", "{ unix = 'a', tcp = 'b:1' }", "{ timeout = '1s' }"] {
+            let error = parse(&MINIMAL.replace("{ unix = '{socket}' }", ready))
+                .unwrap_err()
+                .to_string();
+            assert!(
+                error.contains("exactly one of `unix`, `tcp`, `http` and `line`"),
+                "{ready}: {error}"
+            );
+        }
+        let error = parse(&MINIMAL.replace("unix = '{socket}'", "tcp = '{port}'"))
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("`ready.tcp`"), "{error}");
+    }
+}
