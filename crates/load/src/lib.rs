@@ -19,7 +19,6 @@ pub mod recorder;
 pub mod schedstat;
 pub mod schedule;
 pub mod slots;
-#[cfg(feature = "tls")]
 pub mod tls;
 pub mod trust;
 pub mod workers;

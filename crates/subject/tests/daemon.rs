@@ -733,7 +733,7 @@ async fn the_commands_beside_run_see_the_listed_environment_and_what_the_manifes
         let own = format!("OWN=of {}", project.dir("environments").display());
         assert!(has(&own), "{}: {text}", file.display());
         // Set by the caller of this test, and passed on by name or not at all.
-        assert!(has("CARGO_PKG_NAME=harness"), "{}: {text}", file.display());
+        assert!(has("CARGO_PKG_NAME=subject"), "{}: {text}", file.display());
         assert!(!starts("CARGO_MANIFEST_DIR"), "{}: {text}", file.display());
         let is_of_run = place == 4;
         assert_eq!(starts("OF_A_RUN="), is_of_run, "{}: {text}", file.display());
