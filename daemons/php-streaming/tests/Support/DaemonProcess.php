@@ -231,7 +231,7 @@ final class DaemonProcess
         return $bytes;
     }
 
-    /** Returns whether the daemon closes a connection without writing to it. */
+    /** Returns true if the daemon closes a connection without writing to it. */
     public static function isHungUp(Socket $sender): bool
     {
         socket_set_option($sender, SOL_SOCKET, SO_RCVTIMEO, ['sec' => 30, 'usec' => 0]);
