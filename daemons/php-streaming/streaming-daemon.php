@@ -26,15 +26,15 @@ exit((static function (array $arguments): int {
         return 0;
     }
     try {
-        $loop = Loop\Loops::describe();
+        Daemon::checkRequirements();
         if (in_array('--version', $arguments, true)) {
-            printf("php-streaming %s (PHP %s, %s)\n", VERSION, PHP_VERSION, $loop);
+            printf("php-streaming %s (PHP %s, AMP 2)\n", VERSION, PHP_VERSION);
             return 0;
         }
         $config = (new Options())->read($arguments, getenv());
-        // Loads all classes except the loops, whose base classes may not be installed. Loading a class later could need
-        // a descriptor when none is free, or more stack than a fiber has.
-        foreach (glob(__DIR__ . '/src/{,Handoff/,Metrics/,Options/,Pages/,Stream/,System/}[A-Z]*.php', GLOB_BRACE) as $source) {
+        // Loads all classes. Loading one later could need a descriptor when none is free, or more stack than a fiber
+        // has.
+        foreach (glob(__DIR__ . '/src/{,*/}[A-Z]*.php', GLOB_BRACE) as $source) {
             require_once $source;
         }
         $daemon = new Daemon($config);
@@ -42,7 +42,7 @@ exit((static function (array $arguments): int {
     } catch (UsageError $error) {
         Log::write($error->getMessage());
         return 2;
-    } catch (StartFailed | \RuntimeException $failed) {
+    } catch (\RuntimeException $failed) {
         Log::write($failed->getMessage());
         return 1;
     } catch (\Throwable $bug) {

@@ -4,68 +4,84 @@ declare(strict_types=1);
 
 namespace Drover\Streaming;
 
-use Drover\Streaming\Handoff\Intake;
+use Drover\Streaming\Handoff\HandoffServer;
 use Drover\Streaming\Handoff\Listener;
-use Drover\Streaming\Handoff\Payload;
-use Drover\Streaming\Loop\Loop;
-use Drover\Streaming\Loop\Loops;
+use Drover\Streaming\Handoff\Request;
+use Drover\Streaming\Http\HttpServer;
+use Drover\Streaming\Loop\EpollDriver;
 use Drover\Streaming\Metrics\Metrics;
 use Drover\Streaming\Options\Config;
-use Drover\Streaming\Options\EngineKind;
-use Drover\Streaming\Pages\Pages;
-use Drover\Streaming\Stream\Answer;
-use Drover\Streaming\Stream\DueQueue;
-use Drover\Streaming\Stream\Engine;
-use Drover\Streaming\Stream\FiberEngine;
-use Drover\Streaming\Stream\QueueEngine;
+use Drover\Streaming\Stream\DelayQueue;
+use Drover\Streaming\Stream\FiberPool;
+use Drover\Streaming\Stream\Response;
 use Drover\Streaming\Stream\Writer;
 use Drover\Streaming\System\Limits;
 use Drover\Streaming\System\System;
+use RuntimeException;
 
 /** The daemon: its sockets, its streams, and its shutdown. */
 final class Daemon
 {
+    private const EXTENSIONS = ['ffi', 'pcntl', 'posix'];
     /** The interval of the checks for open connections during shutdown, in milliseconds. */
     private const POLL_INTERVAL = 5;
 
     public readonly Metrics $metrics;
-    private readonly Loop $loop;
+    private readonly EpollDriver $loop;
     private readonly Listener $listener;
-    private readonly Intake $intake;
+    private readonly HandoffServer $handoffs;
     private bool $isStopping = false;
 
-    /** @throws StartFailed */
+    /** @throws RuntimeException if the daemon cannot start; the message states the reason and the remedy */
     public function __construct(private readonly Config $config)
     {
         Limits::raiseOpenFiles();
-        $system = new System(Payload::LIMIT + 1);
-        $this->loop = Loops::make($system);
+        $system = new System(Request::MAX_PAYLOAD_BYTES + 1);
+        $this->loop = new EpollDriver($system);
         $this->metrics = new Metrics();
         // Before clients can connect: a signal from now on is handled as soon as the loop runs.
         $this->loop->onSignal(SIGTERM, $this->stop(...));
         $this->loop->onSignal(SIGINT, $this->stop(...));
         if ($config->metricsAddress !== null) {
-            new Pages($system, $this->loop, $this->metrics, $config->metricsAddress);
+            new HttpServer($system, $this->loop, $this->metrics, $config->metricsAddress);
         }
-        $answer = new Answer($config->messageCount, $config->messageDelay);
-        $queue = new DueQueue($this->loop, DueQueue::slotFor($config->messageDelay));
+        $response = new Response($config->messageCount, $config->messageDelay);
+        $queue = new DelayQueue($this->loop, DelayQueue::slotFor($config->messageDelay));
         $writer = new Writer($system, $this->loop, $this->metrics, $config->writeTimeout);
-        $engine = self::engine($config->engine, $answer, $queue, $writer);
-        $capacity = self::capacity($config);
+        $fibers = new FiberPool($system, $this->metrics, $response, $queue, $writer);
+        $capacity = Limits::capacity($config->maxConnections);
         // Last, so that no error leaves the socket file behind.
         $this->listener = Listener::bind($system, $config);
-        $this->intake = new Intake(
+        $this->handoffs = new HandoffServer(
             $system,
             $this->loop,
             $this->listener,
             $config->socketType,
-            $answer,
-            $engine,
+            $fibers,
             $queue,
             $this->metrics,
-            new Log(),
             $capacity,
         );
+    }
+
+    /**
+     * Checks that the extensions and AMP 2 are installed.
+     *
+     * @throws RuntimeException
+     */
+    public static function checkRequirements(): void
+    {
+        foreach (self::EXTENSIONS as $extension) {
+            if (!extension_loaded($extension)) {
+                throw new RuntimeException(
+                    "the PHP extension $extension is missing: install php8.2-common and php8.2-cli",
+                );
+            }
+        }
+        if (!class_exists(\Amp\Loop\Driver::class)) {
+            throw new RuntimeException('AMP 2 is missing: install the Debian package php-amphp-amp, or run '
+                . '`composer update` in ' . dirname(__DIR__));
+        }
     }
 
     /** Serves until a signal starts the shutdown, and finishes it. A second signal ends it at once. */
@@ -79,23 +95,6 @@ final class Daemon
         }
     }
 
-    private static function engine(EngineKind $kind, Answer $answer, DueQueue $queue, Writer $writer): Engine
-    {
-        return match ($kind) {
-            EngineKind::Fibers => new FiberEngine($answer, $queue, $writer),
-            EngineKind::Queue => new QueueEngine($answer, $queue, $writer),
-        };
-    }
-
-    private static function capacity(Config $config): int
-    {
-        $capacity = Limits::capacity($config->maxConnections, $config->engine);
-        if ($capacity->limit !== null) {
-            Log::write("{$capacity->limit} allows only {$capacity->streams} streams; for more, raise it");
-        }
-        return $capacity->streams;
-    }
-
     private function stop(): void
     {
         if ($this->isStopping) {
@@ -103,10 +102,10 @@ final class Daemon
             return;
         }
         $this->isStopping = true;
-        $this->intake->stop();
+        $this->handoffs->stop();
         $this->loop->delay(intdiv($this->config->shutdownGrace, 1_000_000), $this->loop->stop(...));
         $this->loop->repeat(self::POLL_INTERVAL, function (): void {
-            if ($this->intake->isOver() && $this->metrics->activeConnections === 0) {
+            if ($this->handoffs->isOver() && $this->metrics->activeConnections === 0) {
                 $this->loop->stop();
             }
         });

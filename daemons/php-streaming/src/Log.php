@@ -16,31 +16,24 @@ final class Log
     /** Writes a line, unless the limit of this second is reached. */
     public function warn(string $message): void
     {
-        $suppressed = $this->admit(hrtime()[0]);
-        if ($suppressed !== null) {
-            self::write($message . ($suppressed > 0 ? " ($suppressed earlier lines were left out)" : ''));
-        }
-    }
-
-    public static function write(string $message): void
-    {
-        // If stderr is closed, nothing can be done about it.
-        @fwrite(STDERR, "streaming-daemon: $message\n");
-    }
-
-    /** Returns the number of lines suppressed before this one; null if this one must be suppressed too. */
-    public function admit(int $second): ?int
-    {
+        $second = hrtime()[0];
         if ($second !== $this->second) {
             $this->second = $second;
             $this->lines = 0;
         }
         if (++$this->lines > self::LINES_PER_SECOND) {
             $this->suppressed++;
-            return null;
+            return;
         }
-        $suppressed = $this->suppressed;
+        $note = $this->suppressed > 0 ? " ({$this->suppressed} earlier lines were left out)" : '';
         $this->suppressed = 0;
-        return $suppressed;
+        self::write($message . $note);
+    }
+
+    /** Writes a line, without a limit. */
+    public static function write(string $message): void
+    {
+        // If stderr is closed, nothing can be done about it.
+        @fwrite(STDERR, "streaming-daemon: $message\n");
     }
 }

@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// Loads classes by name, and an event loop: AMP 3 if Composer has installed it, else Debian's AMP 2.
+// Loads classes by name, and AMP 2: from Composer if it has installed the dependencies, else from Debian's package.
 
 spl_autoload_register(static function (string $class): void {
     $prefix = 'Drover\\Streaming\\';
@@ -16,16 +16,8 @@ spl_autoload_register(static function (string $class): void {
 
 (static function (): void {
     $composer = dirname(__DIR__) . '/vendor/autoload.php';
-    if (is_file($composer)) {
-        require $composer;
-        return;
+    $amp = is_file($composer) ? $composer : stream_resolve_include_path('Amp/autoload.php');
+    if ($amp !== false) {
+        require_once $amp;
     }
-    $amp = stream_resolve_include_path('Amp/autoload.php');
-    if ($amp === false) {
-        return;
-    }
-    require_once $amp;
-    // Debian's autoloader loads only classes.
-    require_once dirname($amp) . '/functions.php';
-    require_once dirname($amp) . '/Internal/functions.php';
 })();

@@ -5,7 +5,6 @@ declare(strict_types=1);
 namespace Drover\Streaming\Tests;
 
 use Drover\Streaming\Tests\Support\DaemonProcess;
-use Drover\Streaming\Tests\Support\Waiting;
 use PHPUnit\Framework\TestCase;
 use Socket;
 
@@ -19,12 +18,6 @@ final class ClientsTest extends TestCase
 
     private const REFUSAL = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 
-    /** @return array<string, array{string}> */
-    public static function bothEngines(): array
-    {
-        return ['fibers' => ['fibers'], 'queue' => ['queue']];
-    }
-
     /** Hands over a client whose socket buffer is as small as the kernel allows. The socket is a blocking one. */
     private static function handOverNarrowClient(DaemonProcess $daemon): Socket
     {
@@ -34,24 +27,22 @@ final class ClientsTest extends TestCase
         return $ours;
     }
 
-    /** @dataProvider bothEngines */
-    public function testAClientThatLeavesIsCountedAndItsPlaceBecomesFree(string $engine): void
+    public function testAClientThatDisconnectsIsCountedAndItsFiberIsReused(): void
     {
-        $daemon = new DaemonProcess(['ENGINE' => $engine, 'MESSAGE_DELAY' => '50ms']);
+        $daemon = new DaemonProcess(['MESSAGE_DELAY' => '50ms']);
         $client = $daemon->handOver();
         DaemonProcess::readExactly($client, 200);
         self::assertSame(1.0, $daemon->metric('daemon_active_streams'));
         socket_close($client);
-        Waiting::until('the count', fn () => $daemon->streamErrors('client_disconnected') === 1);
+        DaemonProcess::waitUntil('the count', fn () => $daemon->streamErrors('client_disconnected') === 1);
         self::assertSame(0.0, $daemon->metric('daemon_active_streams'));
         self::assertSame(0.0, $daemon->metric('daemon_active_connections'));
-        self::assertSame(1226, strlen($daemon->ask()), 'what served one that left serves the next');
+        self::assertSame(1226, strlen($daemon->ask()), 'the next stream is complete');
     }
 
-    /** @dataProvider bothEngines */
-    public function testAClientThatNeverReadsRunsIntoTheWriteTimeoutWhileOthersGoOn(string $engine): void
+    public function testAClientThatNeverReadsTimesOutAndDoesNotDelayOthers(): void
     {
-        $daemon = new DaemonProcess(['ENGINE' => $engine, 'WRITE_TIMEOUT' => '500ms'] + self::MANY);
+        $daemon = new DaemonProcess(['WRITE_TIMEOUT' => '500ms'] + self::MANY);
         $idle = [];
         for ($number = 0; $number < 20; $number++) {
             $idle[] = self::handOverNarrowClient($daemon);
@@ -59,15 +50,14 @@ final class ClientsTest extends TestCase
         $start = hrtime(true);
         self::assertStringEndsWith("data: [DONE]\n\n", $daemon->ask());
         self::assertLessThan(10e9, hrtime(true) - $start);
-        Waiting::until('the timeouts', fn () => $daemon->streamErrors('timeout') === 20);
+        DaemonProcess::waitUntil('the timeouts', fn () => $daemon->streamErrors('timeout') === 20);
         self::assertSame(0.0, $daemon->metric('daemon_active_streams'));
         self::assertGreaterThan(0, strlen(DaemonProcess::readAll($idle[0])));
     }
 
-    /** @dataProvider bothEngines */
-    public function testASlowReaderGetsEveryByte(string $engine): void
+    public function testASlowReaderGetsEveryByte(): void
     {
-        $daemon = new DaemonProcess(['ENGINE' => $engine] + self::MANY);
+        $daemon = new DaemonProcess(self::MANY);
         $expected = $daemon->ask();
         $client = self::handOverNarrowClient($daemon);
         $all = '';
@@ -79,21 +69,19 @@ final class ClientsTest extends TestCase
         self::assertSame(2_000.0, $daemon->metric('daemon_chunks_sent_total'));
     }
 
-    /** @dataProvider bothEngines */
-    public function testAClientThatLeavesWhileItBlocksIsCounted(string $engine): void
+    public function testAClientThatDisconnectsDuringABlockedWriteIsCounted(): void
     {
-        $daemon = new DaemonProcess(['ENGINE' => $engine] + self::MANY);
+        $daemon = new DaemonProcess(self::MANY);
         $client = self::handOverNarrowClient($daemon);
-        Waiting::until('an event', fn () => $daemon->metric('daemon_chunks_sent_total') > 0);
+        DaemonProcess::waitUntil('an event', fn () => $daemon->metric('daemon_chunks_sent_total') > 0);
         socket_close($client);
-        Waiting::until('the count', fn () => $daemon->streamErrors('client_disconnected') === 1);
+        DaemonProcess::waitUntil('the count', fn () => $daemon->streamErrors('client_disconnected') === 1);
         self::assertSame(0.0, $daemon->metric('daemon_active_connections'));
     }
 
-    /** @dataProvider bothEngines */
-    public function testAboveTheLimitClientsAreAnswered503UntilAPlaceIsFree(string $engine): void
+    public function testClientsAboveTheLimitGet503UntilASlotIsFree(): void
     {
-        $daemon = new DaemonProcess(['ENGINE' => $engine, 'MAX_CONNECTIONS' => 2, 'MESSAGE_DELAY' => '100ms']);
+        $daemon = new DaemonProcess(['MAX_CONNECTIONS' => 2, 'MESSAGE_DELAY' => '100ms']);
         $held = [$daemon->handOver(), $daemon->handOver()];
         foreach ($held as $client) {
             DaemonProcess::readExactly($client, 119);

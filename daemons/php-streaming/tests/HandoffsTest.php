@@ -5,7 +5,6 @@ declare(strict_types=1);
 namespace Drover\Streaming\Tests;
 
 use Drover\Streaming\Tests\Support\DaemonProcess;
-use Drover\Streaming\Tests\Support\Waiting;
 use PHPUnit\Framework\TestCase;
 
 require_once __DIR__ . '/bootstrap.php';
@@ -38,7 +37,7 @@ final class HandoffsTest extends TestCase
     }
 
     /** @dataProvider bothTypes */
-    public function testTheSenderSeesTheConnectionClosedAndNotAByteOnIt(string $type): void
+    public function testTheHandoffConnectionIsClosedWithoutAReply(string $type): void
     {
         $daemon = new DaemonProcess(['SOCKET_TYPE' => $type, 'MESSAGE_DELAY' => '1h']);
         $sender = $daemon->connect();
@@ -49,7 +48,7 @@ final class HandoffsTest extends TestCase
     }
 
     /** @dataProvider bothTypes */
-    public function testPayloadsUpTo128KibArriveWholeAndLongerOnesAreRefused(string $type): void
+    public function testPayloadsUpTo128KibAreAcceptedAndLongerOnesAreRefused(string $type): void
     {
         $daemon = new DaemonProcess(['SOCKET_TYPE' => $type, 'MESSAGE_DELAY' => '1ms']);
         foreach ([10_000, 65_536, 131_072] as $length) {
@@ -76,7 +75,7 @@ final class HandoffsTest extends TestCase
         return DaemonProcess::readAll($ours);
     }
 
-    public function testAPayloadInPiecesIsPutTogetherOnAStreamSocket(): void
+    public function testAPayloadInPiecesIsReassembledOnAStreamSocket(): void
     {
         $daemon = new DaemonProcess(['SOCKET_TYPE' => 'stream', 'MESSAGE_DELAY' => '1ms']);
         [$ours, $theirs] = DaemonProcess::client();
@@ -85,7 +84,7 @@ final class HandoffsTest extends TestCase
         $payload = '{"prompt":"a } and {b}","user_id":7}';
         DaemonProcess::pass($sender, substr($payload, 0, 14), [$theirs]);
         unset($theirs);
-        Waiting::until('the first piece', fn () => $daemon->metric('daemon_connections_total') === 1.0);
+        DaemonProcess::waitUntil('the first piece', fn () => $daemon->metric('daemon_connections_total') === 1.0);
         foreach (str_split(substr($payload, 14), 4) as $piece) {
             self::send($sender, $piece);
         }
@@ -96,14 +95,14 @@ final class HandoffsTest extends TestCase
         self::assertSame(0, $daemon->handoffErrors('invalid_json'));
     }
 
-    public function testHalfAPayloadGetsTheDefaultsOnceItsSenderCloses(): void
+    public function testAnIncompletePayloadGetsTheDefaultsWhenItsSenderCloses(): void
     {
         $daemon = new DaemonProcess(['SOCKET_TYPE' => 'stream', 'MESSAGE_DELAY' => '1ms']);
         self::assertStringContainsString('User ID: 0', $daemon->ask(substr(DaemonProcess::PAYLOAD, 0, 20)));
         self::assertSame(1, $daemon->handoffErrors('invalid_json'));
     }
 
-    public function testASenderThatFallsSilentIsGivenUpAfterFiveSecondsAndKeepsNobodyWaiting(): void
+    public function testASilentSenderTimesOutAfterFiveSecondsAndDelaysNoOther(): void
     {
         $daemon = new DaemonProcess(['SOCKET_TYPE' => 'stream', 'MESSAGE_DELAY' => '1ms']);
         $start = hrtime(true);
@@ -121,11 +120,11 @@ final class HandoffsTest extends TestCase
     }
 
     /** @dataProvider bothTypes */
-    public function testAMessageThatComesLateIsTaken(string $type): void
+    public function testAMessageThatArrivesLateIsAccepted(string $type): void
     {
         $daemon = new DaemonProcess(['SOCKET_TYPE' => $type, 'MESSAGE_DELAY' => '1ms']);
         $sender = $daemon->connect();
-        Waiting::until('the accept', fn () => $daemon->metric('daemon_connections_total') === 1.0);
+        DaemonProcess::waitUntil('the accept', fn () => $daemon->metric('daemon_connections_total') === 1.0);
         [$ours, $theirs] = DaemonProcess::client();
         DaemonProcess::pass($sender, DaemonProcess::PAYLOAD, [$theirs]);
         unset($theirs);
@@ -146,7 +145,7 @@ final class HandoffsTest extends TestCase
         self::assertSame(1, $daemon->handoffErrors('surplus_descriptors'));
     }
 
-    public function testWhatIsNoStreamSocketIsRefused(): void
+    public function testADescriptorThatIsNotAStreamSocketIsRefused(): void
     {
         $daemon = new DaemonProcess();
         socket_create_pair(AF_UNIX, SOCK_DGRAM, 0, $datagrams);
@@ -169,11 +168,11 @@ final class HandoffsTest extends TestCase
     }
 
     /** @dataProvider bothTypes */
-    public function testAProbeThatConnectsAndClosesCountsAsEmptyAndSaysNothing(string $type): void
+    public function testAProbeThatConnectsAndClosesCountsAsEmptyAndIsNotLogged(string $type): void
     {
         $daemon = new DaemonProcess(['SOCKET_TYPE' => $type]);
         socket_close($daemon->connect());
-        Waiting::until('the count', fn () => $daemon->handoffErrors('empty') === 1);
+        DaemonProcess::waitUntil('the count', fn () => $daemon->handoffErrors('empty') === 1);
         self::assertSame(0.0, $daemon->metric('daemon_active_connections'));
         self::assertStringNotContainsString('refused', $daemon->errors());
     }
@@ -182,7 +181,7 @@ final class HandoffsTest extends TestCase
      * The kernel can report the end of a SEQPACKET connection while a message is queued. An empty record looks the same
      * to the daemon, and the test controls when it is sent.
      */
-    public function testAfterAFirstEndTheMessageIsLookedForOnceMore(): void
+    public function testAfterAFirstEndOfFileTheMessageIsReadAgain(): void
     {
         $daemon = new DaemonProcess(['MESSAGE_DELAY' => '1ms']);
         [$ours, $theirs] = DaemonProcess::client();
@@ -194,7 +193,7 @@ final class HandoffsTest extends TestCase
         self::assertSame(0, $daemon->handoffErrors('empty'));
     }
 
-    public function testATcpClientIsServedWithoutDelayLikeAnyOther(): void
+    public function testATcpClientIsServedWithNoDelay(): void
     {
         $daemon = new DaemonProcess(['MESSAGE_DELAY' => '1ms']);
         $listener = socket_create_listen(0);
@@ -203,12 +202,12 @@ final class HandoffsTest extends TestCase
         socket_connect($ours, '127.0.0.1', $port);
         $theirs = socket_accept($listener);
         DaemonProcess::pass($daemon->connect(), DaemonProcess::PAYLOAD, [$theirs]);
-        Waiting::until('the option', fn () => socket_get_option($theirs, SOL_TCP, TCP_NODELAY) !== 0);
+        DaemonProcess::waitUntil('the option', fn () => socket_get_option($theirs, SOL_TCP, TCP_NODELAY) !== 0);
         socket_close($theirs);
         self::assertSame(1226, strlen(DaemonProcess::readAll($ours)));
     }
 
-    public function testTheFlagsOfTheClientsSocketAreLeftAlone(): void
+    public function testTheFlagsOfTheClientSocketDoNotChange(): void
     {
         $daemon = new DaemonProcess(['MESSAGE_DELAY' => '60ms']);
         [$ours, $theirs] = DaemonProcess::client();

@@ -5,7 +5,6 @@ declare(strict_types=1);
 namespace Drover\Streaming\Tests;
 
 use Drover\Streaming\Options\Config;
-use Drover\Streaming\Options\EngineKind;
 use Drover\Streaming\Options\Options;
 use Drover\Streaming\Options\SocketType;
 use Drover\Streaming\Options\Values;
@@ -34,7 +33,6 @@ final class OptionsTest extends TestCase
         self::assertSame(SocketType::Seqpacket, $config->socketType);
         self::assertSame(0x7fffffff, $config->backlog);
         self::assertSame(100_000, $config->maxConnections);
-        self::assertSame(EngineKind::Fibers, $config->engine);
         self::assertSame(["\x7f\0\0\1", 9090], $config->metricsAddress);
         self::assertSame(18, $config->messageCount);
         self::assertSame(50_000_000, $config->messageDelay);
@@ -43,7 +41,7 @@ final class OptionsTest extends TestCase
         self::assertFalse($config->isBenchmark);
     }
 
-    public function testAFlagWinsOverItsVariable(): void
+    public function testAFlagOverridesItsVariable(): void
     {
         $variables = ['DAEMON_SOCKET_PATH' => '/tmp/a', 'DAEMON_MESSAGE_COUNT' => '3', 'DAEMON_MESSAGE_DELAY' => 'wrong'];
         $config = self::read(['--socket=/tmp/b', '-d', '7'], $variables);
@@ -52,11 +50,11 @@ final class OptionsTest extends TestCase
         self::assertSame(7_000_000, $config->messageDelay);
     }
 
-    public function testShortFlagsAndOtherNamesMeanTheSame(): void
+    public function testShortFlagsAndAliasesAreAccepted(): void
     {
-        $config = self::read(['-s', '/tmp/c', '-m0600', '-d=1.5', '--engine', 'queue', '--socket-type=stream']);
+        $config = self::read(['-s', '/tmp/c', '-m0600', '-d=1.5', '--socket-type=stream']);
         self::assertSame(['/tmp/c', 0o600], [$config->socketPath, $config->socketMode]);
-        self::assertSame([EngineKind::Queue, SocketType::Stream], [$config->engine, $config->socketType]);
+        self::assertSame(SocketType::Stream, $config->socketType);
         self::assertSame(1_500_000, $config->messageDelay);
         self::assertSame(0o666, self::read(['--mode', '0o666'])->socketMode);
         self::assertSame('/tmp/d', self::read(['--socket-path', '/tmp/d'])->socketPath);
@@ -77,7 +75,7 @@ final class OptionsTest extends TestCase
         self::assertSame(["\x7f\0\0\1", 0], Values::address('localhost:0'));
     }
 
-    public function testDurationsAreReadAsGoReadsThem(): void
+    public function testDurationsHaveTheFormatOfGo(): void
     {
         foreach ([
             '0' => 0,
@@ -93,7 +91,7 @@ final class OptionsTest extends TestCase
         }
     }
 
-    public function testWhatIsNoDurationIsRefusedWithAnExample(): void
+    public function testAnInvalidDurationIsRefusedWithAnExample(): void
     {
         foreach (['', '5', 'ms', '-1s', '1s ', "1s\n", '1 s', '1.2.3s', '1d', '1e3s', 's1', '.s'] as $text) {
             try {
@@ -105,7 +103,7 @@ final class OptionsTest extends TestCase
         }
     }
 
-    public function testABadValueIsAnsweredWithOptionVariableAndRemedy(): void
+    public function testTheErrorOfAnInvalidValueNamesOptionVariableAndRemedy(): void
     {
         foreach ([
             [['--message-delay', '5'], ['--message-delay', 'DAEMON_MESSAGE_DELAY', '50ms']],
@@ -116,7 +114,6 @@ final class OptionsTest extends TestCase
             [['--socket-mode', 'rw'], ['--socket-mode', 'DAEMON_SOCKET_MODE', '0660']],
             [['-m', '7777'], ['--socket-mode', 'DAEMON_SOCKET_MODE', '0660']],
             [['--socket-type', 'dgram'], ['--socket-type', 'DAEMON_SOCKET_TYPE', 'seqpacket']],
-            [['--engine', 'threads'], ['--engine', 'DAEMON_ENGINE', 'fibers or queue']],
             [['--max-connections', '0'], ['--max-connections', 'DAEMON_MAX_CONNECTIONS', '1 or more']],
             [['--max-connections', '99999999999999999999'], ['DAEMON_MAX_CONNECTIONS', '1 or more']],
             [['--message-count', '-1'], ['--message-count', 'DAEMON_MESSAGE_COUNT', '0 to 4294967295']],

@@ -5,7 +5,6 @@ declare(strict_types=1);
 namespace Drover\Streaming\Tests;
 
 use Drover\Streaming\Tests\Support\DaemonProcess;
-use Drover\Streaming\Tests\Support\Waiting;
 use PHPUnit\Framework\TestCase;
 
 require_once __DIR__ . '/bootstrap.php';
@@ -13,16 +12,9 @@ require_once __DIR__ . '/bootstrap.php';
 /** The command itself: signals, exit codes, the socket file, the limit of open files. */
 final class ProcessTest extends TestCase
 {
-    /** @return array<string, array{string}> */
-    public static function bothEngines(): array
+    public function testSigtermUnderLoadLosesNoHandoffAndLetsStreamsFinish(): void
     {
-        return ['fibers' => ['fibers'], 'queue' => ['queue']];
-    }
-
-    /** @dataProvider bothEngines */
-    public function testSigtermUnderLoadLosesNoHandoffAndLetsStreamsFinish(string $engine): void
-    {
-        $daemon = new DaemonProcess(['ENGINE' => $engine, 'BENCHMARK' => '1', 'MESSAGE_DELAY' => '20ms', 'SHUTDOWN_GRACE' => '1h']);
+        $daemon = new DaemonProcess(['BENCHMARK' => '1', 'MESSAGE_DELAY' => '20ms', 'SHUTDOWN_GRACE' => '1h']);
         $clients = [];
         $refused = 0;
         // The signal arrives under load, which continues until the daemon refuses connections.
@@ -52,11 +44,10 @@ final class ProcessTest extends TestCase
         self::assertStringContainsString("started: $count\ncompleted: $count\nfailed: 0\nbytes: $bytes\n", $printed);
     }
 
-    /** @dataProvider bothEngines */
-    public function testStreamsThatOutlastTheGraceTimeAreClosedAndCounted(string $engine): void
+    public function testStreamsThatExceedTheGracePeriodAreClosedAndCounted(): void
     {
         $daemon = new DaemonProcess(
-            ['ENGINE' => $engine, 'BENCHMARK' => '1', 'MESSAGE_DELAY' => '1h', 'SHUTDOWN_GRACE' => '100ms'],
+            ['BENCHMARK' => '1', 'MESSAGE_DELAY' => '1h', 'SHUTDOWN_GRACE' => '100ms'],
         );
         $client = $daemon->handOver();
         DaemonProcess::readExactly($client, 119);
@@ -74,7 +65,7 @@ final class ProcessTest extends TestCase
         $client = $daemon->handOver();
         DaemonProcess::readExactly($client, 119);
         $daemon->signal(SIGINT);
-        Waiting::until('the end of the socket file', function () use ($daemon): bool {
+        DaemonProcess::waitUntil('the end of the socket file', function () use ($daemon): bool {
             clearstatcache();
             return !file_exists($daemon->socket);
         });
@@ -85,19 +76,19 @@ final class ProcessTest extends TestCase
         self::assertStringContainsString("started: 2\ncompleted: 0\nfailed: 2\n", $printed);
     }
 
-    public function testTheMetricsShowWhatIsDrained(): void
+    public function testTheMetricsAreServedDuringShutdown(): void
     {
         $daemon = new DaemonProcess(['MESSAGE_DELAY' => '100ms', 'SHUTDOWN_GRACE' => '1h']);
         $client = $daemon->handOver();
         DaemonProcess::readExactly($client, 119);
         $daemon->signal(SIGTERM);
-        Waiting::until('refusal', fn () => $daemon->tryConnect() !== 0);
+        DaemonProcess::waitUntil('refusal', fn () => $daemon->tryConnect() !== 0);
         self::assertSame(1.0, $daemon->metric('daemon_active_streams'));
         self::assertSame(1226 - 119, strlen(DaemonProcess::readAll($client)));
         self::assertSame(0, $daemon->wait()[0]);
     }
 
-    public function testTheSocketHasTheModeOfItsVariableWhateverTheUmask(): void
+    public function testTheSocketHasTheConfiguredModeForEveryUmask(): void
     {
         foreach (['0666' => 'umask 0077;', '0600' => 'umask 0;', '0660' => 'umask 0;'] as $mode => $umask) {
             $daemon = new DaemonProcess(['SOCKET_MODE' => $mode], $umask);
@@ -105,7 +96,7 @@ final class ProcessTest extends TestCase
         }
     }
 
-    public function testALivingSocketIsLeftAloneAndAStaleOneReplaced(): void
+    public function testASocketInUseIsKeptAndAStaleOneIsReplaced(): void
     {
         $first = new DaemonProcess(['MESSAGE_DELAY' => '1ms']);
         [$code, , $errors] = DaemonProcess::call(['--socket', $first->socket, '--benchmark']);
@@ -119,7 +110,7 @@ final class ProcessTest extends TestCase
         self::assertSame(1226, strlen($second->ask()));
     }
 
-    public function testAFileThatIsNoLongerItsOwnIsLeftAlone(): void
+    public function testAFileThatReplacedTheSocketIsNotRemoved(): void
     {
         $daemon = new DaemonProcess();
         unlink($daemon->socket);
@@ -129,7 +120,7 @@ final class ProcessTest extends TestCase
         self::assertStringEqualsFile($daemon->socket, 'precious');
     }
 
-    public function testWhatCannotBeUsedIsNamed(): void
+    public function testAnUnusableSocketOrAddressIsNamed(): void
     {
         $long = '/tmp/' . str_repeat('x', 200);
         $calls = [
@@ -145,7 +136,7 @@ final class ProcessTest extends TestCase
         }
     }
 
-    public function testAWrongCallExitsWith2AndHelpAndVersionWith0(): void
+    public function testAUsageErrorExitsWith2AndHelpAndVersionWith0(): void
     {
         [$code, , $errors] = DaemonProcess::call([], ['DAEMON_MESSAGE_DELAY' => '5']);
         self::assertSame(2, $code);
@@ -158,7 +149,7 @@ final class ProcessTest extends TestCase
         self::assertStringStartsWith('php-streaming ', $printed);
     }
 
-    public function testWithoutFreeDescriptorsAcceptingPausesAndGoesOnWhenThereAreSome(): void
+    public function testAcceptingPausesWhileNoDescriptorIsFree(): void
     {
         $daemon = new DaemonProcess(['MESSAGE_DELAY' => '1ms'], 'ulimit -n 80;');
         $start = hrtime(true);
@@ -168,7 +159,7 @@ final class ProcessTest extends TestCase
         }
         // The shell may have passed on a descriptor above the limit.
         $free = fn (): array => array_diff(range(0, 79), scandir("/proc/{$daemon->pid()}/fd"));
-        Waiting::until('running out', fn () => $free() === []);
+        DaemonProcess::waitUntil('running out', fn () => $free() === []);
         // An accepted sender sends: no descriptor is free for its client, and both are closed.
         [$ours, $theirs] = DaemonProcess::client();
         DaemonProcess::pass($silent[0], DaemonProcess::PAYLOAD, [$theirs]);
@@ -186,7 +177,7 @@ final class ProcessTest extends TestCase
     }
 
     /** The limit of open files limits the streams if it is lower: 100 − 64. */
-    public function testMoreStreamsThanDescriptorsAreAnswered503(): void
+    public function testMoreStreamsThanDescriptorsGet503(): void
     {
         $daemon = new DaemonProcess(['MESSAGE_DELAY' => '1h'], 'ulimit -n 100;');
         $held = [];

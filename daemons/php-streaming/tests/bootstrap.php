@@ -6,4 +6,3 @@ declare(strict_types=1);
 
 require_once __DIR__ . '/../src/autoload.php';
 require_once __DIR__ . '/Support/DaemonProcess.php';
-require_once __DIR__ . '/Support/Waiting.php';

@@ -5,8 +5,8 @@ declare(strict_types=1);
 namespace Drover\Streaming\Handoff;
 
 use Drover\Streaming\Options\Config;
-use Drover\Streaming\StartFailed;
 use Drover\Streaming\System\System;
+use RuntimeException;
 
 /**
  * The handoff socket. Its file has the configured permissions, does not replace the socket of a running daemon, and is
@@ -25,12 +25,12 @@ final class Listener
     ) {
     }
 
-    /** @throws StartFailed */
+    /** @throws RuntimeException */
     public static function bind(System $system, Config $config): self
     {
         $path = $config->socketPath;
         if (strlen($path) > self::MAX_PATH_BYTES) {
-            throw new StartFailed(
+            throw new RuntimeException(
                 "$path: the socket path is too long: give at most " . self::MAX_PATH_BYTES . ' bytes',
             );
         }
@@ -41,7 +41,7 @@ final class Listener
         $bound = $system->bindUnix($socket, $path);
         umask($umask);
         self::check($bound, "cannot create the socket $path");
-        $file = self::identify($path) ?? throw new StartFailed("cannot inspect the new socket $path");
+        $file = self::identify($path) ?? throw new RuntimeException("cannot inspect the new socket $path");
         $listener = new self($system, $socket, $path, $file);
         $result = $system->listen($socket, $config->backlog);
         if ($result < 0) {
@@ -86,26 +86,26 @@ final class Listener
             return;
         }
         if (filetype($path) !== 'socket') {
-            throw new StartFailed("$path exists and is not a socket: name another path, or move it away");
+            throw new RuntimeException("$path exists and is not a socket: name another path, or move it away");
         }
         $probe = self::check($system->unixSocket(System::STREAM), 'cannot create a Unix socket');
         $answer = $system->connectUnix($probe, $path);
         $system->close($probe);
         if ($answer === -System::EACCES) {
-            throw new StartFailed(
+            throw new RuntimeException(
                 "$path: no permission to check whether a process listens on it: remove it, or name another path",
             );
         }
         if ($answer !== -System::ECONNREFUSED) {
-            throw new StartFailed("another process is listening on $path: stop it, or name another path");
+            throw new RuntimeException("another process is listening on $path: stop it, or name another path");
         }
         if (!@unlink($path)) {
-            throw new StartFailed("cannot remove the stale socket $path: remove it, or name another path");
+            throw new RuntimeException("cannot remove the stale socket $path: remove it, or name another path");
         }
     }
 
     private static function check(int $result, string $context): int
     {
-        return $result >= 0 ? $result : throw new StartFailed("$context: " . posix_strerror(-$result));
+        return $result >= 0 ? $result : throw new RuntimeException("$context: " . posix_strerror(-$result));
     }
 }

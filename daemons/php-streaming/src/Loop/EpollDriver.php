@@ -4,19 +4,18 @@ declare(strict_types=1);
 
 namespace Drover\Streaming\Loop;
 
-use Amp\Coroutine;
 use Amp\Loop\Driver;
 use Amp\Loop\Internal\TimerQueue;
 use Amp\Loop\Watcher;
-use Amp\Promise;
 use Drover\Streaming\System\System;
 
-use function Amp\Promise\rethrow;
-
 /**
- * A driver for the event loop of AMP 2 that watches descriptors by number, with epoll and signalfd.
+ * A driver for the event loop of AMP 2, with epoll and signalfd. Descriptors are bare numbers, not PHP streams.
  *
- * The data of a watcher is the callback for the case that the kernel refuses to watch.
+ * A watcher must be cancelled before its descriptor is closed. A reader or writer is also called if the other end has
+ * closed. Its data is a second callback: if the kernel refuses to watch the descriptor, mainly for lack of memory, that
+ * one is called once instead, and the watcher must be cancelled nevertheless. Callbacks are plain functions, not
+ * coroutines of AMP.
  *
  * The clock counts whole milliseconds of CLOCK_MONOTONIC, and timers fire as soon as their millisecond begins.
  */
@@ -49,6 +48,13 @@ final class EpollDriver extends Driver
     public function getHandle(): int
     {
         return $this->epoll->descriptor;
+    }
+
+    /** Calls back for each such signal. Blocks the signal at once, so that none is lost before the loop runs. */
+    public function onSignal(int $signo, callable $callback, $data = null): string
+    {
+        pcntl_sigprocmask(SIG_BLOCK, [$signo]);
+        return parent::onSignal($signo, $callback, $data);
     }
 
     /** @param Watcher[] $watchers */
@@ -142,7 +148,6 @@ final class EpollDriver extends Driver
     private function watchSignals(): void
     {
         $wanted = array_keys(array_filter($this->signals));
-        pcntl_sigprocmask(SIG_BLOCK, $wanted);
         $this->signalDescriptor = $this->system->signals($wanted, $this->signalDescriptor);
         if (!$this->epoll->watch($this->signalDescriptor, Epoll::READABLE)) {
             throw new \RuntimeException('the kernel refuses to watch for signals');
@@ -166,7 +171,7 @@ final class EpollDriver extends Driver
             } else {
                 $this->cancel($watcher->id);
             }
-            $this->call($watcher, null);
+            ($watcher->callback)();
         }
     }
 
@@ -183,26 +188,8 @@ final class EpollDriver extends Driver
         foreach ($watchers[$key] ?? [] as $watcher) {
             // One callback may have cancelled another.
             if (isset($watchers[$key][$watcher->id])) {
-                $this->call($watcher, $key);
+                ($watcher->callback)();
             }
-        }
-    }
-
-    /** Calls a watcher's callback, which may be a coroutine in AMP 2. */
-    private function call(Watcher $watcher, ?int $key): void
-    {
-        try {
-            $result = $key === null
-                ? ($watcher->callback)($watcher->id, $watcher->data)
-                : ($watcher->callback)($watcher->id, $key, $watcher->data);
-            if ($result instanceof \Generator) {
-                $result = new Coroutine($result);
-            }
-            if ($result instanceof Promise) {
-                rethrow($result);
-            }
-        } catch (\Throwable $thrown) {
-            $this->error($thrown);
         }
     }
 }

@@ -14,7 +14,6 @@ final class Config
         public readonly SocketType $socketType,
         public readonly int $backlog,
         public readonly int $maxConnections,
-        public readonly EngineKind $engine,
         public readonly ?array $metricsAddress,
         public readonly int $messageCount,
         public readonly int $messageDelay,

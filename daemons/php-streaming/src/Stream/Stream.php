@@ -4,17 +4,11 @@ declare(strict_types=1);
 
 namespace Drover\Streaming\Stream;
 
-/** The answer to one client. The engine makes its writes. */
-final class Stream implements Resumable
+/** The response to one client. A fiber of the pool writes it. */
+final class Stream
 {
-    /** The number of the next write, and the unsent rest of the current one, for engines without fibers. */
-    public int $write = 0;
-    public string $rest = '';
-    /** The deadline of a blocked write; 0 if no write is blocked. */
-    public int $deadline = 0;
-
     public function __construct(
-        private readonly Engine $engine,
+        private readonly FiberPool $fibers,
         public readonly int $client,
         public readonly int $userId,
         /** The start time, in nanoseconds of CLOCK_MONOTONIC. Due times count from here. */
@@ -25,9 +19,9 @@ final class Stream implements Resumable
     ) {
     }
 
-    public function resume(mixed $value = null): mixed
+    /** Starts the stream. The queue calls it as it calls `Fiber::resume`. */
+    public function resume(): void
     {
-        $this->engine->serve($this, $value);
-        return null;
+        $this->fibers->serve($this);
     }
 }

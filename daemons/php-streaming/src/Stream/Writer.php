@@ -4,85 +4,61 @@ declare(strict_types=1);
 
 namespace Drover\Streaming\Stream;
 
-use Drover\Streaming\Loop\Loop;
+use Drover\Streaming\Loop\EpollDriver;
 use Drover\Streaming\Metrics\Metrics;
 use Drover\Streaming\System\System;
 use Fiber;
 
-/** Writes to clients, counts the bytes, and waits for clients that do not read. */
+/** Writes to clients and counts the bytes. A client that does not read suspends only the fiber that writes to it. */
 final class Writer
 {
     /** @param int $timeout the time limit of one write, in nanoseconds */
     public function __construct(
         private readonly System $system,
-        private readonly Loop $loop,
+        private readonly EpollDriver $loop,
         private readonly Metrics $metrics,
         private readonly int $timeout,
     ) {
     }
 
-    /**
-     * Sends without blocking. Returns the unsent rest.
-     *
-     * @throws StreamFailed
-     */
-    public function send(int $client, string $bytes): string
+    /** Sends all bytes within the write timeout. Returns the failure that ends the stream, or null. */
+    public function write(int $client, string $bytes): ?StreamFailure
     {
-        $sent = $this->system->send($client, $bytes);
-        if ($sent < 0) {
-            if ($sent === -System::EAGAIN || $sent === -System::EINTR) {
-                return $bytes;
+        $deadline = null;
+        while (($sent = $this->system->send($client, $bytes)) !== strlen($bytes)) {
+            if ($sent >= 0) {
+                $this->metrics->bytes += $sent;
+                $bytes = substr($bytes, $sent);
+            } elseif ($sent !== -System::EAGAIN && $sent !== -System::EINTR) {
+                return StreamFailure::fromErrno(-$sent);
             }
-            throw new StreamFailed(StreamFailure::fromErrno(-$sent));
+            $deadline ??= hrtime(true) + $this->timeout;
+            $failure = $this->awaitWritable($client, $deadline);
+            if ($failure !== null) {
+                return $failure;
+            }
         }
         $this->metrics->bytes += $sent;
-        return $sent === strlen($bytes) ? '' : substr($bytes, $sent);
+        return null;
     }
 
-    /** Returns the deadline of a write that starts to wait now. */
-    public function deadline(): int
+    /**
+     * Suspends the current fiber until the client is writable. Returns null then, or the failure that ends the stream,
+     * usually a timeout. The deadline is in nanoseconds of CLOCK_MONOTONIC.
+     */
+    public function awaitWritable(int $client, int $deadline): ?StreamFailure
     {
-        return hrtime(true) + $this->timeout;
-    }
-
-    /** Resumes with null when the client is writable, or with the failure that ends the stream, usually a timeout. */
-    public function awaitWritable(int $client, int $deadline, Fiber|Resumable $resumable): void
-    {
-        $watcher = $timer = '';
-        $resume = function (?StreamFailure $failure) use (&$watcher, &$timer, $resumable): void {
-            $this->loop->cancel($watcher);
-            $this->loop->cancel($timer);
-            $resumable->resume($failure);
-        };
+        $fiber = Fiber::getCurrent();
         $left = intdiv(max(0, $deadline - hrtime(true)), 1_000_000) + 1;
         $watcher = $this->loop->onWritable(
             $client,
-            static fn () => $resume(null),
-            static fn () => $resume(StreamFailure::Other),
+            static fn () => $fiber->resume(),
+            static fn () => $fiber->resume(StreamFailure::Other),
         );
-        $timer = $this->loop->delay($left, static fn () => $resume(StreamFailure::Timeout));
-    }
-
-    /** Counts a sent event. The first one also gives the time to the first event of the backend. */
-    public function countEvent(Stream $stream, int $number): void
-    {
-        $this->metrics->chunks++;
-        if ($number === 1) {
-            $this->metrics->firstEvent->record(hrtime(true) - $stream->started);
-            $stream->greeting = '';
-        }
-    }
-
-    /** Ends a complete stream. It is counted before it is closed: when the client sees the end, the page includes it. */
-    public function complete(Stream $stream): void
-    {
-        $this->metrics->streamCompleted(hrtime(true) - $stream->started);
-        $this->system->close($stream->client);
-    }
-
-    public function fail(Stream $stream, StreamFailure $failure): void
-    {
-        $this->metrics->streamFailed($failure);
-        $this->system->close($stream->client);
+        $timer = $this->loop->delay($left, static fn () => $fiber->resume(StreamFailure::Timeout));
+        $failure = Fiber::suspend();
+        $this->loop->cancel($watcher);
+        $this->loop->cancel($timer);
+        return $failure;
     }
 }

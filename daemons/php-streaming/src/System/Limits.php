@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Drover\Streaming\System;
 
-use Drover\Streaming\Options\EngineKind;
+use Drover\Streaming\Log;
 
 /** The system's limits for this process. */
 final class Limits
@@ -27,19 +27,35 @@ final class Limits
         }
     }
 
-    /** Returns the maximum number of open streams, at most `$wanted`, and the limit that reduced it, or null. */
-    public static function capacity(int $wanted, EngineKind $engine): Capacity
+    /** Returns the maximum number of open streams, at most `$wanted`. Logs the limit that reduces it. */
+    public static function capacity(int $wanted): int
     {
-        $files = posix_getrlimit()['soft openfiles'];
-        $capacity = new Capacity($wanted, null);
-        if (is_int($files)) {
-            $capacity = $capacity->atMost($files - self::RESERVED_FILES, 'the limit of open files (ulimit -Hn)');
+        $capacity = $wanted;
+        foreach (self::streamsByLimit() as $limit => $streams) {
+            if ($streams < $capacity) {
+                $capacity = max(1, $streams);
+                $reason = $limit;
+            }
         }
-        $mappings = @file_get_contents('/proc/sys/vm/max_map_count');
-        if ($engine === EngineKind::Fibers && $mappings !== false) {
-            $room = intdiv((int) $mappings - self::RESERVED_MAPPINGS, self::MAPPINGS_PER_FIBER);
-            $capacity = $capacity->atMost($room, 'the limit of memory mappings (sysctl vm.max_map_count)');
+        if (isset($reason)) {
+            Log::write("$reason allows only $capacity streams; for more, raise it");
         }
         return $capacity;
+    }
+
+    /** @return array<string, int> the number of streams that each limit allows, by the name of the limit */
+    private static function streamsByLimit(): array
+    {
+        $limits = [];
+        $files = posix_getrlimit()['soft openfiles'];
+        if (is_int($files)) {
+            $limits['the limit of open files (ulimit -Hn)'] = $files - self::RESERVED_FILES;
+        }
+        $mappings = @file_get_contents('/proc/sys/vm/max_map_count');
+        if ($mappings !== false) {
+            $limits['the limit of memory mappings (sysctl vm.max_map_count)']
+                = intdiv((int) $mappings - self::RESERVED_MAPPINGS, self::MAPPINGS_PER_FIBER);
+        }
+        return $limits;
     }
 }

@@ -18,7 +18,7 @@ final class Message
     ) {
     }
 
-    /** Returns whether this is the end of the connection. An empty record looks the same. */
+    /** Returns true at the end of the connection. An empty record looks the same. */
     public function isEnd(): bool
     {
         return $this->payload === '' && $this->descriptors === [];

@@ -12,6 +12,7 @@ final class DaemonProcess
 {
     public const PAYLOAD = '{"prompt":"benchmark test","user_id":1}';
 
+    private const LIMIT_S = 30;
     private const SCRIPT = __DIR__ . '/../../streaming-daemon.php';
     private const INI = __DIR__ . '/../../php.ini';
 
@@ -31,14 +32,9 @@ final class DaemonProcess
      *
      * @param array<string, string|int> $variables its environment, without `DAEMON_`
      * @param string $prelude commands that a shell runs first
-     * @param string $flags further arguments of PHP itself
      */
-    public function __construct(
-        array $variables = [],
-        string $prelude = '',
-        ?string $socket = null,
-        string $flags = '',
-    ) {
+    public function __construct(array $variables = [], string $prelude = '', ?string $socket = null)
+    {
         $this->folder = sys_get_temp_dir() . '/php-streaming-' . bin2hex(random_bytes(6));
         mkdir($this->folder, 0o700);
         $this->socket = $socket ?? "{$this->folder}/handoff.sock";
@@ -46,9 +42,9 @@ final class DaemonProcess
         $this->type = SocketType::from((string) ($variables['SOCKET_TYPE'] ?? 'seqpacket'));
         $variables += ['SOCKET_PATH' => $this->socket, 'METRICS_ADDR' => $this->address];
         $script = escapeshellarg(self::SCRIPT);
-        $this->open(['sh', '-c', "$prelude exec php -c " . escapeshellarg(self::INI) . " $flags $script"], $variables);
+        $this->open(['sh', '-c', "$prelude exec php -c " . escapeshellarg(self::INI) . " $script"], $variables);
         $hasMetrics = !isset($variables['BENCHMARK']);
-        Waiting::until('the start of the daemon', function () use ($hasMetrics): bool {
+        self::waitUntil('the start of the daemon', function () use ($hasMetrics): bool {
             if (!$this->isRunning()) {
                 throw new \RuntimeException("the daemon ended at once: {$this->errors()}");
             }
@@ -103,6 +99,18 @@ final class DaemonProcess
         return (string) stream_socket_get_name($server, false);
     }
 
+    /** Waits for a condition, with a generous limit. */
+    public static function waitUntil(string $what, \Closure $condition): void
+    {
+        $deadline = hrtime(true) + self::LIMIT_S * 1_000_000_000;
+        while (!$condition()) {
+            if (hrtime(true) > $deadline) {
+                throw new \RuntimeException("timed out waiting for $what");
+            }
+            usleep(2_000);
+        }
+    }
+
     public function isRunning(): bool
     {
         $status = proc_get_status($this->process);
@@ -135,7 +143,7 @@ final class DaemonProcess
      */
     public function wait(): array
     {
-        Waiting::until('the end of the daemon', fn () => !$this->isRunning());
+        self::waitUntil('the end of the daemon', fn () => !$this->isRunning());
         return [$this->code, (string) stream_get_contents($this->pipes[1])];
     }
 
@@ -223,7 +231,7 @@ final class DaemonProcess
         return $bytes;
     }
 
-    /** Returns whether the daemon closes a connection without writing to it. */
+    /** Returns true if the daemon closes a connection without writing to it. */
     public static function isHungUp(Socket $sender): bool
     {
         socket_set_option($sender, SOL_SOCKET, SO_RCVTIMEO, ['sec' => 30, 'usec' => 0]);

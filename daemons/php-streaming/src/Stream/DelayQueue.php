@@ -5,18 +5,18 @@ declare(strict_types=1);
 namespace Drover\Streaming\Stream;
 
 use Closure;
-use Drover\Streaming\Loop\Loop;
+use Drover\Streaming\Loop\EpollDriver;
 use Fiber;
 use SplMinHeap;
 
 /**
- * A queue of suspended tasks by due time, with one timer.
+ * A queue of tasks by due time, with one timer. A task is a fiber to resume, or a stream to start.
  *
  * A timer of the event loop for each stream would cost a watcher (about 1 KB) and two sifts through a heap. Here a due
  * time is rounded up to its slot, and adding a task to a slot is one append; only the slots are sorted. No task is
  * resumed early, and each is at most one slot late. Lateness does not accumulate, because due times do not move.
  */
-final class DueQueue
+final class DelayQueue
 {
     /** The maximum number of tasks resumed before the event loop does anything else: about half a millisecond. */
     public const SLICE = 64;
@@ -25,11 +25,11 @@ final class DueQueue
 
     public int $slice = self::SLICE;
 
-    /** @var array<int, list<Fiber|Resumable>> by slot */
+    /** @var array<int, list<Fiber|Stream>> by slot */
     private array $slots = [];
     /** @var SplMinHeap<int> the numbers of the slots */
     private readonly SplMinHeap $order;
-    /** @var list<Fiber|Resumable|null> the current slot; $position is the next entry */
+    /** @var list<Fiber|Stream|null> the current slot; $position is the next entry */
     private array $current = [];
     private int $position = 0;
     private ?string $timer = null;
@@ -41,7 +41,7 @@ final class DueQueue
     private readonly Closure $wake;
 
     /** @param int $slot the length of a slot in milliseconds */
-    public function __construct(private readonly Loop $loop, private readonly int $slot)
+    public function __construct(private readonly EpollDriver $loop, private readonly int $slot)
     {
         $this->order = new SplMinHeap();
         $this->slotLength = $slot * self::MILLISECOND;
@@ -59,7 +59,7 @@ final class DueQueue
     }
 
     /** Resumes a task at its due time, in nanoseconds of CLOCK_MONOTONIC. */
-    public function add(int $due, Fiber|Resumable $task): void
+    public function add(int $due, Fiber|Stream $task): void
     {
         $slot = intdiv($due + $this->slotLength - 1, $this->slotLength);
         $this->slots[$slot][] = $task;
@@ -72,7 +72,7 @@ final class DueQueue
     }
 
     /** Resumes a task after those that are already due. */
-    public function addNow(Fiber|Resumable $task): void
+    public function addNow(Fiber|Stream $task): void
     {
         // The end of the last slot, the latest time that is already due.
         $this->schedule();
@@ -109,7 +109,7 @@ final class DueQueue
         }
     }
 
-    /** Resumes up to `$budget` due tasks. Returns whether no more are due. */
+    /** Resumes up to `$budget` due tasks. Returns true if no more are due. */
     private function serve(int $budget): bool
     {
         $resumed = 0;

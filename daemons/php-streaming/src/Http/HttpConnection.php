@@ -2,9 +2,9 @@
 
 declare(strict_types=1);
 
-namespace Drover\Streaming\Pages;
+namespace Drover\Streaming\Http;
 
-use Drover\Streaming\Loop\Loop;
+use Drover\Streaming\Loop\EpollDriver;
 use Drover\Streaming\Metrics\Metrics;
 use Drover\Streaming\Metrics\Page;
 use Drover\Streaming\System\System;
@@ -17,13 +17,13 @@ final class HttpConnection
     private const MAX_HEAD_BYTES = 8_192;
 
     private string $request = '';
-    private string $answer = '';
+    private string $response = '';
     private string $watcher;
     private readonly string $timer;
 
     public function __construct(
         private readonly System $system,
-        private readonly Loop $loop,
+        private readonly EpollDriver $loop,
         private readonly Metrics $metrics,
         private readonly int $client,
     ) {
@@ -43,10 +43,10 @@ final class HttpConnection
         }
         $this->request .= $message->payload;
         if (str_contains($this->request, "\r\n\r\n")) {
-            $this->answer = $this->respond();
+            $this->response = $this->respond();
             $this->write();
         } elseif ($message->isEnd() || strlen($this->request) > self::MAX_HEAD_BYTES) {
-            $this->answer = self::text('400 Bad Request', "this is no HTTP request\n");
+            $this->response = self::text('400 Bad Request', "this is not an HTTP request\n");
             $this->write();
         }
     }
@@ -54,13 +54,13 @@ final class HttpConnection
     private function write(): void
     {
         $this->loop->cancel($this->watcher);
-        $sent = $this->system->send($this->client, $this->answer);
+        $sent = $this->system->send($this->client, $this->response);
         if ($sent < 0 && $sent !== -System::EAGAIN && $sent !== -System::EINTR) {
             $this->close();
             return;
         }
-        $this->answer = substr($this->answer, max(0, $sent));
-        if ($this->answer === '') {
+        $this->response = substr($this->response, max(0, $sent));
+        if ($this->response === '') {
             $this->close();
         } else {
             $this->watcher = $this->loop->onWritable($this->client, $this->write(...), $this->close(...));
@@ -77,24 +77,28 @@ final class HttpConnection
     private function respond(): string
     {
         if (preg_match('~^([A-Z]+) (\S+) HTTP/1\.[01]\r\n~', $this->request, $parts) !== 1) {
-            return self::text('400 Bad Request', "this is no HTTP request\n");
+            return self::text('400 Bad Request', "this is not an HTTP request\n");
         }
         [, $method, $target] = $parts;
         if ($method !== 'GET' && $method !== 'HEAD') {
             return self::text('405 Method Not Allowed', "only GET and HEAD\n", "allow: GET, HEAD\r\n");
         }
-        $answer = match (strtok($target, '?')) {
-            '/metrics' => self::text('200 OK', Page::render($this->metrics), kind: 'text/plain; version=0.0.4'),
+        $response = match (strtok($target, '?')) {
+            '/metrics' => self::text('200 OK', Page::render($this->metrics), contentType: 'text/plain; version=0.0.4'),
             '/healthz' => self::text('200 OK', "ok\n"),
             default => self::text('404 Not Found', "there are /metrics and /healthz\n"),
         };
-        return $method === 'GET' ? $answer : substr($answer, 0, strpos($answer, "\r\n\r\n") + 4);
+        return $method === 'GET' ? $response : substr($response, 0, strpos($response, "\r\n\r\n") + 4);
     }
 
-    private static function text(string $status, string $body, string $headers = '', string $kind = 'text/plain'): string
-    {
+    private static function text(
+        string $status,
+        string $body,
+        string $headers = '',
+        string $contentType = 'text/plain',
+    ): string {
         $length = strlen($body);
-        return "HTTP/1.1 $status\r\ncontent-type: $kind; charset=utf-8\r\ncontent-length: $length\r\n"
+        return "HTTP/1.1 $status\r\ncontent-type: $contentType; charset=utf-8\r\ncontent-length: $length\r\n"
             . "connection: close\r\n$headers\r\n$body";
     }
 }

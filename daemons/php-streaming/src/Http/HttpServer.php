@@ -2,15 +2,15 @@
 
 declare(strict_types=1);
 
-namespace Drover\Streaming\Pages;
+namespace Drover\Streaming\Http;
 
-use Drover\Streaming\Loop\Loop;
+use Drover\Streaming\Loop\EpollDriver;
 use Drover\Streaming\Metrics\Metrics;
-use Drover\Streaming\StartFailed;
 use Drover\Streaming\System\System;
+use RuntimeException;
 
 /** The HTTP server of `/metrics` and `/healthz`. */
-final class Pages
+final class HttpServer
 {
     private const BACKLOG = 128;
     /** The pause in accepting after an error, most likely a lack of descriptors, in milliseconds. */
@@ -21,18 +21,18 @@ final class Pages
 
     /**
      * @param array{string, int} $address in binary, and the port
-     * @throws StartFailed
+     * @throws RuntimeException if it cannot listen on the address
      */
     public function __construct(
         private readonly System $system,
-        private readonly Loop $loop,
+        private readonly EpollDriver $loop,
         private readonly Metrics $metrics,
         array $address,
     ) {
         $listener = $system->boundTcpSocket(...$address);
         $result = $listener < 0 ? $listener : $system->listen($listener, self::BACKLOG);
         if ($result < 0) {
-            throw new StartFailed(sprintf(
+            throw new RuntimeException(sprintf(
                 'cannot listen on %s port %d for the metrics: %s (choose another address with --metrics-addr or '
                 . 'DAEMON_METRICS_ADDR, or disable the metrics with DAEMON_METRICS_ENABLED=false)',
                 inet_ntop($address[0]),

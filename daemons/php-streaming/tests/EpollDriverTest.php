@@ -4,50 +4,29 @@ declare(strict_types=1);
 
 namespace Drover\Streaming\Tests;
 
-use Drover\Streaming\Handoff\Payload;
-use Drover\Streaming\Loop\AmpLoop;
-use Drover\Streaming\Loop\Loop;
-use Drover\Streaming\Loop\RevoltLoop;
+use Drover\Streaming\Loop\EpollDriver;
 use Drover\Streaming\Metrics\Metrics;
-use Drover\Streaming\Stream\Resumable;
 use Drover\Streaming\Stream\StreamFailure;
 use Drover\Streaming\Stream\Writer;
 use Drover\Streaming\System\System;
-use Drover\Streaming\Tests\Support\DaemonProcess;
-use Drover\Streaming\Tests\Support\Waiting;
+use Fiber;
 use PHPUnit\Framework\TestCase;
-use Revolt\EventLoop;
 
 require_once __DIR__ . '/bootstrap.php';
 
-/** The behaviour of both event loops that the daemon relies on, separately and within the whole daemon. */
-final class LoopTest extends TestCase
+/** The behaviour of the event loop that the daemon relies on. */
+final class EpollDriverTest extends TestCase
 {
-    private const REVOLT = __DIR__ . '/Support/Revolt.php';
-
     private System $system;
+    private EpollDriver $loop;
 
     protected function setUp(): void
     {
-        $this->system = new System(Payload::LIMIT + 1);
+        $this->system = new System(1_024);
+        $this->loop = new EpollDriver($this->system);
     }
 
-    /** @return array<string, array{class-string<Loop>}> */
-    public static function bothLoops(): array
-    {
-        return ['AMP 2' => [AmpLoop::class], 'AMP 3' => [RevoltLoop::class]];
-    }
-
-    /** @param class-string<Loop> $class */
-    private function make(string $class): Loop
-    {
-        if ($class === RevoltLoop::class && !class_exists(EventLoop::class)) {
-            require_once self::REVOLT;
-        }
-        return new $class($this->system);
-    }
-
-    /** @return array{int, int} a listening socket and its path's connection, both as numbers */
+    /** @return array{int, int} the descriptors of both ends of a connection */
     private function connection(): array
     {
         $path = sys_get_temp_dir() . '/php-streaming-' . bin2hex(random_bytes(6));
@@ -62,13 +41,9 @@ final class LoopTest extends TestCase
         return [$ours, $theirs];
     }
 
-    /**
-     * @dataProvider bothLoops
-     * @param class-string<Loop> $class
-     */
-    public function testTimersComeInOrderAndNotEarlyAndCancelledOnesDoNotCome(string $class): void
+    public function testTimersFireInOrderAndNotEarlyUnlessTheyAreCancelled(): void
     {
-        $loop = $this->make($class);
+        $loop = $this->loop;
         $start = hrtime(true);
         $seen = [];
         $note = static function (string $what) use (&$seen, $start): \Closure {
@@ -99,13 +74,9 @@ final class LoopTest extends TestCase
         self::assertGreaterThan(2, count($seen['repeated']));
     }
 
-    /**
-     * @dataProvider bothLoops
-     * @param class-string<Loop> $class
-     */
-    public function testSeveralDescriptorsThatAreReadyAtOnceAreEachHeard(string $class): void
+    public function testSeveralDescriptorsThatAreReadyAtOnceEachCallBack(): void
     {
-        $loop = $this->make($class);
+        $loop = $this->loop;
         $heard = [];
         $watchers = [];
         for ($number = 0; $number < 5; $number++) {
@@ -125,13 +96,9 @@ final class LoopTest extends TestCase
         self::assertSame(['message 0', 'message 1', 'message 2', 'message 3', 'message 4'], $heard);
     }
 
-    /**
-     * @dataProvider bothLoops
-     * @param class-string<Loop> $class
-     */
-    public function testADescriptorIsWatchedForBothDirectionsAndForItsEnd(string $class): void
+    public function testADescriptorIsWatchedForBothDirectionsAndForItsEnd(): void
     {
-        $loop = $this->make($class);
+        $loop = $this->loop;
         [$ours, $theirs] = $this->connection();
         $seen = [];
         $writable = $loop->onWritable($theirs, function () use (&$seen, &$writable, $loop, $ours): void {
@@ -154,13 +121,9 @@ final class LoopTest extends TestCase
         return static fn () => self::fail('the kernel refuses to watch');
     }
 
-    /**
-     * @dataProvider bothLoops
-     * @param class-string<Loop> $class
-     */
-    public function testWhatTheKernelRefusesToWatchIsSaidAndTheLoopGoesOn(string $class): void
+    public function testADescriptorThatTheKernelRefusesToWatchIsReportedAndTheLoopContinues(): void
     {
-        $loop = $this->make($class);
+        $loop = $this->loop;
         $seen = [];
         $note = static function (string $what) use (&$seen): \Closure {
             return static function () use (&$seen, $what): void {
@@ -172,30 +135,19 @@ final class LoopTest extends TestCase
         $cancelled = $loop->onWritable(1_000_001, self::unexpected(), self::unexpected());
         $loop->cancel($cancelled);
         $writer = new Writer($this->system, $loop, new Metrics(), 3_600_000_000_000);
-        $resumable = new class implements Resumable {
-            public mixed $got = 'nothing';
-
-            public function resume(mixed $value = null): mixed
-            {
-                return $this->got = $value;
-            }
-        };
-        $writer->awaitWritable(1_000_002, $writer->deadline(), $resumable);
+        $fiber = new Fiber(static fn () => $writer->awaitWritable(1_000_002, PHP_INT_MAX));
+        $fiber->start();
         $loop->delay(20, $note('later'));
         $loop->delay(40, $loop->stop(...));
         $loop->run();
         $loop->cancel($reader);
         self::assertSame(['no reader', 'later'], $seen);
-        self::assertSame(StreamFailure::Other, $resumable->got);
+        self::assertSame(StreamFailure::Other, $fiber->getReturn());
     }
 
-    /**
-     * @dataProvider bothLoops
-     * @param class-string<Loop> $class
-     */
-    public function testASignalThatComesBeforeTheLoopRunsIsHeard(string $class): void
+    public function testASignalThatArrivesBeforeTheLoopRunsIsHandled(): void
     {
-        $loop = $this->make($class);
+        $loop = $this->loop;
         $heard = 0;
         $loop->onSignal(SIGUSR1, static function () use (&$heard, $loop): void {
             $heard++;
@@ -205,33 +157,5 @@ final class LoopTest extends TestCase
         $loop->delay(5_000, $loop->stop(...));
         $loop->run();
         self::assertSame(1, $heard);
-    }
-
-    /** Runs the whole daemon on the interface of AMP 3, with a fake of Revolt if Revolt is not installed. */
-    public function testTheDaemonServesOverTheLoopOfAmp3(): void
-    {
-        $flags = class_exists(EventLoop::class) && !str_contains((new \ReflectionClass(EventLoop::class))->getFileName(), 'Support')
-            ? ''
-            : '-d auto_prepend_file=' . escapeshellarg(self::REVOLT);
-        foreach (['fibers', 'queue'] as $engine) {
-            $variables = ['ENGINE' => $engine, 'MESSAGE_DELAY' => '5ms', 'WRITE_TIMEOUT' => '300ms', 'MESSAGE_COUNT' => 100];
-            $daemon = new DaemonProcess($variables, flags: $flags);
-            $clients = [];
-            for ($number = 0; $number < 1_200; $number++) {
-                $clients[] = $daemon->handOver();
-            }
-            [$idle, $theirs] = DaemonProcess::client();
-            socket_set_option($theirs, SOL_SOCKET, SO_SNDBUF, 1);
-            DaemonProcess::pass($daemon->connect(), DaemonProcess::PAYLOAD, [$theirs]);
-            unset($theirs);
-            foreach ($clients as $client) {
-                self::assertStringEndsWith("data: [DONE]\n\n", DaemonProcess::readAll($client));
-            }
-            Waiting::until('the write timeout', fn () => $daemon->streamErrors('timeout') === 1);
-            self::assertSame(0.0, $daemon->metric('daemon_active_connections'));
-            $daemon->signal(SIGTERM);
-            self::assertSame(0, $daemon->wait()[0], $daemon->errors());
-            unset($idle);
-        }
     }
 }

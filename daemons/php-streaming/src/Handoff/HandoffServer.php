@@ -6,18 +6,17 @@ namespace Drover\Streaming\Handoff;
 
 use Closure;
 use Drover\Streaming\Log;
-use Drover\Streaming\Loop\Loop;
+use Drover\Streaming\Loop\EpollDriver;
 use Drover\Streaming\Metrics\Metrics;
 use Drover\Streaming\Options\SocketType;
-use Drover\Streaming\Stream\Answer;
-use Drover\Streaming\Stream\DueQueue;
-use Drover\Streaming\Stream\Engine;
-use Drover\Streaming\Stream\Head;
-use Drover\Streaming\Stream\Stream;
+use Drover\Streaming\Stream\DelayQueue;
+use Drover\Streaming\Stream\FiberPool;
+use Drover\Streaming\Stream\ResponseHead;
 use Drover\Streaming\System\System;
+use UnexpectedValueException;
 
-/** Accepts handoffs, and makes streams of them. */
-final class Intake
+/** The server of the handoff socket. It accepts connections, reads handoffs, and starts their streams. */
+final class HandoffServer
 {
     /** The maximum number of handoffs accepted before the due writes are made. */
     private const BATCH = 64;
@@ -30,6 +29,7 @@ final class Intake
      * because the connection stays in the queue. */
     private const PAUSE = 10;
 
+    private readonly Log $log;
     private ?string $watcher = null;
     private ?string $pause = null;
     private bool $isStopping = false;
@@ -37,16 +37,16 @@ final class Intake
 
     public function __construct(
         private readonly System $system,
-        private readonly Loop $loop,
+        private readonly EpollDriver $loop,
         private readonly Listener $listener,
         private readonly SocketType $type,
-        private readonly Answer $answer,
-        private readonly Engine $engine,
-        private readonly DueQueue $queue,
+        private readonly FiberPool $fibers,
+        private readonly DelayQueue $queue,
         private readonly Metrics $metrics,
-        private readonly Log $log,
+        /** The maximum number of open streams. */
         private readonly int $capacity,
     ) {
+        $this->log = new Log();
         $this->watch();
     }
 
@@ -57,7 +57,7 @@ final class Intake
         $this->listener->refuseFurther();
     }
 
-    /** Returns whether the intake is stopped and the accept queue is empty. */
+    /** Returns true once the server is stopped and the accept queue is empty. */
     public function isOver(): bool
     {
         return $this->isOver;
@@ -82,7 +82,7 @@ final class Intake
             $connection = $this->system->accept($this->listener->descriptor);
             if ($connection >= 0) {
                 $this->metrics->connectionOpened();
-                $this->read(new Incoming($this->system, $connection, hrtime(true)));
+                $this->read(new HandoffConnection($this->system, $connection, hrtime(true)));
             } else {
                 $hasBacklog = $this->acceptFailed(-$connection);
             }
@@ -91,13 +91,13 @@ final class Intake
         // better than turning their clients away.
         $isNearCapacity = $this->metrics->activeStreams > $this->capacity - intdiv($this->capacity, 32);
         $this->queue->slice = match (true) {
-            $isNearCapacity => 4 * DueQueue::SLICE,
+            $isNearCapacity => 4 * DelayQueue::SLICE,
             $hasBacklog => self::SLICE_UNDER_BACKLOG,
-            default => DueQueue::SLICE,
+            default => DelayQueue::SLICE,
         };
     }
 
-    /** Handles an error of accept. Returns whether to retry at once. */
+    /** Handles an error of accept. Returns true if accepting can be retried at once. */
     private function acceptFailed(int $error): bool
     {
         switch ($error) {
@@ -130,79 +130,70 @@ final class Intake
     }
 
     /** Reads a handoff connection. Its message has usually arrived. */
-    private function read(Incoming $incoming): void
+    private function read(HandoffConnection $connection): void
     {
-        try {
-            if ($incoming->read($this->type)) {
-                $this->finish($incoming);
-            } else {
-                $this->await($incoming);
-            }
-        } catch (HandoffRefused $refused) {
-            $this->refuse($incoming, $refused->failure);
+        $result = $connection->read($this->type);
+        if ($result === true) {
+            $this->finish($connection);
+        } elseif ($result === false) {
+            $this->await($connection);
+        } else {
+            $this->refuse($connection, $result);
         }
     }
 
     /** Waits for the rest of a message, without blocking other handoffs. */
-    private function await(Incoming $incoming): void
+    private function await(HandoffConnection $connection): void
     {
         $watcher = $timer = '';
-        $once = function (Closure $then) use (&$watcher, &$timer, $incoming): void {
+        $once = function (Closure $then) use (&$watcher, &$timer, $connection): void {
             $this->loop->cancel($watcher);
             $this->loop->cancel($timer);
-            $then($incoming);
+            $then($connection);
         };
-        $left = self::RECEIVE_TIMEOUT - intdiv(hrtime(true) - $incoming->accepted, 1_000_000);
+        $left = self::RECEIVE_TIMEOUT - intdiv(hrtime(true) - $connection->accepted, 1_000_000);
         $watcher = $this->loop->onReadable(
-            $incoming->connection,
+            $connection->descriptor,
             fn () => $once($this->read(...)),
-            fn () => $once(fn (Incoming $incoming) => $this->refuse($incoming, HandoffFailure::Other)),
+            fn () => $once(fn () => $this->refuse($connection, HandoffFailure::Other)),
         );
-        $timer = $this->loop->delay(max(0, $left), fn () => $once($this->giveUp(...)));
+        $timer = $this->loop->delay(max(0, $left), fn () => $once($this->timeOut(...)));
     }
 
     /** Handles the timeout of a handoff. A client whose payload is incomplete is served with the defaults. */
-    private function giveUp(Incoming $incoming): void
+    private function timeOut(HandoffConnection $connection): void
     {
-        if ($incoming->client === null) {
-            $this->refuse($incoming, HandoffFailure::Timeout);
-            return;
-        }
-        try {
-            $this->finish($incoming);
-        } catch (HandoffRefused $refused) {
-            $this->refuse($incoming, $refused->failure);
+        if ($connection->client === null) {
+            $this->refuse($connection, HandoffFailure::Timeout);
+        } else {
+            $this->finish($connection);
         }
     }
 
-    /**
-     * Starts the stream of a complete handoff if it is valid and a slot is free.
-     *
-     * @throws HandoffRefused
-     */
-    private function finish(Incoming $incoming): void
+    /** Starts the stream of a complete handoff if it is valid and a slot is free. */
+    private function finish(HandoffConnection $connection): void
     {
-        $client = $incoming->client ?? throw new HandoffRefused(HandoffFailure::NoDescriptor);
-        if (!$this->system->isStreamSocket($client)) {
-            throw new HandoffRefused(HandoffFailure::NotAStreamSocket);
+        $client = $connection->client;
+        if ($client === null || !$this->system->isStreamSocket($client)) {
+            $failure = $client === null ? HandoffFailure::NoDescriptor : HandoffFailure::NotAStreamSocket;
+            $this->refuse($connection, $failure);
+            return;
         }
         // Without this the second event would wait for the acknowledgement of the first, up to 40 ms.
         $this->system->setNoDelay($client);
-        $incoming->client = null;
-        $incoming->close();
-        if ($incoming->hasSurplus) {
+        $connection->client = null;
+        $connection->close();
+        if ($connection->hasSurplus) {
             $this->anomaly(HandoffFailure::SurplusDescriptors);
         }
-        $request = $this->request($incoming->payload);
+        $request = $this->request($connection->payload);
         $now = hrtime(true);
-        $this->metrics->handoffDone($now - $incoming->accepted);
+        $this->metrics->handoffDone($now - $connection->accepted);
         if ($this->metrics->tryStartStream($this->capacity)) {
-            $head = $this->answer->head($request);
-            $greeting = $this->answer->greeting($request);
-            $this->queue->addNow(new Stream($this->engine, $client, $request->userId, $now, $head, $greeting));
+            $this->fibers->add($client, $request, $now);
         } else {
-            // A fresh socket takes the answer at once; if it does not, the client only sees the close.
-            $this->system->send($client, Head::REFUSAL);
+            // A fresh socket takes the response at once; if it does not, the client only sees the close.
+            $this->system->send($client, ResponseHead::REFUSAL);
             $this->system->close($client);
         }
     }
@@ -211,9 +202,9 @@ final class Intake
     private function request(string $payload): Request
     {
         try {
-            $request = Payload::parse($payload);
+            $request = Request::parse($payload);
             $reason = 'it is incomplete';
-        } catch (InvalidPayload $invalid) {
+        } catch (UnexpectedValueException $invalid) {
             $request = null;
             $reason = $invalid->getMessage();
         }
@@ -230,9 +221,9 @@ final class Intake
         $this->log->warn($failure->explain() . $reason);
     }
 
-    private function refuse(Incoming $incoming, HandoffFailure $failure): void
+    private function refuse(HandoffConnection $connection, HandoffFailure $failure): void
     {
-        $incoming->close();
+        $connection->close();
         $this->metrics->handoffFailed($failure);
         if ($failure !== HandoffFailure::Empty) {
             $this->log->warn("handoff refused: {$failure->explain()}");

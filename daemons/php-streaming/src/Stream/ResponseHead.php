@@ -4,8 +4,8 @@ declare(strict_types=1);
 
 namespace Drover\Streaming\Stream;
 
-/** The head of the answer, with the permitted headers of the request. */
-final class Head
+/** The head of the response, with the permitted headers of the request. */
+final class ResponseHead
 {
     private const FIXED = "HTTP/1.1 200 OK\r\n"
         . "Content-Type: text/event-stream\r\n"
@@ -16,7 +16,7 @@ final class Head
     /** The head of a stream without additional headers. */
     public const PLAIN = self::FIXED . "\r\n";
 
-    /** The whole answer to a handoff above the limit. */
+    /** The whole response to a client above the limit. */
     public const REFUSAL = "HTTP/1.1 503 Service Unavailable\r\n"
         . "Retry-After: 1\r\n"
         . "Connection: close\r\n"
@@ -34,7 +34,11 @@ final class Head
         'content-encoding' => true,
     ];
 
-    /** @param array<string> $headers values by name */
+    /**
+     * Returns a head with the permitted ones of these headers.
+     *
+     * @param array<string> $headers values by name
+     */
     public static function with(array $headers): string
     {
         if ($headers === []) {

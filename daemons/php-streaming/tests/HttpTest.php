@@ -10,9 +10,9 @@ use PHPUnit\Framework\TestCase;
 require_once __DIR__ . '/bootstrap.php';
 
 /** `/metrics` and `/healthz` over HTTP. */
-final class PagesTest extends TestCase
+final class HttpTest extends TestCase
 {
-    public function testEveryMetricIsThereFromTheStartIntroducedByItsHelpAndType(): void
+    public function testEveryMetricExistsFromTheStartWithHelpAndType(): void
     {
         $page = (new DaemonProcess())->get('/metrics');
         $introduced = null;
@@ -29,7 +29,7 @@ final class PagesTest extends TestCase
         self::assertCount(13, $reasons[1]);
     }
 
-    public function testThePageShowsWhatHappened(): void
+    public function testTheMetricsPageShowsTheCounts(): void
     {
         $daemon = new DaemonProcess(['MESSAGE_DELAY' => '1ms']);
         $daemon->ask();
@@ -55,7 +55,7 @@ final class PagesTest extends TestCase
         }
     }
 
-    public function testOtherPathsAndMethodsAreAnsweredAsHttpWantsIt(): void
+    public function testOtherPathsAndMethodsGetTheirHttpStatus(): void
     {
         $daemon = new DaemonProcess();
         self::assertSame("ok\n", $daemon->get('/healthz'));

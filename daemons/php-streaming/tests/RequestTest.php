@@ -4,26 +4,25 @@ declare(strict_types=1);
 
 namespace Drover\Streaming\Tests;
 
-use Drover\Streaming\Handoff\InvalidPayload;
-use Drover\Streaming\Handoff\Payload;
 use Drover\Streaming\Handoff\Request;
 use PHPUnit\Framework\TestCase;
+use UnexpectedValueException;
 
 require_once __DIR__ . '/bootstrap.php';
 
 /** Payloads for which PHP's JSON parser alone would give another result. */
-final class PayloadTest extends TestCase
+final class RequestTest extends TestCase
 {
-    public function testEveryProperPrefixOfAnObjectIsABeginning(): void
+    public function testEveryProperPrefixOfAnObjectIsIncomplete(): void
     {
         $payload = '{"prompt":"a } \"b\\\\","response_headers":{"X":"}"},"list":[{}],"user_id":1}';
         for ($length = 1; $length < strlen($payload); $length++) {
-            self::assertNull(Payload::parse(substr($payload, 0, $length)), substr($payload, 0, $length));
+            self::assertNull(Request::parse(substr($payload, 0, $length)), substr($payload, 0, $length));
         }
-        self::assertSame(1, Payload::parse($payload)?->userId);
+        self::assertSame(1, Request::parse($payload)?->userId);
     }
 
-    public function testWhatNoFurtherByteCanSaveIsInvalid(): void
+    public function testAPayloadThatMoreBytesCannotCompleteIsInvalid(): void
     {
         foreach ([
             'hello',
@@ -41,9 +40,9 @@ final class PayloadTest extends TestCase
             '{"response_headers":{"0":1}}',
         ] as $payload) {
             try {
-                Payload::parse($payload);
+                Request::parse($payload);
                 self::fail("$payload was accepted");
-            } catch (InvalidPayload $invalid) {
+            } catch (UnexpectedValueException $invalid) {
                 self::assertNotSame('', $invalid->getMessage());
             }
         }
@@ -51,7 +50,7 @@ final class PayloadTest extends TestCase
 
     public function testKeysThatPhpCannotHoldAreUnknownLikeOthers(): void
     {
-        $request = Payload::parse('{"\u0000a":1,"":2,"1":3,"prompt":"\u0000b","response_headers":{"\u0000c":"d","7":"e"}}');
+        $request = Request::parse('{"\u0000a":1,"":2,"1":3,"prompt":"\u0000b","response_headers":{"\u0000c":"d","7":"e"}}');
         self::assertInstanceOf(Request::class, $request);
         self::assertSame("\0b", $request->prompt);
         self::assertSame('e', $request->responseHeaders['7']);
@@ -60,7 +59,7 @@ final class PayloadTest extends TestCase
     public function testDeepNestingIsRefusedAndDoesNotCrash(): void
     {
         $deep = str_repeat('[', 60_000);
-        $this->expectException(InvalidPayload::class);
-        Payload::parse('{"a":' . $deep . str_repeat(']', 60_000) . '}');
+        $this->expectException(UnexpectedValueException::class);
+        Request::parse('{"a":' . $deep . str_repeat(']', 60_000) . '}');
     }
 }

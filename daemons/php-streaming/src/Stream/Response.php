@@ -7,12 +7,12 @@ namespace Drover\Streaming\Stream;
 use Drover\Streaming\Handoff\Request;
 
 /**
- * The bytes of the answer. Parts that all streams of this process share are rendered once.
+ * The bytes of the response. Parts that all streams of this process share are rendered once.
  *
  * A stream is `messages + 1` writes: the head is write 0 and event k is write k. Event 1 is due with the head, event k
  * at start + (k − 1) × delay, and the end mark travels with the last.
  */
-final class Answer
+final class Response
 {
     private const DONE = "data: [DONE]\n\n";
     private const GREETING = 'Hello from the streaming daemon. Prompt: ';
@@ -48,8 +48,8 @@ final class Answer
     /** @param int $delay in nanoseconds */
     public function __construct(public readonly int $messages, public readonly int $delay)
     {
-        $this->lines = array_map(self::event(...), self::LINES);
-        $this->last = self::event('[DONE-CONTENT]') . self::DONE;
+        $this->lines = array_map(self::render(...), self::LINES);
+        $this->last = self::render('[DONE-CONTENT]') . self::DONE;
     }
 
     /** Returns the time between the head and the due time of write number `$write`, in nanoseconds. */
@@ -58,20 +58,21 @@ final class Answer
         return $write < 2 ? 0 : ($write - 1) * $this->delay;
     }
 
+    /** Returns the head, with the end mark if there are no events. */
     public function head(Request $request): string
     {
-        $head = Head::with($request->responseHeaders);
+        $head = ResponseHead::with($request->responseHeaders);
         return $this->messages === 0 ? $head . self::DONE : $head;
     }
 
     /** Returns event 1; empty if event 1 is the last one or does not exist. */
     public function greeting(Request $request): string
     {
-        return $this->messages < 2 ? '' : self::event(self::GREETING . self::excerpt($request->prompt));
+        return $this->messages < 2 ? '' : self::render(self::GREETING . self::excerpt($request->prompt));
     }
 
-    /** Returns the bytes of write number `$write`, which is at least 1. */
-    public function write(int $write, string $greeting, int $userId): string
+    /** Returns event number `$write`, which is at least 1; the last one with the end mark. */
+    public function event(int $write, string $greeting, int $userId): string
     {
         return match (true) {
             $write === $this->messages => $this->last,
@@ -81,7 +82,8 @@ final class Answer
         };
     }
 
-    private static function event(string $content): string
+    /** Returns an event with this content. */
+    private static function render(string $content): string
     {
         return 'data: {"content":' . json_encode($content, self::JSON) . "}\n\n";
     }
