@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import socket
+import time
 from pathlib import Path
 
 import pytest
 
 from streaming_daemon.duration import parse_duration
-from streaming_daemon.log import Log
+from streaming_daemon.log import RateLimit
 from streaming_daemon.options import Config, parse_options
 
 
@@ -107,7 +109,15 @@ def test_what_is_no_duration_is_refused_with_an_example(text: str) -> None:
         parse_duration(text)
 
 
-def test_a_flood_of_complaints_is_cut_to_a_few_lines_and_counted() -> None:
-    log = Log()
-    assert [log.admit(7) for _ in range(100)].count(0) == 5
-    assert (log.admit(8), log.admit(8)) == (95, 0)
+def test_a_flood_of_warnings_is_cut_to_a_few_lines_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = RateLimit()
+
+    def log(second: float, level: int = logging.WARNING) -> str | None:
+        """Returns the line that is written, if any."""
+        monkeypatch.setattr(time, "monotonic", lambda: second)
+        record = logging.LogRecord("", level, "", 1, "%d", (9,), None)
+        return record.getMessage() if limit.filter(record) else None
+
+    assert [log(7.5) for _ in range(100)] == ["9"] * 5 + [None] * 95
+    assert log(7.5, logging.ERROR) == "9"
+    assert [log(8.0), log(8.0)] == ["9 (95 earlier lines were left out)", "9"]

@@ -14,8 +14,8 @@ import pytest
 from support import (
     ANSWER_BYTES,
     FOLDER,
-    PATIENCE_S,
     PAYLOAD,
+    TIMEOUT_S,
     Process,
     client_pair,
     command_line,
@@ -33,7 +33,7 @@ def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {"PATH": os.environ["PATH"], **variables}
     command = command_line(*arguments)
     return subprocess.run(
-        command, cwd=FOLDER, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        command, cwd=FOLDER, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
     )
 
 
