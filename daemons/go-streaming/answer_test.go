@@ -101,7 +101,7 @@ func TestPayloadsBeyondTheTranscript(t *testing.T) {
 	}
 }
 
-func TestEveryProperPrefixOfAnObjectIsABeginning(t *testing.T) {
+func TestEveryProperPrefixOfAnObjectIsIncomplete(t *testing.T) {
 	whole := `{"prompt":"a } b","response_headers":{"X":"}"},"user_id":1}`
 	for end := 1; end < len(whole); end++ {
 		if _, err := parseRequest([]byte(whole[:end])); !errors.Is(err, errIncomplete) {
@@ -110,7 +110,7 @@ func TestEveryProperPrefixOfAnObjectIsABeginning(t *testing.T) {
 	}
 }
 
-func TestEventsArriveOneByOneAndNoneBeforeItsTime(t *testing.T) {
+func TestEventsArriveOneByOneAndNoneIsEarly(t *testing.T) {
 	const delay = 20 * time.Millisecond
 	d := start(t, func(c *config) { c.messageDelay = delay })
 	begin := time.Now()

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestTheSenderSeesTheConnectionClosedAndNotAByteOnIt(t *testing.T) {
+func TestTheSendersConnectionIsClosedAndNothingIsWrittenToIt(t *testing.T) {
 	onBothTypes(t, func(t *testing.T, kind func(*config)) {
 		d := start(t, func(c *config) { kind(c); c.messageDelay = time.Hour })
 		_, theirs := newClient(t)
@@ -22,7 +22,7 @@ func TestTheSenderSeesTheConnectionClosedAndNotAByteOnIt(t *testing.T) {
 	})
 }
 
-func TestPayloadsUpTo128KiBArriveWholeAndLongerOnesAreRefused(t *testing.T) {
+func TestPayloadsUpTo128KiBAreAcceptedAndLongerOnesRefused(t *testing.T) {
 	onBothTypes(t, func(t *testing.T, kind func(*config)) {
 		d := start(t, kind)
 		for _, length := range []int{10_000, 64 * 1024, 100_000, 128 * 1024} {
@@ -39,7 +39,7 @@ func TestPayloadsUpTo128KiBArriveWholeAndLongerOnesAreRefused(t *testing.T) {
 	})
 }
 
-func TestAPayloadInPiecesIsPutTogetherOnAStreamSocket(t *testing.T) {
+func TestAPayloadInPiecesIsReassembledOnAStreamSocket(t *testing.T) {
 	d := start(t, func(c *config) { c.isSeqpacket = false })
 	ours, theirs := newClient(t)
 	sender := d.connect()
@@ -56,7 +56,7 @@ func TestAPayloadInPiecesIsPutTogetherOnAStreamSocket(t *testing.T) {
 	}
 }
 
-func TestSendersThatFallSilentAreGivenUpAfterFiveSecondsAndKeepNobodyWaiting(t *testing.T) {
+func TestSilentSendersTimeOutAfterFiveSecondsAndDelayNoOthers(t *testing.T) {
 	d := start(t, func(c *config) { c.isSeqpacket = false })
 	silent, halting := d.connect(), d.connect()
 	ours, theirs := newClient(t)
@@ -75,7 +75,7 @@ func TestSendersThatFallSilentAreGivenUpAfterFiveSecondsAndKeepNobodyWaiting(t *
 	d.expect(handoffErrors(reasonTimeout, 1), handoffErrors(reasonInvalidJSON, 1))
 }
 
-func TestAMessageThatComesLateIsTaken(t *testing.T) {
+func TestALateMessageIsAccepted(t *testing.T) {
 	onBothTypes(t, func(t *testing.T, kind func(*config)) {
 		d := start(t, kind)
 		sender := d.connect()
@@ -89,7 +89,7 @@ func TestAMessageThatComesLateIsTaken(t *testing.T) {
 	})
 }
 
-func TestOfTwoDescriptorsTheFirstIsUsedAndTheSecondClosed(t *testing.T) {
+func TestTheFirstOfTwoDescriptorsIsUsedAndTheSecondClosed(t *testing.T) {
 	onBothTypes(t, func(t *testing.T, kind func(*config)) {
 		d := start(t, kind)
 		first, theirFirst := newClient(t)
@@ -107,7 +107,7 @@ func TestOfTwoDescriptorsTheFirstIsUsedAndTheSecondClosed(t *testing.T) {
 	})
 }
 
-func TestWhatIsNoStreamSocketAndWhatIsNoDescriptorIsRefused(t *testing.T) {
+func TestAMessageWithoutAStreamSocketIsRefused(t *testing.T) {
 	onBothTypes(t, func(t *testing.T, kind func(*config)) {
 		d := start(t, kind)
 		null, err := os.Open(os.DevNull)
@@ -137,7 +137,7 @@ func TestAProbeThatConnectsAndClosesCountsAsEmpty(t *testing.T) {
 
 // The kernel can report the end of a SEQPACKET connection while a message is queued. An empty record
 // looks the same to the daemon, and the test controls when it is sent.
-func TestAfterAFirstEndTheMessageIsLookedForOnceMore(t *testing.T) {
+func TestTheMessageIsReadAfterASpuriousEndOfFile(t *testing.T) {
 	d := start(t, unchanged)
 	ours, theirs := newClient(t)
 	sender := d.connect()
@@ -172,7 +172,7 @@ func TestAHandoffThatLostDescriptorsIsDroppedWithThoseThatArrived(t *testing.T) 
 	}
 }
 
-func TestATCPClientIsServedLikeAnyOther(t *testing.T) {
+func TestATCPClientIsServed(t *testing.T) {
 	d := start(t, unchanged)
 	server, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -202,7 +202,7 @@ func TestATCPClientIsServedLikeAnyOther(t *testing.T) {
 	}
 }
 
-func TestOfThousandsOfHandoffsThatRaceWithTheirReadingNoneIsLost(t *testing.T) {
+func TestNoneOfThousandsOfHandoffsIsLost(t *testing.T) {
 	onBothTypes(t, func(t *testing.T, kind func(*config)) {
 		d := start(t, func(c *config) { kind(c); c.messageCount = 0 })
 		for range 2_000 {

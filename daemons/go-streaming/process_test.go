@@ -140,7 +140,7 @@ func TestSIGTERMUnderLoadLetsStreamsFinishAndRemovesTheSocket(t *testing.T) {
 	}
 }
 
-func TestASecondSignalEndsAtOnce(t *testing.T) {
+func TestASecondSignalEndsTheDaemonAtOnce(t *testing.T) {
 	d := launch(t, newSocketPath(t), "", "DAEMON_MESSAGE_DELAY=1h", "DAEMON_SHUTDOWN_GRACE=1h")
 	client := d.hand()
 	readSome(t, client, len(head))
@@ -153,7 +153,7 @@ func TestASecondSignalEndsAtOnce(t *testing.T) {
 	readAll(t, client)
 }
 
-func TestTheSocketHasTheModeOfItsVariableWhateverTheUmask(t *testing.T) {
+func TestTheSocketHasTheConfiguredModeWithAnyUmask(t *testing.T) {
 	for _, c := range []struct {
 		umask, variable string
 		mode            fs.FileMode
@@ -190,7 +190,7 @@ func TestASecondDaemonIsRefusedAndAStaleSocketIsReplaced(t *testing.T) {
 	}
 }
 
-func TestASocketFileThatIsNotTheDaemonsIsLeftAlone(t *testing.T) {
+func TestASocketFileOfAnotherProcessIsNotRemoved(t *testing.T) {
 	d := start(t, unchanged)
 	must(t, os.Remove(d.config.socketPath))
 	must(t, os.WriteFile(d.config.socketPath, []byte("precious"), 0o600))
@@ -204,7 +204,7 @@ func TestASocketFileThatIsNotTheDaemonsIsLeftAlone(t *testing.T) {
 }
 
 // With a limit of 80 there is room for about 60 connections.
-func TestWithoutFreeDescriptorsAcceptingPausesAndGoesOnWhenThereAreSome(t *testing.T) {
+func TestAcceptingPausesWithoutFreeDescriptorsAndResumesLater(t *testing.T) {
 	d := launch(t, newSocketPath(t), "ulimit -n 80;")
 	var silent []int
 	for range 100 {
@@ -233,7 +233,7 @@ func TestWithoutFreeDescriptorsAcceptingPausesAndGoesOnWhenThereAreSome(t *testi
 	}
 }
 
-func TestWhenAClientIsLostForLackOfRoomTheOthersWaitInTheQueue(t *testing.T) {
+func TestAfterAClientIsLostForLackOfDescriptorsTheOthersWaitInTheQueue(t *testing.T) {
 	d := launch(t, newSocketPath(t), "ulimit -n 80;", "DAEMON_MESSAGE_DELAY=0")
 	// One descriptor is free: enough for a connection, but not for its client. Connecting takes a
 	// moment, so the loop approaches this state until it is stable.
@@ -311,7 +311,7 @@ func TestTheSoftLimitOfOpenFilesIsRaised(t *testing.T) {
 	}
 }
 
-func TestWrongCallsExitWith2AndUnusablePlacesWith1(t *testing.T) {
+func TestUsageErrorsExitWith2AndUnusableSocketsWith1(t *testing.T) {
 	path, err := binary()
 	must(t, err)
 	for _, c := range []struct {

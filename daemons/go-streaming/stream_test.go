@@ -31,7 +31,7 @@ func fast(c *config) {
 	c.messageDelay = time.Nanosecond
 }
 
-func TestAClientThatLeavesIsCountedAndItsPlaceBecomesFree(t *testing.T) {
+func TestAClientThatDisconnectsIsCountedAndItsSlotBecomesFree(t *testing.T) {
 	d := start(t, func(c *config) { c.messageDelay = 20 * time.Millisecond })
 	client := d.hand(payload)
 	readSome(t, client, 200)
@@ -42,7 +42,7 @@ func TestAClientThatLeavesIsCountedAndItsPlaceBecomesFree(t *testing.T) {
 	}
 }
 
-func TestClientsThatNeverReadRunIntoTheWriteTimeoutWhileOthersGoOn(t *testing.T) {
+func TestClientsThatNeverReadTimeOutWithoutDelayingOthers(t *testing.T) {
 	d := start(t, func(c *config) { fast(c); c.writeTimeout = 300 * time.Millisecond })
 	for range 50 {
 		d.handNarrow()
@@ -76,7 +76,7 @@ func TestASlowReaderGetsEveryByte(t *testing.T) {
 	}
 }
 
-func TestAClientThatLeavesWhileItBlocksIsCounted(t *testing.T) {
+func TestAClientThatDisconnectsDuringABlockedWriteIsCounted(t *testing.T) {
 	d := start(t, fast)
 	client := d.handNarrow()
 	waitUntil(t, "a blocked client", func() bool {
@@ -88,7 +88,7 @@ func TestAClientThatLeavesWhileItBlocksIsCounted(t *testing.T) {
 	d.expect(streamErrors(reasonDisconnected, 1))
 }
 
-func TestAboveTheLimitClientsAreAnswered503UntilAPlaceIsFree(t *testing.T) {
+func TestAboveTheLimitClientsAreAnswered503UntilASlotIsFree(t *testing.T) {
 	d := start(t, func(c *config) { c.maxConnections = 2; c.messageDelay = 20 * time.Millisecond })
 	held := []*os.File{d.hand(payload), d.hand(payload)}
 	for _, client := range held {
@@ -115,7 +115,7 @@ func TestAboveTheLimitClientsAreAnswered503UntilAPlaceIsFree(t *testing.T) {
 	}
 }
 
-func TestWhatWaitsInTheAcceptQueueAtShutdownIsServed(t *testing.T) {
+func TestHandoffsInTheAcceptQueueAtShutdownAreServed(t *testing.T) {
 	onBothTypes(t, func(t *testing.T, kind func(*config)) {
 		d := start(t, kind)
 		var clients []*os.File
@@ -133,7 +133,7 @@ func TestWhatWaitsInTheAcceptQueueAtShutdownIsServed(t *testing.T) {
 	})
 }
 
-func TestStreamsThatOutlastTheGraceTimeAreClosedAndCounted(t *testing.T) {
+func TestStreamsOpenAfterTheGracePeriodAreClosedAndCounted(t *testing.T) {
 	d := start(t, func(c *config) { c.messageDelay = time.Hour; c.shutdownGrace = 50 * time.Millisecond })
 	var clients []*os.File
 	for range 10 {
@@ -155,7 +155,7 @@ func TestStreamsThatOutlastTheGraceTimeAreClosedAndCounted(t *testing.T) {
 	}
 }
 
-func TestAStreamThatNeverWaitsHearsThatTheDaemonEnds(t *testing.T) {
+func TestAStreamThatNeverWaitsEndsWithTheDaemon(t *testing.T) {
 	d := start(t, unchanged)
 	late := &stream{started: time.Now()}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -166,7 +166,7 @@ func TestAStreamThatNeverWaitsHearsThatTheDaemonEnds(t *testing.T) {
 	}
 }
 
-func TestAtNoMomentAreMorePlacesTakenThanThereAre(t *testing.T) {
+func TestTheNumberOfStreamsNeverExceedsTheCapacity(t *testing.T) {
 	m := newMetrics()
 	if !m.tryStartStream(1) {
 		t.Fatal("there is no free slot")
@@ -191,7 +191,7 @@ func TestAtNoMomentAreMorePlacesTakenThanThereAre(t *testing.T) {
 	}
 }
 
-func TestASocketFileThatCannotBeUsedIsRemovedAgain(t *testing.T) {
+func TestTheSocketFileOfAFailedStartIsRemoved(t *testing.T) {
 	path := newSocketPath(t)
 	c := &config{socketPath: path, isSeqpacket: true, socketMode: 0o660, backlog: 5}
 	socket, err := newSocket(c.kind())
@@ -233,7 +233,7 @@ func TestThePageHasEverySeriesFromTheStart(t *testing.T) {
 	}
 }
 
-func TestWhatAClientHasSeenToItsEndIsOnThePage(t *testing.T) {
+func TestThePageIncludesEachStreamWhoseEndTheClientHasSeen(t *testing.T) {
 	d := start(t, unchanged)
 	d.answerTo(payload)
 	page := d.page()
@@ -249,7 +249,7 @@ func TestWhatAClientHasSeenToItsEndIsOnThePage(t *testing.T) {
 	}
 }
 
-func TestOtherPathsAndMethodsAreAnsweredAsHTTPWantsIt(t *testing.T) {
+func TestOtherPathsAndMethodsAreAnsweredWith404And405(t *testing.T) {
 	d := start(t, func(c *config) { c.pprofAddr = "127.0.0.1:0" })
 	for _, c := range []struct {
 		method, url string
@@ -273,7 +273,7 @@ func TestOtherPathsAndMethodsAreAnsweredAsHTTPWantsIt(t *testing.T) {
 	}
 }
 
-func TestAFloodOfWarningsIsCutToAFewLinesAndCounted(t *testing.T) {
+func TestAFloodOfWarningsIsLimitedAndTheSuppressedLinesAreCounted(t *testing.T) {
 	l, admitted := newLimitedLog(), 0
 	for range 100 {
 		if _, is := l.admit(7); is {

@@ -29,7 +29,7 @@ from streaming_daemon.request import DEFAULT, IncompleteRequest, InvalidRequest,
     ],
     ids=lambda payload: repr(payload[:30]),
 )
-def test_what_is_invalid_stays_so_whatever_follows(payload: bytes) -> None:
+def test_an_invalid_payload_is_not_reported_as_incomplete(payload: bytes) -> None:
     with pytest.raises(InvalidRequest) as error:
         parse(payload)
     assert not isinstance(error.value, IncompleteRequest) or payload.endswith(b"\0")
@@ -45,7 +45,7 @@ def test_the_last_header_of_a_name_counts() -> None:
     assert parse(b'{"response_headers":{"A":"1","A":"2"}}').response_headers == {"A": "2"}
 
 
-def test_every_proper_beginning_of_an_object_is_unfinished() -> None:
+def test_every_proper_prefix_of_an_object_is_incomplete() -> None:
     payload = b'{"prompt":"a } b\\"}","response_headers":{"X":"}"},"y":[{}],"user_id":1}'
     for end in range(1, len(payload)):
         with pytest.raises(IncompleteRequest):
@@ -53,6 +53,6 @@ def test_every_proper_beginning_of_an_object_is_unfinished() -> None:
     assert parse(payload).user_id == 1
 
 
-def test_nothing_is_the_default_request() -> None:
+def test_an_empty_payload_is_the_default_request() -> None:
     for payload in (b"", b"\0", b"\0\0", b" \n\0\t"):
         assert parse(payload) is DEFAULT
