@@ -31,6 +31,8 @@ pub(crate) enum Kind {
     Instrument,
     /// `*-conformance`: functional cases for any daemon of a protocol.
     Conformance,
+    /// `workspace-hack`: names features of indirect dependencies, and has no code.
+    Features,
     /// Everything else: a driver, or the suite that runs them.
     Driver,
 }
@@ -43,6 +45,7 @@ impl Kind {
             "subject" => Self::Subject,
             "harness" => Self::Harness,
             "daemon-kit" => Self::DaemonKit,
+            "workspace-hack" => Self::Features,
             name if name.ends_with("-daemon") => Self::Daemon,
             name if name.starts_with("mock-") => Self::Mock,
             name if name.starts_with("null-") => Self::Instrument,
@@ -56,7 +59,8 @@ impl Kind {
     /// The rules: what a crate of this kind may depend on in the workspace.
     pub(crate) fn may_use(self) -> &'static [Self] {
         match self {
-            Self::Measure | Self::Library | Self::Mock | Self::DaemonKit => &[],
+            Self::Features => &[],
+            Self::Measure | Self::Library | Self::Mock | Self::DaemonKit => &[Self::Features],
             // The subject shares no code with the instrument but the histogram.
             Self::Load => &[Self::Measure],
             Self::Subject => &[Self::Measure, Self::Load],
