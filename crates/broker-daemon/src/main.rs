@@ -1,32 +1,28 @@
 //! The command `broker-daemon`: options, signals, exit codes.
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use broker_daemon::{Config, Options, Server, raise_open_files};
-use daemon_kit::Signals;
+use broker_daemon::{Config, Options, Server};
+use daemon_kit::cli::{exit_code, parse_args, print_note};
+use daemon_kit::{Signals, open_files};
 use tokio::runtime::Builder;
 use tokio::task::LocalSet;
 use tokio::time::Instant;
 
+const NAME: &str = "broker-daemon";
+
 fn main() -> ExitCode {
-    let options: Options = match daemon_kit::options() {
+    let options: Options = match parse_args() {
         Ok(options) => options,
         Err(code) => return code,
     };
-    match serve(options.config()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            complain(&format!("{error:#}"));
-            ExitCode::FAILURE
-        }
-    }
+    exit_code(NAME, serve(options.config()))
 }
 
 fn serve(config: Config) -> anyhow::Result<()> {
     let started = Instant::now();
-    raise_open_files()?;
+    open_files::raise_limit()?;
     if config.data_dir.is_none() {
         complain("nothing is stored: set --data-dir (BROKER_DATA_DIR) for durable state");
     }
@@ -45,12 +41,11 @@ fn serve(config: Config) -> anyhow::Result<()> {
             complain(&format!("recovered {count} messages in {took:.1} ms"));
         }
         complain(&format!("listening on {}", server.address()?));
-        let ended = signals.run(|asked| server.run(asked)).await;
+        let ended = signals.run_until_shutdown(|asked| server.run(asked)).await;
         ended.unwrap_or(Ok(()))
     })
 }
 
 fn complain(message: &str) {
-    // An error of stderr cannot be reported anywhere.
-    let _ = writeln!(io::stderr(), "broker-daemon: {message}");
+    print_note(NAME, message);
 }

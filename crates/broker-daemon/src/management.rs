@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use daemon_kit::pages::{Asked, Page};
+use daemon_kit::{MetricsPage, Page, PageRequest};
 use tokio::task::yield_now;
 
 use crate::broker::{Broker, NODE, QUEUE_METRICS};
@@ -35,6 +35,7 @@ pub(crate) struct Management {
     pub(crate) state: Shared,
     pub(crate) clients: SocketAddr,
     pub(crate) pages: SocketAddr,
+    pub(crate) metrics: MetricsPage,
 }
 
 /// The answer to a request: a status and its content.
@@ -42,11 +43,11 @@ type Answer = (u16, Json);
 
 impl Management {
     /// Answers a request; `None` if the page does not exist.
-    pub(crate) async fn answer(self: Rc<Self>, asked: Asked) -> Option<Page> {
+    pub(crate) async fn answer(self: Rc<Self>, asked: PageRequest) -> Option<Page> {
         match asked.path.as_str() {
             "/metrics" => {
-                let page = self.state.borrow().broker.page();
-                Some(Page::metrics(page))
+                let text = self.state.borrow().broker.render_metrics(&self.metrics);
+                Some(Page::metrics(text))
             }
             "/metrics/per-object" => Some(Page::metrics(self.metrics_per_object().await)),
             path => {
@@ -71,7 +72,7 @@ impl Management {
         }
     }
 
-    fn may_ask(&self, asked: &Asked) -> bool {
+    fn may_ask(&self, asked: &PageRequest) -> bool {
         let login = asked.authorization.as_deref().and_then(login);
         login.is_some_and(|login| self.state.borrow_mut().broker.may_ask(&login, asked.peer))
     }
@@ -345,10 +346,12 @@ impl Management {
     async fn metrics_per_object(&self) -> String {
         let (mut page, ids) = {
             let state = self.state.borrow();
-            (state.broker.page(), state.broker.queue_ids(None))
+            (
+                state.broker.render_metrics(&self.metrics),
+                state.broker.queue_ids(None),
+            )
         };
-        let heads = QUEUE_METRICS
-            .map(|(name, kind, help)| format!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
+        let heads = QUEUE_METRICS.map(|(name, kind, help)| MetricsPage::head(name, kind, help));
         // All samples of a metric must be contiguous.
         let mut texts = heads;
         for slice in ids.chunks(SLICE) {
@@ -417,7 +420,7 @@ fn failure(status: u16, error: &str, reason: &str) -> Answer {
 fn page((status, json): Answer) -> Page {
     Page {
         status,
-        kind: "application/json",
+        content_type: "application/json",
         body: json.into_text(),
         challenge: (status == 401).then_some(CHALLENGE),
     }

@@ -19,7 +19,6 @@ mod counts;
 mod daemon;
 mod faults;
 mod files;
-mod limits;
 mod listener;
 mod options;
 mod process;

@@ -81,7 +81,11 @@ impl hyper::service::Service<Request<Incoming>> for Service {
         }
         let answer = match path {
             "/healthz" => text(StatusCode::OK, "ok\n", busy),
-            "/metrics" => text(StatusCode::OK, self.worker.shared.page(), busy),
+            "/metrics" => text(
+                StatusCode::OK,
+                self.worker.shared.render(&self.worker.page),
+                busy,
+            ),
             _ => self.file(path, busy),
         };
         self.now(match *request.method() {

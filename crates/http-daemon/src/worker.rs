@@ -10,13 +10,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use daemon_kit::{MetricsPage, accept};
 use nix::sys::socket::{Shutdown, shutdown};
 use slab::Slab;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::Notify;
 use tokio::task::{JoinSet, spawn_local};
-use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use crate::REFUSAL;
@@ -32,8 +33,6 @@ use crate::turns::Turns;
 
 /// Interval between two checks of the connections.
 const TICK: Duration = Duration::from_millis(250);
-/// Pause after a failed accept, most likely for lack of descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 /// Time for a client to notice that it was refused or disconnected.
 const LINGER: Duration = Duration::from_secs(1);
 /// Maximum number of such connections; further ones are closed at once.
@@ -61,6 +60,7 @@ pub(crate) struct Parts {
     pub(crate) config: Arc<Config>,
     pub(crate) counts: Counts,
     pub(crate) shared: Shared,
+    pub(crate) page: Arc<MetricsPage>,
     pub(crate) limits: Limits,
     pub(crate) tls: Option<TlsAcceptor>,
 }
@@ -70,6 +70,7 @@ pub(crate) struct Worker {
     pub(crate) config: Arc<Config>,
     pub(crate) counts: Counts,
     pub(crate) shared: Shared,
+    pub(crate) page: Arc<MetricsPage>,
     pub(crate) folder: Folder,
     pub(crate) tls: Option<TlsAcceptor>,
     limits: Limits,
@@ -103,6 +104,7 @@ impl Worker {
             config,
             counts,
             shared,
+            page,
             limits,
             tls,
         } = parts;
@@ -117,6 +119,7 @@ impl Worker {
             config,
             counts,
             shared,
+            page,
             tls,
             limits,
             clock: Clock::default(),
@@ -159,16 +162,8 @@ impl Worker {
 
     async fn accept_all(self: Rc<Self>, listener: Listener) {
         loop {
-            match listener.accept(&self).await {
-                Ok((connection, secure)) => self.admit(connection, secure),
-                // The client gave up; no fault of the daemon.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-                Err(error) => {
-                    self.counts.accept_failed();
-                    tracing::warn!(%error, "cannot accept; retrying in {ACCEPT_PAUSE:?}");
-                    sleep(ACCEPT_PAUSE).await;
-                }
-            }
+            let (connection, secure) = listener.accept(&self).await;
+            self.admit(connection, secure);
         }
     }
 
@@ -253,21 +248,25 @@ impl Listener {
         Ok(all)
     }
 
-    async fn accept(&self, worker: &Worker) -> io::Result<(Rc<Connection>, bool)> {
+    async fn accept(&self, worker: &Worker) -> (Rc<Connection>, bool) {
         let (clock, turns) = (worker.clock.clone(), worker.turns.clone());
-        Ok(match self {
+        let failed = |error: &io::Error| {
+            worker.counts.accept_failed();
+            tracing::warn!(%error, "cannot accept; retrying in 10 ms");
+        };
+        match self {
             Self::Tcp { listener, secure } => {
-                let (stream, _) = listener.accept().await?;
+                let (stream, _) = accept(listener, failed).await;
                 (
                     Connection::tcp(stream, clock, turns, worker.counts),
                     *secure,
                 )
             }
             Self::Unix(listener) => {
-                let (stream, _) = listener.accept().await?;
+                let stream = accept(listener, failed).await;
                 (Connection::unix(stream, clock, turns, worker.counts), false)
             }
-        })
+        }
     }
 }
 

@@ -4,10 +4,9 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use daemon_kit::{Signals, WRONG_CALL};
-use streaming_daemon::{
-    Config, Daemon, Options, PassedSocket, Summary, passed_socket, raise_open_files,
-};
+use daemon_kit::cli::{WRONG_CALL, parse_args, print_note};
+use daemon_kit::{Signals, open_files};
+use streaming_daemon::{Config, Daemon, Options, PassedSocket, Summary, passed_socket};
 use tokio::runtime::Builder;
 
 fn main() -> ExitCode {
@@ -16,7 +15,7 @@ fn main() -> ExitCode {
         Ok(passed) => passed,
         Err(error) => return wrong_call(&error),
     };
-    let options: Options = match daemon_kit::options() {
+    let options: Options = match parse_args() {
         Ok(options) => options,
         Err(code) => return code,
     };
@@ -35,7 +34,7 @@ fn main() -> ExitCode {
 }
 
 fn serve(config: Config, passed: Option<PassedSocket>) -> anyhow::Result<Summary> {
-    raise_open_files()?;
+    open_files::raise_limit()?;
     let workers = config.workers.get();
     let wanted = config.max_connections;
     let runtime = Builder::new_multi_thread()
@@ -53,7 +52,9 @@ fn serve(config: Config, passed: Option<PassedSocket>) -> anyhow::Result<Summary
             ));
         }
         let metrics = daemon.metrics();
-        let summary = signals.run(|asked| daemon.run(asked)).await;
+        let summary = signals
+            .run_until_shutdown(|asked| daemon.run(asked))
+            .await;
         summary.unwrap_or_else(|| Ok(metrics.summary()))
     })
 }
@@ -95,6 +96,5 @@ fn wrong_call(message: &str) -> ExitCode {
 }
 
 fn complain(message: &str) {
-    // A closed stderr cannot be handled.
-    let _ = writeln!(io::stderr(), "streaming-daemon: {message}");
+    print_note("streaming-daemon", message);
 }
