@@ -10,10 +10,11 @@ mod basic;
 mod bindings;
 mod consumers;
 mod content;
+mod dead_letter;
 mod dead_letters;
 mod delivery;
-mod describe;
-mod direct;
+pub(crate) mod describe;
+pub(crate) mod direct;
 mod exchanges;
 mod expiry;
 mod handshake;
@@ -47,9 +48,7 @@ use crate::message::Meter;
 use crate::queue::{ConnectionId, ConsumerId, Queue};
 use crate::vhost::Vhost;
 
-use self::dead_letters::DeadLetter;
-pub(crate) use self::describe::{NODE, QUEUE_METRICS};
-pub use self::direct::{Client, Direct};
+use self::dead_letter::DeadLetter;
 
 /// Maximum lines per second of the log on stderr.
 const LOG_LINES: u64 = 10;

@@ -34,7 +34,7 @@ mod server;
 mod topic;
 mod vhost;
 
-pub use self::broker::{Client, Direct};
+pub use self::broker::direct::{Client, Direct};
 pub use self::config::Config;
 pub use self::options::Options;
 pub use self::server::Server;

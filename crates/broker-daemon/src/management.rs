@@ -10,7 +10,8 @@ use base64::engine::general_purpose::STANDARD;
 use daemon_kit::{MetricsPage, Page, PageRequest};
 use tokio::task::yield_now;
 
-use crate::broker::{Broker, NODE, QUEUE_METRICS};
+use crate::broker::Broker;
+use crate::broker::describe::{NODE, QUEUE_METRICS};
 use crate::json::Json;
 use crate::server::Shared;
 

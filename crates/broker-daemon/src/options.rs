@@ -15,6 +15,9 @@ const FRAME_MAX: std::ops::RangeInclusive<i64> = 4096..=16 * 1024 * 1024;
 /// Run an AMQP 0-9-1 broker with exchanges, queues, confirms and transactions, in one thread
 #[derive(Debug, Clone, Parser)]
 #[command(version, max_term_width = 100)]
+#[command(mut_arg("metrics_addr", |address| {
+    address.help("Serve /metrics and /healthz on this address [default: not served]")
+}))]
 pub struct Options {
     /// Listen for clients on this address
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:5672")]

@@ -11,7 +11,9 @@
 //!   client ◄──► sink: the same sockets in one epoll loop, without hyper (sink) ◄──────────────┘
 //! ```
 
+mod answer;
 mod body;
+mod clock;
 mod config;
 mod connection;
 mod conversation;

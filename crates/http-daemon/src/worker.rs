@@ -21,6 +21,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use crate::REFUSAL;
+use crate::clock::Clock;
 use crate::config::Config;
 use crate::connection::{Connection, Order, Timeouts};
 use crate::conversation::{Ended, serve};
@@ -40,20 +41,6 @@ const LINGERING: usize = 64;
 
 const TOO_SLOW: &[u8] =
     b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
-
-/// A counter of ticks. Clones share it.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Clock(Rc<Cell<u32>>);
-
-impl Clock {
-    pub(crate) fn now(&self) -> u32 {
-        self.0.get()
-    }
-
-    fn tick(&self) {
-        self.0.set(self.0.get().wrapping_add(1));
-    }
-}
 
 /// The parts of a worker.
 pub(crate) struct Parts {
