@@ -208,10 +208,10 @@ impl Server {
                     .listener
                     .local_addr()
                     .context("cannot read the address of the client listener")?,
-                pages: server.address()?,
-                metrics: MetricsPage::new(),
+                metrics_address: server.address()?,
+                page: MetricsPage::new(),
             });
-            let answer = move |asked| Rc::clone(&management).answer(asked);
+            let answer = move |request| Rc::clone(&management).answer(request);
             pages.spawn_local(server.serve_with(answer));
         }
         helpers.spawn_local(write(Rc::clone(&state)));

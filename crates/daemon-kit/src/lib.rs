@@ -3,6 +3,7 @@
 
 mod accept;
 pub mod cli;
+mod descriptor;
 mod duration;
 mod metrics_page;
 mod metrics_server;
@@ -12,6 +13,7 @@ mod shutdown;
 mod unix_socket;
 
 pub use self::accept::{Accept, accept};
+pub use self::descriptor::{accept_waiting, watch};
 pub use self::duration::parse_duration;
 pub use self::metrics_page::MetricsPage;
 pub use self::metrics_server::{MetricsServer, Page, PageRequest};

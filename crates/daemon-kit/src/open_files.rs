@@ -1,11 +1,10 @@
 //! The limit of open files, and the descriptor table of the process.
 
-use std::os::fd::{AsFd as _, FromRawFd as _, OwnedFd};
-
 use anyhow::Context as _;
-use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::eventfd::EventFd;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+use crate::descriptor::duplicate_above;
 
 /// Returns the soft limit: the number of files that this process may have open now.
 ///
@@ -40,15 +39,8 @@ fn limits() -> anyhow::Result<(u64, u64)> {
 pub fn preallocate_table(files: u64) {
     let last = i32::try_from(files.saturating_sub(1)).unwrap_or(i32::MAX);
     let Ok(any) = EventFd::new() else { return };
-    if let Ok(descriptor) = fcntl(any.as_fd(), FcntlArg::F_DUPFD_CLOEXEC(last)) {
-        drop(own(descriptor));
-    }
-}
-
-#[expect(unsafe_code, reason = "nix returns a duplicate as a raw descriptor")]
-fn own(descriptor: i32) -> OwnedFd {
-    // SAFETY: fcntl made this descriptor just now; nothing else owns it.
-    unsafe { OwnedFd::from_raw_fd(descriptor) }
+    // The kernel grows the table for it, and does not shrink it again.
+    drop(duplicate_above(any, last));
 }
 
 #[cfg(test)]

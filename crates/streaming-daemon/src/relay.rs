@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use daemon_kit::RateLimitedLog;
+use daemon_kit::{RateLimitedLog, watch};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::time::timeout;
@@ -20,7 +20,6 @@ use crate::head::{BAD_GATEWAY, GATEWAY_TIMEOUT, HEAD};
 use crate::metrics::Metrics;
 use crate::openai::{Ask, BackendFailure, Exchange, OpenAi, Reading};
 use crate::shared::Shared;
-use crate::socket::watch;
 
 /// Buffer capacity for events that is kept while the next piece is awaited.
 const KEPT: usize = 4 << 10;

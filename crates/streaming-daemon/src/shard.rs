@@ -26,6 +26,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use daemon_kit::watch;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::watch::Receiver;
@@ -36,7 +37,6 @@ use crate::clock::{self, Timer};
 use crate::failure::{HandoffFailure, StreamFailure};
 use crate::incoming::{Buffer, Waited};
 use crate::shared::Shared;
-use crate::socket::watch;
 use crate::stream::Stream;
 
 /// Returns the tick: a shard wakes for writes at most once per tick. It is 1/100 of the delay between two events, but
