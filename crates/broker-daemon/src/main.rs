@@ -10,7 +10,7 @@ use tokio::runtime::Builder;
 use tokio::task::LocalSet;
 use tokio::time::Instant;
 
-const NAME: &str = "broker-daemon";
+const NAME: &str = env!("CARGO_PKG_NAME");
 
 fn main() -> ExitCode {
     let options: Options = match parse_args() {
@@ -24,7 +24,10 @@ fn serve(config: Config) -> anyhow::Result<()> {
     let started = Instant::now();
     open_files::raise_limit()?;
     if config.data_dir.is_none() {
-        complain("nothing is stored: set --data-dir (BROKER_DATA_DIR) for durable state");
+        print_note(
+            NAME,
+            "nothing is stored: set --data-dir (BROKER_DATA_DIR) for durable state",
+        );
     }
     let runtime = Builder::new_current_thread()
         .enable_all()
@@ -34,18 +37,17 @@ fn serve(config: Config) -> anyhow::Result<()> {
         let mut signals = Signals::new()?;
         let server = Server::bind(config)?;
         for finding in server.findings() {
-            complain(finding);
+            print_note(NAME, finding);
         }
         if let Some(count) = server.recovered() {
             let took = started.elapsed().as_secs_f64() * 1e3;
-            complain(&format!("recovered {count} messages in {took:.1} ms"));
+            print_note(
+                NAME,
+                format_args!("recovered {count} messages in {took:.1} ms"),
+            );
         }
-        complain(&format!("listening on {}", server.address()?));
+        print_note(NAME, format_args!("listening on {}", server.address()?));
         let ended = signals.run_until_shutdown(|asked| server.run(asked)).await;
         ended.unwrap_or(Ok(()))
     })
-}
-
-fn complain(message: &str) {
-    print_note(NAME, message);
 }

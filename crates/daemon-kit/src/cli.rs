@@ -1,6 +1,7 @@
 //! The command line: options, their environment variables, and messages for the user.
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::process::ExitCode;
@@ -12,7 +13,7 @@ use clap::{Arg, Args, Command, Parser};
 use crate::duration::parse_duration;
 
 /// The exit code for wrong usage. Failures of the daemon itself exit with 1.
-pub const WRONG_CALL: u8 = 2;
+const WRONG_CALL: u8 = 2;
 
 /// The command line of a daemon.
 ///
@@ -128,9 +129,16 @@ pub fn parse_address(text: &str, example: &str) -> Result<SocketAddr, String> {
 }
 
 /// Prints a message for the user on stderr, after the name of the program.
-pub fn print_note(program: &str, message: &str) {
+pub fn print_note(program: &str, message: impl Display) {
     // A closed stderr cannot be handled.
     let _ = writeln!(io::stderr(), "{program}: {message}");
+}
+
+/// Prints an error in options, and returns its exit code.
+#[must_use]
+pub fn wrong_call(program: &str, message: &str) -> ExitCode {
+    print_note(program, message);
+    ExitCode::from(WRONG_CALL)
 }
 
 /// Prints an error, if there is one, and returns the exit code of the process.
@@ -139,7 +147,7 @@ pub fn exit_code(program: &str, result: anyhow::Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            print_note(program, &format!("{error:#}"));
+            print_note(program, format_args!("{error:#}"));
             ExitCode::FAILURE
         }
     }

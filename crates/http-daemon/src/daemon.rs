@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use daemon_kit::cli;
+use daemon_kit::cli::print_note;
 use daemon_kit::{MetricsPage, MetricsServer, Signals, open_files};
 use tokio::runtime::{Builder, Runtime};
 
@@ -15,6 +15,8 @@ use crate::process::{Children, Process, hold_signals, parent_stop, release_signa
 use crate::sink::Limits;
 use crate::tls;
 
+/// The program, before messages for the user at any log level.
+const NAME: &str = env!("CARGO_PKG_NAME");
 /// Descriptors reserved for other purposes than connections: the standard ones, listeners, runtimes, files that are
 /// being read, scrapers.
 const RESERVED_FILES: u64 = 128;
@@ -31,7 +33,10 @@ pub fn run(mut config: Config) -> anyhow::Result<()> {
     warn_of_room(&config, room);
     // Not an error: a manifest that names a port for HTTPS serves both modes.
     if config.sink_body.is_some() && config.https_port.take().is_some() {
-        print_note("the sink does not support TLS: the HTTPS port stays closed (--https-port)");
+        print_note(
+            NAME,
+            "the sink does not support TLS: the HTTPS port stays closed (--https-port)",
+        );
     }
     if config.sink_body.is_none() {
         files::prepare(&config.root)?;
@@ -65,7 +70,7 @@ pub fn run(mut config: Config) -> anyhow::Result<()> {
     let print_addresses = || {
         addresses
             .iter()
-            .for_each(|address| print_note(&format!("listening on {address}")));
+            .for_each(|address| print_note(NAME, format_args!("listening on {address}")));
     };
     let page = move || shared.render(&page);
     hold_signals()?;
@@ -124,7 +129,7 @@ fn serve_child(process: Process) -> i32 {
     match serve() {
         Ok(()) => 0,
         Err(error) => {
-            print_note(&format!("{error:#}"));
+            print_note(NAME, format_args!("{error:#}"));
             1
         }
     }
@@ -142,14 +147,12 @@ fn warn_of_room(config: &Config, room: u64) {
     if all < config.max_connections && config.max_connections != u64::MAX {
         let processes = config.max_connections.div_ceil(room);
         let max = config.max_connections;
-        print_note(&format!(
-            "the limit of open files allows {all} of {max} connections; for all of them, raise it (ulimit -Hn) \
+        print_note(
+            NAME,
+            format_args!(
+                "the limit of open files allows {all} of {max} connections; for all of them, raise it (ulimit -Hn) \
             or start with --processes {processes}"
-        ));
+            ),
+        );
     }
-}
-
-/// Prints a message for the user, at any log level.
-fn print_note(message: &str) {
-    cli::print_note("http-daemon", message);
 }

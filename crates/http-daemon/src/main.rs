@@ -3,10 +3,10 @@
 use std::io;
 use std::process::ExitCode;
 
-use daemon_kit::cli::{WRONG_CALL, exit_code, parse_args, print_note};
+use daemon_kit::cli::{exit_code, parse_args, wrong_call};
 use http_daemon::Options;
 
-const NAME: &str = "http-daemon";
+const NAME: &str = env!("CARGO_PKG_NAME");
 
 fn main() -> ExitCode {
     let options: Options = match parse_args() {
@@ -15,10 +15,7 @@ fn main() -> ExitCode {
     };
     let config = match options.config() {
         Ok(config) => config,
-        Err(error) => {
-            print_note(NAME, &error);
-            return ExitCode::from(WRONG_CALL);
-        }
+        Err(error) => return wrong_call(NAME, &error),
     };
     tracing_subscriber::fmt()
         .with_writer(io::stderr)
