@@ -90,6 +90,9 @@ pub struct Options {
     #[arg(value_parser = parse_duration)]
     pub backend_timeout: Duration,
 
+    #[command(flatten)]
+    common: CommonOptions,
+
     /// Serve /metrics and /healthz
     #[arg(long, value_name = "BOOL", default_value = "true")]
     #[arg(action = ArgAction::Set, value_parser = BoolishValueParser::new())]
@@ -108,9 +111,6 @@ pub struct Options {
     #[arg(long, value_name = "DURATION", default_value = "30s")]
     #[arg(value_parser = parse_duration)]
     pub write_timeout: Duration,
-
-    #[command(flatten)]
-    common: CommonOptions,
 
     /// Run this many threads and shards of streams [default: one per core]
     #[arg(long, value_name = "NUMBER")]
