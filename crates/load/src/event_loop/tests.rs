@@ -23,9 +23,8 @@ use crate::schedule::{Arrival, Schedule, Share, Stage};
 
 const MS: u64 = 1_000_000;
 
-/// A run of one worker: its worker, and what it records.
+/// A run of one worker, and what it records.
 struct Run {
-    worker: Worker,
     phases: Phases,
     stop: Arc<Stop>,
     record: Recorder,
@@ -33,17 +32,17 @@ struct Run {
 }
 
 impl Run {
-    /// Creates a run that measures and drains for these milliseconds.
-    fn new(schedule: Schedule, origin: u64, measure_ms: u64, drain_ms: u64) -> Self {
+    /// Creates a run that measures and drains for these milliseconds, and its worker.
+    fn new(schedule: Schedule, origin: u64, measure_ms: u64, drain_ms: u64) -> (Worker, Self) {
         let timeline = Timeline {
             warmup: Duration::ZERO,
             measure: Duration::from_millis(measure_ms),
             drain: Duration::from_millis(drain_ms),
         };
-        Self::of_phases(schedule, Phases::new(timeline, origin))
+        Self::with_phases(schedule, Phases::new(timeline, origin))
     }
 
-    fn of_phases(schedule: Schedule, phases: Phases) -> Self {
+    fn with_phases(schedule: Schedule, phases: Phases) -> (Worker, Self) {
         let (send, intervals) = tokio::sync::mpsc::unbounded_channel();
         let (_, take) = std::sync::mpsc::channel();
         let stop = Arc::new(Stop::new().unwrap());
@@ -57,17 +56,22 @@ impl Run {
             stop: Arc::clone(&stop),
             descriptors: 1_000,
         };
-        Self {
-            worker,
+        let run = Self {
             phases,
             stop,
             record,
             intervals,
-        }
+        };
+        (worker, run)
     }
 
     /// Runs a handler to its end, and returns what it has seen.
-    fn run(self, options: Options, change: impl FnOnce(&mut Toy)) -> (Seen, Recorded) {
+    fn run(
+        self,
+        worker: Worker,
+        options: Options,
+        change: impl FnOnce(&mut Toy),
+    ) -> (Seen, Recorded) {
         let seen = Rc::new(RefCell::new(Seen::default()));
         let mut toy = Toy {
             answers: true,
@@ -76,7 +80,7 @@ impl Run {
             seen: Rc::clone(&seen),
         };
         change(&mut toy);
-        let cx = Context::new(self.worker, options).unwrap();
+        let cx = Context::new(worker, options).unwrap();
         run(toy, cx).unwrap();
         self.record.finish(Ok(()));
         (seen.take(), Recorded::read(self.intervals))
@@ -208,11 +212,11 @@ impl Handler for Toy {
 #[test]
 fn what_is_due_starts_in_time_and_the_loop_ends_with_the_last_operation() {
     let schedule = Schedule::spread(40, Duration::from_millis(20), Share::ALL);
-    let run = Run::new(schedule, clock::now(), 20, 60_000);
+    let (worker, run) = Run::new(schedule, clock::now(), 20, 60_000);
     let drained = run.phases.drained;
-    let (seen, recorded) = run.run(Options::default(), |_| {});
+    let (seen, recorded) = run.run(worker, Options::default(), |_| {});
     assert_eq!(recorded.counts(), [40, 40, 0, 0]);
-    assert_eq!(recorded.0.lag.count(), 40);
+    assert_eq!(recorded.0.lag.len(), 40);
     assert_eq!(seen.given_up, 1);
     let in_order = seen.starts.is_sorted_by_key(|start| start.due);
     assert!(in_order, "{:?}", seen.starts);
@@ -221,13 +225,13 @@ fn what_is_due_starts_in_time_and_the_loop_ends_with_the_last_operation() {
 
 #[test]
 fn timers_fire_in_the_order_of_their_times_and_keep_the_loop_alive() {
-    let run = Run::new(
+    let (worker, run) = Run::new(
         Schedule::spread(0, Duration::ZERO, Share::ALL),
         clock::now(),
         0,
         60_000,
     );
-    let (seen, recorded) = run.run(Options::default(), |_| {});
+    let (seen, recorded) = run.run(worker, Options::default(), |_| {});
     assert_eq!(seen.timers, ["first", "second", "third"]);
     assert!(seen.turns.last() >= Some(&(seen.turns[0] + 3 * MS)));
     assert_eq!(recorded.counts(), [0; 4]);
@@ -237,9 +241,9 @@ fn timers_fire_in_the_order_of_their_times_and_keep_the_loop_alive() {
 #[test]
 fn operations_that_never_end_are_unfinished_at_the_end_of_the_drain_phase() {
     let schedule = Schedule::spread(3, Duration::ZERO, Share::ALL);
-    let run = Run::new(schedule, clock::now(), 5, 30);
+    let (worker, run) = Run::new(schedule, clock::now(), 5, 30);
     let drained = run.phases.drained;
-    let (seen, recorded) = run.run(Options::default(), |toy| toy.answers = false);
+    let (seen, recorded) = run.run(worker, Options::default(), |toy| toy.answers = false);
     assert_eq!(recorded.counts(), [3, 0, 0, 3]);
     assert_eq!(seen.given_up, 1);
     // Late starts, here those of a late first turn, extend the drain phase.
@@ -252,12 +256,12 @@ fn operations_that_never_end_are_unfinished_at_the_end_of_the_drain_phase() {
 #[test]
 fn a_connection_whose_time_has_passed_expires_once() {
     let schedule = Schedule::spread(5, Duration::ZERO, Share::ALL);
-    let run = Run::new(schedule, clock::now(), 5, 60_000);
+    let (worker, run) = Run::new(schedule, clock::now(), 5, 60_000);
     let options = Options {
         sweep_ns: MS,
         ..Options::default()
     };
-    let (seen, recorded) = run.run(options, |toy| {
+    let (seen, recorded) = run.run(worker, options, |toy| {
         toy.answers = false;
         toy.lasts_ns = 4 * MS;
     });
@@ -273,9 +277,9 @@ fn nothing_that_is_due_past_the_end_starts() {
         over: Duration::from_secs(3_600),
     }];
     let schedule = Schedule::rate(&rate, Arrival::Constant, 1, Share::ALL);
-    let run = Run::new(schedule, clock::now(), 20, 60_000);
+    let (worker, run) = Run::new(schedule, clock::now(), 20, 60_000);
     let end = run.phases.end;
-    let (seen, recorded) = run.run(Options::default(), |_| {});
+    let (seen, recorded) = run.run(worker, Options::default(), |_| {});
     assert!(seen.starts.iter().all(|start| start.due < end));
     let [started, ok, missed, unfinished] = recorded.counts();
     assert_eq!((started, started + missed, unfinished), (ok, 40, 0));
@@ -284,8 +288,8 @@ fn nothing_that_is_due_past_the_end_starts() {
 #[test]
 fn operations_that_had_to_wait_are_missed() {
     let schedule = Schedule::spread(5, Duration::ZERO, Share::ALL);
-    let run = Run::new(schedule, clock::now(), 5, 10);
-    let (seen, recorded) = run.run(Options::default(), |toy| toy.holds = true);
+    let (worker, run) = Run::new(schedule, clock::now(), 5, 10);
+    let (seen, recorded) = run.run(worker, Options::default(), |toy| toy.holds = true);
     assert_eq!(recorded.counts(), [0, 0, 5, 0]);
     assert_eq!((seen.starts.len(), seen.given_up), (0, 1));
 }
@@ -298,24 +302,24 @@ fn operations_of_the_warm_up_are_in_no_total() {
         drain: Duration::ZERO,
     };
     let schedule = Schedule::spread(7, Duration::ZERO, Share::ALL);
-    let run = Run::of_phases(schedule, Phases::new(timeline, clock::now()));
-    let (_, recorded) = run.run(Options::default(), |_| {});
+    let (worker, run) = Run::with_phases(schedule, Phases::new(timeline, clock::now()));
+    let (_, recorded) = run.run(worker, Options::default(), |_| {});
     assert_eq!(recorded.counts(), [0; 4]);
     assert_eq!(recorded.count("warmup"), 7);
-    assert_eq!(recorded.0.lag.count(), 0);
+    assert_eq!(recorded.0.lag.len(), 0);
 }
 
 #[test]
 fn a_cancellation_wakes_the_loop_and_gives_open_operations_its_grace() {
     let schedule = Schedule::spread(2, Duration::ZERO, Share::ALL);
-    let run = Run::new(schedule, clock::now(), 3_600_000, 3_600_000);
+    let (worker, run) = Run::new(schedule, clock::now(), 3_600_000, 3_600_000);
     let stop = Arc::clone(&run.stop);
     let asks = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(5));
         stop.ask(20 * MS);
         stop.deadline().unwrap()
     });
-    let (seen, recorded) = run.run(Options::default(), |toy| toy.answers = false);
+    let (seen, recorded) = run.run(worker, Options::default(), |toy| toy.answers = false);
     let deadline = asks.join().unwrap();
     let (last, earlier) = seen.turns.split_last().unwrap();
     assert!(*last >= deadline && earlier.iter().all(|now| *now < deadline));

@@ -86,8 +86,8 @@ async fn drive(
     change: impl FnOnce(&mut Clients<'_>, &Stop),
 ) -> (Recorded, u64, usize) {
     let schedule = Schedule::closed(4, Duration::ZERO, Share::ALL).limited(3);
-    let run = Run::new(schedule, clock::now(), measure_ms, drain_ms);
-    let shared = RefCell::new(LoopState::new(run.worker, Options::default()));
+    let (worker, run) = Run::new(schedule, clock::now(), measure_ms, drain_ms);
+    let shared = RefCell::new(LoopState::new(worker, Options::default()));
     let mut clients = Clients {
         shared: &shared,
         due: RefCell::default(),

@@ -12,9 +12,7 @@ fn state(measure_ms: u64) -> (LoopState<()>, Run) {
         over: Duration::from_secs(3_600),
     }];
     let schedule = Schedule::rate(&rate, Arrival::Constant, 1, Share::ALL);
-    let mut run = Run::new(schedule, 0, measure_ms, 1_000);
-    let again = Run::new(Schedule::spread(0, Duration::ZERO, Share::ALL), 0, 0, 0);
-    let worker = std::mem::replace(&mut run.worker, again.worker);
+    let (worker, run) = Run::new(schedule, 0, measure_ms, 1_000);
     (LoopState::new(worker, Options::default()), run)
 }
 
@@ -41,7 +39,7 @@ fn a_late_turn_starts_what_was_due_and_its_lateness_is_lag() {
     assert_eq!(state.next_start(), Err(60 * MS));
     let recorded = recorded(run);
     assert_eq!(recorded.counts(), [6, 0, 0, 0]);
-    assert_eq!(recorded.0.lag.count(), 6);
+    assert_eq!(recorded.0.lag.len(), 6);
 }
 
 #[test]
@@ -87,11 +85,8 @@ fn nothing_starts_after_a_cancellation() {
 #[test]
 fn a_client_goes_on_until_the_end_and_each_operation_begins() {
     let schedule = Schedule::closed(1, Duration::ZERO, Share::ALL).limited(3);
-    let run = Run::new(schedule, 0, 1_000, 0);
-    let (mut state, record) = (
-        LoopState::<()>::new(run.worker, Options::default()),
-        run.record,
-    );
+    let (worker, run) = Run::new(schedule, 0, 1_000, 0);
+    let mut state = LoopState::<()>::new(worker, Options::default());
     state.begin_turn(0);
     let mut start = state.next_start().unwrap();
     for ms in 1..3 {
@@ -100,44 +95,37 @@ fn a_client_goes_on_until_the_end_and_each_operation_begins() {
     }
     assert_eq!(state.next_of_client(start, 3 * MS), None);
     state.count_begun();
-    record.finish(Ok(()));
-    assert_eq!(Recorded::read(run.intervals).counts(), [3, 0, 0, 0]);
+    assert_eq!(recorded(run).counts(), [3, 0, 0, 0]);
 }
 
 #[test]
 fn an_operation_that_begins_later_is_not_counted_at_its_start() {
     let schedule = Schedule::spread(4, Duration::ZERO, Share::ALL);
-    let run = Run::new(schedule, 0, 10, 0);
+    let (worker, run) = Run::new(schedule, 0, 10, 0);
     let options = Options {
         begins_at_start: false,
         ..Options::default()
     };
-    let (mut state, record) = (LoopState::new(run.worker, options), run.record);
+    let mut state = LoopState::<()>::new(worker, options);
     assert_eq!(starts(&mut state, 0).len(), 4);
-    record.finish(Ok(()));
-    assert_eq!(Recorded::read(run.intervals).counts(), [0; 4]);
+    assert_eq!(recorded(run).counts(), [0; 4]);
 }
 
 #[test]
 fn a_load_that_is_brought_forward_moves_the_phases_of_the_loop() {
-    let (mut state, run) = {
-        let schedule = Schedule::spread(2, Duration::from_millis(10), Share::ALL);
-        let timeline = Timeline {
-            warmup: Duration::ZERO,
-            measure: Duration::from_millis(10),
-            drain: Duration::ZERO,
-        };
-        let phases = Phases::after_opening(timeline, 0, Duration::from_secs(60));
-        let mut run = Run::of_phases(schedule, phases);
-        let opening = Arc::new(Opening::new(1));
-        run.worker.opening = WorkerOpening::new(Some(Arc::clone(&opening)));
-        opening.begin_at(20 * MS);
-        (
-            LoopState::<()>::new(run.worker, Options::default()),
-            run.phases,
-        )
+    let schedule = Schedule::spread(2, Duration::from_millis(10), Share::ALL);
+    let timeline = Timeline {
+        warmup: Duration::ZERO,
+        measure: Duration::from_millis(10),
+        drain: Duration::ZERO,
     };
-    assert_eq!(run.begin, 60_000 * MS);
+    let phases = Phases::after_opening(timeline, 0, Duration::from_secs(60));
+    let (mut worker, _run) = Run::with_phases(schedule, phases);
+    let opening = Arc::new(Opening::new(1));
+    worker.opening = WorkerOpening::new(Some(Arc::clone(&opening)));
+    let mut state = LoopState::<()>::new(worker, Options::default());
+    assert_eq!(starts(&mut state, 10 * MS), []);
+    opening.begin_at(20 * MS);
     assert_eq!(starts(&mut state, 20 * MS).len(), 1);
     assert_eq!((state.phases.begin, state.phases.end), (20 * MS, 30 * MS));
     assert_eq!(state.next_start(), Err(25 * MS));
@@ -147,12 +135,12 @@ fn a_load_that_is_brought_forward_moves_the_phases_of_the_loop() {
 fn a_loop_wakes_when_its_pacing_says() {
     let wakes = |pacing| {
         let schedule = Schedule::spread(3, Duration::from_millis(1), Share::ALL);
-        let run = Run::new(schedule, 0, 1, 0);
+        let (worker, _run) = Run::new(schedule, 0, 1, 0);
         let options = Options {
             pacing,
             ..Options::default()
         };
-        let mut state = LoopState::<()>::new(run.worker, options);
+        let mut state = LoopState::<()>::new(worker, options);
         starts(&mut state, 0);
         state.next_start()
     };
