@@ -9,6 +9,7 @@ pub mod held;
 pub mod imported;
 mod intact;
 pub mod machine;
+pub mod metrics;
 pub mod ratio;
 pub mod redact;
 pub mod report;
