@@ -376,6 +376,16 @@ pub fn statistic_by_key(key: &str) -> Option<&'static Statistic> {
     STATISTICS.iter().find(|statistic| statistic.key == key)
 }
 
+/// Returns the rate of a counter, if it is above 0. A run without rows of seconds has the rate over its whole time.
+pub(crate) fn rate(run: &RunResult, counter: &str) -> Option<f64> {
+    let rate = if run.seconds.is_empty() {
+        Some(run.count(counter) as f64 / run.wall_s)
+    } else {
+        run.per_second(counter)
+    };
+    rate.filter(|rate| *rate > 0.0)
+}
+
 /// Returns the peak number of connections: counted by the daemon, otherwise held by the driver, otherwise its peak of
 /// open operations.
 fn connections(run: &RunResult) -> Option<f64> {

@@ -61,6 +61,12 @@ pub fn duration(ns: u64) -> String {
     }
 }
 
+/// Formats a time in seconds with a suitable unit.
+#[must_use]
+pub fn seconds(seconds: f64) -> String {
+    duration((seconds * 1e9) as u64)
+}
+
 /// Formats a number of bytes with its binary unit: `512 B`, `1.50 KiB`, `341 MiB`.
 #[must_use]
 pub fn bytes(bytes: u64) -> String {
