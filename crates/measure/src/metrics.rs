@@ -3,9 +3,12 @@
 
 use crate::disturbance::Disturbance;
 use crate::imported::SeriesSummary;
-use crate::result::RunResult;
+use crate::result::{RunResult, Second, SecondSeries};
 use crate::system::TcpCounters;
 use crate::units::Unit;
+
+use Better::{Higher, Lower, Neither};
+use Unit::{Bytes, Count, Nanoseconds, PerSecond, Percent};
 
 /// A figure of a run.
 #[derive(Debug, Clone, Copy)]
@@ -63,9 +66,6 @@ const fn metric(
         read,
     }
 }
-
-use Better::{Higher, Lower, Neither};
-use Unit::{Bytes, Count, Nanoseconds, PerSecond, Percent};
 
 /// Metrics of the run and of the machine.
 const OF_THE_RUN: [Metric; 38] = [
@@ -344,6 +344,42 @@ const fn statistic(
         unit,
         read,
     }
+}
+
+/// A statistic of a series over one second.
+#[derive(Debug, Clone, Copy)]
+pub struct SecondStatistic {
+    /// Name in tables, and with its unit in CSV: `p99`.
+    pub key: &'static str,
+    /// The unit of the value.
+    pub unit: Unit,
+    /// Reads the value.
+    pub read: fn(&SecondSeries) -> u64,
+}
+
+/// The statistics that a result stores of each second.
+pub const OF_A_SECOND: [SecondStatistic; 4] = [
+    of_a_second("count", Count, |series| series.count),
+    of_a_second("p50", Nanoseconds, |series| series.p50_ns),
+    of_a_second("p99", Nanoseconds, |series| series.p99_ns),
+    of_a_second("max", Nanoseconds, |series| series.max_ns),
+];
+
+const fn of_a_second(
+    key: &'static str,
+    unit: Unit,
+    read: fn(&SecondSeries) -> u64,
+) -> SecondStatistic {
+    SecondStatistic { key, unit, read }
+}
+
+/// Reads a statistic of [`OF_A_SECOND`] by key; `None` if the series has no values in the second.
+pub(crate) fn in_second(second: &Second, series: &str, key: &str) -> Option<u64> {
+    let mut all = OF_A_SECOND.iter();
+    let statistic = all.find(|statistic| statistic.key == key)?;
+    let mut series_of_second = second.series.iter();
+    let found = series_of_second.find(|found| found.name == series)?;
+    Some((statistic.read)(found))
 }
 
 /// Returns every metric.

@@ -185,6 +185,42 @@ pub fn label(value: f64) -> String {
     }
 }
 
+/// Formats a number with its significant digits only.
+pub(crate) fn number(value: f64) -> String {
+    match value.abs() {
+        magnitude if magnitude >= 999.5 => count(value.max(0.0).round() as u64),
+        magnitude if magnitude >= 9.95 => format!("{value:.0}"),
+        magnitude if magnitude >= 0.1 => format!("{value:.1}"),
+        0.0 => "0".to_owned(),
+        _ => format!("{value:.3}"),
+    }
+}
+
+/// Formats seconds as such, with one digit below 100.
+pub(crate) fn in_seconds(seconds: f64) -> String {
+    match seconds {
+        long if long >= 100.0 => format!("{} s", count(long.round() as u64)),
+        short => format!("{short:.1} s"),
+    }
+}
+
+/// Formats a share with its significant digits only.
+pub(crate) fn percent(share: f64) -> String {
+    match share {
+        large if large >= 9.95 => format!("{large:.0} %"),
+        middle if middle >= 0.095 => format!("{middle:.1} %"),
+        small => format!("{small:.2} %"),
+    }
+}
+
+/// Formats a rate with its unit, as a whole number from 100 on.
+pub(crate) fn per_second(per_s: f64) -> String {
+    match per_s {
+        few if few < 99.95 => format!("{few:.1}/s"),
+        many => format!("{}/s", count(many.round() as u64)),
+    }
+}
+
 fn signed(value: f64, show: impl Fn(f64) -> String) -> String {
     let text = show(value.abs());
     let is_zero = text.chars().all(|letter| "0.".contains(letter));

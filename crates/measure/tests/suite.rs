@@ -8,7 +8,7 @@ mod result;
 mod suite;
 
 use insta::assert_snapshot;
-use measure::held::Judgement;
+use measure::capacity::LoadOutcome;
 use measure::report::html::render as html;
 use measure::report::markdown::render as markdown;
 use measure::report::terminal::render as terminal;
@@ -596,13 +596,13 @@ fn a_run_that_left_something_undone_or_lost_its_daemon_did_not_hold_its_level() 
     let changed = |change: fn(&mut measure::result::RunResult)| {
         let mut run = held.clone();
         change(&mut run);
-        match run.judgement() {
-            Judgement::Held => Vec::new(),
-            Judgement::NotHeld(why) => why,
-            Judgement::NotJudged(warning) => panic!("{warning:?}"),
+        match run.load_outcome() {
+            LoadOutcome::Sustained => Vec::new(),
+            LoadOutcome::Failed(why) => why,
+            LoadOutcome::Inconclusive(warning) => panic!("{warning:?}"),
         }
     };
-    assert_eq!(held.judgement(), Judgement::Held);
+    assert_eq!(held.load_outcome(), LoadOutcome::Sustained);
     // No threshold limits failures, so they are tolerated.
     assert_eq!(changed(suite::kill), Vec::<String>::new());
     assert_eq!(
@@ -644,7 +644,7 @@ fn a_run_that_the_driver_spoiled_is_not_judged_whatever_its_thresholds_say() {
         suite::miss(run);
         suite::invalidate(run);
         assert!(
-            matches!(run.judgement(), Judgement::NotJudged(warning) if warning.kind == Kind::GeneratorCpuBound)
+            matches!(run.load_outcome(), LoadOutcome::Inconclusive(warning) if warning.kind == Kind::GeneratorCpuBound)
         );
     };
     let at_2000: Vec<usize> = (0..4)

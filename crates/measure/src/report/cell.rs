@@ -2,7 +2,7 @@
 
 use super::text;
 use crate::result::RunResult;
-use crate::spread::SummaryStats;
+use crate::summary::SummaryStats;
 use crate::units;
 use crate::warning::Verdict;
 

@@ -6,14 +6,19 @@ use super::roles;
 use super::table::{Head, Row, Table};
 use crate::metrics::{self, Better};
 use crate::result::RunResult;
-use crate::spread::SummaryStats;
+use crate::summary::SummaryStats;
 use crate::units;
+
+/// Key of the share of successful operations.
+const SUCCESS: &str = "success";
 
 /// Formats a number.
 type Show = fn(f64) -> String;
 
 /// A column of figures: its head, source and format.
 pub(super) struct Column<'a> {
+    /// Key of the metric, if the catalogue has it.
+    key: Option<&'static str>,
     head: String,
     read: Box<Read<'a>>,
     show: Show,
@@ -37,6 +42,7 @@ impl<'a> Column<'a> {
         read: impl Fn(&RunResult) -> Option<f64> + 'a,
     ) -> Self {
         Self {
+            key: None,
             head: head.into(),
             read: Box::new(read),
             show,
@@ -47,7 +53,10 @@ impl<'a> Column<'a> {
     /// Creates the column of a metric of the catalogue, with the unit in its head.
     pub(super) fn metric(key: &str, head: &str, show: Show) -> Self {
         let metric = metrics::by_key(key);
-        Self::new(head, show, metric.better, metric.read)
+        Self {
+            key: Some(metric.key),
+            ..Self::new(head, show, metric.better, metric.read)
+        }
     }
 
     /// Creates the column of a metric that is a number, under its label.
@@ -87,6 +96,11 @@ impl<'a> Column<'a> {
         (self.read)(run)
     }
 
+    /// Returns true for the share of successful operations, by which daemons with failures are compared too.
+    pub(super) fn is_success(&self) -> bool {
+        self.key == Some(SUCCESS)
+    }
+
     /// Returns true if a run has the figure and it is above 0.
     pub(super) fn is_counted(&self, runs: &[RunResult]) -> bool {
         let mut values = runs.iter().filter_map(|run| self.value(run));
@@ -113,7 +127,7 @@ pub(super) fn kib_per_connection() -> Column<'static> {
 
 /// Returns the column of the share of successful operations.
 pub(super) fn success() -> Column<'static> {
-    Column::metric("success", "success %", units::share)
+    Column::metric(SUCCESS, "success %", units::share)
 }
 
 /// Returns the column of the daemon's CPU time per finished operation.

@@ -55,7 +55,7 @@ impl<'a> Comparison<'a> {
     /// Returns the groups of one level.
     pub(super) fn at(&self, level: &str) -> Vec<Repetitions<'a>> {
         (0..self.daemons.len())
-            .filter_map(|daemon| self.repeated(daemon, level))
+            .filter_map(|daemon| self.repetitions(daemon, level))
             .collect()
     }
 
@@ -63,11 +63,11 @@ impl<'a> Comparison<'a> {
     pub(super) fn of_daemon(&self, daemon: usize) -> Vec<Repetitions<'a>> {
         self.levels
             .iter()
-            .filter_map(|level| self.repeated(daemon, level))
+            .filter_map(|level| self.repetitions(daemon, level))
             .collect()
     }
 
-    fn repeated(&self, daemon: usize, level: &str) -> Option<Repetitions<'a>> {
+    fn repetitions(&self, daemon: usize, level: &str) -> Option<Repetitions<'a>> {
         let name = self.daemons[daemon];
         let runs: Vec<&RunResult> = self
             .suite

@@ -24,7 +24,7 @@ mod warnings;
 
 pub(super) use memory::{Slope, slopes};
 pub(super) use opening::title;
-pub(super) use overview::{SUCCESS, compared};
+pub(super) use overview::compared;
 pub(super) use warnings::all as all_warnings;
 
 /// Builds sections; none if there is nothing to show.

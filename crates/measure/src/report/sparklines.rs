@@ -4,7 +4,8 @@ use super::comparison::Comparison;
 use super::document::Charts;
 use super::error::Error;
 use super::text::plain;
-use crate::result::{RunResult, Second, SecondSeries};
+use crate::metrics;
+use crate::result::{RunResult, Second};
 use crate::tally::Distribution;
 use crate::units;
 
@@ -78,7 +79,7 @@ fn over_time(result: &RunResult) -> Vec<String> {
         row(
             format!("{} p99", plain(&series.name)),
             units::duration,
-            &|second| p99(second, &series.name),
+            &|second| metrics::in_second(second, &series.name, "p99"),
         )
     });
     let rows: Vec<Row> = [started, active, failed]
@@ -92,14 +93,6 @@ fn over_time(result: &RunResult) -> Vec<String> {
         format!("{per_column} s (maximum)")
     };
     lines(rows, format!("0 to {length} s, one column = {step}"))
-}
-
-fn p99(second: &Second, series: &str) -> Option<u64> {
-    second
-        .series
-        .iter()
-        .find(|row: &&SecondSeries| row.name == series)
-        .map(|row| row.p99_ns)
 }
 
 /// Returns the highest figure of each column, or 0 if there is none.

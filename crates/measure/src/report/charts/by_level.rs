@@ -7,7 +7,7 @@ use crate::report::roles::{self, series_label};
 use crate::report::svg::{Chart, Kind, Mark, Scale};
 use crate::report::text::plain;
 use crate::result::RunResult;
-use crate::spread::SummaryStats;
+use crate::summary::SummaryStats;
 use crate::units;
 use crate::warning::Verdict;
 

@@ -1,11 +1,11 @@
 //! Peak memory against peak connections, with the line whose slope is the cost of a connection.
 
 use super::drawn::{Drawn, axis, chart, heights};
+use crate::regression::LinearFit;
 use crate::report::comparison::Comparison;
 use crate::report::sections::{Slope, slopes};
 use crate::report::svg::{Chart, Kind, Mark, Point, Scale};
 use crate::report::text::plain;
-use crate::slope::LinearFit;
 use crate::units;
 
 pub(super) fn draw(comparison: &Comparison<'_>) -> Option<Chart> {

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::drawn::{Drawn, axis, chart, heights, several};
+use crate::metrics;
 use crate::report::comparison::{Comparison, Repetitions};
 use crate::report::roles::{self, series_label};
 use crate::report::svg::{Chart, Kind, Mark, Point, Scale};
 use crate::report::text::plain;
-use crate::result::{Cost, Resources, RunResult, Second, SecondSeries};
-use crate::spread::SummaryStats;
+use crate::result::{Cost, Resources, RunResult, Second};
+use crate::summary::SummaryStats;
 use crate::units::{self, label};
 
 /// A figure of each second of a run; seconds without the figure are absent.
@@ -21,20 +22,16 @@ pub(super) fn latency(
     id: &str,
     series: &str,
 ) -> Option<Chart> {
-    let of = |run: &RunResult, part: fn(&SecondSeries) -> u64| {
-        let rows = run.seconds.iter().filter_map(|second| {
-            let found = second.series.iter().find(|found| found.name == series)?;
-            Some((second.second as i64, part(found) as f64))
-        });
-        rows.collect()
-    };
     let mut drawing = Drawing::new(comparison, at);
-    drawing.add(Kind::Dashed, "p50", units::ms, " ms", &|run| {
-        of(run, |row| row.p50_ns)
-    });
-    drawing.add(Kind::Line, "p99", units::ms, " ms", &|run| {
-        of(run, |row| row.p99_ns)
-    });
+    for (kind, key) in [(Kind::Dashed, "p50"), (Kind::Line, "p99")] {
+        drawing.add(kind, key, units::ms, " ms", &|run| {
+            let rows = run.seconds.iter().filter_map(|second| {
+                let value = metrics::in_second(second, series, key)?;
+                Some((second.second as i64, value as f64))
+            });
+            rows.collect()
+        });
+    }
     let scale = Scale::log(heights(&drawing.drawn.marks));
     drawing.finish(
         format!("{id}-time-{series}"),

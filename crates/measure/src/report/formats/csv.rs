@@ -6,7 +6,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::metrics::{OF_A_SECOND, SecondStatistic};
 use crate::result::{RunResult, Second};
+use crate::units::Unit;
 
 /// Renders the seconds of all results.
 #[must_use]
@@ -72,11 +74,14 @@ impl<'a> Columns<'a> {
             .map(|name| (*name).to_owned());
         let counts = self.counts.iter().map(|name| (*name).to_owned());
         let errors = self.errors.iter().map(|kind| format!("error_{kind}"));
-        let figures = ["count", "p50_ns", "p99_ns", "max_ns"];
+        let column = |name: &str, statistic: &SecondStatistic| match statistic.unit {
+            Unit::Nanoseconds => format!("{name}_{}_ns", statistic.key),
+            _ => format!("{name}_{}", statistic.key),
+        };
         let series = self
             .series
             .iter()
-            .flat_map(|name| figures.map(|figure| format!("{name}_{figure}")));
+            .flat_map(|name| OF_A_SECOND.map(|statistic| column(name, &statistic)));
         fixed.chain(counts).chain(errors).chain(series).collect()
     }
 
@@ -91,10 +96,9 @@ impl<'a> Columns<'a> {
         cells.extend(self.errors.iter().map(|kind| of(&second.errors, kind)));
         for name in &self.series {
             match second.series.iter().find(|series| series.name == *name) {
-                Some(series) => cells.extend(
-                    [series.count, series.p50_ns, series.p99_ns, series.max_ns]
-                        .map(|figure| figure.to_string()),
-                ),
+                Some(series) => {
+                    cells.extend(OF_A_SECOND.map(|statistic| (statistic.read)(series).to_string()))
+                }
                 None => cells.extend(["0", "", "", ""].map(str::to_owned)),
             }
         }

@@ -8,8 +8,8 @@ use super::markdown;
 use crate::report::comparison::{Comparison, Repetitions, level_name};
 use crate::report::text::{plain, severity};
 use crate::report::{facts, sections};
-use crate::spread::RUNS_FOR_AN_INTERVAL;
 use crate::suite::Suite;
+use crate::summary::RUNS_FOR_AN_INTERVAL;
 use crate::units::{self, NONE};
 use crate::warning::Verdict;
 

@@ -1,6 +1,6 @@
 //! Capacity of each daemon under the thresholds, as a bracket of two levels rather than a point.
 
-use crate::held::Judgement;
+use crate::capacity::LoadOutcome;
 use crate::report::comparison::{Comparison, Repetitions, level_name, size};
 use crate::report::document::{Part, Section};
 use crate::report::table::{Head, Row, Table};
@@ -69,10 +69,10 @@ fn row(comparison: &Comparison<'_>, daemon: usize) -> Option<Row> {
 /// Returns true if every conclusive run sustained the level, or `None` if no run was conclusive.
 fn held(repeated: &Repetitions<'_>) -> Option<bool> {
     let runs = repeated.runs.iter();
-    let judged = runs.filter_map(|run| match run.judgement() {
-        Judgement::Held => Some(true),
-        Judgement::NotHeld(_) => Some(false),
-        Judgement::NotJudged(_) => None,
+    let judged = runs.filter_map(|run| match run.load_outcome() {
+        LoadOutcome::Sustained => Some(true),
+        LoadOutcome::Failed(_) => Some(false),
+        LoadOutcome::Inconclusive(_) => None,
     });
     judged.reduce(|all, held| all && held)
 }
@@ -81,8 +81,8 @@ fn held(repeated: &Repetitions<'_>) -> Option<bool> {
 fn not_judged(repeated: &Repetitions<'_>) -> Option<String> {
     let runs = repeated.runs.iter();
     let spoiled: Vec<&Warning> = runs
-        .filter_map(|run| match run.judgement() {
-            Judgement::NotJudged(warning) => Some(warning),
+        .filter_map(|run| match run.load_outcome() {
+            LoadOutcome::Inconclusive(warning) => Some(warning),
             _ => None,
         })
         .collect();
@@ -118,7 +118,7 @@ fn above(comparison: &Comparison<'_>, daemon: usize, highest: &str) -> String {
 fn why_not(repeated: &Repetitions<'_>) -> String {
     let mut why: Vec<String> = Vec::new();
     for run in &repeated.runs {
-        if let Judgement::NotHeld(reasons) = run.judgement() {
+        if let LoadOutcome::Failed(reasons) = run.load_outcome() {
             let new = reasons.into_iter().filter(|reason| !why.contains(reason));
             let new: Vec<String> = new.collect();
             why.extend(new);

@@ -8,7 +8,7 @@ use crate::report::roles::{self, LAG};
 use crate::report::table::{Head, Row, Table};
 use crate::report::text::plain;
 use crate::result::RunResult;
-use crate::spread::SummaryStats;
+use crate::summary::SummaryStats;
 use crate::units::{self, Unit};
 
 /// The statistics shown.

@@ -2,6 +2,7 @@
 
 use super::kernel_memory;
 use crate::metrics;
+use crate::regression::LinearFit;
 use crate::report::cell::Cell;
 use crate::report::columns::{self, Column};
 use crate::report::comparison::Comparison;
@@ -10,7 +11,6 @@ use crate::report::roles;
 use crate::report::table::{Head, Row, Table};
 use crate::report::text::plain;
 use crate::result::RunResult;
-use crate::slope::LinearFit;
 use crate::units::{self, NONE};
 
 /// Minimum number of levels for a slope.

@@ -6,7 +6,7 @@ use crate::report::facts;
 use crate::report::table::{Head, Row, Table};
 use crate::report::text::{self, plain};
 use crate::result::RunResult;
-use crate::spread::SummaryStats;
+use crate::summary::SummaryStats;
 use crate::units::{self, NONE};
 use crate::warning::{self, Severity, Verdict};
 

@@ -7,15 +7,12 @@ use crate::report::comparison::{Comparison, Repetitions, level_name, size};
 use crate::report::document::{Charts, Part, Section};
 use crate::report::roles;
 use crate::report::table::Table;
-use crate::spread::SummaryStats;
+use crate::summary::SummaryStats;
 use crate::units;
 use crate::warning::Verdict;
 
 /// Column index of the level in a table of runs.
 const LEVEL: usize = 1;
-
-/// Index of the share of successful operations among the compared columns.
-pub(in crate::report) const SUCCESS: usize = 0;
 
 /// Minimum number of runs per daemon before any figure is called best.
 const MIN_RUNS: usize = 3;
@@ -107,7 +104,7 @@ fn table(comparison: &Comparison<'_>, level: &str) -> Table {
     let compared = compared(comparison);
     let mut table = Table::of_runs("At a glance", comparison, &at, &compared);
     for (index, column) in compared.iter().enumerate() {
-        for row in best(&at, column, index == SUCCESS) {
+        for row in best(&at, column) {
             table.rows[row].cells[index + 2].best = true;
         }
     }
@@ -122,7 +119,7 @@ fn table(comparison: &Comparison<'_>, level: &str) -> Table {
 
 /// Returns the rows that cannot be distinguished from the best one. Daemons with failures are compared only by the
 /// share of successful operations.
-fn best(groups: &[Repetitions<'_>], column: &Column<'_>, is_success: bool) -> Vec<usize> {
+fn best(groups: &[Repetitions<'_>], column: &Column<'_>) -> Vec<usize> {
     if !enough(groups) {
         return Vec::new();
     }
@@ -135,7 +132,7 @@ fn best(groups: &[Repetitions<'_>], column: &Column<'_>, is_success: bool) -> Ve
         let mut runs = repeated.runs.iter();
         runs.all(|run| {
             let served = run.success_pct().is_some_and(|share| share >= 100.0);
-            run.verdict != Verdict::Invalid && (is_success || served)
+            run.verdict != Verdict::Invalid && (column.is_success() || served)
         })
     };
     let figures: Vec<(usize, SummaryStats)> = groups

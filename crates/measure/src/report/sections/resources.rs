@@ -1,7 +1,6 @@
 //! Resource use of daemon and driver, and what disturbed them.
 
 use super::kernel_memory;
-use crate::disturbance;
 use crate::metrics;
 use crate::report::columns::Column;
 use crate::report::comparison::Comparison;
@@ -95,7 +94,7 @@ fn disturbed(run: &RunResult) -> Option<(&'static str, String)> {
     if let Some(wait) = found.worker_wait_pct {
         parts.push(format!(
             "workers of the driver waited up to {} of the time for a CPU",
-            disturbance::pct(wait)
+            units::percent(wait)
         ));
     }
     let stalls = found.stalls;

@@ -10,7 +10,7 @@ use crate::report::roles;
 use crate::report::table::{Head, Table};
 use crate::report::text::plain;
 use crate::result::RunResult;
-use crate::spread::SummaryStats;
+use crate::summary::SummaryStats;
 use crate::units::{self, NONE};
 
 /// Builds the section if some run has such counters.

@@ -5,7 +5,6 @@ use crate::metrics::Better;
 use crate::ratio::{Conclusion, Ratio, holm_conclusions};
 use crate::report::columns::Column;
 use crate::report::comparison::{Comparison, Repetitions};
-use crate::report::sections::SUCCESS;
 use crate::result::RunResult;
 use crate::units;
 use crate::warning::Verdict;
@@ -40,7 +39,7 @@ pub(super) fn conclusions(
             continue;
         };
         for (index, column) in compared.iter().enumerate() {
-            if index == SUCCESS {
+            if column.is_success() {
                 continue;
             }
             if let Some(why) = incomparable(repeated, &base) {

@@ -6,14 +6,14 @@ use crate::warning::{Kind, Severity, Warning};
 
 /// The outcome of a run with respect to its load.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Judgement<'a> {
+pub enum LoadOutcome<'a> {
     /// The run met all its thresholds, no operation is unfinished or missed, and the offered load was served.
-    Held,
+    Sustained,
     /// The run did not sustain its load, for the given reasons, each with its measured value. The daemon's exit comes
     /// first.
-    NotHeld(Vec<String>),
+    Failed(Vec<String>),
     /// The driver or the machine was the limit, so the run says nothing about the daemon.
-    NotJudged(&'a Warning),
+    Inconclusive(&'a Warning),
 }
 
 impl RunResult {
@@ -22,21 +22,21 @@ impl RunResult {
     /// Failed operations count only through thresholds, since the plan decides which share is acceptable. An INVALID
     /// run is inconclusive, whether it met its thresholds or not.
     #[must_use]
-    pub fn judgement(&self) -> Judgement<'_> {
+    pub fn load_outcome(&self) -> LoadOutcome<'_> {
         let invalid = || {
             let warnings = self.warnings.iter();
             warnings.filter(|warning| warning.severity == Severity::Invalid)
         };
         let died = invalid().find(|warning| warning.kind == Kind::DaemonDied);
         if let Some(warning) = invalid().next().filter(|_| died.is_none()) {
-            return Judgement::NotJudged(warning);
+            return LoadOutcome::Inconclusive(warning);
         }
         let died = died.map(|warning| warning.message.clone());
         let why: Vec<String> = died.into_iter().chain(self.shortfalls()).collect();
         if why.is_empty() {
-            Judgement::Held
+            LoadOutcome::Sustained
         } else {
-            Judgement::NotHeld(why)
+            LoadOutcome::Failed(why)
         }
     }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::spread;
+use crate::summary;
 
 /// A least-squares line through points, `y = intercept + slope × x`.
 ///
@@ -50,7 +50,7 @@ impl LinearFit {
     /// points.
     #[must_use]
     pub fn half_interval(&self) -> f64 {
-        spread::t_quantile_975(self.points as u64 - 2) * self.slope_error
+        summary::t_quantile_975(self.points as u64 - 2) * self.slope_error
     }
 
     /// Returns `y` at `x`.

@@ -1,7 +1,7 @@
 //! Growth of a daemon under steady load: the slope of its memory and open files over finished operations.
 
+use crate::regression::LinearFit;
 use crate::result::{Resources, RunResult, Second};
-use crate::slope::LinearFit;
 
 /// Growth of the daemon per 1,000 finished operations, by least squares.
 #[derive(Debug, Clone, Copy, PartialEq)]
