@@ -103,12 +103,12 @@ const OF_THE_RUN: [Metric; 38] = [
     metric("missed", "missed", Count, Lower, |run| {
         known(run, run.operations.missed)
     }),
-    metric("peak", "peak, driver", Count, Neither, |run| {
+    metric("peak", "driver peak", Count, Neither, |run| {
         known(run, run.operations.peak_active)
     }),
     metric(
         "peak.daemon",
-        "peak, daemon",
+        "daemon peak",
         Count,
         Neither,
         RunResult::peak_of_daemon,
@@ -126,13 +126,7 @@ const OF_THE_RUN: [Metric; 38] = [
     metric("connections.lost", "lost", Count, Lower, |run| {
         Some(run.count("lost") as f64)
     }),
-    metric(
-        "backlog.peak",
-        "accept backlog peak",
-        Count,
-        Lower,
-        backlog_peak,
-    ),
+    metric("backlog.peak", "backlog peak", Count, Lower, backlog_peak),
     metric("down", "downtime", Nanoseconds, Lower, RunResult::down_ns),
     metric("daemon.instances", "daemons", Count, Neither, |run| {
         Some(run.daemon.instances as f64)

@@ -43,12 +43,13 @@ fn the_terminal_shows_the_verdict_first_and_everything_in_plain_text() {
                 20260131-120000-7f3a
 
     Connection statistics
-      started  completed  failed  success %  peak, driver  unfinished  missed
-      1,000          995       3      99.50            84           2       0
+      started  completed  failed  success %  driver peak  unfinished  missed
+      1,000          995       3      99.50           84           2       0
       failed    rejected 2, reset 1
       counted   bytes 1.16 MiB, events 17,910
 
     Latency
+      TTFB is the series first_byte: from the end of the handoff to the first byte of the answer.
       series      count      p50      p75      p90      p95      p99    p99.9      max
       handoff       995  14.8 µs  18.6 µs  21.2 µs  22.1 µs  22.8 µs  23.0 µs  23.0 µs
       first_byte    995   169 µs   267 µs   334 µs   357 µs   375 µs   381 µs   381 µs
@@ -114,7 +115,7 @@ fn markdown_says_the_same_in_tables() {
 
     ## Connection statistics
 
-    | started | completed | failed | success % | peak, driver | unfinished | missed |
+    | started | completed | failed | success % | driver peak | unfinished | missed |
     | --- | ---: | ---: | ---: | ---: | ---: | ---: |
     | 1,000 | 995 | 3 | 99.50 | 84 | 2 | 0 |
 
@@ -122,6 +123,8 @@ fn markdown_says_the_same_in_tables() {
     - **counted:** bytes 1.16 MiB, events 17,910
 
     ## Latency
+
+    TTFB is the series first_byte: from the end of the handoff to the first byte of the answer.
 
     | series | count | p50 | p75 | p90 | p95 | p99 | p99.9 | max |
     | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
@@ -226,9 +229,9 @@ fn several_results_are_compared() {
     Connection statistics
       One run per cell: no estimate of run-to-run variation. The peak is the most connections open
       at once, as counted by the driver and by the daemon.
-      daemon                    level  started  completed  failed  success %  peak, driver  unfinished
-      rust-streaming (SUSPECT)  1,000    1,000        995       3      99.50            84           2
-      go-streaming (SUSPECT)    1,000    1,000        995       3      99.50            84           2
+      daemon                    level  started  completed  failed  success %  driver peak  unfinished
+      rust-streaming (SUSPECT)  1,000    1,000        995       3      99.50           84           2
+      go-streaming (SUSPECT)    1,000    1,000        995       3      99.50           84           2
     "#);
     for series in ["handoff", "TTFB", "stream", "lag"] {
         let of = |daemon: &str| {

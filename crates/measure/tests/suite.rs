@@ -153,7 +153,7 @@ fn a_comparison_says_everything_in_markdown() {
 
     Median of the runs (lowest–highest). The peak is the most connections open at once, as counted by the driver and by the daemon.
 
-    | daemon | level | started | completed | failed | success % | peak, driver | peak, daemon | accept backlog peak |
+    | daemon | level | started | completed | failed | success % | driver peak | daemon peak | backlog peak |
     | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
     | go-streaming | 100 | 100 | 79 (58–100) | 21 (0–42) | 79.00 (58.00–100) | 100 | 100 | 6 |
     | rust-streaming | 100 | 100 | 100 | 0 | 100 | 100 | 100 | 6 |

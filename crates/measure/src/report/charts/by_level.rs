@@ -93,7 +93,7 @@ fn of_daemon(
     let name = plain(comparison.daemons[daemon]);
     let shown = |value: f64| format!("{}{}", (figure.show)(value), figure.unit);
     let (mut dots, mut names) = (Vec::new(), Vec::new());
-    let (mut medians, mut words) = (Vec::new(), Vec::new());
+    let (mut medians, mut descriptions) = (Vec::new(), Vec::new());
     for repeated in comparison.of_daemon(daemon) {
         let runs = runs(&repeated, figure);
         let Some(spread) = SummaryStats::from_values(runs.iter().map(|(value, _)| *value)) else {
@@ -106,7 +106,7 @@ fn of_daemon(
             names.push(format!("{name} at {level}: {}{verdict_text}", shown(value)));
         }
         medians.push((x, spread.median));
-        words.push(format!("{} at {level}", shown(spread.median)));
+        descriptions.push(format!("{} at {level}", shown(spread.median)));
     }
     if dots.is_empty() {
         return Drawn::default();
@@ -116,7 +116,7 @@ fn of_daemon(
             Mark::new(daemon, Kind::Dots, vec![dots]).named(names),
             Mark::new(daemon, Kind::MedianStroke, vec![medians]).labelled(label),
         ],
-        descriptions: vec![format!("{name}: {}", words.join(", "))],
+        descriptions: vec![format!("{name}: {}", descriptions.join(", "))],
     }
 }
 
@@ -124,7 +124,7 @@ fn of_daemon(
 fn runs(repeated: &Repetitions<'_>, figure: &LevelMetric<'_>) -> Vec<(f64, String)> {
     let verdict_text = |verdict: Verdict| match verdict {
         Verdict::Valid => String::new(),
-        grave => format!(", {grave}"),
+        verdict => format!(", {verdict}"),
     };
     let found = repeated.runs.iter().filter_map(|run| {
         let value = (figure.read)(run)?;

@@ -104,9 +104,9 @@ pub(super) fn resources(
 /// has one connection.
 fn active(comparison: &Comparison<'_>, at: &[Repetitions<'_>], id: &str) -> Option<Chart> {
     let runs = || at.iter().flat_map(|repeated| &repeated.runs);
-    let told = runs().any(|run| run.resources.iter().any(|look| look.active.is_some()));
+    let reported = runs().any(|run| run.resources.iter().any(|look| look.active.is_some()));
     let mut drawing = Drawing::new(comparison, at);
-    let kind = if told { Kind::Dashed } else { Kind::Line };
+    let kind = if reported { Kind::Dashed } else { Kind::Line };
     drawing.add(kind, "driver", units::whole, "", &|run| {
         let held = run.held();
         if held.is_empty() {
@@ -120,7 +120,7 @@ fn active(comparison: &Comparison<'_>, at: &[Repetitions<'_>], id: &str) -> Opti
         looks(run, |look| look.active)
     });
     let scale = Scale::linear(heights(&drawing.drawn.marks), label);
-    let reading = if told {
+    let reading = if reported {
         "Solid: counted by the daemon; dashed: counted by the driver."
     } else {
         "Counted by the driver, at the end of each second."

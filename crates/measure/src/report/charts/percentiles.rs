@@ -76,7 +76,7 @@ fn of_cell(daemon: usize, label: &str, name: &str, runs: &[Distribution]) -> Dra
             .map(thin)
             .chain([line.labelled(label)])
             .collect(),
-        descriptions: vec![words(name, &merged)],
+        descriptions: vec![describe(name, &merged)],
     }
 }
 
@@ -114,7 +114,7 @@ fn curve(values: &Distribution, per_nine: u32) -> Vec<Point> {
     points
 }
 
-fn words(daemon: &str, values: &Distribution) -> String {
+fn describe(daemon: &str, values: &Distribution) -> String {
     let at = |quantile| units::ms(values.quantile(quantile).unwrap_or(0) as f64);
     format!(
         "{daemon}: p50 {} ms, p99 {} ms, p99.9 {} ms, max {} ms",

@@ -39,7 +39,7 @@ pub fn render(suite: &Suite) -> Result<String, Error> {
     for section in &sections {
         drawn.push(charts_of(comparison, section)?);
     }
-    let most = most_points(drawn.iter().flatten());
+    let most = most_points(drawn.iter().flatten().flatten());
     let (opening, rest) = sections.split_first().expect("there is an opening");
     let body = html! {
         (head(comparison, opening))
@@ -47,11 +47,11 @@ pub fn render(suite: &Suite) -> Result<String, Error> {
             @for section in rest { a href=(format!("#{}", section.id)) { (short(&section.title)) } }
         }
         main {
-            section id=(opening.id) { (parts(comparison, &opening.parts, &[], most)) }
+            section id=(opening.id) { (parts(comparison, opening, &drawn[0], most)) }
             @for (section, charts) in rest.iter().zip(&drawn[1..]) {
                 section id=(section.id) aria-labelledby=(format!("{}-h", section.id)) {
                     h2 id=(format!("{}-h", section.id)) { (section.title) }
-                    (parts(comparison, &section.parts, charts, most))
+                    (parts(comparison, section, charts, most))
                 }
             }
         }
@@ -100,14 +100,13 @@ fn short(title: &str) -> &str {
     title.split(" (").next().unwrap_or(title)
 }
 
-fn charts_of(comparison: &Comparison<'_>, section: &Section) -> Result<Vec<Chart>, Error> {
-    let mut charts = Vec::new();
-    for part in &section.parts {
-        if let Part::Charts(place) = part {
-            charts.extend(charts::at(comparison, place)?);
-        }
-    }
-    Ok(charts)
+/// Draws the charts of each part of a section.
+fn charts_of(comparison: &Comparison<'_>, section: &Section) -> Result<Vec<Vec<Chart>>, Error> {
+    let drawn = section.parts.iter().map(|part| match part {
+        Part::Charts(place) => charts::at(comparison, place),
+        _ => Ok(Vec::new()),
+    });
+    drawn.collect()
 }
 
 fn most_points<'a>(charts: impl Iterator<Item = &'a Chart>) -> usize {
@@ -129,9 +128,14 @@ fn verdict(comparison: &Comparison<'_>) -> Markup {
     }
 }
 
-fn parts(comparison: &Comparison<'_>, parts: &[Part], charts: &[Chart], most: usize) -> Markup {
+fn parts(
+    comparison: &Comparison<'_>,
+    section: &Section,
+    charts: &[Vec<Chart>],
+    most: usize,
+) -> Markup {
     html! {
-        @for part in parts {
+        @for (part, charts) in section.parts.iter().zip(charts) {
             @match part {
                 Part::Heading(heading) => h3 { (heading) },
                 Part::Note(note) => p.note { (note) },
@@ -181,7 +185,7 @@ fn line(table: &Table, row: &Row) -> Markup {
         tr class=[(!classes.is_empty()).then(|| classes.join(" "))] {
             @for (place, text) in row.cells.iter().enumerate() {
                 @if place == 0 { (first(text)) }
-                @else if table.head[place].left_aligned { td class=(words(&text.median)) { (text.median) } }
+                @else if table.head[place].left_aligned { td class=(text_classes(&text.median)) { (text.median) } }
                 @else if text.best { td.best { (figures(text)) } }
                 @else { td { (figures(text)) } }
             }
@@ -189,8 +193,8 @@ fn line(table: &Table, row: &Row) -> Markup {
     }
 }
 
-/// Returns the CSS classes of a text repeated; long text is wrapped.
-fn words(text: &str) -> &'static str {
+/// Returns the CSS classes of a text cell; long text is wrapped.
+fn text_classes(text: &str) -> &'static str {
     if text.chars().count() > 32 {
         "w long"
     } else {

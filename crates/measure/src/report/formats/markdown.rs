@@ -81,8 +81,8 @@ fn fenced(text: &str, indent: &str) -> String {
 
 fn rendered(table: &Table) -> String {
     let rule = |(index, head): (usize, &Head)| {
-        let words = index == 0 || head.left_aligned;
-        if words { "---" } else { "---:" }.to_owned()
+        let left = index == 0 || head.left_aligned;
+        if left { "---" } else { "---:" }.to_owned()
     };
     let rule = table.head.iter().enumerate().map(rule).collect();
     let heads = table.head.iter().map(|head| escaped(&head.text)).collect();

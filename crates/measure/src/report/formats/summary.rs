@@ -67,7 +67,7 @@ pub fn render(suite: &Suite, base: Option<&Suite>) -> String {
     lines.join("\n")
 }
 
-/// Returns the comparison that have a row: all of them, or those of the highest levels.
+/// Returns the groups of runs that have a row: all of them, or those of the highest levels.
 fn rows<'a>(comparison: &Comparison<'a>) -> Vec<Repetitions<'a>> {
     let mut rows = Vec::new();
     for level in comparison.levels.iter().rev() {
@@ -98,10 +98,10 @@ fn table(
     let rule = (0..head.len()).map(|place| if place == 0 { "---" } else { "---:" }.to_owned());
     let conclusions = conclusions(comparison, rows, &compared, baseline);
     let row = |(place, repeated): (usize, &Repetitions<'_>)| {
-        let doubt = repeated.runs.iter().map(|run| run.verdict).max();
-        let doubt = doubt.filter(|verdict| *verdict > Verdict::Valid);
-        let doubt = doubt.map_or(String::new(), |verdict| format!(" ({verdict})"));
-        let name = format!("{}{doubt}", text(comparison.daemons[repeated.daemon], CELL));
+        let verdict = repeated.runs.iter().map(|run| run.verdict).max();
+        let verdict = verdict.filter(|verdict| *verdict > Verdict::Valid);
+        let verdict = verdict.map_or(String::new(), |verdict| format!(" ({verdict})"));
+        let name = format!("{}{verdict}", text(comparison.daemons[repeated.daemon], CELL));
         let figures = compared.iter().enumerate().map(|(index, column)| {
             let shown = column.cell(&repeated.runs);
             let spread = if shown.interval.is_empty() {
@@ -177,7 +177,7 @@ fn reading(
     parts.join(" ")
 }
 
-/// Returns a line for each threshold that a run of a repeated missed.
+/// Returns a line for each threshold that a run missed, once for its repetitions.
 fn missed_thresholds(comparison: &Comparison<'_>) -> Vec<String> {
     let mut lines = Vec::new();
     for repeated in comparison.all() {

@@ -15,8 +15,7 @@ pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
         .iter()
         .flat_map(|series| ["p50", "p99"].map(|statistic| Column::series(series, statistic)))
         .collect();
-    let definitions = series.iter().filter_map(|series| roles::definition(series));
-    let notes = definitions.map(|definition| Part::Note(definition.to_owned()));
+    let notes = definitions(comparison).into_iter();
     let table = Table::of_runs(
         "Latency in milliseconds",
         comparison,
@@ -25,4 +24,13 @@ pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
     );
     let parts = notes.chain([Part::Table(table)]).collect();
     vec![Section::new("latency", "Latency (milliseconds)", parts)]
+}
+
+/// Explains the main series that readers may know by another name or meaning.
+pub(super) fn definitions(comparison: &Comparison<'_>) -> Vec<Part> {
+    let series = comparison.main_series().into_iter();
+    series
+        .filter_map(roles::definition)
+        .map(|definition| Part::Note(definition.to_owned()))
+        .collect()
 }

@@ -1,6 +1,6 @@
 //! Section of a level: all distributions side by side, failures, thresholds and faults.
 
-use super::{distributions, failures, growth, thresholds_and_faults};
+use super::{distributions, failures, growth, latency, thresholds_and_faults};
 use crate::report::comparison::{Comparison, Repetitions, level_id, level_name};
 use crate::report::document::{Charts, Part, Section};
 use crate::report::text::plain;
@@ -36,7 +36,8 @@ fn of_several(comparison: &Comparison<'_>, level: &str) -> Section {
 /// Builds the same of a single run, whose level, plan and failures other sections name.
 fn of_one(comparison: &Comparison<'_>, level: &str, run: &RunResult) -> Section {
     let at = comparison.at(level);
-    let mut parts = vec![Part::Table(distributions::table(comparison, &at))];
+    let mut parts = latency::definitions(comparison);
+    parts.push(Part::Table(distributions::table(comparison, &at)));
     parts.extend(clamped(run).map(Part::Facts));
     parts.extend([
         Part::Charts(Charts::Level(level.to_owned())),

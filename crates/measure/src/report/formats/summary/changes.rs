@@ -60,7 +60,7 @@ pub(super) fn conclusions(
         .iter()
         .map(|change| (change.ratio, change.lower_is_better))
         .collect();
-    let told = changes
+    let concluded = changes
         .iter()
         .zip(holm_conclusions(&asked))
         .map(|(change, conclusion)| {
@@ -69,7 +69,7 @@ pub(super) fn conclusions(
                 describe(&change.ratio, conclusion),
             )
         });
-    found.extend(told);
+    found.extend(concluded);
     found
 }
 
