@@ -373,14 +373,15 @@ fn the_terminal_shows_the_medians() {
     Connection statistics
       Median of the runs (lowest–highest). The peak is the most connections open at once, as counted
       by the driver and by the daemon.
-      daemon                   level  started  completed  failed  success %   peak,   peak,   accept
-                                                                             driver  daemon  backlog
-                                                                                                peak
+      daemon                   level  started  completed  failed  success %  driver  daemon  backlog
+                                                                               peak    peak     peak
       go-streaming               100      100         79      21      79.00     100     100        6
       rust-streaming             100      100        100       0        100     100     100        6
       go-streaming             1,000    1,000      1,000       0        100   1,000   1,000       20
       rust-streaming           1,000    1,000      1,000       0        100   1,000   1,000       20
       go-streaming (INVALID)  10,000   10,000     10,000       0        100  10,000  10,000      200
+
+    Latency (milliseconds)
     "#);
 }
 
