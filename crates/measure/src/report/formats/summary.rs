@@ -101,7 +101,10 @@ fn table(
         let verdict = repeated.runs.iter().map(|run| run.verdict).max();
         let verdict = verdict.filter(|verdict| *verdict > Verdict::Valid);
         let verdict = verdict.map_or(String::new(), |verdict| format!(" ({verdict})"));
-        let name = format!("{}{verdict}", text(comparison.daemons[repeated.daemon], CELL));
+        let name = format!(
+            "{}{verdict}",
+            text(comparison.daemons[repeated.daemon], CELL)
+        );
         let figures = compared.iter().enumerate().map(|(index, column)| {
             let shown = column.cell(&repeated.runs);
             let spread = if shown.interval.is_empty() {
