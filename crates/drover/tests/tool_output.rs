@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use drover::tool_output::{Error, Subject, Tool, import};
-use measure::report::{FORMATS, suite};
+use measure::report::{FORMATS, html, markdown};
 use measure::result::RunResult;
 use measure::suite::Suite;
 use measure::warning::{Kind, Verdict};
@@ -449,7 +449,7 @@ fn an_imported_run_stands_beside_one_of_our_own_and_is_told_apart() {
         unreached: Vec::new(),
         command: None,
     };
-    let markdown = suite::markdown(&both).unwrap();
+    let markdown = markdown::render(&both).unwrap();
     for part in [
         "2 runs of 2 daemons at 1 level",
         "figures reported by wrk",
@@ -467,7 +467,7 @@ fn an_imported_run_stands_beside_one_of_our_own_and_is_told_apart() {
         "{markdown}"
     );
     // A dot is a reported figure; a curve would be invented.
-    let html = suite::html(&both).unwrap();
+    let html = html::render(&both).unwrap();
     let charts = html.split("percentiles-service").nth(1).unwrap();
     let curve = charts.split("</figure>").next().unwrap();
     assert!(

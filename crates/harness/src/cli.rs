@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::Args;
 use measure::redact;
-use measure::report::Format;
+use measure::report::{Format, list_of_names};
 use measure::result::RunResult;
 use serde::Serialize;
 
@@ -87,7 +87,7 @@ pub struct Common {
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Report format on stdout
-    #[arg(long, value_name = "NAME", default_value = "terminal")]
+    #[arg(long, value_name = "NAME", default_value = "terminal", help = format!("Report format on stdout: {}", list_of_names()))]
     pub format: Format,
     /// Serve the driver's own metrics at this address during the run, such as 127.0.0.1:9100
     #[arg(long, value_name = "ADDR")]

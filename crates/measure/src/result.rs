@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::audit::Facts;
 use crate::disturbance::{Disturbance, Stalls};
+pub use crate::growth::GrowthUnderLoad;
 use crate::imported::Imported;
 use crate::machine::Machine;
 use crate::redact;
-pub use crate::slopes::GrowthUnderLoad;
 use crate::system::System;
 use crate::tally::{Counts, DecodeError, Distribution};
 use crate::throughput::Throughput;

@@ -16,7 +16,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 use serde::{Deserialize, Serialize};
 
-use crate::slope::RegressionSums;
+use crate::regression::RegressionSums;
 
 /// Smallest value that a histogram distinguishes, in nanoseconds.
 pub const LOWEST_NS: u64 = 1;

@@ -1,7 +1,7 @@
 //! Properties for any values: merging is exact, and stored data is read back unchanged.
 
-use measure::slope::LinearFit;
-use measure::spread::SummaryStats;
+use measure::regression::LinearFit;
+use measure::summary::SummaryStats;
 use measure::tally::{Distribution, HIGHEST_NS, LOWEST_NS, PackedTally, Series, Tally};
 use proptest::collection::vec;
 use proptest::prelude::*;

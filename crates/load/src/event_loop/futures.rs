@@ -9,7 +9,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 
 use super::state::LoopState;
-use crate::clock::{self, Clock};
+use crate::clock::{self, Timer};
 use crate::pacer::Start;
 
 /// The protocol of a driver whose connections are futures.
@@ -68,13 +68,13 @@ pub async fn run_async<H: AsyncHandler, F: Future<Output = ()>>(
     shared: &RefCell<LoopState<H::Timer>>,
     mut connect: impl FnMut() -> Option<F>,
 ) -> anyhow::Result<FuturesUnordered<F>> {
-    let mut clock = Clock::real()?;
+    let timer = Timer::new()?;
     let mut connections = FuturesUnordered::new();
     loop {
         let until = turn(handler, &mut shared.borrow_mut())?;
         let Some(until) = until else { break };
         connections.extend(std::iter::from_fn(&mut connect));
-        let mut wait = pin!(clock.sleep_until(until));
+        let mut wait = pin!(timer.sleep_until(until));
         poll_fn(|context| {
             while let Poll::Ready(Some(())) = connections.poll_next_unpin(context) {}
             match shared.borrow().is_woken() {
