@@ -8,3 +8,4 @@ mod pages;
 mod runs;
 mod streaming;
 mod support;
+mod tool_output;

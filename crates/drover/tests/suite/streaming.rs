@@ -25,7 +25,7 @@ fn drover(folder: &Path) -> Command {
     let plan = folder.join("configs/fdpass/tiny.toml");
     fs::create_dir_all(plan.parent().unwrap()).unwrap();
     fs::write(&plan, PLAN).unwrap();
-    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("drover"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_drover"));
     command
         .arg("run")
         .arg(plan)

@@ -31,6 +31,8 @@ pub(crate) enum Kind {
     Instrument,
     /// `*-conformance`: functional cases for any daemon of a protocol.
     Conformance,
+    /// `*-testing`: support for the tests of the instrument.
+    Testing,
     /// Everything else: a driver, or the suite that runs them.
     Driver,
 }
@@ -48,6 +50,7 @@ impl Kind {
             name if name.starts_with("null-") => Self::Instrument,
             name if name.ends_with("-client") => Self::Client,
             name if name.ends_with("-conformance") => Self::Conformance,
+            name if name.ends_with("-testing") => Self::Testing,
             name if name.ends_with("-sdk") || name.ends_with("-store") => Self::Library,
             _ => Self::Driver,
         }
@@ -59,8 +62,9 @@ impl Kind {
             Self::Measure | Self::Library | Self::Mock | Self::DaemonKit => &[],
             // The subject shares no code with the instrument but the histogram.
             Self::Load => &[Self::Measure],
-            Self::Subject => &[Self::Measure, Self::Load],
-            Self::Harness => &[Self::Measure, Self::Load, Self::Subject],
+            Self::Subject => &[Self::Measure, Self::Load, Self::Testing],
+            Self::Harness => &[Self::Measure, Self::Load, Self::Subject, Self::Testing],
+            Self::Testing => &[Self::Measure, Self::Load, Self::Subject, Self::Harness],
             Self::Daemon => &[Self::Measure, Self::Library, Self::Mock, Self::DaemonKit],
             Self::Client => &[Self::Measure, Self::Load],
             Self::Instrument | Self::Conformance => &[
@@ -69,6 +73,7 @@ impl Kind {
                 Self::Subject,
                 Self::Harness,
                 Self::Client,
+                Self::Testing,
             ],
             // An instrument only in tests.
             Self::Driver => &[
@@ -79,6 +84,7 @@ impl Kind {
                 Self::Library,
                 Self::Client,
                 Self::Instrument,
+                Self::Testing,
             ],
         }
     }
