@@ -2,7 +2,7 @@
 
 use nix::sys::socket::SockType;
 
-use crate::faulty::{Fault, ended, program, project, project_with, serve_here};
+use crate::faulty::{self, Fault, ended, program, project, project_with, serve_here};
 
 /// Returns the number of cases of the transcript, and of those with the default number of events.
 fn cases() -> (usize, usize) {
@@ -211,15 +211,7 @@ fn a_call_that_cannot_be_right_is_refused_with_option_and_remedy() {
         (&["check", "--messages", "many"], &["--messages"]),
         (&["check", "--connections", "3"], &["--connections"]),
     ] {
-        let root = project(Fault::None);
-        let (code, out, said) = ended(program(root.path(), arguments));
-        assert_eq!((code, out.as_str()), (Some(2), ""), "{arguments:?}: {said}");
-        for word in words {
-            assert!(
-                said.contains(word),
-                "{arguments:?} should name {word}: {said}"
-            );
-        }
+        faulty::refused(arguments, words);
     }
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("s");

@@ -3,7 +3,7 @@
 use nix::sys::socket::SockType;
 use serde_json::Value;
 
-use crate::faulty::{Fault, ended, program, project, serve_here};
+use crate::faulty::{self, Fault, ended, program, project, serve_here};
 
 /// Runs some cases on a launched faulty daemon; returns the exit code and the TAP output.
 fn conformance(fault: Fault, only: &str) -> (Option<i32>, String) {
@@ -213,14 +213,6 @@ fn a_call_that_cannot_be_right_is_refused_with_option_and_remedy() {
         ),
         (&["--rate", "5", "conformance"], &["conformance"]),
     ] {
-        let root = project(Fault::None);
-        let (code, out, said) = ended(program(root.path(), arguments));
-        assert_eq!((code, out.as_str()), (Some(2), ""), "{arguments:?}: {said}");
-        for word in words {
-            assert!(
-                said.contains(word),
-                "{arguments:?} should name {word}: {said}"
-            );
-        }
+        faulty::refused(arguments, words);
     }
 }

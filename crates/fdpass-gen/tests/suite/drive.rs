@@ -3,10 +3,12 @@
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 
 use harness_testing::{program, result};
 use serde_json::Value;
+
+use crate::target::Target;
 
 /// Returns the root of the project, from which its daemons are launched.
 pub(crate) fn root() -> PathBuf {
@@ -19,6 +21,19 @@ pub(crate) fn program(out: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fdpass-gen"));
     command.arg("--out").arg(out.join("results"));
     command
+}
+
+/// Returns the program, for the socket of a target.
+pub(crate) fn on(out: &Path, target: &Target) -> Command {
+    let mut command = program(out);
+    command.arg("--socket").arg(target.path());
+    command
+}
+
+/// Starts the program, whose output nobody reads.
+pub(crate) fn start(program: &mut Command) -> Child {
+    let silent = program.stdout(Stdio::null()).stderr(Stdio::null());
+    silent.spawn().unwrap()
 }
 
 /// Runs the program on a socket; returns how it exited and the JSON of `--output`.

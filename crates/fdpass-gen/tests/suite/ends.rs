@@ -15,8 +15,7 @@ use crate::target::{HEAD, Step, Target, close, record, right, write};
 
 /// Starts a long run in two processes, and waits until both have begun.
 fn in_two_processes(folder: &Path, target: &Target) -> (Child, Vec<i32>) {
-    let mut program = drive::program(folder);
-    program.arg("--socket").arg(target.path());
+    let mut program = drive::on(folder, target);
     program.args([
         "--processes",
         "2",
@@ -25,11 +24,7 @@ fn in_two_processes(folder: &Path, target: &Target) -> (Child, Vec<i32>) {
         "--ramp-up",
         "20s",
     ]);
-    let child = program
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let child = drive::start(&mut program);
     target.wait_for(120);
     let shards = processes::children(child.id());
     assert_eq!(shards.len(), 2);
@@ -116,8 +111,7 @@ fn a_run_that_is_interrupted_once_drains_and_says_so() {
         ]
     };
     let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, stream);
-    let mut program = drive::program(folder.path());
-    program.arg("--socket").arg(target.path());
+    let mut program = drive::on(folder.path(), &target);
     program.args(["--connections", "1000", "--ramp-up", "50s"]);
     program.args(["--stream-timeout", "96s"]);
     let mut child = program
@@ -145,8 +139,7 @@ fn a_run_that_is_interrupted_once_drains_and_says_so() {
 fn a_run_that_is_interrupted_twice_ends_in_all_of_its_processes() {
     let folder = tempfile::tempdir().unwrap();
     let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, endless);
-    let mut program = drive::program(folder.path());
-    program.arg("--socket").arg(target.path());
+    let mut program = drive::on(folder.path(), &target);
     program.args([
         "--connections",
         "100",
@@ -188,8 +181,7 @@ fn a_run_is_interrupted_before_its_load_too() {
     let folder = tempfile::tempdir().unwrap();
     let mute = |_| Vec::new();
     let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, mute);
-    let mut program = drive::program(folder.path());
-    program.arg("--socket").arg(target.path());
+    let mut program = drive::on(folder.path(), &target);
     let child = program
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -209,8 +201,8 @@ fn an_interrupted_run_drains_and_writes_what_there_is() {
     let folder = tempfile::tempdir().unwrap();
     let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(1));
     let metrics = "127.0.0.1:39217";
-    let mut program = drive::program(folder.path());
-    program.arg("--socket").arg(target.path()).args([
+    let mut program = drive::on(folder.path(), &target);
+    program.args([
         "--connections",
         "1000",
         "--ramp-up",
@@ -218,11 +210,7 @@ fn an_interrupted_run_drains_and_writes_what_there_is() {
         "--metrics-addr",
         metrics,
     ]);
-    let child = program
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let child = drive::start(&mut program);
     target.wait_for(25);
     processes::wait_until("its metrics page", || {
         page::get(metrics).is_some_and(|page| {

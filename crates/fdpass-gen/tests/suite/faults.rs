@@ -1,6 +1,6 @@
 //! Killed and paused daemons, several daemons side by side, and thresholds.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Output;
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use measure::result::RunResult;
 use measure::warning::Kind;
 use nix::sys::socket::SockType;
 
-use crate::drive;
-use crate::target::{Target, right};
+use crate::target::{self, Target, right};
+use crate::{drive, faulty};
 
 /// Runs a plan on the embedded daemon.
 fn launched(plan: &str, arguments: &[&str]) -> (Output, RunResult, tempfile::TempDir) {

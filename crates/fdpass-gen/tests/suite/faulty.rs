@@ -2,12 +2,7 @@
 //!
 //! Apart from the fault it follows the transcript; it drains nothing on SIGTERM.
 
-#![allow(
-    dead_code,
-    clippy::print_stderr,
-    clippy::unwrap_used,
-    reason = "each test uses its part, a test may panic, and a daemon has a log"
-)]
+#![allow(clippy::print_stderr, reason = "a daemon has a log")]
 
 use std::io::{IoSliceMut, Read as _, Write as _};
 use std::net::TcpListener;
@@ -20,6 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 use fdpass_gen::transcript::Transcript;
+use harness_testing::program::ended_with;
 use nix::sys::socket::{
     AddressFamily, Backlog, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr, accept,
     bind, listen, recvmsg, socket,
@@ -111,6 +107,15 @@ pub(crate) fn ended(mut command: Command) -> (Option<i32>, String, String) {
     } = command.output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (status.code(), text(stdout), text(stderr))
+}
+
+/// Checks that the program refuses arguments with these words, and prints nothing.
+#[track_caller]
+pub(crate) fn refused(arguments: &[&str], words: &[&str]) {
+    let root = project(Fault::None);
+    let output = program(root.path(), arguments).output().unwrap();
+    ended_with(&output, 2, words, &arguments);
+    assert!(output.stdout.is_empty(), "{arguments:?}");
 }
 
 /// Runs the daemon if this program was launched as one; it never returns then.

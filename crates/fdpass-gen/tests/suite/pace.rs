@@ -1,6 +1,5 @@
 //! When streams start: rates, warm-up, clients at once, and a driver that cannot.
 
-use std::process::Stdio;
 use std::time::Duration;
 
 use harness_testing::processes;
@@ -39,14 +38,9 @@ fn a_rate_is_held_whatever_the_streams_do() {
 fn stopped_for(load: &[&str], after: usize, while_ms: u64) -> (ResultFile, usize) {
     let folder = tempfile::tempdir().unwrap();
     let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(1));
-    let mut program = drive::program(folder.path());
-    program.arg("--socket").arg(target.path());
+    let mut program = drive::on(folder.path(), &target);
     program.args(load);
-    let child = program
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let child = drive::start(&mut program);
     target.wait_for(after);
     processes::stop_for(&child, Duration::from_millis(while_ms));
     assert_eq!(
@@ -101,14 +95,9 @@ fn descriptors_that_the_driver_has_no_more_of_are_its_own_failure() {
         steps
     };
     let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, slow);
-    let mut program = drive::program(folder.path());
-    program.arg("--socket").arg(target.path());
+    let mut program = drive::on(folder.path(), &target);
     program.args(["--rate", "100", "--ramp-up", "0s", "--hold", "1s"]);
-    let child = program
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let child = drive::start(&mut program);
     target.wait_for(5);
     processes::limit_open_files(&child, 60);
     let code = child.wait_with_output().unwrap().status.code();

@@ -222,8 +222,7 @@ fn a_name_and_a_metrics_page_are_for_a_daemon_that_runs_already() {
 fn a_result_that_cannot_be_kept_is_shown_all_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(1));
-    let mut program = drive::program(folder.path());
-    program.arg("--socket").arg(target.path());
+    let mut program = drive::on(folder.path(), &target);
     program.args(["--connections", "1000", "--ramp-up", "50s"]);
     let child = program
         .stdout(Stdio::piped())
@@ -260,8 +259,7 @@ fn where_neither_result_nor_output_can_be_written_both_are_named_and_the_result_
 {
     let folder = tempfile::tempdir().unwrap();
     let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(1));
-    let mut program = drive::program(folder.path());
-    program.arg("--socket").arg(target.path());
+    let mut program = drive::on(folder.path(), &target);
     let output = folder.path().join("output.json");
     program.args(["--connections", "1000", "--ramp-up", "50s", "--output"]);
     let child = program

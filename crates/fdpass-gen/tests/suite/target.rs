@@ -1,10 +1,6 @@
 //! A daemon for tests: its answer to each handoff is a script, and every step has its planned time.
 
-#![allow(
-    dead_code,
-    clippy::unwrap_used,
-    reason = "each test uses its part, and a test may panic"
-)]
+#![allow(dead_code, reason = "each test program uses its part")]
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
