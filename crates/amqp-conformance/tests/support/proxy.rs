@@ -4,7 +4,6 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
 /// Changes a frame from the broker, or leaves it unchanged.
 pub(crate) type Rule = fn(&mut Frame);

@@ -73,9 +73,9 @@ fn redirects_are_followed_over_http2_and_tls() {
         (Spoken::Https1, &[]),
     ] {
         let server = Secure::start(spoken);
-        let path = ["--tls-insecure", "--follow", "3", "--path", "/redirect/3"];
+        let path = ["--tls-insecure", "--path", "/redirect/3", "--follow"];
         let url = server.url("localhost");
-        let ran = call(&[words, &path, &[&url]].concat()).run();
+        let ran = call(&[words, &path, &["3", &url]].concat()).run();
         assert!(matches!(ran.code, 0 | 3), "{words:?}: {}", ran.stderr);
         let result = ran.result;
         let ok = result.operations("ok");
@@ -85,7 +85,7 @@ fn redirects_are_followed_over_http2_and_tls() {
         assert_eq!(counts, (3 * ok, 4 * ok), "{words:?}");
         // The check before the run makes twice four requests.
         assert_eq!(server.requests(), 4 * ok + 8, "{words:?}");
-        call(&[words, &path, &["--follow", "2", &url]].concat()).refused(1, &[]);
+        call(&[words, &path, &["2", &url]].concat()).refused(1, &["more redirects than --follow"]);
     }
 }
 
