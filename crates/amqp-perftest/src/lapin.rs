@@ -26,7 +26,7 @@ use std::task::Poll;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use load::clock::{self, Clock};
+use load::clock::{self, Timer};
 use load::driver::{Phases, Worker};
 use load::pacer::{Pacer, Tick};
 use load::recorder::{MISSED, Recorder};
@@ -55,10 +55,10 @@ const TURN_NS: u64 = 20_000_000;
 
 /// Serves a worker's share of producers and consumers until all of them are done.
 pub(crate) async fn work(driver: &Perftest, worker: Worker) -> anyhow::Result<()> {
-    let mut clock = Clock::real()?;
+    let timer = Timer::new()?;
     if driver.layout.producers == 0 {
         // Without producers, every delivery counts: none may come before the measured time.
-        clock.sleep_until(worker.phases.origin).await;
+        timer.sleep_until(worker.phases.origin).await;
     }
     let state = WorkerState::new(driver, worker);
     let (index, of) = (state.worker.share.index, state.worker.share.of);
@@ -77,7 +77,7 @@ pub(crate) async fn work(driver: &Perftest, worker: Worker) -> anyhow::Result<()
             break;
         }
         let until = state.record.wait_until(next.min(deadline), now);
-        let mut wait = pin!(clock.sleep_until(until));
+        let mut wait = pin!(timer.sleep_until(until));
         std::future::poll_fn(|context| {
             while let Poll::Ready(Some(())) = links.poll_next_unpin(context) {}
             match state.sooner.take() {

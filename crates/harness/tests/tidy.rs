@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
+use std::process::Command;
 
 use subject::manifest::Manifest;
 use toml::{Table, Value};
@@ -348,7 +349,52 @@ fn the_kinds_keep_the_subject_apart_from_the_instrument() {
         let allowed = Kind::from_name(subject).may_use();
         assert!(!allowed.contains(&Kind::Testing), "{subject}");
     }
-    assert!(Kind::from_name("daemon-kit").may_use().is_empty());
-    assert!(Kind::from_name("mock-llm").may_use().is_empty());
-    assert!(Kind::from_name("measure").may_use().is_empty());
+    for base in ["daemon-kit", "mock-llm", "measure"] {
+        assert_eq!(Kind::from_name(base).may_use(), [Kind::Features], "{base}");
+    }
+}
+
+/// Cargo builds a library again for each set of features. A package built alone must get the sets of the workspace.
+#[test]
+fn a_package_built_alone_uses_the_libraries_of_the_workspace() {
+    let whole = library_features(&["--workspace"]);
+    for member in members() {
+        for library in library_features(&["--package", &member.name]) {
+            assert!(
+                whole.contains(&library),
+                "`cargo build -p {}` builds {library} again: name the missing features in crates/workspace-hack",
+                member.name
+            );
+        }
+    }
+}
+
+/// Returns the libraries of a build, each with its features.
+fn library_features(packages: &[&str]) -> BTreeSet<String> {
+    let listed = Command::new(env!("CARGO"))
+        .args([
+            "tree",
+            "--offline",
+            "--edges",
+            "normal,build",
+            "--prefix",
+            "none",
+            "--format",
+            "{p} with {f}",
+        ])
+        .args(packages)
+        .current_dir(root())
+        .output()
+        .expect("cargo can be run");
+    assert!(
+        listed.status.success(),
+        "{}",
+        String::from_utf8_lossy(&listed.stderr)
+    );
+    let text = String::from_utf8(listed.stdout).expect("cargo prints text");
+    let libraries = text.lines().filter(|line| !line.is_empty());
+    // A package that was listed before is marked, and its dependencies are left out.
+    libraries
+        .map(|line| line.trim_end_matches(" (*)").to_owned())
+        .collect()
 }

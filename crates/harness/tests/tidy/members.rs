@@ -33,6 +33,8 @@ pub(crate) enum Kind {
     Conformance,
     /// `*-testing`: support for the tests of the instrument.
     Testing,
+    /// `workspace-hack`: names features of indirect dependencies, and has no code.
+    Features,
     /// Everything else: a driver, or the suite that runs them.
     Driver,
 }
@@ -45,6 +47,7 @@ impl Kind {
             "subject" => Self::Subject,
             "harness" => Self::Harness,
             "daemon-kit" => Self::DaemonKit,
+            "workspace-hack" => Self::Features,
             name if name.ends_with("-daemon") => Self::Daemon,
             name if name.starts_with("mock-") => Self::Mock,
             name if name.starts_with("null-") => Self::Instrument,
@@ -59,7 +62,8 @@ impl Kind {
     /// The rules: what a crate of this kind may depend on in the workspace.
     pub(crate) fn may_use(self) -> &'static [Self] {
         match self {
-            Self::Measure | Self::Library | Self::Mock | Self::DaemonKit => &[],
+            Self::Features => &[],
+            Self::Measure | Self::Library | Self::Mock | Self::DaemonKit => &[Self::Features],
             // The subject shares no code with the instrument but the histogram.
             Self::Load => &[Self::Measure],
             Self::Subject => &[Self::Measure, Self::Load, Self::Testing],

@@ -1,18 +1,25 @@
-//! The limit of open files.
+//! The limit of open files, and the descriptor table of the process.
 
-use std::os::fd::{AsFd as _, FromRawFd as _, OwnedFd};
-
-use anyhow::Context;
-use nix::fcntl::{FcntlArg, fcntl};
+use anyhow::Context as _;
 use nix::sys::eventfd::EventFd;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// Raises the soft limit of open files to the hard limit and returns it.
+use crate::descriptor::duplicate_above;
+
+/// Returns the soft limit: the number of files that this process may have open now.
 ///
 /// # Errors
-/// The system refused, which it does not do within the hard limit.
-pub fn raise_open_files() -> anyhow::Result<u64> {
-    let (soft, hard) = open_files()?;
+/// The system call fails.
+pub fn limit() -> anyhow::Result<u64> {
+    Ok(limits()?.0)
+}
+
+/// Raises the soft limit to the hard limit and returns it.
+///
+/// # Errors
+/// The system refuses, which it does not do within the hard limit.
+pub fn raise_limit() -> anyhow::Result<u64> {
+    let (soft, hard) = limits()?;
     if soft < hard {
         setrlimit(Resource::RLIMIT_NOFILE, hard, hard)
             .context("cannot raise the limit of open files to the hard limit")?;
@@ -20,8 +27,7 @@ pub fn raise_open_files() -> anyhow::Result<u64> {
     Ok(hard)
 }
 
-/// Returns the soft and the hard limit of open files.
-pub(crate) fn open_files() -> anyhow::Result<(u64, u64)> {
+fn limits() -> anyhow::Result<(u64, u64)> {
     getrlimit(Resource::RLIMIT_NOFILE).context("cannot read the limit of open files")
 }
 
@@ -30,18 +36,11 @@ pub(crate) fn open_files() -> anyhow::Result<(u64, u64)> {
 /// The kernel doubles a full table, and with several threads each doubling waits for an RCU grace period: the thread
 /// that opens a descriptor stalls. At 1,024, 2,048, 4,096 … streams that took 8 to 17 ms, which alone was the p99 of
 /// the first byte. An entry takes 8 bytes of kernel memory. A failure only loses this optimization.
-pub(crate) fn preallocate_fd_table(files: u64) {
+pub fn preallocate_table(files: u64) {
     let last = i32::try_from(files.saturating_sub(1)).unwrap_or(i32::MAX);
     let Ok(any) = EventFd::new() else { return };
-    if let Ok(descriptor) = fcntl(any.as_fd(), FcntlArg::F_DUPFD_CLOEXEC(last)) {
-        drop(own(descriptor));
-    }
-}
-
-#[expect(unsafe_code, reason = "nix returns a duplicate as a raw descriptor")]
-fn own(descriptor: i32) -> OwnedFd {
-    // SAFETY: fcntl made this descriptor just now; nothing else owns it.
-    unsafe { OwnedFd::from_raw_fd(descriptor) }
+    // The kernel grows the table for it, and does not shrink it again.
+    drop(duplicate_above(any, last));
 }
 
 #[cfg(test)]
@@ -57,11 +56,17 @@ mod tests {
 
     #[test]
     fn the_table_of_descriptors_has_room_before_they_come() {
-        let (soft, _) = open_files().unwrap();
+        let soft = limit().unwrap();
         let wanted = (4 * table()).min(soft);
-        preallocate_fd_table(wanted);
+        preallocate_table(wanted);
         assert!(table() >= wanted);
         // Beyond the limit it has no effect.
-        preallocate_fd_table(u64::MAX);
+        preallocate_table(u64::MAX);
+    }
+
+    #[test]
+    fn the_raised_limit_is_the_hard_limit() {
+        let raised = raise_limit().unwrap();
+        assert_eq!(limits().unwrap(), (raised, raised));
     }
 }

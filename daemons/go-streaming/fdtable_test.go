@@ -21,7 +21,7 @@ func tableSize(t *testing.T) uint64 {
 	return size
 }
 
-func TestTheTableOfDescriptorsHasRoomBeforeTheyCome(t *testing.T) {
+func TestTheDescriptorTableIsEnlargedInAdvance(t *testing.T) {
 	openFiles, err := raiseOpenFiles()
 	if err != nil {
 		t.Fatal(err)

@@ -24,12 +24,12 @@ impl AcceptToken {
         }
     }
 
-    pub(super) fn is_of(&self, shard: usize) -> bool {
+    pub(crate) fn is_of(&self, shard: usize) -> bool {
         self.current.load(SeqCst) == shard
     }
 
     /// Ends the turn of `shard`, whose turn it must be, and wakes the next one.
-    pub(super) fn pass_on(&self, shard: usize) {
+    pub(crate) fn pass_on(&self, shard: usize) {
         let next = (shard + 1) % self.calls.len();
         if next != shard {
             self.current.store(next, SeqCst);
@@ -38,7 +38,7 @@ impl AcceptToken {
     }
 
     /// Waits for the turn of `shard`. May return early; callers check again. May be dropped.
-    pub(super) async fn acquired(&self, shard: usize) {
+    pub(crate) async fn acquired(&self, shard: usize) {
         self.calls[shard].notified().await;
     }
 }
