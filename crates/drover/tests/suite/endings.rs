@@ -1,7 +1,5 @@
 //! Tests suites that end early, and their continuation.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::fs;
 use std::process::Command;
 

@@ -1,5 +1,7 @@
 //! Tests the program by its command line.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod calls;
 mod capacity;
 mod endings;

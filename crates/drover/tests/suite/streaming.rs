@@ -1,7 +1,5 @@
 //! Tests a real driver and a real daemon, as a user of the project runs them.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

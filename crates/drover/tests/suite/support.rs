@@ -1,7 +1,5 @@
 //! Creates a small project for a test, with scripted daemons and a scripted driver, and runs the program in it.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
