@@ -43,18 +43,22 @@ fn crates_depend_only_on_what_their_kind_may() {
 }
 
 #[test]
-fn nothing_but_a_test_depends_on_a_mock() {
+fn nothing_but_a_test_depends_on_a_mock_or_on_test_support() {
     for member in members() {
         let built = member
             .manifest
             .get("dependencies")
             .and_then(Value::as_table);
-        let mocks: Vec<&String> = built
+        let for_tests: Vec<&String> = built
             .into_iter()
             .flat_map(Table::keys)
-            .filter(|name| Kind::from_name(name) == Kind::Mock)
+            .filter(|name| matches!(Kind::from_name(name), Kind::Mock | Kind::Testing))
             .collect();
-        assert!(mocks.is_empty(), "{} is built with {mocks:?}", member.name);
+        assert!(
+            for_tests.is_empty(),
+            "{} is built with {for_tests:?}",
+            member.name
+        );
     }
 }
 
@@ -340,6 +344,10 @@ fn the_kinds_keep_the_subject_apart_from_the_instrument() {
     ] {
         let allowed = Kind::from_name(instrument).may_use();
         assert!(!allowed.contains(&Kind::DaemonKit), "{instrument}");
+    }
+    for subject in ["streaming-daemon", "daemon-kit", "mock-llm", "issue-store"] {
+        let allowed = Kind::from_name(subject).may_use();
+        assert!(!allowed.contains(&Kind::Testing), "{subject}");
     }
     for base in ["daemon-kit", "mock-llm", "measure"] {
         assert_eq!(Kind::from_name(base).may_use(), [Kind::Features], "{base}");

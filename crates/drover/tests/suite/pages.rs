@@ -1,7 +1,5 @@
 //! Tests reports, lists and checks.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::fs;
 
 use crate::support::{Project, ends_with, said, shown};

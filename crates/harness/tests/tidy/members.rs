@@ -31,6 +31,8 @@ pub(crate) enum Kind {
     Instrument,
     /// `*-conformance`: functional cases for any daemon of a protocol.
     Conformance,
+    /// `*-testing`: support for the tests of the instrument.
+    Testing,
     /// `workspace-hack`: names features of indirect dependencies, and has no code.
     Features,
     /// Everything else: a driver, or the suite that runs them.
@@ -51,6 +53,7 @@ impl Kind {
             name if name.starts_with("null-") => Self::Instrument,
             name if name.ends_with("-client") => Self::Client,
             name if name.ends_with("-conformance") => Self::Conformance,
+            name if name.ends_with("-testing") => Self::Testing,
             name if name.ends_with("-sdk") || name.ends_with("-store") => Self::Library,
             _ => Self::Driver,
         }
@@ -63,8 +66,9 @@ impl Kind {
             Self::Measure | Self::Library | Self::Mock | Self::DaemonKit => &[Self::Features],
             // The subject shares no code with the instrument but the histogram.
             Self::Load => &[Self::Measure],
-            Self::Subject => &[Self::Measure, Self::Load],
-            Self::Harness => &[Self::Measure, Self::Load, Self::Subject],
+            Self::Subject => &[Self::Measure, Self::Load, Self::Testing],
+            Self::Harness => &[Self::Measure, Self::Load, Self::Subject, Self::Testing],
+            Self::Testing => &[Self::Measure, Self::Load, Self::Subject, Self::Harness],
             Self::Daemon => &[Self::Measure, Self::Library, Self::Mock, Self::DaemonKit],
             Self::Client => &[Self::Measure, Self::Load],
             Self::Instrument | Self::Conformance => &[
@@ -73,6 +77,7 @@ impl Kind {
                 Self::Subject,
                 Self::Harness,
                 Self::Client,
+                Self::Testing,
             ],
             // An instrument only in tests.
             Self::Driver => &[
@@ -83,6 +88,7 @@ impl Kind {
                 Self::Library,
                 Self::Client,
                 Self::Instrument,
+                Self::Testing,
             ],
         }
     }
