@@ -17,8 +17,8 @@ use load::pacer::{Pacer, Start, Tick};
 use load::recorder::MISSED;
 use load::schedule::Share;
 
-use crate::driver::Perftest;
 use crate::outcome::{self, count};
+use crate::run::Run;
 use crate::series::{CHURN, OPEN};
 use crate::settings::{Churn, Settings};
 use crate::topology::{self, CHANNEL, Leftovers};
@@ -187,18 +187,13 @@ struct ClientThreads {
 }
 
 impl ClientThreads {
-    fn start(driver: &Perftest, of: Churn, share: Share) -> std::io::Result<Self> {
+    fn start(run: &Run, of: Churn, share: Share) -> std::io::Result<Self> {
         let (starts, taken) = channel();
         let (sender, events) = channel();
         let taken = Arc::new(Mutex::new(taken));
         let mut free = 0;
-        for number in (share.index..driver.layout.producers).step_by(share.of as usize) {
-            let client = Client::new(
-                driver.nodes.node(number, 0),
-                &driver.plan.driver,
-                of,
-                number,
-            );
+        for number in (share.index..run.layout.producers).step_by(share.of as usize) {
+            let client = Client::new(run.nodes.node(number, 0), &run.plan.driver, of, number);
             let (taken, sender) = (Arc::clone(&taken), sender.clone());
             std::thread::Builder::new()
                 .name(format!("client-{number}"))
@@ -237,18 +232,18 @@ struct LoopState {
 }
 
 /// Gives a worker's share of the clients their starts until no start is left.
-pub(crate) fn work(driver: &Perftest, of: Churn, mut worker: Worker) -> anyhow::Result<()> {
+pub(crate) fn work(run: &Run, of: Churn, mut worker: Worker) -> anyhow::Result<()> {
     let share = Share {
         index: worker.share.index,
-        of: worker.share.of.min(driver.layout.producers),
+        of: worker.share.of.min(run.layout.producers),
     };
     if share.index >= share.of {
         return Ok(());
     }
-    let schedules = driver.plan.schedules(share);
+    let schedules = run.plan.schedules(share);
     worker.pacer = Pacer::new(worker.phases.origin, worker.phases.end, schedules);
     let mut state = LoopState {
-        threads: ClientThreads::start(driver, of, share)?,
+        threads: ClientThreads::start(run, of, share)?,
         worker,
         waiting: VecDeque::new(),
         busy: 0,
