@@ -205,8 +205,8 @@ pub fn run<H: Handler>(mut handler: H, mut cx: Context<H>) -> anyhow::Result<()>
         let next_start = cx.start_due(&mut handler);
         let next_timer = cx.fire_timers(&mut handler);
         let next_sweep = cx.sweep(&mut handler);
-        cx.state.count_begun();
         let next_turn = handler.turn(&mut cx)?;
+        cx.state.count_begun();
         cx.state.end_turn();
         let deadline = cx.state.deadline(handler.drained(&cx));
         if cx.state.has_ended(handler.is_idle(&cx), deadline) {
@@ -224,3 +224,6 @@ pub fn run<H: Handler>(mut handler: H, mut cx: Context<H>) -> anyhow::Result<()>
     cx.state.count_missed(0);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -70,7 +70,9 @@ pub async fn run_async<H: AsyncHandler, F: Future<Output = ()>>(
 ) -> anyhow::Result<FuturesUnordered<F>> {
     let mut clock = Clock::real()?;
     let mut connections = FuturesUnordered::new();
-    while let Some(until) = turn(handler, &mut shared.borrow_mut())? {
+    loop {
+        let until = turn(handler, &mut shared.borrow_mut())?;
+        let Some(until) = until else { break };
         connections.extend(std::iter::from_fn(&mut connect));
         let mut wait = pin!(clock.sleep_until(until));
         poll_fn(|context| {
@@ -102,8 +104,8 @@ fn turn<H: AsyncHandler>(
             Err(next) => break next,
         }
     };
-    state.count_begun();
     let next_turn = handler.turn(state)?;
+    state.count_begun();
     state.end_turn();
     let deadline = state.deadline(handler.drained(state));
     if state.has_ended(handler.is_idle(state), deadline) {
