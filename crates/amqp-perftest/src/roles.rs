@@ -8,3 +8,6 @@ pub(crate) mod polling;
 pub(crate) mod publisher;
 pub(crate) mod starts;
 pub(crate) mod worker;
+
+#[cfg(test)]
+mod testing;

@@ -106,7 +106,7 @@ impl Consumer {
             return None;
         }
         if state.run.plan.driver.polling {
-            self.pace.asks(now);
+            self.pace.on_get(now);
             return Some(Action::Get);
         }
         self.subscription = Subscription::Active;
@@ -271,7 +271,7 @@ impl Consumer {
         now: u64,
         io: &mut impl Perform,
     ) {
-        if state.run.ending.asks() {
+        if state.run.ending.queries_depth() {
             self.on_found_empty(state, io);
         }
         state.counts.empty += u64::from(state.phases.is_measuring(now));
@@ -281,7 +281,7 @@ impl Consumer {
     /// Handles the answer to a `basic.get`: the next one is sent at once, or as soon as it is due.
     fn on_answer(&mut self, state: &WorkerState<'_>, now: u64, io: &mut impl Perform) {
         if state.run.plan.driver.polling && !self.quota.is_full() {
-            self.next_get = self.pace.asks_again();
+            self.next_get = self.pace.next_get();
             self.poll(state, now, io);
         }
     }
@@ -289,7 +289,7 @@ impl Consumer {
     fn poll(&mut self, state: &WorkerState<'_>, now: u64, io: &mut impl Perform) {
         if self.next_get <= now && state.stage == Stage::Load {
             self.next_get = u64::MAX;
-            self.pace.asks(now);
+            self.pace.on_get(now);
             io.perform(Action::Get);
         }
     }
@@ -306,7 +306,10 @@ impl Consumer {
             state.last_delivery = now;
         } else if self.quota.is_full() {
             self.finish(state, io);
-        } else if run.ending.asks() && !run.plan.driver.polling && self.quota.asks(now) {
+        } else if run.ending.queries_depth()
+            && !run.plan.driver.polling
+            && self.quota.queries_depth(now)
+        {
             io.perform(Action::QueryDepth);
         }
     }
@@ -335,3 +338,6 @@ impl Consumer {
         self.quota.finish(&state.run.ending);
     }
 }
+
+#[cfg(test)]
+mod tests;

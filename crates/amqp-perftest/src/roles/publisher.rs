@@ -387,3 +387,6 @@ pub(crate) fn end_publishing<P: AsMut<Publisher>, T>(
         })
     }));
 }
+
+#[cfg(test)]
+mod tests;

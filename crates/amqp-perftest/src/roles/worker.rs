@@ -83,7 +83,7 @@ impl<'a> WorkerState<'a> {
             is_paced: group.is_some_and(|group| group.workers == 0),
             is_timed: run.plan.driver.times_consumers(),
             has_published: false,
-            may_end_early: run.ending.is_open(),
+            may_end_early: run.ending.may_come(),
             next_look: 0,
             last_delivery: worker.phases.origin,
             ends_early: false,
@@ -133,7 +133,7 @@ impl<'a> WorkerState<'a> {
     pub(crate) fn ends_now<T>(&mut self, cx: &mut LoopState<T>) -> bool {
         let now = cx.now;
         let ending = &self.run.ending;
-        ending.heard(self.last_delivery);
+        ending.on_activity(self.last_delivery);
         let ends = !self.ends_early && now >= self.phases.measure && ending.has_come(now);
         if ends {
             self.ends_early = true;
