@@ -211,7 +211,7 @@ impl Driver for Perftest {
         let run = &self.run;
         let (record, workers) = (worker.record.clone(), worker.share.of);
         let worked = match (run.plan.driver.churn, self.dialer.get()) {
-            (Some(churn), _) => churn::work(run, churn, worker),
+            (Some(churn), _) => churn::work(run, churn, worker).await,
             (None, Some(dialer)) => lapin::work(run, dialer, worker).await,
             (None, None) => wire::work(run, self.take(worker.share), worker),
         };

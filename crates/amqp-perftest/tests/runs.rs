@@ -621,6 +621,22 @@ fn a_message_that_is_held_delays_itself_and_those_behind_it() {
     assert!((150.0..450.0).contains(&ms("p90_ns")), "{}", ms("p90_ns"));
 }
 
+/// What is due but waits for a confirm is published until one second after the end, and missed after that.
+#[test]
+fn nothing_is_published_after_the_end_of_all_starts() {
+    let script = Script {
+        stall: vec![(50, Duration::from_millis(2_600))],
+        ..Script::default()
+    };
+    let load = ["--rate", "100", "--duration", "1s", "--drain", "5s"];
+    let (_, result) = run(script, &[&load[..], &["--confirm", "1"]].concat());
+    let operations = &result["operations"];
+    let [started, missed] = ["started", "missed"].map(|name| operations[name].as_u64().unwrap());
+    assert_eq!(started + missed, 100, "{operations}");
+    assert!((49..=52).contains(&started), "{operations}");
+    counts(&result, &[("published", started), ("lost", 0)]);
+}
+
 #[test]
 fn a_broker_that_goes_away_ends_the_run_in_time_with_a_result() {
     let out = tempfile::tempdir().unwrap();
