@@ -34,7 +34,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A client with a connection of its own, unless connections are what it opens and closes.
 #[derive(Debug)]
-pub(crate) struct Client {
+pub(crate) struct ChurnClient {
     broker: Broker,
     settings: Settings,
     of: Churn,
@@ -52,7 +52,7 @@ enum ClientEvent {
     Free(Start),
 }
 
-impl Client {
+impl ChurnClient {
     pub(crate) fn new(broker: &Broker, settings: &Settings, of: Churn, number: u64) -> Self {
         Self {
             broker: broker.clone(),
@@ -202,7 +202,7 @@ impl ClientThreads {
         let taken = Arc::new(Mutex::new(taken));
         let mut free = 0;
         for number in (share.index..run.layout.producers).step_by(share.of as usize) {
-            let client = Client::new(run.nodes.node(number, 0), &run.plan.driver, of, number);
+            let client = ChurnClient::new(run.nodes.node(number, 0), &run.plan.driver, of, number);
             let (taken, sender) = (Arc::clone(&taken), sender.clone());
             std::thread::Builder::new()
                 .name(format!("client-{number}"))

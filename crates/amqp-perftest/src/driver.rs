@@ -14,7 +14,7 @@ use measure::tally::{Series, Tally};
 use measure::warning::Warning;
 use subject::headroom::require_ports;
 
-use crate::churn::{self, Client};
+use crate::churn::{self, ChurnClient};
 use crate::connect::Opened;
 use crate::layout::Layout;
 use crate::nodes::Nodes;
@@ -186,7 +186,7 @@ impl Driver for Perftest {
         }
         session.close();
         if let Some(churn) = settings.churn {
-            let mut client = Client::new(run.nodes.node(0, 0), settings, churn, 0);
+            let mut client = ChurnClient::new(run.nodes.node(0, 0), settings, churn, 0);
             return client.once().map(drop).map_err(explain).map_err(Into::into);
         }
         if settings.engine.chosen() == Engine::Lapin {

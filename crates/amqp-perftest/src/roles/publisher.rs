@@ -54,7 +54,7 @@ pub(crate) struct Batch {
 
 /// A message to publish now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Message {
+pub(crate) struct NextMessage {
     pub(crate) stamp: Stamp,
     /// Index of its body.
     pub(crate) body: usize,
@@ -140,7 +140,7 @@ impl Publisher {
         pacer: &mut Pacer,
         batch: &Batch,
         now: u64,
-    ) -> Option<Message> {
+    ) -> Option<NextMessage> {
         if self.unconfirmed.len() >= self.window() || now >= batch.until {
             return None;
         }
@@ -161,7 +161,7 @@ impl Publisher {
             self.unsent.push(start);
         }
         let run = state.run;
-        Some(Message {
+        Some(NextMessage {
             stamp: Stamp {
                 run: run.number,
                 stream: stamp::stream(self.number, counts),
@@ -211,6 +211,7 @@ impl Publisher {
     ///
     /// # Errors
     /// The tag was never published: the broker violates the protocol.
+    #[inline]
     pub(crate) fn on_confirm(
         &mut self,
         state: &mut WorkerState<'_>,
@@ -246,6 +247,7 @@ impl Publisher {
         Ok(())
     }
 
+    #[inline]
     fn confirm(&mut self, state: &mut WorkerState<'_>, at: usize, accepted: bool, now: u64) {
         let message = &mut self.unconfirmed[at];
         if message.confirmed {

@@ -144,6 +144,7 @@ impl<'a> WorkerState<'a> {
     }
 
     /// Takes an arrived message into account. Returns true if it is measured.
+    #[inline]
     pub(crate) fn accept(&mut self, consumer: u32, received: &ReceivedMessage, now: u64) -> bool {
         let run = self.run;
         match received.stamp {
