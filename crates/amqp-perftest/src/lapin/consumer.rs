@@ -51,6 +51,10 @@ pub(super) struct Channels {
 }
 
 /// An answer or message of the broker.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one at a time, and a box would be allocated for each delivery"
+)]
 enum Received {
     Delivery(Delivery),
     /// A `basic.get` found nothing.

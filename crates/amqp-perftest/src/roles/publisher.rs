@@ -372,8 +372,9 @@ pub(crate) fn end_publishing<P: AsMut<Publisher>, T>(
     let mut caught_up = || over && !any(producers, |publisher| publisher.starts.due() > 0);
     let ended = now >= cx.phases.end && (now >= cx.pacer.starts_until() || caught_up());
     // A run of consumers alone goes on for as long as it measures.
-    let publishes = state.run.layout.producers > 0;
-    if !ended && !(over && publishes && !any(producers, |publisher| publisher.waiting() > 0)) {
+    let publishes = over && state.run.layout.producers > 0;
+    let mut written_all = || publishes && !any(producers, |publisher| publisher.waiting() > 0);
+    if !(ended || written_all()) {
         return;
     }
     let publishers = producers.iter_mut().map(AsMut::as_mut);
