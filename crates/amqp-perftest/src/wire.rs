@@ -71,7 +71,7 @@ pub(crate) fn work(run: &Run, opened: Vec<Opened>, mut worker: Worker) -> anyhow
     event_loop::run(engine, cx)
 }
 
-/// What the loop of one worker works with.
+/// The context of the loop of one worker.
 type Cx<'a> = Context<Engine<'a>>;
 
 /// The producers and consumers of one worker.

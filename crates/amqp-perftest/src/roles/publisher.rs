@@ -40,7 +40,7 @@ struct Unconfirmed {
     ended: bool,
 }
 
-/// What the messages of one batch have in common.
+/// A batch of messages: the facts that they have in common.
 #[derive(Debug)]
 pub(crate) struct Batch {
     /// Time from which nothing may start.

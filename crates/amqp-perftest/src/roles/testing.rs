@@ -50,7 +50,7 @@ pub(super) fn run(settings: Settings, rate: Option<f64>, consumers: u64) -> Run 
     Run::new(&plan, nodes.unwrap()).unwrap()
 }
 
-/// What a worker has recorded.
+/// The counts and times that a worker has recorded.
 pub(super) struct Recorded {
     record: Recorder,
     intervals: UnboundedReceiver<Interval>,
