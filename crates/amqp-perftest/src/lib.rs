@@ -2,9 +2,9 @@
 //!
 //! [`settings`] are the driver's part of a plan. `layout` assigns producers and consumers to connections and workers,
 //! `topology` declares their queues, and `ledger` accounts for every message by the stamp at the head of its body
-//! ([`amqp_client::stamp`]). `roles` are the publishers and consumers, which
-//! do no I/O: they return actions. An engine serves one worker's share of them and performs these actions: [`wire`]
-//! writes and reads frames itself, `lapin` calls the library of that name, as applications do.
+//! ([`amqp_client::stamp`]). `run` is what all workers share. `roles` are the publishers and consumers, which do no I/O:
+//! they return actions. An engine serves one worker's share of them and performs these actions: [`wire`] writes and
+//! reads frames itself, `lapin` calls the library of that name, as applications do.
 
 mod body;
 mod check;
