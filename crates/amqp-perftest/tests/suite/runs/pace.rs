@@ -116,6 +116,21 @@ fn a_message_that_is_held_delays_itself_and_those_behind_it() {
     assert!((150.0..450.0).contains(&ms("p90_ns")), "{}", ms("p90_ns"));
 }
 
+/// What is due but waits for a confirm is published until one second after the end, and missed after that.
+#[test]
+fn nothing_is_published_after_the_end_of_all_starts() {
+    let script = Script {
+        stall: vec![(50, Duration::from_millis(2_600))],
+        ..Script::default()
+    };
+    let load = ["--rate", "100", "--duration", "1s", "--drain", "5s"];
+    let (_, result) = run(script, &[&load[..], &["--confirm", "1"]].concat());
+    let [started, missed] = ["started", "missed"].map(|name| result.operations(name));
+    assert_eq!(started + missed, 100, "{result}");
+    assert!((49..=52).contains(&started), "{result}");
+    result.counts(&[("published", started), ("lost", 0)]);
+}
+
 #[test]
 fn what_a_slow_broker_has_not_read_when_all_is_published_is_not_left_behind() {
     let script = Script {

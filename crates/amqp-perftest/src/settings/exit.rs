@@ -33,7 +33,7 @@ impl Settings {
     }
 
     /// Validates the settings for the early end.
-    pub(super) fn validate_ending(plan: &Plan<Self>) -> Result<(), Invalid> {
+    pub(super) fn validate_exit(plan: &Plan<Self>) -> Result<(), Invalid> {
         const EXIT: &str = "driver.exit_when (--exit-when)";
         let settings = &plan.driver;
         let wrong = |field: &str, problem: &str| Err(Invalid::new(field, problem));

@@ -8,7 +8,7 @@ use load::plan::Plan;
 use crate::settings::{ExitWhen, Settings, consumers};
 
 /// Time after the last message until the queue depth is queried, and between two queries.
-const ASK_NS: u64 = 50_000_000;
+const QUERY_NS: u64 = 50_000_000;
 
 /// Progress of the consumers of all workers. Times are nanoseconds of CLOCK_MONOTONIC.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(crate) struct Ending {
     /// Consumers that have received their messages, or found their queue empty.
     done: AtomicU64,
     /// Time at which a consumer was last active.
-    heard: AtomicU64,
+    last_activity: AtomicU64,
 }
 
 /// The remaining messages of one consumer.
@@ -30,9 +30,9 @@ pub(crate) struct Quota {
     left: u64,
     is_done: bool,
     /// Times of the last message and of the last query of the queue depth.
-    heard: u64,
-    asked: u64,
-    waits: bool,
+    last_message: u64,
+    last_query: u64,
+    is_query_pending: bool,
 }
 
 impl Ending {
@@ -44,28 +44,29 @@ impl Ending {
             when: settings.exit_when,
             idle_ns: settings.exit_idle_after.as_nanos() as u64,
             done: AtomicU64::new(0),
-            heard: AtomicU64::new(0),
+            last_activity: AtomicU64::new(0),
         }
     }
 
     /// Returns true if the run can end early.
-    pub(crate) fn is_open(&self) -> bool {
+    pub(crate) fn may_come(&self) -> bool {
         self.each.is_some() || self.when.is_some()
     }
 
     /// Returns true if consumers query the queue depth.
-    pub(crate) fn asks(&self) -> bool {
+    pub(crate) fn queries_depth(&self) -> bool {
         self.when == Some(ExitWhen::Empty)
     }
 
     /// Records that a consumer was active at `at`.
-    pub(crate) fn heard(&self, at: u64) {
-        self.heard.fetch_max(at, Ordering::Relaxed);
+    pub(crate) fn on_activity(&self, at: u64) {
+        self.last_activity.fetch_max(at, Ordering::Relaxed);
     }
 
     /// Returns true once the condition for the early end holds.
     pub(crate) fn has_come(&self, now: u64) -> bool {
-        let idle = || now.saturating_sub(self.heard.load(Ordering::Relaxed)) >= self.idle_ns;
+        let idle =
+            || now.saturating_sub(self.last_activity.load(Ordering::Relaxed)) >= self.idle_ns;
         self.done.load(Ordering::Relaxed) == self.consumers
             || (self.when == Some(ExitWhen::Idle) && idle())
     }
@@ -76,9 +77,9 @@ impl Quota {
         Self {
             left: settings.cmessages.unwrap_or(u64::MAX),
             is_done: false,
-            heard: 0,
-            asked: 0,
-            waits: false,
+            last_message: 0,
+            last_query: 0,
+            is_query_pending: false,
         }
     }
 
@@ -88,7 +89,7 @@ impl Quota {
             return false;
         }
         self.left -= 1;
-        self.heard = now;
+        self.last_message = now;
         if std::mem::take(&mut self.is_done) {
             ending.done.fetch_sub(1, Ordering::Relaxed);
         }
@@ -108,24 +109,26 @@ impl Quota {
     }
 
     /// Returns true if the queue depth must be queried now.
-    pub(crate) fn asks(&mut self, now: u64) -> bool {
-        let asks = !self.is_done && !self.waits && now >= self.heard.max(self.asked) + ASK_NS;
-        if asks {
-            self.asked = now;
-            self.waits = true;
+    pub(crate) fn queries_depth(&mut self, now: u64) -> bool {
+        let queries = !self.is_done
+            && !self.is_query_pending
+            && now >= self.last_message.max(self.last_query) + QUERY_NS;
+        if queries {
+            self.last_query = now;
+            self.is_query_pending = true;
         }
-        asks
+        queries
     }
 
     /// Takes the queue depth. Returns true if no message is left for this consumer.
     pub(crate) fn on_depth(&mut self, messages: u32) -> bool {
-        self.waits = false;
-        messages == 0 && self.heard <= self.asked
+        self.is_query_pending = false;
+        messages == 0 && self.last_message <= self.last_query
     }
 
     /// Drops the pending query, which will not be answered.
     pub(crate) fn forget(&mut self) {
-        self.waits = false;
+        self.is_query_pending = false;
     }
 }
 
@@ -185,14 +188,17 @@ mod tests {
         };
         let mut quota = Quota::from_settings(&settings);
         let ending = ending(settings);
-        assert!(quota.asks(ASK_NS) && !quota.asks(3 * ASK_NS), "it waits");
-        quota.takes(ASK_NS + 1, &ending);
+        assert!(
+            quota.queries_depth(QUERY_NS) && !quota.queries_depth(3 * QUERY_NS),
+            "it waits"
+        );
+        quota.takes(QUERY_NS + 1, &ending);
         assert!(!quota.on_depth(0));
-        assert!(!quota.asks(ASK_NS + 2) && quota.asks(2 * ASK_NS + 1));
+        assert!(!quota.queries_depth(QUERY_NS + 2) && quota.queries_depth(2 * QUERY_NS + 1));
         assert!(!quota.on_depth(3), "there are three");
-        assert!(quota.asks(3 * ASK_NS + 1) && quota.on_depth(0));
+        assert!(quota.queries_depth(3 * QUERY_NS + 1) && quota.on_depth(0));
         quota.finish(&ending);
-        quota.takes(4 * ASK_NS, &ending);
+        quota.takes(4 * QUERY_NS, &ending);
         assert_eq!(ending.done.load(Ordering::Relaxed), 0, "one came after all");
     }
 
@@ -203,7 +209,7 @@ mod tests {
             exit_idle_after: Duration::from_nanos(10),
             ..Settings::default()
         });
-        ending.heard(100);
+        ending.on_activity(100);
         assert!(!ending.has_come(109) && ending.has_come(110));
     }
 }

@@ -14,7 +14,7 @@ pub(crate) struct Pace {
     /// Earliest start of the next delivery.
     next: u64,
     /// Time of the last `basic.get`.
-    asked: u64,
+    last_get: u64,
 }
 
 impl Pace {
@@ -27,7 +27,7 @@ impl Pace {
                 .map_or(latency, |rate| latency.max(gap(rate))),
             interval: settings.polling_interval.as_nanos() as u64,
             next: 0,
-            asked: 0,
+            last_get: 0,
         }
     }
 
@@ -42,13 +42,13 @@ impl Pace {
     }
 
     /// Records a `basic.get`.
-    pub(crate) fn asks(&mut self, now: u64) {
-        self.asked = now;
+    pub(crate) fn on_get(&mut self, now: u64) {
+        self.last_get = now;
     }
 
     /// Returns when the next `basic.get` may be sent, once the last is answered.
-    pub(crate) fn asks_again(&self) -> u64 {
-        self.next.max(self.asked + self.interval)
+    pub(crate) fn next_get(&self) -> u64 {
+        self.next.max(self.last_get + self.interval)
     }
 }
 
@@ -95,8 +95,8 @@ mod tests {
             ..Settings::default()
         };
         let mut pace = Pace::from_settings(&settings);
-        pace.asks(100);
-        assert_eq!(pace.asks_again(), 130);
-        assert_eq!((pace.done(110), pace.asks_again()), (160, 160));
+        pace.on_get(100);
+        assert_eq!(pace.next_get(), 130);
+        assert_eq!((pace.done(110), pace.next_get()), (160, 160));
     }
 }

@@ -12,7 +12,7 @@ const LONGEST: Duration = Duration::from_secs(3600);
 
 impl Settings {
     /// Validates the random start delay. Such producers keep an interval each, so nothing else can shape their starts.
-    pub(super) fn validate_starting(plan: &Plan<Self>) -> Result<(), Invalid> {
+    pub(super) fn validate_start_delay(plan: &Plan<Self>) -> Result<(), Invalid> {
         let delay = plan.driver.random_start_delay;
         let wrong = |problem: &str| {
             let field = "driver.random_start_delay (--producer-random-start-delay)";

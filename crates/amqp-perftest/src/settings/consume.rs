@@ -6,7 +6,7 @@ use super::Settings;
 
 impl Settings {
     /// Validates polling and the consumer rate.
-    pub(super) fn validate_taking(&self) -> Result<(), Invalid> {
+    pub(super) fn validate_polling(&self) -> Result<(), Invalid> {
         let wrong = |field: &str, problem: &str| Err(Invalid::new(field, problem));
         if let Some(rate) = self.consumer_rate {
             const RATE: &str = "driver.consumer_rate (--consumer-rate)";

@@ -8,7 +8,7 @@ use load::pacer::{Pacer, Start};
 use load::plan::Group;
 use load::schedule::{Schedule, Share};
 
-use crate::driver::Perftest;
+use crate::run::Run;
 use crate::settings::{PRODUCERS, Settings};
 
 /// Starts that a producer has not published yet.
@@ -68,30 +68,30 @@ impl Starts {
 }
 
 /// Returns the pacer of a worker's producers: its share of the producers' schedule.
-pub(crate) fn schedule(driver: &Perftest, worker: &Worker) -> Pacer {
+pub(crate) fn schedule(run: &Run, worker: &Worker) -> Pacer {
     let (phases, index) = (worker.phases, worker.share.index);
-    let of = driver.layout.publishers(worker.share.of);
-    let mut groups = driver.plan.groups.iter();
+    let of = run.layout.publishers(worker.share.of);
+    let mut groups = run.plan.groups.iter();
     let place = groups.position(|group| group.name == PRODUCERS);
     let share = Share { index, of };
     let mine = place.filter(|_| index < of);
-    let schedules = mine.map(|place| match driver.plan.driver.random_start_delay {
-        Duration::ZERO => driver.plan.schedules(share).swap_remove(place),
-        most => delayed(driver, &driver.plan.groups[place], most, share),
+    let schedules = mine.map(|place| match run.plan.driver.random_start_delay {
+        Duration::ZERO => run.plan.schedules(share).swap_remove(place),
+        most => delayed(run, &run.plan.groups[place], most, share),
     });
     Pacer::new(phases.origin, phases.end, schedules.into_iter().collect())
 }
 
 /// Returns the schedule of producers with random start delays: each then keeps its part of the rate, or publishes
 /// unpaced.
-fn delayed(driver: &Perftest, group: &Group, most: Duration, share: Share) -> Schedule {
-    let producers = driver.layout.producers;
+fn delayed(run: &Run, group: &Group, most: Duration, share: Share) -> Schedule {
+    let producers = run.layout.producers;
     let interval = |rate: f64| Duration::try_from_secs_f64(producers as f64 / rate);
     // A rate too low to schedule another start must not end the run.
     let interval = group
         .rate
         .map(|rate| interval(rate).unwrap_or(Duration::MAX));
-    let schedule = Schedule::drawn(producers, most, interval, driver.plan.seed, share);
+    let schedule = Schedule::drawn(producers, most, interval, run.plan.seed, share);
     match group.ops {
         // With a rate, `ops` is the total of all producers.
         Some(ops) if group.rate.is_some() => schedule.limited(ops / producers),

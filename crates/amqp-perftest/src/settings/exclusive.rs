@@ -10,7 +10,7 @@ use crate::layout::{Client, Layout};
 impl Settings {
     /// Validates exclusive queues. Other connections may only publish to an exclusive queue; the broker refuses every
     /// other use (AMQP 0-9-1, queue.declare, exclusive).
-    pub(super) fn validate_owning(plan: &Plan<Self>) -> Result<(), Invalid> {
+    pub(super) fn validate_exclusive(plan: &Plan<Self>) -> Result<(), Invalid> {
         let settings = &plan.driver;
         let wrong = |field: &str, problem: &str| Err(Invalid::new(field, problem));
         let replicated = ["quorum", "stream"]
