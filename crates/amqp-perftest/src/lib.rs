@@ -7,7 +7,7 @@
 
 mod check;
 mod churn;
-pub mod cli;
+mod cli;
 mod counts;
 mod doubts;
 pub mod driver;

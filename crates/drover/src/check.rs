@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
-use harness::cli::Failure;
+use harness::failure::Failure;
 use harness::output;
 use subject::daemon::Daemon;
 use subject::manifest::{self, Manifest};

@@ -70,7 +70,8 @@ impl Kind {
                 Self::Harness,
                 Self::Client,
             ],
-            // An instrument only in tests.
+            // An instrument only in tests. The conformance cases of its own protocol for `check`, so that each rule of
+            // the protocol is written once.
             Self::Driver => &[
                 Self::Measure,
                 Self::Load,
@@ -79,6 +80,7 @@ impl Kind {
                 Self::Library,
                 Self::Client,
                 Self::Instrument,
+                Self::Conformance,
             ],
         }
     }
