@@ -3,6 +3,7 @@
 //! The reference is the specification and, where it leaves room or RabbitMQ extends it, the behaviour of RabbitMQ 3.10.
 //! `cases` lists the cases by area; they are written with `wire`, `connection`, `channel` and `client`.
 
+use amq_protocol::uri::AMQPScheme;
 use amqp_client::{Broker, Session};
 use anyhow::ensure;
 use clap::Args;
@@ -55,6 +56,7 @@ pub fn run(typed: &ConformanceArgs) -> Result<bool, Failure> {
     let running = typed.uri.as_ref().map(|uri| -> Result<_, Failure> {
         let uri = lines_of_files("--uri", vec![uri.clone()])?.remove(0);
         let broker = Broker::parse(&uri)?;
+        refuse_tls(&broker)?;
         Ok((Scope::new(&broker).address(), broker))
     });
     suite.run(
@@ -72,6 +74,7 @@ pub fn run(typed: &ConformanceArgs) -> Result<bool, Failure> {
 /// # Errors
 /// The failed cases, each with its reason.
 pub fn smoke(broker: &Broker) -> anyhow::Result<String> {
+    refuse_tls(broker)?;
     // A broker that does not answer fails once, with a remedy, instead of in every case.
     let session = Session::open(broker, None).map_err(|error| broker.explain(&error))?;
     session.close();
@@ -86,6 +89,14 @@ pub fn smoke(broker: &Broker) -> anyhow::Result<String> {
         .collect();
     ensure!(failed.is_empty(), "{}", failed.join("\n  "));
     Ok(format!("{count} cases"))
+}
+
+fn refuse_tls(broker: &Broker) -> Result<(), Invalid> {
+    let problem = "the cases use no TLS: give the amqp:// address of the broker";
+    match broker.uri.scheme {
+        AMQPScheme::AMQP => Ok(()),
+        AMQPScheme::AMQPS => Err(Invalid::new("--uri", problem)),
+    }
 }
 
 fn on_launched(prepared: &Prepared, cases: &[Case]) -> Result<Vec<Finished>, Failure> {

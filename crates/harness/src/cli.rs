@@ -47,12 +47,20 @@ pub fn main<D: DriverCli>() -> ExitCode {
     let ended = if is_shard {
         in_runtime(async { shard::<D>().await.map_err(Failure::Run) }).map(|()| ExitCode::SUCCESS)
     } else {
-        D::words(std::env::args_os().collect()).and_then(|words| {
-            let typed = driver_cli::command::<D>().try_get_matches_from(words);
-            carry_out::<D>(typed.unwrap_or_else(|error| refuse(&error)))
-        })
+        parse::<D>().and_then(carry_out::<D>)
     };
     ended.unwrap_or_else(|failure| failure.print())
+}
+
+fn parse<D: DriverCli>() -> Result<ArgMatches, Failure> {
+    let words = D::words(std::env::args_os().collect())?;
+    let typed = driver_cli::command::<D>().try_get_matches_from(words);
+    Ok(typed.unwrap_or_else(|error| {
+        if let (true, Some(note)) = (error.use_stderr(), variables::note(D::NAME)) {
+            output::remark(&note);
+        }
+        refuse(&error)
+    }))
 }
 
 fn carry_out<D: DriverCli>(mut typed: ArgMatches) -> Result<ExitCode, Failure> {

@@ -198,7 +198,13 @@ struct TopologyOptions {
     #[arg(short = 'p', long)]
     predeclared: bool,
     /// Publish to this exchange [default: the default exchange]
-    #[arg(short = 'e', long, value_name = "NAME", default_value = "")]
+    #[arg(
+        short = 'e',
+        long,
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true
+    )]
     exchange: String,
     /// Set the type of --exchange
     #[arg(

@@ -26,6 +26,14 @@ pub(super) fn name(program: &str, option: &str) -> String {
         .to_uppercase()
 }
 
+/// Returns a note on the variables of a program that are set, because nobody sees them in a refused command line.
+pub(super) fn note(program: &str) -> Option<String> {
+    let prefix = name(program, "");
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let set: Vec<String> = names.filter(|name| name.starts_with(&prefix)).collect();
+    (!set.is_empty()).then(|| format!("note: options from the environment: {}", set.join(", ")))
+}
+
 #[cfg(test)]
 mod tests {
     use clap::{Arg, Args as _};

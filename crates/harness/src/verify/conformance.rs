@@ -51,9 +51,9 @@ pub struct Suite<C> {
 /// The daemon that cases test.
 #[derive(Debug)]
 pub enum Source<'a, R> {
-    /// It is to be launched.
+    /// A daemon to launch.
     Launched(&'a Prepared),
-    /// It is running already, at this address.
+    /// The address of a running daemon.
     Running(R),
 }
 

@@ -78,7 +78,7 @@ struct LoadOptions {
     /// part [default: 1s; with stages 0]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     warmup: Option<Duration>,
-    /// Random seed
+    /// Set the random seed
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
 }
