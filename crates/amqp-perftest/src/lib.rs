@@ -9,7 +9,7 @@
 mod body;
 mod check;
 mod churn;
-pub mod cli;
+mod cli;
 mod connect;
 mod counts;
 pub mod driver;

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use crate::tool_output::Tool;
 use clap::{Args, Parser, Subcommand};
-use harness::cli::{Failure, refuse};
+use harness::cli::refuse;
+use harness::failure::Failure;
 use harness::output;
 use measure::report::{FORMATS, Format, list_of_names};
 

@@ -6,7 +6,7 @@
 //! behaviour.
 
 mod check;
-pub mod cli;
+mod cli;
 mod client;
 mod conformance;
 mod counters;

@@ -43,6 +43,18 @@ fn crates_depend_only_on_what_their_kind_may() {
 }
 
 #[test]
+fn a_driver_uses_the_conformance_cases_of_its_own_protocol_only() {
+    let protocol = |name: &str| name.split('-').next().unwrap_or_default().to_owned();
+    for member in members() {
+        for (name, _) in member.dependencies() {
+            let fits = Kind::from_name(name) != Kind::Conformance
+                || protocol(name) == protocol(&member.name);
+            assert!(fits, "{} must not depend on {name}", member.name);
+        }
+    }
+}
+
+#[test]
 fn nothing_but_a_test_depends_on_a_mock_or_on_test_support() {
     for member in members() {
         let built = member

@@ -21,7 +21,7 @@ import json, os, pathlib, signal, sys, time, tomllib
 here = pathlib.Path(sys.argv[0]).resolve().parent.parent
 arguments = sys.argv[1:]
 if arguments[0] == "check":
-    print("checked", arguments[2])
+    print("checked", *arguments[2:])
     sys.exit(4)
 named = {key: arguments[arguments.index(key) + 1] for key in ("--plan", "--daemon")}
 plan = tomllib.load(open(named["--plan"], "rb"))

@@ -33,7 +33,7 @@ fn our_daemon_answers_the_bytes_of_the_transcript_and_counts_them() {
         panic!("one line was expected: {out}")
     };
     assert!(
-        line.starts_with(&format!("rust-streaming: equal, {}", all_of_them())),
+        line.starts_with(&format!("rust-streaming: right, {}", all_of_them())),
         "{line}"
     );
     let counts = format!("{} counts", 4 * cases().0);
@@ -45,7 +45,7 @@ fn every_daemon_is_checked_where_none_is_named() {
     let root = project(Fault::None);
     let (code, out, said) = ended(program(root.path(), &["check", "--quiet"]));
     assert_eq!((code, said.as_str()), (Some(0), ""), "{out}");
-    let equal = format!("faulty: equal, {}", all_of_them());
+    let equal = format!("faulty: right, {}", all_of_them());
     assert!(out.starts_with(&equal), "{out}");
 }
 
@@ -54,7 +54,7 @@ fn one_byte_that_differs_is_named_with_its_case_and_surroundings() {
     let root = project(Fault::OneByte);
     let (code, out, _) = ended(program(root.path(), &["check", "-daemon", "faulty"]));
     assert_eq!(code, Some(1));
-    assert!(out.starts_with("faulty: DIFFERENT, "), "{out}");
+    assert!(out.starts_with("faulty: WRONG: "), "{out}");
     for part in [
         "  seqpacket, default payload: byte ",
         "  stream, default payload: byte ",
@@ -126,7 +126,7 @@ fn a_daemon_whose_tool_is_missing_is_skipped_unless_everything_is_required() {
     let (code, out, _) = ended(command);
     assert_eq!(code, Some(1));
     assert!(
-        out.contains("faulty: DIFFERENT") && out.contains("no-such-tool-anywhere"),
+        out.contains("faulty: WRONG") && out.contains("no-such-tool-anywhere"),
         "{out}"
     );
 }

@@ -79,7 +79,8 @@ impl Kind {
                 Self::Client,
                 Self::Testing,
             ],
-            // An instrument only in tests.
+            // An instrument only in tests. The conformance cases of its own protocol for `check`, so that each rule of
+            // the protocol is written once.
             Self::Driver => &[
                 Self::Measure,
                 Self::Load,
@@ -89,6 +90,7 @@ impl Kind {
                 Self::Client,
                 Self::Instrument,
                 Self::Testing,
+                Self::Conformance,
             ],
         }
     }

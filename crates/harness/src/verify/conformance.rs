@@ -4,11 +4,16 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use clap::Args;
 use serde::{Serialize, Serializer};
+use subject::daemon::Prepared;
 
-use crate::cli::Failure;
+use crate::failure::Failure;
+use crate::launcher::{self, remark};
 use crate::output;
 use load::clock;
 use load::plan::Invalid;
@@ -16,42 +21,127 @@ use load::plan::Invalid;
 /// Options of every `conformance` command.
 #[derive(Debug, Args)]
 pub struct Options {
+    /// Launch this daemon, named by its folder in daemons/
+    #[arg(long, value_name = "NAME")]
+    daemon: Option<String>,
     /// Set the output format on stdout
     #[arg(long, value_enum, default_value = "tap")]
-    pub format: Format,
+    format: Format,
     /// Run only cases whose name contains these words
     #[arg(long, value_name = "WORDS")]
-    pub only: Option<String>,
+    only: Option<String>,
     /// Hide notes on stderr
     #[arg(long, short)]
-    pub quiet: bool,
+    quiet: bool,
 }
 
-impl Options {
-    /// Returns the cases that `--only` selects, or all cases without it.
+/// The functional cases for the daemons of a protocol.
+#[derive(Debug)]
+pub struct Suite<C> {
+    /// The protocol's name in the manifests of daemons.
+    pub protocol: &'static str,
+    /// The protocol's word for a daemon, which is its key in JSON.
+    pub subject: &'static str,
+    /// The cases.
+    pub cases: Vec<C>,
+    /// Returns the name of a case.
+    pub name: fn(&C) -> &str,
+}
+
+/// The daemon that cases test.
+#[derive(Debug)]
+pub enum Source<'a, R> {
+    /// A daemon to launch.
+    Launched(&'a Prepared),
+    /// The address of a running daemon.
+    Running(R),
+}
+
+impl<C> Suite<C> {
+    /// Has `finish` run the selected cases on the daemon that the options name, or on the `running` one, which has a
+    /// name and an address. Prints the report. Returns true if no case failed.
     ///
     /// # Errors
-    /// No case has the words of `--only` in its name.
-    pub fn select<C>(&self, mut cases: Vec<C>, name: fn(&C) -> &str) -> Result<Vec<C>, Failure> {
-        let Some(words) = &self.only else {
-            return Ok(cases);
+    /// A wrong call, or a failure that has nothing to do with a daemon's answers.
+    pub fn run<R>(
+        mut self,
+        options: &Options,
+        running: Option<(String, R)>,
+        finish: impl FnOnce(Source<'_, R>, &[C]) -> Result<Vec<Finished>, Failure>,
+    ) -> Result<bool, Failure> {
+        self.select(options.only.as_deref())?;
+        let cases = &self.cases;
+        let (name, version, cases) = match (&options.daemon, running) {
+            (Some(name), _) => {
+                let root = launcher::root()?;
+                let prepared = launcher::prepare(&root, name, self.protocol, options.quiet)?;
+                remark(options.quiet, &format!("{} cases on {name}", cases.len()));
+                let version = prepared.version().map(str::to_owned);
+                let finished = finish(Source::Launched(&prepared), cases)?;
+                (name.clone(), version, finished)
+            }
+            (None, Some((name, running))) => (name, None, finish(Source::Running(running), cases)?),
+            (None, None) => {
+                let problem = "name a daemon to launch, or give the address of a running one";
+                return Err(Invalid::new("--daemon", problem).into());
+            }
         };
-        if !cases.iter().any(|case| name(case).contains(words)) {
-            let names: Vec<&str> = cases.iter().map(name).collect();
+        let report = Report {
+            subject: (self.subject, name),
+            version,
+            cases,
+        };
+        output::print(&report.render(options.format))
+            .map_err(|error| Failure::Run(error.into()))?;
+        Ok(report.is_passed())
+    }
+
+    /// Keeps the cases whose names contain the words of `--only`, or all cases without it.
+    fn select(&mut self, only: Option<&str>) -> Result<(), Failure> {
+        let Some(words) = only else { return Ok(()) };
+        let names: Vec<&str> = self.cases.iter().map(self.name).collect();
+        if !names.iter().any(|name| name.contains(words)) {
             let problem = format!(
                 "no case name contains this text; the cases are:\n  {}",
                 names.join("\n  ")
             );
             return Err(Invalid::new(format!("--only {words}"), problem).into());
         }
-        cases.retain(|case| name(case).contains(words));
-        Ok(cases)
+        self.cases.retain(|case| (self.name)(case).contains(words));
+        Ok(())
     }
+}
+
+/// Calls `run` for each item, on this many threads at a time. Returns the results in the order of the items.
+pub fn in_parallel<T: Sync, R: Send>(
+    threads: usize,
+    items: &[T],
+    run: impl Fn(&T) -> R + Sync,
+) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        while let index = next.fetch_add(1, Ordering::Relaxed)
+            && let Some(item) = items.get(index)
+        {
+            done.push((index, run(item)));
+        }
+        done
+    };
+    let mut done: Vec<(usize, R)> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        threads
+            .into_iter()
+            .flat_map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
+            .collect()
+    });
+    done.sort_by_key(|(index, _)| *index);
+    done.into_iter().map(|(_, result)| result).collect()
 }
 
 /// The output format on stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
+enum Format {
     /// Test Anything Protocol, version 14.
     Tap,
     /// A JSON object.
@@ -61,7 +151,7 @@ pub enum Format {
 /// The outcome of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Outcome {
+enum Outcome {
     /// The daemon did what it must.
     Passed,
     /// The daemon did not do what it must.
@@ -119,6 +209,12 @@ impl Finished {
         }
     }
 
+    /// Returns true if the case did not fail.
+    #[must_use]
+    pub fn is_passed(&self) -> bool {
+        self.outcome != Outcome::Failed
+    }
+
     fn tap(&self, number: usize) -> String {
         let labels: String = self.labels.values().map(|of| format!("{of}: ")).collect();
         let what = format!("{number} - {labels}{}", escaped(&self.name));
@@ -149,14 +245,14 @@ impl Finished {
 
 /// All cases of a daemon.
 #[derive(Debug, Serialize)]
-pub struct Report {
-    /// The protocol's word for the daemon, which is its key in JSON, and the name or address of this daemon.
+struct Report {
+    /// The protocol's word for the daemon, and the name or address of this daemon.
     #[serde(flatten, serialize_with = "as_entry")]
-    pub subject: (&'static str, String),
+    subject: (&'static str, String),
     /// The version that a launched daemon reports.
-    pub version: Option<String>,
+    version: Option<String>,
     /// The cases in the order in which they are listed.
-    pub cases: Vec<Finished>,
+    cases: Vec<Finished>,
 }
 
 fn as_entry<S: Serializer>(
@@ -167,20 +263,13 @@ fn as_entry<S: Serializer>(
 }
 
 impl Report {
-    /// Returns true if no case failed.
-    #[must_use]
-    pub fn is_passed(&self) -> bool {
-        self.count(Outcome::Failed) == 0
+    fn is_passed(&self) -> bool {
+        self.cases.iter().all(Finished::is_passed)
     }
 
     fn count(&self, outcome: Outcome) -> usize {
         let ended = self.cases.iter().filter(|case| case.outcome == outcome);
         ended.count()
-    }
-
-    /// Writes the report to stdout.
-    pub fn print(&self, format: Format) {
-        output::tell(&self.render(format));
     }
 
     fn render(&self, format: Format) -> String {
@@ -278,16 +367,25 @@ mod tests {
     #[test]
     fn words_select_the_cases_that_have_them_and_are_refused_where_none_has() {
         let select = |only: Option<&str>| {
-            let options = Options {
-                format: Format::Tap,
-                only: only.map(str::to_owned),
-                quiet: true,
+            let mut suite = Suite {
+                protocol: "p",
+                subject: "daemon",
+                cases: vec!["one", "two", "twofold"],
+                name: |name| name,
             };
-            options.select(vec!["one", "two", "twofold"], |name| name)
+            suite.select(only).map(|()| suite.cases)
         };
         assert_eq!(select(None).unwrap(), ["one", "two", "twofold"]);
         assert_eq!(select(Some("two")).unwrap(), ["two", "twofold"]);
         let refused = select(Some("three")).unwrap_err().to_string();
         assert!(refused.contains("--only three") && refused.contains("twofold"));
+    }
+    #[test]
+    fn results_of_several_threads_are_in_the_order_of_the_items() {
+        let items: Vec<u32> = (0..100).collect();
+        for threads in [1, 7] {
+            let doubled = in_parallel(threads, &items, |item| 2 * item);
+            assert!(doubled.iter().copied().eq((0..100).map(|item| 2 * item)));
+        }
     }
 }
