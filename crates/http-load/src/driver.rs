@@ -8,6 +8,8 @@ use anyhow::Context as _;
 use harness::cli;
 use harness::output;
 use load::driver::{Address, Driver, Target, Worker};
+use load::net::pool::PoolConfig;
+use load::net::sources;
 use load::plan::{Group, Invalid, Plan};
 use measure::audit::{Facts, Lifetime};
 use measure::result::{Answer, RunResult};
@@ -22,7 +24,7 @@ use crate::requests::Requests;
 use crate::settings::{self, Engine, Pacing, Settings};
 use crate::target::Server;
 use crate::{hyper, k6, outcome, redirect};
-use crate::{series, source, summary, wire};
+use crate::{series, summary, wire};
 
 /// The load on one server or several. Shared by all workers and the same for both engines.
 #[derive(Debug)]
@@ -30,8 +32,8 @@ pub struct HttpLoad {
     pub(crate) settings: Settings,
     /// True for each group that is a closed loop.
     pub(crate) closed: Vec<bool>,
-    /// Number of connections of the groups with a rate.
-    pub(crate) pool: u64,
+    /// The connections of the groups with a rate.
+    pub(crate) pool: PoolConfig,
     pub(crate) servers: Vec<Server>,
     /// The requests to each server.
     pub(crate) requests: Vec<Requests>,
@@ -99,6 +101,11 @@ impl HttpLoad {
             self.logged
                 .call_once(|| output::remark(&format!("error: {why}")));
         }
+    }
+
+    /// Returns true if no group has a rate.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.iter().all(|closed| *closed)
     }
 
     /// Returns true if the requests are `HEAD` requests.
@@ -218,14 +225,20 @@ impl Driver for HttpLoad {
         let content = settings.expect_body.as_deref().map(Expected::named);
         let content = content.transpose()?;
         let connections = Settings::connection_count(plan);
-        source::check_ports(&settings, connections, source::server_ports(&servers))?;
+        let peers = || servers.iter().map(|server| &server.peer);
+        let named = &settings.source_addresses;
+        sources::check_ports(named, connections, sources::server_ports(peers()))?;
         Ok(Self {
-            sources: source::addresses(&settings, connections, &servers)?,
+            sources: sources::addresses(named, connections, peers())?,
             closed: plan.groups.iter().map(Group::is_closed).collect(),
-            pool: if settings::open_loop(plan) {
-                settings.connections
-            } else {
-                0
+            pool: PoolConfig {
+                size: if settings::open_loop(plan) {
+                    settings.connections
+                } else {
+                    0
+                },
+                rate: settings.connect_rate,
+                keep_alive: settings.keep_alive,
             },
             checks,
             servers,

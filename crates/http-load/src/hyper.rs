@@ -13,6 +13,7 @@ use futures_util::stream::FuturesUnordered;
 use hyper::client::conn::http1;
 use load::clock::{self, Clock};
 use load::driver::Worker;
+use load::net::tls::TlsClient;
 use load::opening::WorkerOpening;
 use load::pacer::Pacer;
 use load::plan::Invalid;
@@ -21,7 +22,7 @@ use tokio::task::coop::unconstrained;
 use crate::driver::HttpLoad;
 use crate::settings::Settings;
 use crate::target::Server;
-use crate::tls::Tls;
+use crate::tls;
 
 mod desk;
 mod dial;
@@ -47,7 +48,7 @@ const HEAD: usize = 64 * 1024;
 #[derive(Debug)]
 pub(crate) struct Prepared {
     messages: Messages,
-    tls: Option<Tls>,
+    tls: Option<TlsClient>,
     http1: http1::Builder,
 }
 
@@ -65,7 +66,7 @@ impl Prepared {
             .max_buf_size(HEAD)
             // Without bodies, vectored writes would save nothing.
             .writev(messages.have_bodies());
-        let tls = server.tls.then(|| Tls::new(server, settings)).transpose()?;
+        let tls = server.tls.then(|| tls::client(server, settings)).transpose()?;
         Ok(Self {
             messages,
             tls,

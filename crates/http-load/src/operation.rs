@@ -5,9 +5,6 @@ use std::num::NonZeroU32;
 use load::pacer::Start;
 use load::schedule::Share;
 
-/// Backoff of a client that could not connect, so that a dead server is not flooded.
-pub(crate) const RETRY_BACKOFF_NS: u64 = 10_000_000;
-
 /// An operation, with its start and its number.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Operation {

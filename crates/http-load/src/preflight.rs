@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use load::clock;
+use load::net::dial::Peer;
 use measure::result::Answer;
 use ring::digest::{Context as Digest, SHA256};
 
@@ -16,7 +17,7 @@ use crate::hyper;
 use crate::redirect::{LOCATION, RedirectError, RedirectTarget, is_redirect};
 use crate::requests::Requests;
 use crate::settings::{Engine, Settings};
-use crate::target::{Peer, Server};
+use crate::target::Server;
 
 /// Timeout of the request before the run.
 pub(crate) const PREFLIGHT_TIMEOUT: Duration = Duration::from_secs(10);

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use load::duration;
+use load::net::tls::TlsOptions;
 use load::plan::{Group, Invalid, Plan};
 use serde::{Deserialize, Serialize};
 
@@ -349,13 +350,15 @@ impl Settings {
         if self.batch && by_hyper {
             return invalid("batch", BATCH);
         }
-        if self.tls_insecure && self.tls_ca.is_some() {
-            return invalid(
-                "tls_ca",
-                "has no effect if any certificate is accepted: leave out one of --tls-ca and --tls-insecure",
-            );
-        }
         Ok(())
+    }
+
+    /// Returns the options for the certificates of servers.
+    pub(crate) fn tls(&self) -> TlsOptions {
+        TlsOptions {
+            ca: self.tls_ca.clone(),
+            insecure: self.tls_insecure,
+        }
     }
 
     /// Chooses the engine; `tls` says whether any of the servers uses TLS.

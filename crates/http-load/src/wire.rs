@@ -10,6 +10,8 @@ use std::os::fd::AsRawFd as _;
 
 use load::clock;
 use load::driver::Worker;
+use load::net::pool::{Pool, RETRY_BACKOFF_NS, RampLimit};
+use load::net::sources::Sources;
 use load::pacer::{Start, Tick};
 use load::reactor::{Event, Reactor};
 use load::slots::{Id, Slots};
@@ -21,11 +23,9 @@ use crate::answer::{Fault, RequestInfo};
 use crate::checks::ResponseCapture;
 use crate::content::{CaptureAndSum, Checksum};
 use crate::driver::HttpLoad;
-use crate::operation::{Backoff, Operation, RETRY_BACKOFF_NS, connection_of, start_of};
+use crate::operation::{Backoff, Operation, connection_of, start_of};
 use crate::outcome::{self, count};
-use crate::pool::Pool;
 use crate::series::{BLOCKED, CONNECTING, SENDING};
-use crate::source::Sources;
 use crate::turn::BatchCounters;
 
 mod connection;
@@ -40,10 +40,6 @@ use pause::Pause;
 const BUFFER: usize = 64 * 1024;
 /// Maximum number of operations started per loop iteration.
 const STARTS_PER_ITERATION: usize = 64;
-/// Maximum number of clients, over all workers, whose first request is not answered yet. On loopback a handshake takes
-/// no time, so thousands of clients that start at once fill the server's accept queue (4,096 by default) before it
-/// accepts one; the kernel then drops their data.
-const MAX_UNANSWERED_FIRST_REQUESTS: u64 = 1_024;
 /// Maximum time between two sweeps for timeouts.
 const SWEEP_NS: u64 = 1_000_000_000;
 
@@ -78,8 +74,7 @@ struct EventLoop<'a> {
     /// Open connections, and pending attempts.
     established: u64,
     connecting: u64,
-    /// Clients whose first request is not answered yet.
-    unanswered_first_requests: u64,
+    ramp: RampLimit,
     next_sweep: u64,
     next_second: u64,
     sweep_ns: u64,
@@ -100,11 +95,11 @@ impl<'a> EventLoop<'a> {
             backing_off: BinaryHeap::new(),
             outbox: Vec::new(),
             pause: Pause::new(driver.settings.batch),
-            pool: Pool::new(driver, worker.share, &worker.phases),
+            pool: Pool::new(driver.pool, worker.share, &worker.phases),
             open: 0,
             established: 0,
             connecting: 0,
-            unanswered_first_requests: 0,
+            ramp: RampLimit::new(worker.share, driver.is_closed()),
             next_sweep: 0,
             next_second: 0,
             sweep_ns: (shortest.as_nanos() as u64 / 8).clamp(1_000_000, SWEEP_NS),
@@ -200,7 +195,7 @@ impl<'a> EventLoop<'a> {
     fn start_due(&mut self, now: u64) -> u64 {
         for _ in 0..STARTS_PER_ITERATION {
             // No timer needed: the next response or close wakes us.
-            if self.at_ramp_limit() {
+            if self.ramp.is_reached() {
                 return u64::MAX;
             }
             match self.worker.pacer.poll(now) {
@@ -210,12 +205,6 @@ impl<'a> EventLoop<'a> {
             }
         }
         now
-    }
-
-    /// Returns true if new clients must wait until earlier ones are answered. If a group has a rate, nothing waits.
-    fn at_ramp_limit(&self) -> bool {
-        let most = (MAX_UNANSWERED_FIRST_REQUESTS / self.worker.share.of).max(16);
-        self.unanswered_first_requests >= most && self.driver.closed.iter().all(|closed| *closed)
     }
 
     /// Begins an operation: a closed-loop client opens its connection, an open-loop operation takes a free one.
@@ -231,7 +220,7 @@ impl<'a> EventLoop<'a> {
             let connection = id.and_then(|id| self.connections.get_mut(id));
             if let Some(connection) = connection {
                 connection.awaiting_first_response = true;
-                self.unanswered_first_requests += 1;
+                self.ramp.start();
             }
         } else {
             self.assign(operation, now);
@@ -258,9 +247,7 @@ impl<'a> EventLoop<'a> {
             connection.take(operation);
             return self.send(id);
         }
-        if !self.driver.settings.keep_alive
-            && self.pool.has_room(self.established + self.connecting)
-        {
+        if self.pool.opens_on_demand(self.established + self.connecting) {
             let index = self.pool.next_index();
             self.connect(Some(operation), index, now);
             return;
@@ -483,7 +470,9 @@ impl<'a> EventLoop<'a> {
             State::Connecting => self.connecting -= 1,
             State::Idle | State::Busy => self.established -= 1,
         }
-        self.unanswered_first_requests -= u64::from(connection.awaiting_first_response);
+        if connection.awaiting_first_response {
+            self.ramp.end();
+        }
         let mut failed = 0;
         while let Some(operation) = connection.answered() {
             failed += 1;

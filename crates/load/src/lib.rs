@@ -3,7 +3,7 @@
 //! A driver speaks a protocol; everything else that generates load is here. [`plan`] describes the load, [`schedule`]
 //! computes when operations are due, and [`workers`] starts the workers, as threads or in processes. Each worker has a
 //! [`pacer`] (when) and a [`recorder`] (what happened); [`collector`] merges their seconds. [`reactor`] and [`slots`]
-//! serve many connections in one thread. No daemon is launched here, and no command line is parsed.
+//! serve many connections in one thread, which [`net`] opens. No daemon is launched here, and no command line is parsed.
 
 pub mod clock;
 pub mod collector;
@@ -11,6 +11,7 @@ pub mod driver;
 pub mod duration;
 
 pub mod limits;
+pub mod net;
 pub mod opening;
 pub mod pacer;
 pub mod plan;
@@ -19,6 +20,5 @@ pub mod recorder;
 pub mod schedstat;
 pub mod schedule;
 pub mod slots;
-pub mod tls;
 pub mod trust;
 pub mod workers;

@@ -8,6 +8,9 @@ use std::rc::Rc;
 
 use load::clock;
 use load::driver::{Phases, Stop, Worker};
+use load::net::dial::dial;
+use load::net::pool::{CONNECTS_PER_ITERATION, Pool, RETRY_BACKOFF_NS};
+use load::net::sources::Sources;
 use load::opening::WorkerOpening;
 use load::pacer::{Pacer, Start, Tick};
 use load::recorder::Recorder;
@@ -22,12 +25,9 @@ use super::meter::Totals;
 use super::seat::{RequestSlot, SlotGuard, SlotTable};
 use crate::checks::Captured;
 use crate::driver::HttpLoad;
-use crate::operation::{Backoff, Operation, RETRY_BACKOFF_NS, connection_of, start_of};
+use crate::operation::{Backoff, Operation, connection_of, start_of};
 use crate::outcome::{self, count};
-use crate::pool::{CONNECTS_PER_ITERATION, Pool};
 use crate::series::{BLOCKED, CONNECTING, SENDING, TLS};
-use crate::socket::dial;
-use crate::source::Sources;
 use crate::turn::{BatchCounters, CompletedResponse};
 
 /// Maximum number of operations started per loop iteration.
@@ -119,7 +119,7 @@ impl<'a> WorkerState<'a> {
             idle: RefCell::default(),
             waiting: RefCell::default(),
             backing_off: RefCell::default(),
-            pool: RefCell::new(Pool::new(driver, worker.share, &worker.phases)),
+            pool: RefCell::new(Pool::new(driver.pool, worker.share, &worker.phases)),
             pending_connects: RefCell::default(),
             open: Cell::new(0),
             counted: Cell::new(0),
@@ -256,7 +256,7 @@ impl<'a> WorkerState<'a> {
             }
         }
         let mut pool = self.pool.borrow_mut();
-        if !pool.keep_alive && pool.has_room(self.established.get() + self.connecting.get()) {
+        if pool.opens_on_demand(self.established.get() + self.connecting.get()) {
             let index = pool.next_index();
             return self.connect(Some(operation), index);
         }
@@ -350,7 +350,7 @@ impl<'a> WorkerState<'a> {
             State::Busy => {}
         }
         // An operation that waits without keep-alive has room now.
-        if !self.pool.borrow().keep_alive {
+        if !self.driver.settings.keep_alive {
             let waiting = self.waiting.borrow_mut().pop_front();
             if let Some(operation) = waiting {
                 self.assign(operation);

@@ -1,12 +1,11 @@
 //! Checks of the settings against the load, before a daemon is launched or a request is sent.
 
 use load::duration;
+use load::net::sources;
 use load::plan::{Invalid, Plan};
-use load::tls;
 
 use super::{MAX_TIMEOUT, Settings, open_loop};
 use crate::requests::Requests;
-use crate::source;
 use crate::target::Server;
 
 /// Checks that the settings fit the load, and that the files and addresses they name exist.
@@ -29,15 +28,13 @@ pub(super) fn validate(plan: &Plan<Settings>) -> Result<(), Invalid> {
         }
         false => {}
     }
-    if let Some(file) = &settings.tls_ca {
-        tls::client_config(Some(file), false)?;
-    }
+    settings.tls().validate()?;
     let connections = Settings::connection_count(plan);
     // The ports of a running server are known once its URL is read; a launched daemon has one.
     if plan.daemon.is_some() {
-        source::check_ports(settings, connections, Some(plan.instances))?;
+        sources::check_ports(&settings.source_addresses, connections, Some(plan.instances))?;
     }
-    source::addresses(settings, connections, &[])?;
+    sources::addresses(&settings.source_addresses, connections, [])?;
     // Header fields and bodies are the same for every server.
     Requests::new(settings, &Server::anywhere()).map(|_| ())
 }

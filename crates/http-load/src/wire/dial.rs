@@ -1,16 +1,15 @@
 //! Opening of connections: for a request that needs one, or before the requests of an open loop.
 
 use load::clock;
+use load::net::dial::{dial, finish};
+use load::net::pool::{CONNECTS_PER_ITERATION, RETRY_BACKOFF_NS};
 use load::slots::Id;
 use nix::errno::Errno;
-use nix::sys::socket::{getsockopt, sockopt};
 
 use super::EventLoop;
 use super::connection::{Connection, State};
-use crate::operation::{Operation, RETRY_BACKOFF_NS, start_of};
+use crate::operation::{Operation, start_of};
 use crate::outcome::{self, count};
-use crate::pool::CONNECTS_PER_ITERATION;
-use crate::socket::dial;
 
 impl EventLoop<'_> {
     /// Opens connections of the pool at their rate; returns the time of the next attempt.
@@ -111,8 +110,7 @@ impl EventLoop<'_> {
     /// Connects for operations that wait without keep-alive, as far as there is room. If connecting fails, all waiting
     /// operations fail here, one after the other: they may be many.
     pub(super) fn connect_waiting(&mut self, now: u64) {
-        while !self.pool.keep_alive
-            && self.pool.has_room(self.established + self.connecting)
+        while self.pool.opens_on_demand(self.established + self.connecting)
             && let Some(operation) = self.waiting.pop_front()
         {
             let index = self.pool.next_index();
@@ -126,9 +124,7 @@ impl EventLoop<'_> {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
-        let errno = getsockopt(&connection.socket, sockopt::SocketError)
-            .map_or_else(|errno| errno, Errno::from_raw);
-        if errno as i32 != 0 {
+        if let Err(errno) = finish(&connection.socket) {
             return self.end(id, outcome::connect_error(errno));
         }
         let began = connection.written;

@@ -19,8 +19,9 @@ impl EventLoop<'_> {
             return;
         };
         let (first_byte, written) = (connection.first_byte, connection.written);
-        self.unanswered_first_requests -=
-            u64::from(std::mem::take(&mut connection.awaiting_first_response));
+        if std::mem::take(&mut connection.awaiting_first_response) {
+            self.ramp.end();
+        }
         // The request was not sent completely, so the connection cannot carry another one.
         let cut = connection.is_partly_sent();
         let Some(mut operation) = connection.answered() else {
