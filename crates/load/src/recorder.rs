@@ -30,6 +30,8 @@ use thread::ThreadUsage;
 /// Nanoseconds of one row.
 pub const SECOND_NS: u64 = 1_000_000_000;
 
+/// Counter of operations that start in the warm-up, and are in no total.
+pub const WARMUP: &str = "warmup";
 /// Counter of operations begun.
 pub const STARTED: &str = "started";
 /// Counter of operations that ended successfully.
