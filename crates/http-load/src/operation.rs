@@ -35,16 +35,6 @@ impl Operation {
     }
 }
 
-/// A client of a closed loop in backoff: when it goes on, and after which operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Backoff {
-    pub(crate) until: u64,
-    pub(crate) group: u16,
-    pub(crate) index: u64,
-    /// The index of its connection.
-    pub(crate) connection: u32,
-}
-
 /// Returns the data that a pacer needs of a client's last operation.
 pub(crate) fn start_of(group: u16, index: u64) -> Start {
     Start {

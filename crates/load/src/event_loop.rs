@@ -206,7 +206,6 @@ pub fn run<H: Handler>(mut handler: H, mut cx: Context<H>) -> anyhow::Result<()>
         let next_timer = cx.fire_timers(&mut handler);
         let next_sweep = cx.sweep(&mut handler);
         let next_turn = handler.turn(&mut cx)?;
-        // After the operations that ended in the meantime, which must not add to the peak of open ones.
         cx.state.count_begun();
         cx.state.end_turn();
         let deadline = cx.state.deadline(handler.drained(&cx));

@@ -18,9 +18,9 @@ use load::net::sources::Sources;
 use super::Prepared;
 use super::dial::{ConnectError, Stream, open};
 use super::fault;
-use super::local::LocalExecutor;
-use crate::preflight::{Content, Fetched, PREFLIGHT_TIMEOUT, TIMED_OUT, connecting};
+use super::local_executor::LocalExecutor;
 use crate::redirect::{LOCATION, RedirectTarget};
+use crate::sample::{Content, Fetched, PREFLIGHT_TIMEOUT, TIMED_OUT, connecting};
 use crate::settings::Settings;
 use crate::target::Server;
 

@@ -70,7 +70,9 @@ pub async fn run_async<H: AsyncHandler, F: Future<Output = ()>>(
 ) -> anyhow::Result<FuturesUnordered<F>> {
     let mut clock = Clock::real()?;
     let mut connections = FuturesUnordered::new();
-    while let Some(until) = turn(handler, &mut shared.borrow_mut())? {
+    loop {
+        let until = turn(handler, &mut shared.borrow_mut())?;
+        let Some(until) = until else { break };
         connections.extend(std::iter::from_fn(&mut connect));
         let mut wait = pin!(clock.sleep_until(until));
         poll_fn(|context| {
@@ -103,7 +105,6 @@ fn turn<H: AsyncHandler>(
         }
     };
     let next_turn = handler.turn(state)?;
-    // After the operations that ended in the meantime, which must not add to the peak of open ones.
     state.count_begun();
     state.end_turn();
     let deadline = state.deadline(handler.drained(state));

@@ -82,7 +82,7 @@ fn dial_tcp(address: SocketAddr, sources: &mut Sources) -> Result<OwnedFd, Errno
     for _ in 0..TRIES {
         let socket = open(family)?;
         setsockopt(&socket, sockopt::TcpNoDelay, &true)?;
-        let source = sources.next();
+        let source = sources.next_source();
         let started = match source {
             Some(source) => from(&socket, source)
                 .and_then(|()| ignore_in_progress(connect(socket.as_raw_fd(), &peer))),

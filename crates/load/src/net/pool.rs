@@ -1,7 +1,6 @@
 //! How many connections are open, and when the next one is opened: a pool that is filled at a rate, and a limit on the
 //! clients that connect at once.
 
-use crate::driver::Phases;
 use crate::schedule::Share;
 
 /// Backoff of a client that could not connect, nanoseconds, so that a dead server is not flooded.
@@ -38,25 +37,20 @@ pub struct Pool {
     begun: u64,
     /// Earliest time of the next attempt.
     not_before: u64,
-    /// No attempts start at or after this time.
-    end: u64,
     keep_alive: bool,
     share: Share,
 }
 
 impl Pool {
-    /// Creates a worker's share of a pool, which is filled from the origin of the run on.
+    /// Creates a worker's share of a pool, which is filled from `origin` on (nanoseconds of CLOCK_MONOTONIC).
     #[must_use]
-    pub fn new(config: PoolConfig, share: Share, phases: &Phases) -> Self {
+    pub fn new(config: PoolConfig, share: Share, origin: u64) -> Self {
         Self {
             size: share.count(config.size),
-            every_ns: config
-                .rate
-                .map_or(0.0, |rate| 1e9 / rate * share.of as f64),
-            origin: phases.origin,
+            every_ns: config.rate.map_or(0.0, |rate| 1e9 / rate * share.of as f64),
+            origin,
             begun: 0,
             not_before: 0,
-            end: phases.end,
             keep_alive: config.keep_alive,
             share,
         }
@@ -87,11 +81,8 @@ impl Pool {
     /// # Errors
     /// The time to try again; `u64::MAX` if only a connection that opens or closes makes room.
     pub fn next_connect(&mut self, now: u64, open: u64, connecting: u64) -> Result<u32, u64> {
-        if !self.keep_alive
-            || now >= self.end
-            || connecting >= MAX_CONNECTING
-            || !self.has_room(open + connecting)
-        {
+        let is_busy = connecting >= MAX_CONNECTING || !self.has_room(open + connecting);
+        if !self.keep_alive || is_busy {
             return Err(u64::MAX);
         }
         let due = self.origin + (self.begun as f64 * self.every_ns) as u64;
@@ -100,11 +91,6 @@ impl Pool {
             return Err(due);
         }
         Ok(self.next_index())
-    }
-
-    /// Sets a new end, after the load was moved.
-    pub fn set_end(&mut self, end: u64) {
-        self.end = end;
     }
 
     /// Delays the next attempt after a failed one.
@@ -155,19 +141,10 @@ impl RampLimit {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-    use crate::plan::Timeline;
 
     fn pool(config: PoolConfig) -> Pool {
-        let timeline = Timeline {
-            warmup: Duration::ZERO,
-            measure: Duration::from_secs(10),
-            drain: Duration::ZERO,
-        };
-        let share = Share { index: 1, of: 2 };
-        Pool::new(config, share, &Phases::new(timeline, 1_000))
+        Pool::new(config, Share { index: 1, of: 2 }, 1_000)
     }
 
     #[test]
@@ -185,8 +162,7 @@ mod tests {
         pool.back_off(3_000);
         let later = 3_000 + RETRY_BACKOFF_NS;
         assert_eq!(pool.next_connect(3_000, 2, 0), Err(later));
-        pool.set_end(later);
-        assert_eq!(pool.next_connect(later, 2, 0), Err(u64::MAX));
+        assert_eq!(pool.next_connect(later, 2, 0), Ok(7));
     }
 
     #[test]
@@ -204,7 +180,12 @@ mod tests {
     fn a_limit_holds_for_all_workers_together_and_only_for_closed_loops() {
         for (of, is_closed, most) in [(1, true, 1_024), (4, true, 256), (100, true, 16)] {
             let mut limit = RampLimit::new(Share { index: 0, of }, is_closed);
-            let started = (0..2_000).take_while(|_| !limit.is_reached() && { limit.start(); true });
+            let started = (0..2_000).take_while(|_| {
+                !limit.is_reached() && {
+                    limit.start();
+                    true
+                }
+            });
             assert_eq!(started.count(), most);
             limit.end();
             assert!(!limit.is_reached());

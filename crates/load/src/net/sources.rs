@@ -212,8 +212,8 @@ impl Sources {
         Self::new(Vec::new(), Share { index: 0, of: 1 })
     }
 
-    /// Returns the next source, starting over after the last; `None` if the kernel chooses.
-    pub fn next(&mut self) -> Option<SocketAddr> {
+    /// Returns the source of the next connection, starting over after the last; `None` if the kernel chooses.
+    pub fn next_source(&mut self) -> Option<SocketAddr> {
         let each = self.ports.per_address();
         let all = self.addresses.len() as u64 * each;
         let index = (self.next * self.share.of + self.share.index).checked_rem(all)?;
@@ -247,7 +247,7 @@ mod tests {
         for share in shares {
             let mut sources = Sources::new(addresses.clone(), share);
             for _ in 0..20_000 {
-                let source = sources.next().unwrap();
+                let source = sources.next_source().unwrap();
                 assert!(source.port() >= 1_024);
                 assert!(seen.insert(source), "{source} twice");
             }

@@ -83,7 +83,10 @@ impl TlsClient {
     /// A host that no certificate can name, or certificates that can't be read, with the remedy.
     pub fn new(host: &str, options: &TlsOptions, protocols: &[&[u8]]) -> Result<Self, Invalid> {
         let name = ServerName::try_from(host.to_owned()).map_err(|error| {
-            Invalid::new("URL", format!("{host}: {error}: use the server's host name"))
+            Invalid::new(
+                "URL",
+                format!("{host}: {error}: use the server's host name"),
+            )
         })?;
         let mut config = options.config()?;
         config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
@@ -235,7 +238,10 @@ mod tests {
         };
         for (insecure, part) in [(true, "leave out one"), (false, "in PEM")] {
             let error = options(insecure).validate().unwrap_err().to_string();
-            assert!(error.contains("--tls-ca") && error.contains(part), "{error}");
+            assert!(
+                error.contains("--tls-ca") && error.contains(part),
+                "{error}"
+            );
         }
         TlsOptions::default().validate().unwrap();
     }

@@ -125,7 +125,9 @@ mod tests {
 
     #[test]
     fn a_stream_that_takes_nothing_is_an_error() {
-        let error = WriteBuffer::default().write(&mut &mut [][..], b"a").unwrap_err();
+        let error = WriteBuffer::default()
+            .write(&mut &mut [][..], b"a")
+            .unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::WriteZero);
     }
 }
