@@ -224,3 +224,6 @@ pub fn run<H: Handler>(mut handler: H, mut cx: Context<H>) -> anyhow::Result<()>
     cx.state.count_missed(0);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;
