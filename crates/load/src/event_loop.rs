@@ -37,7 +37,7 @@ use crate::slots::{Id, Slots};
 pub trait Handler: Sized {
     /// A connection, or another entry with descriptors.
     type Connection;
-    /// What a timer carries: a retry, a backoff, a heartbeat.
+    /// The content of a timer: a retry, a backoff, a heartbeat.
     type Timer;
 
     /// Starts an operation that is due now.
@@ -92,7 +92,7 @@ pub trait Handler: Sized {
     fn give_up(&mut self, cx: &mut Context<Self>) -> anyhow::Result<()>;
 }
 
-/// What a handler works with. Its fields can be borrowed apart.
+/// The state that a handler works with. Its fields can be borrowed apart.
 #[derive(Debug)]
 pub struct Context<H: Handler> {
     /// The schedule, the recorder, the phases and the timers.

@@ -18,7 +18,7 @@ use crate::pacer::Start;
 /// handler and passes it on; it is free while futures are polled. A future that borrows it must not keep the borrow
 /// across an `await`.
 pub trait AsyncHandler {
-    /// What a timer carries: a retry, a backoff, a heartbeat.
+    /// The content of a timer: a retry, a backoff, a heartbeat.
     type Timer;
 
     /// Starts an operation that is due now.

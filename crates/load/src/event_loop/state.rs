@@ -69,7 +69,7 @@ impl Default for Options {
 
 /// The state of a worker that a loop keeps: both loops apply the same rules through it.
 ///
-/// Times are nanoseconds of CLOCK_MONOTONIC. `T` is what a timer carries.
+/// Times are nanoseconds of CLOCK_MONOTONIC. `T` is the content of a timer.
 #[derive(Debug)]
 pub struct LoopState<T> {
     /// Determines when the next operation starts.

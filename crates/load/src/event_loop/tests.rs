@@ -113,7 +113,7 @@ impl Recorded {
     }
 }
 
-/// What a handler has seen.
+/// The calls that a handler has seen.
 #[derive(Debug, Default)]
 struct Seen {
     starts: Vec<Start>,
