@@ -7,9 +7,8 @@ pub mod frame;
 pub mod session;
 mod socket;
 pub mod stamp;
-mod tls;
 mod topology;
 
+pub use load::net::tls::TlsOptions;
 pub use session::{Broker, Session, SessionError};
 pub use socket::Socket;
-pub use tls::TlsOptions;

@@ -9,13 +9,13 @@ use amq_protocol::protocol::{AMQPClass, channel, connection};
 use amq_protocol::types::{AMQPValue, FieldTable, LongString};
 use amq_protocol::uri::{AMQPScheme, AMQPUri};
 use load::clock;
+use load::net::tls::{TlsClient, TlsOptions, tls_error};
 use load::plan::Invalid;
 use measure::redact;
 use nix::errno::Errno;
 
 use crate::frame::{encode, whole_frame};
 use crate::socket::Socket;
-use crate::tls::{Tls, TlsOptions};
 
 /// Time that a broker may take for one answer.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -33,7 +33,7 @@ pub struct Broker {
     /// The URI as given, including the password.
     pub text: String,
     /// Present with `amqps`.
-    tls: Option<Tls>,
+    tls: Option<TlsClient>,
 }
 
 /// The reason why there is no connection, or why it ended.
@@ -126,7 +126,7 @@ impl Broker {
         })?;
         let is_tls = uri.scheme == AMQPScheme::AMQPS;
         let tls = match options {
-            Some(options) if is_tls => Some(Tls::new(&uri.authority.host, options)?),
+            Some(options) if is_tls => Some(TlsClient::new(&uri.authority.host, options, &[])?),
             None if is_tls => {
                 let problem = "only runs support TLS, and this command does not: use amqp://";
                 return Err(Invalid::new(field(), problem));
@@ -434,11 +434,6 @@ pub fn close_method() -> AMQPClass {
         class_id: 0,
         method_id: 0,
     }))
-}
-
-/// Returns the error of TLS that an error of the socket stands for.
-fn tls_error(error: &io::Error) -> Option<&rustls::Error> {
-    error.get_ref()?.downcast_ref()
 }
 
 fn is_timeout(error: &io::Error) -> bool {

@@ -4,9 +4,8 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use load::net::tls::TlsClient;
 use rustls::ClientConnection;
-
-use crate::tls::Tls;
 
 /// A connection that reads and writes like a `TcpStream`, blocking or not.
 #[derive(Debug)]
@@ -17,8 +16,8 @@ pub struct Socket {
 
 impl Socket {
     /// Wraps a connection whose reads and writes have timeouts. With TLS, completes the handshake.
-    pub(crate) fn new(mut tcp: TcpStream, tls: Option<&Tls>) -> io::Result<Self> {
-        let mut tls = tls.map(Tls::client).transpose()?.map(Box::new);
+    pub(crate) fn new(mut tcp: TcpStream, tls: Option<&TlsClient>) -> io::Result<Self> {
+        let mut tls = tls.map(TlsClient::connect).transpose()?.map(Box::new);
         if let Some(tls) = &mut tls {
             while tls.is_handshaking() {
                 tls.complete_io(&mut tcp)?;

@@ -3,7 +3,7 @@
 use load::plan::Invalid;
 
 use crate::settings::Settings;
-use amqp_client::{Broker, Session, SessionError, TlsOptions};
+use amqp_client::{Broker, Session, SessionError};
 
 /// At least one node.
 #[derive(Debug, Clone)]
@@ -18,10 +18,7 @@ impl Nodes {
         uris: impl Iterator<Item = &'a str>,
         settings: &Settings,
     ) -> Result<Option<Self>, Invalid> {
-        let options = TlsOptions {
-            ca: settings.tls_ca.clone(),
-            insecure: settings.tls_insecure,
-        };
+        let options = settings.tls();
         let nodes = uris
             .map(|uri| Broker::with_tls(uri, &options))
             .collect::<Result<Vec<_>, _>>()?;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use load::duration;
+use load::net::tls::TlsOptions;
 use load::plan::{Group, Plan};
 use serde::{Deserialize, Serialize};
 
@@ -315,6 +316,15 @@ pub fn consumers(plan: &Plan<Settings>) -> u64 {
 }
 
 impl Settings {
+    /// Returns the options for the certificates of brokers.
+    #[must_use]
+    pub fn tls(&self) -> TlsOptions {
+        TlsOptions {
+            ca: self.tls_ca.clone(),
+            insecure: self.tls_insecure,
+        }
+    }
+
     /// Returns the queues, at least one.
     #[must_use]
     pub fn queues(&self) -> Vec<String> {

@@ -29,6 +29,7 @@ mod fault;
 mod head;
 
 use self::chunks::ChunkState;
+pub(crate) use self::fault::EARLY_CLOSE;
 pub use self::fault::{Fault, KINDS, Missing};
 use self::head::{Body, Parsed};
 

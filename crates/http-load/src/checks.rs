@@ -6,7 +6,6 @@ use load::plan::Invalid;
 use serde_json::Value;
 
 use crate::answer::Sink;
-use crate::judge::ResponseView;
 
 mod parse;
 #[cfg(test)]
@@ -180,6 +179,18 @@ impl Checks {
         let index = self.fields.iter().position(|field| field == name)?;
         captured?.fields[index].as_deref()
     }
+}
+
+/// A complete response, as the checks see it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ResponseView<'a> {
+    pub(crate) status: u16,
+    /// Length of the body in bytes, whether or not the body was kept.
+    pub(crate) length: u64,
+    /// Service time: from the first byte sent to the last byte of the response.
+    pub(crate) service_ns: u64,
+    /// Its kept parts; `None` if no check needs them.
+    pub(crate) captured: Option<&'a Captured>,
 }
 
 /// The kept parts of one response; reused for the next one.

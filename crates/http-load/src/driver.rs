@@ -1,49 +1,30 @@
-//! The driver: servers and requests, prepared before the load starts.
+//! The driver: its contract with the harness, and the check before the run.
 
-use std::net::IpAddr;
-use std::sync::{Once, OnceLock};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use harness::cli;
-use harness::output;
-use load::driver::{Address, Driver, Target, Worker};
-use load::plan::{Group, Invalid, Plan};
+use load::driver::{Driver, Target, Worker};
+use load::plan::{Invalid, Plan};
 use measure::audit::{Facts, Lifetime};
 use measure::result::{Answer, RunResult};
 use measure::tally::{Series, Tally};
 use measure::warning::Warning;
 use serde::{Deserialize, Serialize};
 
-use crate::checks::Checks;
 use crate::content::Expected;
 use crate::preflight::{self, Sample};
-use crate::requests::Requests;
-use crate::settings::{self, Engine, Pacing, Settings};
-use crate::target::Server;
-use crate::{hyper, k6, outcome, redirect};
-use crate::{series, source, summary, wire};
+use crate::settings::{Engine, Pacing, Settings};
+use crate::shared::Shared;
+use crate::{hyper, k6, outcome, series, summary, wire};
 
-/// The load on one server or several. Shared by all workers and the same for both engines.
+/// The load on one server or several.
 #[derive(Debug)]
 pub struct HttpLoad {
-    pub(crate) settings: Settings,
-    /// True for each group that is a closed loop.
-    pub(crate) closed: Vec<bool>,
-    /// Number of connections of the groups with a rate.
-    pub(crate) pool: u64,
-    pub(crate) servers: Vec<Server>,
-    /// The requests to each server.
-    pub(crate) requests: Vec<Requests>,
-    pub(crate) sources: Vec<IpAddr>,
-    pub(crate) checks: Checks,
+    shared: Shared,
     /// Per-server state of the engine `hyper`; empty with the other engine.
-    pub(crate) hyper: Vec<hyper::Prepared>,
-    logged: Once,
-    /// The length of every response body, known after the first one; `None` if requests differ.
-    expected: Option<OnceLock<u64>>,
-    /// The body of every response, known after two equal ones; only if all requests are alike.
-    content: OnceLock<Expected>,
+    hyper: Vec<hyper::Prepared>,
     answer: OnceLock<Answer>,
 }
 
@@ -55,55 +36,21 @@ struct Learned {
 }
 
 impl HttpLoad {
-    /// Returns the required length of a body, once it is known.
-    pub(crate) fn expected_length(&self) -> Option<u64> {
-        self.expected.as_ref()?.get().copied()
-    }
-
-    /// Checks a body length against the expected one. The first response sets the expectation.
-    pub(crate) fn has_expected_length(&self, length: u64) -> bool {
-        let expected = self.expected.as_ref();
-        expected.is_none_or(|expected| *expected.get_or_init(|| length) == length)
-    }
-
-    /// Returns true if the body of this operation's response is to be compared with the expected one.
-    pub(crate) fn compares(&self, index: u64) -> bool {
-        let content = self.content.get();
-        content.is_some_and(|expected| expected.compares(index))
-    }
-
-    /// Returns true unless `sum` differs from the checksum of the expected body.
-    pub(crate) fn is_expected(&self, sum: u32) -> bool {
-        let content = self.content.get();
-        content.is_none_or(|expected| expected.has_sum(sum))
-    }
-
     /// Sends the request again: if both responses have the same body, all responses should have it.
     fn learn_content(&self, first: &Sample) {
-        let settings = &self.settings;
-        let fixed = self.expected.is_some() && !settings.any_content && first.length > 0;
-        if !fixed || self.is_head() || self.content.get().is_some() {
+        let shared = &self.shared;
+        let settings = &shared.settings;
+        let fixed = shared.has_one_length() && !settings.any_content && first.length > 0;
+        if !fixed || shared.is_head() || shared.content.get().is_some() {
             return;
         }
-        let (server, requests) = (&self.servers[0], &self.requests[0]);
         // If the second request fails, the run itself will show it.
-        let again = preflight::fetch(settings, server, requests);
+        let again = preflight::fetch(settings, &shared.servers[0], &shared.requests[0]);
         if again.is_ok_and(|again| again == *first) {
-            let _ = self.content.set(Expected::sampled(first.length, first.sum));
+            let _ = shared
+                .content
+                .set(Expected::sampled(first.length, first.sum));
         }
-    }
-
-    /// Logs a connection error that would not show up in the counters. Logged once per run.
-    pub(crate) fn log_once(&self, unconnected: &hyper::ConnectError) {
-        if let hyper::ConnectError::Tls(why) = unconnected {
-            self.logged
-                .call_once(|| output::remark(&format!("error: {why}")));
-        }
-    }
-
-    /// Returns true if the requests are `HEAD` requests.
-    pub(crate) fn is_head(&self) -> bool {
-        self.settings.method == "HEAD"
     }
 }
 
@@ -147,9 +94,9 @@ impl Driver for HttpLoad {
 
     fn records(&self, series: Series) -> bool {
         match series {
-            series::TLS => self.servers.iter().any(|server| server.tls),
+            series::TLS => self.shared.servers.iter().any(|server| server.tls),
             series::BLOCKED | series::SENDING | series::WAITING | series::RECEIVING => {
-                self.settings.phases
+                self.shared.settings.phases
             }
             _ => true,
         }
@@ -192,54 +139,19 @@ impl Driver for HttpLoad {
     }
 
     fn setup(plan: &Plan<Settings>, target: &Target) -> anyhow::Result<Self> {
-        let mut settings = plan.driver.clone();
-        let servers: Vec<Server> = target
-            .addresses
-            .iter()
-            .map(server)
-            .collect::<Result<_, _>>()?;
-        settings.choose_engine(servers.iter().any(|server| server.tls))?;
-        let hyper = match settings.engine {
-            Engine::Hyper => servers
+        let shared = Shared::new(plan, target)?;
+        let hyper = match shared.settings.engine {
+            Engine::Hyper => shared
+                .servers
                 .iter()
-                .map(|server| hyper::Prepared::new(&settings, server))
+                .map(|server| hyper::Prepared::new(&shared.settings, server))
                 .collect::<Result<_, _>>()?,
             _ => Vec::new(),
         };
-        let requests = servers
-            .iter()
-            .map(|server| Requests::new(&settings, server));
-        let requests: Vec<Requests> = requests.collect::<Result<_, _>>()?;
-        let alike = requests.iter().all(Requests::are_alike);
-        let mut checks = Checks::parse(&settings.checks)?;
-        if settings.follow > 0 {
-            checks.capture_field(redirect::LOCATION);
-        }
-        let content = settings.expect_body.as_deref().map(Expected::named);
-        let content = content.transpose()?;
-        let connections = Settings::connection_count(plan);
-        source::check_ports(&settings, connections, source::server_ports(&servers))?;
         Ok(Self {
-            sources: source::addresses(&settings, connections, &servers)?,
-            closed: plan.groups.iter().map(Group::is_closed).collect(),
-            pool: if settings::open_loop(plan) {
-                settings.connections
-            } else {
-                0
-            },
-            checks,
-            servers,
-            requests,
+            shared,
             hyper,
-            logged: Once::new(),
-            expected: match (&content, settings.expect_length) {
-                (Some(content), _) => Some(OnceLock::from(content.length)),
-                (None, Some(length)) => Some(OnceLock::from(length)),
-                (None, None) => (alike && !settings.any_content).then(OnceLock::new),
-            },
-            content: content.map_or_else(OnceLock::new, OnceLock::from),
             answer: OnceLock::new(),
-            settings,
         })
     }
 
@@ -247,11 +159,12 @@ impl Driver for HttpLoad {
     /// compared and none was named, the first server is requested twice.
     fn check(&self) -> anyhow::Result<()> {
         let mut first: Option<Sample> = None;
-        for (server, requests) in self.servers.iter().zip(&self.requests) {
-            let sample = preflight::fetch(&self.settings, server, requests)
-                .with_context(|| format!("{} of {}", self.settings.path_at(server), server.peer))?;
-            sample.check(&self.settings)?;
-            if let Some(content) = self.content.get() {
+        let settings = &self.shared.settings;
+        for (server, requests) in self.shared.servers.iter().zip(&self.shared.requests) {
+            let sample = preflight::fetch(settings, server, requests)
+                .with_context(|| format!("{} of {}", settings.path_at(server), server.peer))?;
+            sample.check(settings)?;
+            if let Some(content) = self.shared.content.get() {
                 sample.check_content(content)?;
             }
             match &first {
@@ -260,7 +173,7 @@ impl Driver for HttpLoad {
             }
         }
         if let Some(sample) = first {
-            let _ = self.has_expected_length(sample.length);
+            let _ = self.shared.has_expected_length(sample.length);
             self.learn_content(&sample);
             let _ = self.answer.set(sample.into());
         }
@@ -269,8 +182,8 @@ impl Driver for HttpLoad {
 
     fn learned(&self) -> serde_json::Value {
         let learned = Learned {
-            length: self.expected_length(),
-            content: self.content.get().copied(),
+            length: self.shared.expected_length(),
+            content: self.shared.content.get().copied(),
         };
         serde_json::to_value(learned).unwrap_or_default()
     }
@@ -278,10 +191,10 @@ impl Driver for HttpLoad {
     fn learn(&self, learned: serde_json::Value) -> anyhow::Result<()> {
         let Learned { length, content } = serde_json::from_value(learned)?;
         if let Some(length) = length {
-            let _ = self.has_expected_length(length);
+            let _ = self.shared.has_expected_length(length);
         }
         if let Some(content) = content {
-            let _ = self.content.set(content);
+            let _ = self.shared.content.set(content);
         }
         Ok(())
     }
@@ -304,16 +217,9 @@ impl Driver for HttpLoad {
     }
 
     async fn work(&self, worker: Worker) -> anyhow::Result<()> {
-        match self.settings.engine {
-            Engine::Hyper => hyper::work(self, worker).await,
-            _ => wire::work(self, worker),
+        match self.shared.settings.engine {
+            Engine::Hyper => hyper::work(&self.shared, &self.hyper, worker).await,
+            _ => wire::work(&self.shared, worker),
         }
-    }
-}
-
-fn server(address: &Address) -> Result<Server, Invalid> {
-    match address {
-        Address::Url(url) => Server::parse(url),
-        Address::Socket(path) => Server::parse(&format!("unix:{}", path.display())),
     }
 }

@@ -4,40 +4,35 @@
 //! starts from the schedule, and sweeps for timeouts from time to time. So no future has its own timer, shared state
 //! needs no lock, and the futures borrow it.
 
-use std::future::{Future as _, poll_fn};
-use std::pin::pin;
-use std::task::Poll;
+use std::cell::RefCell;
 
-use futures_util::StreamExt as _;
-use futures_util::stream::FuturesUnordered;
 use hyper::client::conn::http1;
-use load::clock::{self, Timer};
 use load::driver::Worker;
-use load::opening::WorkerOpening;
-use load::pacer::Pacer;
+use load::event_loop::{self, LoopState};
+use load::net::tls::TlsClient;
 use load::plan::Invalid;
 use tokio::task::coop::unconstrained;
 
-use crate::driver::HttpLoad;
+use crate::clients;
 use crate::settings::Settings;
+use crate::shared::Shared;
 use crate::target::Server;
-use crate::tls::Tls;
+use crate::tls;
 
-mod desk;
+mod connection;
 mod dial;
 mod fault;
 mod fetch;
-mod link;
-mod local;
+mod io_counters;
+mod local_executor;
 mod message;
-mod meter;
-mod seat;
+mod request_slots;
 mod sender;
+mod worker_state;
 
-use desk::WorkerState;
 use message::Messages;
+use worker_state::WorkerState;
 
-pub(crate) use dial::ConnectError;
 pub(crate) use fetch::fetch;
 
 /// Maximum length of a head, as in the other engine.
@@ -47,7 +42,7 @@ const HEAD: usize = 64 * 1024;
 #[derive(Debug)]
 pub(crate) struct Prepared {
     messages: Messages,
-    tls: Option<Tls>,
+    tls: Option<TlsClient>,
     http1: http1::Builder,
 }
 
@@ -65,7 +60,10 @@ impl Prepared {
             .max_buf_size(HEAD)
             // Without bodies, vectored writes would save nothing.
             .writev(messages.have_bodies());
-        let tls = server.tls.then(|| Tls::new(server, settings)).transpose()?;
+        let tls = server
+            .tls
+            .then(|| tls::client(server, settings))
+            .transpose()?;
         Ok(Self {
             messages,
             tls,
@@ -75,33 +73,20 @@ impl Prepared {
 }
 
 /// Does one worker's share of the load.
-pub(crate) async fn work(driver: &HttpLoad, mut worker: Worker) -> anyhow::Result<()> {
-    let timer = Timer::new()?;
-    let pacer = std::mem::replace(&mut worker.pacer, Pacer::new(0, 0, Vec::new()));
-    let opening = std::mem::replace(&mut worker.opening, WorkerOpening::new(None));
-    let shared = WorkerState::new(driver, &worker, pacer, opening);
-    let mut connections = FuturesUnordered::new();
-    loop {
-        let now = clock::now();
-        let next = shared.run_once(now);
-        let deadline = shared.deadline();
-        if shared.is_done(now) || now >= deadline {
-            break;
-        }
-        while let Some(pending) = shared.next_connect() {
-            connections.push(unconstrained(link::serve_connection(&shared, pending)));
-        }
-        let until = worker.record.wait_until(next.min(deadline), now);
-        let mut wait = pin!(timer.sleep_until(until));
-        poll_fn(|context| {
-            while let Poll::Ready(Some(())) = connections.poll_next_unpin(context) {}
-            match shared.wake_early() {
-                true => Poll::Ready(()),
-                false => wait.as_mut().poll(context),
-            }
-        })
-        .await;
-    }
-    shared.record_unfinished();
+pub(crate) async fn work(
+    shared: &Shared,
+    prepared: &[Prepared],
+    worker: Worker,
+) -> anyhow::Result<()> {
+    let options = clients::options(&shared.settings);
+    let loop_state = RefCell::new(LoopState::new(worker, options));
+    let state = &WorkerState::new(shared, prepared, &loop_state, options.sweep_ns);
+    let connect = || {
+        let pending = state.next_connect()?;
+        Some(unconstrained(connection::serve(state, pending)))
+    };
+    let left = event_loop::run_async(state, &loop_state, connect).await?;
+    // Connections that are still open are closed.
+    drop(left);
     Ok(())
 }

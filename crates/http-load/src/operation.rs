@@ -5,9 +5,6 @@ use std::num::NonZeroU32;
 use load::pacer::Start;
 use load::schedule::Share;
 
-/// Backoff of a client that could not connect, so that a dead server is not flooded.
-pub(crate) const RETRY_BACKOFF_NS: u64 = 10_000_000;
-
 /// An operation, with its start and its number.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Operation {
@@ -36,16 +33,6 @@ impl Operation {
             hop: None,
         }
     }
-}
-
-/// A client of a closed loop in backoff: when it goes on, and after which operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Backoff {
-    pub(crate) until: u64,
-    pub(crate) group: u16,
-    pub(crate) index: u64,
-    /// The index of its connection.
-    pub(crate) connection: u32,
 }
 
 /// Returns the data that a pacer needs of a client's last operation.

@@ -4,10 +4,10 @@ use nix::errno::Errno;
 
 use crate::answer::KINDS;
 
+pub(crate) use crate::answer::EARLY_CLOSE;
+
 /// Counters other than outcomes.
 pub(crate) mod count {
-    /// Requests that started in the warm-up and count nowhere else.
-    pub(crate) const WARMUP: &str = "warmup";
     /// Complete responses of any status.
     pub(crate) const ANSWERS: &str = "answers";
     /// Complete responses including those of the warm-up, as the server counts them.
@@ -54,8 +54,6 @@ pub(crate) const PORTS: &str = "ports";
 pub(crate) const TIMEOUT: &str = "timeout";
 /// The connection was reset.
 pub(crate) const RESET: &str = "reset";
-/// The connection was closed before the response was complete.
-pub(crate) const EARLY_CLOSE: &str = "early_close";
 /// The status is not an expected one.
 pub(crate) const STATUS: &str = "status";
 /// The body has another length than expected.

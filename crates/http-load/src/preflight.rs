@@ -1,108 +1,25 @@
-//! The request before the run: fetches one response and judges whether the server is worth measuring.
+//! The request before the run, with its redirects.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use load::clock;
-use measure::result::Answer;
-use ring::digest::{Context as Digest, SHA256};
+use load::net::dial::Peer;
 
-use crate::answer::{Reader, RequestInfo, Sink};
-use crate::content::{Checksum, Expected};
+use crate::answer::{Reader, RequestInfo};
 use crate::hyper;
-use crate::redirect::{LOCATION, RedirectError, RedirectTarget, is_redirect};
+use crate::redirect::{RedirectError, RedirectTarget, is_redirect};
 use crate::requests::Requests;
+use crate::sample::{Content, Fetched, PREFLIGHT_TIMEOUT, TIMED_OUT, connecting};
 use crate::settings::{Engine, Settings};
-use crate::target::{Peer, Server};
+use crate::target::Server;
 
-/// Timeout of the request before the run.
-pub(crate) const PREFLIGHT_TIMEOUT: Duration = Duration::from_secs(10);
-pub(crate) const TIMED_OUT: &str = "no complete response within 10 s: is this the right server?";
+pub(crate) use crate::sample::Sample;
+
 /// Maximum number of bytes of a response quoted in a message.
 const MAX_QUOTED: usize = 80;
-
-/// The response of a server.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Sample {
-    pub(crate) status: u16,
-    pub(crate) length: u64,
-    /// Digest of the body, in hexadecimal digits.
-    pub(crate) sha256: String,
-    /// CRC-32C of the body.
-    pub(crate) sum: u32,
-}
-
-impl From<Sample> for Answer {
-    fn from(sample: Sample) -> Self {
-        Self {
-            status: u64::from(sample.status),
-            length: sample.length,
-            sha256: sample.sha256,
-        }
-    }
-}
-
-impl Sample {
-    /// Checks the status and the length against those expected.
-    pub(crate) fn check(&self, settings: &Settings) -> anyhow::Result<()> {
-        if let Some(expected) = settings
-            .expect_length
-            .filter(|length| *length != self.length)
-        {
-            bail!(
-                "the server returned {} with {} bytes of content, but {expected} are expected: correct the path, or driver.expect_length (--expect-length)",
-                self.status,
-                self.length
-            );
-        }
-        if settings.expects(self.status) {
-            return Ok(());
-        }
-        bail!(
-            "the server returned status {}, which is not expected: correct the path, or accept it with --expect-status {}",
-            self.status,
-            self.status
-        )
-    }
-
-    /// Checks the body against the one that was named.
-    pub(crate) fn check_content(&self, expected: &Expected) -> anyhow::Result<()> {
-        ensure!(
-            expected.length == self.length && expected.has_sum(self.sum),
-            "the server returned {} with {} bytes of content, which differ from the {} bytes of driver.expect_body (--expect-body): correct the path, or the expected body",
-            self.status,
-            self.length,
-            expected.length
-        );
-        Ok(())
-    }
-
-    /// Checks that another server's response is the same.
-    pub(crate) fn compare(&self, other: &Self) -> anyhow::Result<()> {
-        if self == other {
-            return Ok(());
-        }
-        bail!(
-            "the servers respond differently: {} with {} bytes ({}) and {} with {} bytes ({}): make all of them serve the same content",
-            self.status,
-            self.length,
-            &self.sha256[..12],
-            other.status,
-            other.length,
-            &other.sha256[..12]
-        )
-    }
-}
-
-/// A response, with the target of its redirect.
-#[derive(Debug)]
-pub(crate) struct Fetched {
-    pub(crate) sample: Sample,
-    pub(crate) location: Option<Vec<u8>>,
-}
 
 /// Sends one request, following redirects until a non-redirect response. Each request has its own connection.
 ///
@@ -198,65 +115,9 @@ fn fetch_once(
     Ok(content.fetched(answer.status, answer.body))
 }
 
-/// The running hash of a body, and the target of a redirect.
-pub(crate) struct Content {
-    digest: Digest,
-    sum: Checksum,
-    pub(crate) location: Option<Vec<u8>>,
-}
-
-impl Default for Content {
-    fn default() -> Self {
-        Self {
-            digest: Digest::new(&SHA256),
-            sum: Checksum::default(),
-            location: None,
-        }
-    }
-}
-
-impl Sink for Content {
-    fn head(&mut self, _status: u16, headers: &[httparse::Header<'_>]) {
-        let mut headers = headers.iter();
-        let location = headers.find(|header| header.name.eq_ignore_ascii_case(LOCATION));
-        self.location = location.map(|header| header.value.to_vec());
-    }
-
-    fn body(&mut self, piece: &[u8]) {
-        self.update(piece);
-    }
-}
-
-impl Content {
-    pub(crate) fn update(&mut self, piece: &[u8]) {
-        self.digest.update(piece);
-        self.sum.update(piece);
-    }
-
-    /// Completes the response with its status and length.
-    pub(crate) fn fetched(self, status: u16, length: u64) -> Fetched {
-        let digest = self.digest.finish();
-        let digits = digest.as_ref().iter().map(|byte| format!("{byte:02x}"));
-        Fetched {
-            sample: Sample {
-                status,
-                length,
-                sha256: digits.collect(),
-                sum: self.sum.0,
-            },
-            location: self.location,
-        }
-    }
-}
-
 /// A byte stream of either kind.
 trait Stream: Read + Write {}
 impl<S: Read + Write> Stream for S {}
-
-/// Returns the error context of a failed connection attempt.
-pub(crate) fn connecting(peer: &Peer) -> String {
-    format!("cannot connect to {peer}: is a server listening there?")
-}
 
 fn open(peer: &Peer) -> anyhow::Result<Box<dyn Stream>> {
     let connecting = || connecting(peer);

@@ -8,15 +8,9 @@
 //! (§4.3.1) of the target URI (§7.1): the scheme, and the host and port that `Host` names. The origin of a Unix socket
 //! is `http://localhost`.
 
-use std::num::NonZeroU32;
-
-use slab::Slab;
 use thiserror::Error;
 use url::{Position, Url};
 
-use crate::checks::Captured;
-use crate::driver::HttpLoad;
-use crate::operation::Operation;
 use crate::outcome;
 
 /// The field with the target of a redirect, in lower case.
@@ -130,77 +124,6 @@ impl RedirectTarget {
 fn is_same_origin(one: &Url, other: &Url) -> bool {
     let of = |url: &Url| url.port_or_known_default();
     one.scheme() == other.scheme() && one.host() == other.host() && of(one) == of(other)
-}
-
-/// The redirected operations of one worker: few, or none.
-#[derive(Debug, Default)]
-pub(crate) struct RedirectTable(Slab<RedirectTarget>);
-
-impl RedirectTable {
-    /// Returns the current request of an operation that was redirected.
-    pub(crate) fn get(&self, operation: &Operation) -> Option<&RedirectTarget> {
-        self.0.get(key(operation.hop?))
-    }
-
-    /// Redirects an operation according to its response, given as status and connection index. Returns true if it was
-    /// redirected.
-    ///
-    /// # Errors
-    /// The response is a redirect that can't be followed.
-    #[inline]
-    pub(crate) fn follow(
-        &mut self,
-        driver: &HttpLoad,
-        operation: &mut Operation,
-        (status, index): (u16, u32),
-        captured: Option<&Captured>,
-    ) -> Result<bool, RedirectError> {
-        if driver.settings.follow == 0 || !is_redirect(status) {
-            return Ok(false);
-        }
-        self.redirect(driver, operation, (status, index), captured)?;
-        Ok(true)
-    }
-
-    fn redirect(
-        &mut self,
-        driver: &HttpLoad,
-        operation: &mut Operation,
-        (status, index): (u16, u32),
-        captured: Option<&Captured>,
-    ) -> Result<(), RedirectError> {
-        let most = driver.settings.follow;
-        let location = driver.checks.field(captured, LOCATION);
-        match operation.hop {
-            Some(index) => {
-                let hop = &mut self.0[key(index)];
-                *hop = hop.next(status, location, most)?;
-            }
-            None => {
-                let requests = &driver.requests[index as usize % driver.requests.len()];
-                let first = RedirectTarget::first(&requests.target(operation.index));
-                // With {id} substituted the host is invalid, so no redirect can be same-origin.
-                let hop = first
-                    .ok_or(RedirectError::Elsewhere)?
-                    .next(status, location, most)?;
-                let index = self.0.insert(hop) as u32;
-                operation.hop = NonZeroU32::new(index + 1);
-            }
-        }
-        Ok(())
-    }
-
-    /// Removes an operation that has ended.
-    #[inline]
-    pub(crate) fn forget(&mut self, operation: &Operation) {
-        if let Some(index) = operation.hop {
-            self.0.try_remove(key(index));
-        }
-    }
-}
-
-fn key(index: NonZeroU32) -> usize {
-    index.get() as usize - 1
 }
 
 #[cfg(test)]

@@ -4,20 +4,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use load::duration;
+pub(crate) use load::event_loop::Pacing;
+use load::net::tls::TlsOptions;
 use load::plan::{Group, Invalid, Plan};
 use serde::{Deserialize, Serialize};
 
-use crate::checks::Checks;
 use crate::target::Server;
-
-mod validate;
 
 /// The path to request if neither plan nor URL names one: the smallest file that every daemon has.
 pub(crate) const DEFAULT_PATH: &str = "/1kb.txt";
-/// Maximum number of pipelined requests on one connection.
-const MAX_PIPELINED: u32 = 1_000;
-/// Starts within this many nanoseconds share a timer with [`Pacing::Quantum`].
-const QUANTUM_NS: u64 = 500_000;
 /// Maximum number of requests in flight on one HTTP/2 connection.
 const MAX_STREAMS: u32 = 10_000;
 const PIPELINE: &str =
@@ -25,7 +20,7 @@ const PIPELINE: &str =
 const BATCH: &str =
     "the hyper engine cannot batch: leave it out, or use --engine wire over http://";
 /// Maximum timeout of a request or a connection: the largest value of a histogram.
-const MAX_TIMEOUT: Duration = Duration::from_secs(3600);
+pub(crate) const MAX_TIMEOUT: Duration = Duration::from_secs(3600);
 /// Time that a slow server may need to accept connections, independent of their number.
 const OPENING_MARGIN: Duration = Duration::from_secs(30);
 /// Maximum number of connections of a run.
@@ -125,30 +120,6 @@ pub enum Engine {
     Hyper,
 }
 
-/// The way the driver waits for the next start of an open loop. In each mode, the delay is measured (`lag`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum Pacing {
-    /// A timer per start: late by tens of microseconds.
-    #[default]
-    Precise,
-    /// A timer for all starts within half a millisecond: late by as much, and cheaper at high rates.
-    Quantum,
-    /// No timer: the driver busy-polls and uses a full core.
-    Spin,
-}
-
-impl Pacing {
-    /// Returns the latest time, in nanoseconds of any clock, at which to look for a start that is due at `due`.
-    pub(crate) fn wake_at(self, due: u64) -> u64 {
-        match self {
-            Self::Precise => due,
-            Self::Quantum => due.div_ceil(QUANTUM_NS).saturating_mul(QUANTUM_NS),
-            Self::Spin => 0,
-        }
-    }
-}
-
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -200,82 +171,6 @@ impl Settings {
         }
     }
 
-    /// Checks the settings and the shape of the load.
-    ///
-    /// # Errors
-    /// The first invalid field, with the remedy.
-    pub fn validate(plan: &Plan<Self>) -> Result<(), Invalid> {
-        let settings = &plan.driver;
-        if http::Method::from_bytes(settings.method.as_bytes()).is_err()
-            || settings.method == "CONNECT"
-        {
-            let problem = format!(
-                "`{}` is not a valid HTTP method (e.g. GET)",
-                settings.method
-            );
-            return Err(Invalid::new("driver.method (--method)", problem));
-        }
-        if !(1..=MAX_PIPELINED).contains(&settings.pipeline) {
-            let problem = format!("{} is not between 1 and {MAX_PIPELINED}", settings.pipeline);
-            return Err(Invalid::new("driver.pipeline (--pipeline)", problem));
-        }
-        if settings.pipeline > 1 && !settings.keep_alive {
-            let problem = "needs persistent connections: leave out --no-keep-alive";
-            return Err(Invalid::new("driver.pipeline (--pipeline)", problem));
-        }
-        if settings.pipeline > 1 && settings.follow > 0 {
-            let problem = "a redirect is followed before the next request is sent on the connection: leave out --pipeline or --follow";
-            return Err(Invalid::new("driver.follow (--follow)", problem));
-        }
-        settings.validate_engine()?;
-        if !(1..=MAX_CONNECTIONS).contains(&settings.connections) {
-            let problem = format!("{} is not between 1 and 10,000,000", settings.connections);
-            return Err(Invalid::new("driver.connections (--connections)", problem));
-        }
-        if settings
-            .connect_rate
-            .is_some_and(|rate| !rate.is_finite() || rate < 1.0)
-        {
-            let problem =
-                "is below 1 per second: raise it, or leave it out to connect as fast as possible";
-            return Err(Invalid::new(
-                "driver.connect_rate (--connect-rate)",
-                problem,
-            ));
-        }
-        for (field, time) in [
-            ("timeout", settings.timeout),
-            ("connect_timeout", settings.connect_timeout),
-        ] {
-            if time.is_zero() || time > MAX_TIMEOUT {
-                return Err(Invalid::new(
-                    format!("driver.{field} (--{})", field.replace('_', "-")),
-                    "must be above 0 and at most 1h: give a duration such as 30s",
-                ));
-            }
-        }
-        if let Some(status) = settings
-            .expect_status
-            .iter()
-            .find(|status| !(100..600).contains(*status))
-        {
-            let problem =
-                format!("{status} is not an HTTP status: use a number between 100 and 599");
-            return Err(Invalid::new(
-                "driver.expect_status (--expect-status)",
-                problem,
-            ));
-        }
-        settings.validate_content()?;
-        validate::validate(plan)?;
-        let checks = Checks::parse(&settings.checks)?;
-        if settings.method == "HEAD" && checks.need_body() {
-            let problem = "a response to HEAD has no body: check its status or its header fields";
-            return Err(Invalid::new("driver.checks (--check)", problem));
-        }
-        Ok(())
-    }
-
     /// Returns the maximum time to open all connections before the load starts. `None` unless they are kept and opened
     /// at a rate of their own.
     #[must_use]
@@ -292,30 +187,8 @@ impl Settings {
         opens.then(|| settings.open_timeout.unwrap_or_else(default))
     }
 
-    fn validate_content(&self) -> Result<(), Invalid> {
-        let invalid = |field: &str, problem: &str| {
-            let option = format!("driver.{field} (--{})", field.replace('_', "-"));
-            Err(Invalid::new(option, problem))
-        };
-        match (&self.expect_body, self.expect_length, self.any_content) {
-            (Some(_), Some(_), _) => invalid(
-                "expect_length",
-                "--expect-body already sets the length: leave out --expect-length or --expect-body",
-            ),
-            (Some(_), _, true) | (_, Some(_), true) => invalid(
-                "any_content",
-                "accepts any body: leave it out, or leave out --expect-body and --expect-length",
-            ),
-            (Some(_), ..) if self.method == "HEAD" => invalid(
-                "expect_body",
-                "a response to HEAD has no body: leave it out",
-            ),
-            _ => Ok(()),
-        }
-    }
-
     /// Checks that the engine supports the settings, as far as that does not depend on the server.
-    fn validate_engine(&self) -> Result<(), Invalid> {
+    pub(crate) fn validate_engine(&self) -> Result<(), Invalid> {
         let invalid = |field: &str, problem: &str| {
             let option = format!("driver.{field} (--{})", field.replace('_', "-"));
             Err(Invalid::new(option, problem))
@@ -349,13 +222,15 @@ impl Settings {
         if self.batch && by_hyper {
             return invalid("batch", BATCH);
         }
-        if self.tls_insecure && self.tls_ca.is_some() {
-            return invalid(
-                "tls_ca",
-                "has no effect if any certificate is accepted: leave out one of --tls-ca and --tls-insecure",
-            );
-        }
         Ok(())
+    }
+
+    /// Returns the options for the certificates of servers.
+    pub(crate) fn tls(&self) -> TlsOptions {
+        TlsOptions {
+            ca: self.tls_ca.clone(),
+            insecure: self.tls_insecure,
+        }
     }
 
     /// Chooses the engine; `tls` says whether any of the servers uses TLS.
@@ -434,26 +309,4 @@ impl Settings {
 /// Returns true if requests of any group start at a rate, however fast the server is.
 pub(crate) fn open_loop(plan: &Plan<Settings>) -> bool {
     !plan.groups.iter().all(Group::is_closed)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn starts_of_a_quantum_share_a_look_that_is_never_early() {
-        for due in [0, 1, QUANTUM_NS - 1, QUANTUM_NS, QUANTUM_NS + 1, u64::MAX] {
-            let look = Pacing::Quantum.wake_at(due);
-            assert!(look >= due, "{due}");
-            assert!(look - due < QUANTUM_NS, "{due}");
-        }
-        assert_eq!(
-            Pacing::Quantum.wake_at(1),
-            Pacing::Quantum.wake_at(QUANTUM_NS)
-        );
-        assert_eq!(
-            (Pacing::Precise.wake_at(7), Pacing::Spin.wake_at(7)),
-            (7, 0)
-        );
-    }
 }

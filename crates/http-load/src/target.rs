@@ -1,10 +1,10 @@
 //! Servers and paths as URLs name them.
 
-use std::fmt;
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::ToSocketAddrs as _;
 use std::path::PathBuf;
 
 use http::Uri;
+use load::net::dial::Peer;
 use load::plan::Invalid;
 use measure::redact;
 
@@ -21,24 +21,6 @@ pub(crate) struct Server {
     pub(crate) authority: String,
     /// The path and query of the URL, if it has any beyond `/`.
     pub(crate) path: Option<String>,
-}
-
-/// The endpoint of a connection.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Peer {
-    /// A TCP address.
-    Tcp(SocketAddr),
-    /// The path of a Unix socket.
-    Unix(PathBuf),
-}
-
-impl fmt::Display for Peer {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tcp(address) => address.fmt(formatter),
-            Self::Unix(path) => path.display().fmt(formatter),
-        }
-    }
 }
 
 /// The end of every message about a URL.
@@ -127,14 +109,6 @@ impl Server {
             path,
             ..Self::anywhere()
         })
-    }
-
-    /// Returns true for a server on a loopback address, where source addresses may be chosen freely.
-    pub(crate) fn is_loopback(&self) -> bool {
-        match &self.peer {
-            Peer::Tcp(address) => address.ip().is_loopback(),
-            Peer::Unix(_) => false,
-        }
     }
 }
 

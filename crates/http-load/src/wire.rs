@@ -4,328 +4,200 @@
 //! are nine tenths of it; 150 ns to parse the response, 30 ns for the clock, 10 ns for each recorded value. A
 //! connection is an entry of about 130 bytes; all share one buffer.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 use std::os::fd::AsRawFd as _;
 
 use load::clock;
 use load::driver::Worker;
-use load::pacer::{Start, Tick};
-use load::reactor::{Event, Reactor};
-use load::slots::{Id, Slots};
-use load::workers::count_missed;
+use load::event_loop::{self, Context, Handler, LoopState};
+use load::net::sources::Sources;
+use load::pacer::Start;
+use load::reactor::Event;
+use load::slots::Id;
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv, send};
 
 use crate::answer::{Fault, RequestInfo};
 use crate::checks::ResponseCapture;
+use crate::clients::{self, Clients, EndedConnection, Retry, State};
 use crate::content::{CaptureAndSum, Checksum};
-use crate::driver::HttpLoad;
-use crate::operation::{Backoff, Operation, RETRY_BACKOFF_NS, connection_of, start_of};
+use crate::operation::connection_of;
 use crate::outcome::{self, count};
-use crate::pool::Pool;
-use crate::series::{BLOCKED, CONNECTING, SENDING};
-use crate::source::Sources;
-use crate::turn::BatchCounters;
+use crate::series::{BLOCKED, SENDING};
+use crate::shared::Shared;
 
+mod batch_delay;
 mod connection;
 mod dial;
-mod next;
-mod pause;
+mod responses;
 
-use connection::{Connection, State};
-use pause::Pause;
-
-/// Size of the shared read buffer: usually more than a server sends at once.
-const BUFFER: usize = 64 * 1024;
-/// Maximum number of operations started per loop iteration.
-const STARTS_PER_ITERATION: usize = 64;
-/// Maximum number of clients, over all workers, whose first request is not answered yet. On loopback a handshake takes
-/// no time, so thousands of clients that start at once fill the server's accept queue (4,096 by default) before it
-/// accepts one; the kernel then drops their data.
-const MAX_UNANSWERED_FIRST_REQUESTS: u64 = 1_024;
-/// Maximum time between two sweeps for timeouts.
-const SWEEP_NS: u64 = 1_000_000_000;
+use batch_delay::BatchDelay;
+use connection::Connection;
 
 /// Runs one worker's share of the load.
-pub(crate) fn work(driver: &HttpLoad, worker: Worker) -> anyhow::Result<()> {
-    EventLoop::new(driver, worker)?.run()
+pub(crate) fn work(shared: &Shared, worker: Worker) -> anyhow::Result<()> {
+    let cx = Context::new(worker, clients::options(&shared.settings))?;
+    let engine = Engine::new(shared, &cx.state);
+    event_loop::run(engine, cx)
 }
 
-/// The connections and operations of one worker.
+/// What the loop passes to the engine.
+type Cx<'a> = Context<Engine<'a>>;
+
+/// The connections of one worker; the loop keeps them.
 #[derive(Debug)]
-struct EventLoop<'a> {
-    driver: &'a HttpLoad,
-    worker: Worker,
-    reactor: Reactor,
-    connections: Slots<Connection>,
+struct Engine<'a> {
+    shared: &'a Shared,
+    clients: Clients<'a>,
     sources: Sources,
-    buffer: Box<[u8]>,
     /// Buffer for requests that contain a number.
     room: Vec<u8>,
-    counters: BatchCounters<'a>,
     /// Idle connections of the pool, the longest idle first. Some may have closed since.
     idle: VecDeque<Id>,
-    /// Operations of an open loop that wait for a free connection.
-    waiting: VecDeque<Operation>,
-    backing_off: BinaryHeap<Reverse<Backoff>>,
     /// Connections with requests to send after all responses are read (`batch`).
     outbox: Vec<Id>,
-    pause: Pause,
-    pool: Pool,
-    /// Operations in progress, including those of the warm-up.
-    open: u64,
-    /// Open connections, and pending attempts.
-    established: u64,
-    connecting: u64,
-    /// Clients whose first request is not answered yet.
-    unanswered_first_requests: u64,
-    next_sweep: u64,
-    next_second: u64,
-    sweep_ns: u64,
+    delay: BatchDelay,
+    timeout_ns: u64,
+    connect_timeout_ns: u64,
 }
 
-impl<'a> EventLoop<'a> {
-    fn new(driver: &'a HttpLoad, worker: Worker) -> anyhow::Result<Self> {
-        let shortest = driver.settings.timeout.min(driver.settings.connect_timeout);
-        Ok(Self {
-            reactor: Reactor::new(Some(worker.stop.waker()))?,
-            connections: Slots::with_capacity(0),
-            sources: Sources::new(driver.sources.clone(), worker.share),
-            buffer: vec![0; BUFFER].into(),
+impl<'a> Engine<'a> {
+    fn new(shared: &'a Shared, state: &LoopState<Retry>) -> Self {
+        let settings = &shared.settings;
+        Self {
+            clients: Clients::new(shared, state.share, state.phases.origin),
+            sources: Sources::new(shared.sources.clone(), state.share),
             room: Vec::new(),
-            counters: BatchCounters::new(driver),
             idle: VecDeque::new(),
-            waiting: VecDeque::new(),
-            backing_off: BinaryHeap::new(),
             outbox: Vec::new(),
-            pause: Pause::new(driver.settings.batch),
-            pool: Pool::new(driver, worker.share, &worker.phases),
-            open: 0,
-            established: 0,
-            connecting: 0,
-            unanswered_first_requests: 0,
-            next_sweep: 0,
-            next_second: 0,
-            sweep_ns: (shortest.as_nanos() as u64 / 8).clamp(1_000_000, SWEEP_NS),
-            driver,
-            worker,
-        })
-    }
-
-    fn run(mut self) -> anyhow::Result<()> {
-        loop {
-            let now = clock::now();
-            self.check_cancel(now);
-            self.follow_opening();
-            let next_connect = self.fill_pool(now);
-            let next_start = self.start_due(now);
-            let deadline = self.deadline();
-            let next_retry = self.retry_due(now);
-            self.empty_outbox();
-            self.sweep(now);
-            self.record_counts(now);
-            if self.is_done(now) || now >= deadline {
-                break;
-            }
-            let until = [
-                next_connect,
-                next_start,
-                next_retry,
-                self.next_sweep,
-                self.next_second,
-                deadline,
-            ];
-            let until = until.into_iter().min().unwrap_or(now);
-            let until = self.worker.record.wait_until(until, now);
-            self.pause.sleep(until, now);
-            let ready = self.reactor.wait(until, now)?;
-            self.pause.adjust(ready as u64, self.open);
-            for index in 0..ready {
-                if let Some(event) = self.reactor.event(index) {
-                    self.serve(event);
-                }
-            }
-        }
-        self.record_unfinished();
-        Ok(())
-    }
-
-    /// Reports a full pool, and adopts the new phases when the load starts.
-    fn follow_opening(&mut self) {
-        if !self.pool.has_room(self.established) {
-            self.worker.opening.say_open();
-        }
-        if self.worker.follow_opening() {
-            self.pool.set_end(self.worker.phases.end);
+            delay: BatchDelay::new(settings.batch),
+            timeout_ns: settings.timeout.as_nanos() as u64,
+            connect_timeout_ns: settings.connect_timeout.as_nanos() as u64,
+            shared,
         }
     }
+}
 
-    /// Stops starting operations once the run is canceled.
-    fn check_cancel(&mut self, now: u64) {
-        if self.worker.stop.deadline().is_some() {
-            self.worker.pacer.stop_at(now);
+impl Handler for Engine<'_> {
+    type Connection = Connection;
+    type Timer = Retry;
+
+    /// A closed-loop client opens its connection, an open-loop operation takes the one that was idle longest, so that
+    /// all are used.
+    fn start(&mut self, start: Start, cx: &mut Context<Self>) {
+        let operation = self.clients.begin(start, &cx.state);
+        if self.shared.is_closed_loop(start.group) {
+            let index = connection_of(start, cx.state.share);
+            let pending = self.clients.connect_client(operation, index);
+            return self.connect(pending, cx);
         }
-    }
-
-    fn deadline(&self) -> u64 {
-        let Worker {
-            phases,
-            pacer,
-            stop,
-            ..
-        } = &self.worker;
-        phases.deadline(pacer, stop)
-    }
-
-    fn is_done(&self, now: u64) -> bool {
-        self.open == 0 && self.backing_off.is_empty() && self.worker.pacer.over(now)
-    }
-
-    /// Records the counts, and every completed second.
-    fn record_counts(&mut self, now: u64) {
-        self.flush();
-        if now >= self.next_second {
-            self.worker.record.count(count::HELD, self.established);
-        }
-        // In every iteration, since open operations are integrated over time.
-        self.next_second = self.worker.record.tick(now);
-    }
-
-    fn flush(&mut self) {
-        self.counters.flush(&self.worker.record);
-    }
-
-    /// Starts the operations that are due; returns the time of the next start.
-    fn start_due(&mut self, now: u64) -> u64 {
-        for _ in 0..STARTS_PER_ITERATION {
-            // No timer needed: the next response or close wakes us.
-            if self.at_ramp_limit() {
-                return u64::MAX;
-            }
-            match self.worker.pacer.poll(now) {
-                Tick::Ready(start) => self.begin(start, now),
-                Tick::Wait(due) => return self.driver.settings.pacing.wake_at(due),
-                Tick::Over => return u64::MAX,
-            }
-        }
-        now
-    }
-
-    /// Returns true if new clients must wait until earlier ones are answered. If a group has a rate, nothing waits.
-    fn at_ramp_limit(&self) -> bool {
-        let most = (MAX_UNANSWERED_FIRST_REQUESTS / self.worker.share.of).max(16);
-        self.unanswered_first_requests >= most && self.driver.closed.iter().all(|closed| *closed)
-    }
-
-    /// Begins an operation: a closed-loop client opens its connection, an open-loop operation takes a free one.
-    fn begin(&mut self, start: Start, now: u64) {
-        let closed = self.driver.closed[usize::from(start.group)];
-        let operation = self.operation(start);
-        if let Some(late) = start.lag.filter(|_| operation.counted) {
-            self.worker.record.lag(late);
-        }
-        if closed {
-            let index = connection_of(start, self.worker.share);
-            let id = self.connect(Some(operation), index, now);
-            let connection = id.and_then(|id| self.connections.get_mut(id));
-            if let Some(connection) = connection {
-                connection.awaiting_first_response = true;
-                self.unanswered_first_requests += 1;
-            }
-        } else {
-            self.assign(operation, now);
-        }
-    }
-
-    fn operation(&mut self, start: Start) -> Operation {
-        let counted = self.worker.phases.counts(start.at);
-        self.open += 1;
-        self.counters.begin(counted);
-        Operation::new(start, counted)
-    }
-
-    /// Assigns an open-loop operation to the connection that was idle longest, so that all are used.
-    fn assign(&mut self, operation: Operation, now: u64) {
         while let Some(id) = self.idle.pop_front() {
-            let Some(connection) = self
-                .connections
-                .get_mut(id)
-                .filter(|connection| connection.state == State::Idle)
-            else {
-                continue;
-            };
-            connection.take(operation);
-            return self.send(id);
-        }
-        if !self.driver.settings.keep_alive
-            && self.pool.has_room(self.established + self.connecting)
-        {
-            let index = self.pool.next_index();
-            self.connect(Some(operation), index, now);
-            return;
-        }
-        self.waiting.push_back(operation);
-    }
-
-    fn retry_due(&mut self, now: u64) -> u64 {
-        while let Some(Reverse(backoff)) = self.backing_off.peek().copied() {
-            if backoff.until > now {
-                return backoff.until;
-            }
-            self.backing_off.pop();
-            let previous = start_of(backoff.group, backoff.index);
-            if let Some(start) = self.worker.pacer.again(previous, now) {
-                let operation = self.operation(start);
-                self.connect(Some(operation), backoff.connection, now);
+            let connection = cx.connections.get_mut(id);
+            if let Some(connection) = connection.filter(|entry| entry.state == State::Idle) {
+                connection.take(operation);
+                return self.send(id, cx);
             }
         }
-        u64::MAX
+        if let Some(pending) = self.clients.connect_or_wait(operation) {
+            self.connect(pending, cx);
+        }
     }
 
-    fn serve(&mut self, event: Event) {
-        let (id, _) = Id::from_token(event.token);
-        let Some(connection) = self.connections.get_mut(id) else {
+    fn can_start(&self, _: &Context<Self>) -> bool {
+        self.clients.can_start()
+    }
+
+    fn ready(&mut self, id: Id, event: Event, cx: &mut Context<Self>) {
+        let Some(connection) = cx.connections.get_mut(id) else {
             return;
         };
         if connection.state == State::Connecting {
-            self.connected(id);
+            self.connected(id, cx);
         } else if event.writable && connection.unsent() {
-            self.send(id);
+            self.send(id, cx);
         }
         if event.readable || event.closing || event.failed {
-            self.read(id, event.closing || event.failed);
+            self.read(id, event.closing || event.failed, cx);
         }
     }
 
-    /// Sends a connection's requests, or queues it until all responses are read.
-    fn queue_send(&mut self, id: Id) {
-        match self.driver.settings.batch {
-            true => self.outbox.push(id),
-            false => self.send(id),
+    fn timer(&mut self, retry: Retry, cx: &mut Context<Self>) {
+        if let Some(pending) = self.clients.retry(retry, &mut cx.state) {
+            self.connect(pending, cx);
         }
     }
 
-    fn empty_outbox(&mut self) {
+    fn expires_at(&self, connection: &Connection) -> u64 {
+        match connection.state {
+            State::Connecting => connection.written.saturating_add(self.connect_timeout_ns),
+            State::Busy => connection.oldest_sent().saturating_add(self.timeout_ns),
+            State::Idle => u64::MAX,
+        }
+    }
+
+    fn expired(&mut self, id: Id, cx: &mut Context<Self>) {
+        let connection = cx.connections.get_mut(id);
+        let kind = match connection.map(|connection| connection.state) {
+            Some(State::Connecting) => outcome::CONNECT_TIMEOUT,
+            _ => outcome::TIMEOUT,
+        };
+        self.end(id, kind, cx);
+    }
+
+    fn turn(&mut self, cx: &mut Context<Self>) -> anyhow::Result<u64> {
+        let next_connect = self.fill_pool(cx);
         let mut outbox = std::mem::take(&mut self.outbox);
-        outbox.drain(..).for_each(|id| self.send(id));
+        outbox.drain(..).for_each(|id| self.send(id, cx));
         self.outbox = outbox;
+        self.clients.turn(&mut cx.state);
+        Ok(next_connect)
+    }
+
+    fn before_wait(&mut self, until: u64, cx: &mut Context<Self>) {
+        self.delay.sleep(until, cx.state.now);
+    }
+
+    fn after_wait(&mut self, events: usize, _: &mut Context<Self>) {
+        self.delay.adjust(events as u64, self.clients.open());
+    }
+
+    fn is_idle(&self, cx: &Context<Self>) -> bool {
+        self.clients.is_idle(&cx.state)
+    }
+
+    fn give_up(&mut self, cx: &mut Context<Self>) -> anyhow::Result<()> {
+        let idle = cx.connections.iter();
+        let idle = idle.filter(|(_, connection)| connection.state == State::Idle);
+        for (_, connection) in idle {
+            responses::count_unread(connection, &mut cx.buffer, &cx.state.record);
+        }
+        self.clients.give_up(&cx.state.record);
+        Ok(())
+    }
+}
+
+impl<'a> Engine<'a> {
+    /// Sends a connection's requests, or queues it until all responses are read.
+    fn queue_send(&mut self, id: Id, cx: &mut Cx<'a>) {
+        match self.shared.settings.batch {
+            true => self.outbox.push(id),
+            false => self.send(id, cx),
+        }
     }
 
     /// Sends requests until all are sent or the kernel accepts no more.
-    fn send(&mut self, id: Id) {
-        let phases = self.driver.settings.phases;
+    fn send(&mut self, id: Id, cx: &mut Cx<'a>) {
+        let phases = self.shared.settings.phases;
         loop {
-            let Some(connection) = self.connections.get_mut(id) else {
+            let Some(connection) = cx.connections.get_mut(id) else {
                 return;
             };
-            let requests =
-                &self.driver.requests[connection.index as usize % self.driver.requests.len()];
+            let requests = &self.shared.requests[self.shared.server_of(connection.index)];
             let (offset, begun) = (connection.offset as usize, connection.written);
             let Some(operation) = connection.next_unsent() else {
                 return;
             };
-            let hop = self.counters.hop(operation);
+            let hop = self.clients.counters.hop(operation);
             let bytes = requests.bytes(operation.index, hop, &mut self.room);
             let is_first = hop.is_none();
             let began = if offset == 0 { clock::now() } else { begun };
@@ -340,7 +212,7 @@ impl<'a> EventLoop<'a> {
             );
             match sent {
                 Ok(length) => {
-                    self.counters.sent(length as u64, counted);
+                    self.clients.counters.sent(length as u64, counted);
                     if !connection.record_sent(length, bytes.len()) {
                         // The kernel reports when it has room again.
                         connection.written = began;
@@ -348,7 +220,7 @@ impl<'a> EventLoop<'a> {
                     }
                     if phases {
                         connection.written = clock::now();
-                        let record = &self.worker.record;
+                        let record = &cx.state.record;
                         if counted && is_first {
                             record.value(BLOCKED, began.saturating_sub(at).max(1));
                         }
@@ -362,74 +234,67 @@ impl<'a> EventLoop<'a> {
                 }
                 Err(Errno::EAGAIN) => return,
                 Err(Errno::EINTR) => {}
-                // The server may have responded before it closed: read that first.
-                Err(errno) => return self.read_last(id, errno),
+                Err(errno) => {
+                    // The server may have responded before it closed: read that first.
+                    self.read(id, true, cx);
+                    return self.end(id, outcome::broken(errno), cx);
+                }
             }
         }
     }
 
-    /// Reads the last response of a connection that broke during a write.
-    fn read_last(&mut self, id: Id, errno: Errno) {
-        self.read(id, true);
-        self.end(id, outcome::broken(errno));
-    }
-
     /// Reads once, or to the end if the server has closed.
-    fn read(&mut self, id: Id, closing: bool) {
+    fn read(&mut self, id: Id, closing: bool, cx: &mut Cx<'a>) {
         loop {
-            let Some(connection) = self.connections.get_mut(id) else {
+            let Some(connection) = cx.connections.get_mut(id) else {
                 return;
             };
-            let received = recv(
-                connection.socket.as_raw_fd(),
-                &mut self.buffer,
-                MsgFlags::MSG_DONTWAIT,
-            );
-            match received {
-                Ok(0) => return self.at_end(id),
+            let socket = connection.socket.as_raw_fd();
+            match recv(socket, &mut cx.buffer, MsgFlags::MSG_DONTWAIT) {
+                Ok(0) => return self.at_end(id, cx),
                 Ok(length) => {
-                    self.received(id, length);
+                    self.received(id, length, cx);
                     // A short read took everything, unless the peer closes and may still have data.
-                    if length < BUFFER && !closing {
+                    if length < cx.buffer.len() && !closing {
                         return;
                     }
                 }
                 Err(Errno::EAGAIN) => return,
                 Err(Errno::EINTR) => {}
-                Err(errno) => return self.end(id, outcome::broken(errno)),
+                Err(errno) => return self.end(id, outcome::broken(errno), cx),
             }
         }
     }
 
     /// Processes received bytes: one response, several, or a part of one.
-    fn received(&mut self, id: Id, length: usize) {
+    fn received(&mut self, id: Id, length: usize, cx: &mut Cx<'a>) {
         let now = clock::now();
         let asked = RequestInfo {
-            head: self.driver.is_head(),
+            head: self.shared.is_head(),
         };
         let mut taken = 0;
         while taken < length {
-            let Some(connection) = self.connections.get_mut(id) else {
+            let Some(connection) = cx.connections.get_mut(id) else {
                 return;
             };
             // No request was sent; with `batch`, not yet.
             let Some(operation) = connection.first().filter(|operation| operation.sent > 0) else {
-                self.worker
-                    .record
-                    .count(count::EXCESS, (length - taken) as u64);
-                return self.end(id, outcome::EARLY_CLOSE);
+                let excess = (length - taken) as u64;
+                cx.state.record.count(count::EXCESS, excess);
+                return self.end(id, outcome::EARLY_CLOSE, cx);
             };
             let index = operation.index;
             if taken == 0 {
-                self.counters.received(length as u64, operation.counted);
+                let counted = operation.counted;
+                self.clients.counters.received(length as u64, counted);
             }
             if connection.first_byte == 0 {
                 connection.first_byte = now;
-                let compares = self.driver.compares(index);
+                let compares = self.shared.compares(index);
                 connection.sum = compares.then(Checksum::default);
             }
-            let bytes = &self.buffer[taken..length];
-            let checks = &self.driver.checks;
+            let bytes = &cx.buffer[taken..length];
+            let checks = &self.shared.checks;
             let reader = &mut connection.reader;
             let progress = match (connection.captured.as_deref_mut(), &mut connection.sum) {
                 (None, None) => reader.take(asked, bytes, &mut ()),
@@ -444,141 +309,57 @@ impl<'a> EventLoop<'a> {
                 Ok(progress) => {
                     taken += progress.used;
                     match progress.done {
-                        Some(answer) => self.answered(id, answer, now, length - taken),
+                        Some(answer) => self.answered(id, answer, (now, length - taken), cx),
                         None => return,
                     }
                 }
-                Err(fault) => return self.end(id, fault.kind()),
+                Err(fault) => return self.end(id, fault.kind(), cx),
             }
         }
     }
 
     /// Handles the end of the server's data.
-    fn at_end(&mut self, id: Id) {
-        let Some(connection) = self.connections.get_mut(id) else {
+    fn at_end(&mut self, id: Id, cx: &mut Cx<'a>) {
+        let Some(connection) = cx.connections.get_mut(id) else {
             return;
         };
         if connection.first().is_none() {
-            return self.end(id, outcome::EARLY_CLOSE);
+            return self.end(id, outcome::EARLY_CLOSE, cx);
         }
         match connection.reader.end() {
             Ok(answer) => {
-                self.answered(id, answer, clock::now(), 0);
+                self.answered(id, answer, (clock::now(), 0), cx);
                 // Pipelined requests after it will not be answered.
-                self.end(id, outcome::EARLY_CLOSE);
+                self.end(id, outcome::EARLY_CLOSE, cx);
             }
-            Err(Fault::Early { .. }) => self.end(id, outcome::EARLY_CLOSE),
-            Err(fault) => self.end(id, fault.kind()),
+            Err(Fault::Early { .. }) => self.end(id, outcome::EARLY_CLOSE, cx),
+            Err(fault) => self.end(id, fault.kind(), cx),
         }
     }
 
     /// Closes a connection. Its unanswered operations fail as `kind`; its client goes on with another connection.
-    fn end(&mut self, id: Id, kind: &'static str) {
-        let Some(mut connection) = self.connections.remove(id) else {
+    fn end(&mut self, id: Id, kind: &'static str, cx: &mut Cx<'a>) {
+        let Some(mut connection) = cx.connections.remove(id) else {
             return;
         };
-        let (group, last, index) = (connection.group, connection.last, connection.index);
-        let (state, was_pool) = (connection.state, connection.pool);
-        match state {
-            State::Connecting => self.connecting -= 1,
-            State::Idle | State::Busy => self.established -= 1,
+        if connection.awaiting_first_response {
+            self.clients.first_answered(&mut cx.state);
         }
-        self.unanswered_first_requests -= u64::from(connection.awaiting_first_response);
-        let mut failed = 0;
+        let mut failed = false;
         while let Some(operation) = connection.answered() {
-            failed += 1;
-            self.fail(operation, kind);
+            failed = true;
+            self.clients.fail(&operation, kind, &cx.state.record);
         }
-        drop(connection);
-        let now = clock::now();
-        if was_pool {
-            self.pool_lost(state, failed > 0, now);
-            self.connect_waiting(now);
-        } else if failed > 0 {
-            self.back_off(group, last, index, now + RETRY_BACKOFF_NS);
-        } else {
-            // It has just responded: the next request is due at once, on a new connection.
-            self.back_off(group, last, index, now);
-        }
-    }
-
-    fn back_off(&mut self, group: u16, index: u64, connection: u32, until: u64) {
-        if until < self.worker.phases.end {
-            self.backing_off.push(Reverse(Backoff {
-                until,
-                group,
-                index,
-                connection,
-            }));
-        }
-    }
-
-    fn fail(&mut self, operation: Operation, kind: &'static str) {
-        self.open -= 1;
-        self.counters.failed(&self.worker.record, &operation, kind);
-    }
-
-    /// Ends operations and connection attempts that took too long. Checking a connection costs a few nanoseconds, so
-    /// none needs a timer.
-    fn sweep(&mut self, now: u64) {
-        if now < self.next_sweep {
-            return;
-        }
-        self.next_sweep = now + self.sweep_ns;
-        let settings = &self.driver.settings;
-        let (whole, connect) = (
-            settings.timeout.as_nanos() as u64,
-            settings.connect_timeout.as_nanos() as u64,
-        );
-        let passed = |(id, connection): (Id, &Connection)| match connection.state {
-            State::Connecting => (now.saturating_sub(connection.written) > connect)
-                .then_some((id, outcome::CONNECT_TIMEOUT)),
-            State::Busy => (now.saturating_sub(connection.oldest_sent()) > whole)
-                .then_some((id, outcome::TIMEOUT)),
-            State::Idle => None,
+        let ended = EndedConnection {
+            state: connection.state,
+            pool: connection.pool,
+            index: connection.index,
+            group: connection.group,
+            last: connection.last,
+            failed,
         };
-        let late: Vec<(Id, &'static str)> = self.connections.iter().filter_map(passed).collect();
-        late.into_iter().for_each(|(id, kind)| self.end(id, kind));
-        while let Some(operation) = self.waiting.front().copied() {
-            if now.saturating_sub(operation.at) <= whole {
-                break;
-            }
-            self.waiting.pop_front();
-            self.fail(operation, outcome::TIMEOUT);
-        }
-    }
-
-    /// Counts the operations that are still open at the end.
-    fn record_unfinished(&mut self) {
-        let mut open = self
-            .waiting
-            .iter()
-            .filter(|operation| operation.counted)
-            .count();
-        let ids: Vec<Id> = self.connections.iter().map(|(id, _)| id).collect();
-        for id in ids {
-            let Some(mut connection) = self.connections.remove(id) else {
-                continue;
-            };
-            if connection.state == State::Idle {
-                self.count_unread(&connection);
-            }
-            while let Some(operation) = connection.answered() {
-                open += usize::from(operation.counted);
-            }
-        }
-        // Makes the result report 0 if there were none.
-        self.worker.record.count(count::EXCESS, 0);
-        self.flush();
-        self.worker.record.unfinished_many(open as u64);
-        count_missed(&mut self.worker.pacer, &self.worker.record);
-    }
-
-    /// Counts a connection that was opened, and its connect time since `began`.
-    fn opened(&mut self, began: u64, now: u64) {
-        self.connecting -= 1;
-        self.established += 1;
-        self.worker.record.count(count::OPENED, 1);
-        self.worker.record.value(CONNECTING, now - began);
+        drop(connection);
+        self.clients.ended(ended, &mut cx.state);
+        self.connect_waiting(cx);
     }
 }

@@ -3,8 +3,8 @@
 //! A driver speaks a protocol; everything else that generates load is here. [`plan`] describes the load, [`schedule`]
 //! computes when operations are due, and [`workers`] starts the workers, as threads or in processes. Each worker has a
 //! [`pacer`] (when) and a [`recorder`] (what happened); [`collector`] merges their seconds. The [`event_loop`] serves many
-//! connections in one thread, with the [`reactor`] and the [`slots`]. No daemon is launched here, and no command line is
-//! parsed.
+//! connections in one thread, with the [`reactor`] and the [`slots`]; [`net`] opens them. No daemon is launched here, and
+//! no command line is parsed.
 
 pub mod clock;
 pub mod collector;
@@ -12,6 +12,7 @@ pub mod driver;
 pub mod duration;
 pub mod event_loop;
 pub mod limits;
+pub mod net;
 pub mod opening;
 pub mod pacer;
 pub mod plan;
@@ -20,6 +21,5 @@ pub mod recorder;
 pub mod schedstat;
 pub mod schedule;
 pub mod slots;
-pub mod tls;
 pub mod trust;
 pub mod workers;

@@ -12,6 +12,7 @@ use measure::units;
 
 use crate::usage::stat;
 use load::driver::{Address, Target};
+use load::net::sources::local_ports;
 
 /// State "listening" in `/proc/net/tcp` (proc_pid_net(5)).
 const LISTENING: &str = "0A";
@@ -19,10 +20,6 @@ const LISTENING: &str = "0A";
 /// of 9,500 TCP connections on loopback (5.5 to 5.9 KB) and with each of 9,500 pairs of Unix sockets (2.8 KB).
 const TCP_END: u64 = 2_700;
 const UNIX_END: u64 = 1_400;
-/// The range of ports that the kernel chooses from (ip(7)).
-const PORTS: &str = "/proc/sys/net/ipv4/ip_local_port_range";
-/// The usual range, used if the kernel does not report it.
-const USUAL_PORTS: (u64, u64) = (32_768, 60_999);
 
 /// An error: the daemon or the machine can't hold the load. It names the limit, the need, and remedies.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -88,17 +85,6 @@ pub fn require_ports(connections: u64, peers: u64) -> Result<(), CannotHold> {
         peers,
         ports,
     })
-}
-
-/// Returns the first and the last port that the kernel chooses from.
-#[must_use]
-pub fn local_ports() -> (u64, u64) {
-    let range = fs::read_to_string(PORTS).unwrap_or_default();
-    let mut range = range.split_whitespace().map(str::parse);
-    match (range.next(), range.next()) {
-        (Some(Ok(first)), Some(Ok(last))) if first <= last => (first, last),
-        _ => USUAL_PORTS,
-    }
 }
 
 /// Checks that the daemons and the memory of this machine can hold `connections`, spread evenly over the target. The

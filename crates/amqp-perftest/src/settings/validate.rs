@@ -50,12 +50,7 @@ impl Settings {
                 "must be at least 1: raise it",
             );
         }
-        if settings.tls_insecure && settings.tls_ca.is_some() {
-            return wrong(
-                "driver.tls_insecure (--tls-insecure)",
-                "accepts any certificate, so tls_ca has no effect: leave one of the two out",
-            );
-        }
+        settings.tls().validate()?;
         settings.validate_engine()?;
         if plan.instances != 1 {
             return wrong(

@@ -2,7 +2,8 @@
 
 use thiserror::Error;
 
-use crate::outcome::EARLY_CLOSE;
+/// The kind of error of a connection that was closed before the response was complete.
+pub(crate) const EARLY_CLOSE: &str = "early_close";
 
 /// A fault that makes a response unreadable, and its connection unusable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]

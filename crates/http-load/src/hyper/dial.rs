@@ -5,17 +5,21 @@ use std::net::TcpStream as StdTcpStream;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use load::clock;
+use load::net::dial::Peer;
+use load::net::tls::TlsClient;
 use nix::errno::Errno;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use crate::outcome;
-use crate::target::{Peer, Server};
-use crate::tls::{H2, Tls};
+use crate::target::Server;
+use crate::tls::{self, H2};
 
 /// A connection to a server.
 #[derive(Debug)]
@@ -57,7 +61,7 @@ impl ConnectError {
 /// within `connect`. Dropping the future closes the socket.
 pub(super) async fn open(
     server: &Server,
-    tls: Option<&Tls>,
+    tls: Option<&TlsClient>,
     http2: bool,
     socket: Result<OwnedFd, Errno>,
     began: u64,
@@ -77,10 +81,12 @@ pub(super) async fn open(
     let Some(tls) = tls else {
         return Ok((stream, times(None)));
     };
-    let stream = tls.connector.connect(tls.name.clone(), stream).await;
+    let stream = TlsConnector::from(Arc::clone(&tls.config))
+        .connect(tls.name.clone(), stream)
+        .await;
     let stream = stream.map_err(|error| match error.raw_os_error() {
         Some(errno) => ConnectError::Socket(Errno::from_raw(errno)),
-        None => ConnectError::Tls(tls.explain(&error)),
+        None => ConnectError::Tls(tls::explain(tls, &error)),
     })?;
     if http2 && stream.get_ref().1.alpn_protocol() != Some(H2) {
         let problem = "the server does not offer HTTP/2 over TLS (ALPN): leave out --http2";

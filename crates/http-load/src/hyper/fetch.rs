@@ -12,16 +12,16 @@ use hyper::client::conn::http2;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use load::clock;
+use load::net::dial::dial;
+use load::net::sources::Sources;
 
 use super::Prepared;
 use super::dial::{ConnectError, Stream, open};
 use super::fault;
-use super::local::LocalExecutor;
-use crate::preflight::{Content, Fetched, PREFLIGHT_TIMEOUT, TIMED_OUT, connecting};
+use super::local_executor::LocalExecutor;
 use crate::redirect::{LOCATION, RedirectTarget};
+use crate::sample::{Content, Fetched, PREFLIGHT_TIMEOUT, TIMED_OUT, connecting};
 use crate::settings::Settings;
-use crate::socket::dial;
-use crate::source::Sources;
 use crate::target::Server;
 
 /// Sends one request on its own connection: the first of a run, or the target of a redirect.

@@ -1,16 +1,9 @@
 //! Tests of redirect targets.
 
-use std::time::Duration;
-
 use http::uri::PathAndQuery;
-use load::driver::{Driver as _, Target};
-use load::plan::{Plan, Timeline};
 use proptest::prelude::*;
 
 use super::*;
-use crate::checks::ResponseCapture;
-use crate::operation::start_of;
-use crate::settings::Settings;
 
 fn hop(target: &str) -> RedirectTarget {
     RedirectTarget::first(target).unwrap()
@@ -164,38 +157,4 @@ proptest! {
             prop_assert_eq!(taken.as_str(), target);
         }
     }
-}
-
-/// Entries left by ended operations would fill the memory in a long run.
-#[test]
-fn what_has_ended_is_forgotten() {
-    let settings = Settings {
-        follow: 2,
-        ..Settings::default()
-    };
-    let timeline = Timeline {
-        warmup: Duration::ZERO,
-        measure: Duration::from_secs(1),
-        drain: Duration::ZERO,
-    };
-    let plan = Plan::new("test", timeline, Vec::new(), settings);
-    let target = Target::of_urls(vec!["http://127.0.0.1:1/x".to_owned()]);
-    let driver = HttpLoad::setup(&plan, &target).unwrap();
-    let mut captured = driver.checks.new_capture().unwrap();
-    let mut capture = ResponseCapture {
-        checks: &driver.checks,
-        captured: &mut captured,
-    };
-    capture.field("Location", b"y");
-    let mut hops = RedirectTable::default();
-    let mut operation = Operation::new(start_of(0, 0), true);
-    for _ in 0..2 {
-        let led = hops.follow(&driver, &mut operation, (302, 0), Some(&captured));
-        assert_eq!((led, hops.0.len()), (Ok(true), 1));
-        assert_eq!(hops.get(&operation).unwrap().target(), "/y");
-    }
-    let led = hops.follow(&driver, &mut operation, (302, 0), Some(&captured));
-    assert_eq!(led, Err(RedirectError::TooMany));
-    hops.forget(&operation);
-    assert!(hops.0.is_empty());
 }

@@ -5,16 +5,9 @@ use std::os::fd::OwnedFd;
 
 use crate::answer::Reader;
 use crate::checks::Captured;
+use crate::clients::{PendingConnect, State};
 use crate::content::Checksum;
 use crate::operation::Operation;
-
-/// The state of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
-    Connecting,
-    Idle,
-    Busy,
-}
 
 /// A connection of the engine.
 #[derive(Debug)]
@@ -55,22 +48,17 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Creates a connection that has been connecting since `now`.
-    pub(super) fn new(
-        socket: OwnedFd,
-        index: u32,
-        operation: Option<Operation>,
-        pool: bool,
-        now: u64,
-    ) -> Self {
+    pub(super) fn new(socket: OwnedFd, pending: PendingConnect, now: u64) -> Self {
+        let operation = pending.operation;
         Self {
             socket,
-            index,
+            index: pending.index,
             offset: 0,
             whole: 0,
             group: operation.map_or(0, |operation| operation.group),
             state: State::Connecting,
-            awaiting_first_response: false,
-            pool,
+            awaiting_first_response: pending.is_first,
+            pool: pending.pool,
             first: operation,
             last: operation.map_or(0, |operation| operation.index),
             written: now,

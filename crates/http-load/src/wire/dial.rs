@@ -1,178 +1,106 @@
 //! Opening of connections: for a request that needs one, or before the requests of an open loop.
 
 use load::clock;
+use load::net::dial::{dial, finish};
+use load::net::pool::CONNECTS_PER_ITERATION;
 use load::slots::Id;
-use nix::errno::Errno;
-use nix::sys::socket::{getsockopt, sockopt};
 
-use super::EventLoop;
-use super::connection::{Connection, State};
-use crate::operation::{Operation, RETRY_BACKOFF_NS, start_of};
-use crate::outcome::{self, count};
-use crate::pool::CONNECTS_PER_ITERATION;
-use crate::socket::dial;
+use super::connection::Connection;
+use super::{Cx, Engine};
+use crate::clients::{PendingConnect, State};
+use crate::outcome;
 
-impl EventLoop<'_> {
+impl<'a> Engine<'a> {
     /// Opens connections of the pool at their rate; returns the time of the next attempt.
-    pub(super) fn fill_pool(&mut self, now: u64) -> u64 {
+    pub(super) fn fill_pool(&mut self, cx: &mut Cx<'a>) -> u64 {
         for _ in 0..CONNECTS_PER_ITERATION {
-            let begun = self
-                .pool
-                .next_connect(now, self.established, self.connecting);
-            match begun {
-                Ok(index) => drop(self.connect(None, index, now)),
+            match self.clients.connect_pool(&cx.state) {
+                Ok(pending) => self.connect(pending, cx),
                 Err(until) => return until,
             }
         }
-        now
-    }
-
-    /// Starts a connection attempt, for an operation or for the pool.
-    pub(super) fn connect(
-        &mut self,
-        operation: Option<Operation>,
-        index: u32,
-        now: u64,
-    ) -> Option<Id> {
-        let pool =
-            operation.is_none_or(|operation| !self.driver.closed[usize::from(operation.group)]);
-        let server = &self.driver.servers[index as usize % self.driver.servers.len()];
-        self.connecting += 1;
-        match dial(&server.peer, &mut self.sources) {
-            Ok(socket) => {
-                let mut connection = Connection::new(socket, index, operation, pool, now);
-                connection.captured = self.driver.checks.new_capture();
-                let id = self.connections.insert(connection);
-                self.watch(id);
-                Some(id)
-            }
-            Err(errno) => {
-                self.unconnected(operation, index, pool, errno, now);
-                None
-            }
-        }
-    }
-
-    fn watch(&mut self, id: Id) {
-        let Some(connection) = self.connections.get_mut(id) else {
-            return;
-        };
-        if self
-            .reactor
-            .watch_edges(&connection.socket, id.token(0))
-            .is_err()
-        {
-            self.end(id, outcome::CONNECT);
-        }
-    }
-
-    /// Handles a connection attempt that failed at once.
-    fn unconnected(
-        &mut self,
-        operation: Option<Operation>,
-        index: u32,
-        pool: bool,
-        errno: Errno,
-        now: u64,
-    ) {
-        self.connecting -= 1;
-        let kind = outcome::connect_error(errno);
-        if operation.is_none() && outcome::EXHAUSTED.contains(&kind) {
-            self.worker.record.count(kind, 1);
-        }
-        if let Some(operation) = operation {
-            self.fail(operation, kind);
-            if !pool {
-                return self.back_off(
-                    operation.group,
-                    operation.index,
-                    index,
-                    now + RETRY_BACKOFF_NS,
-                );
-            }
-        }
-        self.pool_lost(State::Connecting, operation.is_some(), now);
-    }
-
-    /// Handles a lost connection of the pool. After a failed attempt the next one is delayed.
-    pub(super) fn pool_lost(&mut self, state: State, had_operation: bool, now: u64) {
-        match state {
-            State::Connecting => {
-                if !had_operation {
-                    self.worker.record.count(count::UNCONNECTED, 1);
-                }
-                self.pool.back_off(now);
-            }
-            State::Idle => self.worker.record.count(count::LOST, 1),
-            State::Busy => {}
-        }
+        cx.state.now
     }
 
     /// Connects for operations that wait without keep-alive, as far as there is room. If connecting fails, all waiting
     /// operations fail here, one after the other: they may be many.
-    pub(super) fn connect_waiting(&mut self, now: u64) {
-        while !self.pool.keep_alive
-            && self.pool.has_room(self.established + self.connecting)
-            && let Some(operation) = self.waiting.pop_front()
-        {
-            let index = self.pool.next_index();
-            self.connect(Some(operation), index, now);
+    pub(super) fn connect_waiting(&mut self, cx: &mut Cx<'a>) {
+        while let Some(pending) = self.clients.connect_waiting() {
+            self.connect(pending, cx);
+        }
+    }
+
+    /// Starts a connection attempt.
+    pub(super) fn connect(&mut self, pending: PendingConnect, cx: &mut Cx<'a>) {
+        let server = &self.shared.servers[self.shared.server_of(pending.index)];
+        // On loopback the whole handshake happens within the call.
+        let began = clock::now();
+        let socket = match dial(&server.peer, &mut self.sources) {
+            Ok(socket) => socket,
+            Err(errno) => {
+                let kind = outcome::connect_error(errno);
+                return self.clients.connect_failed(pending, kind, &mut cx.state);
+            }
+        };
+        let mut connection = Connection::new(socket, pending, began);
+        connection.captured = self.shared.checks.new_capture();
+        let id = cx.connections.insert(connection);
+        let Some(connection) = cx.connections.get_mut(id) else {
+            return;
+        };
+        let watched = cx.reactor.watch_edges(&connection.socket, id.token(0));
+        if watched.is_err() {
+            self.end(id, outcome::CONNECT, cx);
         }
     }
 
     /// Handles an event of a connection attempt.
-    pub(super) fn connected(&mut self, id: Id) {
+    pub(super) fn connected(&mut self, id: Id, cx: &mut Cx<'a>) {
         let now = clock::now();
-        let Some(connection) = self.connections.get_mut(id) else {
+        let Some(connection) = cx.connections.get_mut(id) else {
             return;
         };
-        let errno = getsockopt(&connection.socket, sockopt::SocketError)
-            .map_or_else(|errno| errno, Errno::from_raw);
-        if errno as i32 != 0 {
-            return self.end(id, outcome::connect_error(errno));
+        if let Err(errno) = finish(&connection.socket) {
+            return self.end(id, outcome::connect_error(errno), cx);
         }
-        let began = connection.written;
-        let pool = connection.pool;
         connection.state = State::Idle;
-        self.opened(began, now);
-        self.first_operation(id, pool);
+        let connecting_ns = now - connection.written;
+        self.clients.opened(connecting_ns, &mut cx.state);
+        self.first_operation(id, cx);
     }
 
     /// Starts the first operation of a new connection.
-    fn first_operation(&mut self, id: Id, pool: bool) {
-        let Some(connection) = self.connections.get_mut(id) else {
+    fn first_operation(&mut self, id: Id, cx: &mut Cx<'a>) {
+        let Some(connection) = cx.connections.get_mut(id) else {
             return;
         };
         if connection.first().is_some() {
             connection.state = State::Busy;
-        } else if pool && let Some(operation) = self.waiting.pop_front() {
+        } else if let Some(operation) = self.clients.next_waiting() {
             connection.take(operation);
         } else {
             self.idle.push_back(id);
             return;
         }
-        self.pipeline(id);
-        self.send(id);
+        if !connection.pool {
+            self.pipeline(id, cx);
+        }
+        self.send(id, cx);
     }
 
     /// Fills the pipeline of a closed-loop client, which keeps a fixed number of requests in flight.
-    fn pipeline(&mut self, id: Id) {
-        for _ in 1..self.driver.settings.pipeline {
-            let Some(connection) = self
-                .connections
-                .get_mut(id)
-                .filter(|connection| !connection.pool)
-            else {
+    fn pipeline(&mut self, id: Id, cx: &mut Cx<'a>) {
+        for _ in 1..self.shared.settings.pipeline {
+            let Some(connection) = cx.connections.get_mut(id) else {
                 return;
             };
-            let previous = start_of(connection.group, connection.last);
-            let Some(start) = self.worker.pacer.again(previous, clock::now()) else {
+            let (group, last) = (connection.group, connection.last);
+            let now = clock::now();
+            let next = self.clients.next_of_client(group, last, now, &mut cx.state);
+            let Some(operation) = next else {
                 return;
             };
-            let operation = self.operation(start);
-            if let Some(connection) = self.connections.get_mut(id) {
-                connection.take(operation);
-            }
+            connection.take(operation);
         }
     }
 }

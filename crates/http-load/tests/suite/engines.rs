@@ -8,14 +8,15 @@
 use std::time::Duration;
 
 use http_load::{Engine, Settings};
-use load::recorder::{OK, STARTED, UNFINISHED};
+use load::recorder::{MISSED, OK, STARTED, UNFINISHED};
 use measure::tally::Tally;
 use proptest::prelude::*;
 
 use crate::answers::cases::{Case, cases};
 use crate::answers::hyper_view::HyperKind;
 use crate::scenarios::{
-    ENGINES, adds_up, errors, failed, put, put_for, put_whatever_happens, rate, users,
+    ENGINES, adds_up, errors, failed, is_accounted_for, put, put_for, put_share,
+    put_whatever_happens, rate, users,
 };
 use crate::scripted::{Scripted, Step, nobody};
 use crate::servers::url;
@@ -260,6 +261,29 @@ fn what_is_still_open_at_the_end_is_unfinished() {
             "{engine:?}"
         );
         assert!(adds_up(&tally));
+    }
+}
+
+#[test]
+fn clients_wait_to_connect_until_earlier_ones_have_their_first_answer() {
+    const WORKERS: u64 = 64;
+    let ends = [
+        // The limit of one of 64 workers, and 24 clients that never start.
+        (vec![Step::Expect, Step::Stall], [16, 0, 16, 24]),
+        (vec![Step::Expect, send(FIVE)], [40, 40, 0, 0]),
+        // A client whose connection has ended without an answer waits no longer.
+        (vec![Step::Expect, Step::Reset], [40, 0, 0, 0]),
+    ];
+    for (script, expected) in ends {
+        for engine in ENGINES {
+            let server = Scripted::start(script.clone());
+            let clients = users(40 * WORKERS, 1);
+            let phases = (Duration::from_secs(2), Duration::from_millis(50));
+            let tally = put_share(settings(engine), clients, &url(&server), phases, WORKERS);
+            let counts = [STARTED, OK, UNFINISHED, MISSED].map(|name| tally.counted(name));
+            assert_eq!(counts, expected, "{engine:?} {script:?}");
+            assert!(is_accounted_for(&tally));
+        }
     }
 }
 

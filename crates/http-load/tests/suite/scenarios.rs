@@ -55,6 +55,17 @@ pub(crate) fn put_for(
     measure: Duration,
     drain: Duration,
 ) -> Tally {
+    put_share(settings, group, url, (measure, drain), 1)
+}
+
+/// Does the same for the share of the first one of several worker threads.
+pub(crate) fn put_share(
+    settings: Settings,
+    group: Group,
+    url: &str,
+    (measure, drain): (Duration, Duration),
+    workers: u64,
+) -> Tally {
     let timeline = Timeline {
         warmup: Duration::ZERO,
         measure,
@@ -69,7 +80,7 @@ pub(crate) fn put_for(
     let crew = WorkerRange {
         first: 0,
         count: 1,
-        total: 1,
+        total: workers,
     };
     let phases = Phases::new(timeline, clock::now());
     let _threads = Threads::start(&driver, &plan, crew, phases, None, &stop, &send)

@@ -1,15 +1,16 @@
-//! Counters of one loop iteration. Counting by name costs more than adding, so names are looked up once per iteration.
+//! Counters of one turn of the loop. Counting by name costs more than adding, so names are looked up once per turn.
 
 use load::recorder::Recorder;
 use measure::audit::count as audit;
 
-use crate::checks::Captured;
-use crate::driver::HttpLoad;
-use crate::judge::{CheckCounters, ResponseView};
+use crate::check_counters::CheckCounters;
+use crate::checks::{Captured, ResponseView};
 use crate::operation::Operation;
 use crate::outcome::count;
-use crate::redirect::{RedirectTable, RedirectTarget};
+use crate::redirect::RedirectTarget;
+use crate::redirect_table::RedirectTable;
 use crate::series::{RECEIVING, RESPONSE, SERVICE, WAITING};
+use crate::shared::Shared;
 
 /// A complete response, with its times.
 #[derive(Debug, Clone, Copy)]
@@ -29,19 +30,17 @@ pub(crate) struct CompletedResponse {
     pub(crate) now: u64,
 }
 
-/// The sums of one iteration, and the checks of each response.
+/// The sums of one turn, and the checks of each response.
 #[derive(Debug)]
 pub(crate) struct BatchCounters<'a> {
-    driver: &'a HttpLoad,
+    shared: &'a Shared,
     checks: Option<CheckCounters<'a>>,
-    hops: RedirectTable,
+    redirects: RedirectTable,
     sums: Sums,
 }
 
 #[derive(Debug, Default)]
 struct Sums {
-    started: u64,
-    warmup: u64,
     ok: u64,
     answers: u64,
     served: u64,
@@ -66,20 +65,12 @@ struct WarmupSums {
 }
 
 impl<'a> BatchCounters<'a> {
-    pub(crate) fn new(driver: &'a HttpLoad) -> Self {
+    pub(crate) fn new(shared: &'a Shared) -> Self {
         Self {
-            driver,
-            checks: CheckCounters::new(&driver.checks),
-            hops: RedirectTable::default(),
+            shared,
+            checks: CheckCounters::new(&shared.checks),
+            redirects: RedirectTable::default(),
             sums: Sums::default(),
-        }
-    }
-
-    /// Counts an operation that starts.
-    pub(crate) fn begin(&mut self, counted: bool) {
-        match counted {
-            true => self.sums.started += 1,
-            false => self.sums.warmup += 1,
         }
     }
 
@@ -101,12 +92,12 @@ impl<'a> BatchCounters<'a> {
 
     /// Returns the request of an operation that was redirected.
     pub(crate) fn hop(&self, operation: &Operation) -> Option<&RedirectTarget> {
-        self.hops.get(operation)
+        self.redirects.get(operation)
     }
 
     /// Records a failed operation.
     pub(crate) fn failed(&mut self, record: &Recorder, operation: &Operation, kind: &'static str) {
-        self.hops.forget(operation);
+        self.redirects.forget(operation);
         match operation.counted {
             true => record.error(kind),
             false => record.error_of_warmup(),
@@ -126,17 +117,17 @@ impl<'a> BatchCounters<'a> {
         self.sums.served += 1;
         let (status, index) = (answered.status, answered.index);
         let kind = match self
-            .hops
-            .follow(self.driver, operation, (status, index), captured)
+            .redirects
+            .follow(self.shared, operation, (status, index), captured)
         {
             Ok(true) => {
                 self.on_redirect(record, operation, answered);
                 return false;
             }
-            Ok(false) => self.driver.outcome(status, answered.body, answered.sum),
+            Ok(false) => self.shared.outcome(status, answered.body, answered.sum),
             Err(astray) => Some(astray.kind()),
         };
-        self.hops.forget(operation);
+        self.redirects.forget(operation);
         self.ended(record, operation, answered, captured, kind);
         true
     }
@@ -158,7 +149,7 @@ impl<'a> BatchCounters<'a> {
         self.sums.redirects += 1;
         self.sums.answers += 1;
         self.sums.body_bytes += answered.body;
-        if self.driver.expected_length().is_some() {
+        if self.shared.expected_length().is_some() {
             self.sums.expected_body_bytes += answered.body;
         }
         self.phases(record, answered);
@@ -173,13 +164,13 @@ impl<'a> BatchCounters<'a> {
         captured: Option<&Captured>,
         kind: Option<&'static str>,
     ) {
-        let driver = self.driver;
+        let shared = self.shared;
         if !operation.counted {
             return self.ended_of_warmup(record, answered, kind);
         }
         self.sums.answers += 1;
         self.sums.body_bytes += answered.body;
-        self.sums.expected_body_bytes += driver.expected_length().unwrap_or(0);
+        self.sums.expected_body_bytes += shared.expected_length().unwrap_or(0);
         self.sums.compared += u64::from(answered.sum.is_some());
         let now = answered.now;
         let service_ns = now - operation.sent;
@@ -218,7 +209,7 @@ impl<'a> BatchCounters<'a> {
 
     #[inline]
     fn phases(&self, record: &Recorder, answered: CompletedResponse) {
-        if self.driver.settings.phases {
+        if self.shared.settings.phases {
             let waiting = answered.first_byte.saturating_sub(answered.written);
             record.value(WAITING, waiting.max(1));
             record.value(RECEIVING, (answered.now - answered.first_byte).max(1));
@@ -229,7 +220,6 @@ impl<'a> BatchCounters<'a> {
     pub(crate) fn flush(&mut self, record: &Recorder) {
         let sums = std::mem::take(&mut self.sums);
         let counts = [
-            (count::WARMUP, sums.warmup),
             (count::ANSWERS, sums.answers),
             (count::SERVED, sums.served),
             (count::BYTES, sums.bytes),
@@ -239,12 +229,7 @@ impl<'a> BatchCounters<'a> {
             (count::REDIRECTS, sums.redirects),
             (count::COMPARED, sums.compared),
         ];
-        // Ended operations first: they were open at the start of the iteration, and must not add to the peak of open
-        // ones.
         record.ok_many(sums.ok);
-        if sums.started > 0 {
-            record.begin_many(sums.started);
-        }
         for (name, number) in counts.into_iter().filter(|(_, number)| *number > 0) {
             record.count(name, number);
         }

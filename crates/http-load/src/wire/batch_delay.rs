@@ -14,13 +14,13 @@ const MAX_NS: u64 = 500_000;
 
 /// The time to sleep before the next poll.
 #[derive(Debug)]
-pub(super) struct Pause {
+pub(super) struct BatchDelay {
     wanted: bool,
     ns: u64,
 }
 
-impl Pause {
-    /// Creates a pause that only sleeps if `wanted`.
+impl BatchDelay {
+    /// Creates a delay that only sleeps if `wanted`.
     pub(super) fn new(wanted: bool) -> Self {
         if wanted {
             // By default the kernel extends a sleep by up to 50 µs; if this call fails, it still does.
@@ -55,18 +55,18 @@ mod tests {
 
     #[test]
     fn it_grows_until_enough_is_found_and_is_none_where_little_is_awaited() {
-        let mut pause = Pause::new(true);
-        (0..10).for_each(|_| pause.adjust(3, 100));
-        assert_eq!(pause.ns, 10 * STEP_NS);
-        pause.adjust(20, 100);
-        assert_eq!(pause.ns, 10 * STEP_NS);
-        pause.adjust(90, 100);
-        assert_eq!(pause.ns, 9 * STEP_NS);
-        (0..1_000).for_each(|_| pause.adjust(1, 100));
-        assert_eq!(pause.ns, MAX_NS);
-        pause.adjust(1, 2 * MIN_WANTED - 1);
-        assert_eq!(pause.ns, 0);
-        let mut never = Pause::new(false);
+        let mut delay = BatchDelay::new(true);
+        (0..10).for_each(|_| delay.adjust(3, 100));
+        assert_eq!(delay.ns, 10 * STEP_NS);
+        delay.adjust(20, 100);
+        assert_eq!(delay.ns, 10 * STEP_NS);
+        delay.adjust(90, 100);
+        assert_eq!(delay.ns, 9 * STEP_NS);
+        (0..1_000).for_each(|_| delay.adjust(1, 100));
+        assert_eq!(delay.ns, MAX_NS);
+        delay.adjust(1, 2 * MIN_WANTED - 1);
+        assert_eq!(delay.ns, 0);
+        let mut never = BatchDelay::new(false);
         never.adjust(1, 100);
         assert_eq!(never.ns, 0);
     }

@@ -1,43 +1,9 @@
-//! Judgement of complete responses, the same for both engines.
+//! Counts of passed and failed checks.
 
 use load::recorder::Recorder;
 
-use crate::checks::{Captured, Checks};
-use crate::driver::HttpLoad;
-use crate::outcome::{self, count};
-
-/// A complete response, as the checks see it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ResponseView<'a> {
-    pub(crate) status: u16,
-    /// Length of the body in bytes, whether or not the body was kept.
-    pub(crate) length: u64,
-    /// Service time: from the first byte sent to the last byte of the response.
-    pub(crate) service_ns: u64,
-    /// Its kept parts; `None` if no check needs them.
-    pub(crate) captured: Option<&'a Captured>,
-}
-
-impl HttpLoad {
-    /// Returns the failure kind of a complete response; `None` if it is as expected. Checks play no part. `sum` is the
-    /// checksum of a compared body.
-    pub(crate) fn outcome(
-        &self,
-        status: u16,
-        length: u64,
-        sum: Option<u32>,
-    ) -> Option<&'static str> {
-        if !self.settings.expects(status) {
-            Some(outcome::STATUS)
-        } else if !self.has_expected_length(length) {
-            Some(outcome::LENGTH)
-        } else if sum.is_some_and(|sum| !self.is_expected(sum)) {
-            Some(outcome::BODY)
-        } else {
-            None
-        }
-    }
-}
+use crate::checks::{Checks, ResponseView};
+use crate::outcome::count;
 
 /// The checks of one worker, with their counts since they were last recorded.
 #[derive(Debug)]

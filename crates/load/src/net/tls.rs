@@ -1,6 +1,7 @@
-//! Configures TLS of a driver: which certificates of servers it accepts.
+//! The client's side of TLS: which certificates of servers a driver accepts.
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::client::WebPkiServerVerifier;
@@ -11,34 +12,103 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore,
+    SignatureScheme,
 };
 
 use crate::plan::Invalid;
 
-/// Returns a client configuration that accepts the certificates in the file `ca` (`driver.tls_ca`, `--tls-ca`) and
-/// those signed by them. Without a file it accepts those that this machine trusts. With `insecure` it accepts any.
-///
-/// # Errors
-/// A file that can't be read or has no certificate, with the remedy.
-pub fn client_config(ca: Option<&Path>, insecure: bool) -> Result<ClientConfig, Invalid> {
-    let wrong = |error: &dyn std::fmt::Display| Invalid::new("driver.tls_ca", error.to_string());
-    let provider = Arc::new(ring::default_provider());
-    let trusted = match insecure {
-        true => None,
-        false => Some(Trusted::new(ca, &provider)?),
-    };
-    let verifier = Arc::new(Verifier {
-        provider: Arc::clone(&provider),
-        trusted,
-    });
-    let builder = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| wrong(&error))?;
-    Ok(builder
-        .dangerous()
-        .with_custom_certificate_verifier(verifier)
-        .with_no_client_auth())
+/// The options of a driver for the certificates of servers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TlsOptions {
+    /// The PEM file of trusted certificates (`driver.tls_ca`, `--tls-ca`): CAs, or the server's own; absent: the CAs
+    /// that this machine trusts.
+    pub ca: Option<PathBuf>,
+    /// Accepts any certificate (`driver.tls_insecure`, `--tls-insecure`).
+    pub insecure: bool,
+}
+
+impl TlsOptions {
+    /// Checks that the options do not contradict each other, and that the file can be used.
+    ///
+    /// # Errors
+    /// The field, with the remedy.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        if self.insecure && self.ca.is_some() {
+            let problem = "has no effect if any certificate is accepted: leave out one of --tls-ca and --tls-insecure";
+            return Err(Invalid::new("driver.tls_ca (--tls-ca)", problem));
+        }
+        match self.ca {
+            Some(_) => self.config().map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Builds a configuration that accepts the certificates in the file and those signed by them, those that this
+    /// machine trusts, or any.
+    fn config(&self) -> Result<ClientConfig, Invalid> {
+        let provider = Arc::new(ring::default_provider());
+        let trusted = match self.insecure {
+            true => None,
+            false => Some(Trusted::new(self.ca.as_deref(), &provider)?),
+        };
+        let verifier = Arc::new(Verifier {
+            provider: Arc::clone(&provider),
+            trusted,
+        });
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| Invalid::new("driver.tls_ca", error.to_string()))?;
+        Ok(builder
+            .dangerous()
+            .with_custom_certificate_verifier(verifier)
+            .with_no_client_auth())
+    }
+}
+
+/// The client's side of TLS with one server.
+#[derive(Debug, Clone)]
+pub struct TlsClient {
+    /// The configuration, for a library that performs the handshake itself.
+    pub config: Arc<ClientConfig>,
+    /// The name that the server's certificate must have.
+    pub name: ServerName<'static>,
+}
+
+impl TlsClient {
+    /// Prepares TLS with the server of this host name or address. `protocols` are the names to negotiate (ALPN,
+    /// RFC 7301); none are offered if it is empty.
+    ///
+    /// # Errors
+    /// A host that no certificate can name, or certificates that can't be read, with the remedy.
+    pub fn new(host: &str, options: &TlsOptions, protocols: &[&[u8]]) -> Result<Self, Invalid> {
+        let name = ServerName::try_from(host.to_owned()).map_err(|error| {
+            Invalid::new(
+                "URL",
+                format!("{host}: {error}: use the server's host name"),
+            )
+        })?;
+        let mut config = options.config()?;
+        config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+        Ok(Self {
+            config: Arc::new(config),
+            name,
+        })
+    }
+
+    /// Begins TLS on a new connection.
+    ///
+    /// # Errors
+    /// An error of the TLS library.
+    pub fn connect(&self) -> io::Result<ClientConnection> {
+        ClientConnection::new(Arc::clone(&self.config), self.name.clone()).map_err(io::Error::other)
+    }
+}
+
+/// Returns the error of TLS that an error of a connection stands for.
+#[must_use]
+pub fn tls_error(error: &io::Error) -> Option<&rustls::Error> {
+    error.get_ref()?.downcast_ref()
 }
 
 /// The certificates that a server may present: those that `signed` accepts, and those of `given`.
@@ -153,5 +223,26 @@ impl ServerCertVerifier for Verifier {
         self.provider
             .signature_verification_algorithms
             .supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_that_contradict_each_other_or_name_no_file_are_refused() {
+        let options = |insecure| TlsOptions {
+            ca: Some("/no/such.pem".into()),
+            insecure,
+        };
+        for (insecure, part) in [(true, "leave out one"), (false, "in PEM")] {
+            let error = options(insecure).validate().unwrap_err().to_string();
+            assert!(
+                error.contains("--tls-ca") && error.contains(part),
+                "{error}"
+            );
+        }
+        TlsOptions::default().validate().unwrap();
     }
 }

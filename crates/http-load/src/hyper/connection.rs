@@ -16,27 +16,30 @@ use hyper::client::conn::http2;
 use hyper_util::rt::TokioIo;
 use load::clock;
 
-use super::desk::{PendingConnect, State, WorkerState, add};
-use super::dial::{Stream, open};
+use super::dial::{ConnectError, Stream, open};
 use super::fault;
-use super::local::LocalExecutor;
-use super::meter::{CountingStream, IoCounters};
-use super::seat::{Elapsed, RequestSlot};
+use super::io_counters::{CountingStream, IoCounters};
+use super::local_executor::LocalExecutor;
+use super::request_slots::{Elapsed, RequestSlot};
 use super::sender::Sender;
+use super::worker_state::WorkerState;
+use crate::batch_counters::CompletedResponse;
 use crate::checks::{Captured, ResponseCapture};
+use crate::clients::{EndedConnection, PendingConnect, State};
 use crate::content::Checksum;
 use crate::operation::Operation;
 use crate::outcome;
-use crate::turn::CompletedResponse;
 
 type Io = TokioIo<CountingStream<Stream>>;
 
 /// State that the request slots of one connection share.
 struct ConnectionTask<'d, 'a> {
-    shared: &'d WorkerState<'a>,
+    worker: &'d WorkerState<'a>,
     counters: Rc<IoCounters>,
     index: u32,
     pool: bool,
+    /// True until its client's first request is answered.
+    awaiting_first_response: Cell<bool>,
     /// The last operation that was started on it.
     last: Cell<Option<Operation>>,
     /// An operation whose redirect was the connection's last response.
@@ -44,28 +47,25 @@ struct ConnectionTask<'d, 'a> {
     /// True if an operation failed with it.
     failed: Cell<bool>,
     /// Its share of the worker's unsettled operations.
-    unsettled: Cell<u64>,
+    unsettled: Cell<i64>,
 }
 
 /// Runs a connection from connecting to its end.
-pub(super) async fn serve_connection(shared: &WorkerState<'_>, pending: PendingConnect) {
-    let PendingConnect {
-        operation,
-        index,
-        pool,
-    } = pending;
-    let settings = &shared.driver.settings;
+pub(super) async fn serve(worker: &WorkerState<'_>, pending: PendingConnect) {
+    let settings = &worker.shared.settings;
     let task = ConnectionTask {
-        shared,
-        counters: IoCounters::new(&shared.totals, settings.phases),
-        index,
-        pool,
-        last: Cell::new(operation),
+        worker,
+        counters: IoCounters::new(&worker.totals, settings.phases),
+        index: pending.index,
+        pool: pending.pool,
+        awaiting_first_response: Cell::new(pending.is_first),
+        last: Cell::new(pending.operation),
         redirected: Cell::new(None),
         failed: Cell::new(false),
         unsettled: Cell::new(0),
     };
-    let first = shared.slot();
+    let first = worker.slot();
+    let operation = pending.operation;
     let state = match task.open(&first.slot).await {
         Ok(stream) => {
             let io = TokioIo::new(CountingStream::new(stream, &task.counters));
@@ -74,43 +74,59 @@ pub(super) async fn serve_connection(shared: &WorkerState<'_>, pending: PendingC
                 false => task.serve_one(io, &first.slot, operation).await,
             }
         }
-        Err(kind) => {
-            match operation {
-                Some(operation) => task.fail(&operation, kind),
-                None => shared.unconnected(kind),
-            }
-            State::Connecting
-        }
+        Err(kind) => return worker.connect_failed(pending, kind),
     };
     drop(first);
-    match (task.redirected.take(), task.last.get().filter(|_| !pool)) {
-        (Some(operation), _) => shared.on_redirect(state, operation, index),
-        (None, Some(last)) => shared.client_lost(state, task.failed.get(), last, index),
-        (None, None) => shared.pool_lost(state, operation.is_some()),
-    }
-    task.settle(-task.unsettled.get().cast_signed());
+    task.ended(state);
 }
 
 impl ConnectionTask<'_, '_> {
     async fn open(&self, slot: &RequestSlot) -> Result<Stream, &'static str> {
-        let driver = self.shared.driver;
-        let settings = &driver.settings;
-        let server = self.index as usize % driver.servers.len();
+        let shared = self.worker.shared;
+        let settings = &shared.settings;
+        let server = &shared.servers[shared.server_of(self.index)];
         let began = clock::now();
         slot.set_deadline(began + settings.connect_timeout.as_nanos() as u64);
-        let tls = driver.hyper[server].tls.as_ref();
-        let socket = self.shared.dial(self.index);
-        let opened = open(&driver.servers[server], tls, settings.http2, socket, began);
+        let tls = self.worker.prepared(self.index).tls.as_ref();
+        let socket = self.worker.dial(self.index);
+        let opened = open(server, tls, settings.http2, socket, began);
         match slot.with_deadline(Box::pin(opened)).await {
             Ok(Ok((stream, times))) => {
-                self.shared.opened(times);
+                self.worker.opened(times);
                 Ok(stream)
             }
-            Ok(Err(unconnected)) => {
-                driver.log_once(&unconnected);
-                Err(unconnected.kind())
+            Ok(Err(error)) => {
+                if let ConnectError::Tls(why) = &error {
+                    shared.log_once(why);
+                }
+                Err(error.kind())
             }
             Err(Elapsed) => Err(outcome::CONNECT_TIMEOUT),
+        }
+    }
+
+    /// Hands the end of the connection to the worker: its client goes on with another one.
+    fn ended(&self, state: State) {
+        self.first_answered();
+        let last = self.last.get();
+        match self.redirected.take() {
+            Some(operation) => self.worker.on_redirect(operation, self.index, state),
+            None => self.worker.ended(EndedConnection {
+                state,
+                pool: self.pool,
+                index: self.index,
+                group: last.map_or(0, |last| last.group),
+                last: last.map_or(0, |last| last.index),
+                failed: self.failed.get(),
+            }),
+        }
+        self.settle(-self.unsettled.get());
+    }
+
+    /// Reports the client's first response, or the end of the connection before it.
+    fn first_answered(&self) {
+        if self.awaiting_first_response.take() {
+            self.worker.first_answered();
         }
     }
 
@@ -121,9 +137,7 @@ impl ConnectionTask<'_, '_> {
         slot: &Rc<RequestSlot>,
         operation: Option<Operation>,
     ) -> State {
-        let driver = self.shared.driver;
-        let server = self.index as usize % driver.servers.len();
-        let made = driver.hyper[server].http1.handshake(io).await;
+        let made = self.worker.prepared(self.index).http1.handshake(io).await;
         let Ok((sender, connection)) = made else {
             return self.unusable(operation);
         };
@@ -163,7 +177,7 @@ impl ConnectionTask<'_, '_> {
             excess += open.into_parts().read_buf.len();
         }
         if !self.failed.get() {
-            self.shared.excess(excess);
+            self.worker.excess(excess);
         }
         state
     }
@@ -175,14 +189,13 @@ impl ConnectionTask<'_, '_> {
         slot: &Rc<RequestSlot>,
         operation: Option<Operation>,
     ) -> State {
-        let driver = self.shared.driver;
         let local = LocalExecutor::default();
         let made = http2::Builder::new(local.clone()).handshake(io).await;
         let Ok((sender, connection)) = made else {
             return self.unusable(operation);
         };
-        let more: Vec<_> = (1..driver.settings.streams)
-            .map(|_| self.shared.slot())
+        let more: Vec<_> = (1..self.worker.shared.settings.streams)
+            .map(|_| self.worker.slot())
             .collect();
         let more = more.iter().map(|guard| &guard.slot);
         let slots: Vec<&Rc<RequestSlot>> = std::iter::once(slot).chain(more).collect();
@@ -229,7 +242,7 @@ impl ConnectionTask<'_, '_> {
     /// Starts one more operation of a closed-loop client, which keeps a fixed number in flight.
     fn one_more(&self, now: u64) -> Option<Operation> {
         let last = self.last.get().filter(|_| !self.pool)?;
-        let next = self.shared.next_of_client(last.group, last.index, now)?;
+        let next = self.worker.next_of_client(last.group, last.index, now)?;
         self.last.set(Some(next));
         Some(next)
     }
@@ -237,15 +250,15 @@ impl ConnectionTask<'_, '_> {
     /// Waits for the next operation of the pool; `None` once the connection has ended.
     async fn more(&self, slot: &Rc<RequestSlot>) -> Option<Operation> {
         match self.pool {
-            true => self.shared.next(slot).await,
+            true => self.worker.next(slot).await,
             // A client that leaves closes its connection.
             false => None,
         }
     }
 
     fn settle(&self, more: i64) {
-        add(&self.unsettled, more);
-        add(&self.shared.unsettled, more);
+        self.unsettled.set(self.unsettled.get() + more);
+        self.worker.settle(more);
     }
 
     fn unusable(&self, operation: Option<Operation>) -> State {
@@ -257,13 +270,13 @@ impl ConnectionTask<'_, '_> {
 
     fn fail(&self, operation: &Operation, kind: &'static str) {
         self.failed.set(true);
-        self.shared.fail(operation, kind);
+        self.worker.fail(operation, kind);
     }
 
     /// Handles a redirect whose connection ends before it is followed. With several streams the operation fails, like
     /// the others of the connection; a single one goes on over another connection.
     fn leave(&self, operation: Operation) {
-        match self.shared.driver.settings.streams {
+        match self.worker.shared.settings.streams {
             1 => self.redirected.set(Some(operation)),
             _ => self.fail(&operation, outcome::EARLY_CLOSE),
         }
@@ -276,8 +289,8 @@ impl ConnectionTask<'_, '_> {
         mut sender: Sender,
         first: Option<Operation>,
     ) -> State {
-        let keeps = self.shared.driver.settings.keep_alive;
-        let mut captured = self.shared.driver.checks.new_capture();
+        let keeps = self.worker.shared.settings.keep_alive;
+        let mut captured = self.worker.shared.checks.new_capture();
         let mut next = first;
         loop {
             let mut operation = match next {
@@ -298,12 +311,13 @@ impl ConnectionTask<'_, '_> {
             self.settle(1);
             let (now, usable, has_ended) = match asked {
                 Ok(answered) => {
+                    self.first_answered();
                     let captured = captured.as_deref();
-                    let has_ended = self.shared.answered(&mut operation, answered, captured);
+                    let has_ended = self.worker.answered(&mut operation, answered, captured);
                     (answered.now, keeps, has_ended)
                 }
                 Err((kind, true)) => {
-                    self.shared.fail(&operation, kind);
+                    self.worker.fail(&operation, kind);
                     (clock::now(), true, true)
                 }
                 Err((kind, false)) => {
@@ -311,7 +325,7 @@ impl ConnectionTask<'_, '_> {
                     return State::Busy;
                 }
             };
-            slot.set_deadline(now + self.shared.driver.settings.timeout.as_nanos() as u64);
+            slot.set_deadline(now + self.worker.shared.settings.timeout.as_nanos() as u64);
             if !usable || !sender.ready(slot).await {
                 if !has_ended {
                     self.leave(operation);
@@ -336,19 +350,17 @@ impl ConnectionTask<'_, '_> {
         operation: &mut Operation,
         captured: Option<&mut Captured>,
     ) -> Result<CompletedResponse, (&'static str, bool)> {
-        let driver = self.shared.driver;
-        let checks = &driver.checks;
+        let shared = self.worker.shared;
+        let checks = &shared.checks;
         let capture = captured.map(|captured| ResponseCapture { checks, captured });
-        let server = self.index as usize % driver.servers.len();
-        let messages = &driver.hyper[server].messages;
-        let request = self.shared.message(operation, messages);
+        let request = self.worker.message(operation, self.index);
         let asked = clock::now();
         self.counters.first_byte.set(0);
         if operation.hop.is_none() {
             operation.sent = asked;
-            self.shared.record_blocked(operation);
+            self.worker.record_blocked(operation);
         }
-        slot.set_deadline(operation.sent + driver.settings.timeout.as_nanos() as u64);
+        slot.set_deadline(operation.sent + shared.settings.timeout.as_nanos() as u64);
         let is_http2 = sender.is_http2();
         let exchange = async {
             let broken = |error: hyper::Error| {
@@ -359,17 +371,17 @@ impl ConnectionTask<'_, '_> {
             };
             let response = sender.send(request).await.map_err(broken)?;
             if !is_http2 {
-                fault::framing(driver.is_head(), &response)
+                fault::framing(shared.is_head(), &response)
                     .map_err(|fault| (fault.kind(), false))?;
             }
             self.counters.record_progress();
             let status = response.status().as_u16();
-            let first_byte = if is_http2 && driver.settings.phases {
+            let first_byte = if is_http2 && shared.settings.phases {
                 clock::now()
             } else {
                 0
             };
-            let mut sum = driver.compares(operation.index).then(Checksum::default);
+            let mut sum = shared.compares(operation.index).then(Checksum::default);
             let body = self.length(response, capture, &mut sum).await;
             Ok((status, body.map_err(broken)?, sum, first_byte))
         };
@@ -382,8 +394,8 @@ impl ConnectionTask<'_, '_> {
             true => (asked, head_at),
             false => (self.counters.written.get(), self.counters.first_byte.get()),
         };
-        if driver.settings.phases && !is_http2 {
-            self.shared
+        if shared.settings.phases && !is_http2 {
+            self.worker
                 .record_sending(operation, written.saturating_sub(asked));
         }
         Ok(CompletedResponse {

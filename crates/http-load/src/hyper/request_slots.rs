@@ -121,7 +121,7 @@ pub(super) struct SlotGuard<'a> {
 }
 
 impl<'a> SlotGuard<'a> {
-    /// Creates a slot among `seats`.
+    /// Creates a slot among `slots`.
     pub(super) fn new(slots: &'a SlotTable) -> Self {
         let slot = Rc::new(RequestSlot::default());
         let id = slots.borrow_mut().insert(Rc::clone(&slot));

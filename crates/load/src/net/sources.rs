@@ -8,14 +8,17 @@
 //! selection, for every source and destination (`__inet_hash_connect`). If all are bound, no other program of the
 //! machine can connect: `EADDRNOTAVAIL`. So the range that the kernel chooses from is left to it.
 
+use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use load::plan::Invalid;
-use load::schedule::Share;
-use subject::headroom::local_ports;
+use crate::net::dial::Peer;
+use crate::plan::Invalid;
+use crate::schedule::Share;
 
-use crate::settings::Settings;
-use crate::target::{Peer, Server};
+/// The file with the ports that the kernel chooses from.
+const KERNEL_PORTS: &str = "/proc/sys/net/ipv4/ip_local_port_range";
+/// The range of a usual kernel, where that file can't be read.
+const USUAL_PORTS: (u64, u64) = (32_768, 60_999);
 
 /// The first port that needs no privilege.
 const FIRST_PORT: u64 = 1_024;
@@ -30,11 +33,22 @@ const PLANNED: u64 = MAX_LEFT / 2;
 const AUTO: [u8; 2] = [127, 64];
 const FIELD: &str = "driver.source_addresses (--source-addresses)";
 
+/// Returns the first and the last port that the kernel chooses from.
+#[must_use]
+pub fn local_ports() -> (u64, u64) {
+    let range = fs::read_to_string(KERNEL_PORTS).unwrap_or_default();
+    let mut range = range.split_whitespace().map(str::parse);
+    match (range.next(), range.next()) {
+        (Some(Ok(first)), Some(Ok(last))) if first <= last => (first, last),
+        _ => USUAL_PORTS,
+    }
+}
+
 /// Returns the number of server ports to connect to; `None` if one server is a Unix socket, which needs no ports.
-pub(crate) fn server_ports(servers: &[Server]) -> Option<u64> {
-    let mut ports: Vec<SocketAddr> = Vec::new();
-    for server in servers {
-        match server.peer {
+pub fn server_ports<'a>(peers: impl IntoIterator<Item = &'a Peer>) -> Option<u64> {
+    let mut ports: Vec<&SocketAddr> = Vec::new();
+    for peer in peers {
+        match peer {
             Peer::Tcp(address) if ports.contains(&address) => {}
             Peer::Tcp(address) => ports.push(address),
             Peer::Unix(_) => return None,
@@ -43,16 +57,16 @@ pub(crate) fn server_ports(servers: &[Server]) -> Option<u64> {
     Some(ports.len() as u64)
 }
 
-/// Checks that there are enough source ports for `connections` to `ways` server ports.
+/// Checks that the addresses that a plan names (`auto`, or a list) have enough source ports for `connections` to a
+/// number of server ports.
 ///
 /// # Errors
 /// The named addresses, or the kernel's range, have too few ports.
-pub(crate) fn check_ports(
-    settings: &Settings,
+pub fn check_ports(
+    named: &[String],
     connections: u64,
     server_ports: Option<u64>,
 ) -> Result<(), Invalid> {
-    let named = settings.source_addresses.as_slice();
     let Some(server_ports) = server_ports.filter(|_| !named.iter().any(|word| word == "auto"))
     else {
         return Ok(());
@@ -83,30 +97,25 @@ pub(crate) fn check_ports(
     Err(Invalid::new(FIELD, problem))
 }
 
-/// Returns the addresses that the connections of a run come from; empty if the kernel chooses.
+/// Returns the addresses that the connections of a run come from, as a plan names them; empty if the kernel chooses.
 ///
 /// # Errors
 /// An invalid address, one not assigned to this host, or `auto` for a server on another host.
-pub(crate) fn addresses(
-    settings: &Settings,
+pub fn addresses<'a>(
+    named: &[String],
     connections: u64,
-    servers: &[Server],
+    peers: impl IntoIterator<Item = &'a Peer>,
 ) -> Result<Vec<IpAddr>, Invalid> {
-    let auto = settings.source_addresses.iter().any(|word| word == "auto");
-    if !auto {
-        return settings
-            .source_addresses
-            .iter()
-            .map(|text| parse_local(text))
-            .collect();
+    if !named.iter().any(|word| word == "auto") {
+        return named.iter().map(|text| parse_local(text)).collect();
     }
-    if settings.source_addresses.len() > 1 {
+    if named.len() > 1 {
         return Err(Invalid::new(
             FIELD,
             "auto cannot be combined with addresses: give one or the other",
         ));
     }
-    if !servers.iter().all(Server::is_loopback) {
+    if !peers.into_iter().all(Peer::is_loopback) {
         let problem = "auto uses addresses of 127.0.0.0/8, which cannot reach another machine: name addresses of this machine";
         return Err(Invalid::new(FIELD, problem));
     }
@@ -138,7 +147,7 @@ fn parse_local(text: &str) -> Result<IpAddr, Invalid> {
 
 /// The addresses and ports of one worker: every n-th of the whole, where n is the number of workers.
 #[derive(Debug)]
-pub(crate) struct Sources {
+pub struct Sources {
     addresses: Vec<IpAddr>,
     ports: Ports,
     share: Share,
@@ -187,7 +196,8 @@ impl Ports {
 
 impl Sources {
     /// Returns the sources of one worker's share.
-    pub(crate) fn new(addresses: Vec<IpAddr>, share: Share) -> Self {
+    #[must_use]
+    pub fn new(addresses: Vec<IpAddr>, share: Share) -> Self {
         Self {
             ports: Ports::of_this_machine(),
             addresses,
@@ -197,12 +207,13 @@ impl Sources {
     }
 
     /// Returns sources that leave the choice to the kernel.
-    pub(crate) fn none() -> Self {
+    #[must_use]
+    pub fn none() -> Self {
         Self::new(Vec::new(), Share { index: 0, of: 1 })
     }
 
-    /// Returns the next source, starting over after the last; `None` if the kernel chooses.
-    pub(crate) fn next(&mut self) -> Option<SocketAddr> {
+    /// Returns the source of the next connection, starting over after the last; `None` if the kernel chooses.
+    pub fn next_source(&mut self) -> Option<SocketAddr> {
         let each = self.ports.per_address();
         let all = self.addresses.len() as u64 * each;
         let index = (self.next * self.share.of + self.share.index).checked_rem(all)?;
@@ -219,15 +230,8 @@ mod tests {
     use super::*;
 
     fn auto(connections: u64) -> Result<Vec<IpAddr>, Invalid> {
-        let settings = Settings {
-            source_addresses: vec!["auto".to_owned()],
-            ..Settings::default()
-        };
-        addresses(
-            &settings,
-            connections,
-            &[Server::parse("http://127.0.0.1:80/").unwrap()],
-        )
+        let peer = Peer::Tcp("127.0.0.1:80".parse().unwrap());
+        addresses(&["auto".to_owned()], connections, [&peer])
     }
 
     #[test]
@@ -243,7 +247,7 @@ mod tests {
         for share in shares {
             let mut sources = Sources::new(addresses.clone(), share);
             for _ in 0..20_000 {
-                let source = sources.next().unwrap();
+                let source = sources.next_source().unwrap();
                 assert!(source.port() >= 1_024);
                 assert!(seen.insert(source), "{source} twice");
             }
@@ -269,24 +273,15 @@ mod tests {
 
     #[test]
     fn auto_is_for_this_machine_and_an_address_must_be_its_own() {
-        let elsewhere = Server::parse("http://192.0.2.1/").unwrap();
-        let settings = |word: &str| Settings {
-            source_addresses: vec![word.to_owned()],
-            ..Settings::default()
-        };
+        let elsewhere = Peer::Tcp("192.0.2.1:80".parse().unwrap());
         for (word, part) in [
             ("auto", "127.0.0.0/8"),
             ("x", "is not an IP address"),
             ("192.0.2.1", "address of this machine"),
         ] {
-            let error =
-                addresses(&settings(word), 1, std::slice::from_ref(&elsewhere)).unwrap_err();
+            let error = addresses(&[word.to_owned()], 1, [&elsewhere]).unwrap_err();
             assert!(error.to_string().contains(part), "{error}");
         }
-        assert!(
-            addresses(&Settings::default(), 1, &[elsewhere])
-                .unwrap()
-                .is_empty()
-        );
+        assert!(addresses(&[], 1, [&elsewhere]).unwrap().is_empty());
     }
 }

@@ -1,0 +1,299 @@
+//! State that the connections of one worker share with its loop.
+
+use std::cell::{Cell, RefCell, RefMut};
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+use load::event_loop::{AsyncHandler, LoopState};
+use load::net::dial::dial;
+use load::net::pool::CONNECTS_PER_ITERATION;
+use load::net::sources::Sources;
+use load::pacer::Start;
+use load::slots::Slots;
+use nix::errno::Errno;
+
+use super::Prepared;
+use super::dial::ConnectTimes;
+use super::io_counters::Totals;
+use super::message::Message;
+use super::request_slots::{RequestSlot, SlotGuard, SlotTable};
+use crate::batch_counters::CompletedResponse;
+use crate::checks::Captured;
+use crate::clients::{Clients, EndedConnection, PendingConnect, Retry, State};
+use crate::operation::{Operation, connection_of};
+use crate::outcome::count;
+use crate::series::{BLOCKED, SENDING, TLS};
+use crate::shared::Shared;
+
+/// The connections and operations of one worker.
+///
+/// The loop calls it as its handler, and lends it the loop's state. The futures of connections borrow both, between two
+/// of their waits.
+#[derive(Debug)]
+pub(super) struct WorkerState<'a> {
+    pub(super) shared: &'a Shared,
+    prepared: &'a [Prepared],
+    loop_state: &'a RefCell<LoopState<Retry>>,
+    clients: RefCell<Clients<'a>>,
+    sources: RefCell<Sources>,
+    pub(super) totals: Rc<Totals>,
+    /// All request slots, including those of pending connections.
+    slots: SlotTable,
+    /// Idle slots, the longest idle first. Some may have ended since.
+    idle: RefCell<VecDeque<Rc<RequestSlot>>>,
+    pending_connects: RefCell<Vec<PendingConnect>>,
+    /// Operations that have ended, but whose client's next step is not known yet.
+    unsettled: Cell<u64>,
+    next_sweep: Cell<u64>,
+    sweep_ns: u64,
+}
+
+impl<'a> WorkerState<'a> {
+    pub(super) fn new(
+        shared: &'a Shared,
+        prepared: &'a [Prepared],
+        loop_state: &'a RefCell<LoopState<Retry>>,
+        sweep_ns: u64,
+    ) -> Self {
+        let state = loop_state.borrow();
+        Self {
+            clients: RefCell::new(Clients::new(shared, state.share, state.phases.origin)),
+            sources: RefCell::new(Sources::new(shared.sources.clone(), state.share)),
+            totals: Rc::default(),
+            slots: RefCell::new(Slots::with_capacity(0)),
+            idle: RefCell::default(),
+            pending_connects: RefCell::default(),
+            unsettled: Cell::new(0),
+            next_sweep: Cell::new(0),
+            sweep_ns,
+            shared,
+            prepared,
+            loop_state,
+        }
+    }
+
+    /// Borrows the clients and the loop's state, for a future.
+    fn borrow(&self) -> (RefMut<'_, Clients<'a>>, RefMut<'_, LoopState<Retry>>) {
+        (self.clients.borrow_mut(), self.loop_state.borrow_mut())
+    }
+
+    /// Returns the next connection to open, if any.
+    pub(super) fn next_connect(&self) -> Option<PendingConnect> {
+        self.pending_connects.borrow_mut().pop()
+    }
+
+    fn connect(&self, pending: PendingConnect) {
+        self.pending_connects.borrow_mut().push(pending);
+    }
+
+    /// Returns what was prepared for the server of a connection.
+    pub(super) fn prepared(&self, index: u32) -> &'a Prepared {
+        &self.prepared[self.shared.server_of(index)]
+    }
+
+    /// Starts connecting to the server of a connection.
+    pub(super) fn dial(&self, index: u32) -> Result<OwnedFd, Errno> {
+        let server = &self.shared.servers[self.shared.server_of(index)];
+        dial(&server.peer, &mut self.sources.borrow_mut())
+    }
+
+    /// Counts a connection that was opened, and its times.
+    pub(super) fn opened(&self, times: ConnectTimes) {
+        let (mut clients, mut state) = self.borrow();
+        clients.opened(times.connecting_ns, &mut state);
+        if let Some(ns) = times.tls_ns {
+            state.record.value(TLS, ns);
+        }
+    }
+
+    /// Handles a failed connection attempt.
+    pub(super) fn connect_failed(&self, pending: PendingConnect, kind: &'static str) {
+        let (mut clients, mut state) = self.borrow();
+        clients.connect_failed(pending, kind, &mut state);
+        self.connect_waiting(&mut clients);
+    }
+
+    /// Handles the end of a connection.
+    pub(super) fn ended(&self, connection: EndedConnection) {
+        let (mut clients, mut state) = self.borrow();
+        clients.ended(connection, &mut state);
+        self.connect_waiting(&mut clients);
+    }
+
+    /// Connects for operations that wait without keep-alive, as far as there is room now.
+    fn connect_waiting(&self, clients: &mut Clients<'_>) {
+        while let Some(pending) = clients.connect_waiting() {
+            self.connect(pending);
+        }
+    }
+
+    /// Follows a redirect over another connection to the same server, since this one ended.
+    pub(super) fn on_redirect(&self, operation: Operation, index: u32, ended: State) {
+        let (mut clients, mut state) = self.borrow();
+        self.connect(clients.connect_redirected(operation, index, ended, &mut state));
+    }
+
+    /// Lets another client start: the first request of one was answered, or its connection has ended.
+    pub(super) fn first_answered(&self) {
+        let (mut clients, mut state) = self.borrow();
+        clients.first_answered(&mut state);
+    }
+
+    /// Starts the next operation of a closed-loop client at once.
+    pub(super) fn next_of_client(&self, group: u16, last: u64, now: u64) -> Option<Operation> {
+        let (mut clients, mut state) = self.borrow();
+        clients.next_of_client(group, last, now, &mut state)
+    }
+
+    /// Waits for the next operation of an open loop, taking a waiting one first. `None` once the connection has ended.
+    pub(super) async fn next(&self, slot: &Rc<RequestSlot>) -> Option<Operation> {
+        let waiting = self.clients.borrow_mut().next_waiting();
+        if waiting.is_some() {
+            return waiting;
+        }
+        self.idle.borrow_mut().push_back(Rc::clone(slot));
+        slot.assigned().await
+    }
+
+    /// Changes the number of operations that have ended, but whose client's next step is not known yet.
+    pub(super) fn settle(&self, more: i64) {
+        let unsettled = self.unsettled.get();
+        self.unsettled.set(unsettled.wrapping_add_signed(more));
+    }
+
+    /// Counts received bytes that belong to no response.
+    pub(super) fn excess(&self, bytes: usize) {
+        if bytes > 0 {
+            let state = self.loop_state.borrow();
+            state.record.count(count::EXCESS, bytes as u64);
+        }
+    }
+
+    /// Returns the next request of an operation.
+    pub(super) fn message(&self, operation: &Operation, index: u32) -> Message {
+        let clients = self.clients.borrow();
+        let hop = clients.counters.hop(operation);
+        self.prepared(index).messages.request(operation.index, hop)
+    }
+
+    /// Records that the first request of an operation was handed to hyper.
+    pub(super) fn record_blocked(&self, operation: &Operation) {
+        if operation.counted && self.shared.settings.phases {
+            let blocked = operation.sent.saturating_sub(operation.at).max(1);
+            self.loop_state.borrow().record.value(BLOCKED, blocked);
+        }
+    }
+
+    /// Records that a request was sent completely.
+    pub(super) fn record_sending(&self, operation: &Operation, sending_ns: u64) {
+        if operation.counted {
+            self.loop_state.borrow().record.value(SENDING, sending_ns);
+        }
+    }
+
+    /// Records a response; `captured` is its kept part, if any is needed. Returns true if the operation is complete, false
+    /// if it was redirected.
+    pub(super) fn answered(
+        &self,
+        operation: &mut Operation,
+        response: CompletedResponse,
+        captured: Option<&Captured>,
+    ) -> bool {
+        let (mut clients, state) = self.borrow();
+        clients.answered(operation, response, captured, &state.record)
+    }
+
+    /// Records a failed operation.
+    pub(super) fn fail(&self, operation: &Operation, kind: &'static str) {
+        let (mut clients, state) = self.borrow();
+        clients.fail(operation, kind, &state.record);
+    }
+
+    /// Creates a request slot that lives as long as the returned guard.
+    pub(super) fn slot(&self) -> SlotGuard<'_> {
+        SlotGuard::new(&self.slots)
+    }
+
+    /// Wakes the slots whose time has passed. Checking a slot costs a few nanoseconds, so none needs a timer.
+    fn sweep(&self, now: u64) -> u64 {
+        if now >= self.next_sweep.get() {
+            self.next_sweep.set(now + self.sweep_ns);
+            let slots = self.slots.borrow();
+            slots.iter().for_each(|(_, slot)| slot.check_deadline(now));
+        }
+        self.next_sweep.get()
+    }
+
+    /// Opens connections of the pool at their rate; returns the time of the next attempt.
+    fn fill_pool(&self, clients: &mut Clients<'_>, state: &LoopState<Retry>) -> u64 {
+        for _ in 0..CONNECTS_PER_ITERATION {
+            match clients.connect_pool(state) {
+                Ok(pending) => self.connect(pending),
+                Err(until) => return until,
+            }
+        }
+        state.now
+    }
+
+    fn count_bytes(&self, clients: &mut Clients<'_>) {
+        let (totals, counters) = (&self.totals, &mut clients.counters);
+        counters.received(totals.received.take(), true);
+        counters.received(totals.received_of_warmup.take(), false);
+        counters.sent(totals.sent.take(), true);
+        counters.sent(totals.sent_of_warmup.take(), false);
+    }
+}
+
+impl AsyncHandler for WorkerState<'_> {
+    type Timer = Retry;
+
+    /// A closed-loop client opens its connection, an open-loop operation takes the slot that was idle longest, so that
+    /// all are used.
+    fn start(&self, start: Start, state: &mut LoopState<Retry>) {
+        let mut clients = self.clients.borrow_mut();
+        let operation = clients.begin(start, state);
+        if self.shared.is_closed_loop(start.group) {
+            let index = connection_of(start, state.share);
+            return self.connect(clients.connect_client(operation, index));
+        }
+        while let Some(slot) = self.idle.borrow_mut().pop_front() {
+            if slot.assign(operation) {
+                return;
+            }
+        }
+        if let Some(pending) = clients.connect_or_wait(operation) {
+            self.connect(pending);
+        }
+    }
+
+    fn can_start(&self, _: &LoopState<Retry>) -> bool {
+        self.clients.borrow().can_start()
+    }
+
+    fn timer(&self, retry: Retry, state: &mut LoopState<Retry>) {
+        if let Some(pending) = self.clients.borrow_mut().retry(retry, state) {
+            self.connect(pending);
+        }
+    }
+
+    fn turn(&self, state: &mut LoopState<Retry>) -> anyhow::Result<u64> {
+        let clients = &mut *self.clients.borrow_mut();
+        let next_connect = self.fill_pool(clients, state);
+        let next_sweep = self.sweep(state.now);
+        self.count_bytes(clients);
+        clients.turn(state);
+        Ok(next_connect.min(next_sweep))
+    }
+
+    fn is_idle(&self, state: &LoopState<Retry>) -> bool {
+        self.unsettled.get() == 0 && self.clients.borrow().is_idle(state)
+    }
+
+    fn give_up(&self, state: &mut LoopState<Retry>) -> anyhow::Result<()> {
+        let clients = &mut *self.clients.borrow_mut();
+        self.count_bytes(clients);
+        clients.give_up(&state.record);
+        Ok(())
+    }
+}

@@ -1,0 +1,152 @@
+//! The response to a request before the run: whether the server is worth measuring.
+
+use std::time::Duration;
+
+use anyhow::{bail, ensure};
+use load::net::dial::Peer;
+use measure::result::Answer;
+use ring::digest::{Context as Digest, SHA256};
+
+use crate::answer::Sink;
+use crate::content::{Checksum, Expected};
+use crate::redirect::LOCATION;
+use crate::settings::Settings;
+
+/// Timeout of the request before the run.
+pub(crate) const PREFLIGHT_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const TIMED_OUT: &str = "no complete response within 10 s: is this the right server?";
+/// The response of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sample {
+    pub(crate) status: u16,
+    pub(crate) length: u64,
+    /// Digest of the body, in hexadecimal digits.
+    pub(crate) sha256: String,
+    /// CRC-32C of the body.
+    pub(crate) sum: u32,
+}
+
+impl From<Sample> for Answer {
+    fn from(sample: Sample) -> Self {
+        Self {
+            status: u64::from(sample.status),
+            length: sample.length,
+            sha256: sample.sha256,
+        }
+    }
+}
+
+impl Sample {
+    /// Checks the status and the length against those expected.
+    pub(crate) fn check(&self, settings: &Settings) -> anyhow::Result<()> {
+        if let Some(expected) = settings
+            .expect_length
+            .filter(|length| *length != self.length)
+        {
+            bail!(
+                "the server returned {} with {} bytes of content, but {expected} are expected: correct the path, or driver.expect_length (--expect-length)",
+                self.status,
+                self.length
+            );
+        }
+        if settings.expects(self.status) {
+            return Ok(());
+        }
+        bail!(
+            "the server returned status {}, which is not expected: correct the path, or accept it with --expect-status {}",
+            self.status,
+            self.status
+        )
+    }
+
+    /// Checks the body against the one that was named.
+    pub(crate) fn check_content(&self, expected: &Expected) -> anyhow::Result<()> {
+        ensure!(
+            expected.length == self.length && expected.has_sum(self.sum),
+            "the server returned {} with {} bytes of content, which differ from the {} bytes of driver.expect_body (--expect-body): correct the path, or the expected body",
+            self.status,
+            self.length,
+            expected.length
+        );
+        Ok(())
+    }
+
+    /// Checks that another server's response is the same.
+    pub(crate) fn compare(&self, other: &Self) -> anyhow::Result<()> {
+        if self == other {
+            return Ok(());
+        }
+        bail!(
+            "the servers respond differently: {} with {} bytes ({}) and {} with {} bytes ({}): make all of them serve the same content",
+            self.status,
+            self.length,
+            &self.sha256[..12],
+            other.status,
+            other.length,
+            &other.sha256[..12]
+        )
+    }
+}
+
+/// A response, with the target of its redirect.
+#[derive(Debug)]
+pub(crate) struct Fetched {
+    pub(crate) sample: Sample,
+    pub(crate) location: Option<Vec<u8>>,
+}
+
+/// The running hash of a body, and the target of a redirect.
+pub(crate) struct Content {
+    digest: Digest,
+    sum: Checksum,
+    pub(crate) location: Option<Vec<u8>>,
+}
+
+impl Default for Content {
+    fn default() -> Self {
+        Self {
+            digest: Digest::new(&SHA256),
+            sum: Checksum::default(),
+            location: None,
+        }
+    }
+}
+
+impl Sink for Content {
+    fn head(&mut self, _status: u16, headers: &[httparse::Header<'_>]) {
+        let mut headers = headers.iter();
+        let location = headers.find(|header| header.name.eq_ignore_ascii_case(LOCATION));
+        self.location = location.map(|header| header.value.to_vec());
+    }
+
+    fn body(&mut self, piece: &[u8]) {
+        self.update(piece);
+    }
+}
+
+impl Content {
+    pub(crate) fn update(&mut self, piece: &[u8]) {
+        self.digest.update(piece);
+        self.sum.update(piece);
+    }
+
+    /// Completes the response with its status and length.
+    pub(crate) fn fetched(self, status: u16, length: u64) -> Fetched {
+        let digest = self.digest.finish();
+        let digits = digest.as_ref().iter().map(|byte| format!("{byte:02x}"));
+        Fetched {
+            sample: Sample {
+                status,
+                length,
+                sha256: digits.collect(),
+                sum: self.sum.0,
+            },
+            location: self.location,
+        }
+    }
+}
+
+/// Returns the error context of a failed connection attempt.
+pub(crate) fn connecting(peer: &Peer) -> String {
+    format!("cannot connect to {peer}: is a server listening there?")
+}

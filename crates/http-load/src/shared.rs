@@ -1,0 +1,162 @@
+//! What all workers of a run share: settings, servers and requests, prepared before the load starts.
+
+use std::net::IpAddr;
+use std::sync::{Once, OnceLock};
+
+use harness::output;
+use load::driver::{Address, Target};
+use load::net::pool::PoolConfig;
+use load::net::sources;
+use load::plan::{Group, Invalid, Plan};
+
+use crate::checks::Checks;
+use crate::content::Expected;
+use crate::outcome;
+use crate::redirect::LOCATION;
+use crate::requests::Requests;
+use crate::settings::{Settings, open_loop};
+use crate::target::Server;
+
+/// The state that workers share, the same for both engines. It changes only while the first responses are learned.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) settings: Settings,
+    /// True for each group that is a closed loop.
+    pub(crate) closed: Vec<bool>,
+    /// The connections of the groups with a rate.
+    pub(crate) pool: PoolConfig,
+    pub(crate) servers: Vec<Server>,
+    /// The requests to each server.
+    pub(crate) requests: Vec<Requests>,
+    pub(crate) sources: Vec<IpAddr>,
+    pub(crate) checks: Checks,
+    logged: Once,
+    /// The length of every response body, known after the first one; `None` if requests differ.
+    length: Option<OnceLock<u64>>,
+    /// The body of every response, known after two equal ones; only if all requests are alike.
+    pub(crate) content: OnceLock<Expected>,
+}
+
+impl Shared {
+    /// Prepares the load of a plan on a target, and chooses the engine.
+    ///
+    /// # Errors
+    /// A setting that does not fit the target, or a file that can't be read, with the remedy.
+    pub(crate) fn new(plan: &Plan<Settings>, target: &Target) -> Result<Self, Invalid> {
+        let mut settings = plan.driver.clone();
+        let servers = target.addresses.iter().map(server);
+        let servers: Vec<Server> = servers.collect::<Result<_, _>>()?;
+        settings.choose_engine(servers.iter().any(|server| server.tls))?;
+        let requests = servers.iter();
+        let requests = requests.map(|server| Requests::new(&settings, server));
+        let requests: Vec<Requests> = requests.collect::<Result<_, _>>()?;
+        let alike = requests.iter().all(Requests::are_alike);
+        let mut checks = Checks::parse(&settings.checks)?;
+        if settings.follow > 0 {
+            checks.capture_field(LOCATION);
+        }
+        let content = settings.expect_body.as_deref().map(Expected::named);
+        let content = content.transpose()?;
+        let connections = Settings::connection_count(plan);
+        let peers = || servers.iter().map(|server| &server.peer);
+        let named = &settings.source_addresses;
+        sources::check_ports(named, connections, sources::server_ports(peers()))?;
+        Ok(Self {
+            sources: sources::addresses(named, connections, peers())?,
+            closed: plan.groups.iter().map(Group::is_closed).collect(),
+            pool: PoolConfig {
+                size: if open_loop(plan) {
+                    settings.connections
+                } else {
+                    0
+                },
+                rate: settings.connect_rate,
+                keep_alive: settings.keep_alive,
+            },
+            checks,
+            servers,
+            requests,
+            logged: Once::new(),
+            length: match (&content, settings.expect_length) {
+                (Some(content), _) => Some(OnceLock::from(content.length)),
+                (None, Some(length)) => Some(OnceLock::from(length)),
+                (None, None) => (alike && !settings.any_content).then(OnceLock::new),
+            },
+            content: content.map_or_else(OnceLock::new, OnceLock::from),
+            settings,
+        })
+    }
+
+    /// Returns the number of the server that a connection with this index goes to.
+    pub(crate) fn server_of(&self, index: u32) -> usize {
+        index as usize % self.servers.len()
+    }
+
+    /// Returns true for a group without a rate, whose clients have a connection each.
+    pub(crate) fn is_closed_loop(&self, group: u16) -> bool {
+        self.closed[usize::from(group)]
+    }
+
+    /// Returns true if all responses must have one length, known or not.
+    pub(crate) fn has_one_length(&self) -> bool {
+        self.length.is_some()
+    }
+
+    /// Returns the required length of a body, once it is known.
+    pub(crate) fn expected_length(&self) -> Option<u64> {
+        self.length.as_ref()?.get().copied()
+    }
+
+    /// Checks a body length against the expected one. The first response sets the expectation.
+    pub(crate) fn has_expected_length(&self, length: u64) -> bool {
+        let expected = self.length.as_ref();
+        expected.is_none_or(|expected| *expected.get_or_init(|| length) == length)
+    }
+
+    /// Returns true if the body of this operation's response is to be compared with the expected one.
+    pub(crate) fn compares(&self, index: u64) -> bool {
+        let content = self.content.get();
+        content.is_some_and(|expected| expected.compares(index))
+    }
+
+    /// Returns the failure kind of a complete response; `None` if it is as expected. Checks play no part. `sum` is the
+    /// checksum of a compared body.
+    pub(crate) fn outcome(
+        &self,
+        status: u16,
+        length: u64,
+        sum: Option<u32>,
+    ) -> Option<&'static str> {
+        let differs = |sum| {
+            let content = self.content.get();
+            content.is_some_and(|expected| !expected.has_sum(sum))
+        };
+        if !self.settings.expects(status) {
+            Some(outcome::STATUS)
+        } else if !self.has_expected_length(length) {
+            Some(outcome::LENGTH)
+        } else if sum.is_some_and(differs) {
+            Some(outcome::BODY)
+        } else {
+            None
+        }
+    }
+
+    /// Prints an error that would not show up in the counters, once per run.
+    pub(crate) fn log_once(&self, why: &str) {
+        self.logged
+            .call_once(|| output::remark(&format!("error: {why}")));
+    }
+
+    /// Returns true if the requests are `HEAD` requests.
+    pub(crate) fn is_head(&self) -> bool {
+        self.settings.method == "HEAD"
+    }
+}
+
+fn server(address: &Address) -> Result<Server, Invalid> {
+    match address {
+        Address::Url(url) => Server::parse(url),
+        Address::Socket(path) => Server::parse(&format!("unix:{}", path.display())),
+    }
+}

@@ -1,0 +1,122 @@
+//! The steps after a response: the redirect, the next request, or the end of the connection.
+
+use std::os::fd::AsRawFd as _;
+
+use load::recorder::Recorder;
+use load::slots::Id;
+use nix::sys::socket::{MsgFlags, recv};
+
+use super::connection::Connection;
+use super::{Cx, Engine};
+use crate::answer::Answer;
+use crate::batch_counters::CompletedResponse;
+use crate::clients::State;
+use crate::operation::Operation;
+use crate::outcome::{self, count};
+
+/// Counts unread bytes on an idle connection. A server that once sent too much has answered each later request with the
+/// rest of the response before.
+pub(super) fn count_unread(connection: &Connection, buffer: &mut [u8], record: &Recorder) {
+    let socket = connection.socket.as_raw_fd();
+    if let Ok(left) = recv(socket, buffer, MsgFlags::MSG_DONTWAIT) {
+        record.count(count::EXCESS, left as u64);
+    }
+}
+
+impl<'a> Engine<'a> {
+    /// Handles a complete response at `now`; `after` is the number of bytes that came after it.
+    pub(super) fn answered(
+        &mut self,
+        id: Id,
+        answer: Answer,
+        (now, after): (u64, usize),
+        cx: &mut Cx<'a>,
+    ) {
+        let Some(connection) = cx.connections.get_mut(id) else {
+            return;
+        };
+        if std::mem::take(&mut connection.awaiting_first_response) {
+            self.clients.first_answered(&mut cx.state);
+        }
+        let (first_byte, written) = (connection.first_byte, connection.written);
+        // The request was not sent completely, so the connection cannot carry another one.
+        let cut = connection.is_partly_sent();
+        let Some(mut operation) = connection.answered() else {
+            return;
+        };
+        let response = CompletedResponse {
+            status: answer.status,
+            index: connection.index,
+            body: answer.body,
+            sum: connection.sum.map(|sum| sum.0),
+            written,
+            first_byte,
+            now,
+        };
+        let captured = connection.captured.as_deref();
+        let record = &cx.state.record;
+        let is_complete = self
+            .clients
+            .answered(&mut operation, response, captured, record);
+        // Bytes received before the request was sent are not a response.
+        let unsolicited = after > 0 && connection.first().is_none();
+        if unsolicited && answer.keep_alive {
+            record.count(count::EXCESS, after as u64);
+        }
+        let is_kept = answer.keep_alive && self.shared.settings.keep_alive && !unsolicited && !cut;
+        match (is_complete, is_kept) {
+            (true, true) => self.start_next(id, now, cx),
+            (true, false) => self.end(id, outcome::EARLY_CLOSE, cx),
+            (false, true) => self.send_on(id, operation, cx),
+            (false, false) => self.send_on_new(id, operation, cx),
+        }
+    }
+
+    fn send_on(&mut self, id: Id, operation: Operation, cx: &mut Cx<'a>) {
+        if let Some(connection) = cx.connections.get_mut(id) {
+            connection.take(operation);
+            self.queue_send(id, cx);
+        }
+    }
+
+    /// Follows a redirect over another connection to the same server, since this one ends.
+    fn send_on_new(&mut self, id: Id, operation: Operation, cx: &mut Cx<'a>) {
+        let Some(Connection { index, state, .. }) = cx.connections.remove(id) else {
+            return;
+        };
+        let pending = self
+            .clients
+            .connect_redirected(operation, index, state, &mut cx.state);
+        self.connect(pending, cx);
+    }
+
+    /// Starts the next request on a connection that has responded.
+    fn start_next(&mut self, id: Id, now: u64, cx: &mut Cx<'a>) {
+        let Some(connection) = cx.connections.get_mut(id) else {
+            return;
+        };
+        let (pool, group, last) = (connection.pool, connection.group, connection.last);
+        let next = match pool {
+            true => self.clients.next_waiting(),
+            false => self.clients.next_of_client(group, last, now, &mut cx.state),
+        };
+        match next {
+            Some(operation) => {
+                connection.take(operation);
+                self.queue_send(id, cx);
+            }
+            None if connection.first().is_some() => {}
+            None if pool => {
+                connection.state = State::Idle;
+                self.idle.push_back(id);
+            }
+            // A client that leaves closes its connection.
+            None => {
+                if let Some(left) = cx.connections.remove(id) {
+                    self.clients.left(left.state, &mut cx.state);
+                    count_unread(&left, &mut cx.buffer, &cx.state.record);
+                }
+            }
+        }
+    }
+}
