@@ -9,11 +9,10 @@ use harness::cli::{Failure, lines_of_files, of_the_daemon};
 use harness::launcher::{self, Launcher, remark};
 use harness::output;
 use load::clock;
-use load::driver::Driver as _;
 use subject::daemon::{DaemonError, Prepared};
 
 use crate::cli::CheckArgs;
-use crate::driver::Perftest;
+use crate::spec::SPEC;
 use crate::topology::CHANNEL;
 use crate::wire::{Message, Template};
 use amqp_client::stamp::{self, Stamp};
@@ -37,8 +36,8 @@ pub(crate) fn run(typed: &CheckArgs) -> Result<bool, Failure> {
     let asked_for = !typed.daemon.is_empty() || launcher::everything_is_required();
     let launcher = Launcher::new().map_err(Failure::Run)?;
     let mut all_right = true;
-    for name in launcher::named_or_all(&root, &typed.daemon, Perftest::PROTOCOL)? {
-        let prepared = match launcher::prepare(&root, &name, Perftest::PROTOCOL, typed.quiet) {
+    for name in launcher::named_or_all(&root, &typed.daemon, &SPEC.protocol)? {
+        let prepared = match launcher::prepare(&root, &name, &SPEC.protocol, typed.quiet) {
             Ok(prepared) => prepared,
             Err(error @ DaemonError::ToolMissing { .. }) if !asked_for => {
                 remark(typed.quiet, &format!("{name}: skipped: {error}"));

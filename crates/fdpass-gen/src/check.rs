@@ -9,7 +9,6 @@ use harness::cli::{Failure, of_the_daemon};
 use harness::launcher::{self, Launcher, remark};
 use harness::output;
 use load::clock;
-use load::driver::Driver as _;
 use load::plan::Invalid;
 use nix::errno::Errno;
 use subject::daemon::{Daemon, DaemonError, Prepared};
@@ -17,8 +16,9 @@ use subject::daemon::{Daemon, DaemonError, Prepared};
 use crate::cli::CheckArgs;
 use crate::client::{after, read_to_end};
 use crate::counters::Page;
-use crate::driver::{FdPass, explain};
+use crate::driver::explain;
 use crate::handoff::{ClientKind, Clients, HandoffEndpoint, SocketType, pass};
+use crate::spec::SPEC;
 use crate::transcript::{Case, Difference, Transcript};
 
 /// Time without data after which a daemon has stopped.
@@ -167,8 +167,8 @@ fn check_launched(
 ) -> Result<bool, Failure> {
     let root = launcher::root()?;
     let mut all_right = true;
-    for name in launcher::named_or_all(&root, &typed.daemon, FdPass::PROTOCOL)? {
-        let findings = match launcher::prepare(&root, &name, FdPass::PROTOCOL, typed.quiet) {
+    for name in launcher::named_or_all(&root, &typed.daemon, &SPEC.protocol)? {
+        let findings = match launcher::prepare(&root, &name, &SPEC.protocol, typed.quiet) {
             Ok(prepared) => {
                 remark(typed.quiet, &format!("checking {name}"));
                 compare(launcher, &prepared, transcript)

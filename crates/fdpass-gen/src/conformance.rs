@@ -5,7 +5,6 @@
 use harness::cli::{Failure, of_the_daemon};
 use harness::conformance::{Finished, Report};
 use harness::launcher::{self, remark};
-use load::driver::Driver as _;
 use load::limits;
 use load::plan::Invalid;
 
@@ -13,8 +12,8 @@ use anyhow::Context as _;
 
 use crate::check::socket_type;
 use crate::cli::ConformanceArgs;
-use crate::driver::FdPass;
 use crate::handoff::SocketType;
+use crate::spec::SPEC;
 
 mod answer;
 mod capacity;
@@ -70,7 +69,7 @@ pub(crate) fn run(typed: &ConformanceArgs) -> Result<bool, Failure> {
 
 /// Runs both types of socket at once, each on a thread and with its own daemons.
 fn on_launched(name: &str, quiet: bool, cases: &[&'static Case]) -> Result<Report, Failure> {
-    let prepared = launcher::prepare(&launcher::root()?, name, FdPass::PROTOCOL, quiet)
+    let prepared = launcher::prepare(&launcher::root()?, name, &SPEC.protocol, quiet)
         .map_err(of_the_daemon)?;
     remark(
         quiet,

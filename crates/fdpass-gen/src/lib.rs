@@ -18,6 +18,7 @@ pub mod outcome;
 pub mod reference;
 pub mod series;
 pub mod settings;
+pub mod spec;
 pub mod sse;
 mod stream;
 pub mod transcript;

@@ -4,14 +4,13 @@ use anyhow::{Context as _, ensure};
 use harness::cli::{Failure, lines_of_files, of_the_daemon};
 use harness::launcher::{self, Launcher, remark};
 use harness::output;
-use load::driver::Driver as _;
 use subject::daemon::{DaemonError, Prepared};
 
 use crate::cli::CheckArgs;
-use crate::driver::HttpLoad;
 use crate::preflight::{self, Sample};
 use crate::requests::Requests;
 use crate::settings::Settings;
+use crate::spec::SPEC;
 use crate::target::Server;
 
 /// The files that every daemon of the project serves, with their lengths.
@@ -38,8 +37,8 @@ pub(crate) fn run(typed: &CheckArgs) -> Result<bool, Failure> {
     let launcher = Launcher::new().map_err(Failure::Run)?;
     let mut all_right = true;
     let mut first = None;
-    for name in launcher::named_or_all(&root, &typed.daemon, HttpLoad::PROTOCOL)? {
-        let prepared = match launcher::prepare(&root, &name, HttpLoad::PROTOCOL, typed.quiet) {
+    for name in launcher::named_or_all(&root, &typed.daemon, &SPEC.protocol)? {
+        let prepared = match launcher::prepare(&root, &name, &SPEC.protocol, typed.quiet) {
             Ok(prepared) => prepared,
             Err(error @ DaemonError::ToolMissing { .. }) if !asked_for => {
                 remark(typed.quiet, &format!("{name}: skipped: {error}"));

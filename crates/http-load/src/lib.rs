@@ -19,6 +19,7 @@ mod series;
 mod settings;
 mod socket;
 mod source;
+mod spec;
 mod summary;
 mod target;
 mod tls;

@@ -1,7 +1,6 @@
 //! Counters of one loop iteration. Counting by name costs more than adding, so names are looked up once per iteration.
 
 use load::recorder::Recorder;
-use measure::audit::count as audit;
 
 use crate::checks::Captured;
 use crate::driver::HttpLoad;
@@ -234,7 +233,7 @@ impl<'a> BatchCounters<'a> {
             (count::SERVED, sums.served),
             (count::BYTES, sums.bytes),
             (count::BODY_BYTES, sums.body_bytes),
-            (audit::EXPECTED_BODY_BYTES, sums.expected_body_bytes),
+            (count::EXPECTED_BODY_BYTES, sums.expected_body_bytes),
             (count::BYTES_SENT, sums.bytes_sent),
             (count::REDIRECTS, sums.redirects),
             (count::COMPARED, sums.compared),

@@ -30,14 +30,7 @@ use thread::ThreadUsage;
 /// Nanoseconds of one row.
 pub const SECOND_NS: u64 = 1_000_000_000;
 
-/// Counter of operations begun.
-pub const STARTED: &str = "started";
-/// Counter of operations that ended successfully.
-pub const OK: &str = "ok";
-/// Counter of operations left open.
-pub const UNFINISHED: &str = "unfinished";
-/// Counter of operations that were due and never begun.
-pub const MISSED: &str = "missed";
+pub use measure::tally::{MISSED, OK, STARTED, UNFINISHED};
 
 /// Maximum number of tallies of one thread. If its seconds are not read in time because all processors are busy,
 /// memory would grow by some MiB per second and thread. At this limit the thread waits instead, and is late.
@@ -291,7 +284,7 @@ impl CurrentSecond {
 /// fault falls into the driver's loop.
 #[must_use]
 pub fn empty_tally<D: Driver>(driver: &D) -> Tally {
-    Tally::resident(D::SERIES, |series| driver.records(series))
+    Tally::resident(&D::SPEC.series, |series| driver.uses_series(series))
 }
 
 #[cfg(test)]

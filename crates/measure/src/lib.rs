@@ -5,6 +5,7 @@
 
 pub mod audit;
 pub mod disturbance;
+pub mod exit;
 pub mod held;
 pub mod imported;
 mod intact;
@@ -14,7 +15,8 @@ pub mod redact;
 pub mod report;
 pub mod result;
 pub mod slope;
-mod slopes;
+pub mod slopes;
+pub mod spec;
 pub mod spread;
 pub mod suite;
 pub mod system;

@@ -1,8 +1,10 @@
-//! Thresholds: a figure of a result, an operator and a bound, such as `first_byte.p99 <= 50ms`.
+//! Thresholds: a figure of a result, an operator and a bound, such as `lag.p99 <= 50ms`.
 
 use std::fmt;
 
 use crate::result::{RunResult, SeriesResult, ThresholdResult};
+use crate::spec::CounterRole;
+use crate::tally::OK;
 use crate::units;
 use crate::usage::UsageSummary;
 use crate::warning::Verdict;
@@ -118,11 +120,11 @@ const METRICS: [(&str, Unit, Read); 27] = [
     }),
     // These need a driver that checks answers and keeps these counters.
     ("checks", Unit::Percent, |result| {
-        let passed = result.count("checks_passed");
-        share(passed, passed + result.count("checks_failed"))
+        let passed = result.total(CounterRole::ChecksPassed);
+        share(passed, passed + result.total(CounterRole::ChecksFailed))
     }),
     ("checks.errors", Unit::Percent, |result| {
-        let failed = result.operations.failed + result.count("failed_a_check");
+        let failed = result.operations.failed + result.total(CounterRole::OperationsFailingChecks);
         share(failed, result.operations.started)
     }),
     ("success", Unit::Percent, |result| {
@@ -137,7 +139,7 @@ const METRICS: [(&str, Unit, Read); 27] = [
     ("peak", Unit::Count, |result| {
         Some(result.operations.peak_active as f64)
     }),
-    ("rate", Unit::PerSecond, |result| result.per_second("ok")),
+    ("rate", Unit::PerSecond, |result| result.per_second(OK)),
     ("backlog.peak", Unit::Count, |result| {
         Some(daemon(result)?.backlog_peak? as f64)
     }),
@@ -220,7 +222,7 @@ impl Threshold {
         let place = text.find(['<', '>', '=', '!']);
         let (name, rest) = place.map(|place| text.split_at(place)).ok_or_else(|| {
             malformed(
-                "has no operator: write a threshold such as `first_byte.p99 <= 50ms`".to_owned(),
+                "has no operator: write a threshold such as `lag.p99 <= 50ms`".to_owned(),
             )
         })?;
         let (sign, operator) = OPERATORS
@@ -388,7 +390,7 @@ fn list_figures(series: &[&str]) -> String {
     let statistics = STATISTICS.map(|(name, _)| name).join(" ");
     let numbers = METRICS.map(|(name, ..)| name);
     format!(
-        "{} with one of {statistics} (as in first_byte.p99) or any percentile such as p97.5, {}, errors.KIND, counts.NAME, verdict",
+        "{} with one of {statistics} (as in lag.p99) or any percentile such as p97.5, {}, errors.KIND, counts.NAME, verdict",
         series.collect::<Vec<_>>().join(", "),
         numbers.join(", ")
     )
