@@ -82,8 +82,7 @@ impl Driver for Perftest {
         let settings = &plan.driver;
         let sentence = Settings::sentence(plan);
         let connections = Layout::from_plan(plan).connections();
-        let description =
-            Description::new(plan, &SPEC, sentence, response(plan), connections);
+        let description = Description::new(plan, &SPEC, sentence, response(plan), connections);
         let inputs = description.audit_inputs;
         let writes = settings::producers(plan) > 0;
         let ends_early = settings.cmessages.is_some() || settings.exit_when.is_some();

@@ -114,7 +114,13 @@ impl Driver for FdPass {
             },
             longest: longest(settings),
             open_at_once: open_at_once(plan),
-            ..Description::new(plan, &SPEC, sentence, series::FIRST_EVENT, descriptors(plan))
+            ..Description::new(
+                plan,
+                &SPEC,
+                sentence,
+                series::FIRST_EVENT,
+                descriptors(plan),
+            )
         })
     }
 

@@ -392,8 +392,9 @@ fn subject<D: Driver>(
             Err(only_for_running("--daemon-metrics").into())
         }
         (None, Some(name)) => {
-            let prepared = launcher::prepare(&launcher::root()?, name, &D::SPEC.protocol, common.quiet)
-                .map_err(of_the_daemon)?;
+            let prepared =
+                launcher::prepare(&launcher::root()?, name, &D::SPEC.protocol, common.quiet)
+                    .map_err(of_the_daemon)?;
             Ok(Subject::Launched(Box::new(prepared)))
         }
         (None, None) => Err(Invalid::new(

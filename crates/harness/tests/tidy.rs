@@ -99,20 +99,28 @@ fn measure_knows_no_runtime_clock_file_or_socket() {
     }
 }
 
-/// Words of drivers' specifications that are also plain words of reports.
-const PLAIN_WORDS: [&str; 2] = ["lost", "open"];
+/// Words of drivers' specifications that are also plain words of reports, or the scheme of a URL.
+const PLAIN_WORDS: [&str; 3] = ["lost", "open", "http"];
 
 /// Returns the names in the sources that specify a driver: protocol, series, errors, counters and metrics.
 fn specified_names(text: &str) -> BTreeSet<String> {
     let plain = text.split("#[cfg(test)]").next().unwrap_or_default();
-    let code = plain.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let code = plain
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"));
     let is_name = |word: &str| {
         let letters = |letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter);
         word.len() > 2 && word.chars().all(letters) && !PLAIN_WORDS.contains(&word)
     };
-    code.flat_map(|line| line.split('"').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>())
-        .filter(|word| is_name(word))
-        .collect()
+    code.flat_map(|line| {
+        line.split('"')
+            .skip(1)
+            .step_by(2)
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    })
+    .filter(|word| is_name(word))
+    .collect()
 }
 
 #[test]
@@ -123,12 +131,18 @@ fn measure_reads_roles_and_names_nothing_of_a_driver() {
         for file in ["spec.rs", "outcome.rs"] {
             let path = member.folder.join("src").join(file);
             let is_driver = member.folder.join("src/spec.rs").is_file() && member.name != "measure";
-            if let Some((_, text)) = sources.iter().find(|(known, _)| is_driver && *known == path) {
+            if let Some((_, text)) = sources
+                .iter()
+                .find(|(known, _)| is_driver && *known == path)
+            {
                 names.extend(specified_names(text));
             }
         }
     }
-    assert!(names.len() > 50, "the specifications were not found: {names:?}");
+    assert!(
+        names.len() > 50,
+        "the specifications were not found: {names:?}"
+    );
     let folder = root().join("crates/measure/src");
     let mut found = Vec::new();
     for (path, text) in &sources {
@@ -138,7 +152,9 @@ fn measure_reads_roles_and_names_nothing_of_a_driver() {
             continue;
         }
         let code = text.split("#[cfg(test)]").next().unwrap_or_default();
-        let named = names.iter().filter(|name| code.contains(&format!("\"{name}\"")));
+        let named = names
+            .iter()
+            .filter(|name| code.contains(&format!("\"{name}\"")));
         found.extend(named.map(|name| format!("{}: \"{name}\"", path.display())));
         if code.contains("[\"driver\"]") {
             found.push(format!("{} reads a setting of a driver", path.display()));

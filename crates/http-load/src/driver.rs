@@ -116,8 +116,7 @@ impl Driver for HttpLoad {
         let (settings, opening) = (&plan.driver, Settings::opening(plan));
         let sentence = Settings::sentence(plan);
         let connections = Settings::connection_count(plan);
-        let description =
-            Description::new(plan, &SPEC, sentence, series::RESPONSE, connections);
+        let description = Description::new(plan, &SPEC, sentence, series::RESPONSE, connections);
         let inputs = description.audit_inputs;
         // A client with several requests in flight counts as that many users.
         let at_once = f64::from(settings.streams.max(settings.pipeline));

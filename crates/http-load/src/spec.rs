@@ -110,7 +110,10 @@ mod tests {
     #[test]
     fn every_fault_of_a_response_is_specified() {
         for kind in KINDS {
-            assert!(SPEC.errors.iter().any(|error| error.name == *kind), "{kind}");
+            assert!(
+                SPEC.errors.iter().any(|error| error.name == *kind),
+                "{kind}"
+            );
         }
     }
 

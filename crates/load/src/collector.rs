@@ -450,7 +450,12 @@ mod tests {
             active,
             ..interval(worker, second, false)
         };
-        Interval::lost(worker, &last.last(), Tally::new(SERIES), "killed".to_owned())
+        Interval::lost(
+            worker,
+            &last.last(),
+            Tally::new(SERIES),
+            "killed".to_owned(),
+        )
     }
 
     /// Takes all available rows, and returns the second and the unfinished count of each.

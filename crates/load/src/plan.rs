@@ -242,12 +242,16 @@ impl<D> Plan<D> {
     /// The first threshold that can't be parsed, with the known figures, or that counts an unknown kind of error.
     pub fn thresholds(&self, spec: &Spec) -> Result<Vec<Threshold>, Invalid> {
         let series = spec.series_names();
-        let errors: Vec<&str> = spec.errors.iter().map(|error| error.name.as_ref()).collect();
+        let errors: Vec<&str> = spec
+            .errors
+            .iter()
+            .map(|error| error.name.as_ref())
+            .collect();
         let read = |(index, text): (usize, &String)| {
             let wrong =
                 |problem| Invalid::new(format!("thresholds[{index}] (--threshold)"), problem);
-            let threshold =
-                Threshold::parse(text, &series).map_err(|malformed| wrong(malformed.to_string()))?;
+            let threshold = Threshold::parse(text, &series)
+                .map_err(|malformed| wrong(malformed.to_string()))?;
             match threshold.error_kind().filter(|kind| !errors.contains(kind)) {
                 Some(kind) => Err(wrong(format!(
                     "{text}: there is no error kind `{kind}`: use one of {}",

@@ -45,9 +45,7 @@ impl Default for Spec {
 }
 
 /// The kind of a driver's operations, which decides what a connection is and what memory is divided by.
-#[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OperationKind {
     /// An operation holds a connection for as long as it is open.

@@ -345,10 +345,7 @@ impl Tally {
     ///
     /// # Errors
     /// A histogram cannot be decoded, or the driver does not have one of the series.
-    pub fn unpack(
-        specs: &'static [SeriesSpec],
-        packed: &PackedTally,
-    ) -> Result<Self, DecodeError> {
+    pub fn unpack(specs: &'static [SeriesSpec], packed: &PackedTally) -> Result<Self, DecodeError> {
         let mut tally = Self::new(specs);
         for (name, value) in &packed.series {
             let place = specs

@@ -221,9 +221,7 @@ impl Threshold {
         };
         let place = text.find(['<', '>', '=', '!']);
         let (name, rest) = place.map(|place| text.split_at(place)).ok_or_else(|| {
-            malformed(
-                "has no operator: write a threshold such as `lag.p99 <= 50ms`".to_owned(),
-            )
+            malformed("has no operator: write a threshold such as `lag.p99 <= 50ms`".to_owned())
         })?;
         let (sign, operator) = OPERATORS
             .into_iter()

@@ -210,7 +210,9 @@ mod tests {
     #[test]
     fn counts_that_are_no_sum_of_what_went_through_are_left_out() {
         let spec = Spec {
-            counters: [CounterSpec::new("seats", "seats", CounterRole::Held)][..].to_owned().into(),
+            counters: [CounterSpec::new("seats", "seats", CounterRole::Held)][..]
+                .to_owned()
+                .into(),
             ..Spec::default()
         };
         let mut measured = measured(3, 0, 0.0, 0.0);

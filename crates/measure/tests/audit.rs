@@ -365,9 +365,7 @@ fn a_burst_that_began_in_one_long_turn_is_not_accused() {
 fn a_server_that_answers_the_wrong_file_with_200_is_suspect() {
     let mut result = good();
     let answers = result.count("answers");
-    result
-        .counts
-        .insert("body_bytes".to_owned(), 145 * answers);
+    result.counts.insert("body_bytes".to_owned(), 145 * answers);
     assert_eq!(
         failing(&result),
         ["bytes per answer, body: 145 B for 1,024 B (1,014 B to 1,034 B)"]
@@ -433,9 +431,7 @@ fn a_client_that_opens_a_connection_for_each_request_is_suspect() {
             .any(|row| row.starts_with("connections"))
     );
     let mut held = result.clone();
-    held.seconds[0]
-        .counts
-        .insert("held".to_owned(), 42_000);
+    held.seconds[0].counts.insert("held".to_owned(), 42_000);
     held.counts.insert("lost".to_owned(), 850);
     assert_eq!(failing(&held), [""; 0], "held, and opened again where lost");
     result.audit_inputs.reuses_connections = false;
@@ -447,9 +443,7 @@ fn a_run_that_held_fewer_connections_than_planned_or_lost_some_is_suspect() {
     let mut result = good();
     let mut held = |held: u64, lost: u64| {
         result.audit_inputs.held = Some(1_000_000);
-        result.seconds[0]
-            .counts
-            .insert("held".to_owned(), held);
+        result.seconds[0].counts.insert("held".to_owned(), held);
         result.counts.insert("lost".to_owned(), lost);
         failing(&result)
     };

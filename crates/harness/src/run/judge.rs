@@ -65,7 +65,7 @@ pub(super) fn disturbances(
 ) -> Vec<Warning> {
     let context = Context {
         workers,
-        spins: busy_waits,
+        busy_waits,
         closed: inputs.users.is_some(),
         worker_cpu_pct: inputs.worker_cpu_pct.unwrap_or(0.0),
         forced_switches: usage

@@ -108,9 +108,9 @@ impl RunningLoad {
         let opening = limit.map(|_| Arc::new(Opening::new(workers)));
         let mut processes = match settings.processes {
             1 => None,
-            several => Some(
-                Processes::start::<D>(load, learned, target, several, settings.threads).await?,
-            ),
+            several => {
+                Some(Processes::start::<D>(load, learned, target, several, settings.threads).await?)
+            }
         };
         let origin = clock::now() + HEAD_START_NS;
         let phases = Phases::after_opening(load.plan.timeline, origin, limit.unwrap_or_default());
@@ -357,7 +357,8 @@ pub(super) struct LiveOutputs {
 
 impl LiveOutputs {
     pub(super) fn row(&mut self, row: &Row) {
-        self.progress.row(row, row.tally.distribution(self.response).quantile(0.99));
+        self.progress
+            .row(row, row.tally.distribution(self.response).quantile(0.99));
         if let Some(exporter) = &self.exporter {
             exporter.row(row);
         }

@@ -5,8 +5,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use measure::result::CounterComparison;
-use measure::spec::Spec;
 use measure::result::DaemonInfo;
+use measure::spec::Spec;
 use measure::warning::Warning;
 use tokio::sync::watch;
 use tokio::task::JoinSet;

@@ -92,7 +92,10 @@ mod tests {
             });
         });
         let phases = result.phases.unwrap();
-        assert_eq!((phases.warmup_s, phases.measure_s, phases.drain_s), (1.0, 4.0, 5.0));
+        assert_eq!(
+            (phases.warmup_s, phases.measure_s, phases.drain_s),
+            (1.0, 4.0, 5.0)
+        );
         let inputs = &result.audit_inputs;
         assert!(inputs.reuses_connections);
         assert_eq!((inputs.staged[0].planned_s, inputs.idle_tail_s), (4.0, 0.4));

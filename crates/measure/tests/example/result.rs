@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use measure::machine::Machine;
 use measure::result::{
-    AuditInputs, DaemonInfo, Operations, RunResult, SCHEMA, Second, SecondSeries, SeriesResult, Usage,
+    AuditInputs, DaemonInfo, Operations, RunResult, SCHEMA, Second, SecondSeries, SeriesResult,
+    Usage,
 };
 use measure::tally::Distribution;
 use measure::usage::UsageSummary;
