@@ -5,7 +5,7 @@ use crate::spec::ErrorCause;
 use crate::threshold;
 use crate::warning::{Kind, Severity, Verdict};
 
-/// Time after a fault in which its effects may still appear, seconds: only its next sweep shows a driver
+/// Time after a fault in which its effects may still appear, seconds: a driver may find out only in its next sweep
 /// which operations ended with the daemon.
 const AFTERMATH_S: f64 = 3.0;
 

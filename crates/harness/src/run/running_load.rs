@@ -34,7 +34,7 @@ const DEATH_GRACE_NS: u64 = 1_000_000_000;
 /// Number of lines of the daemon's log that are shown when it dies.
 const LAST_LINES: usize = 20;
 
-/// What the processes of the driver share.
+/// The settings and the state that all processes of the driver share.
 #[derive(Debug)]
 pub(super) struct Shards<'a> {
     pub(super) settings: &'a Settings,
