@@ -63,13 +63,13 @@ func (c *clock) tick(at time.Duration) <-chan struct{} {
 	if !ok {
 		tick = make(chan struct{})
 		c.ticks[at] = tick
-		time.AfterFunc(time.Until(c.epoch.Add(at)), func() { c.ring(at) })
+		time.AfterFunc(time.Until(c.epoch.Add(at)), func() { c.fire(at) })
 	}
 	return tick
 }
 
-// ring wakes the streams that wait for the given time.
-func (c *clock) ring(at time.Duration) {
+// fire wakes the streams that wait for the given time.
+func (c *clock) fire(at time.Duration) {
 	c.mutex.Lock()
 	tick, ok := c.ticks[at]
 	delete(c.ticks, at)

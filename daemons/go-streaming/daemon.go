@@ -37,9 +37,6 @@ type daemon struct {
 
 	// The goroutines that must end before the daemon does.
 	running sync.WaitGroup
-	// The context of these goroutines. cancel ends them after the grace period.
-	ctx    context.Context
-	cancel context.CancelFunc
 }
 
 // newDaemon makes a daemon that is already listening. A handoff that arrives before run waits in the
@@ -62,8 +59,6 @@ func newDaemon(c config) (*daemon, error) {
 	if d.capacity < c.maxConnections {
 		d.log.warn("the limit of open files allows only %d streams; for more, raise it (ulimit -Hn)", d.capacity)
 	}
-	d.ctx, d.cancel = context.WithCancel(context.Background())
-	context.AfterFunc(d.ctx, d.clock.stop)
 	if err := d.open(); err != nil {
 		d.close()
 		return nil, err
@@ -100,28 +95,29 @@ func (d *daemon) addPages(address, remedy string, pages http.Handler, timeout ti
 	return err
 }
 
-// run serves until shutdown is done. Then it refuses new handoffs, accepts those that wait in the
-// accept queue, lets streams continue for the grace period, and closes everything.
-func (d *daemon) run(shutdown context.Context) {
+// run serves until shutdown is closed. Then it refuses new handoffs, accepts those that wait in the
+// accept queue, lets streams continue for the grace period or until ctx is done, and closes everything.
+func (d *daemon) run(ctx context.Context, shutdown <-chan struct{}) {
 	defer d.close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	context.AfterFunc(ctx, d.clock.stop)
 	for _, server := range d.pages {
 		go server.run()
 	}
 	go d.waiter.run()
 	for _, file := range d.listener.files {
-		d.running.Add(1)
-		go d.receive(file)
+		d.running.Go(func() { d.receive(ctx, file) })
 	}
 
-	<-shutdown.Done()
+	<-shutdown
 	d.listener.stop()
-	grace := time.AfterFunc(d.config.shutdownGrace, d.cancel)
+	grace := time.AfterFunc(d.config.shutdownGrace, cancel)
 	defer grace.Stop()
 	d.running.Wait()
 }
 
 func (d *daemon) close() {
-	d.cancel()
 	for _, server := range d.pages {
 		server.close()
 	}
@@ -134,11 +130,12 @@ func (d *daemon) close() {
 }
 
 // receive accepts handoffs until the listener is stopped and its queue is empty.
-func (d *daemon) receive(from *os.File) {
-	defer d.running.Done()
+func (d *daemon) receive(ctx context.Context, from *os.File) {
 	r := &receiver{daemon: d}
+	take := func(connection int) error { return r.take(ctx, connection) }
+	endBatch := func() { r.endBatch(ctx) }
 	for {
-		err := each(from, r.take, r.endBatch)
+		err := acceptEach(from, take, endBatch)
 		if errors.Is(err, errStopped) {
 			return
 		}
@@ -148,7 +145,7 @@ func (d *daemon) receive(from *os.File) {
 			d.log.warn("accepting: %v (%v)", reasonOutOfDescriptors, err)
 		}
 		time.Sleep(acceptPause)
-		if d.ctx.Err() != nil {
+		if ctx.Err() != nil {
 			return
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"time"
 )
@@ -22,19 +23,18 @@ type receiver struct {
 // The streams start when the batch ends: the accept queue is short (4,096) and refuses handoffs when
 // it is full, while a write can be late. If each stream started at once, thousands of goroutines would
 // compete with the one that accepts.
-func (r *receiver) take(connection int) error {
+func (r *receiver) take(ctx context.Context, connection int) error {
 	r.metrics.connectionOpened()
 	in := newIncoming(connection)
 	s, err := r.tryRead(in)
 	if errors.Is(err, errWait) {
-		r.running.Add(1)
-		go r.await(in)
+		r.running.Go(func() { r.await(ctx, in) })
 	}
 	if s != nil {
 		r.batch = append(r.batch, s)
 	}
 	if len(r.batch) == batchLimit {
-		r.endBatch()
+		r.endBatch(ctx)
 	}
 	if errors.Is(err, reasonTruncated) {
 		return err
@@ -43,33 +43,32 @@ func (r *receiver) take(connection int) error {
 }
 
 // endBatch starts the streams of the batch.
-func (r *receiver) endBatch() {
+func (r *receiver) endBatch(ctx context.Context) {
 	for _, s := range r.batch {
-		r.begin(s)
+		r.begin(ctx, s)
 	}
 	clear(r.batch)
 	r.batch = r.batch[:0]
 }
 
-func (d *daemon) begin(s *stream) {
+func (d *daemon) begin(ctx context.Context, s *stream) {
 	d.running.Add(1)
-	go s.run(d)
+	go s.run(ctx, d)
 }
 
 // await waits for the message of a handoff connection, or for the rest of it.
-func (d *daemon) await(in *incoming) {
-	defer d.running.Done()
+func (d *daemon) await(ctx context.Context, in *incoming) {
 	var s *stream
 	err := errWait
 	for errors.Is(err, errWait) {
-		if err = in.wait(d.ctx, d.waiter); err == nil {
+		if err = in.wait(ctx, d.waiter); err == nil {
 			s, err = d.tryRead(in)
 		} else {
 			s = d.giveUp(in, asReason(err))
 		}
 	}
 	if s != nil {
-		d.begin(s)
+		d.begin(ctx, s)
 	}
 }
 

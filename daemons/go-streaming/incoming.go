@@ -101,7 +101,7 @@ func (in *incoming) receive(b *buffer, filled int) (n int, isEnd bool, err error
 	const flags = unix.MSG_DONTWAIT | unix.MSG_CMSG_CLOEXEC
 	n, controlled, got, _, err := unix.Recvmsg(in.connection, b.payload[filled:], b.control, flags)
 	switch {
-	case err == unix.EAGAIN || err == unix.EINTR:
+	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR):
 		return 0, false, errWait
 	case err != nil:
 		return 0, false, reasonOf(err)

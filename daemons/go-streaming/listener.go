@@ -118,11 +118,11 @@ func removeStale(path string) error {
 	}
 }
 
-// each calls take for every connection, and drained whenever the queue is empty. It returns errStopped
+// acceptEach calls take for every connection, and drained whenever the queue is empty. It returns errStopped
 // after stop once the queue is empty, or the error of accepting or of take. No thread blocks while it
 // waits.
-func each(listener *os.File, take func(connection int) error, drained func()) error {
-	raw, err := listener.SyscallConn()
+func acceptEach(from *os.File, take func(connection int) error, drained func()) error {
+	raw, err := from.SyscallConn()
 	if err != nil {
 		return err
 	}

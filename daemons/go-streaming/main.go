@@ -49,23 +49,17 @@ func run(arguments []string) int {
 	return 0
 }
 
-// serve runs the daemon until it has shut down, which the first signal starts. A second signal returns
-// at once.
+// serve runs the daemon. The first signal starts the shutdown, and a second one ends the open streams.
 func serve(d *daemon, signals <-chan os.Signal) {
-	shutdown, stop := context.WithCancel(context.Background())
-	defer stop()
-	ended := make(chan struct{})
+	ctx, cancel := context.WithCancel(context.Background())
+	shutdown := make(chan struct{})
 	go func() {
-		defer close(ended)
-		d.run(shutdown)
+		<-signals
+		close(shutdown)
+		<-signals
+		cancel()
 	}()
-	<-signals
-	stop()
-	select {
-	case <-ended:
-	case <-signals:
-		d.listener.close()
-	}
+	d.run(ctx, shutdown)
 }
 
 func printError(err error) {

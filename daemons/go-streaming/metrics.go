@@ -150,8 +150,8 @@ func (m *metrics) reserve(capacity int64) (active int64, ok bool) {
 }
 
 // wrote counts the bytes of one write to a client.
-func (m *metrics) wrote(bytes int) {
-	m.bytesSent.Add(int64(bytes))
+func (m *metrics) wrote(count int) {
+	m.bytesSent.Add(int64(count))
 }
 
 // streamCompleted counts a complete stream.

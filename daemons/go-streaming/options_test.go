@@ -17,7 +17,7 @@ func parse(variables map[string]string, arguments ...string) (*options, error) {
 	return parseOptions(arguments, lookup, new(strings.Builder))
 }
 
-func TestTheDefaultsAreThoseOfTheCommonSet(t *testing.T) {
+func TestTheDefaultsAreTheDocumentedOnes(t *testing.T) {
 	o, err := parse(nil)
 	must(t, err)
 	if o.socketPath != "/var/run/streaming-daemon.sock" || o.socketMode != 0o660 || !o.isSeqpacket ||
@@ -27,7 +27,7 @@ func TestTheDefaultsAreThoseOfTheCommonSet(t *testing.T) {
 	}
 }
 
-func TestEveryVariableIsThatOfAFlagWhichWinsOverIt(t *testing.T) {
+func TestFlagsTakePrecedenceOverTheirVariables(t *testing.T) {
 	for name, c := range map[string]struct{ variable, value, flag string }{
 		"socket":          {"DAEMON_SOCKET_PATH", "/a", "/b"},
 		"socket-mode":     {"DAEMON_SOCKET_MODE", "0600", "0666"},
@@ -64,7 +64,7 @@ func TestEveryVariableIsThatOfAFlagWhichWinsOverIt(t *testing.T) {
 	}
 }
 
-func TestPprofTakesNoAddressWithoutAHost(t *testing.T) {
+func TestAPprofAddressNeedsAHost(t *testing.T) {
 	if _, err := parse(nil, "-pprof-addr", ":6060"); err == nil || !strings.Contains(err.Error(), "127.0.0.1:6060") {
 		t.Errorf("%v", err)
 	}
@@ -74,7 +74,7 @@ func TestPprofTakesNoAddressWithoutAHost(t *testing.T) {
 	}
 }
 
-func TestABadValueIsNamedWithOptionVariableAndRemedy(t *testing.T) {
+func TestAnInvalidValueIsReportedWithOptionVariableAndRemedy(t *testing.T) {
 	for _, c := range []struct{ name, value, remedy string }{
 		{"socket", "", "/var/run"},
 		{"socket-mode", "rw", "0660"},

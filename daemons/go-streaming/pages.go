@@ -50,7 +50,7 @@ type pageServer struct {
 // newPageServer listens at an address. The error contains remedy, which says how to choose another
 // address. The timeout limits reading the request and writing the response; 0 means no limit.
 func newPageServer(address, remedy string, pages http.Handler, timeout time.Duration) (*pageServer, error) {
-	listener, err := net.Listen("tcp", address)
+	ln, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("%w (%s)", err, remedy)
 	}
@@ -61,7 +61,7 @@ func newPageServer(address, remedy string, pages http.Handler, timeout time.Dura
 		WriteTimeout:      timeout,
 		IdleTimeout:       idleTimeout,
 	}
-	return &pageServer{listener, server}, nil
+	return &pageServer{ln, server}, nil
 }
 
 // address returns the address of the pages, with the actual port if the configured port is 0.

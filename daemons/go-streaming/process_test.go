@@ -89,7 +89,7 @@ func (p *process) end() string {
 	p.t.Helper()
 	select {
 	case <-p.ended:
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		p.t.Fatal("the process does not end")
 	}
 	must(p.t, p.waited)
@@ -102,14 +102,14 @@ func (p *process) isSocketGone() bool {
 }
 
 func TestSIGTERMUnderLoadLetsStreamsFinishAndRemovesTheSocket(t *testing.T) {
-	daemon := launch(t, newSocketPath(t), "", "DAEMON_MESSAGE_DELAY=20ms")
-	first := daemon.hand()
+	d := launch(t, newSocketPath(t), "", "DAEMON_MESSAGE_DELAY=20ms")
+	first := d.hand()
 	readSome(t, first, 200)
 	clients := []*os.File{}
 	var refused error
 	for refused == nil && len(clients) < 5_000 {
 		var sender int
-		if sender, refused = tryConnect(daemon.socket, unix.SOCK_SEQPACKET); refused != nil {
+		if sender, refused = tryConnect(d.socket, unix.SOCK_SEQPACKET); refused != nil {
 			break
 		}
 		ours, theirs := newClient(t)
@@ -117,10 +117,10 @@ func TestSIGTERMUnderLoadLetsStreamsFinishAndRemovesTheSocket(t *testing.T) {
 		closeAll(sender, theirs)
 		clients = append(clients, ours)
 		if len(clients) == 100 {
-			must(t, daemon.Process.Signal(syscall.SIGTERM))
+			must(t, d.Process.Signal(syscall.SIGTERM))
 		}
 	}
-	if refused != unix.ENOENT && refused != unix.ECONNREFUSED {
+	if !errors.Is(refused, unix.ENOENT) && !errors.Is(refused, unix.ECONNREFUSED) {
 		t.Errorf("%d handoffs, then %v", len(clients), refused)
 	}
 	for _, client := range clients {
@@ -132,34 +132,34 @@ func TestSIGTERMUnderLoadLetsStreamsFinishAndRemovesTheSocket(t *testing.T) {
 		t.Errorf("%q", rest)
 	}
 	count := len(clients) + 1
-	if expected := fmt.Sprintf("started: %d\ncompleted: %d\nfailed: 0\n", count, count); !strings.Contains(daemon.end(), expected) {
-		t.Errorf("%s is not in %s", expected, daemon.out.String())
+	if expected := fmt.Sprintf("started: %d\ncompleted: %d\nfailed: 0\n", count, count); !strings.Contains(d.end(), expected) {
+		t.Errorf("%s is not in %s", expected, d.out.String())
 	}
-	if !daemon.isSocketGone() {
+	if !d.isSocketGone() {
 		t.Error("the socket file still exists")
 	}
 }
 
-func TestASecondSignalEndsAtOnce(t *testing.T) {
-	daemon := launch(t, newSocketPath(t), "", "DAEMON_MESSAGE_DELAY=1h", "DAEMON_SHUTDOWN_GRACE=1h")
-	client := daemon.hand()
+func TestASecondSignalEndsTheDaemonAtOnce(t *testing.T) {
+	d := launch(t, newSocketPath(t), "", "DAEMON_MESSAGE_DELAY=1h", "DAEMON_SHUTDOWN_GRACE=1h")
+	client := d.hand()
 	readSome(t, client, len(head))
-	must(t, daemon.Process.Signal(syscall.SIGINT))
-	waitUntil(t, "the end of the socket file", daemon.isSocketGone)
-	must(t, daemon.Process.Signal(syscall.SIGINT))
-	if printed := daemon.end(); !strings.Contains(printed, "peak concurrent: 1\nstarted: 1\ncompleted: 0\nfailed: 1\n") {
+	must(t, d.Process.Signal(syscall.SIGINT))
+	waitUntil(t, "the end of the socket file", d.isSocketGone)
+	must(t, d.Process.Signal(syscall.SIGINT))
+	if printed := d.end(); !strings.Contains(printed, "peak concurrent: 1\nstarted: 1\ncompleted: 0\nfailed: 1\n") {
 		t.Error(printed)
 	}
 	readAll(t, client)
 }
 
-func TestTheSocketHasTheModeOfItsVariableWhateverTheUmask(t *testing.T) {
+func TestTheSocketHasTheConfiguredModeWithAnyUmask(t *testing.T) {
 	for _, c := range []struct {
 		umask, variable string
 		mode            fs.FileMode
 	}{{"0077", "0666", 0o666}, {"0", "0600", 0o600}} {
-		daemon := launch(t, newSocketPath(t), "umask "+c.umask+";", "DAEMON_SOCKET_MODE="+c.variable)
-		found, err := os.Stat(daemon.socket)
+		d := launch(t, newSocketPath(t), "umask "+c.umask+";", "DAEMON_SOCKET_MODE="+c.variable)
+		found, err := os.Stat(d.socket)
 		must(t, err)
 		if found.Mode().Perm() != c.mode {
 			t.Errorf("%v", found.Mode())
@@ -190,33 +190,33 @@ func TestASecondDaemonIsRefusedAndAStaleSocketIsReplaced(t *testing.T) {
 	}
 }
 
-func TestASocketFileThatIsNotTheDaemonsIsLeftAlone(t *testing.T) {
-	daemon := start(t, unchanged)
-	must(t, os.Remove(daemon.config.socketPath))
-	must(t, os.WriteFile(daemon.config.socketPath, []byte("precious"), 0o600))
-	daemon.stop()
-	if text, err := os.ReadFile(daemon.config.socketPath); err != nil || string(text) != "precious" {
+func TestASocketFileOfAnotherProcessIsNotRemoved(t *testing.T) {
+	d := start(t, unchanged)
+	must(t, os.Remove(d.config.socketPath))
+	must(t, os.WriteFile(d.config.socketPath, []byte("precious"), 0o600))
+	d.stop()
+	if text, err := os.ReadFile(d.config.socketPath); err != nil || string(text) != "precious" {
 		t.Errorf("%q, %v", text, err)
 	}
-	if _, err := listen(daemon.config); err == nil || !strings.Contains(err.Error(), "is not a socket") {
+	if _, err := listen(d.config); err == nil || !strings.Contains(err.Error(), "is not a socket") {
 		t.Errorf("%v", err)
 	}
 }
 
 // With a limit of 80 there is room for about 60 connections.
-func TestWithoutFreeDescriptorsAcceptingPausesAndGoesOnWhenThereAreSome(t *testing.T) {
-	daemon := launch(t, newSocketPath(t), "ulimit -n 80;")
+func TestAcceptingPausesWithoutFreeDescriptorsAndResumesLater(t *testing.T) {
+	d := launch(t, newSocketPath(t), "ulimit -n 80;")
 	var silent []int
 	for range 100 {
-		silent = append(silent, connect(t, daemon.socket, unix.SOCK_SEQPACKET))
+		silent = append(silent, connect(t, d.socket, unix.SOCK_SEQPACKET))
 	}
 	waitUntil(t, "running out", func() bool {
-		open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", daemon.Process.Pid))
+		open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", d.Process.Pid))
 		return err == nil && len(open) >= 80
 	})
-	before := cpuTime(t, daemon.Process.Pid)
+	before := cpuTime(t, d.Process.Pid)
 	time.Sleep(300 * time.Millisecond)
-	if spent := cpuTime(t, daemon.Process.Pid) - before; spent > 100*time.Millisecond {
+	if spent := cpuTime(t, d.Process.Pid) - before; spent > 100*time.Millisecond {
 		t.Errorf("the daemon spins: %v of 300 ms", spent)
 	}
 	// An accepted sender sends: no descriptor is free for its client, and both are closed.
@@ -228,13 +228,13 @@ func TestWithoutFreeDescriptorsAcceptingPausesAndGoesOnWhenThereAreSome(t *testi
 	}
 	expectHungUp(t, silent[0])
 	closeAll(silent...)
-	if answer := readAll(t, daemon.hand()); len(answer) != 1226 {
+	if answer := readAll(t, d.hand()); len(answer) != 1226 {
 		t.Errorf("%q", answer)
 	}
 }
 
-func TestWhenAClientIsLostForLackOfRoomTheOthersWaitInTheQueue(t *testing.T) {
-	daemon := launch(t, newSocketPath(t), "ulimit -n 80;", "DAEMON_MESSAGE_DELAY=0")
+func TestAfterAClientIsLostForLackOfDescriptorsTheOthersWaitInTheQueue(t *testing.T) {
+	d := launch(t, newSocketPath(t), "ulimit -n 80;", "DAEMON_MESSAGE_DELAY=0")
 	// One descriptor is free: enough for a connection, but not for its client. Connecting takes a
 	// moment, so the loop approaches this state until it is stable.
 	var silent []int
@@ -242,7 +242,7 @@ func TestWhenAClientIsLostForLackOfRoomTheOthersWaitInTheQueue(t *testing.T) {
 	waitUntil(t, "one descriptor is left", func() bool {
 		open := 0
 		for number := range 80 { // the shell may have passed on descriptors above the limit
-			if _, err := os.Lstat(fmt.Sprintf("/proc/%d/fd/%d", daemon.Process.Pid, number)); err == nil {
+			if _, err := os.Lstat(fmt.Sprintf("/proc/%d/fd/%d", d.Process.Pid, number)); err == nil {
 				open++
 			}
 		}
@@ -254,18 +254,18 @@ func TestWhenAClientIsLostForLackOfRoomTheOthersWaitInTheQueue(t *testing.T) {
 			closeAll(silent[len(silent)-1])
 			silent = silent[:len(silent)-1]
 		default:
-			silent = append(silent, connect(t, daemon.socket, unix.SOCK_SEQPACKET))
+			silent = append(silent, connect(t, d.socket, unix.SOCK_SEQPACKET))
 		}
 		rounds = 0
 		time.Sleep(5 * time.Millisecond)
 		return false
 	})
-	must(t, daemon.Process.Signal(syscall.SIGSTOP))
+	must(t, d.Process.Signal(syscall.SIGSTOP))
 	var clients []*os.File
 	for range 400 {
-		clients = append(clients, daemon.hand())
+		clients = append(clients, d.hand())
 	}
-	must(t, daemon.Process.Signal(syscall.SIGCONT))
+	must(t, d.Process.Signal(syscall.SIGCONT))
 	if answer := readAll(t, clients[0]); answer != "" {
 		t.Errorf("%q", answer)
 	}
@@ -295,23 +295,23 @@ func cpuTime(t *testing.T, pid int) time.Duration {
 
 // The limit of open files limits the streams if it is lower: 100 − 64.
 func TestMoreStreamsThanDescriptorsAreAnswered503(t *testing.T) {
-	daemon := launch(t, newSocketPath(t), "ulimit -n 100;", "DAEMON_MESSAGE_DELAY=1h")
+	d := launch(t, newSocketPath(t), "ulimit -n 100;", "DAEMON_MESSAGE_DELAY=1h")
 	for range 100 - reservedFiles {
-		readSome(t, daemon.hand(), len(head))
+		readSome(t, d.hand(), len(head))
 	}
-	if answer := readAll(t, daemon.hand()); answer != refusal {
+	if answer := readAll(t, d.hand()); answer != refusal {
 		t.Errorf("%q", answer)
 	}
 }
 
 func TestTheSoftLimitOfOpenFilesIsRaised(t *testing.T) {
-	daemon := launch(t, newSocketPath(t), "ulimit -S -n 70; ulimit -H -n 200;", "DAEMON_MESSAGE_DELAY=1h")
+	d := launch(t, newSocketPath(t), "ulimit -S -n 70; ulimit -H -n 200;", "DAEMON_MESSAGE_DELAY=1h")
 	for range 200 - reservedFiles {
-		readSome(t, daemon.hand(), len(head))
+		readSome(t, d.hand(), len(head))
 	}
 }
 
-func TestWrongCallsExitWith2AndUnusablePlacesWith1(t *testing.T) {
+func TestUsageErrorsExitWith2AndUnusableSocketsWith1(t *testing.T) {
 	path, err := binary()
 	must(t, err)
 	for _, c := range []struct {

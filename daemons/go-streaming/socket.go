@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -8,7 +10,7 @@ import (
 // O_NONBLOCK, because O_NONBLOCK belongs to the open file, which the sender shares.
 func sendNow(socket int, data []byte) (int, error) {
 	n, err := unix.SendmsgN(socket, data, nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
-	if err == unix.EAGAIN || err == unix.EINTR {
+	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {
 		return 0, nil
 	}
 	return n, err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,8 +20,8 @@ type stream struct {
 }
 
 // run answers the client and closes it.
-func (s *stream) run(d *daemon) {
-	err := s.serve(d)
+func (s *stream) run(ctx context.Context, d *daemon) {
+	err := s.serve(ctx, d)
 	// Counted before the client is closed: when the client sees the end, the page includes the stream
 	// and its slot is free.
 	if err == nil {
@@ -32,12 +33,12 @@ func (s *stream) run(d *daemon) {
 	d.running.Done()
 }
 
-func (s *stream) serve(d *daemon) error {
+func (s *stream) serve(ctx context.Context, d *daemon) error {
 	for n := 0; n <= d.answer.messages; n++ {
-		if err := s.pause(d, d.answer.offset(n)); err != nil {
+		if err := s.pause(ctx, d, d.answer.offset(n)); err != nil {
 			return err
 		}
-		if err := s.write(d, d.answer.bytes(n, s.opening)); err != nil {
+		if err := s.write(ctx, d, d.answer.bytes(n, s.opening)); err != nil {
 			return err
 		}
 		s.wrote(d, n)
@@ -47,10 +48,10 @@ func (s *stream) serve(d *daemon) error {
 
 // pause waits until the offset from the start of the stream. If that time has passed, it only checks
 // whether the daemon is ending.
-func (s *stream) pause(d *daemon, offset time.Duration) error {
+func (s *stream) pause(ctx context.Context, d *daemon, offset time.Duration) error {
 	due := s.started.Add(offset)
 	if !time.Now().Before(due) {
-		if d.ctx.Err() != nil {
+		if ctx.Err() != nil {
 			return reasonCanceled
 		}
 		return nil
@@ -71,23 +72,23 @@ func (s *stream) wrote(d *daemon, n int) {
 }
 
 // write writes all of the data. It waits if the client does not take everything at once.
-func (s *stream) write(d *daemon, data []byte) error {
+func (s *stream) write(ctx context.Context, d *daemon, data []byte) error {
 	n, err := sendNow(s.client, data)
 	if err != nil {
 		return reasonOf(err)
 	}
 	d.metrics.wrote(n)
 	if n < len(data) {
-		return s.writeRest(d, data[n:])
+		return s.writeRest(ctx, d, data[n:])
 	}
 	return nil
 }
 
 // writeRest writes the data as the client reads, within the write timeout.
-func (s *stream) writeRest(d *daemon, data []byte) error {
+func (s *stream) writeRest(ctx context.Context, d *daemon, data []byte) error {
 	deadline := time.Now().Add(d.config.writeTimeout)
 	for len(data) > 0 {
-		if err := d.waiter.wait(d.ctx, s.client, unix.EPOLLOUT, time.Until(deadline)); err != nil {
+		if err := d.waiter.wait(ctx, s.client, unix.EPOLLOUT, time.Until(deadline)); err != nil {
 			return err
 		}
 		n, err := sendNow(s.client, data)

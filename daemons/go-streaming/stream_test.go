@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"os"
 	"strings"
@@ -29,38 +31,38 @@ func fast(c *config) {
 	c.messageDelay = time.Nanosecond
 }
 
-func TestAClientThatLeavesIsCountedAndItsPlaceBecomesFree(t *testing.T) {
-	daemon := start(t, func(c *config) { c.messageDelay = 20 * time.Millisecond })
-	client := daemon.hand(payload)
+func TestAClientThatDisconnectsIsCountedAndItsSlotBecomesFree(t *testing.T) {
+	d := start(t, func(c *config) { c.messageDelay = 20 * time.Millisecond })
+	client := d.hand(payload)
 	readSome(t, client, 200)
 	client.Close()
-	daemon.expect(streamErrors(reasonDisconnected, 1), "daemon_active_streams 0", "daemon_active_connections 0")
-	if s := daemon.stop(); s.started != 1 || s.completed != 0 || s.failed != 1 {
+	d.expect(streamErrors(reasonDisconnected, 1), "daemon_active_streams 0", "daemon_active_connections 0")
+	if s := d.stop(); s.started != 1 || s.completed != 0 || s.failed != 1 {
 		t.Errorf("%v", s)
 	}
 }
 
-func TestClientsThatNeverReadRunIntoTheWriteTimeoutWhileOthersGoOn(t *testing.T) {
-	daemon := start(t, func(c *config) { fast(c); c.writeTimeout = 300 * time.Millisecond })
+func TestClientsThatNeverReadTimeOutWithoutDelayingOthers(t *testing.T) {
+	d := start(t, func(c *config) { fast(c); c.writeTimeout = 300 * time.Millisecond })
 	for range 50 {
-		daemon.handNarrow()
+		d.handNarrow()
 	}
 	for range 20 {
-		if answer := daemon.answerTo(payload); !strings.HasSuffix(answer, done) {
+		if answer := d.answerTo(payload); !strings.HasSuffix(answer, done) {
 			t.Errorf("%q", answer)
 		}
 	}
-	daemon.expect(streamErrors(reasonTimeout, 50), "daemon_active_streams 0")
-	if s := daemon.stop(); s.completed != 20 {
+	d.expect(streamErrors(reasonTimeout, 50), "daemon_active_streams 0")
+	if s := d.stop(); s.completed != 20 {
 		t.Errorf("%v", s)
 	}
 }
 
 func TestASlowReaderGetsEveryByte(t *testing.T) {
-	daemon := start(t, fast)
-	expected := daemon.answerTo(payload)
-	client := daemon.handNarrow()
-	must(t, client.SetReadDeadline(time.Now().Add(patience)))
+	d := start(t, fast)
+	expected := d.answerTo(payload)
+	client := d.handNarrow()
+	must(t, client.SetReadDeadline(time.Now().Add(testTimeout)))
 	var all strings.Builder
 	buffer := make([]byte, 777)
 	for n, err := client.Read(buffer); err == nil; n, err = client.Read(buffer) {
@@ -69,58 +71,58 @@ func TestASlowReaderGetsEveryByte(t *testing.T) {
 	if all.String() != expected {
 		t.Errorf("%d bytes of %d", all.Len(), len(expected))
 	}
-	if s := daemon.stop(); s.bytes != 2*int64(len(expected)) || s.completed != 2 {
+	if s := d.stop(); s.bytes != 2*int64(len(expected)) || s.completed != 2 {
 		t.Errorf("%v", s)
 	}
 }
 
-func TestAClientThatLeavesWhileItBlocksIsCounted(t *testing.T) {
-	daemon := start(t, fast)
-	client := daemon.handNarrow()
+func TestAClientThatDisconnectsDuringABlockedWriteIsCounted(t *testing.T) {
+	d := start(t, fast)
+	client := d.handNarrow()
 	waitUntil(t, "a blocked client", func() bool {
-		daemon.waiter.mutex.Lock()
-		defer daemon.waiter.mutex.Unlock()
-		return len(daemon.waiter.waiting) == 1
+		d.waiter.mutex.Lock()
+		defer d.waiter.mutex.Unlock()
+		return len(d.waiter.waiting) == 1
 	})
 	client.Close()
-	daemon.expect(streamErrors(reasonDisconnected, 1))
+	d.expect(streamErrors(reasonDisconnected, 1))
 }
 
-func TestAboveTheLimitClientsAreAnswered503UntilAPlaceIsFree(t *testing.T) {
-	daemon := start(t, func(c *config) { c.maxConnections = 2; c.messageDelay = 20 * time.Millisecond })
-	held := []*os.File{daemon.hand(payload), daemon.hand(payload)}
+func TestAboveTheLimitClientsAreAnswered503UntilASlotIsFree(t *testing.T) {
+	d := start(t, func(c *config) { c.maxConnections = 2; c.messageDelay = 20 * time.Millisecond })
+	held := []*os.File{d.hand(payload), d.hand(payload)}
 	for _, client := range held {
 		readSome(t, client, len(head))
 	}
 	for range 2 {
 		const expected = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\n" +
 			"Content-Length: 0\r\n\r\n"
-		if answer := daemon.answerTo(payload); answer != expected {
+		if answer := d.answerTo(payload); answer != expected {
 			t.Errorf("%q", answer)
 		}
 	}
-	daemon.expect("daemon_connections_rejected_total 2", "daemon_handoffs_total 4")
+	d.expect("daemon_connections_rejected_total 2", "daemon_handoffs_total 4")
 	for _, client := range held {
 		if rest := readAll(t, client); len(rest) != 1226-len(head) {
 			t.Errorf("%q", rest)
 		}
 	}
-	if answer := daemon.answerTo(payload); len(answer) != 1226 {
+	if answer := d.answerTo(payload); len(answer) != 1226 {
 		t.Errorf("%q", answer)
 	}
-	if s := daemon.stop(); s.peakConcurrent != 2 || s.started != 3 || s.completed != 3 {
+	if s := d.stop(); s.peakConcurrent != 2 || s.started != 3 || s.completed != 3 {
 		t.Errorf("%v", s)
 	}
 }
 
-func TestWhatWaitsInTheAcceptQueueAtShutdownIsServed(t *testing.T) {
+func TestHandoffsInTheAcceptQueueAtShutdownAreServed(t *testing.T) {
 	onBothTypes(t, func(t *testing.T, kind func(*config)) {
-		daemon := start(t, kind)
+		d := start(t, kind)
 		var clients []*os.File
 		for range 500 {
-			clients = append(clients, daemon.hand(payload))
+			clients = append(clients, d.hand(payload))
 		}
-		if s := daemon.stop(); s.started != 500 || s.completed != 500 {
+		if s := d.stop(); s.started != 500 || s.completed != 500 {
 			t.Errorf("%v", s)
 		}
 		for _, client := range clients {
@@ -131,15 +133,15 @@ func TestWhatWaitsInTheAcceptQueueAtShutdownIsServed(t *testing.T) {
 	})
 }
 
-func TestStreamsThatOutlastTheGraceTimeAreClosedAndCounted(t *testing.T) {
-	daemon := start(t, func(c *config) { c.messageDelay = time.Hour; c.shutdownGrace = 50 * time.Millisecond })
+func TestStreamsOpenAfterTheGracePeriodAreClosedAndCounted(t *testing.T) {
+	d := start(t, func(c *config) { c.messageDelay = time.Hour; c.shutdownGrace = 50 * time.Millisecond })
 	var clients []*os.File
 	for range 10 {
-		clients = append(clients, daemon.hand(payload))
+		clients = append(clients, d.hand(payload))
 	}
-	silent := daemon.connect()
+	silent := d.connect()
 	defer closeAll(silent)
-	if s := daemon.stop(); s.started != 10 || s.completed != 0 || s.failed != 10 {
+	if s := d.stop(); s.started != 10 || s.completed != 0 || s.failed != 10 {
 		t.Errorf("%v", s)
 	}
 	for _, client := range clients {
@@ -148,22 +150,23 @@ func TestStreamsThatOutlastTheGraceTimeAreClosedAndCounted(t *testing.T) {
 			t.Errorf("%q", answer)
 		}
 	}
-	if open := daemon.metrics.activeConnections.Load(); open != 0 {
+	if open := d.metrics.activeConnections.Load(); open != 0 {
 		t.Errorf("%d connections are still open", open)
 	}
 }
 
-func TestAStreamThatNeverWaitsHearsThatTheDaemonEnds(t *testing.T) {
-	daemon := start(t, unchanged)
+func TestAStreamThatNeverWaitsEndsWithTheDaemon(t *testing.T) {
+	d := start(t, unchanged)
 	late := &stream{started: time.Now()}
-	must(t, late.pause(daemon.daemon, 0))
-	daemon.cancel()
-	if err := late.pause(daemon.daemon, 0); err != reasonCanceled {
+	ctx, cancel := context.WithCancel(t.Context())
+	must(t, late.pause(ctx, d.daemon, 0))
+	cancel()
+	if err := late.pause(ctx, d.daemon, 0); !errors.Is(err, reasonCanceled) {
 		t.Error(err)
 	}
 }
 
-func TestAtNoMomentAreMorePlacesTakenThanThereAre(t *testing.T) {
+func TestTheNumberOfStreamsNeverExceedsTheCapacity(t *testing.T) {
 	m := newMetrics()
 	if !m.tryStartStream(1) {
 		t.Fatal("there is no free slot")
@@ -188,7 +191,7 @@ func TestAtNoMomentAreMorePlacesTakenThanThereAre(t *testing.T) {
 	}
 }
 
-func TestASocketFileThatCannotBeUsedIsRemovedAgain(t *testing.T) {
+func TestTheSocketFileOfAFailedStartIsRemoved(t *testing.T) {
 	path := newSocketPath(t)
 	c := &config{socketPath: path, isSeqpacket: true, socketMode: 0o660, backlog: 5}
 	socket, err := newSocket(c.kind())
@@ -204,7 +207,7 @@ func TestASocketFileThatCannotBeUsedIsRemovedAgain(t *testing.T) {
 }
 
 func TestThePageHasEverySeriesFromTheStart(t *testing.T) {
-	daemon := start(t, unchanged)
+	d := start(t, unchanged)
 	lines := []string{
 		"daemon_active_connections 0", "daemon_active_streams 0", "daemon_peak_streams 0",
 		"daemon_connections_total 0", "daemon_connections_rejected_total 0", "daemon_handoffs_total 0",
@@ -219,7 +222,7 @@ func TestThePageHasEverySeriesFromTheStart(t *testing.T) {
 	for _, r := range streamReasons {
 		lines = append(lines, streamErrors(r, 0))
 	}
-	page := daemon.page()
+	page := d.page()
 	for _, line := range lines {
 		if !strings.Contains(page, "\n"+line+"\n") {
 			t.Errorf("%s is not in\n%s", line, page)
@@ -230,10 +233,10 @@ func TestThePageHasEverySeriesFromTheStart(t *testing.T) {
 	}
 }
 
-func TestWhatAClientHasSeenToItsEndIsOnThePage(t *testing.T) {
-	daemon := start(t, unchanged)
-	daemon.answerTo(payload)
-	page := daemon.page()
+func TestThePageIncludesEachStreamWhoseEndTheClientHasSeen(t *testing.T) {
+	d := start(t, unchanged)
+	d.answerTo(payload)
+	page := d.page()
 	for _, line := range []string{
 		"daemon_active_connections 0", "daemon_active_streams 0", "daemon_peak_streams 1",
 		"daemon_bytes_sent_total 1226", "daemon_chunks_sent_total 18",
@@ -246,18 +249,18 @@ func TestWhatAClientHasSeenToItsEndIsOnThePage(t *testing.T) {
 	}
 }
 
-func TestOtherPathsAndMethodsAreAnsweredAsHTTPWantsIt(t *testing.T) {
-	daemon := start(t, func(c *config) { c.pprofAddr = "127.0.0.1:0" })
+func TestOtherPathsAndMethodsAreAnsweredWith404And405(t *testing.T) {
+	d := start(t, func(c *config) { c.pprofAddr = "127.0.0.1:0" })
 	for _, c := range []struct {
 		method, url string
 		status      int
 	}{
-		{"GET", daemon.pages[0].address() + "/healthz", 200},
-		{"GET", daemon.pages[0].address() + "/", 404},
-		{"GET", daemon.pages[0].address() + "/debug/pprof/", 404},
-		{"POST", daemon.pages[0].address() + "/metrics", 405},
-		{"GET", daemon.pages[1].address() + "/debug/pprof/", 200},
-		{"GET", daemon.pages[1].address() + "/metrics", 404},
+		{"GET", d.pages[0].address() + "/healthz", 200},
+		{"GET", d.pages[0].address() + "/", 404},
+		{"GET", d.pages[0].address() + "/debug/pprof/", 404},
+		{"POST", d.pages[0].address() + "/metrics", 405},
+		{"GET", d.pages[1].address() + "/debug/pprof/", 200},
+		{"GET", d.pages[1].address() + "/metrics", 404},
 	} {
 		request, err := http.NewRequest(c.method, "http://"+c.url, nil)
 		must(t, err)
@@ -270,14 +273,14 @@ func TestOtherPathsAndMethodsAreAnsweredAsHTTPWantsIt(t *testing.T) {
 	}
 }
 
-func TestAFloodOfComplaintsIsCutToAFewLinesAndCounted(t *testing.T) {
-	log, admitted := newLimitedLog(), 0
+func TestAFloodOfWarningsIsLimitedAndTheSuppressedLinesAreCounted(t *testing.T) {
+	l, admitted := newLimitedLog(), 0
 	for range 100 {
-		if _, is := log.admit(7); is {
+		if _, is := l.admit(7); is {
 			admitted++
 		}
 	}
-	suppressed, _ := log.admit(8)
+	suppressed, _ := l.admit(8)
 	if admitted != linesPerSecond || suppressed != 100-linesPerSecond {
 		t.Errorf("%d admitted, %d suppressed", admitted, suppressed)
 	}

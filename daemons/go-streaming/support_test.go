@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,15 +18,15 @@ import (
 
 const payload = `{"prompt":"benchmark test","user_id":1}`
 
-// patience is the limit after which a failing test ends. It is generous.
-const patience = 20 * time.Second
+// testTimeout is the limit after which a failing test ends. It is generous.
+const testTimeout = 20 * time.Second
 
 // A subject is a daemon that runs in the test process.
 type subject struct {
 	t *testing.T
 	*daemon
-	stopped   chan struct{}
-	cancelRun context.CancelFunc
+	shutdown context.CancelFunc
+	stopped  chan struct{}
 }
 
 // start runs a daemon with fast events, and stops it at the end of the test.
@@ -40,15 +41,15 @@ func start(t *testing.T, change func(*config)) *subject {
 	change(&c)
 	d, err := newDaemon(c)
 	must(t, err)
-	shutdown, cancelRun := context.WithCancel(context.Background())
-	s := &subject{t, d, make(chan struct{}), cancelRun}
+	ctx, cancel := context.WithCancel(context.Background())
+	shutdown, startShutdown := context.WithCancel(ctx)
+	s := &subject{t, d, startShutdown, make(chan struct{})}
 	go func() {
 		defer close(s.stopped)
-		d.run(shutdown)
+		d.run(ctx, shutdown.Done())
 	}()
 	t.Cleanup(func() {
-		cancelRun()
-		d.cancel()
+		cancel()
 		<-s.stopped
 	})
 	return s
@@ -58,10 +59,10 @@ func unchanged(*config) {}
 
 // stop shuts the daemon down and returns its counts.
 func (s *subject) stop() summary {
-	s.cancelRun()
+	s.shutdown()
 	select {
 	case <-s.stopped:
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		s.t.Fatal("the daemon does not stop")
 	}
 	return s.metrics.summary()
@@ -158,7 +159,7 @@ func handOver(t *testing.T, path string, kind int, payload string) *os.File {
 
 func readAll(t *testing.T, client *os.File) string {
 	t.Helper()
-	must(t, client.SetReadDeadline(time.Now().Add(patience)))
+	must(t, client.SetReadDeadline(time.Now().Add(testTimeout)))
 	all, err := io.ReadAll(client)
 	must(t, err)
 	return string(all)
@@ -166,7 +167,7 @@ func readAll(t *testing.T, client *os.File) string {
 
 func readSome(t *testing.T, client *os.File, count int) {
 	t.Helper()
-	must(t, client.SetReadDeadline(time.Now().Add(patience)))
+	must(t, client.SetReadDeadline(time.Now().Add(testTimeout)))
 	_, err := io.ReadFull(client, make([]byte, count))
 	must(t, err)
 }
@@ -175,17 +176,17 @@ func readSome(t *testing.T, client *os.File, count int) {
 // to it.
 func expectHungUp(t *testing.T, sender int) {
 	t.Helper()
-	limit := unix.NsecToTimeval(patience.Nanoseconds())
+	limit := unix.NsecToTimeval(testTimeout.Nanoseconds())
 	must(t, unix.SetsockoptTimeval(sender, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit))
 	n, err := unix.Read(sender, make([]byte, 1))
-	if n > 0 || err != nil && err != unix.ECONNRESET {
+	if n > 0 || err != nil && !errors.Is(err, unix.ECONNRESET) {
 		t.Fatalf("the handoff connection is still open: %d bytes, %v", n, err)
 	}
 }
 
 func waitUntil(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(testTimeout); !holds(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("timed out waiting for: %s", what)
 		}

@@ -68,6 +68,28 @@ pub(super) fn all() -> Vec<Case> {
     .collect()
 }
 
+/// Names of the cases about the operations that every client needs; null-broker passes them too.
+const SMOKE: [&str; 12] = [
+    "content: a body of empty",
+    "content: a body of 1 MiB, in several frames",
+    "queue.declare: answers with the name and two zeros",
+    "queue.declare: passive of a missing one is 404",
+    "queue.delete: counts its messages",
+    "basic.return: mandatory and unroutable is 312, with everything",
+    "basic.get: of an empty queue",
+    "basic.get: says what is left, and counts its tags",
+    "basic.qos: 3 for each consumer",
+    "basic.nack: with requeue all are in their old order",
+    "confirm: tags count from 1 after confirm.select",
+    "confirm: a persistent message in a durable queue",
+];
+
+/// Returns the cases of [`SMOKE`].
+pub(super) fn smoke() -> Vec<Case> {
+    let is_smoke = |case: &Case| SMOKE.contains(&case.name.as_str());
+    all().into_iter().filter(is_smoke).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,5 +113,10 @@ mod tests {
                 case.name
             );
         }
+    }
+    #[test]
+    fn every_smoke_case_is_a_case() {
+        let found: BTreeSet<String> = smoke().into_iter().map(|case| case.name).collect();
+        assert!(SMOKE.iter().all(|name| found.contains(*name)), "{found:?}");
     }
 }

@@ -3,18 +3,17 @@
 //! The reference is the specification and, where it leaves room or RabbitMQ extends it, the behaviour of RabbitMQ 3.10.
 //! `cases` lists the cases by area; they are written with `wire`, `connection`, `channel` and `client`.
 
-use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use amqp_client::Broker;
-use anyhow::anyhow;
+use amq_protocol::uri::AMQPScheme;
+use amqp_client::{Broker, Session};
+use anyhow::ensure;
 use clap::Args;
-use harness::cli::{Failure, lines_of_files, of_the_daemon};
-use harness::conformance::{Finished, Options, Report};
-use harness::launcher::{self, Launcher, remark};
+use harness::cli::lines_of_files;
+use harness::failure::Failure;
+use harness::launcher::Launcher;
 use harness::output;
+use harness::verify::conformance::{Finished, Options, Source, Suite, in_parallel};
 use load::plan::Invalid;
-use subject::daemon::Daemon;
+use subject::daemon::{Daemon, Prepared};
 
 mod case;
 mod cases;
@@ -22,7 +21,6 @@ mod channel;
 mod client;
 mod connection;
 mod method;
-
 mod values;
 mod wire;
 
@@ -32,24 +30,16 @@ use case::{Case, Scope};
 const PROTOCOL: &str = "amqp";
 /// The number of cases that run at a time: most of their time is waiting, above all the 3 s that RabbitMQ waits after a
 /// refused login.
-const THREADS: NonZeroUsize = NonZeroUsize::new(8).expect("it is not 0");
+const THREADS: usize = 8;
 
 /// Options of the command.
 #[derive(Debug, Args)]
 pub struct ConformanceArgs {
-    /// Launch this daemon, named by its folder in daemons/
-    #[arg(
-        long,
-        value_name = "NAME",
-        conflicts_with = "uri",
-        required_unless_present = "uri"
-    )]
-    daemon: Option<String>,
-    /// Test a broker that is already running: amqp://user:password@host:port/vhost
-    #[arg(long, value_name = "URI")]
-    uri: Option<String>,
     #[command(flatten)]
     options: Options,
+    /// Test a broker that is already running: amqp://user:password@host:port/vhost
+    #[arg(long, value_name = "URI", conflicts_with = "daemon")]
+    uri: Option<String>,
 }
 
 /// Runs the selected cases. Returns true if none failed.
@@ -57,51 +47,70 @@ pub struct ConformanceArgs {
 /// # Errors
 /// A wrong call, or a failure that has nothing to do with the broker's answers.
 pub fn run(typed: &ConformanceArgs) -> Result<bool, Failure> {
-    let options = &typed.options;
-    let cases = options.select(cases::all(), |case| &case.name)?;
-    let report = match (&typed.daemon, &typed.uri) {
-        (Some(name), _) => on_launched(name, options.quiet, &cases)?,
-        (None, Some(uri)) => {
-            let uri = lines_of_files("--uri", vec![uri.clone()])?.remove(0);
-            let broker = Broker::parse(&uri)?;
-            Report {
-                subject: ("broker", Scope::new(&broker).address()),
-                cases: finish_all(&broker, &cases),
-                version: None,
-            }
-        }
-        (None, None) => {
-            let problem = "name a daemon to launch, or the address of a running broker (--uri)";
-            return Err(Invalid::new("--daemon", problem).into());
-        }
+    let suite = Suite {
+        protocol: PROTOCOL,
+        subject: "broker",
+        cases: cases::all(),
+        name: |case| &case.name,
     };
-    report.print(options.format);
-    Ok(report.is_passed())
+    let running = typed.uri.as_ref().map(|uri| -> Result<_, Failure> {
+        let uri = lines_of_files("--uri", vec![uri.clone()])?.remove(0);
+        let broker = Broker::parse(&uri)?;
+        refuse_tls(&broker)?;
+        Ok((Scope::new(&broker).address(), broker))
+    });
+    suite.run(
+        &typed.options,
+        running.transpose()?,
+        |source, cases| match source {
+            Source::Launched(prepared) => on_launched(prepared, cases),
+            Source::Running(broker) => Ok(finish_all(&broker, cases)),
+        },
+    )
 }
 
-fn on_launched(name: &str, quiet: bool, cases: &[Case]) -> Result<Report, Failure> {
-    let prepared =
-        launcher::prepare(&launcher::root()?, name, PROTOCOL, quiet).map_err(of_the_daemon)?;
-    remark(quiet, &format!("{} cases on {name}", cases.len()));
-    let launcher = Launcher::new().map_err(Failure::Run)?;
-    let daemon = launcher.start(&prepared, &[]).map_err(of_the_daemon)?;
-    let broker = broker_of(&daemon)?;
-    let report = Report {
-        subject: ("broker", name.to_owned()),
-        version: prepared.version().map(str::to_owned),
-        cases: finish_all(&broker, cases),
-    };
-    let death = launcher.death(&daemon, !report.is_passed());
-    // The driver's runs cover how a daemon stops.
-    launcher.stop(daemon);
-    match death {
-        None => Ok(report),
-        Some(death) if report.is_passed() => Err(Failure::Run(anyhow!(death))),
-        Some(death) => {
-            output::remark(&format!("error: {death}"));
-            Ok(report)
-        }
+/// Performs the operations that every client needs, one after the other. Returns the number of cases as text.
+///
+/// # Errors
+/// The failed cases, each with its reason.
+pub fn smoke(broker: &Broker) -> anyhow::Result<String> {
+    refuse_tls(broker)?;
+    // A broker that does not answer fails once, with a remedy, instead of in every case.
+    let session = Session::open(broker, None).map_err(|error| broker.explain(&error))?;
+    session.close();
+    let cases = cases::smoke();
+    let count = cases.len();
+    let failed: Vec<String> = cases
+        .iter()
+        .filter_map(|case| {
+            let error = attempt(broker, case).err()?;
+            Some(format!("{}: {error:#}", case.name))
+        })
+        .collect();
+    ensure!(failed.is_empty(), "{}", failed.join("\n  "));
+    Ok(format!("{count} cases"))
+}
+
+fn refuse_tls(broker: &Broker) -> Result<(), Invalid> {
+    let problem = "the cases use no TLS: give the amqp:// address of the broker";
+    match broker.uri.scheme {
+        AMQPScheme::AMQP => Ok(()),
+        AMQPScheme::AMQPS => Err(Invalid::new("--uri", problem)),
     }
+}
+
+fn on_launched(prepared: &Prepared, cases: &[Case]) -> Result<Vec<Finished>, Failure> {
+    let launcher = Launcher::new().map_err(Failure::Run)?;
+    launcher.with(prepared, &[], |daemon| {
+        let finished = finish_all(&broker_of(daemon)?, cases);
+        let is_passed = finished.iter().all(Finished::is_passed);
+        match launcher.death(daemon, !is_passed) {
+            Some(death) if is_passed => return Err(Failure::Run(anyhow::Error::msg(death))),
+            Some(death) => output::remark(&format!("error: {death}")),
+            None => {}
+        }
+        Ok(finished)
+    })?
 }
 
 fn broker_of(daemon: &Daemon) -> Result<Broker, Failure> {
@@ -117,32 +126,14 @@ fn broker_of(daemon: &Daemon) -> Result<Broker, Failure> {
 
 /// Runs the cases, several at a time. Returns them in the order of the list.
 fn finish_all(broker: &Broker, cases: &[Case]) -> Vec<Finished> {
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut finished = Vec::new();
-        while let at = next.fetch_add(1, Ordering::Relaxed)
-            && let Some(case) = cases.get(at)
-        {
-            finished.push((at, finish(broker, case)));
-        }
-        finished
-    };
-    let mut finished: Vec<(usize, Finished)> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..THREADS.get()).map(|_| scope.spawn(work)).collect();
-        threads
-            .into_iter()
-            .flat_map(|thread| thread.join().expect("a case fails without a panic"))
-            .collect()
-    });
-    finished.sort_by_key(|(at, _)| *at);
-    finished.into_iter().map(|(_, finished)| finished).collect()
+    in_parallel(THREADS, cases, |case| {
+        Finished::run(&case.name, [], || attempt(broker, case))
+    })
 }
 
-fn finish(broker: &Broker, case: &Case) -> Finished {
-    Finished::run(&case.name, [], || {
-        let scope = Scope::new(broker);
-        let outcome = (case.run)(&scope);
-        scope.clean();
-        outcome
-    })
+fn attempt(broker: &Broker, case: &Case) -> anyhow::Result<()> {
+    let scope = Scope::new(broker);
+    let outcome = (case.run)(&scope);
+    scope.clean();
+    outcome
 }

@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use amqp_conformance::ConformanceArgs;
 use clap::Parser;
-use harness::cli::{COMMAND_EXIT_CODES, exit_with};
+use harness::cli::exit_with;
+use harness::verify::EXIT_CODES;
 
 /// Run functional cases against an AMQP 0-9-1 broker and report those that it fails.
 ///
@@ -12,7 +13,7 @@ use harness::cli::{COMMAND_EXIT_CODES, exit_with};
 /// including reply codes. The broker must accept the user guest from this machine. The cases delete only what they have
 /// declared.
 #[derive(Debug, Parser)]
-#[command(version, after_help = COMMAND_EXIT_CODES)]
+#[command(version, after_help = EXIT_CODES)]
 struct Cli {
     #[command(flatten)]
     conformance: ConformanceArgs,

@@ -2,13 +2,14 @@
 //! corresponding case.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
-#![allow(clippy::print_stderr, reason = "says what is passed over")]
 
 #[path = "support/proxy.rs"]
 mod proxy;
 
 use std::process::{Command, Output};
 
+use harness_testing::processes::wait_until;
+use harness_testing::skip::skip;
 use proxy::{Frame, Proxy, Rule};
 use serde_json::Value;
 use subject::daemon::{Daemon, Options, Prepared, Stopped};
@@ -17,7 +18,7 @@ use tokio::runtime::Runtime;
 
 /// Runs the program. Returns its exit code, its output, and its notes.
 fn conformance(arguments: &[&str]) -> (Option<i32>, String, String) {
-    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("amqp-conformance"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_amqp-conformance"));
     let Output {
         status,
         stdout,
@@ -27,15 +28,10 @@ fn conformance(arguments: &[&str]) -> (Option<i32>, String, String) {
     (status.code(), text(stdout), text(stderr))
 }
 
-fn is_required() -> bool {
-    std::env::var_os("DROVER_REQUIRE_ALL").is_some_and(|value| value == "1")
-}
-
 fn passes_every_case(daemon: &str) {
     let (code, json, said) = conformance(&["--daemon", daemon, "--format", "json"]);
-    if code == Some(2) && said.contains("needs") && !is_required() {
-        eprintln!("{daemon} is passed over: {said}");
-        return;
+    if code == Some(2) && said.contains("needs") {
+        return skip(format_args!("{daemon}: {said}"));
     }
     let report: Value = serde_json::from_str(&json).unwrap_or_else(|_| panic!("{said}"));
     let cases = report["cases"].as_array().unwrap();
@@ -80,11 +76,10 @@ fn prepared(name: &str) -> Option<Prepared> {
     let root = manifest::find_root().unwrap();
     match Daemon::prepare(&root, name, "amqp", &mut |_| {}) {
         Ok(prepared) => Some(prepared),
-        Err(error) if !is_required() => {
-            eprintln!("{name} is passed over: {error}");
+        Err(error) => {
+            skip(format_args!("{name}: {error}"));
             None
         }
-        Err(error) => panic!("{error}"),
     }
 }
 
@@ -113,7 +108,7 @@ fn two_rabbitmqs_run_side_by_side_and_leave_no_process_behind() {
     // The other node is killed.
     drop(second);
     for port in ports {
-        proxy::wait_until("the last process ends", || processes_on(port).is_empty());
+        wait_until("the last process ends", || processes_on(port).is_empty());
     }
 }
 

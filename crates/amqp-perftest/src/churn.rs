@@ -1,24 +1,27 @@
 //! Churn: clients that repeatedly open and close connections or channels, declare and delete queues, or bind and
 //! unbind.
 //!
-//! Each client is a thread that waits for every answer, as applications do. The worker hands out the starts that are
-//! due and records their results. Its own loop takes some microseconds; round trips take 50 and more.
+//! Each client is a thread that waits for every answer, as applications do. The worker's loop hands out the starts that
+//! are due, and one future records their results. That takes some microseconds; round trips take 50 and more.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use amq_protocol::protocol::{AMQPClass, channel as channels, queue};
 use amq_protocol::types::FieldTable;
+use futures_util::StreamExt as _;
 use load::clock;
 use load::driver::Worker;
-use load::pacer::{Pacer, Start, Tick};
-use load::recorder::MISSED;
+use load::event_loop::{self, AsyncHandler, LoopState, Options};
+use load::pacer::{Pacer, Start};
 use load::schedule::Share;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::driver::Perftest;
 use crate::outcome::{self, count};
+use crate::run::Run;
 use crate::series::{CHURN, OPEN};
 use crate::settings::{Churn, Settings};
 use crate::topology::{self, CHANNEL, Leftovers};
@@ -31,7 +34,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A client with a connection of its own, unless connections are what it opens and closes.
 #[derive(Debug)]
-pub(crate) struct Client {
+pub(crate) struct ChurnClient {
     broker: Broker,
     settings: Settings,
     of: Churn,
@@ -49,7 +52,7 @@ enum ClientEvent {
     Free(Start),
 }
 
-impl Client {
+impl ChurnClient {
     pub(crate) fn new(broker: &Broker, settings: &Settings, of: Churn, number: u64) -> Self {
         Self {
             broker: broker.clone(),
@@ -106,7 +109,7 @@ impl Client {
         Ok(opened)
     }
 
-    fn serve(mut self, starts: &Mutex<Receiver<Start>>, sender: &Sender<ClientEvent>) {
+    fn serve(mut self, starts: &Mutex<Receiver<Start>>, sender: &UnboundedSender<ClientEvent>) {
         loop {
             let start = starts.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok(start) = start else { break };
@@ -181,166 +184,162 @@ fn unbind(
 
 /// The clients of one worker.
 struct ClientThreads {
-    starts: Sender<Start>,
-    events: Receiver<ClientEvent>,
+    /// Dropped at the end of the run. Clients then close their connections.
+    starts: Option<Sender<Start>>,
+    /// Clients that can take a start, and clients that have one.
     free: u64,
+    busy: u64,
 }
 
 impl ClientThreads {
-    fn start(driver: &Perftest, of: Churn, share: Share) -> std::io::Result<Self> {
+    fn start(
+        run: &Run,
+        of: Churn,
+        share: Share,
+    ) -> std::io::Result<(Self, UnboundedReceiver<ClientEvent>)> {
         let (starts, taken) = channel();
-        let (sender, events) = channel();
+        let (sender, events) = unbounded_channel();
         let taken = Arc::new(Mutex::new(taken));
         let mut free = 0;
-        for number in (share.index..driver.layout.producers).step_by(share.of as usize) {
-            let client = Client::new(
-                driver.nodes.node(number, 0),
-                &driver.plan.driver,
-                of,
-                number,
-            );
+        for number in (share.index..run.layout.producers).step_by(share.of as usize) {
+            let client = ChurnClient::new(run.nodes.node(number, 0), &run.plan.driver, of, number);
             let (taken, sender) = (Arc::clone(&taken), sender.clone());
             std::thread::Builder::new()
                 .name(format!("client-{number}"))
                 .spawn(move || client.serve(&taken, &sender))?;
             free += 1;
         }
-        Ok(Self {
-            starts,
-            events,
+        let threads = Self {
+            starts: Some(starts),
             free,
-        })
-    }
-
-    /// Waits until every client has closed its connection.
-    fn join(self) {
-        drop(self.starts);
-        let deadline = clock::now() + CLOSE_TIMEOUT.as_nanos() as u64;
-        loop {
-            let left = Duration::from_nanos(deadline.saturating_sub(clock::now()));
-            if self.events.recv_timeout(left).is_err() {
-                return;
-            }
-        }
+            busy: 0,
+        };
+        Ok((threads, events))
     }
 }
 
-/// The loop state of one worker: its clients and its open operations.
-struct LoopState {
-    worker: Worker,
+/// The operations of one worker.
+struct Operations {
     threads: ClientThreads,
     /// Starts that are due while no client is free.
     waiting: VecDeque<Start>,
-    /// Busy clients, and measured operations that have not ended.
-    busy: u64,
+    /// Measured operations that have not ended.
     open: u64,
 }
 
+struct Handler {
+    operations: RefCell<Operations>,
+}
+
 /// Gives a worker's share of the clients their starts until no start is left.
-pub(crate) fn work(driver: &Perftest, of: Churn, mut worker: Worker) -> anyhow::Result<()> {
+pub(crate) async fn work(run: &Run, of: Churn, mut worker: Worker) -> anyhow::Result<()> {
     let share = Share {
         index: worker.share.index,
-        of: worker.share.of.min(driver.layout.producers),
+        of: worker.share.of.min(run.layout.producers),
     };
     if share.index >= share.of {
         return Ok(());
     }
-    let schedules = driver.plan.schedules(share);
+    let schedules = run.plan.schedules(share);
     worker.pacer = Pacer::new(worker.phases.origin, worker.phases.end, schedules);
-    let mut state = LoopState {
-        threads: ClientThreads::start(driver, of, share)?,
-        worker,
+    let (threads, mut events) = ClientThreads::start(run, of, share)?;
+    let operations = RefCell::new(Operations {
+        threads,
         waiting: VecDeque::new(),
-        busy: 0,
         open: 0,
+    });
+    let handler = Handler { operations };
+    let options = Options {
+        // An operation begins once a client takes it.
+        begins_at_start: false,
+        ..Options::default()
     };
-    while state.once()? {}
-    state.end();
+    let shared = RefCell::new(LoopState::new(worker, options));
+    let receive = async {
+        while let Some(event) = events.recv().await {
+            let shared = &mut *shared.borrow_mut();
+            handler.operations.borrow_mut().on_event(event, shared);
+            // A free client takes the next start at once.
+            shared.wake();
+        }
+    };
+    let mut receive = Some(receive);
+    let mut clients = event_loop::run_async(&handler, &shared, || receive.take()).await?;
+    // A broker that does not answer is abandoned.
+    let _ = tokio::time::timeout(CLOSE_TIMEOUT, clients.next()).await;
     Ok(())
 }
 
-impl LoopState {
-    /// Hands out due starts and waits for events of clients. Returns false once nothing is left to do.
-    fn once(&mut self) -> anyhow::Result<bool> {
-        let now = clock::now();
-        if self.worker.stop.deadline().is_some() {
-            self.worker.pacer.stop_at(now);
-        }
-        let due = self.take_due(now);
-        let Worker {
-            phases,
-            pacer,
-            stop,
-            ..
-        } = &self.worker;
-        let deadline = phases.deadline(pacer, stop);
-        self.hand_out();
-        let over = now >= self.worker.pacer.starts_until();
-        let idle = self.busy == 0 && (over || self.waiting.is_empty());
-        if now >= deadline || (idle && self.worker.pacer.over(now)) {
-            return Ok(false);
-        }
-        let until = due.min(self.worker.record.tick(now)).min(deadline);
-        let until = self.worker.record.wait_until(until, now);
-        match self
-            .threads
-            .events
-            .recv_timeout(Duration::from_nanos(until.saturating_sub(now)))
-        {
-            Ok(event) => self.on_event(event),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => anyhow::bail!("the client threads have ended"),
-        }
-        Ok(true)
+impl AsyncHandler for Handler {
+    type Timer = ();
+
+    fn start(&self, start: Start, _shared: &mut LoopState<()>) {
+        self.operations.borrow_mut().waiting.push_back(start);
     }
 
-    /// Takes starts from the schedule. Returns when the next one is due.
-    fn take_due(&mut self, now: u64) -> u64 {
-        loop {
-            match self.worker.pacer.poll(now) {
-                Tick::Ready(start) => {
-                    if let Some(late) = start.lag.filter(|_| self.worker.phases.counts(start.at)) {
-                        self.worker.record.lag(late);
-                    }
-                    self.waiting.push_back(start);
-                }
-                Tick::Wait(due) => return due,
-                Tick::Over => return u64::MAX,
-            }
-        }
+    fn turn(&self, shared: &mut LoopState<()>) -> anyhow::Result<u64> {
+        self.operations.borrow_mut().hand_out(shared);
+        Ok(u64::MAX)
     }
 
-    fn hand_out(&mut self) {
-        while self.threads.free > 0 && clock::now() < self.worker.pacer.starts_until() {
-            let Some(start) = self.waiting.pop_front() else {
+    fn is_idle(&self, shared: &LoopState<()>) -> bool {
+        let operations = self.operations.borrow();
+        let over = shared.now >= shared.pacer.starts_until();
+        operations.threads.busy == 0 && (over || operations.waiting.is_empty())
+    }
+
+    fn give_up(&self, shared: &mut LoopState<()>) -> anyhow::Result<()> {
+        let mut operations = self.operations.borrow_mut();
+        operations.threads.starts = None;
+        shared.count_missed(operations.waiting.len() as u64);
+        shared.record.unfinished_many(operations.open);
+        Ok(())
+    }
+}
+
+impl Operations {
+    fn hand_out(&mut self, shared: &LoopState<()>) {
+        while self.threads.free > 0 && clock::now() < shared.pacer.starts_until() {
+            let (Some(start), Some(starts)) = (self.waiting.pop_front(), &self.threads.starts)
+            else {
                 return;
             };
             // A client always receives it: no client ends before its worker.
-            let _ = self.threads.starts.send(start);
+            let _ = starts.send(start);
             self.threads.free -= 1;
-            self.busy += 1;
-            if self.worker.phases.counts(start.at) {
+            self.threads.busy += 1;
+            if shared.phases.counts(start.at) {
                 self.open += 1;
-                self.worker.record.begin();
+                shared.record.begin();
             }
         }
     }
 
-    fn on_event(&mut self, event: ClientEvent) {
+    fn on_event(&mut self, event: ClientEvent, shared: &mut LoopState<()>) {
+        if self.threads.starts.is_none() {
+            // It was given up.
+            return;
+        }
         match event {
-            ClientEvent::Ended(start, begun, done) => self.ended(start, begun, done),
+            ClientEvent::Ended(start, begun, done) => self.ended(start, begun, done, shared),
             ClientEvent::Free(start) => {
                 self.threads.free += 1;
-                self.busy -= 1;
-                let next = self.worker.pacer.again(start, clock::now());
+                self.threads.busy -= 1;
+                let next = shared.next_of_client(start, clock::now());
                 self.waiting.extend(next);
             }
         }
     }
 
-    fn ended(&mut self, start: Start, begun: u64, done: Result<(u64, u64), &'static str>) {
-        let record = &self.worker.record;
-        if !self.worker.phases.counts(start.at) {
+    fn ended(
+        &mut self,
+        start: Start,
+        begun: u64,
+        done: Result<(u64, u64), &'static str>,
+        shared: &LoopState<()>,
+    ) {
+        let record = &shared.record;
+        if !shared.phases.counts(start.at) {
             match done {
                 Ok(_) => {
                     record.count_of_warmup(count::CHURNED, 1);
@@ -360,14 +359,5 @@ impl LoopState {
             }
             Err(kind) => record.error(kind),
         }
-    }
-
-    fn end(mut self) {
-        let missed = self.waiting.len() as u64 + self.worker.pacer.missed(u64::MAX);
-        if missed > 0 {
-            self.worker.record.count(MISSED, missed);
-        }
-        self.worker.record.unfinished_many(self.open);
-        self.threads.join();
     }
 }

@@ -12,35 +12,27 @@
 //! for a delivery (8.2), 7.5 with an acknowledgement each (7.7). Memory that lapin allocates on one thread is freed on
 //! another.
 
+mod connection;
 mod consumer;
 mod dial;
-mod ending;
-mod link;
-mod polling;
 mod producer;
 
-use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
-use std::pin::pin;
-use std::task::Poll;
+use std::cell::RefCell;
 
 use futures_util::StreamExt as _;
-use futures_util::stream::FuturesUnordered;
-use load::clock::{self, Clock};
-use load::driver::{Phases, Worker};
-use load::pacer::{Pacer, Tick};
-use load::recorder::{MISSED, Recorder};
+use load::clock::{self, Timer};
+use load::driver::Worker;
+use load::event_loop::{self, AsyncHandler, LoopState, Options};
+use load::pacer::Start;
 
 pub(crate) use dial::{Dialer, Opened};
 
-use crate::counts::Counts;
-use crate::driver::Perftest;
-use crate::layout::Client;
-use crate::ledger::{Arrival, KEPT};
-use crate::outcome::count;
-use crate::settings::{self, PRODUCERS};
-use crate::starts;
-use amqp_client::stamp;
+use crate::layout::{ClientIndex, WorkerClients};
+use crate::ledger::KEPT;
+use crate::roles::publisher;
+use crate::roles::starts;
+use crate::roles::worker::{LOOK_NS, Stage, WorkerState};
+use crate::run::Run;
 use consumer::Consumer;
 use producer::Producer;
 
@@ -48,300 +40,206 @@ use producer::Producer;
 pub(crate) const MOST_CHANNELS: u16 = 4;
 /// Starts taken from the schedule before connections are served again.
 const STARTS_AT_ONCE: usize = 4096;
-/// Interval between checks for the end once everything is published.
-const LOOK_NS: u64 = 2_000_000;
-/// Interval between checks for an interruption, and the longest time until an arrival is handed in.
+/// Longest time until an arrival is handed in.
 const TURN_NS: u64 = 20_000_000;
 
 /// Serves a worker's share of producers and consumers until all of them are done.
-pub(crate) async fn work(driver: &Perftest, worker: Worker) -> anyhow::Result<()> {
-    let mut clock = Clock::real()?;
-    if driver.layout.producers == 0 {
+pub(crate) async fn work(run: &Run, dialer: &Dialer, mut worker: Worker) -> anyhow::Result<()> {
+    if run.layout.producers == 0 {
         // Without producers, every delivery counts: none may come before the measured time.
-        clock.sleep_until(worker.phases.origin).await;
+        Timer::new()?.sleep_until(worker.phases.origin).await;
     }
-    let state = WorkerState::new(driver, worker);
-    let (index, of) = (state.worker.share.index, state.worker.share.of);
-    let numbers = driver.layout.worker_connections(index, of);
-    let mut links: FuturesUnordered<_> = numbers
-        .map(|number| {
-            let opened = driver.dialer().and_then(|dialer| dialer.take(number));
-            link::serve(&state, number, opened)
-        })
-        .collect();
-    loop {
-        let now = clock::now();
-        let deadline = state.deadline(now);
-        let next = state.turn(now);
-        if state.over() || now >= deadline {
-            break;
-        }
-        let until = state.record.wait_until(next.min(deadline), now);
-        let mut wait = pin!(clock.sleep_until(until));
-        std::future::poll_fn(|context| {
-            while let Poll::Ready(Some(())) = links.poll_next_unpin(context) {}
-            match state.sooner.take() {
-                true => Poll::Ready(()),
-                false => wait.as_mut().poll(context),
-            }
-        })
-        .await;
-    }
-    state.end_publishing(u64::MAX);
-    state.closing.set(true);
-    state.wake_all();
-    while links.next().await.is_some() {}
-    drop(links);
-    state.close()
+    worker.pacer = starts::schedule(run, &worker);
+    let mut numbers = run
+        .layout
+        .worker_connections(worker.share.index, worker.share.of);
+    let options = Options {
+        starts_per_turn: STARTS_AT_ONCE,
+        begins_at_start: false,
+        ..Options::default()
+    };
+    let engine = Engine {
+        dialer,
+        clients: RefCell::new(Clients::new(run, &worker)),
+        shared: RefCell::new(LoopState::new(worker, options)),
+    };
+    let connect = || {
+        let number = numbers.next()?;
+        Some(connection::serve(&engine, number))
+    };
+    let mut closing = event_loop::run_async(&engine, &engine.shared, connect).await?;
+    while closing.next().await.is_some() {}
+    drop(closing);
+    engine.clients.into_inner().close()
 }
 
-/// State that the connections of a worker share.
+/// The connections of a worker, and what they share.
 #[derive(Debug)]
-struct WorkerState<'a> {
-    driver: &'a Perftest,
-    worker: Worker,
-    record: Recorder,
-    phases: Cell<Phases>,
-    pacer: RefCell<Pacer>,
-    /// Producers by local index, see `index_of`.
-    producers: Vec<RefCell<Producer>>,
-    /// Consumers of this worker, by number.
-    consumers: HashMap<u32, RefCell<Consumer>>,
-    arrivals: RefCell<Vec<Arrival>>,
-    counts: RefCell<Counts>,
-    /// Lost connections by number, with the time of the loss.
-    gone: RefCell<HashMap<u64, u64>>,
-    /// Reason of the last loss or failed reconnect.
-    why: RefCell<String>,
-    publishers: u64,
-    paced: bool,
-    published: Cell<bool>,
-    closing: Cell<bool>,
-    /// Set if something is due before the next planned iteration of the worker's loop.
-    sooner: Cell<bool>,
-    next_second: Cell<u64>,
-    /// Times at which a consumer was last active and the early end was last checked, and whether the run can end early.
-    last_delivery: Cell<u64>,
-    next_look: Cell<u64>,
-    ends_early: Cell<bool>,
+struct Engine<'a> {
+    dialer: &'a Dialer,
+    clients: RefCell<Clients<'a>>,
+    shared: RefCell<LoopState<()>>,
 }
 
-impl<'a> WorkerState<'a> {
-    fn new(driver: &'a Perftest, worker: Worker) -> Self {
-        let (index, of) = (worker.share.index, worker.share.of);
-        let publishers = driver.layout.publishers(of);
-        let group = settings::group(&driver.plan, PRODUCERS);
-        let (mut producers, mut consumers) = (Vec::new(), HashMap::new());
-        let numbers = driver.layout.worker_connections(index, of);
-        for client in numbers.flat_map(|number| driver.layout.clients(number)) {
-            match client {
-                Client::Producer(number) => producers.push(number),
-                Client::Consumer(number) => {
-                    consumers.insert(
-                        number,
-                        RefCell::new(Consumer::new(number, &driver.plan.driver)),
-                    );
-                }
-            }
-        }
-        // Producer number n of a worker is at index n / publishers.
-        producers.sort_unstable();
-        let producers = producers
-            .into_iter()
-            .map(|number| RefCell::new(Producer::new(number)));
+/// The producers and consumers of a worker.
+#[derive(Debug)]
+struct Clients<'a> {
+    state: WorkerState<'a>,
+    indices: WorkerClients,
+    producers: Vec<Producer>,
+    consumers: Vec<Consumer>,
+}
+
+impl<'a> Clients<'a> {
+    fn new(run: &'a Run, worker: &Worker) -> Self {
+        let indices = WorkerClients::new(run.layout, worker.share);
+        let settings = &run.plan.driver;
+        let producers = indices.producers.iter();
+        let consumers = indices.consumers.iter();
         Self {
-            driver,
-            record: worker.record.clone(),
-            phases: Cell::new(worker.phases),
-            pacer: RefCell::new(starts::schedule(driver, &worker)),
-            producers: producers.collect(),
-            consumers,
-            arrivals: RefCell::new(Vec::with_capacity(KEPT)),
-            counts: RefCell::default(),
-            gone: RefCell::default(),
-            why: RefCell::default(),
-            publishers,
-            paced: group.is_some_and(|group| group.workers == 0),
-            published: Cell::new(false),
-            closing: Cell::new(false),
-            sooner: Cell::new(false),
-            next_second: Cell::new(0),
-            last_delivery: Cell::new(worker.phases.origin),
-            next_look: Cell::new(0),
-            ends_early: Cell::new(false),
-            worker,
+            producers: producers
+                .map(|number| Producer::new(*number, settings))
+                .collect(),
+            consumers: consumers
+                .map(|number| Consumer::new(*number, settings))
+                .collect(),
+            state: WorkerState::new(run, worker),
+            indices,
         }
     }
 
-    fn producer(&self, number: u64) -> &RefCell<Producer> {
-        &self.producers[(number / self.publishers) as usize]
-    }
-
-    /// Runs one iteration of the worker's loop. Returns when the next is due.
-    fn turn(&self, now: u64) -> u64 {
-        let next = self.start_due(now).min(self.acknowledge_done(now));
-        self.check_for_end(now);
-        self.end_publishing(now);
-        for producer in &self.producers {
-            producer.borrow().take_returned(self);
-        }
-        // Starts are recorded before ends.
-        self.counts.borrow_mut().write(&self.record);
-        self.hand_in();
-        if now >= self.next_second.get() {
-            // Connections check for late confirms once a second.
-            self.wake_all();
-        }
-        self.next_second.set(self.record.tick(now));
-        let look = match self.published.get() || self.driver.ending.is_open() {
-            true => LOOK_NS,
-            false => match self.phases.get().end.saturating_sub(now) {
-                0 => LOOK_NS,
-                left => left.min(TURN_NS),
-            },
-        };
-        next.min(now + look).min(self.next_second.get())
-    }
-
-    /// Returns when open operations are given up: the end of the drain phase, or earlier after an interruption.
-    fn deadline(&self, now: u64) -> u64 {
-        let mut phases = self.phases.get();
-        let pacer = self.pacer.borrow();
-        let drained = self
-            .driver
-            .drained(self.publishers, &self.worker.phases, &pacer);
-        drop(pacer);
-        match self.worker.stop.deadline() {
-            Some(asked) => {
-                self.pacer.borrow_mut().stop_at(now);
-                phases.end = phases.end.min(now);
-                self.phases.set(phases);
-                asked.min(drained)
+    /// Lets a client make all possible progress.
+    fn poll(
+        &mut self,
+        client: ClientIndex,
+        shared: &mut LoopState<()>,
+        is_blocked: bool,
+        context: &mut std::task::Context<'_>,
+    ) -> Result<(), connection::End> {
+        match client {
+            ClientIndex::Producer(index) => {
+                self.producers[index].poll(&mut self.state, &mut shared.pacer, is_blocked, context)
             }
-            None => drained,
+            ClientIndex::Consumer(index) => {
+                let consumer = &mut self.consumers[index];
+                let polled = consumer.poll(&mut self.state, context);
+                if consumer.role.due() != u64::MAX {
+                    // The loop must wake for it.
+                    shared.wake();
+                }
+                if self.state.arrivals.len() >= KEPT {
+                    self.state.hand_in();
+                }
+                polled
+            }
         }
     }
 
-    /// Assigns due starts to producers. Returns when the next one is due.
-    fn start_due(&self, now: u64) -> u64 {
-        for _ in 0..STARTS_AT_ONCE {
-            let start = match self.pacer.borrow_mut().poll(now) {
-                Tick::Ready(start) => start,
-                Tick::Wait(due) => return due,
-                Tick::Over => return u64::MAX,
-            };
-            if let Some(late) = start.lag.filter(|_| self.phases.get().counts(start.at)) {
-                self.record.lag(late);
-            }
-            let mut producer = self
-                .producer(start.index % self.driver.layout.producers)
-                .borrow_mut();
-            producer.starts.add(start, self.paced);
-            producer.wake();
+    /// Wakes every connection.
+    fn wake_all(&mut self) {
+        for producer in &mut self.producers {
+            producer.waker.wake();
         }
-        now
+        for consumer in &mut self.consumers {
+            consumer.io.waker.wake();
+        }
     }
 
     /// Acknowledges processed deliveries and lets due consumers poll. Returns when the next is due.
-    fn acknowledge_done(&self, now: u64) -> u64 {
-        if !self.driver.plan.driver.times_consumers() {
+    fn run_timers(&mut self, now: u64) -> u64 {
+        if !self.state.is_timed {
             return u64::MAX;
         }
-        let mut consumers = self.consumers.values();
-        let next = consumers.try_fold(u64::MAX, |next, consumer| {
-            let done = consumer.borrow_mut().acknowledge_done(self, now);
-            Some(next.min(done))
-        });
-        next.unwrap_or(u64::MAX)
+        let mut next = u64::MAX;
+        for consumer in &mut self.consumers {
+            next = next.min(consumer.on_timer(&mut self.state, now));
+        }
+        next
     }
 
-    /// Detects, once, that the last message was published.
-    fn end_publishing(&self, now: u64) {
-        let end = self.phases.get().end;
-        let pacer = self.pacer.borrow();
-        let due = |producer: &RefCell<Producer>| producer.borrow().starts.due() > 0;
-        let caught_up = || pacer.over(now) && !self.producers.iter().any(due);
-        let ended = now >= end && (now >= pacer.starts_until() || caught_up());
-        // A run of consumers alone goes on for as long as it measures.
-        let published_all = || {
-            let mut producers = self.producers.iter();
-            self.driver.layout.producers > 0
-                && pacer.over(now)
-                && producers.all(|producer| producer.borrow().starts.waiting() == 0)
-        };
-        if self.published.get() || !(ended || published_all()) {
+    /// Checks for an early end (--cmessages, --exit-when).
+    fn look_for_end(&mut self, shared: &mut LoopState<()>) {
+        if !self.state.looks_for_end(shared.now) {
             return;
         }
-        drop(pacer);
-        self.published.set(true);
-        let ends = |producer: &RefCell<Producer>| producer.borrow_mut().starts.end();
-        let waiting: u64 = self.producers.iter().map(ends).sum();
-        let missed = waiting + self.pacer.borrow_mut().missed(now);
-        if missed > 0 {
-            self.record.count(MISSED, missed);
+        for Consumer { role, io } in &mut self.consumers {
+            role.look_for_end(&mut self.state, shared.now, io);
         }
-        if self.worker.share.index < self.publishers {
-            let numbers = self.producers.iter().flat_map(|producer| {
-                let producer = producer.borrow();
-                let (number, written) = (producer.number, producer.written);
-                [false, true]
-                    .map(|counts| (stamp::stream(number, counts), written[usize::from(counts)]))
-            });
-            self.driver.ledger.producers_done(numbers);
+        if self.state.ends_now(shared) {
+            for Consumer { role, io } in &mut self.consumers {
+                role.acknowledge_all(io);
+            }
         }
     }
 
-    fn over(&self) -> bool {
-        let mut producers = self.producers.iter();
-        self.published.get()
-            && producers.all(|producer| producer.borrow().is_settled())
-            && (self.consumers.is_empty()
-                || self.driver.layout.producers == 0
-                || self.ends_early.get()
-                || self.driver.ledger.complete(self.publishers))
+    /// Gives up open operations, once the connections are closed.
+    fn close(mut self) -> anyhow::Result<()> {
+        self.state.hand_in();
+        for producer in &mut self.producers {
+            producer.give_up(&mut self.state, None);
+        }
+        self.state.write_counts();
+        self.state.lost.end(clock::now(), &self.state.record)
+    }
+}
+
+impl AsyncHandler for Engine<'_> {
+    type Timer = ();
+
+    /// Assigns a start to its producer.
+    fn start(&self, start: Start, _shared: &mut LoopState<()>) {
+        let clients = &mut *self.clients.borrow_mut();
+        let producer = &mut clients.producers[clients.indices.producer_of(start.index)];
+        producer.role.start(start, clients.state.is_paced());
+        producer.waker.wake();
     }
 
-    /// Hands arrivals to the ledger of all workers.
-    fn hand_in(&self) {
-        let mut arrivals = self.arrivals.borrow_mut();
-        self.driver.ledger.take(&mut arrivals, &self.record);
+    fn turn(&self, shared: &mut LoopState<()>) -> anyhow::Result<u64> {
+        let now = shared.now;
+        let clients = &mut *self.clients.borrow_mut();
+        clients.state.phases = shared.phases;
+        let next = clients.run_timers(now);
+        clients.look_for_end(shared);
+        let Clients {
+            state, producers, ..
+        } = clients;
+        publisher::end_publishing(state, shared, producers, now);
+        for producer in producers {
+            producer.take_returned(state);
+        }
+        // Starts are recorded before ends.
+        state.write_counts();
+        state.hand_in();
+        let looks = state.has_published() || state.may_end_early || now >= shared.phases.end;
+        let look = match looks {
+            true => now + LOOK_NS,
+            false => shared.phases.end.min(now + TURN_NS),
+        };
+        if shared.is_second_over() {
+            // Connections check for late confirms once a second.
+            clients.wake_all();
+        }
+        Ok(next.min(look))
     }
 
-    fn arrived(&self, arrival: Arrival) {
-        self.arrivals.borrow_mut().push(arrival);
-        if self.arrivals.borrow().len() >= KEPT {
-            self.hand_in();
-        }
+    fn is_idle(&self, _shared: &LoopState<()>) -> bool {
+        let clients = self.clients.borrow();
+        clients.state.has_published()
+            && clients.producers.iter().all(Producer::is_settled)
+            && (clients.consumers.is_empty() || clients.state.is_consumed())
     }
 
-    fn wake_all(&self) {
-        for producer in &self.producers {
-            producer.borrow_mut().wake();
-        }
-        for consumer in self.consumers.values() {
-            consumer.borrow_mut().wake();
-        }
+    fn drained(&self, shared: &LoopState<()>) -> u64 {
+        self.clients.borrow().state.drained(&shared.pacer)
     }
 
-    /// Closes the connections and gives up open operations.
-    fn close(self) -> anyhow::Result<()> {
-        self.hand_in();
-        for producer in &self.producers {
-            producer.borrow_mut().fail_unconfirmed(&self, None);
-        }
-        let now = clock::now();
-        let gone = self.gone.borrow();
-        for since in gone.values() {
-            let ms = now.saturating_sub(*since) / 1_000_000;
-            self.record.count(count::GAP_MS, ms);
-        }
-        self.counts.borrow_mut().write(&self.record);
-        anyhow::ensure!(
-            gone.is_empty(),
-            "{} connections were lost and not reestablished by the end: {}",
-            gone.len(),
-            self.why.borrow()
-        );
+    /// Ends publishing and lets the connections close themselves.
+    fn give_up(&self, shared: &mut LoopState<()>) -> anyhow::Result<()> {
+        let clients = &mut *self.clients.borrow_mut();
+        let (state, producers) = (&mut clients.state, &mut clients.producers);
+        publisher::end_publishing(state, shared, producers, u64::MAX);
+        state.stage = Stage::Cancelling;
+        clients.wake_all();
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! Placement of producers and consumers on connections, and of connections on workers.
 
 use load::plan::Plan;
+use load::schedule::Share;
 
 use crate::settings::{self, Settings};
 
@@ -80,6 +81,67 @@ impl Layout {
     }
 }
 
+/// The producers and consumers of one worker, in the order of their numbers.
+#[derive(Debug)]
+pub(crate) struct WorkerClients {
+    layout: Layout,
+    /// Number of workers that publish.
+    pub(crate) publishers: u64,
+    pub(crate) producers: Vec<u32>,
+    pub(crate) consumers: Vec<u32>,
+}
+
+/// A producer or a consumer, by its index in the list of its worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ClientIndex {
+    Producer(usize),
+    Consumer(usize),
+}
+
+impl WorkerClients {
+    pub(crate) fn new(layout: Layout, share: Share) -> Self {
+        let (mut producers, mut consumers) = (Vec::new(), Vec::new());
+        for connection in layout.worker_connections(share.index, share.of) {
+            for client in layout.clients(connection) {
+                match client {
+                    Client::Producer(number) => producers.push(number),
+                    Client::Consumer(number) => consumers.push(number),
+                }
+            }
+        }
+        producers.sort_unstable();
+        consumers.sort_unstable();
+        Self {
+            layout,
+            publishers: layout.publishers(share.of),
+            producers,
+            consumers,
+        }
+    }
+
+    /// Returns the index of the producer of message `index` of the schedule. A worker that publishes has every
+    /// `publishers`-th producer.
+    pub(crate) fn producer_of(&self, index: u64) -> usize {
+        (index % self.layout.producers / self.publishers) as usize
+    }
+
+    /// Returns the clients of a connection, by channel from 1 on.
+    pub(crate) fn of_connection(&self, connection: u64) -> Vec<ClientIndex> {
+        let clients = self.layout.clients(connection).into_iter();
+        clients
+            .map(|client| match client {
+                Client::Producer(number) => {
+                    ClientIndex::Producer((u64::from(number) / self.publishers) as usize)
+                }
+                Client::Consumer(number) => {
+                    let found = self.consumers.binary_search(&number);
+                    ClientIndex::Consumer(found.expect("it is a consumer of this worker"))
+                }
+            })
+            .collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,6 +193,26 @@ mod tests {
                         }
                     }
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn clients_of_a_worker_are_found_by_connection_and_by_message() {
+        let layout = layout(12, 7, 2);
+        for index in 0..3 {
+            let clients = WorkerClients::new(layout, Share { index, of: 3 });
+            for connection in layout.worker_connections(index, 3) {
+                let found = clients.of_connection(connection).into_iter();
+                let numbers = found.map(|client| match client {
+                    ClientIndex::Producer(index) => Client::Producer(clients.producers[index]),
+                    ClientIndex::Consumer(index) => Client::Consumer(clients.consumers[index]),
+                });
+                assert!(numbers.eq(layout.clients(connection)), "{connection}");
+            }
+            for message in (index..40).step_by(3) {
+                let producer = clients.producers[clients.producer_of(message)];
+                assert_eq!(u64::from(producer), message % 12);
             }
         }
     }

@@ -2,15 +2,17 @@
 //!
 //! [`settings`] are the driver's part of a plan. `layout` assigns producers and consumers to connections and workers,
 //! `topology` declares their queues, and `ledger` accounts for every message by the stamp at the head of its body
-//! ([`amqp_client::stamp`]). An engine serves one worker's share of producers and consumers: [`wire`] writes and reads
-//! frames itself, `lapin` calls the library of that name, as applications do. Everything else is the same for all engines.
+//! ([`amqp_client::stamp`]). `run` is what all workers share. `roles` are the publishers and consumers, which do no I/O:
+//! they return actions. An engine serves one worker's share of them and performs these actions: [`wire`] writes and
+//! reads frames itself, `lapin` calls the library of that name, as applications do.
 
+mod body;
 mod check;
 mod churn;
-pub mod cli;
+mod cli;
+mod connect;
 mod counts;
 pub mod driver;
-mod ending;
 mod findings;
 mod lapin;
 mod layout;
@@ -18,11 +20,11 @@ mod ledger;
 mod listener;
 mod nodes;
 pub mod outcome;
-mod pace;
 mod report;
+mod roles;
+mod run;
 pub mod series;
 pub mod settings;
 pub mod spec;
-mod starts;
 mod topology;
 pub mod wire;

@@ -8,5 +8,5 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    amqp_perftest::cli::main()
+    harness::cli::main::<amqp_perftest::driver::Perftest>()
 }

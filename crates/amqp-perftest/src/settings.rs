@@ -8,13 +8,13 @@ use load::duration;
 use load::plan::{Group, Plan};
 use serde::{Deserialize, Serialize};
 
-mod ending;
-mod owning;
-mod starting;
-mod taking;
+mod consume;
+mod exclusive;
+mod exit;
+mod schedule;
 mod validate;
 
-pub use ending::ExitWhen;
+pub use exit::ExitWhen;
 
 /// Name of the group that publishes.
 pub const PRODUCERS: &str = "producers";

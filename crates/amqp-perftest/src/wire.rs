@@ -8,38 +8,35 @@
 //! µs) share their start and those of one read share their arrival. At low rates a batch is one message.
 
 mod closing;
+mod connection;
 mod consumer;
-mod ending;
 mod incoming;
-mod link;
-mod polling;
 mod producer;
 mod publish;
 mod read;
 mod redial;
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use load::clock;
 use load::driver::Worker;
-use load::pacer::{Start, Tick};
-use load::reactor::Reactor;
-use load::recorder::MISSED;
-use load::slots::Slots;
+use load::event_loop::{self, Context, Handler, Options};
+use load::pacer::Start;
+use load::reactor::Event as Readiness;
+use load::slots::Id;
 
 pub use publish::{Message, Template};
 pub use read::{Event, Malformed, Reader};
 
-use crate::counts::Counts;
-use crate::driver::{Connection, Perftest};
-use crate::layout::Client;
-use crate::ledger::{Arrival, KEPT};
-use crate::settings::{self, PRODUCERS};
-use crate::starts;
-use amqp_client::stamp;
+use crate::connect::Opened;
+use crate::layout::{ClientIndex, WorkerClients};
+use crate::ledger::KEPT;
+use crate::roles::publisher;
+use crate::roles::starts;
+use crate::roles::worker::{LOOK_NS, WorkerState};
+use crate::run::Run;
+use connection::Connection;
 use consumer::Consumer;
-use link::Link;
 use producer::Producer;
 use redial::Redial;
 
@@ -51,262 +48,92 @@ const BATCH: usize = 64 << 10;
 const STARTS_AT_ONCE: usize = 4096;
 /// Maximum time until an arrival is handed to the ledger of all workers.
 const HAND_IN_NS: u64 = 2_000_000;
-/// Interval between checks for the end once everything is published, and between checks for reopened connections.
-const LOOK_NS: u64 = 2_000_000;
 
 /// Serves a worker's share of producers and consumers until all of them are done.
-pub(crate) fn work(driver: &Perftest, worker: Worker) -> anyhow::Result<()> {
-    if driver.layout.producers == 0 {
+pub(crate) fn work(run: &Run, opened: Vec<Opened>, mut worker: Worker) -> anyhow::Result<()> {
+    if run.layout.producers == 0 {
         // Without producers, every delivery counts: none may come before the measured time.
-        let head_start = worker.phases.origin.saturating_sub(clock::now());
-        std::thread::sleep(Duration::from_nanos(head_start));
+        let ahead = worker.phases.origin.saturating_sub(clock::now());
+        std::thread::sleep(Duration::from_nanos(ahead));
     }
-    Loop::new(driver, worker)?.run()
+    worker.pacer = starts::schedule(run, &worker);
+    let mut engine = Engine::new(run, &worker);
+    let options = Options {
+        read_buffer: BUFFER,
+        starts_per_turn: STARTS_AT_ONCE,
+        begins_at_start: false,
+        ..Options::default()
+    };
+    let mut cx = Context::new(worker, options)?;
+    for connection in opened {
+        engine.attach(connection, &mut cx)?;
+    }
+    event_loop::run(engine, cx)
 }
 
-/// The loop of one worker with its connections.
+/// The context of the loop of one worker.
+type Cx<'a> = Context<Engine<'a>>;
+
+/// The producers and consumers of one worker.
 #[derive(Debug)]
-struct Loop<'a> {
-    driver: &'a Perftest,
-    worker: Worker,
-    reactor: Reactor,
-    links: Slots<Link>,
-    /// Lost connections by number, with the time of the loss.
-    gone: HashMap<u64, u64>,
-    /// Reason of the last loss or failed reconnect.
-    why: String,
+struct Engine<'a> {
+    state: WorkerState<'a>,
+    clients: WorkerClients,
     redial: Option<Redial>,
     producers: Vec<Producer>,
     consumers: Vec<Consumer>,
     /// Producers that have something to write and, as far as is known, room for it.
     ready: Vec<usize>,
-    buffer: Vec<u8>,
+    /// The same, while they write.
+    writing: Vec<usize>,
     output: Vec<u8>,
-    arrivals: Vec<Arrival>,
-    counts: Counts,
-    /// Workers that publish, and the number of all producers.
-    publishers: u64,
-    all_producers: u64,
-    /// Set if starts follow a schedule.
-    paced: bool,
-    /// Set if consumers have timers.
-    timed: bool,
-    /// Set if the run may end early. The next fields hold when that is checked next, and when a consumer was last
-    /// active.
-    watches: bool,
-    next_look: u64,
-    last_delivery: u64,
-    ends_early: bool,
-    /// Set once nothing more is published.
-    published: bool,
-    /// Set during shutdown; a close is then expected and not counted as lost.
-    closing: bool,
-    /// Set once the connections were asked to close: nothing can be acknowledged any more.
-    closing_connections: bool,
-    next_second: u64,
     next_hand_in: u64,
 }
 
-impl<'a> Loop<'a> {
-    fn new(driver: &'a Perftest, worker: Worker) -> anyhow::Result<Self> {
-        let publishers = driver.layout.publishers(worker.share.of);
-        let group = settings::group(&driver.plan, PRODUCERS);
-        let mut this = Self {
-            reactor: Reactor::new(Some(worker.stop.waker()))?,
-            links: Slots::with_capacity(0),
-            gone: HashMap::new(),
-            why: String::new(),
+impl<'a> Engine<'a> {
+    fn new(run: &'a Run, worker: &Worker) -> Self {
+        let clients = WorkerClients::new(run.layout, worker.share);
+        let settings = &run.plan.driver;
+        let producers = clients.producers.iter();
+        let consumers = clients.consumers.iter();
+        Self {
+            producers: producers
+                .map(|number| Producer::new(*number, settings))
+                .collect(),
+            consumers: consumers
+                .map(|number| Consumer::new(*number, settings))
+                .collect(),
+            state: WorkerState::new(run, worker),
+            clients,
             redial: None,
-            producers: Vec::new(),
-            consumers: Vec::new(),
             ready: Vec::new(),
-            buffer: vec![0; BUFFER],
+            writing: Vec::new(),
             output: Vec::with_capacity(2 * BATCH),
-            arrivals: Vec::with_capacity(KEPT),
-            counts: Counts::default(),
-            publishers,
-            all_producers: driver.layout.producers,
-            paced: group.is_some_and(|group| group.workers == 0),
-            timed: driver.plan.driver.times_consumers(),
-            watches: driver.ending.is_open(),
-            next_look: 0,
-            last_delivery: worker.phases.origin,
-            ends_early: false,
-            published: false,
-            closing: false,
-            closing_connections: false,
-            next_second: 0,
             next_hand_in: 0,
-            driver,
-            worker,
-        };
-        this.worker.pacer = starts::schedule(driver, &this.worker);
-        let share = this.worker.share;
-        let mine: Vec<u64> = driver
-            .layout
-            .worker_connections(share.index, share.of)
-            .collect();
-        for number in mine {
-            if let Some(connection) = driver.take(number) {
-                this.register_clients(&connection.clients);
-                this.attach(connection)?;
-            }
         }
-        this.producers.shrink_to_fit();
-        Ok(this)
-    }
-
-    /// Registers the producers and consumers of a connection, once.
-    fn register_clients(&mut self, clients: &[Client]) {
-        for client in clients {
-            match *client {
-                Client::Producer(number) => {
-                    // Their indices follow from their numbers: see `index_of`.
-                    let index = self.index_of(u64::from(number));
-                    if index >= self.producers.len() {
-                        self.producers.resize_with(index + 1, Producer::default);
-                    }
-                    self.producers[index] = Producer::new(number);
-                }
-                Client::Consumer(number) => {
-                    let settings = &self.driver.plan.driver;
-                    self.consumers.push(Consumer::new(number, settings));
-                }
-            }
-        }
-    }
-
-    /// Returns the index of a producer in this worker's list.
-    fn index_of(&self, producer: u64) -> usize {
-        (producer / self.publishers) as usize
     }
 
     /// Adds a connection to the loop, the first of its number or a reopened one.
-    fn attach(&mut self, connection: Connection) -> anyhow::Result<()> {
-        let Connection {
-            number,
-            session,
-            clients,
-        } = connection;
-        let (frame_max, heartbeat, read) = (session.frame_max, session.heartbeat, session.input);
+    fn attach(&mut self, opened: Opened, cx: &mut Cx<'a>) -> anyhow::Result<()> {
+        let Opened { number, session } = opened;
+        let frame_max = session.frame_max;
         session.stream.tcp().set_nonblocking(true)?;
-        let places = clients.iter().map(|client| match *client {
-            Client::Producer(number) => link::Role::Producer(self.index_of(u64::from(number))),
-            Client::Consumer(number) => {
-                let found = self
-                    .consumers
-                    .iter()
-                    .position(|consumer| consumer.number == number);
-                link::Role::Consumer(found.expect("it was registered"))
-            }
-        });
-        let link = Link::new(
-            number,
-            session.stream,
-            places.collect(),
-            (heartbeat, frame_max),
-            read,
-        );
-        let roles = link.roles.clone();
-        let id = self.links.insert(link);
-        let link = self.links.get_mut(id).expect("inserted just now");
-        self.reactor.watch(&link.stream, id.token(0))?;
-        for (role, channel) in roles.into_iter().zip(1..) {
-            match role {
-                link::Role::Producer(index) => self.attach_producer(index, id, channel, frame_max),
-                link::Role::Consumer(index) => self.attach_consumer(index, id, channel),
+        let clients = self.clients.of_connection(number);
+        let connection = Connection::new(number, session, clients.clone());
+        let id = cx.connections.insert(connection);
+        let connection = cx.connections.get_mut(id).expect("inserted just now");
+        cx.reactor.watch(&connection.stream, id.token(0))?;
+        for (client, channel) in clients.into_iter().zip(1..) {
+            match client {
+                ClientIndex::Producer(index) => {
+                    let producer = &mut self.producers[index];
+                    producer.attach(self.state.run, id, channel, frame_max);
+                    self.make_ready(index);
+                }
+                ClientIndex::Consumer(index) => self.attach_consumer(index, id, channel, cx),
             }
         }
         Ok(())
-    }
-
-    fn run(mut self) -> anyhow::Result<()> {
-        loop {
-            let now = clock::now();
-            let deadline = self.deadline(now);
-            let next_start = self.start_due(now).min(self.acknowledge_done(now));
-            self.publish_ready();
-            self.check_for_end(now);
-            self.end_publishing(now);
-            if now >= self.next_hand_in || self.arrivals.len() >= KEPT {
-                self.hand_in();
-                self.next_hand_in = self.next_second.min(now + HAND_IN_NS);
-            }
-            if now >= self.next_second {
-                self.check_timeouts(now);
-            }
-            self.count();
-            self.next_second = self.worker.record.tick(now);
-            self.next_hand_in = self.next_hand_in.min(self.next_second);
-            if self.over() || now >= deadline {
-                break;
-            }
-            self.adopt_reconnected(now)?;
-            let until = self.until(now, next_start).min(deadline);
-            let until = self.worker.record.wait_until(until, now);
-            for index in 0..self.reactor.wait(until, now)? {
-                if let Some(event) = self.reactor.event(index) {
-                    self.serve(event);
-                }
-            }
-        }
-        self.close()
-    }
-
-    fn until(&self, now: u64, next_start: u64) -> u64 {
-        if !self.ready.is_empty() {
-            return now;
-        }
-        let looks = self.published || self.watches || !self.gone.is_empty();
-        let look = if looks { now + LOOK_NS } else { u64::MAX };
-        let end = match self.published {
-            true => u64::MAX,
-            false if now < self.worker.phases.end => self.worker.phases.end,
-            false => self.worker.pacer.starts_until(),
-        };
-        let hand_in = match self.arrivals.is_empty() {
-            true => u64::MAX,
-            false => self.next_hand_in,
-        };
-        let next = next_start.min(look).min(end).min(hand_in);
-        next.min(self.next_second)
-    }
-
-    /// Returns when open operations are given up: the end of the drain phase, or earlier after an interruption.
-    fn deadline(&mut self, now: u64) -> u64 {
-        let (phases, pacer) = (&self.worker.phases, &self.worker.pacer);
-        let drained = self.driver.drained(self.publishers, phases, pacer);
-        match self.worker.stop.deadline() {
-            Some(asked) => {
-                self.worker.pacer.stop_at(now);
-                self.worker.phases.end = self.worker.phases.end.min(now);
-                asked.min(drained)
-            }
-            None => drained,
-        }
-    }
-
-    /// Takes due starts from the schedule: a message of a producer, or the first start of an unpaced one. Returns when
-    /// the next is due.
-    fn start_due(&mut self, now: u64) -> u64 {
-        for _ in 0..STARTS_AT_ONCE {
-            match self.worker.pacer.poll(now) {
-                Tick::Ready(start) => self.begin(start),
-                Tick::Wait(due) => return due,
-                Tick::Over => return u64::MAX,
-            }
-        }
-        now
-    }
-
-    fn begin(&mut self, start: Start) {
-        if let Some(late) = start.lag.filter(|_| self.worker.phases.counts(start.at)) {
-            self.worker.record.lag(late);
-        }
-        let index = self.index_of(start.index % self.all_producers);
-        let producer = &mut self.producers[index];
-        producer.starts.add(start, self.paced);
-        self.make_ready(index);
     }
 
     fn make_ready(&mut self, index: usize) {
@@ -317,70 +144,92 @@ impl<'a> Loop<'a> {
         }
     }
 
-    fn publish_ready(&mut self) {
+    fn publish_ready(&mut self, cx: &mut Cx<'a>) {
         // Producers that stay ready come again in the next iteration, after the sockets were served.
-        for index in std::mem::take(&mut self.ready) {
+        let mut writing = std::mem::replace(&mut self.ready, std::mem::take(&mut self.writing));
+        for index in writing.drain(..) {
             self.producers[index].is_ready = false;
-            self.publish(index);
+            self.publish(index, cx);
         }
+        self.writing = writing;
     }
 
-    /// Detects, once, that the last message was published.
-    fn end_publishing(&mut self, now: u64) {
-        let pacer = &self.worker.pacer;
-        let due = |producer: &Producer| producer.starts.due() > 0;
-        let caught_up = || pacer.over(now) && !self.producers.iter().any(due);
-        let ended = now >= self.worker.phases.end && (now >= pacer.starts_until() || caught_up());
-        // A run of consumers alone goes on for as long as it measures.
-        let written_all = || {
-            let mut producers = self.producers.iter();
-            self.all_producers > 0
-                && pacer.over(now)
-                && producers.all(|producer| producer.starts.waiting() == 0)
+    /// Returns when the next turn is due, given when a consumer is.
+    fn next_turn(&self, next_consumer: u64, cx: &Cx<'a>) -> u64 {
+        let state = &cx.state;
+        if !self.ready.is_empty() {
+            return state.now;
+        }
+        let looks =
+            self.state.has_published() || self.state.may_end_early || !self.state.lost.is_empty();
+        let look = if looks { state.now + LOOK_NS } else { u64::MAX };
+        let end = match self.state.has_published() {
+            true => u64::MAX,
+            false if state.now < state.phases.end => state.phases.end,
+            false => state.pacer.starts_until(),
         };
-        if self.published || !(ended || written_all()) {
-            return;
+        let hand_in = match self.state.arrivals.is_empty() {
+            true => u64::MAX,
+            false => self.next_hand_in,
+        };
+        next_consumer.min(look).min(end).min(hand_in)
+    }
+}
+
+impl<'a> Handler for Engine<'a> {
+    type Connection = Connection;
+    type Timer = ();
+
+    /// Adds a message of a producer, or the first one of an unpaced producer.
+    fn start(&mut self, start: Start, _cx: &mut Cx<'a>) {
+        let index = self.clients.producer_of(start.index);
+        let is_paced = self.state.is_paced();
+        self.producers[index].role.start(start, is_paced);
+        self.make_ready(index);
+    }
+
+    fn ready(&mut self, id: Id, event: Readiness, cx: &mut Cx<'a>) {
+        if event.writable {
+            self.flush(id, cx);
         }
-        self.published = true;
-        let waiting: u64 = self
-            .producers
-            .iter_mut()
-            .map(|producer| producer.starts.end())
-            .sum();
-        let missed = waiting + self.worker.pacer.missed(now);
-        if missed > 0 {
-            self.worker.record.count(MISSED, missed);
-        }
-        if self.worker.share.index < self.publishers {
-            let numbers = self.producers.iter().flat_map(|producer| {
-                [false, true].map(|counts| {
-                    let stream = stamp::stream(producer.number, counts);
-                    (stream, producer.written[usize::from(counts)])
-                })
-            });
-            self.driver.ledger.producers_done(numbers);
+        if event.readable || event.closing || event.failed {
+            self.read(id, cx);
         }
     }
 
-    fn over(&self) -> bool {
-        self.published
-            && self.producers.iter().all(Producer::is_settled)
+    fn turn(&mut self, cx: &mut Cx<'a>) -> anyhow::Result<u64> {
+        let now = cx.state.now;
+        self.state.phases = cx.state.phases;
+        let next_consumer = self.run_timers(cx);
+        self.publish_ready(cx);
+        self.look_for_end(cx);
+        publisher::end_publishing(&mut self.state, &mut cx.state, &mut self.producers, now);
+        if now >= self.next_hand_in || self.state.arrivals.len() >= KEPT {
+            self.state.hand_in();
+            self.next_hand_in = cx.state.second_ends().min(now + HAND_IN_NS);
+        }
+        if cx.state.is_second_over() {
+            self.check_timeouts(cx);
+        }
+        self.adopt_reconnected(cx)?;
+        self.state.write_counts();
+        Ok(self.next_turn(next_consumer, cx))
+    }
+
+    fn is_idle(&self, cx: &Cx<'a>) -> bool {
+        let producers = &mut self.producers.iter();
+        self.state.has_published()
+            && producers.all(|producer| producer.role.is_settled())
             // Exiting now would discard unsent output.
-            && !self.links.iter().any(|(_, link)| link.has_pending_writes())
-            && (self.consumers.is_empty()
-                || self.driver.layout.producers == 0
-                || self.ends_early
-                || self.driver.ledger.complete(self.publishers))
+            && !cx.connections.iter().any(|(_, connection)| connection.has_pending_writes())
+            && (self.consumers.is_empty() || self.state.is_consumed())
     }
 
-    /// Hands arrivals to the ledger of all workers.
-    fn hand_in(&mut self) {
-        self.driver
-            .ledger
-            .take(&mut self.arrivals, &self.worker.record);
+    fn drained(&self, cx: &Cx<'a>) -> u64 {
+        self.state.drained(&cx.state.pacer)
     }
 
-    fn count(&mut self) {
-        self.counts.write(&self.worker.record);
+    fn give_up(&mut self, cx: &mut Cx<'a>) -> anyhow::Result<()> {
+        self.close(cx)
     }
 }

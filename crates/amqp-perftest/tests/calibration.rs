@@ -2,14 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use harness_testing::calibration::{Planned, calibrate, in_turn};
+use harness_testing::program::Program;
+use harness_testing::result::ResultFile;
 use load::clock;
 use null_broker::{NullBroker, Script};
-use serde_json::Value;
 
 /// Ten producers with a queue and a consumer each, so that none is delayed by another.
 const LOAD: [&str; 10] = [
@@ -37,12 +38,6 @@ struct Case {
     share: f64,
     /// Planned values by series and figure, in ms.
     planned: &'static [Planned],
-}
-
-/// Returns a hundred delays in turn: this many of each, in ms.
-fn in_turn(delays: [(usize, u64); 3]) -> Vec<Duration> {
-    let each = delays.map(|(of, ms)| vec![Duration::from_millis(ms); of]);
-    each.concat()
 }
 
 /// Three hundred messages, 250 ms apart on each queue: of each hundred 83 are confirmed after 20 ms, 15 after 80 and 2
@@ -102,22 +97,15 @@ const STALL: Duration = Duration::from_secs(1);
 
 /// Runs the program on a broker with this script. Returns its result, and by how many ms the broker stalled longer than
 /// planned.
-fn run(engine: &str, script: Script, arguments: &[&str]) -> (Value, f64) {
-    let out = tempfile::tempdir().unwrap();
+fn run(engine: &str, script: Script, arguments: &[&str]) -> (ResultFile, f64) {
     let broker = NullBroker::start(script).unwrap();
-    let output = Command::new(assert_cmd::cargo::cargo_bin!("amqp-perftest"))
+    let run = Program::new(env!("CARGO_BIN_EXE_amqp-perftest"))
         .args(["--uri", &broker.uri(), "--engine", engine, "--quiet"])
-        .arg("--into")
-        .arg(out.path().join("run"))
         .args(LOAD)
         .args(arguments)
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    let text = std::fs::read_to_string(out.path().join("run/result.json"))
-        .unwrap_or_else(|error| panic!("{error}: {said}"));
+        .run();
     let longer = broker.stalled().saturating_sub(STALL).as_secs_f64() * 1e3;
-    (serde_json::from_str(&text).unwrap(), longer)
+    (run.result, longer)
 }
 
 /// One at a time: concurrent runs would delay each other.
@@ -146,42 +134,15 @@ fn lateness<T>(body: impl FnOnce() -> T) -> (f64, T) {
     })
 }
 
-/// A series, a percentile of it, and its planned value, ms.
-type Planned = (&'static str, &'static str, f64);
-
-/// Returns the deviation of a figure from its plan, if it is more than 1 ms, a share of the value, and the lateness `late`
-/// of the threads that wake one another.
-fn disagreement(
-    result: &Value,
-    longer: f64,
-    late: f64,
-    case: &Case,
-    (name, figure, planned): Planned,
-) -> Option<String> {
-    let series = result["series"].as_array().unwrap();
-    let found = series.iter().find(|series| series["name"] == name);
-    let measured = found.unwrap()[figure].as_f64().unwrap() / 1e6;
-    let planned = planned + longer;
-    let allowed = f64::max(1.0, planned * case.share).max(case.wakes * late);
-    ((measured - planned).abs() > allowed).then(|| {
-        format!("{name} {figure}: {measured} ms, planned {planned} ms within {allowed} ms")
-    })
-}
-
-/// The number of runs, one of which must have a figure right: a busy machine delays broker and driver alike, but a wrong
-/// instrument is wrong in all of them.
+/// The number of runs, one of which must have a figure right.
 const ATTEMPTS: u32 = 8;
 
 fn calibrates(engine: &str, case: fn() -> Case) {
     let _alone = ALONE
         .lock()
         .unwrap_or_else(|poisoned| poisoned.into_inner());
-    let mut wrong: Vec<(Planned, String)> = Vec::new();
-    for attempt in 0..ATTEMPTS {
-        let mut case = case();
-        if engine == "lapin" {
-            case.wakes *= 2.0;
-        }
+    calibrate(ATTEMPTS, case().planned, |attempt| {
+        let case = case();
         let (late, (result, longer)) =
             lateness(|| run(engine, case.script.clone(), case.arguments));
         let counts = &result["counts"];
@@ -189,18 +150,18 @@ fn calibrates(engine: &str, case: fn() -> Case) {
             let as_planned = counts[name] == case.messages;
             assert!(as_planned, "{name}, attempt {attempt}: {counts}");
         }
-        let open: Vec<Planned> = match attempt {
-            0 => case.planned.to_vec(),
-            _ => wrong.iter().map(|(planned, _)| *planned).collect(),
+        let wakes = match engine {
+            "lapin" => 2.0 * case.wakes,
+            _ => case.wakes,
         };
-        let differs =
-            |planned| disagreement(&result, longer, late, &case, planned).map(|why| (planned, why));
-        wrong = open.into_iter().filter_map(differs).collect();
-        if wrong.is_empty() {
-            return;
-        }
-    }
-    panic!("{engine}: {wrong:#?}");
+        // Within 1 ms, a share of the value, or the lateness of the threads that wake one another.
+        let right = move |planned: f64| {
+            let planned = planned + longer;
+            let allowed = f64::max(1.0, planned * case.share).max(wakes * late);
+            planned - allowed..=planned + allowed
+        };
+        Some((result, right))
+    });
 }
 
 #[test]

@@ -10,10 +10,11 @@ mod basic;
 mod bindings;
 mod consumers;
 mod content;
+mod dead_letter;
 mod dead_letters;
 mod delivery;
-mod describe;
-mod direct;
+pub(crate) mod describe;
+pub(crate) mod direct;
 mod exchanges;
 mod expiry;
 mod handshake;
@@ -31,6 +32,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::rc::Rc;
 
+use daemon_kit::{MetricsPage, RateLimitedLog};
 use tokio::sync::Notify;
 
 use crate::arena::Arena;
@@ -43,13 +45,13 @@ use crate::failure::{Result, channel_error, frame_error, unexpected_frame};
 use crate::frame::{BODY, Frame, FrameError, HEADER, HEARTBEAT, METHOD, split};
 use crate::log::Log;
 use crate::message::Meter;
-use crate::notes::Notes;
 use crate::queue::{ConnectionId, ConsumerId, Queue};
 use crate::vhost::Vhost;
 
-use self::dead_letters::DeadLetter;
-pub(crate) use self::describe::{NODE, QUEUE_METRICS};
-pub use self::direct::{Client, Direct};
+use self::dead_letter::DeadLetter;
+
+/// Maximum lines per second of the log on stderr.
+const LOG_LINES: u64 = 10;
 
 /// Bytes of the backlog's buffer that an idle connection may keep.
 const KEPT: usize = 4 * 1024;
@@ -86,7 +88,8 @@ pub(crate) struct Broker {
     /// Connections that wait to publish.
     waiting: Vec<ConnectionId>,
     pub(crate) counts: Counts,
-    notes: Notes,
+    /// Lines on stderr for the operator.
+    log_lines: RateLimitedLog,
     /// Wakes the server when there is output to write.
     pub(crate) wake: Rc<Notify>,
     /// Wakes the server when a deadline is earlier than the one it knows.
@@ -140,7 +143,7 @@ impl Broker {
             is_blocked: false,
             waiting: Vec::new(),
             counts: Counts::default(),
-            notes: Notes::default(),
+            log_lines: RateLimitedLog::new("broker-daemon", LOG_LINES),
             wake: Rc::default(),
             timer_changed: Rc::default(),
             scratch: Vec::new(),
@@ -371,8 +374,8 @@ impl Broker {
         }
     }
 
-    /// Returns the page for `/metrics`.
-    pub(crate) fn page(&self) -> String {
+    /// Renders the metrics.
+    pub(crate) fn render_metrics(&self, page: &MetricsPage) -> String {
         let exchanges = self.vhosts.iter().map(|vhost| vhost.exchanges.len());
         let gauges = Gauges {
             connections: self.connections.len(),
@@ -397,7 +400,7 @@ impl Broker {
             disk: self.log.as_ref().map_or(0, |log| log.usage().disk_bytes),
             is_disk_out: !self.log_takes,
         };
-        counts::page(&self.counts, gauges)
+        counts::render(page, &self.counts, gauges)
     }
 }
 

@@ -29,6 +29,7 @@ use std::thread::{self, JoinHandle};
 
 pub use self::error::Error;
 use self::folder::{Folder, io_error};
+pub use self::format::Message;
 use self::format::{BATCH_HEADER, SEGMENT_HEADER};
 use self::index::{Entry, Holders, Index};
 pub use self::salvage::{Salvage, SalvagedSegment, salvage};
@@ -85,21 +86,6 @@ impl Default for Options {
             in_flight_bytes: 16 << 20,
         }
     }
-}
-
-/// A message to publish.
-#[derive(Debug, Clone, Copy)]
-pub struct Message<'a> {
-    /// Publication time, in milliseconds since 1970: after a restart, a time to live counts from it.
-    pub published_ms: u64,
-    /// The exchange, at most 255 bytes.
-    pub exchange: &'a [u8],
-    /// The routing key, at most 255 bytes.
-    pub routing_key: &'a [u8],
-    /// The payload of the content header (AMQP 0-9-1 §4.2.6.1), which the log does not interpret.
-    pub properties: &'a [u8],
-    /// The body, at most [`MAX_BODY`] bytes.
-    pub body: &'a [u8],
 }
 
 /// The state of the log.

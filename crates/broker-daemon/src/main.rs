@@ -1,34 +1,33 @@
 //! The command `broker-daemon`: options, signals, exit codes.
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use broker_daemon::{Config, Options, Server, raise_open_files};
-use daemon_kit::Signals;
+use broker_daemon::{Config, Options, Server};
+use daemon_kit::cli::{exit_code, parse_args, print_note};
+use daemon_kit::{Signals, open_files};
 use tokio::runtime::Builder;
 use tokio::task::LocalSet;
 use tokio::time::Instant;
 
+const NAME: &str = env!("CARGO_PKG_NAME");
+
 fn main() -> ExitCode {
-    let options: Options = match daemon_kit::options() {
+    let options: Options = match parse_args() {
         Ok(options) => options,
         Err(code) => return code,
     };
-    match serve(options.config()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            complain(&format!("{error:#}"));
-            ExitCode::FAILURE
-        }
-    }
+    exit_code(NAME, serve(options.config()))
 }
 
 fn serve(config: Config) -> anyhow::Result<()> {
     let started = Instant::now();
-    raise_open_files()?;
+    open_files::raise_limit()?;
     if config.data_dir.is_none() {
-        complain("nothing is stored: set --data-dir (BROKER_DATA_DIR) for durable state");
+        print_note(
+            NAME,
+            "nothing is stored: set --data-dir (BROKER_DATA_DIR) for durable state",
+        );
     }
     let runtime = Builder::new_current_thread()
         .enable_all()
@@ -38,19 +37,17 @@ fn serve(config: Config) -> anyhow::Result<()> {
         let mut signals = Signals::new()?;
         let server = Server::bind(config)?;
         for finding in server.findings() {
-            complain(finding);
+            print_note(NAME, finding);
         }
         if let Some(count) = server.recovered() {
             let took = started.elapsed().as_secs_f64() * 1e3;
-            complain(&format!("recovered {count} messages in {took:.1} ms"));
+            print_note(
+                NAME,
+                format_args!("recovered {count} messages in {took:.1} ms"),
+            );
         }
-        complain(&format!("listening on {}", server.address()?));
-        let ended = signals.run(|asked| server.run(asked)).await;
+        print_note(NAME, format_args!("listening on {}", server.address()?));
+        let ended = signals.run_until_shutdown(|asked| server.run(asked)).await;
         ended.unwrap_or(Ok(()))
     })
-}
-
-fn complain(message: &str) {
-    // An error of stderr cannot be reported anywhere.
-    let _ = writeln!(io::stderr(), "broker-daemon: {message}");
 }

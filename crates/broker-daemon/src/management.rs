@@ -7,10 +7,11 @@ use std::rc::Rc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use daemon_kit::pages::{Asked, Page};
+use daemon_kit::{MetricsPage, Page, PageRequest};
 use tokio::task::yield_now;
 
-use crate::broker::{Broker, NODE, QUEUE_METRICS};
+use crate::broker::Broker;
+use crate::broker::describe::{NODE, QUEUE_METRICS};
 use crate::json::Json;
 use crate::server::Shared;
 
@@ -34,7 +35,8 @@ const AMQP: [&str; 6] = [
 pub(crate) struct Management {
     pub(crate) state: Shared,
     pub(crate) clients: SocketAddr,
-    pub(crate) pages: SocketAddr,
+    pub(crate) metrics_address: SocketAddr,
+    pub(crate) page: MetricsPage,
 }
 
 /// The answer to a request: a status and its content.
@@ -42,17 +44,17 @@ type Answer = (u16, Json);
 
 impl Management {
     /// Answers a request; `None` if the page does not exist.
-    pub(crate) async fn answer(self: Rc<Self>, asked: Asked) -> Option<Page> {
-        match asked.path.as_str() {
+    pub(crate) async fn answer(self: Rc<Self>, request: PageRequest) -> Option<Page> {
+        match request.path.as_str() {
             "/metrics" => {
-                let page = self.state.borrow().broker.page();
-                Some(Page::metrics(page))
+                let text = self.state.borrow().broker.render_metrics(&self.page);
+                Some(Page::metrics(text))
             }
             "/metrics/per-object" => Some(Page::metrics(self.metrics_per_object().await)),
             path => {
                 let rest = path.strip_prefix("/api/")?;
                 let segments: Option<Vec<String>> = rest.split('/').map(decode).collect();
-                if !self.may_ask(&asked) {
+                if !self.may_ask(&request) {
                     return Some(page(failure(401, "not_authorized", "Login failed")));
                 }
                 let Some(segments) = segments else {
@@ -71,9 +73,9 @@ impl Management {
         }
     }
 
-    fn may_ask(&self, asked: &Asked) -> bool {
-        let login = asked.authorization.as_deref().and_then(login);
-        login.is_some_and(|login| self.state.borrow_mut().broker.may_ask(&login, asked.peer))
+    fn may_ask(&self, request: &PageRequest) -> bool {
+        let login = request.authorization.as_deref().and_then(login);
+        login.is_some_and(|login| self.state.borrow_mut().broker.may_ask(&login, request.peer))
     }
 
     async fn find(&self, segments: &[&str]) -> Option<Answer> {
@@ -169,7 +171,7 @@ impl Management {
     }
 
     fn port(&self, port: &str) -> Answer {
-        let open = [self.clients.port(), self.pages.port()];
+        let open = [self.clients.port(), self.metrics_address.port()];
         match port.parse::<u16>() {
             Err(_) => failure(400, "bad_request", "Invalid port"),
             Ok(port) if open.contains(&port) => ok(|json| json.field("port", port)),
@@ -205,7 +207,7 @@ impl Management {
             self.state.borrow().broker.write_totals(json);
             json.key("listeners");
             json.begin_array();
-            for (protocol, address) in [("amqp", self.clients), ("http", self.pages)] {
+            for (protocol, address) in [("amqp", self.clients), ("http", self.metrics_address)] {
                 json.object(|json| {
                     json.field("node", NODE);
                     json.field("protocol", protocol);
@@ -345,10 +347,12 @@ impl Management {
     async fn metrics_per_object(&self) -> String {
         let (mut page, ids) = {
             let state = self.state.borrow();
-            (state.broker.page(), state.broker.queue_ids(None))
+            (
+                state.broker.render_metrics(&self.page),
+                state.broker.queue_ids(None),
+            )
         };
-        let heads = QUEUE_METRICS
-            .map(|(name, kind, help)| format!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
+        let heads = QUEUE_METRICS.map(|(name, kind, help)| MetricsPage::head(name, kind, help));
         // All samples of a metric must be contiguous.
         let mut texts = heads;
         for slice in ids.chunks(SLICE) {
@@ -417,7 +421,7 @@ fn failure(status: u16, error: &str, reason: &str) -> Answer {
 fn page((status, json): Answer) -> Page {
     Page {
         status,
-        kind: "application/json",
+        content_type: "application/json",
         body: json.into_text(),
         challenge: (status == 401).then_some(CHALLENGE),
     }

@@ -1,13 +1,13 @@
 //! The command line: flags, their `BROKER_*` variables, and errors in them.
 
+use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::Parser;
+use daemon_kit::cli::{self, CommonOptions, DaemonOptions};
 
 use crate::config::Config;
-use crate::limits::memory;
 
 /// The smallest frame size that a broker may offer (AMQP 0-9-1, 4.2.3), and a generous maximum.
 const FRAME_MAX: std::ops::RangeInclusive<i64> = 4096..=16 * 1024 * 1024;
@@ -15,106 +15,66 @@ const FRAME_MAX: std::ops::RangeInclusive<i64> = 4096..=16 * 1024 * 1024;
 /// Run an AMQP 0-9-1 broker with exchanges, queues, confirms and transactions, in one thread
 #[derive(Debug, Clone, Parser)]
 #[command(version, max_term_width = 100)]
+#[command(mut_arg("metrics_addr", |address| {
+    address.help("Serve /metrics and /healthz on this address [default: not served]")
+}))]
 pub struct Options {
     /// Listen for clients on this address
-    #[arg(
-        long,
-        env = "BROKER_LISTEN",
-        value_name = "HOST:PORT",
-        default_value = "127.0.0.1:5672"
-    )]
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:5672")]
     #[arg(value_parser = parse_address)]
     pub listen: SocketAddr,
 
-    /// Serve /metrics and /healthz on this address [default: not served]
-    #[arg(long, env = "BROKER_METRICS_ADDR", value_name = "HOST:PORT", value_parser = parse_address)]
-    pub metrics_addr: Option<SocketAddr>,
-
     /// Allow this user to log in; may be repeated (in the variable: separated by commas)
-    #[arg(
-        long,
-        env = "BROKER_USER",
-        value_name = "NAME:PASSWORD",
-        default_value = "guest:guest"
-    )]
+    #[arg(long, value_name = "NAME:PASSWORD", default_value = "guest:guest")]
     #[arg(value_delimiter = ',', value_parser = parse_user)]
     pub user: Vec<(String, String)>,
 
     /// Add this virtual host; may be repeated (in the variable: separated by commas)
-    #[arg(
-        long,
-        env = "BROKER_VHOST",
-        value_name = "NAME",
-        default_value = "/",
-        value_delimiter = ','
-    )]
+    #[arg(long, value_name = "NAME", default_value = "/", value_delimiter = ',')]
     pub vhost: Vec<String>,
 
     /// Offer this maximum frame size, in bytes
-    #[arg(
-        long,
-        env = "BROKER_FRAME_MAX",
-        value_name = "BYTES",
-        default_value_t = 131_072
-    )]
+    #[arg(long, value_name = "BYTES", default_value_t = 131_072)]
     #[arg(value_parser = clap::value_parser!(u32).range(FRAME_MAX))]
     pub frame_max: u32,
 
     /// Offer this highest channel number
-    #[arg(
-        long,
-        env = "BROKER_CHANNEL_MAX",
-        value_name = "NUMBER",
-        default_value_t = 2047
-    )]
+    #[arg(long, value_name = "NUMBER", default_value_t = 2047)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     pub channel_max: u16,
 
     /// Offer this heartbeat interval, in seconds; 0 means none
-    #[arg(
-        long,
-        env = "BROKER_HEARTBEAT",
-        value_name = "SECONDS",
-        default_value_t = 60
-    )]
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub heartbeat: u16,
 
     /// Block publishers when messages take more memory than this, such as 512MiB or 4GB [default: 60 % of the
     /// machine's]
-    #[arg(long, env = "BROKER_MEMORY_LIMIT", value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub memory_limit: Option<usize>,
 
     /// Limit open connections to this number; further ones are closed
-    #[arg(
-        long,
-        env = "BROKER_MAX_CONNECTIONS",
-        value_name = "NUMBER",
-        default_value_t = 65_536
-    )]
+    #[arg(long, value_name = "NUMBER", default_value_t = 65_536)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub max_connections: u32,
 
     /// Store durable exchanges, queues, bindings and persistent messages in this folder [default: nothing is stored]
-    #[arg(long, env = "BROKER_DATA_DIR", value_name = "PATH")]
+    #[arg(long, value_name = "PATH")]
     pub data_dir: Option<PathBuf>,
 
     /// Run declared quorum queues as durable classic queues, with a warning for each [default: they are refused]
-    #[arg(long, env = "BROKER_QUORUM_AS_CLASSIC")]
+    #[arg(long)]
     pub quorum_as_classic: bool,
 
     /// Start despite a damaged log in the data folder: keep the readable part, and move the damaged segments aside
-    #[arg(long, env = "BROKER_SALVAGE")]
+    #[arg(long)]
     pub salvage: bool,
 
-    /// Give clients this many seconds to disconnect after SIGTERM or SIGINT, such as 10s; a second signal exits at once
-    #[arg(
-        long,
-        env = "BROKER_SHUTDOWN_GRACE",
-        value_name = "DURATION",
-        default_value = "10s"
-    )]
-    #[arg(value_parser = parse_seconds)]
-    pub shutdown_grace: Duration,
+    #[command(flatten)]
+    common: CommonOptions,
+}
+
+impl DaemonOptions for Options {
+    const VARIABLE_PREFIX: &'static str = "BROKER";
 }
 
 impl Options {
@@ -123,7 +83,7 @@ impl Options {
     pub fn config(&self) -> Config {
         Config {
             listen: self.listen,
-            metrics_addr: self.metrics_addr,
+            metrics_addr: self.common.metrics_addr,
             users: self.user.clone(),
             vhosts: self.vhost.clone(),
             frame_max: self.frame_max,
@@ -134,7 +94,7 @@ impl Options {
             data_dir: self.data_dir.clone(),
             quorum_as_classic: self.quorum_as_classic,
             salvage: self.salvage,
-            shutdown_grace: self.shutdown_grace,
+            shutdown_grace: self.common.shutdown_grace,
         }
     }
 }
@@ -143,8 +103,21 @@ fn default_memory_limit() -> usize {
     memory().map_or(usize::MAX, |memory| memory / 10 * 6)
 }
 
+/// Returns the bytes of memory that this process may use: the machine's, or its control group's if that is less.
+fn memory() -> Option<usize> {
+    let machine = fs::read_to_string("/proc/meminfo").ok()?;
+    let machine = machine
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let machine: usize = machine.trim().strip_suffix(" kB")?.parse().ok()?;
+    let machine = machine * 1024;
+    let group = fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
+    let group = group.and_then(|text| text.trim().parse().ok());
+    Some(group.map_or(machine, |group: usize| group.min(machine)))
+}
+
 fn parse_address(text: &str) -> Result<SocketAddr, String> {
-    daemon_kit::parse_address(text, "127.0.0.1:5672")
+    cli::parse_address(text, "127.0.0.1:5672")
 }
 
 fn parse_user(text: &str) -> Result<(String, String), String> {
@@ -152,13 +125,6 @@ fn parse_user(text: &str) -> Result<(String, String), String> {
         Some((name, password)) if !name.is_empty() => Ok((name.to_owned(), password.to_owned())),
         _ => Err("write name and password separated by a colon, such as guest:guest".to_owned()),
     }
-}
-
-fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let number = text.strip_suffix('s').unwrap_or(text).parse::<u32>();
-    number
-        .map(|seconds| Duration::from_secs(seconds.into()))
-        .map_err(|_| "write whole seconds, such as 10s".to_owned())
 }
 
 fn parse_size(text: &str) -> Result<usize, String> {
@@ -184,14 +150,14 @@ fn parse_size(text: &str) -> Result<usize, String> {
 
 #[cfg(test)]
 mod tests {
-    use daemon_kit::name_variable;
+    use daemon_kit::cli::name_variable;
 
     use super::*;
 
     fn parse(arguments: &[&str]) -> Result<Config, String> {
         let all = ["broker-daemon"].iter().chain(arguments);
         let options =
-            Options::try_parse_from(all).map_err(|error| name_variable::<Options>(&error))?;
+            Options::parse_with_variables(all).map_err(|error| name_variable::<Options>(&error))?;
         Ok(options.config())
     }
 

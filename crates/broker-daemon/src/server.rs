@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use daemon_kit::pages;
+use daemon_kit::{MetricsPage, MetricsServer, accept, finish_within, open_files};
 use nix::sys::socket::{Shutdown, setsockopt, shutdown, sockopt};
 use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -23,7 +23,6 @@ use crate::broker::Broker;
 use crate::config::Config;
 use crate::connection::Phase;
 use crate::exchange::QueueId;
-use crate::limits;
 use crate::log::{self, Log};
 use crate::management::Management;
 use crate::queue::ConnectionId;
@@ -53,19 +52,17 @@ const KEEPALIVE_INTERVAL: u32 = 10;
 const KEEPALIVE_COUNT: u32 = 6;
 /// Time that a client has to read why it was closed.
 const LINGER: Duration = Duration::from_secs(1);
-/// Pause after an error of accept, which is most likely a lack of descriptors.
-const PAUSE: Duration = Duration::from_millis(50);
 
 /// Descriptors reserved for everything but clients: the log's files, scrapers, and the runtime. 100 idle clients must
 /// not prevent storing.
-const RESERVED: usize = 32;
+const RESERVED: u64 = 32;
 
 /// A broker that is already listening: connecting clients wait until [`Server::run`].
 #[derive(Debug)]
 pub struct Server {
     config: Rc<Config>,
     listener: net::TcpListener,
-    pages: Option<net::TcpListener>,
+    metrics: Option<MetricsServer>,
     broker: Broker,
     /// Messages restored at the start; `None` without a folder.
     recovered: Option<usize>,
@@ -141,20 +138,19 @@ impl Server {
             }
             recovered = Some(stored - lost);
         }
-        let listener = listen(config.listen, BACKLOG).with_context(|| {
+        let listener = listen(config.listen).with_context(|| {
             format!(
                 "cannot listen on {} (choose another address with --listen or BROKER_LISTEN)",
                 config.listen
             )
         })?;
-        let bind_pages = |address| {
-            listen(address, 128).with_context(|| {
-                format!("cannot listen on {address} for the metrics (choose another address with --metrics-addr or BROKER_METRICS_ADDR)")
-            })
+        let bind_metrics = |address| {
+            let remedy = "choose another address with --metrics-addr or BROKER_METRICS_ADDR";
+            MetricsServer::bind(address, remedy)
         };
         Ok(Self {
             listener,
-            pages: config.metrics_addr.map(bind_pages).transpose()?,
+            metrics: config.metrics_addr.map(bind_metrics).transpose()?,
             broker,
             recovered,
             findings,
@@ -186,7 +182,7 @@ impl Server {
     /// Returns the address of the metrics.
     #[must_use]
     pub fn metrics_address(&self) -> Option<SocketAddr> {
-        self.pages.as_ref()?.local_addr().ok()
+        self.metrics.as_ref()?.address().ok()
     }
 
     /// Serves until `shutdown` is ready, then closes all connections (320) and gives their clients the grace time to
@@ -204,21 +200,19 @@ impl Server {
         }));
         let mut helpers = JoinSet::new();
         helpers.spawn_local(await_log(Rc::clone(&state), self.log_woke));
-        if let Some(pages) = self.pages {
-            let pages =
-                TcpListener::from_std(pages).context("cannot register the metrics listener")?;
+        let mut pages = JoinSet::new();
+        if let Some(server) = self.metrics {
             let management = Rc::new(Management {
                 state: Rc::clone(&state),
                 clients: self
                     .listener
                     .local_addr()
                     .context("cannot read the address of the client listener")?,
-                pages: pages
-                    .local_addr()
-                    .context("cannot read the address of the metrics listener")?,
+                metrics_address: server.address()?,
+                page: MetricsPage::new(),
             });
-            let answer = move |asked| Rc::clone(&management).answer(asked);
-            helpers.spawn_local(pages::serve_with(pages, answer));
+            let answer = move |request| Rc::clone(&management).answer(request);
+            pages.spawn_local(server.serve_with(answer));
         }
         helpers.spawn_local(write(Rc::clone(&state)));
         helpers.spawn_local(sweep(Rc::clone(&state)));
@@ -227,19 +221,19 @@ impl Server {
             TcpListener::from_std(self.listener).context("cannot register the client listener")?;
         tokio::select! {
             () = shutdown => {}
-            () = accept(&listener, &state, &mut clients, config.max_connections) => {}
-            Some(ended) = helpers.join_next() => pass_on(ended),
+            ended = accept_all(&listener, &state, &mut clients, config.max_connections) => ended?,
+            Some(ended) = helpers.join_next() => pass_on(ended).unwrap_or_default(),
+            Some(ended) = pages.join_next() => {
+                pass_on(ended).transpose()?;
+            }
         }
         drop(listener);
         state.borrow_mut().turn().shut_down();
-        let left = async {
-            while let Some(ended) = clients.join_next().await {
-                pass_on(ended);
-            }
-        };
         // Clients that do not answer are closed with their tasks.
-        let _ = timeout(config.shutdown_grace, left).await;
-        clients.shutdown().await;
+        finish_within(&mut clients, config.shutdown_grace, |ended| {
+            pass_on(ended);
+        })
+        .await;
         state.borrow_mut().turn().close_store()
     }
 }
@@ -255,16 +249,18 @@ fn describe(salvage: &log::Salvage) -> Vec<String> {
     segments.chain([all]).collect()
 }
 
-/// Resumes the panic of a task in the process, because the state may be inconsistent.
-fn pass_on(ended: Result<(), JoinError>) {
-    if let Err(error) = ended
-        && let Ok(panic) = error.try_into_panic()
-    {
-        resume_unwind(panic);
-    }
+/// Returns the result of a task; `None` if it was aborted. Resumes its panic in the process, because the state may be
+/// inconsistent.
+fn pass_on<T>(ended: Result<T, JoinError>) -> Option<T> {
+    ended
+        .map_err(|error| match error.try_into_panic() {
+            Ok(panic) => resume_unwind(panic),
+            Err(canceled) => canceled,
+        })
+        .ok()
 }
 
-fn listen(address: SocketAddr, backlog: u32) -> anyhow::Result<net::TcpListener> {
+fn listen(address: SocketAddr) -> anyhow::Result<net::TcpListener> {
     let socket = if address.is_ipv4() {
         TcpSocket::new_v4()?
     } else {
@@ -278,28 +274,30 @@ fn listen(address: SocketAddr, backlog: u32) -> anyhow::Result<net::TcpListener>
     setsockopt(&socket, sockopt::TcpKeepInterval, &KEEPALIVE_INTERVAL)?;
     setsockopt(&socket, sockopt::TcpKeepCount, &KEEPALIVE_COUNT)?;
     socket.bind(address)?;
-    Ok(socket.listen(backlog)?.into_std()?)
+    Ok(socket.listen(BACKLOG)?.into_std()?)
 }
 
 /// Accepts clients for ever.
-async fn accept(listener: &TcpListener, state: &Shared, clients: &mut JoinSet<()>, most: usize) {
-    let room = limits::open_files().saturating_sub(RESERVED).max(1);
+async fn accept_all(
+    listener: &TcpListener,
+    state: &Shared,
+    clients: &mut JoinSet<()>,
+    most: usize,
+) -> anyhow::Result<()> {
+    let room = open_files::limit()?.saturating_sub(RESERVED).max(1);
     loop {
-        let has_room = clients.len() < room;
+        let has_room = (clients.len() as u64) < room;
         if !has_room {
             state.borrow_mut().broker.counts.accepting_paused += 1;
         }
         tokio::select! {
-            accepted = listener.accept(), if has_room => match accepted {
-                Ok((socket, _)) => {
-                    if let Some(client) = admit(socket, state, most) {
-                        clients.spawn_local(client);
-                    }
+            // On errors, descriptors are freed when clients leave; waiting clients stay in the accept queue.
+            (socket, _) = accept(listener, |_| ()), if has_room => {
+                if let Some(client) = admit(socket, state, most) {
+                    clients.spawn_local(client);
                 }
-                // Descriptors are freed when clients leave; waiting clients stay in the accept queue.
-                Err(_) => sleep(PAUSE).await,
-            },
-            Some(ended) = clients.join_next() => pass_on(ended),
+            }
+            Some(ended) = clients.join_next() => pass_on(ended).unwrap_or_default(),
         }
     }
 }

@@ -1,8 +1,22 @@
-//! Shared parts of the daemons written in Rust: command line, signals, metrics page. It contains no protocol code.
+//! Shared parts of the daemons written in Rust: options, limits, sockets, shutdown, log, metrics page. It contains no
+//! protocol code.
 
-mod call;
-pub mod pages;
-mod signals;
+mod accept;
+pub mod cli;
+mod descriptor;
+mod duration;
+mod metrics_page;
+mod metrics_server;
+pub mod open_files;
+mod rate_limited_log;
+mod shutdown;
+mod unix_socket;
 
-pub use self::call::{WRONG_CALL, name_variable, options, parse_address};
-pub use self::signals::Signals;
+pub use self::accept::{Accept, accept};
+pub use self::descriptor::{accept_waiting, watch};
+pub use self::duration::parse_duration;
+pub use self::metrics_page::MetricsPage;
+pub use self::metrics_server::{MetricsServer, Page, PageRequest};
+pub use self::rate_limited_log::{RateLimitedLog, quote};
+pub use self::shutdown::{Signals, finish_within};
+pub use self::unix_socket::{DEFAULT_MODE, SocketFile, UnixSocket, backlog};

@@ -87,7 +87,7 @@ fn outcome(folder: &Folder, key: &RunKey, ending: Ending) -> Outcome {
         Err(_) if interrupts > 0 => Outcome::Interrupted,
         Err(_) => Outcome::Unreached {
             why: match status.code() {
-                Some(code) if code == i32::from(harness::cli::LIMIT) => FailureKind::Limit,
+                Some(code) if code == i32::from(harness::failure::LIMIT) => FailureKind::Limit,
                 _ => FailureKind::Failed,
             },
             reason: match stderr.trim_start_matches("error: ") {

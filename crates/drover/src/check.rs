@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
-use harness::cli::Failure;
+use harness::failure::Failure;
 use harness::output;
 use subject::daemon::Daemon;
 use subject::manifest::{self, Manifest};
@@ -11,8 +11,9 @@ use subject::manifest::{self, Manifest};
 use crate::exit;
 use crate::project::{Driver, Project, listed};
 
-/// Calls `<driver> check --daemon a,b,…` for every driver; the output of the driver is passed through. Returns the
-/// most severe of the exit codes. A missing tool is a failure for a named daemon; otherwise the daemon is skipped.
+/// Calls `<driver> check` for every driver, with `--daemon a,b,…` if daemons are named; the output of the driver is
+/// passed through. Returns the most severe of the exit codes. A missing tool is a failure for a named daemon; otherwise
+/// the driver skips the daemon.
 ///
 /// # Errors
 /// A daemon is unknown, no driver speaks to it, or a driver can't be built.
@@ -53,7 +54,8 @@ pub(crate) fn check(names: &[String]) -> Result<u8, Failure> {
             .map(|(name, _)| name.as_str())
             .collect();
         if !daemons.is_empty() {
-            codes.push(with(&project, driver, &daemons).map_err(Failure::Run)?);
+            let named = if names.is_empty() { &[] } else { &daemons[..] };
+            codes.push(with(&project, driver, named).map_err(Failure::Run)?);
         }
     }
     if codes.is_empty() {
@@ -65,8 +67,12 @@ pub(crate) fn check(names: &[String]) -> Result<u8, Failure> {
 
 fn with(project: &Project, driver: &Driver, daemons: &[&str]) -> anyhow::Result<u8> {
     let program = driver.program(project)?;
-    let status = Command::new(&program)
-        .args(["check", "--daemon", &daemons.join(",")])
+    let mut command = Command::new(&program);
+    command.arg("check");
+    if !daemons.is_empty() {
+        command.args(["--daemon", &daemons.join(",")]);
+    }
+    let status = command
         .stdin(Stdio::null())
         .status()
         .with_context(|| format!("starting {}", program.display()))?;

@@ -5,8 +5,10 @@ use std::process::ExitCode;
 
 use crate::tool_output::Tool;
 use clap::{Args, Parser, Subcommand};
-use harness::cli::{Failure, refuse};
+use harness::cli::refuse;
+use harness::failure::Failure;
 use harness::output;
+use measure::report::{FORMATS, Format, list_of_names};
 
 use crate::resolve::Overrides;
 use crate::{check, doctor, exit, import, list, pages, report, run};
@@ -68,13 +70,18 @@ struct Report {
     /// Folders of suites or results, or single results (result.json)
     #[arg(required = true, value_name = "DIR")]
     paths: Vec<PathBuf>,
-    /// Print one report in this format to stdout, and write no file: terminal, markdown, summary, html, csv, hlog or
-    /// json; required for several folders
-    #[arg(long, value_name = "NAME")]
-    format: Option<String>,
+    #[arg(long, value_name = "NAME", help = format_help())]
+    format: Option<Format>,
     /// Compare with an earlier suite of the same plan: the summary then shows what became better or worse
     #[arg(long, value_name = "DIR", requires = "format")]
     base: Option<PathBuf>,
+}
+
+fn format_help() -> String {
+    format!(
+        "Print one report in this format to stdout, and write no file: {}; required for several folders",
+        list_of_names()
+    )
 }
 
 #[derive(Debug, Args)]
@@ -97,7 +104,7 @@ struct Import {
     level: Option<String>,
     /// Tool that wrote the output: wrk, k6, oha or auto
     #[arg(long, value_name = "NAME", default_value = "auto", value_parser = tool)]
-    format: Format,
+    format: ToolChoice,
     /// Store results below this folder
     #[arg(long, value_name = "DIR", default_value = "bench-results")]
     out: PathBuf,
@@ -108,14 +115,14 @@ struct Import {
 
 /// A tool; absent if it is detected from the file.
 #[derive(Debug, Clone, Copy)]
-struct Format(Option<Tool>);
+struct ToolChoice(Option<Tool>);
 
-fn tool(name: &str) -> Result<Format, String> {
+fn tool(name: &str) -> Result<ToolChoice, String> {
     match name {
-        "auto" => Ok(Format(None)),
+        "auto" => Ok(ToolChoice(None)),
         name => name
             .parse()
-            .map(|tool| Format(Some(tool)))
+            .map(|tool| ToolChoice(Some(tool)))
             .map_err(|problem| format!("{problem} or auto")),
     }
 }
@@ -159,7 +166,7 @@ pub fn main() -> ExitCode {
         Command::Report(typed) => typed.carry_out(),
         Command::Analyze(Analyze { paths }) => Report {
             paths,
-            format: Some("terminal".to_owned()),
+            format: Some(FORMATS[0]),
             base: None,
         }
         .carry_out(),
@@ -213,8 +220,8 @@ impl Report {
         };
         let base = self.base.map(|base| report::read(&[base])).transpose();
         let base = base.map_err(Failure::Call)?;
-        let text = pages::render(&suite, base.as_ref(), &format).map_err(Failure::Call)?;
-        output::print_report(&format, &text).map_err(|error| Failure::Run(error.into()))?;
+        let text = pages::render(&suite, base.as_ref(), format).map_err(Failure::Call)?;
+        output::print_report(format.name, &text).map_err(|error| Failure::Run(error.into()))?;
         Ok(exit::FINE)
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::ensure;
 use harness::store::{self, RESULT};
-use measure::report::{Error, suite as form};
+use measure::report::{Error, Format, html, markdown, summary, terminal};
 use measure::suite::{Suite, Unreached};
 use measure::units;
 
@@ -113,9 +113,9 @@ pub(crate) fn answer(found: &CapacityResult) -> String {
 /// A result can't be shown, or the folder can't be written.
 pub(crate) fn write(folder: &Path, suite: &Suite) -> anyhow::Result<[PathBuf; 3]> {
     let pages = [
-        ("report.md", form::markdown(suite)?),
-        ("summary.md", form::summary(suite, None)),
-        ("report.html", form::html(suite)?),
+        ("report.md", markdown::render(suite)?),
+        ("summary.md", summary::render(suite, None)),
+        ("report.html", html::render(suite)?),
     ];
     for (name, text) in &pages {
         store::write_whole(&folder.join(name), text.as_bytes())?;
@@ -123,26 +123,20 @@ pub(crate) fn write(folder: &Path, suite: &Suite) -> anyhow::Result<[PathBuf; 3]
     Ok(pages.map(|(name, _)| folder.join(name)))
 }
 
-/// Renders a report in the named format: one of a suite, or one that drivers have for plain results.
+/// Renders a report in a format, compared with the earlier suite `base` if there is one.
 ///
 /// # Errors
-/// The format is unknown, or a result can't be shown.
-pub(crate) fn render(suite: &Suite, base: Option<&Suite>, format: &str) -> anyhow::Result<String> {
+/// The format does not compare suites, or a result can't be shown.
+pub(crate) fn render(
+    suite: &Suite,
+    base: Option<&Suite>,
+    format: Format,
+) -> anyhow::Result<String> {
     ensure!(
-        base.is_none() || format == "summary",
+        base.is_none() || format.compares,
         "--base: only --format summary compares a suite with an earlier one"
     );
-    let text = match format {
-        "summary" => form::summary(suite, base),
-        "markdown" => form::markdown(suite)?,
-        "html" => form::html(suite)?,
-        "terminal" => form::terminal(suite)?,
-        other => other
-            .parse::<measure::report::Format>()
-            .map_err(|error| anyhow::anyhow!("--format: {error}, or summary"))?
-            .render(&suite.results)?,
-    };
-    Ok(text)
+    Ok(format.render_suite(suite, base)?)
 }
 
 /// Renders the short summary for a terminal.
@@ -150,5 +144,5 @@ pub(crate) fn render(suite: &Suite, base: Option<&Suite>, format: &str) -> anyho
 /// # Errors
 /// A result can't be shown.
 pub(crate) fn terminal(suite: &Suite) -> Result<String, Error> {
-    form::terminal(suite)
+    terminal::render(suite)
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
-use harness::cli::Failure;
+use harness::failure::Failure;
 use harness::signals::Signals;
 use harness::{output, store};
 use load::clock;

@@ -4,14 +4,14 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
-use harness::cli::{Failure, of_the_daemon};
-use harness::launcher::{self, Launcher, remark};
-use harness::output;
+use anyhow::{Context as _, anyhow, bail};
+use harness::failure::Failure;
+use harness::launcher::Launcher;
+use harness::verify::check::{self, Finding};
 use load::clock;
 use load::plan::Invalid;
 use nix::errno::Errno;
-use subject::daemon::{Daemon, DaemonError, Prepared};
+use subject::daemon::{Daemon, Prepared};
 
 use crate::cli::CheckArgs;
 use crate::client::{after, read_to_end};
@@ -32,39 +32,28 @@ const QUEUE: Duration = Duration::from_secs(5);
 /// A wrong call, or a failure that has nothing to do with a daemon.
 pub(crate) fn run(typed: &CheckArgs) -> Result<bool, Failure> {
     let transcript = Transcript::golden();
-    let launcher = Launcher::new().map_err(Failure::Run)?;
     match &typed.socket {
         Some(socket) => check_running(socket, typed.messages, &transcript),
-        None => check_launched(typed, &launcher, &transcript),
+        None => check::check_prepared(&SPEC.protocol, &typed.options, |launcher, prepared| {
+            let answers = compare(launcher, prepared, &transcript);
+            vec![answers.finding(prepared.name(), "")]
+        }),
     }
 }
 
-/// The findings about one daemon.
+/// The answers of one daemon.
 #[derive(Debug, Default)]
-struct Findings {
-    answers: usize,
+struct Answers {
+    count: usize,
     equal: usize,
     counts: usize,
     problems: Vec<String>,
 }
 
-impl Findings {
-    /// Returns findings of a daemon that could not be checked. A wrong name or manifest is an error of the call.
-    fn none(error: DaemonError) -> Result<Self, Failure> {
-        let problem = format!("  {error}");
-        let is_tool = matches!(error, DaemonError::ToolMissing { .. });
-        match of_the_daemon(error) {
-            failure @ Failure::Call(_) if !is_tool => Err(failure),
-            _ => Ok(Self {
-                problems: vec![problem],
-                ..Self::default()
-            }),
-        }
-    }
-
+impl Answers {
     /// Compares one answer. Returns true if it is equal.
     fn take(&mut self, kind: SocketType, case: &Case, came: anyhow::Result<Vec<u8>>) -> bool {
-        self.answers += 1;
+        self.count += 1;
         let problem = match came {
             Ok(came) => Difference::between(case.whole_answer().as_bytes(), &came)
                 .map(|difference| difference.to_string()),
@@ -82,25 +71,22 @@ impl Findings {
         self.problems.push(format!("  {kind}, {what}: {problem}"));
     }
 
-    /// Prints one line, and one more for each problem.
-    fn say(&self, daemon: &str, remark: &str) -> bool {
-        let Self { answers, equal, .. } = self;
+    /// Returns the finding about the daemon, with one more line for each problem.
+    fn finding(self, daemon: &str, remark: &str) -> Finding {
+        let Self { count, equal, .. } = self;
         let counts = match self.counts {
             0 => String::new(),
             counts => format!(", {counts} counts compared"),
         };
-        let verdict = if self.problems.is_empty() {
-            "equal"
-        } else {
-            "DIFFERENT"
+        let compared = format!("{equal} of {count} answers match the transcript{counts}{remark}");
+        let found = match self.problems.as_slice() {
+            [] => Ok(compared),
+            problems => Err(anyhow!("{compared}\n{}", problems.join("\n"))),
         };
-        output::tell(&format!(
-            "{daemon}: {verdict}, {equal} of {answers} answers match the transcript{counts}{remark}"
-        ));
-        self.problems
-            .iter()
-            .for_each(|problem| output::tell(problem));
-        self.problems.is_empty()
+        Finding {
+            name: daemon.to_owned(),
+            found,
+        }
     }
 }
 
@@ -123,9 +109,9 @@ fn check_running(socket: &Path, messages: u32, transcript: &Transcript) -> Resul
         )
         .into());
     }
-    let mut findings = Findings::default();
+    let mut answers = Answers::default();
     for (case, came) in asked.iter().zip(ask(&endpoint, &asked)) {
-        findings.take(kind, case, came);
+        answers.take(kind, case, came);
     }
     let passed_over: Vec<&str> = passed_over.iter().map(|case| case.name.as_str()).collect();
     let remark = match passed_over.as_slice() {
@@ -135,7 +121,7 @@ fn check_running(socket: &Path, messages: u32, transcript: &Transcript) -> Resul
             names.join(", ")
         ),
     };
-    Ok(findings.say(&socket.display().to_string(), &remark))
+    check::print(&[answers.finding(&socket.display().to_string(), &remark)])
 }
 
 /// Connects to find out if a daemon listens, and on which type of socket.
@@ -159,34 +145,9 @@ pub(crate) fn endpoint(socket: &Path, kind: SocketType) -> anyhow::Result<Handof
     })
 }
 
-/// Checks launched daemons, one after the other.
-fn check_launched(
-    typed: &CheckArgs,
-    launcher: &Launcher,
-    transcript: &Transcript,
-) -> Result<bool, Failure> {
-    let root = launcher::root()?;
-    let mut all_right = true;
-    for name in launcher::named_or_all(&root, &typed.daemon, &SPEC.protocol)? {
-        let findings = match launcher::prepare(&root, &name, &SPEC.protocol, typed.quiet) {
-            Ok(prepared) => {
-                remark(typed.quiet, &format!("checking {name}"));
-                compare(launcher, &prepared, transcript)
-            }
-            Err(DaemonError::ToolMissing { tool, .. }) if !launcher::everything_is_required() => {
-                output::tell(&format!("{name}: skipped: it needs `{tool}`"));
-                continue;
-            }
-            Err(error) => Findings::none(error)?,
-        };
-        all_right &= findings.say(&name, "");
-    }
-    Ok(all_right)
-}
-
 /// Runs all cases on both types of socket, with one launch for each number of events.
-fn compare(launcher: &Launcher, prepared: &Prepared, transcript: &Transcript) -> Findings {
-    let mut findings = Findings::default();
+fn compare(launcher: &Launcher, prepared: &Prepared, transcript: &Transcript) -> Answers {
+    let mut answers = Answers::default();
     for kind in SocketType::BOTH {
         for messages in transcript.messages() {
             let cases = transcript.cases.iter();
@@ -196,19 +157,16 @@ fn compare(launcher: &Launcher, prepared: &Prepared, transcript: &Transcript) ->
                 ("DAEMON_MESSAGE_COUNT", &messages.to_string()),
                 ("DAEMON_MESSAGE_DELAY", "0"),
             ];
-            match launcher.start(prepared, &variables) {
-                Ok(daemon) => {
-                    compare_with(launcher, &daemon, kind, &cases, &mut findings);
-                    launcher.stop(daemon);
-                }
-                Err(error) => {
-                    let what = format!("{messages} events");
-                    findings.add(kind, &what, &error.to_string());
-                }
+            let compared = launcher.with(prepared, &variables, |daemon| {
+                compare_with(launcher, daemon, kind, &cases, &mut answers);
+            });
+            if let Err(error) = compared {
+                let what = format!("{messages} events");
+                answers.add(kind, &what, &error.to_string());
             }
         }
     }
-    findings
+    answers
 }
 
 /// Runs the cases of one launch in turn, so that a wrong count belongs to one of them.
@@ -217,38 +175,38 @@ fn compare_with(
     daemon: &Daemon,
     kind: SocketType,
     cases: &[&Case],
-    findings: &mut Findings,
+    answers: &mut Answers,
 ) {
     let Some(socket) = &daemon.endpoint().socket else {
-        findings.add(kind, "start", "its manifest does not use {socket}");
+        answers.add(kind, "start", "its manifest does not use {socket}");
         return;
     };
     let metrics = daemon.endpoint().metrics.as_deref();
     let mut counted = Counted::default();
     let endpoint = match endpoint(socket, kind) {
         Ok(endpoint) => endpoint,
-        Err(error) => return findings.add(kind, "start", &format!("{error:#}")),
+        Err(error) => return answers.add(kind, "start", &format!("{error:#}")),
     };
     for case in cases {
         let came = ask(&endpoint, &[*case]).remove(0);
         let is_silent = came.is_err();
-        let is_equal = findings.take(kind, case, came);
+        let is_equal = answers.take(kind, case, came);
         if let Some(death) = launcher.death(daemon, !is_equal) {
-            return findings.add(kind, &case.name, &death);
+            return answers.add(kind, &case.name, &death);
         }
         if is_silent {
             let rest = format!(
                 "the cases after it with {} events are skipped",
                 case.messages
             );
-            return findings.add(kind, &case.name, &rest);
+            return answers.add(kind, &case.name, &rest);
         }
         let Some(url) = metrics else { continue };
-        findings.counts += 2;
+        answers.counts += 2;
         let page = Page::fetch(launcher, url);
         match page.and_then(|page| counted.compare(&page, case.invalid)) {
             Ok(()) => {}
-            Err(error) => findings.add(kind, &case.name, &format!("{error:#}")),
+            Err(error) => answers.add(kind, &case.name, &format!("{error:#}")),
         }
     }
 }

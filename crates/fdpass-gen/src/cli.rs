@@ -1,13 +1,14 @@
 //! The command line: options of the reference generator in GNU spelling, and further ones.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser;
-use harness::cli::{self, Common, Failure, Job};
+use clap::{Args, Command};
+use harness::cli::DriverCli;
+use harness::failure::Failure;
 use load::driver::Target;
-use load::plan::{self, Plan};
+use load::plan::Plan;
+use measure::result::RunResult;
 
 use crate::driver::FdPass;
 use crate::reference;
@@ -16,26 +17,17 @@ use crate::settings::{DEFAULT_MESSAGES, Settings};
 mod command;
 mod options;
 
-use command::Command;
 pub(crate) use command::{CheckArgs, ConformanceArgs};
 use options::Load;
 
 /// Socket of the reference's daemons.
 const REFERENCE_SOCKET: &str = "/var/run/streaming-daemon.sock";
-/// Daemon to launch if none is named.
-const EMBEDDED: &str = "rust-streaming";
 /// Default time between two records of a launched daemon.
 const DEFAULT_DELAY: Duration = Duration::from_millis(50);
 
-/// Hand over client sockets to a streaming daemon (SCM_RIGHTS) and measure the streams that come back
-///
-/// Without --socket, a daemon is built, launched on a fresh socket, and stopped at the end.
-#[derive(Debug, Parser)]
-#[command(name = "fdpass-gen", version, after_help = EXIT_CODES)]
-#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
-struct Cli {
-    #[command(subcommand)]
-    command: Option<Command>,
+/// Options of a run.
+#[derive(Debug, Args)]
+pub struct Options {
     /// Connect to a running daemon at this socket
     #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = REFERENCE_SOCKET, conflicts_with = "daemon")]
     socket: Option<PathBuf>,
@@ -44,59 +36,66 @@ struct Cli {
     verbose: bool,
     #[command(flatten)]
     load: Load,
-    #[command(flatten)]
-    common: Common,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 success; 1 a stream or the run failed; 2 invalid arguments or plan; 3 suspect results; 4 a threshold was missed; 5 this machine's limits do not allow the run.";
+impl DriverCli for FdPass {
+    type Options = Options;
+    type Command = command::Command;
+    const EMBEDDED: &'static str = "rust-streaming";
+    const ABOUT: &'static str = "Hand over client sockets to a streaming daemon (SCM_RIGHTS) and measure the streams that come back\n\nWithout --socket, a daemon is built, launched on a fresh socket, and stopped at the end.";
+    const EXAMPLES: &'static [(&'static str, &'static str)] = &[
+        ("", "100 clients on the embedded daemon"),
+        (
+            "--socket /run/daemon.sock --connections 1000 --ramp-up 30s",
+            "1,000 clients on a running daemon, one each 30 ms",
+        ),
+        (
+            "--daemon go-streaming --rate 500 --hold 30s",
+            "500 clients per second, however fast the daemon is",
+        ),
+        ("--plan configs/fdpass/open.toml", "run a plan file"),
+        ("check", "compare the answers of all daemons"),
+    ];
+    const FAILED: &'static str = "a stream or the run failed";
 
-/// Runs the program: one of the commands, or a run. If clap rejects the arguments, the program ends with clap's message
-/// and exit code 2.
-#[must_use]
-pub fn main() -> ExitCode {
-    let command = cli::is_command::<Command>().then(|| typed().command);
-    match command.flatten() {
-        Some(command) => command.run(),
-        None => cli::main::<FdPass>(|| job_of(typed()), reference::json),
+    fn adapt(command: Command) -> Command {
+        command.mut_arg("output", |output| {
+            output
+                .help("Also write the results to this file, as JSON with the reference tool's keys")
+        })
     }
-}
 
-fn typed() -> Cli {
-    Cli::try_parse_from(cli::words()).unwrap_or_else(|error| cli::refuse(&error))
-}
+    fn plan(options: &Options) -> Result<Plan<Settings>, Failure> {
+        options.load.plan()
+    }
 
-fn job_of(cli: Cli) -> Result<Job<Settings>, Failure> {
-    let Cli {
-        socket,
-        verbose,
-        load,
-        common,
-        command: _,
-    } = cli;
-    let target = socket.map(Target::at);
-    let mut plan = match &common.plan {
-        Some(path) => plan::load(path, &common.set)?,
-        None => load.plan()?,
-    };
-    plan.driver.verbose |= verbose;
-    if let Some(daemon) = &common.daemon {
-        plan.daemon = Some(daemon.clone());
+    fn target(options: &Options) -> Result<Option<Target>, Failure> {
+        Ok(options.socket.clone().map(Target::at))
     }
-    if target.is_some() {
-        plan.daemon = None;
-    } else {
-        launch(&mut plan);
+
+    fn complete(
+        plan: &mut Plan<Settings>,
+        options: &Options,
+        _target: Option<&Target>,
+    ) -> Result<(), Failure> {
+        plan.driver.verbose |= options.verbose;
+        if plan.daemon.is_some() {
+            configure_daemon(plan);
+        }
+        Ok(())
     }
-    Ok(Job {
-        plan,
-        target,
-        common,
-    })
+
+    fn run_command(command: command::Command) -> Result<bool, Failure> {
+        command.run()
+    }
+
+    fn json(results: &[RunResult]) -> serde_json::Value {
+        reference::json(results)
+    }
 }
 
 /// Passes the streams' settings to a launched daemon in the environment variables that every streaming daemon reads.
-fn launch(plan: &mut Plan<Settings>) {
-    plan.daemon.get_or_insert_with(|| EMBEDDED.to_owned());
+fn configure_daemon(plan: &mut Plan<Settings>) {
     let settings = &mut plan.driver;
     let messages = *settings.messages.get_or_insert(DEFAULT_MESSAGES);
     let delay = *settings.message_delay.get_or_insert(DEFAULT_DELAY);
@@ -112,20 +111,22 @@ fn launch(plan: &mut Plan<Settings>) {
 
 #[cfg(test)]
 mod tests {
+    use harness::cli;
+
     use super::*;
     use crate::settings::DEFAULT_DATA;
 
     fn plan(arguments: &[&str]) -> Plan<Settings> {
-        let typed = std::iter::once("fdpass-gen")
-            .chain(arguments.iter().copied())
-            .map(|argument| cli::two_dashes(argument.into()));
-        job_of(Cli::try_parse_from(typed).unwrap()).unwrap().plan
+        let typed = std::iter::once("fdpass-gen").chain(arguments.iter().copied());
+        let words = FdPass::words(typed.map(Into::into).collect()).unwrap();
+        let typed = cli::command::<FdPass>().try_get_matches_from(words);
+        cli::job::<FdPass>(typed.unwrap()).unwrap().plan
     }
 
     #[test]
     fn nothing_typed_is_the_reference_s_load_on_the_embedded_daemon() {
         let plan = plan(&[]);
-        assert_eq!(plan.daemon.as_deref(), Some(EMBEDDED));
+        assert_eq!(plan.daemon.as_deref(), Some(FdPass::EMBEDDED));
         assert_eq!(
             (
                 plan.groups[0].workers,

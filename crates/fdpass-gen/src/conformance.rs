@@ -2,13 +2,10 @@
 //!
 //! [`table`] lists the cases, `subject` gives them access to a daemon, and `track` runs them on one type of socket.
 
-use harness::cli::{Failure, of_the_daemon};
-use harness::conformance::{Finished, Report};
-use harness::launcher::{self, remark};
-use load::limits;
-use load::plan::Invalid;
-
 use anyhow::Context as _;
+use harness::failure::Failure;
+use harness::verify::conformance::{Finished, Source, Suite, in_parallel};
+use load::limits;
 
 use crate::check::socket_type;
 use crate::cli::ConformanceArgs;
@@ -33,64 +30,45 @@ use case::Case;
 use table::CASES;
 use track::{CaseRunner, DaemonSource};
 
-/// Runs the selected cases. Returns true if none failed.
+/// Runs the selected cases: on a launched daemon both types of socket at once, each on a thread and with its own
+/// daemons. Returns true if none failed.
 ///
 /// # Errors
 /// A wrong call, or a failure that has nothing to do with the daemon.
 pub(crate) fn run(typed: &ConformanceArgs) -> Result<bool, Failure> {
-    let options = &typed.options;
-    let cases = options.select(CASES.iter().collect(), |case| case.name)?;
-    limits::raise_nofile()
-        .context("raising the limit of open files")
-        .map_err(Failure::Run)?;
-    let report = match (&typed.daemon, &typed.socket) {
-        (Some(name), _) => on_launched(name, options.quiet, &cases)?,
-        (None, Some(socket)) => {
-            let source = DaemonSource::Running {
-                socket,
-                metrics: typed.metrics.as_deref(),
-            };
-            Report {
-                subject: ("daemon", socket.display().to_string()),
-                version: None,
-                cases: CaseRunner::new(source, socket_type(socket)?)
-                    .map_err(Failure::Run)?
-                    .run(&cases),
+    let suite = Suite {
+        protocol: &SPEC.protocol,
+        subject: "daemon",
+        cases: CASES.iter().collect(),
+        name: |case: &&'static Case| case.name,
+    };
+    let socket = typed.socket.as_deref();
+    let running = socket.map(|socket| (socket.display().to_string(), socket));
+    suite.run(&typed.options, running, |source, cases| {
+        limits::raise_nofile()
+            .context("raising the limit of open files")
+            .map_err(Failure::Run)?;
+        match source {
+            Source::Launched(prepared) => {
+                on_each(&SocketType::BOTH, DaemonSource::Launched(prepared), cases)
+            }
+            Source::Running(socket) => {
+                let metrics = typed.metrics.as_deref();
+                let source = DaemonSource::Running { socket, metrics };
+                on_each(&[socket_type(socket)?], source, cases)
             }
         }
-        (None, None) => {
-            let problem = "name a daemon to launch, or the socket of a running one (--socket)";
-            return Err(Invalid::new("--daemon", problem).into());
-        }
-    };
-    report.print(options.format);
-    Ok(report.is_passed())
+    })
 }
 
-/// Runs both types of socket at once, each on a thread and with its own daemons.
-fn on_launched(name: &str, quiet: bool, cases: &[&'static Case]) -> Result<Report, Failure> {
-    let prepared = launcher::prepare(&launcher::root()?, name, &SPEC.protocol, quiet)
-        .map_err(of_the_daemon)?;
-    remark(
-        quiet,
-        &format!("{} cases on each type of socket of {name}", cases.len()),
-    );
-    let source = DaemonSource::Launched(&prepared);
-    let track = |kind| CaseRunner::new(source, kind).map(|mut track| track.run(cases));
-    let finished: anyhow::Result<Vec<Vec<Finished>>> = std::thread::scope(|scope| {
-        let threads = SocketType::BOTH.map(|kind| scope.spawn(move || track(kind)));
-        threads
-            .into_iter()
-            .map(|thread| {
-                thread
-                    .join()
-                    .unwrap_or_else(|_| Err(anyhow::anyhow!("a case panicked")))
-            })
-            .collect()
+fn on_each(
+    kinds: &[SocketType],
+    source: DaemonSource<'_>,
+    cases: &[&'static Case],
+) -> Result<Vec<Finished>, Failure> {
+    let finished = in_parallel(kinds.len(), kinds, |kind| {
+        CaseRunner::new(source, *kind).map(|mut runner| runner.run(cases))
     });
-    Ok(Report {
-        subject: ("daemon", name.to_owned()),
-        version: prepared.version().map(str::to_owned),
-        cases: finished.map_err(Failure::Run)?.concat(),
-    })
+    let finished: anyhow::Result<Vec<Vec<Finished>>> = finished.into_iter().collect();
+    Ok(finished.map_err(Failure::Run)?.concat())
 }

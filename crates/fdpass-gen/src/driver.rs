@@ -27,7 +27,7 @@ use crate::spec::SPEC;
 use crate::sse::Reader;
 use crate::stream::Stream;
 use crate::transcript::Difference;
-use crate::work::Loop;
+use crate::work;
 
 /// Maximum wait for one read of the check.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -80,14 +80,22 @@ impl Timeouts {
         }
     }
 
-    /// Returns the kind of timeout that has passed for a stream, if any.
-    pub(crate) fn passed(&self, stream: &Stream, now: u64) -> Option<&'static str> {
+    /// Returns the time after which a stream is given up.
+    pub(crate) fn expires_at(&self, stream: &Stream) -> u64 {
+        let next_byte = match stream.bytes {
+            0 => stream.handed.saturating_add(self.first_byte),
+            1.. => stream.last.saturating_add(self.idle),
+        };
+        next_byte.min(stream.handed.saturating_add(self.total))
+    }
+
+    /// Returns which of its times a stream has exceeded.
+    pub(crate) fn passed(&self, stream: &Stream, now: u64) -> &'static str {
         let since = |from: u64| now.saturating_sub(from);
         match stream.bytes {
-            0 if since(stream.handed) > self.first_byte => Some(outcome::TIMEOUT_FIRST_BYTE),
-            1.. if since(stream.last) > self.idle => Some(outcome::TIMEOUT_IDLE),
-            _ if since(stream.handed) > self.total => Some(outcome::TIMEOUT_TOTAL),
-            _ => None,
+            0 if since(stream.handed) > self.first_byte => outcome::TIMEOUT_FIRST_BYTE,
+            1.. if since(stream.last) > self.idle => outcome::TIMEOUT_IDLE,
+            _ => outcome::TIMEOUT_TOTAL,
         }
     }
 }
@@ -191,7 +199,7 @@ impl Driver for FdPass {
     }
 
     async fn work(&self, worker: Worker) -> anyhow::Result<()> {
-        Loop::new(self, worker)?.run()
+        work::work(self, worker)
     }
 }
 

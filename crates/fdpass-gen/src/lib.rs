@@ -1,20 +1,20 @@
 //! Passes client sockets to a streaming daemon (`SCM_RIGHTS`) and measures the stream of events that comes back.
 //!
-//! [`handoff`] creates a client and passes it, [`sse`] parses the answer, `work` does both for thousands of streams in
-//! one loop, [`expect`] compares the contents, [`outcome`] names the outcomes, and [`series`] the measured times.
+//! [`handoff`] creates a client and passes it, [`sse`] parses the answer, `work` does both for thousands of streams,
+//! [`expect`] compares the contents, [`outcome`] names the outcomes, and [`series`] the measured times.
 //! `check` compares a daemon's answers with the shared [`transcript`]; `conformance` tests all other required
 //! behaviour.
 
 mod check;
-pub mod cli;
+mod cli;
 mod client;
 mod conformance;
 mod counters;
-mod doubts;
 pub mod driver;
 pub mod expect;
 pub mod handoff;
 pub mod outcome;
+mod pending_outcomes;
 pub mod reference;
 pub mod series;
 pub mod settings;

@@ -1,7 +1,7 @@
-//! `fdpass-gen`: a load generator for streaming daemons that take over client sockets.
+//! `fdpass-gen`: hands over client sockets to a streaming daemon and measures the streams that come back.
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    fdpass_gen::cli::main()
+    harness::cli::main::<fdpass_gen::driver::FdPass>()
 }

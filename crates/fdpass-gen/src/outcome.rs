@@ -4,8 +4,6 @@ use nix::errno::Errno;
 
 /// Counters other than the outcomes.
 pub mod count {
-    /// Streams that began in the warm-up; they count nowhere else.
-    pub const WARMUP: &str = "warmup";
     /// Handoffs sent, including those of the warm-up, as the daemon counts them.
     pub const HANDOFFS: &str = "handoffs";
     /// Bytes received.

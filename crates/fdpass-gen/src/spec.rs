@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use load::recorder::WARMUP;
 use measure::spec::CounterRole::{BytesReceived, Detail, Retries, Warmup};
 use measure::spec::ErrorCause::{Exhausted, Expected, Failure, Fault};
 use measure::spec::SeriesRole::{self, Headline, Main};
@@ -70,7 +71,7 @@ const ERRORS: &[ErrorSpec] = &[
 ];
 
 const COUNTERS: &[CounterSpec] = &[
-    CounterSpec::new(count::WARMUP, "warm-up", Warmup),
+    CounterSpec::new(WARMUP, "warm-up", Warmup),
     CounterSpec::with_metrics(
         count::HANDOFFS,
         "handoffs",

@@ -2,15 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-#[path = "support/drive.rs"]
+#[path = "suite/drive.rs"]
 mod drive;
-#[path = "support/target.rs"]
+#[path = "suite/target.rs"]
 mod target;
 
 use std::time::Duration;
 
+use harness_testing::calibration::{Planned, calibrate};
+use harness_testing::result::ResultFile;
 use nix::sys::socket::SockType;
-use serde_json::Value;
 use target::{HEAD, Step, Target, close, record, write};
 
 const STREAMS: usize = 300;
@@ -59,13 +60,7 @@ fn script(handoff: usize) -> Vec<Step> {
     steps
 }
 
-/// Returns true if a measured value, in ms, equals the planned one within 1 ms or 1 %.
-fn agrees(measured: f64, planned: f64) -> bool {
-    (measured - planned).abs() <= f64::max(1.0, planned * 0.01)
-}
-
-/// Series, figure and planned value, in ms.
-const PLANNED: [(&str, &str, f64); 9] = [
+const PLANNED: [Planned; 9] = [
     ("first_byte", "p50_ns", 5.0),
     ("first_byte", "p90_ns", 20.0),
     ("first_byte", "p99_ns", 60.0),
@@ -77,46 +72,21 @@ const PLANNED: [(&str, &str, f64); 9] = [
     ("stream", "max_ns", 245.0),
 ];
 
-/// Returns a figure of a result, in ms.
-fn measured(result: &Value, name: &str, figure: &str) -> f64 {
-    let mut series = result["series"].as_array().unwrap().iter();
-    let series = series.find(|series| series["name"] == name).unwrap();
-    series[figure].as_f64().unwrap() / 1e6
-}
-
-/// Each figure must be right in one run of eight: a busy machine delays target and driver alike, but a wrong instrument
-/// is wrong in all of them.
 #[test]
 fn known_delays_and_an_injected_stall_come_out_within_one_millisecond_or_one_per_cent() {
-    let mut open = PLANNED.to_vec();
-    let mut found = Vec::new();
-    for attempt in 0..8 {
+    calibrate(8, &PLANNED, |attempt| {
         let folder = tempfile::tempdir().unwrap();
         let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, script);
-        let (_, json) = drive::drive(
-            folder.path(),
-            target.path(),
-            &[
-                "--connections",
-                &STREAMS.to_string(),
-                "--ramp-up",
-                "3s",
-                "--quiet",
-            ],
-        );
+        let streams = STREAMS.to_string();
+        let load = ["--connections", &streams, "--ramp-up", "3s", "--quiet"];
+        let (_, mut json) = drive::drive(folder.path(), target.path(), &load);
         assert_eq!(target.stop(), STREAMS + 1, "attempt {attempt}");
         assert_eq!(json["connections_completed"], STREAMS);
         assert_eq!(json["errors"]["timeout"], 0);
-        let result = &json["result"];
-        open.retain(|(name, figure, planned)| !agrees(measured(result, name, figure), *planned));
-        if open.is_empty() {
-            return;
-        }
-        let of_run = |(name, figure, planned): &(&str, &str, f64)| {
-            let measured = measured(result, name, figure);
-            format!("{name} {figure}: {measured} ms where {planned} ms were planned")
+        let right = |planned: f64| {
+            let allowed = f64::max(1.0, planned * 0.01);
+            planned - allowed..=planned + allowed
         };
-        found.push(open.iter().map(of_run).collect::<Vec<_>>());
-    }
-    panic!("{found:#?}");
+        Some((ResultFile(json["result"].take()), right))
+    });
 }

@@ -1,17 +1,15 @@
-//! Defines the command-line options that all drivers share, and carries out what they describe.
+//! The command line of drivers: the options that all share, and the run that they describe.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use clap::Args;
+use clap::{ArgMatches, FromArgMatches as _};
 use measure::exit;
 use measure::redact;
-use measure::report::Format;
 use measure::result::RunResult;
 use serde::Serialize;
 
+use crate::failure::Failure;
 use crate::launcher::remark;
 use crate::run::{External, Settings, Subject, run};
 use crate::signals::Signals;
@@ -19,193 +17,74 @@ use crate::store::{self, Folder};
 use crate::{launcher, output};
 use load::driver::{Driver, Target, ValidPlan};
 use load::limits::{self, TooFewFiles};
-use load::plan::{Invalid, Plan, PlanError};
+use load::plan::{Invalid, Plan};
 use load::workers::{SHARD_ARGUMENT, shard};
-use subject::daemon::DaemonError;
 use subject::headroom::CannotHold;
 use subject::host;
 
 mod command;
+mod common;
+mod driver_cli;
+mod variables;
 
-pub use command::{
-    COMMAND_EXIT_CODES, exit_with, is_command, lines_of_files, refuse, two_dashes, words,
-};
+pub use command::{exit_with, lines_of_files, refuse, two_dashes};
+use common::MOST_PROCESSES;
+pub use common::{Common, ProcessCount};
+pub use driver_cli::{DriverCli, Job, command, job};
 
 /// File descriptors that a process keeps open besides those of its load.
 const OWN_DESCRIPTORS: u64 = 100;
-/// Maximum number of driver processes on one machine.
-const MOST_PROCESSES: u64 = 256;
 /// Maximum number of worker threads on one machine: each has some MiB of histograms.
 const MOST_WORKERS: u64 = 1_024;
 
-/// Options that every driver accepts.
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Common options")]
-pub struct Common {
-    /// Launch the daemon with this folder name in daemons/ (default without a target: the embedded one)
-    #[arg(long, value_name = "NAME")]
-    pub daemon: Option<String>,
-    /// Set the name of an already running daemon, for reports and the folder of its results [default: external]
-    #[arg(long, value_name = "NAME", conflicts_with = "daemon")]
-    pub name: Option<String>,
-    /// Compare the driver's counters with this metrics page of an already running daemon (http://, Prometheus text),
-    /// as for a launched daemon. Repeat the option for each daemon
-    #[arg(long, value_name = "URL", conflicts_with = "daemon")]
-    pub daemon_metrics: Vec<String>,
-    /// Run this plan (TOML), instead of the load that options describe
-    #[arg(long, value_name = "FILE")]
-    pub plan: Option<PathBuf>,
-    /// Override a field of the plan, such as timeline.measure=10s or groups.0.rate=500
-    #[arg(long, value_name = "PATH=VALUE", requires = "plan")]
-    pub set: Vec<String>,
-    /// Number of daemon instances to start; they share the load (overrides the plan)
-    #[arg(long, value_name = "N")]
-    pub instances: Option<u64>,
-    /// Add a threshold to those of the plan, such as "first_byte.p99 <= 50ms" (exit code 4 if missed)
-    #[arg(long, value_name = "TEXT")]
-    pub threshold: Vec<String>,
-    /// Print the plan as TOML and exit
-    #[arg(long)]
-    pub print_plan: bool,
-    /// Number of runs; each starts a fresh daemon
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub repeat: u32,
-    /// Driver processes; `auto` uses as many as the open-file limit requires
-    #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = parse_processes)]
-    pub processes: ProcessCount,
-    /// Set the worker threads of each process [default: half of the processors divided by the number of processes, so
-    /// that the daemon keeps the other half]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
-    pub threads: Option<u32>,
-    /// Store results below this folder
-    #[arg(long, value_name = "DIR", default_value = "bench-results")]
-    pub out: PathBuf,
-    /// Store this one result in exactly this folder, instead of one below --out
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "repeat"])]
-    pub into: Option<PathBuf>,
-    /// Also write the result as JSON with the reference tool's keys
-    #[arg(long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-    /// Report format on stdout
-    #[arg(long, value_name = "NAME", default_value = "terminal")]
-    pub format: Format,
-    /// Serve the driver's own metrics at this address during the run, such as 127.0.0.1:9100
-    #[arg(long, value_name = "ADDR")]
-    pub metrics_addr: Option<SocketAddr>,
-    /// Hide the live line and all notes on stderr
-    #[arg(long, short)]
-    pub quiet: bool,
-}
-
-/// The number of driver processes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProcessCount {
-    /// The number that the open-file limit requires.
-    Auto,
-    /// A fixed number.
-    Exactly(u64),
-}
-
-fn parse_processes(text: &str) -> Result<ProcessCount, String> {
-    match (text, text.parse()) {
-        ("auto", _) => Ok(ProcessCount::Auto),
-        (_, Ok(count @ 1..=MOST_PROCESSES)) => Ok(ProcessCount::Exactly(count)),
-        _ => Err(format!(
-            "must be `auto` or a number from 1 to {MOST_PROCESSES}"
-        )),
-    }
-}
-
-/// A load to run, as a command line describes it.
-#[derive(Debug)]
-pub struct Job<C> {
-    /// The plan, not yet validated.
-    pub plan: Plan<C>,
-    /// A daemon that already runs.
-    pub target: Option<Target>,
-    /// The options that all drivers share.
-    pub common: Common,
-}
-
-/// An error that prevents a run: a wrong call, a limit of this machine, or a failed step.
-#[derive(Debug, thiserror::Error)]
-pub enum Failure {
-    /// The call or the plan is wrong.
-    #[error("{0:#}")]
-    Call(anyhow::Error),
-    /// A limit of this machine is too low.
-    #[error("{0:#}")]
-    Limit(anyhow::Error),
-    /// A step failed.
-    #[error("{0:#}")]
-    Run(anyhow::Error),
-}
-
-/// The exit code of [`Failure::Limit`].
-pub const LIMIT: u8 = 5;
-
-impl Failure {
-    /// Returns the exit code of the program.
-    #[must_use]
-    pub fn exit_code(&self) -> u8 {
-        match self {
-            Self::Run(_) => 1,
-            Self::Call(_) => 2,
-            Self::Limit(_) => LIMIT,
-        }
-    }
-}
-
-impl From<PlanError> for Failure {
-    fn from(error: PlanError) -> Self {
-        Self::Call(error.into())
-    }
-}
-
-impl From<Invalid> for Failure {
-    fn from(error: Invalid) -> Self {
-        Self::Call(error.into())
-    }
-}
-
-/// Runs the whole `main` of a driver: `job` parses the command line, `seed` renders `--output`.
+/// Runs the whole program of a driver: one of its commands, a run, or a shard of a run. If clap rejects the arguments,
+/// the program ends with clap's message and exit code 2.
 #[must_use]
-pub fn main<D: Driver>(
-    job: impl FnOnce() -> Result<Job<D::Config>, Failure>,
-    seed: fn(&[RunResult]) -> serde_json::Value,
-) -> ExitCode {
-    let runtime = match tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-    {
-        Ok(runtime) => runtime,
-        Err(error) => return print_failure(&Failure::Run(error.into())),
-    };
+pub fn main<D: DriverCli>() -> ExitCode {
     let is_shard = std::env::args_os()
         .nth(1)
         .is_some_and(|argument| argument == SHARD_ARGUMENT);
     let ended = if is_shard {
-        runtime
-            .block_on(shard::<D>())
-            .map(|()| ExitCode::SUCCESS)
-            .map_err(Failure::Run)
+        in_runtime(async { shard::<D>().await.map_err(Failure::Run) }).map(|()| ExitCode::SUCCESS)
     } else {
-        job().and_then(|job| runtime.block_on(run_job::<D>(job, seed)))
+        parse::<D>().and_then(carry_out::<D>)
     };
+    ended.unwrap_or_else(|failure| failure.print())
+}
+
+fn parse<D: DriverCli>() -> Result<ArgMatches, Failure> {
+    let words = D::words(std::env::args_os().collect())?;
+    let typed = driver_cli::command::<D>().try_get_matches_from(words);
+    Ok(typed.unwrap_or_else(|error| {
+        if let (true, Some(note)) = (error.use_stderr(), variables::note(&D::SPEC.driver)) {
+            output::remark(&note);
+        }
+        refuse(&error)
+    }))
+}
+
+fn carry_out<D: DriverCli>(mut typed: ArgMatches) -> Result<ExitCode, Failure> {
+    if typed.subcommand_name().is_some() {
+        let command = D::Command::from_arg_matches_mut(&mut typed);
+        let command = command.unwrap_or_else(|error| refuse(&error));
+        return Ok(exit_with(D::run_command(command)));
+    }
+    let job = driver_cli::job::<D>(typed)?;
+    in_runtime(run_job::<D>(job))
+}
+
+fn in_runtime<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::Run(error.into()))?;
+    let ended = runtime.block_on(work);
     // The thread that reads a shard's stdin may block forever.
     runtime.shutdown_background();
-    ended.unwrap_or_else(|failure| print_failure(&failure))
+    ended
 }
 
-fn print_failure(failure: &Failure) -> ExitCode {
-    output::remark(&format!("error: {failure}"));
-    ExitCode::from(failure.exit_code())
-}
-
-async fn run_job<D: Driver>(
-    job: Job<D::Config>,
-    seed: fn(&[RunResult]) -> serde_json::Value,
-) -> Result<ExitCode, Failure> {
+async fn run_job<D: DriverCli>(job: Job<D::Config>) -> Result<ExitCode, Failure> {
     let Job {
         mut plan,
         target,
@@ -233,7 +112,7 @@ async fn run_job<D: Driver>(
     let (results, failure) = repeat::<D>(&load, &subject, &settings, &common, &mut signals).await;
     let shown = match results.is_empty() {
         true => Ok(()),
-        false => report::<D>(&results, &common, seed).map_err(Failure::Run),
+        false => report::<D>(&results, &common).map_err(Failure::Run),
     };
     // Both may have failed, for example on a full disk.
     if let (Err(error), Some(failure)) = (&shown, &failure) {
@@ -274,14 +153,10 @@ fn plan_toml<C: Serialize>(plan: &Plan<C>) -> anyhow::Result<String> {
 }
 
 /// Shows the results and writes `--output`. If one of the two fails, the other is still done.
-fn report<D: Driver>(
-    results: &[RunResult],
-    common: &Common,
-    seed: fn(&[RunResult]) -> serde_json::Value,
-) -> anyhow::Result<()> {
+fn report<D: DriverCli>(results: &[RunResult], common: &Common) -> anyhow::Result<()> {
     let shown = show::<D>(results, common);
     if let Some(path) = &common.output {
-        let json = serde_json::to_string_pretty(&seed(results))?;
+        let json = serde_json::to_string_pretty(&D::json(results))?;
         let field = || {
             format!(
                 "writing --output {} (the report and the stored result are complete)",
@@ -393,8 +268,7 @@ fn subject<D: Driver>(
         }
         (None, Some(name)) => {
             let prepared =
-                launcher::prepare(&launcher::root()?, name, &D::SPEC.protocol, common.quiet)
-                    .map_err(of_the_daemon)?;
+                launcher::prepare(&launcher::root()?, name, &D::SPEC.protocol, common.quiet)?;
             Ok(Subject::Launched(Box::new(prepared)))
         }
         (None, None) => Err(Invalid::new(
@@ -408,19 +282,6 @@ fn subject<D: Driver>(
 fn only_for_running(option: &str) -> Invalid {
     let problem = "is only for an already running daemon; a launched one has the name and the metrics page of its manifest: drop this option, or give the address of a running daemon (the URL, --socket, --uri)";
     Invalid::new(option, problem)
-}
-
-/// Classifies a daemon's error: a wrong name or manifest or a missing tool is a wrong call, any other error a failed
-/// run.
-#[must_use]
-pub fn of_the_daemon(error: DaemonError) -> Failure {
-    match error {
-        DaemonError::UnknownDaemon { .. }
-        | DaemonError::OtherProtocol { .. }
-        | DaemonError::BadManifest { .. }
-        | DaemonError::ToolMissing { .. } => Failure::Call(error.into()),
-        other => Failure::Run(other.into()),
-    }
 }
 
 /// Returns the numbers of threads and processes: by default as many processes as the open-file limit requires.

@@ -1,4 +1,4 @@
-//! Launches daemons one after the other, for the commands `check` and `conformance`.
+//! Launches daemons one after the other, for the commands `check` and `conformance` of drivers.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use tokio::runtime::Runtime;
 
-use crate::cli::Failure;
+use crate::failure::Failure;
 use crate::output;
 use subject::daemon::{Daemon, DaemonError, Options, Prepared};
 use subject::manifest;
@@ -104,6 +104,22 @@ impl Launcher {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         let environment: Vec<(String, String)> = variables.iter().map(owned).collect();
         self.wait(prepared.start(&environment, &Options::default()))
+    }
+
+    /// Starts a daemon as [`Self::start`] does, calls `act`, and stops the daemon.
+    ///
+    /// # Errors
+    /// As those of [`Self::start`].
+    pub fn with<T>(
+        &self,
+        prepared: &Prepared,
+        variables: &[(&str, &str)],
+        act: impl FnOnce(&Daemon) -> T,
+    ) -> Result<T, DaemonError> {
+        let daemon = self.start(prepared, variables)?;
+        let result = act(&daemon);
+        self.stop(daemon);
+        Ok(result)
     }
 
     /// Returns how a daemon has ended by itself, with the end of its log, or `None` if it runs. A `suspected` death

@@ -3,15 +3,15 @@
 //! `load` generates load, `subject` runs the daemon, and `measure` knows numbers; this crate puts them together. The
 //! parts, in the order of a run: [`cli`] parses the command line, [`launcher`] prepares the daemon, [`subject::headroom`] checks
 //! that daemon and machine can hold the load, [`run`] makes one result of it all, and [`store`] keeps it. Apart from
-//! runs, [`conformance`] lets drivers test the answers of daemons.
+//! runs, [`verify`] tests the answers of daemons.
 
 pub mod cli;
-pub mod conformance;
 pub mod exporter;
+pub mod failure;
 pub mod launcher;
 pub mod output;
-
 pub mod progress;
 pub mod run;
 pub mod signals;
 pub mod store;
+pub mod verify;

@@ -3,7 +3,6 @@
 //! The tests use their own client, in plain HTTP/1.1, so that no error of a driver can hide one of a server. A server
 //! whose program is missing is reported and skipped; with `DROVER_REQUIRE_ALL=1` it fails.
 #![allow(clippy::unwrap_used, reason = "a failed assumption fails the test")]
-#![allow(clippy::print_stderr, reason = "says what is passed over")]
 
 #[path = "http_servers/client.rs"]
 mod client;
@@ -14,6 +13,7 @@ use std::process::{Command, Output};
 
 use anyhow::{Context as _, ensure};
 use harness::launcher::{Launcher, everything_is_required};
+use harness_testing::skip::skip;
 use subject::daemon::{Daemon, DaemonError, Prepared, StopReport, Stopped};
 use subject::manifest;
 
@@ -84,9 +84,7 @@ fn every_http_server_refuses_a_number_of_workers_that_is_none() {
 #[test]
 fn every_further_url_speaks_the_version_of_http_that_its_name_says() {
     if let Err(error) = Command::new("curl").arg("--version").output() {
-        assert!(!everything_is_required(), "curl: {error}");
-        eprintln!("the further URLs are passed over: there is no curl: {error}");
-        return;
+        return skip(format_args!("curl: {error}"));
     }
     of_each_server(|launcher, prepared| {
         let daemon = launcher.start(prepared, &[])?;
@@ -211,8 +209,8 @@ fn of_each_server(check: impl Fn(&Launcher, &Prepared) -> anyhow::Result<()>) {
                     failures.push(format!("{name}: {error:#}"));
                 }
             }
-            Err(DaemonError::ToolMissing { tool, .. }) if !everything_is_required() => {
-                eprintln!("{name} is passed over: it needs {tool}");
+            Err(DaemonError::ToolMissing { tool, .. }) => {
+                skip(format_args!("{tool}, for {name}"));
             }
             Err(error) => failures.push(error.to_string()),
         }

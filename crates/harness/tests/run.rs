@@ -9,8 +9,9 @@ use std::time::Duration;
 use harness::run::{External, Settings, Subject, run};
 use harness::signals::Signals;
 use harness::store::Folder;
-use load::clock::Clock;
+use load::clock::{self, Timer};
 use load::driver::{Checked, Description, Driver, Target, ValidPlan, Worker};
+use load::pacer::Tick;
 use load::plan::{Group, Invalid, Plan, Timeline};
 use load::schedule::Arrival;
 use measure::result::RunResult;
@@ -62,17 +63,25 @@ impl Driver for Toy {
 
     /// Performs one operation at a time, each of 1 ms, like the loop of a driver whose clients are tasks.
     async fn work(&self, mut worker: Worker) -> anyhow::Result<()> {
-        let mut clock = Clock::real()?;
+        let timer = Timer::new()?;
         let mut done = 0;
-        while let Some(start) = worker.pacer.next(&mut clock).await {
+        loop {
+            let start = match worker.pacer.poll(clock::now()) {
+                Tick::Ready(start) => start,
+                Tick::Wait(due) => {
+                    timer.sleep_until(due).await;
+                    continue;
+                }
+                Tick::Over => return Ok(()),
+            };
             worker.record.begin();
             if let Some(late) = start.lag {
                 worker.record.lag(late);
             }
-            clock.sleep_until(clock.now() + 1_000_000).await;
-            worker.record.value(RESPONSE, clock.now() - start.at);
+            timer.sleep_until(clock::now() + 1_000_000).await;
+            worker.record.value(RESPONSE, clock::now() - start.at);
             worker.record.ok();
-            worker.record.tick(clock.now());
+            worker.record.tick(clock::now());
             done += 1;
             let first = start.index % 2 == 0;
             match self.0 {
@@ -82,7 +91,6 @@ impl Driver for Toy {
                 _ => {}
             }
         }
-        Ok(())
     }
 }
 

@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
+use std::process::Command;
 
 use subject::manifest::Manifest;
 use toml::{Table, Value};
@@ -42,18 +43,34 @@ fn crates_depend_only_on_what_their_kind_may() {
 }
 
 #[test]
-fn nothing_but_a_test_depends_on_a_mock() {
+fn a_driver_uses_the_conformance_cases_of_its_own_protocol_only() {
+    let protocol = |name: &str| name.split('-').next().unwrap_or_default().to_owned();
+    for member in members() {
+        for (name, _) in member.dependencies() {
+            let fits = Kind::from_name(name) != Kind::Conformance
+                || protocol(name) == protocol(&member.name);
+            assert!(fits, "{} must not depend on {name}", member.name);
+        }
+    }
+}
+
+#[test]
+fn nothing_but_a_test_depends_on_a_mock_or_on_test_support() {
     for member in members() {
         let built = member
             .manifest
             .get("dependencies")
             .and_then(Value::as_table);
-        let mocks: Vec<&String> = built
+        let for_tests: Vec<&String> = built
             .into_iter()
             .flat_map(Table::keys)
-            .filter(|name| Kind::from_name(name) == Kind::Mock)
+            .filter(|name| matches!(Kind::from_name(name), Kind::Mock | Kind::Testing))
             .collect();
-        assert!(mocks.is_empty(), "{} is built with {mocks:?}", member.name);
+        assert!(
+            for_tests.is_empty(),
+            "{} is built with {for_tests:?}",
+            member.name
+        );
     }
 }
 
@@ -404,7 +421,56 @@ fn the_kinds_keep_the_subject_apart_from_the_instrument() {
         let allowed = Kind::from_name(instrument).may_use();
         assert!(!allowed.contains(&Kind::DaemonKit), "{instrument}");
     }
-    assert!(Kind::from_name("daemon-kit").may_use().is_empty());
-    assert!(Kind::from_name("mock-llm").may_use().is_empty());
-    assert!(Kind::from_name("measure").may_use().is_empty());
+    for subject in ["streaming-daemon", "daemon-kit", "mock-llm", "issue-store"] {
+        let allowed = Kind::from_name(subject).may_use();
+        assert!(!allowed.contains(&Kind::Testing), "{subject}");
+    }
+    for base in ["daemon-kit", "mock-llm", "measure"] {
+        assert_eq!(Kind::from_name(base).may_use(), [Kind::Features], "{base}");
+    }
+}
+
+/// Cargo builds a library again for each set of features. A package built alone must get the sets of the workspace.
+#[test]
+fn a_package_built_alone_uses_the_libraries_of_the_workspace() {
+    let whole = library_features(&["--workspace"]);
+    for member in members() {
+        for library in library_features(&["--package", &member.name]) {
+            assert!(
+                whole.contains(&library),
+                "`cargo build -p {}` builds {library} again: name the missing features in crates/workspace-hack",
+                member.name
+            );
+        }
+    }
+}
+
+/// Returns the libraries of a build, each with its features.
+fn library_features(packages: &[&str]) -> BTreeSet<String> {
+    let listed = Command::new(env!("CARGO"))
+        .args([
+            "tree",
+            "--offline",
+            "--edges",
+            "normal,build",
+            "--prefix",
+            "none",
+            "--format",
+            "{p} with {f}",
+        ])
+        .args(packages)
+        .current_dir(root())
+        .output()
+        .expect("cargo can be run");
+    assert!(
+        listed.status.success(),
+        "{}",
+        String::from_utf8_lossy(&listed.stderr)
+    );
+    let text = String::from_utf8(listed.stdout).expect("cargo prints text");
+    let libraries = text.lines().filter(|line| !line.is_empty());
+    // A package that was listed before is marked, and its dependencies are left out.
+    libraries
+        .map(|line| line.trim_end_matches(" (*)").to_owned())
+        .collect()
 }

@@ -14,9 +14,9 @@ use nix::sys::socket::{MsgFlags, recv};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
+use crate::clock::Clock;
 use crate::counts::Counts;
 use crate::turns::Turns;
-use crate::worker::Clock;
 
 /// The phase of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

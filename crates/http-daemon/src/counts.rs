@@ -1,14 +1,15 @@
 //! Counters in memory that all processes of the daemon share.
 //!
 //! Each worker has its own block, and is its only writer: an addition is a load and a store, without a locked
-//! instruction. The metrics page sums up the blocks, whichever process serves it.
+//! instruction. The metrics page sums up the blocks, whichever process serves it. The exporter's own registry is not
+//! used for counting: its memory belongs to one process, and each addition would be a locked instruction.
 
-use std::fmt::Write as _;
 use std::num::NonZeroUsize;
 use std::slice;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use anyhow::Context as _;
+use daemon_kit::MetricsPage;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous};
 
 /// The counters of one worker. Blocks are two cache lines apart, since processors fetch lines in pairs.
@@ -83,75 +84,61 @@ impl Shared {
             .sum()
     }
 
-    /// Renders the metrics in the text format of Prometheus.
-    pub(crate) fn page(self) -> String {
-        let mut page = String::from(
-            "# HELP http_requests_total Requests that were answered, by class of status.\n# TYPE http_requests_total counter\n",
-        );
-        for class in 0..4 {
-            let count = self.sum(|block| &block.answers[class]);
-            let _ = writeln!(
-                page,
-                "http_requests_total{{class=\"{}xx\"}} {count}",
-                class + 2
+    /// Renders the metrics.
+    pub(crate) fn render(self, page: &MetricsPage) -> String {
+        for (class, name) in ["2xx", "3xx", "4xx", "5xx"].into_iter().enumerate() {
+            page.set_labeled_counter(
+                "http_requests_total",
+                "Requests that were answered, by class of status.",
+                ("class", name),
+                self.sum(|block| &block.answers[class]),
             );
         }
-        for (name, kind, help, value) in [
+        for (name, help, value) in [
             (
                 "http_unanswered_total",
-                "counter",
                 "Requests to a fault endpoint that got no proper response.",
                 self.sum(|block| &block.unanswered),
             ),
             (
-                "http_connections_open",
-                "gauge",
-                "Open connections.",
-                self.totals.open.load(Relaxed),
-            ),
-            (
-                "http_connections_peak",
-                "gauge",
-                "Maximum number of connections open at once.",
-                self.totals.peak.load(Relaxed),
-            ),
-            (
                 "http_connections_accepted_total",
-                "counter",
                 "Connections that were accepted and served.",
                 self.sum(|block| &block.accepted),
             ),
             (
                 "http_connections_refused_total",
-                "counter",
                 "Connections beyond the limit, answered with 503.",
                 self.sum(|block| &block.refused),
             ),
             (
                 "http_accept_errors_total",
-                "counter",
                 "Failures to accept, each with a pause of 10 ms.",
                 self.sum(|block| &block.accept_errors),
             ),
             (
                 "http_timeouts_total",
-                "counter",
                 "Connections closed because the client was too slow or idle.",
                 self.sum(|block| &block.timeouts),
             ),
             (
                 "http_sent_bytes_total",
-                "counter",
                 "Bytes written to sockets, heads and TLS included.",
                 self.sum(|block| &block.sent_bytes),
             ),
         ] {
-            let _ = writeln!(
-                page,
-                "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}"
-            );
+            page.set_counter(name, help, value);
         }
-        page
+        page.set_gauge(
+            "http_connections_open",
+            "Open connections.",
+            self.totals.open.load(Relaxed),
+        );
+        page.set_gauge(
+            "http_connections_peak",
+            "Maximum number of connections open at once.",
+            self.totals.peak.load(Relaxed),
+        );
+        page.render()
     }
 }
 

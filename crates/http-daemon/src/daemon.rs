@@ -1,21 +1,25 @@
 //! The daemon: its shared resources, and the processes that serve.
 
-use std::io::{self, Write as _};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use daemon_kit::{Signals, pages};
-use tokio::net::TcpListener;
+use daemon_kit::cli::print_note;
+use daemon_kit::{MetricsPage, MetricsServer, Signals, open_files};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::config::Config;
 use crate::counts::Shared;
 use crate::files;
-use crate::limits::raise_open_files;
 use crate::listener::Sockets;
 use crate::process::{Children, Process, hold_signals, parent_stop, release_signals};
 use crate::sink::Limits;
 use crate::tls;
+
+/// The program, before messages for the user at any log level.
+const NAME: &str = env!("CARGO_PKG_NAME");
+/// Descriptors reserved for other purposes than connections: the standard ones, listeners, runtimes, files that are
+/// being read, scrapers.
+const RESERVED_FILES: u64 = 128;
 
 /// Serves until SIGTERM or SIGINT, then finishes requests in flight; a second signal stops at once. Must be called
 /// while the process has one thread, since it may fork.
@@ -23,11 +27,16 @@ use crate::tls;
 /// # Errors
 /// A resource that could not be created, an address that can't be listened on, or the failure that ended the daemon.
 pub fn run(mut config: Config) -> anyhow::Result<()> {
-    let room = raise_open_files()?;
+    let room = open_files::raise_limit()?
+        .saturating_sub(RESERVED_FILES)
+        .max(1);
     warn_of_room(&config, room);
     // Not an error: a manifest that names a port for HTTPS serves both modes.
     if config.sink_body.is_some() && config.https_port.take().is_some() {
-        print_note("the sink does not support TLS: the HTTPS port stays closed (--https-port)");
+        print_note(
+            NAME,
+            "the sink does not support TLS: the HTTPS port stays closed (--https-port)",
+        );
     }
     if config.sink_body.is_none() {
         files::prepare(&config.root)?;
@@ -40,6 +49,8 @@ pub fn run(mut config: Config) -> anyhow::Result<()> {
     let sockets = Sockets::bind(&config)?;
     let shared = Shared::new(config.processes * config.workers)?;
     let config = Arc::new(config);
+    // Before processes fork, so that its clock is calibrated once.
+    let page = Arc::new(MetricsPage::new());
     let mut listeners = sockets.workers.into_iter();
     let mut processes: Vec<Process> = (0..config.processes)
         .map(|index| Process {
@@ -47,6 +58,7 @@ pub fn run(mut config: Config) -> anyhow::Result<()> {
             index,
             listeners: listeners.by_ref().take(config.workers).collect(),
             shared,
+            page: Arc::clone(&page),
             limits: Limits {
                 max: config.max_connections,
                 room,
@@ -58,15 +70,15 @@ pub fn run(mut config: Config) -> anyhow::Result<()> {
     let print_addresses = || {
         addresses
             .iter()
-            .for_each(|address| print_note(&format!("listening on {address}")));
+            .for_each(|address| print_note(NAME, format_args!("listening on {address}")));
     };
-    let page = move || shared.page();
+    let page = move || shared.render(&page);
     hold_signals()?;
     if config.processes == 1
         && let Some(process) = processes.pop()
     {
         print_addresses();
-        return control(sockets.pages, page, |asked| process.serve(asked));
+        return control(sockets.metrics, page, |asked| process.serve(asked));
     }
     let mut children = Children::default();
     for index in 0..config.processes {
@@ -80,12 +92,12 @@ pub fn run(mut config: Config) -> anyhow::Result<()> {
     }
     drop(processes);
     print_addresses();
-    control(sockets.pages, page, |asked| children.watch(asked))
+    control(sockets.metrics, page, |asked| children.watch(asked))
 }
 
 /// Handles signals and serves the metrics pages while `run` runs.
 fn control<F: Future<Output = anyhow::Result<()>>>(
-    listener: Option<std::net::TcpListener>,
+    server: Option<MetricsServer>,
     page: impl Fn() -> String,
     run: impl FnOnce(futures_util::future::BoxFuture<'static, ()>) -> F,
 ) -> anyhow::Result<()> {
@@ -93,19 +105,15 @@ fn control<F: Future<Output = anyhow::Result<()>>>(
     let ended = runtime.block_on(async {
         let mut signals = Signals::new()?;
         release_signals()?;
-        let listener = listener
-            .map(TcpListener::from_std)
-            .transpose()
-            .context("cannot listen on the metrics port")?;
-        let pages = async {
-            match listener {
-                Some(listener) => pages::serve(listener, page).await,
+        let metrics = async {
+            match server {
+                Some(server) => server.serve(page).await,
                 None => std::future::pending().await,
             }
         };
         tokio::select! {
-            ended = signals.run(run) => ended.unwrap_or(Ok(())),
-            () = pages => unreachable!("pages are served forever"),
+            ended = signals.run_until_shutdown(run) => ended.unwrap_or(Ok(())),
+            failed = metrics => failed.map(|never| match never {}),
         }
     });
     // A worker may still be serving its last requests; after a second signal, nobody waits for it.
@@ -121,7 +129,7 @@ fn serve_child(process: Process) -> i32 {
     match serve() {
         Ok(()) => 0,
         Err(error) => {
-            print_note(&format!("{error:#}"));
+            print_note(NAME, format_args!("{error:#}"));
             1
         }
     }
@@ -139,15 +147,12 @@ fn warn_of_room(config: &Config, room: u64) {
     if all < config.max_connections && config.max_connections != u64::MAX {
         let processes = config.max_connections.div_ceil(room);
         let max = config.max_connections;
-        print_note(&format!(
-            "the limit of open files allows {all} of {max} connections; for all of them, raise it (ulimit -Hn) \
+        print_note(
+            NAME,
+            format_args!(
+                "the limit of open files allows {all} of {max} connections; for all of them, raise it (ulimit -Hn) \
             or start with --processes {processes}"
-        ));
+            ),
+        );
     }
-}
-
-/// Prints a message for the user, at any log level.
-fn print_note(message: &str) {
-    // A closed stderr cannot be handled.
-    let _ = writeln!(io::stderr(), "http-daemon: {message}");
 }

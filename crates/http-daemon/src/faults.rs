@@ -11,10 +11,10 @@ use nix::libc::linger;
 use nix::sys::socket::{setsockopt, sockopt};
 use tokio::time::sleep;
 
+use crate::answer::{answer, text};
 use crate::body::Body;
 use crate::connection::{Busy, Order};
 use crate::counts::Counts;
-use crate::service::{answer, text};
 
 /// Number of pieces of a slow body, and the length of each: together as long as 1kb.txt.
 const DRIPS: u32 = 8;

@@ -11,7 +11,9 @@
 //!   client ◄──► sink: the same sockets in one epoll loop, without hyper (sink) ◄──────────────┘
 //! ```
 
+mod answer;
 mod body;
+mod clock;
 mod config;
 mod connection;
 mod conversation;
@@ -19,7 +21,6 @@ mod counts;
 mod daemon;
 mod faults;
 mod files;
-mod limits;
 mod listener;
 mod options;
 mod process;

@@ -1,24 +1,17 @@
 //! The listening sockets: one per worker and port; the Unix socket is shared by all.
 
-use std::fs::{self, Permissions};
-use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::path::Path;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
+use daemon_kit::{DEFAULT_MODE, MetricsServer, SocketFile, UnixSocket, backlog};
 use nix::sys::socket::{
-    self, AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, UnixAddr, setsockopt,
-    sockopt,
+    self, AddressFamily, SockFlag, SockType, SockaddrStorage, setsockopt, sockopt,
 };
-use nix::sys::stat::{Mode, fchmod};
 
 use crate::config::Config;
 
-/// Permissions of the Unix socket's file.
-const PERMISSIONS: u32 = 0o660;
 const FLAGS: SockFlag = SockFlag::SOCK_NONBLOCK.union(SockFlag::SOCK_CLOEXEC);
 
 /// The listening sockets of one worker.
@@ -34,7 +27,7 @@ pub(crate) struct Listeners {
 pub(crate) struct Sockets {
     /// The sockets of each worker of each process.
     pub(crate) workers: Vec<Listeners>,
-    pub(crate) pages: Option<TcpListener>,
+    pub(crate) metrics: Option<MetricsServer>,
     /// Removes the socket's file when it is dropped.
     #[expect(dead_code, reason = "it is kept for its end")]
     pub(crate) file: Option<SocketFile>,
@@ -54,17 +47,13 @@ impl Sockets {
             addresses.push(format!("https://{address}"));
             https = group;
         }
-        let pages = config
-            .metrics_port
-            .map(|port| pages(config.bind, port))
-            .transpose()?;
-        if let Some(listener) = &pages {
-            addresses.push(format!(
-                "http://{}/metrics",
-                listener
-                    .local_addr()
-                    .context("cannot determine the metrics port")?
-            ));
+        let bind_metrics = |port| {
+            let address = SocketAddr::new(config.bind, port);
+            MetricsServer::bind(address, "choose another port with --metrics-port")
+        };
+        let metrics = config.metrics_port.map(bind_metrics).transpose()?;
+        if let Some(server) = &metrics {
+            addresses.push(format!("http://{}/metrics", server.address()?));
         }
         let unix = config
             .unix
@@ -86,7 +75,7 @@ impl Sockets {
         });
         Ok(Self {
             workers: workers.collect::<anyhow::Result<_>>()?,
-            pages,
+            metrics,
             file,
             addresses,
         })
@@ -142,96 +131,13 @@ fn listen(config: &Config, address: SocketAddr) -> nix::Result<OwnedFd> {
     Ok(listener)
 }
 
-/// Converts a backlog; above the library's maximum, the system's maximum is used.
-fn backlog(wanted: u32) -> Backlog {
-    i32::try_from(wanted)
-        .ok()
-        .and_then(|wanted| Backlog::new(wanted).ok())
-        .unwrap_or(Backlog::MAXALLOWABLE)
-}
-
-fn pages(bind: IpAddr, port: u16) -> anyhow::Result<TcpListener> {
-    let address = SocketAddr::new(bind, port);
-    let listener = TcpListener::bind(address).with_context(|| {
-        format!(
-            "cannot listen on {address} for the metrics (choose another port with --metrics-port)"
-        )
-    })?;
-    listener
-        .set_nonblocking(true)
-        .context("cannot make the metrics listener non-blocking")?;
-    Ok(listener)
-}
-
-fn unix(path: &Path, wanted: u32) -> anyhow::Result<(OwnedFd, SocketFile)> {
-    let shown = path.display();
-    let address = UnixAddr::new(path)
-        .with_context(|| format!("--unix {shown}: give a path of at most 107 bytes"))?;
-    remove_stale(path)?;
-    let made = socket::socket(AddressFamily::Unix, SockType::Stream, FLAGS, None)
-        .context("cannot create a Unix socket")?;
-    // `bind` gives the file the permissions of the socket, minus the umask: it is never more open than that.
-    fchmod(&made, Mode::from_bits_truncate(PERMISSIONS))
-        .context("cannot set the permissions of a socket")?;
-    socket::bind(made.as_raw_fd(), &address).with_context(|| {
-        format!("cannot create the socket {shown} (choose another path with --unix)")
-    })?;
-    let file =
-        SocketFile::new(path).with_context(|| format!("cannot inspect the new socket {shown}"))?;
-    // Restores the permissions that the umask removed.
-    fs::set_permissions(path, Permissions::from_mode(PERMISSIONS))
-        .with_context(|| format!("cannot set the permissions of {shown}"))?;
-    socket::listen(&made.as_fd(), backlog(wanted))
-        .with_context(|| format!("cannot listen on {shown}"))?;
-    Ok((made, file))
-}
-
-/// Removes the socket of a daemon that no longer runs; anything else stays.
-fn remove_stale(path: &Path) -> anyhow::Result<()> {
-    let shown = path.display();
-    let Ok(found) = fs::symlink_metadata(path) else {
-        return Ok(());
+fn unix(path: &Path, backlog: u32) -> anyhow::Result<(OwnedFd, SocketFile)> {
+    let socket = UnixSocket {
+        kind: SockType::Stream,
+        mode: DEFAULT_MODE,
+        backlog,
     };
-    if !found.file_type().is_socket() {
-        bail!("--unix {shown}: the file is not a socket; remove it, or name another path");
-    }
-    match UnixStream::connect(path) {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            fs::remove_file(path).with_context(|| format!("cannot remove the old socket {shown}"))
-        }
-        _ => bail!(
-            "--unix {shown}: another process is listening there; stop it, or name another path"
-        ),
-    }
-}
-
-/// The file of a Unix socket. Dropping this removes the file, unless it was replaced.
-#[derive(Debug)]
-pub(crate) struct SocketFile {
-    path: PathBuf,
-    /// Device and inode of the file.
-    identity: (u64, u64),
-}
-
-impl SocketFile {
-    fn new(path: &Path) -> io::Result<Self> {
-        Ok(Self {
-            path: path.to_owned(),
-            identity: identify(path)?,
-        })
-    }
-}
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        if identify(&self.path).is_ok_and(|found| found == self.identity) {
-            // Failing leaves a stale file, which the next start removes.
-            let _ = fs::remove_file(&self.path);
-        }
-    }
-}
-
-fn identify(path: &Path) -> io::Result<(u64, u64)> {
-    let found = fs::symlink_metadata(path)?;
-    Ok((found.dev(), found.ino()))
+    socket
+        .bind(path)
+        .with_context(|| format!("--unix {}", path.display()))
 }

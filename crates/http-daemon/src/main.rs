@@ -1,19 +1,21 @@
 //! The command `http-daemon`: parses options and returns exit codes.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::process::ExitCode;
 
-use daemon_kit::WRONG_CALL;
+use daemon_kit::cli::{exit_code, parse_args, wrong_call};
 use http_daemon::Options;
 
+const NAME: &str = env!("CARGO_PKG_NAME");
+
 fn main() -> ExitCode {
-    let options: Options = match daemon_kit::options() {
+    let options: Options = match parse_args() {
         Ok(options) => options,
         Err(code) => return code,
     };
     let config = match options.config() {
         Ok(config) => config,
-        Err(error) => return complain(&error, ExitCode::from(WRONG_CALL)),
+        Err(error) => return wrong_call(NAME, &error),
     };
     tracing_subscriber::fmt()
         .with_writer(io::stderr)
@@ -23,14 +25,5 @@ fn main() -> ExitCode {
             tracing::Level::from(config.level)
         ))
         .init();
-    match http_daemon::run(config) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => complain(&format!("{error:#}"), ExitCode::FAILURE),
-    }
-}
-
-fn complain(message: &str, code: ExitCode) -> ExitCode {
-    // A closed stderr cannot be handled.
-    let _ = writeln!(io::stderr(), "http-daemon: {message}");
-    code
+    exit_code(NAME, http_daemon::run(config))
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args, Parser, ValueEnum};
+use daemon_kit::cli::DaemonOptions;
 use serde::Deserialize;
 
 use crate::config::{Certificate, Config};
@@ -34,7 +35,7 @@ Exit codes: 0 stopped by a signal, 1 serving failed, 2 invalid options or file."
 #[command(version, max_term_width = 100, after_help = PATHS)]
 pub struct Options {
     /// Read settings from this TOML file, with the sections server, performance, cache and logging
-    #[arg(long, env = "HTTP_DAEMON_CONFIG", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     #[command(flatten)]
     settings: Settings,
@@ -58,67 +59,67 @@ struct Settings {
 struct ServerSettings {
     /// Run this many threads per process, each with its own listener [default: the number of cores divided by
     /// --processes]
-    #[arg(long, env = "HTTP_DAEMON_WORKERS", value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER")]
     workers: Option<NonZeroUsize>,
 
     /// Run this many processes, each with its own limit of open files [default: 1]
-    #[arg(long, env = "HTTP_DAEMON_PROCESSES", value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER")]
     processes: Option<NonZeroUsize>,
 
     /// Listen on this address [default: 127.0.0.1]
-    #[arg(long, env = "HTTP_DAEMON_BIND", value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS")]
     bind: Option<IpAddr>,
 
     /// Serve HTTP/1.1, and HTTP/2 with prior knowledge, on this port; 0 takes a free one [default: 8080]
-    #[arg(long, env = "HTTP_DAEMON_HTTP_PORT", value_name = "PORT")]
+    #[arg(long, value_name = "PORT")]
     http_port: Option<u16>,
 
     /// Serve HTTPS on this port, with HTTP/2 and HTTP/1.1 by ALPN [default: none]
-    #[arg(long, env = "HTTP_DAEMON_HTTPS_PORT", value_name = "PORT")]
+    #[arg(long, value_name = "PORT")]
     https_port: Option<u16>,
 
     /// Serve /metrics and /healthz for all processes together on this port [default: none]
-    #[arg(long, env = "HTTP_DAEMON_METRICS_PORT", value_name = "PORT")]
+    #[arg(long, value_name = "PORT")]
     metrics_port: Option<u16>,
 
     /// Also listen on a Unix socket at this path, with permissions 0660 [default: none]
-    #[arg(long, env = "HTTP_DAEMON_UNIX", value_name = "PATH")]
+    #[arg(long, value_name = "PATH")]
     unix: Option<PathBuf>,
 
     /// Use the certificate chain in this PEM file for HTTPS [default: a self-signed certificate]
-    #[arg(long, env = "HTTP_DAEMON_TLS_CERT", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     tls_cert: Option<PathBuf>,
 
     /// Use the private key in this PEM file for HTTPS
-    #[arg(long, env = "HTTP_DAEMON_TLS_KEY", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     tls_key: Option<PathBuf>,
 
     /// Serve the files of this folder; if it is missing, it is created with files of 1, 10 and 100 KiB [default: www]
-    #[arg(long, env = "HTTP_DAEMON_ROOT", value_name = "FOLDER")]
+    #[arg(long, value_name = "FOLDER")]
     root: Option<PathBuf>,
 
     /// Send small packets at once (TCP_NODELAY) [default: true]
-    #[arg(long, env = "HTTP_DAEMON_TCP_NODELAY", value_name = "BOOL")]
+    #[arg(long, value_name = "BOOL")]
     #[arg(action = ArgAction::Set, value_parser = BoolishValueParser::new())]
     tcp_nodelay: Option<bool>,
 
     /// Let the system probe silent peers (SO_KEEPALIVE) [default: true]
-    #[arg(long, env = "HTTP_DAEMON_TCP_KEEPALIVE", value_name = "BOOL")]
+    #[arg(long, value_name = "BOOL")]
     #[arg(action = ArgAction::Set, value_parser = BoolishValueParser::new())]
     tcp_keepalive: Option<bool>,
 
     /// Let this many connections wait to be accepted on each listener; the system limits it to net.core.somaxconn
     /// [default: 65535]
-    #[arg(long, env = "HTTP_DAEMON_BACKLOG", value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER")]
     backlog: Option<NonZeroU32>,
 
     /// Hold connections and answer every request head with the same 200 response, without hyper [default: false]
-    #[arg(long, env = "HTTP_DAEMON_SINK", value_name = "BOOL")]
+    #[arg(long, value_name = "BOOL")]
     #[arg(num_args = 0..=1, default_missing_value = "true", value_parser = BoolishValueParser::new())]
     sink: Option<bool>,
 
     /// Set the length of the sink's response body in bytes [default: 1024]
-    #[arg(long, env = "HTTP_DAEMON_SINK_BODY", value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES")]
     sink_body: Option<u32>,
 }
 
@@ -127,28 +128,28 @@ struct ServerSettings {
 struct Performance {
     /// Limit the open connections of all processes together; further ones are answered with 503 [default: as many as
     /// the limit of open files allows]
-    #[arg(long, env = "HTTP_DAEMON_MAX_CONNECTIONS", value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER")]
     max_connections: Option<NonZeroU64>,
 
     /// Close a connection if the client takes more than this many seconds to send a request head or to read a response
     /// [default: 30]
-    #[arg(long, env = "HTTP_DAEMON_CONNECTION_TIMEOUT", value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS")]
     connection_timeout: Option<NonZeroU32>,
 
     /// Close a connection that is idle for this many seconds [default: 60]
-    #[arg(long, env = "HTTP_DAEMON_KEEP_ALIVE_TIMEOUT", value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS")]
     keep_alive_timeout: Option<NonZeroU32>,
 
     /// Let requests finish for up to this many seconds after SIGTERM or SIGINT; a second signal ends them [default: 10]
-    #[arg(long, env = "HTTP_DAEMON_SHUTDOWN_GRACE", value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS")]
     shutdown_grace: Option<u32>,
 
     /// Limit a request head to this many bytes, at least 8192; longer ones are answered with 431 [default: 8192]
-    #[arg(long, env = "HTTP_DAEMON_REQUEST_BUFFER_SIZE", value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES")]
     request_buffer_size: Option<usize>,
 
     /// Read and send a file in pieces of this many bytes [default: 65536]
-    #[arg(long, env = "HTTP_DAEMON_RESPONSE_BUFFER_SIZE", value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES")]
     response_buffer_size: Option<NonZeroUsize>,
 }
 
@@ -156,12 +157,7 @@ struct Performance {
 #[serde(deny_unknown_fields, default)]
 struct Cache {
     /// Keep files in memory once they were read, instead of reading them for each request [default: false]
-    #[arg(
-        id = "cache_enabled",
-        long = "cache-enabled",
-        env = "HTTP_DAEMON_CACHE_ENABLED",
-        value_name = "BOOL"
-    )]
+    #[arg(id = "cache_enabled", long = "cache-enabled", value_name = "BOOL")]
     #[arg(action = ArgAction::Set, value_parser = BoolishValueParser::new())]
     enabled: Option<bool>,
 }
@@ -170,12 +166,7 @@ struct Cache {
 #[serde(deny_unknown_fields, default)]
 struct Logging {
     /// Log messages of this severity and above on stderr [default: error]
-    #[arg(
-        id = "logging_level",
-        long = "logging-level",
-        env = "HTTP_DAEMON_LOGGING_LEVEL",
-        value_name = "LEVEL"
-    )]
+    #[arg(id = "logging_level", long = "logging-level", value_name = "LEVEL")]
     level: Option<Level>,
 }
 
@@ -203,6 +194,10 @@ impl From<Level> for tracing::Level {
             Level::Debug => Self::DEBUG,
         }
     }
+}
+
+impl DaemonOptions for Options {
+    const VARIABLE_PREFIX: &'static str = "HTTP_DAEMON";
 }
 
 impl Options {

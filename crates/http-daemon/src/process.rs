@@ -4,6 +4,7 @@ use std::process;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
+use daemon_kit::{MetricsPage, open_files};
 use nix::errno::Errno;
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{SigHandler, SigSet, Signal, kill, signal};
@@ -15,7 +16,6 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::config::Config;
 use crate::counts::Shared;
-use crate::limits::preallocate_fd_table;
 use crate::listener::Listeners;
 use crate::sink::{self, Limits};
 use crate::stop::Stop;
@@ -29,6 +29,7 @@ pub(crate) struct Process {
     /// The listeners of each worker.
     pub(crate) listeners: Vec<Listeners>,
     pub(crate) shared: Shared,
+    pub(crate) page: Arc<MetricsPage>,
     pub(crate) limits: Limits,
     pub(crate) tls: Option<TlsAcceptor>,
 }
@@ -37,7 +38,7 @@ impl Process {
     /// Serves until `asked` is ready, then until requests in flight are done or the grace period ends. Needs a runtime,
     /// and blocks one of its threads per worker.
     pub(crate) async fn serve(self, asked: impl Future<Output = ()>) -> anyhow::Result<()> {
-        preallocate_fd_table(self.limits.room.min(self.limits.max));
+        open_files::preallocate_table(self.limits.room.min(self.limits.max).saturating_add(1));
         let stop = Stop::new().context("making an eventfd")?;
         let mut workers = JoinSet::new();
         let count = self.listeners.len();
@@ -48,6 +49,7 @@ impl Process {
                 config,
                 counts,
                 shared: self.shared,
+                page: Arc::clone(&self.page),
                 limits: self.limits,
                 tls: self.tls.clone(),
             };

@@ -7,19 +7,18 @@ use std::task::{Context, Poll};
 
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Bytes, Incoming};
-use hyper::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::header::{ALLOW, CONNECTION, CONTENT_LENGTH, HOST, HeaderValue};
 use hyper::http::uri::Authority;
-use hyper::{HeaderMap, Method, Request, Response, StatusCode, Version};
+use hyper::{HeaderMap, Method, Request, StatusCode, Version};
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, timeout_at};
 
+use crate::answer::{Answer, answer, text};
 use crate::body::Body;
 use crate::connection::{Busy, Connection};
 use crate::faults::{self, Fault};
 use crate::files::content_type;
 use crate::worker::Worker;
-
-type Answer = Response<Body>;
 
 /// The service of one connection.
 pub(crate) struct Service {
@@ -81,7 +80,11 @@ impl hyper::service::Service<Request<Incoming>> for Service {
         }
         let answer = match path {
             "/healthz" => text(StatusCode::OK, "ok\n", busy),
-            "/metrics" => text(StatusCode::OK, self.worker.shared.page(), busy),
+            "/metrics" => text(
+                StatusCode::OK,
+                self.worker.shared.render(&self.worker.page),
+                busy,
+            ),
             _ => self.file(path, busy),
         };
         self.now(match *request.method() {
@@ -236,19 +239,6 @@ fn head_alone(answer: Answer) -> Answer {
     if let Some(length) = length {
         answer.headers_mut().insert(CONTENT_LENGTH, length.into());
     }
-    answer
-}
-
-pub(crate) fn text(status: StatusCode, text: impl Into<Bytes>, busy: Busy) -> Answer {
-    answer(status, "text/plain", Body::whole(text, busy))
-}
-
-pub(crate) fn answer(status: StatusCode, kind: &'static str, body: Body) -> Answer {
-    let mut answer = Response::new(body);
-    *answer.status_mut() = status;
-    answer
-        .headers_mut()
-        .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     answer
 }
 

@@ -8,13 +8,14 @@
 mod answers;
 
 use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 
 use anyhow::Context as _;
+use daemon_kit::accept_waiting;
 use memchr::memchr;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use nix::sys::socket::{MsgFlags, Shutdown, SockFlag, accept4, recv, send, shutdown};
+use nix::sys::socket::{MsgFlags, Shutdown, recv, send, shutdown};
 
 use crate::counts::Counts;
 use crate::listener::Listeners;
@@ -136,8 +137,7 @@ impl Sink {
 
     fn accept(&mut self, index: usize) -> anyhow::Result<()> {
         for _ in 0..ACCEPTS {
-            let listener = self.listeners[index].as_raw_fd();
-            match accept(listener) {
+            match accept_waiting(&self.listeners[index]) {
                 Ok(socket) => self.admit(socket),
                 Err(Errno::EAGAIN) => break,
                 // The client gave up, or a signal interrupted the call.
@@ -296,16 +296,6 @@ fn count_heads(matched: &mut u8, mut bytes: &[u8]) -> u32 {
         };
         bytes = rest;
     }
-}
-
-#[expect(
-    unsafe_code,
-    reason = "descriptors enter the process here, as bare integers"
-)]
-fn accept(listener: RawFd) -> nix::Result<OwnedFd> {
-    let descriptor = accept4(listener, SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC)?;
-    // SAFETY: the kernel has just made this descriptor and nobody else knows of it.
-    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
 /// Answers with 503, as far as that is possible without waiting. Received bytes are read first, since closing with

@@ -4,9 +4,9 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use daemon_kit::watch;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 
 /// A descriptor that becomes readable when the process is asked to stop. Clones share it.
 #[derive(Debug, Clone)]
@@ -26,7 +26,10 @@ impl Stop {
     /// Waits until a stop was requested. Needs a runtime with I/O; may be dropped.
     pub(crate) async fn requested(&self) -> io::Result<()> {
         let descriptor: OwnedFd = self.as_fd().try_clone_to_owned()?;
-        watch(descriptor)?.readable().await?.retain_ready();
+        watch(descriptor, Interest::READABLE)?
+            .readable()
+            .await?
+            .retain_ready();
         Ok(())
     }
 }
@@ -35,14 +38,4 @@ impl AsFd for Stop {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
-}
-
-#[expect(
-    unsafe_code,
-    reason = "the runtime requires that the descriptor stays the same"
-)]
-fn watch(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: an OwnedFd is open, and stays the same as long as the AsyncFd keeps it.
-    let watched = unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) };
-    watched.map_err(io::Error::from)
 }

@@ -10,16 +10,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use daemon_kit::{MetricsPage, accept};
 use nix::sys::socket::{Shutdown, shutdown};
 use slab::Slab;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::Notify;
 use tokio::task::{JoinSet, spawn_local};
-use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use crate::REFUSAL;
+use crate::clock::Clock;
 use crate::config::Config;
 use crate::connection::{Connection, Order, Timeouts};
 use crate::conversation::{Ended, serve};
@@ -32,8 +34,6 @@ use crate::turns::Turns;
 
 /// Interval between two checks of the connections.
 const TICK: Duration = Duration::from_millis(250);
-/// Pause after a failed accept, most likely for lack of descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 /// Time for a client to notice that it was refused or disconnected.
 const LINGER: Duration = Duration::from_secs(1);
 /// Maximum number of such connections; further ones are closed at once.
@@ -42,25 +42,12 @@ const LINGERING: usize = 64;
 const TOO_SLOW: &[u8] =
     b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
-/// A counter of ticks. Clones share it.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Clock(Rc<Cell<u32>>);
-
-impl Clock {
-    pub(crate) fn now(&self) -> u32 {
-        self.0.get()
-    }
-
-    fn tick(&self) {
-        self.0.set(self.0.get().wrapping_add(1));
-    }
-}
-
 /// The parts of a worker.
 pub(crate) struct Parts {
     pub(crate) config: Arc<Config>,
     pub(crate) counts: Counts,
     pub(crate) shared: Shared,
+    pub(crate) page: Arc<MetricsPage>,
     pub(crate) limits: Limits,
     pub(crate) tls: Option<TlsAcceptor>,
 }
@@ -70,6 +57,7 @@ pub(crate) struct Worker {
     pub(crate) config: Arc<Config>,
     pub(crate) counts: Counts,
     pub(crate) shared: Shared,
+    pub(crate) page: Arc<MetricsPage>,
     pub(crate) folder: Folder,
     pub(crate) tls: Option<TlsAcceptor>,
     limits: Limits,
@@ -103,6 +91,7 @@ impl Worker {
             config,
             counts,
             shared,
+            page,
             limits,
             tls,
         } = parts;
@@ -117,6 +106,7 @@ impl Worker {
             config,
             counts,
             shared,
+            page,
             tls,
             limits,
             clock: Clock::default(),
@@ -159,16 +149,8 @@ impl Worker {
 
     async fn accept_all(self: Rc<Self>, listener: Listener) {
         loop {
-            match listener.accept(&self).await {
-                Ok((connection, secure)) => self.admit(connection, secure),
-                // The client gave up; no fault of the daemon.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-                Err(error) => {
-                    self.counts.accept_failed();
-                    tracing::warn!(%error, "cannot accept; retrying in {ACCEPT_PAUSE:?}");
-                    sleep(ACCEPT_PAUSE).await;
-                }
-            }
+            let (connection, secure) = listener.accept(&self).await;
+            self.admit(connection, secure);
         }
     }
 
@@ -253,21 +235,25 @@ impl Listener {
         Ok(all)
     }
 
-    async fn accept(&self, worker: &Worker) -> io::Result<(Rc<Connection>, bool)> {
+    async fn accept(&self, worker: &Worker) -> (Rc<Connection>, bool) {
         let (clock, turns) = (worker.clock.clone(), worker.turns.clone());
-        Ok(match self {
+        let failed = |error: &io::Error| {
+            worker.counts.accept_failed();
+            tracing::warn!(%error, "cannot accept; retrying in 10 ms");
+        };
+        match self {
             Self::Tcp { listener, secure } => {
-                let (stream, _) = listener.accept().await?;
+                let (stream, _) = accept(listener, failed).await;
                 (
                     Connection::tcp(stream, clock, turns, worker.counts),
                     *secure,
                 )
             }
             Self::Unix(listener) => {
-                let (stream, _) = listener.accept().await?;
+                let stream = accept(listener, failed).await;
                 (Connection::unix(stream, clock, turns, worker.counts), false)
             }
-        })
+        }
     }
 }
 

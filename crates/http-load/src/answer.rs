@@ -13,7 +13,7 @@
 //! - In chunks and trailers, only CRLF ends a line, and folding is not accepted.
 //! - Fields that frame a body are ignored if there can't be one: `HEAD`, 204, 304.
 //!
-//! hyper accepts the same (`tests/answers.rs`) if it is built with
+//! hyper accepts the same (`tests/suite/answers.rs`) if it is built with
 //! `allow_obsolete_multiline_headers_in_responses(true)` and `max_header_size(64 KiB)`, and if its leniencies are
 //! checked afterwards: 101, both framings together, codings other than `chunked`. The remaining differences are rare,
 //! and all but the last are errors for both:

@@ -1,10 +1,10 @@
 //! `http-load check`: compares the responses of several servers.
 
 use anyhow::{Context as _, ensure};
-use harness::cli::{Failure, lines_of_files, of_the_daemon};
-use harness::launcher::{self, Launcher, remark};
-use harness::output;
-use subject::daemon::{DaemonError, Prepared};
+use harness::cli::lines_of_files;
+use harness::failure::Failure;
+use harness::verify::check::{self, Finding};
+use subject::daemon::Endpoint;
 
 use crate::cli::CheckArgs;
 use crate::preflight::{self, Sample};
@@ -29,56 +29,34 @@ const MISSING: &str = "/no-such-file.txt";
 /// # Errors
 /// Invalid arguments, or a failure that is not a server's.
 pub(crate) fn run(typed: &CheckArgs) -> Result<bool, Failure> {
-    if !typed.urls.is_empty() {
-        return check_running(&lines_of_files("URL", typed.urls.clone())?);
-    }
-    let root = launcher::root()?;
-    let asked_for = !typed.daemon.is_empty() || launcher::everything_is_required();
-    let launcher = Launcher::new().map_err(Failure::Run)?;
-    let mut all_right = true;
     let mut first = None;
-    for name in launcher::named_or_all(&root, &typed.daemon, &SPEC.protocol)? {
-        let prepared = match launcher::prepare(&root, &name, &SPEC.protocol, typed.quiet) {
-            Ok(prepared) => prepared,
-            Err(error @ DaemonError::ToolMissing { .. }) if !asked_for => {
-                remark(typed.quiet, &format!("{name}: skipped: {error}"));
-                continue;
-            }
-            Err(error) => return Err(of_the_daemon(error)),
-        };
-        let found = check_launched(&launcher, &prepared);
-        for (name, found) in found.unwrap_or_else(|error| vec![(name, Err(error))]) {
-            all_right &= report(&name, found, &mut first).map_err(Failure::Run)?;
-        }
-    }
-    Ok(all_right)
-}
-
-/// Checks servers that are already running, with one request to each URL.
-fn check_running(urls: &[String]) -> Result<bool, Failure> {
-    let settings = Settings::default();
-    let mut all_right = true;
-    let mut first = None;
-    for url in urls {
-        let server = Server::parse(url)?;
-        let path = settings.path_at(&server).to_owned();
-        let found = fetch_file(&server, false, "GET", &path).and_then(|sample| {
-            sample.check(&settings)?;
-            Ok(vec![sample])
+    if typed.urls.is_empty() {
+        return check::check_daemons(&SPEC.protocol, &typed.options, |name, endpoint| {
+            let responses = responses_of(name, endpoint).into_iter();
+            responses
+                .map(|(name, samples)| finding(name, samples, &mut first))
+                .collect()
         });
-        all_right &= report(url, found, &mut first).map_err(Failure::Run)?;
+    }
+    let mut all_right = true;
+    for url in lines_of_files("URL", typed.urls.clone())? {
+        let responses = only_file(&Server::parse(&url)?);
+        all_right &= check::print(&[finding(url, responses, &mut first)])?;
     }
     Ok(all_right)
 }
 
-/// The result of one endpoint and HTTP version, with a name that says which.
-type CheckResult = (String, anyhow::Result<Vec<Sample>>);
+/// Requests one file of a server that is already running.
+fn only_file(server: &Server) -> anyhow::Result<Vec<Sample>> {
+    let settings = Settings::default();
+    let path = settings.path_at(server).to_owned();
+    let sample = fetch_file(server, false, "GET", &path)?;
+    sample.check(&settings)?;
+    Ok(vec![sample])
+}
 
-/// Checks a daemon over each endpoint and HTTP version: all responses must be alike.
-fn check_launched(launcher: &Launcher, prepared: &Prepared) -> anyhow::Result<Vec<CheckResult>> {
-    let name = prepared.name();
-    let daemon = launcher.start(prepared, &[])?;
-    let endpoint = daemon.endpoint();
+/// Returns the responses of a daemon over each address and HTTP version, with a name that says which.
+fn responses_of(name: &str, endpoint: &Endpoint) -> Vec<(String, anyhow::Result<Vec<Sample>>)> {
     let url = endpoint.url.as_deref().context("its manifest has no `url`");
     let mut found = vec![(
         name.to_owned(),
@@ -98,8 +76,7 @@ fn check_launched(launcher: &Launcher, prepared: &Prepared) -> anyhow::Result<Ve
             found.push((format!("{name}, {endpoint}, {version}"), samples));
         }
     }
-    launcher.stop(daemon);
-    Ok(found)
+    found
 }
 
 /// Requests the files that a daemon must have, and one that it must not have.
@@ -145,29 +122,20 @@ fn fetch_file(server: &Server, http2: bool, method: &str, path: &str) -> anyhow:
     preflight::fetch(&settings, server, &requests).with_context(|| format!("{method} {path}"))
 }
 
-/// Prints one line for a server; returns true if it answered correctly and as the first one did.
-fn report(
-    name: &str,
-    found: anyhow::Result<Vec<Sample>>,
+/// Compares the responses of a server with those of the first one.
+fn finding(
+    name: String,
+    samples: anyhow::Result<Vec<Sample>>,
     first: &mut Option<Vec<Sample>>,
-) -> anyhow::Result<bool> {
-    let alike = found.and_then(|samples| {
+) -> Finding {
+    let found = samples.and_then(|samples| {
         let first = first.get_or_insert_with(|| samples.clone());
         for (one, other) in first.iter().zip(&samples) {
             one.compare(other)?;
         }
-        Ok(samples)
+        let shown = |sample: &Sample| format!("{} bytes {}", sample.length, &sample.sha256[..12]);
+        let shown: Vec<String> = samples.iter().map(shown).collect();
+        Ok(shown.join(", "))
     });
-    let right = alike.is_ok();
-    let line = match alike {
-        Ok(samples) => {
-            let shown =
-                |sample: &Sample| format!("{} bytes {}", sample.length, &sample.sha256[..12]);
-            let shown: Vec<String> = samples.iter().map(shown).collect();
-            format!("{name}: right, {}", shown.join(", "))
-        }
-        Err(error) => format!("{name}: WRONG: {error:#}"),
-    };
-    output::print(&line)?;
-    Ok(right)
+    Finding { name, found }
 }

@@ -1,12 +1,12 @@
 //! The command line: options named after those of wrk, oha and k6, and the driver's own.
 
-use std::process::ExitCode;
+use std::ffi::OsString;
 
-use clap::{CommandFactory as _, FromArgMatches as _, Parser};
-use harness::cli::{self, Common, Failure, Job};
+use clap::{Args, Command};
+use harness::cli::{DriverCli, lines_of_files};
+use harness::failure::Failure;
 use load::driver::Target;
-use load::plan::{self, Plan};
-use measure::result::RunResult;
+use load::plan::Plan;
 use subject::manifest::{self, Manifest};
 
 use crate::driver::HttpLoad;
@@ -17,103 +17,87 @@ mod options;
 mod stages;
 
 pub(crate) use command::CheckArgs;
-use command::Command;
 use options::Load;
 
-/// The daemon that is launched if neither a URL nor --daemon is given.
-const EMBEDDED: &str = "http-daemon";
+const THRESHOLD: &str = "Require a threshold in addition to the plan's, such as \"response.p99 <= 50ms\", or in k6's syntax \"http_req_duration: p(95)<5\" (service time in milliseconds: sending, waiting, receiving), \"http_req_failed: rate<0.01\", \"checks: rate>0.99\", \"errors: rate<0.1\" (requests that failed or failed a check), \"http_reqs: rate>100\"; exit code 4 if missed";
 
-/// Load-test an HTTP server: as fast as it responds, at a fixed rate, or with many open connections
-///
-/// Without a URL, http-load builds a server, launches it on a free port and stops it at the end.
-#[derive(Debug, Parser)]
-#[command(name = "http-load", version, after_help = EXAMPLES)]
-#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
-struct Cli {
-    #[command(subcommand)]
-    command: Option<Command>,
+/// Options of a run.
+#[derive(Debug, Args)]
+pub struct Options {
     /// Request these URLs: http://host:port/path, https://…, or unix:/path/of.socket:/path; @FILE reads them from a file,
     /// one per line. Connections are assigned to several servers in turn
     #[arg(value_name = "URL", conflicts_with = "daemon")]
     urls: Vec<String>,
     #[command(flatten)]
     load: Load,
-    #[command(flatten)]
-    common: Common,
 }
 
-const THRESHOLD: &str = "Require a threshold in addition to the plan's, such as \"response.p99 <= 50ms\", or in k6's syntax \"http_req_duration: p(95)<5\" (service time in milliseconds: sending, waiting, receiving), \"http_req_failed: rate<0.01\", \"checks: rate>0.99\", \"errors: rate<0.1\" (requests that failed or failed a check), \"http_reqs: rate>100\"; exit code 4 if missed";
-const EXAMPLES: &str = "Examples:
-  http-load -c 100 -d 30s http://127.0.0.1:8080/1kb.txt            100 connections, each as fast as the server responds
-  http-load -R 2000 -c 100 -d 30s http://127.0.0.1:8080/1kb.txt    2,000 requests per second, however fast the server is
-  http-load -s 30s:100,1m:1000,30s:0 http://127.0.0.1:8080/        a changing number of virtual users
-  http-load --hold -c 60000 -d 1m http://127.0.0.1:8080/           60,000 connections held open
-  http-load --plan configs/http/latency.toml                       run a plan file against a server that http-load launches
+impl DriverCli for HttpLoad {
+    type Options = Options;
+    type Command = command::Command;
+    const EMBEDDED: &'static str = "http-daemon";
+    const ABOUT: &'static str = "Load-test an HTTP server: as fast as it responds, at a fixed rate, or with many open connections\n\nWithout a URL, http-load builds a server, launches it on a free port and stops it at the end.";
+    const EXAMPLES: &'static [(&'static str, &'static str)] = &[
+        (
+            "-c 100 -d 30s http://127.0.0.1:8080/1kb.txt",
+            "100 connections, each as fast as the server responds",
+        ),
+        (
+            "-R 2000 -c 100 -d 30s http://127.0.0.1:8080/1kb.txt",
+            "2,000 requests per second, however fast the server is",
+        ),
+        (
+            "-s 30s:100,1m:1000,30s:0 http://127.0.0.1:8080/",
+            "a changing number of virtual users",
+        ),
+        (
+            "--hold -c 60000 -d 1m http://127.0.0.1:8080/",
+            "60,000 connections held open",
+        ),
+        (
+            "--plan configs/http/latency.toml",
+            "run a plan file against a server that http-load launches",
+        ),
+        ("check", "compare the responses of all servers"),
+    ];
+    const FAILED: &'static str = "a request or the run failed";
 
-Exit codes: 0 success, 1 a request or the run failed, 2 invalid arguments or plan, 3 suspect results, 4 a threshold was missed, 5 this machine's limits are too low.";
-
-/// Runs the whole program. If clap rejects an option, the program prints clap's message and exits with code 2.
-#[must_use]
-pub fn main() -> ExitCode {
-    let command = cli::is_command::<Command>().then(|| typed().command);
-    match command.flatten() {
-        Some(command) => command.run(),
-        None => cli::main::<HttpLoad>(|| job_of(typed()), json),
+    /// Leaves the words as they are: wrk's `-c100` must not become a long option.
+    fn words(typed: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
+        Ok(typed)
     }
-}
 
-/// Builds the command line. Adapts the shared options: `-t` is short for `--threads` as in wrk, thresholds also accept
-/// k6's syntax, and `--output` uses no other tool's keys.
-fn command() -> clap::Command {
-    let command = Cli::command().mut_arg("threads", |threads| threads.short('t'));
-    command
-        .mut_arg("threshold", |threshold| threshold.help(THRESHOLD))
-        .mut_arg("output", |output| {
-            output.help("Write all results to FILE as JSON")
-        })
-}
-
-/// Parses the arguments as they were typed. wrk accepts `-c100`; it must not be read as a long option with one dash.
-fn typed() -> Cli {
-    let typed = command().try_get_matches();
-    typed
-        .and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches))
-        .unwrap_or_else(|error| cli::refuse(&error))
-}
-
-fn job_of(cli: Cli) -> Result<Job<Settings>, Failure> {
-    let Cli {
-        urls,
-        load,
-        common,
-        command: _,
-    } = cli;
-    let mut plan = match &common.plan {
-        Some(path) => plan::load(path, &common.set)?,
-        None => load.plan(),
-    };
-    if let Some(daemon) = &common.daemon {
-        plan.daemon = Some(daemon.clone());
+    /// Adds `-t` for `--threads` as in wrk, and k6's syntax of thresholds.
+    fn adapt(command: Command) -> Command {
+        let command = command.mut_arg("threads", |threads| threads.short('t'));
+        command.mut_arg("threshold", |threshold| threshold.help(THRESHOLD))
     }
-    let urls = cli::lines_of_files("URL", urls)?;
-    let target = (!urls.is_empty()).then(|| Target::of_urls(urls));
-    match target {
-        Some(_) => plan.daemon = None,
-        None => {
-            plan.daemon.get_or_insert_with(|| EMBEDDED.to_owned());
-        }
+
+    fn plan(options: &Options) -> Result<Plan<Settings>, Failure> {
+        Ok(options.load.plan())
     }
-    // The stored plan must name the engine that was chosen.
-    let tls = match &target {
-        Some(target) => target.urls().any(is_tls),
-        None => daemon_speaks_tls(&plan),
-    };
-    plan.driver.choose_engine(tls)?;
-    Ok(Job {
-        plan,
-        target,
-        common,
-    })
+
+    fn target(options: &Options) -> Result<Option<Target>, Failure> {
+        let urls = lines_of_files("URL", options.urls.clone())?;
+        Ok((!urls.is_empty()).then(|| Target::of_urls(urls)))
+    }
+
+    /// Chooses the engine, so that the stored plan names it.
+    fn complete(
+        plan: &mut Plan<Settings>,
+        _options: &Options,
+        target: Option<&Target>,
+    ) -> Result<(), Failure> {
+        let tls = match target {
+            Some(target) => target.urls().any(is_tls),
+            None => daemon_speaks_tls(plan),
+        };
+        Ok(plan.driver.choose_engine(tls)?)
+    }
+
+    fn run_command(command: command::Command) -> Result<bool, Failure> {
+        command.run()
+    }
 }
 
 fn is_tls(url: &str) -> bool {
@@ -133,23 +117,18 @@ fn daemon_speaks_tls(plan: &Plan<Settings>) -> bool {
     url.is_some_and(|url| is_tls(&url))
 }
 
-/// Renders the results for `--output`.
-fn json(results: &[RunResult]) -> serde_json::Value {
-    serde_json::json!({ "results": results })
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use harness::cli;
 
     use super::*;
 
     fn plan(words: &str) -> Plan<Settings> {
         let words = std::iter::once("http-load").chain(words.split_whitespace());
-        let mut matches = command().try_get_matches_from(words).unwrap();
-        let plan = job_of(Cli::from_arg_matches_mut(&mut matches).unwrap())
-            .unwrap()
-            .plan;
+        let typed = cli::command::<HttpLoad>().try_get_matches_from(words);
+        let plan = cli::job::<HttpLoad>(typed.unwrap()).unwrap().plan;
         plan.validate().unwrap();
         Settings::validate(&plan).unwrap();
         plan
@@ -171,7 +150,7 @@ mod tests {
             (0, Some(2000.0))
         );
         assert_eq!(plan.driver.connections, 50);
-        assert_eq!(plan.daemon.as_deref(), Some(EMBEDDED));
+        assert_eq!(plan.daemon.as_deref(), Some(HttpLoad::EMBEDDED));
     }
 
     #[test]
@@ -208,7 +187,8 @@ mod tests {
             "-s 1s:1 --rate-stage 1s:1",
         ] {
             let words = std::iter::once("http-load").chain(words.split_whitespace());
-            let error = command().try_get_matches_from(words).unwrap_err();
+            let typed = cli::command::<HttpLoad>().try_get_matches_from(words);
+            let error = typed.unwrap_err();
             assert_eq!(error.exit_code(), 2);
         }
     }

@@ -11,7 +11,7 @@ use std::task::Poll;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use hyper::client::conn::http1;
-use load::clock::{self, Clock};
+use load::clock::{self, Timer};
 use load::driver::Worker;
 use load::opening::WorkerOpening;
 use load::pacer::Pacer;
@@ -76,7 +76,7 @@ impl Prepared {
 
 /// Does one worker's share of the load.
 pub(crate) async fn work(driver: &HttpLoad, mut worker: Worker) -> anyhow::Result<()> {
-    let mut clock = Clock::real()?;
+    let timer = Timer::new()?;
     let pacer = std::mem::replace(&mut worker.pacer, Pacer::new(0, 0, Vec::new()));
     let opening = std::mem::replace(&mut worker.opening, WorkerOpening::new(None));
     let shared = WorkerState::new(driver, &worker, pacer, opening);
@@ -92,7 +92,7 @@ pub(crate) async fn work(driver: &HttpLoad, mut worker: Worker) -> anyhow::Resul
             connections.push(unconstrained(link::serve_connection(&shared, pending)));
         }
         let until = worker.record.wait_until(next.min(deadline), now);
-        let mut wait = pin!(clock.sleep_until(until));
+        let mut wait = pin!(timer.sleep_until(until));
         poll_fn(|context| {
             while let Poll::Ready(Some(())) = connections.poll_next_unpin(context) {}
             match shared.wake_early() {

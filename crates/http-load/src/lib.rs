@@ -3,7 +3,7 @@
 pub mod answer;
 mod check;
 mod checks;
-pub mod cli;
+mod cli;
 mod content;
 mod driver;
 mod hyper;

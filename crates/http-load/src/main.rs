@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    http_load::cli::main()
+    harness::cli::main::<http_load::HttpLoad>()
 }

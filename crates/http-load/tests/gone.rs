@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-#[path = "support/scenarios.rs"]
+#[path = "suite/scenarios.rs"]
 mod scenarios;
 
 use std::io::Read;

@@ -9,7 +9,6 @@ use nix::sys::timerfd::{self, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags
 use nix::time::{ClockId, clock_gettime};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::time::Instant;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -37,63 +36,24 @@ fn read(clock: ClockId) -> u64 {
     part(time.tv_sec()) * SECOND + part(time.tv_nsec())
 }
 
-/// A clock that a pacer waits on. Tests can replace it to pause time.
-#[derive(Debug)]
-pub enum Clock {
-    /// The machine's own time. Tokio's timers have a resolution of 1 ms and wake 640–940 µs late at the median
-    /// at 4 kHz; a timerfd wakes 28–47 µs late.
-    Real(Timer),
-    /// Tokio's time, which tests can pause: nanoseconds since the given instant, to the next millisecond.
-    Tokio(Instant),
-}
-
-impl Clock {
-    /// Creates a clock with the machine's own time.
-    ///
-    /// # Errors
-    /// No file descriptor is left for the timer.
-    ///
-    /// # Panics
-    /// Outside a Tokio runtime that drives I/O.
-    pub fn real() -> io::Result<Self> {
-        Timer::new().map(Self::Real)
-    }
-
-    /// Creates a clock with Tokio's time that starts at 0.
-    #[must_use]
-    pub fn tokio() -> Self {
-        Self::Tokio(Instant::now())
-    }
-
-    /// Returns the time in nanoseconds; for the machine's own time that of [`now`](fn@now).
-    #[must_use]
-    pub fn now(&self) -> u64 {
-        match self {
-            Self::Real(_) => now(),
-            Self::Tokio(zero) => u64::try_from(zero.elapsed().as_nanos()).unwrap_or(u64::MAX),
-        }
-    }
-
-    /// Waits until `at` or later, never less; returns at once if `at` has passed.
-    /// Cancel-safe: a dropped wait leaves nothing behind that affects a later one.
-    pub async fn sleep_until(&mut self, at: u64) {
-        match self {
-            Self::Real(timer) => timer.sleep_until(at).await,
-            Self::Tokio(zero) => tokio::time::sleep_until(*zero + Duration::from_nanos(at)).await,
-        }
-    }
-}
-
-/// A timerfd on the runtime's reactor.
+/// A timerfd on the runtime's reactor, for loops of futures. Tokio's own timers have a resolution of 1 ms and wake
+/// 640–940 µs late at the median at 4 kHz; a timerfd wakes 28–47 µs late.
 #[derive(Debug)]
 pub struct Timer(AsyncFd<Descriptor>);
 
 impl Timer {
+    /// Creates a timer that is not set.
+    ///
+    /// # Errors
+    /// No file descriptor is left for it.
+    ///
+    /// # Panics
+    /// Outside a Tokio runtime that drives I/O.
     #[expect(
         unsafe_code,
         reason = "Tokio has no safe way to watch a descriptor of a kind that it does not know"
     )]
-    fn new() -> io::Result<Self> {
+    pub fn new() -> io::Result<Self> {
         let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
         let timer = TimerFd::new(timerfd::ClockId::CLOCK_MONOTONIC, flags)?;
         // SAFETY: `Descriptor` owns the timerfd, gives out no other descriptor, and is closed only by the drop of the
@@ -103,10 +63,13 @@ impl Timer {
         watched.map(Self).map_err(|failure| failure.into_parts().1)
     }
 
-    /// Waits until `at`. Setting the timer discards an unseen expiry, and the reactor's edge-triggered epoll reports
+    /// Waits until `at` or later, never less; returns at once if `at` has passed.
+    /// Cancel-safe: a dropped wait leaves nothing behind that affects a later one.
+    ///
+    /// Setting the timer discards an unseen expiry, and the reactor's edge-triggered epoll reports
     /// each expiry by itself. The count is therefore never read, which saves one system call per wait. Readiness may
     /// be left over from an earlier, dropped wait; the check of the clock filters it out.
-    async fn sleep_until(&self, at: u64) {
+    pub async fn sleep_until(&self, at: u64) {
         if now() >= at {
             return;
         }

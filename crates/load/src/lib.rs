@@ -2,14 +2,15 @@
 //!
 //! A driver speaks a protocol; everything else that generates load is here. [`plan`] describes the load, [`schedule`]
 //! computes when operations are due, and [`workers`] starts the workers, as threads or in processes. Each worker has a
-//! [`pacer`] (when) and a [`recorder`] (what happened); [`collector`] merges their seconds. [`reactor`] and [`slots`]
-//! serve many connections in one thread. No daemon is launched here, and no command line is parsed.
+//! [`pacer`] (when) and a [`recorder`] (what happened); [`collector`] merges their seconds. The [`event_loop`] serves many
+//! connections in one thread, with the [`reactor`] and the [`slots`]. No daemon is launched here, and no command line is
+//! parsed.
 
 pub mod clock;
 pub mod collector;
 pub mod driver;
 pub mod duration;
-
+pub mod event_loop;
 pub mod limits;
 pub mod opening;
 pub mod pacer;

@@ -13,9 +13,6 @@
 //!
 //! A late start is charged like any other: from its due time, with its lateness as `lag`.
 
-use std::time::Duration;
-
-use crate::clock::Clock;
 use crate::schedule::{Due, Schedule};
 
 /// Time after the end, in nanoseconds, in which a rate or the clients of a closed loop may still start operations that
@@ -29,8 +26,7 @@ pub struct Start {
     pub at: u64,
     /// Time for which it was scheduled; equal to `at` without a schedule.
     pub due: u64,
-    /// Lateness of the start that the driver itself caused. `None` if the driver was busy with an operation at the due
-    /// time, in which case the target is charged, or if no time was scheduled.
+    /// Lateness of the start, part of the response time. `None` if no time was scheduled.
     pub lag: Option<u64>,
     /// Its index in the schedule of the whole run.
     pub index: u64,
@@ -49,23 +45,9 @@ pub enum Tick {
     Over,
 }
 
-/// A policy for operations that can't be started when they are due.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Policy {
-    /// Operations start as soon as possible, and the wait counts as latency.
-    #[default]
-    Queue,
-    /// Operations that are more than `after` late are counted instead of started. A stall is thus followed by at most
-    /// `after` worth of catching up. Bursts and workers of a closed loop are never late.
-    Drop {
-        /// The longest tolerated lateness.
-        after: Duration,
-    },
-}
-
 /// Merges schedules by due time, and turns due operations into starts until the end.
 ///
-/// In the end, every operation of its schedules is started, dropped or missed.
+/// In the end, every operation of its schedules is started or missed.
 #[derive(Debug)]
 pub struct Pacer {
     sources: Vec<Source>,
@@ -77,14 +59,7 @@ pub struct Pacer {
     stopped: u64,
     /// Nanoseconds by which the last start came after the end.
     overrun: u64,
-    /// Lateness in nanoseconds above which an operation is dropped.
-    max_lateness: u64,
-    /// Time at which a worker that does one thing at a time last woke from waiting for its next operation.
-    woke_at: Option<u64>,
-    /// The last operation of a closed-loop worker that has the pacer for itself.
-    previous: Option<Start>,
     started: u64,
-    dropped: u64,
     missed: u64,
 }
 
@@ -141,25 +116,11 @@ impl Pacer {
             end,
             stopped: u64::MAX,
             overrun: 0,
-            max_lateness: u64::MAX,
-            woke_at: None,
-            previous: None,
             started: 0,
-            dropped: 0,
             missed: 0,
         };
         pacer.find_head();
         pacer
-    }
-
-    /// Returns the same pacer with another policy than to queue.
-    #[must_use]
-    pub fn with_policy(mut self, policy: Policy) -> Self {
-        self.max_lateness = match policy {
-            Policy::Queue => u64::MAX,
-            Policy::Drop { after } => u64::try_from(after.as_nanos()).unwrap_or(u64::MAX),
-        };
-        self
     }
 
     /// Moves all due times to count from another `origin`, and the end with them: the load begins earlier or later
@@ -186,7 +147,7 @@ impl Pacer {
     /// later operations come from [`again`](Self::again).
     pub fn poll(&mut self, now: u64) -> Tick {
         match self.take(now) {
-            Poll::Due(due) => Tick::Ready(self.count(due.start_for_loop(now), now)),
+            Poll::Due(due) => Tick::Ready(self.count(due.start_at(now), now)),
             Poll::Wait(due) => Tick::Wait(due),
             Poll::Over => Tick::Over,
         }
@@ -210,38 +171,6 @@ impl Pacer {
         Some(self.count(start, now))
     }
 
-    /// Waits until the next operation is due, for a worker that does one thing at a time. Returns `None` if nothing is
-    /// left to start; it does not wait for the end itself.
-    ///
-    /// A worker that calls this after the due time was busy, and is charged from then. A worker that was waiting here
-    /// is charged from when it woke. The lateness of the wake-up is the driver's `lag`, for all operations that came
-    /// due during the wait. In a closed loop, the worker's next operation starts at once.
-    ///
-    /// Cancel-safe: an operation is taken at the moment that it is returned.
-    pub async fn next(&mut self, clock: &mut Clock) -> Option<Start> {
-        if let Some(previous) = self.previous.take() {
-            self.previous = self.again(previous, clock.now());
-            if self.previous.is_some() {
-                return self.previous;
-            }
-        }
-        loop {
-            let now = clock.now();
-            match self.take(now) {
-                Poll::Due(due) => {
-                    let start = self.count(due.start_for_worker(now, self.woke_at), now);
-                    self.previous = (due.kind != Kind::Paced).then_some(start);
-                    return Some(start);
-                }
-                Poll::Wait(due) => {
-                    clock.sleep_until(due).await;
-                    self.woke_at = Some(clock.now());
-                }
-                Poll::Over => return None,
-            }
-        }
-    }
-
     /// Ends all starts at a time, as an interruption does: nothing is caught up with after it. If called several
     /// times, the earliest time holds.
     pub fn stop_at(&mut self, end: u64) {
@@ -253,16 +182,13 @@ impl Pacer {
     /// Returns true once no operation starts at `now` or later.
     #[must_use]
     pub fn over(&self, now: u64) -> bool {
-        let closed = self
-            .previous
-            .is_some_and(|previous| self.next_of_worker(previous, now).is_some());
         if now >= self.stopped {
             return true;
         }
         let catches_up = now < self.caught_up_at();
         let mut sources = self.sources.iter();
         let waits = sources.any(|source| self.offers(source) && (source.in_full || catches_up));
-        !waits && (now >= self.end || !closed)
+        !waits
     }
 
     /// Returns the time until which operations that were due before the end may still start. It is unlimited for a
@@ -311,12 +237,6 @@ impl Pacer {
         self.started
     }
 
-    /// Returns the number of operations that were too late to be started so far.
-    #[must_use]
-    pub fn dropped(&self) -> u64 {
-        self.dropped
-    }
-
     fn take(&mut self, now: u64) -> Poll {
         if now >= self.stopped {
             return Poll::Over;
@@ -335,13 +255,10 @@ impl Pacer {
                 kind: source.kind,
             };
             self.advance(head);
-            if !in_time {
-                self.missed += 1;
-            } else if due.kind != Kind::Paced || now - due.due <= self.max_lateness {
+            if in_time {
                 return Poll::Due(due);
-            } else {
-                self.dropped += 1;
             }
+            self.missed += 1;
         }
         Poll::Over
     }
@@ -435,21 +352,10 @@ struct DueOp {
 }
 
 impl DueOp {
-    fn start_for_loop(self, now: u64) -> Start {
+    fn start_at(self, now: u64) -> Start {
         match self.kind {
             Kind::Paced => self.start(self.due, Some(now - self.due)),
             Kind::FirstStart => self.start(now, Some(now - self.due)),
-            Kind::Burst => self.start(now, None),
-        }
-    }
-
-    /// Charges an operation to a worker that last woke at `woke_at`. Operations due by then came due during its wait,
-    /// since those due earlier had started before the wait.
-    fn start_for_worker(self, now: u64, woke_at: Option<u64>) -> Start {
-        let lag = woke_at.and_then(|woke_at| woke_at.checked_sub(self.due));
-        match self.kind {
-            Kind::Paced => self.start(self.due + lag.unwrap_or(0), lag),
-            Kind::FirstStart => self.start(now, lag),
             Kind::Burst => self.start(now, None),
         }
     }

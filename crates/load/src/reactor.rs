@@ -1,8 +1,8 @@
-//! The readiness loop for drivers that hold many connections in one worker. It knows no protocol.
+//! Reports which of the many connections of one worker are ready. It knows no protocol.
 //!
 //! A task with its own buffers per connection would cost kilobytes. Here a connection is an entry in [`crate::slots`].
 //! All connections share one read buffer and one timer, and a wake-up costs one `epoll_wait` for up to 1,024
-//! connections. The loop itself stays visible in the driver: start due operations, serve ready connections, wait.
+//! connections. [`crate::event_loop`] is the loop around it.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,6 +11,8 @@ use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+
+use crate::slots::Id;
 
 /// Number of events taken from the kernel at once.
 const BATCH: usize = 1024;
@@ -32,6 +34,14 @@ pub struct Event {
     pub closing: bool,
     /// An error is pending on the descriptor.
     pub failed: bool,
+}
+
+impl Event {
+    /// Returns which descriptor of an entry is ready: the side given to [`Id::token`](crate::slots::Id::token).
+    #[must_use]
+    pub fn side(&self) -> u8 {
+        Id::from_token(self.token).1
+    }
 }
 
 /// An epoll set with one timer.

@@ -32,6 +32,9 @@ pub const SECOND_NS: u64 = 1_000_000_000;
 
 pub use measure::tally::{MISSED, OK, STARTED, UNFINISHED};
 
+/// Counter of operations that start in the warm-up, and are in no total.
+pub const WARMUP: &str = "warmup";
+
 /// Maximum number of tallies of one thread. If its seconds are not read in time because all processors are busy,
 /// memory would grow by some MiB per second and thread. At this limit the thread waits instead, and is late.
 const TALLIES: usize = 32;

@@ -232,20 +232,6 @@ impl Schedule {
         self
     }
 
-    /// Returns the total number of operations of this share, if it is known in advance: not for Poisson arrivals, nor
-    /// for a closed loop without a limit.
-    #[must_use]
-    pub fn total(&self) -> Option<u64> {
-        match &self.rule {
-            Rule::Spread { .. } => Some(self.share.count(self.limit)),
-            Rule::Closed { ops, .. } => {
-                (*ops < u64::MAX).then(|| self.share.count(self.limit).saturating_mul(*ops))
-            }
-            Rule::Constant(curve) => Some(self.share.count(self.limit.min(curve.whole_counts()))),
-            Rule::Poisson(_) | Rule::RandomOffsets(_) | Rule::Users(_) => None,
-        }
-    }
-
     /// Returns true if everything is due at once: there is then no order in time, and nothing can be late.
     #[must_use]
     pub fn is_burst(&self) -> bool {

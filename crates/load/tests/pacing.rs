@@ -5,12 +5,12 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::time::Duration;
 
-use load::clock::{self, Clock};
+use load::clock::{self, Timer};
 use load::driver::Phases;
-use load::pacer::{CATCH_UP_NS, Pacer, Policy, Start, Tick};
+use load::pacer::{CATCH_UP_NS, Pacer, Start, Tick};
 use load::plan::Timeline;
 use load::schedule::{Arrival, Schedule, Share, Stage};
-use tokio::time::{advance, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
@@ -66,59 +66,52 @@ fn charge(start: Start) -> (u64, u64, Option<u64>) {
     (start.at / MS, start.due / MS, start.lag.map(|lag| lag / MS))
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_stalled_target_is_charged_for_every_start_it_delayed() {
-    let mut clock = Clock::tokio();
-    let mut pacer = Pacer::new(0, FOREVER, vec![hundred_a_second(7)]);
-    let mut latencies = Vec::new();
-    let mut lags = Vec::new();
-    while let Some(start) = pacer.next(&mut clock).await {
-        // The target stalls in the first operation, and answers the others at once.
-        if start.index == 0 {
-            sleep(milliseconds(50)).await;
+/// Runs a loop that performs one operation at a time, on a clock of its own: `busy` returns how long an operation
+/// keeps it, in milliseconds. The times and the charge of each start are in milliseconds.
+fn perform(pacer: &mut Pacer, busy: impl Fn(Start) -> u64) -> Vec<(Start, u64)> {
+    let (mut now, mut performed) = (0, Vec::new());
+    loop {
+        match pacer.poll(now) {
+            Tick::Ready(first) => {
+                let mut next = Some(first);
+                while let Some(start) = next {
+                    now += busy(start) * MS;
+                    performed.push((start, now));
+                    next = pacer.again(start, now);
+                }
+            }
+            Tick::Wait(due) => now = due,
+            Tick::Over => return performed,
         }
-        latencies.push((clock.now() - start.at) / MS);
-        lags.push(start.lag);
     }
+}
+
+#[test]
+fn a_stalled_target_is_charged_for_every_start_it_delayed() {
+    let mut pacer = Pacer::new(0, FOREVER, vec![hundred_a_second(7)]);
+    // The target stalls in the first operation, and answers the others at once.
+    let performed = perform(&mut pacer, |start| if start.index == 0 { 50 } else { 0 });
+    let latencies: Vec<_> = performed
+        .iter()
+        .map(|(start, end)| (end - start.at) / MS)
+        .collect();
     assert_eq!(latencies, [50, 40, 30, 20, 10, 0, 0]);
-    assert_eq!(lags[..6], [None; 6], "the worker was busy, not late");
-    assert_eq!(
-        lags[6],
-        Some(0),
-        "it waited for the last one, and woke on time"
-    );
+    let lags: Vec<_> = performed
+        .iter()
+        .map(|(start, _)| charge(*start).2)
+        .collect();
+    assert_eq!(lags, [0, 40, 30, 20, 10, 0, 0].map(Some));
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_worker_that_wakes_late_is_excused_and_its_lateness_is_lag() {
-    let mut clock = Clock::tokio();
-    let mut pacer = Pacer::new(10 * MS, FOREVER, vec![hundred_a_second(4)]);
-    // The operation is due at 10 ms; the process gets the CPU back at 25 ms.
-    let (first, ()) = tokio::join!(pacer.next(&mut clock), advance(milliseconds(25)));
-    assert_eq!(charge(first.unwrap()), (25, 10, Some(15)));
-    // The second came due at 20 ms, in the same sleep: it is not the target's fault either.
-    assert_eq!(
-        charge(pacer.next(&mut clock).await.unwrap()),
-        (25, 20, Some(5))
-    );
-    // From here on the worker is awake: operations that it is too busy for are charged from the due time.
-    sleep(milliseconds(8)).await;
-    assert_eq!(
-        charge(pacer.next(&mut clock).await.unwrap()),
-        (30, 30, None)
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn workers_of_a_closed_loop_begin_in_the_ramp_and_go_on_as_soon_as_they_can() {
-    let mut clock = Clock::tokio();
+#[test]
+fn workers_of_a_closed_loop_begin_in_the_ramp_and_go_on_as_soon_as_they_can() {
     let schedule = Schedule::closed(4, milliseconds(40), Share { index: 2, of: 4 });
     let mut pacer = Pacer::new(0, 35 * MS, vec![schedule]);
-    let mut starts = Vec::new();
-    while let Some(start) = pacer.next(&mut clock).await {
-        starts.push((start.index, charge(start)));
-        sleep(milliseconds(6)).await;
-    }
+    let performed = perform(&mut pacer, |_| 6);
+    let starts: Vec<_> = performed
+        .iter()
+        .map(|(start, _)| (start.index, charge(*start)))
+        .collect();
     assert_eq!(
         starts,
         [
@@ -127,24 +120,22 @@ async fn workers_of_a_closed_loop_begin_in_the_ramp_and_go_on_as_soon_as_they_ca
             (10, (32, 32, None))
         ]
     );
-    assert_eq!((pacer.started(), pacer.missed(clock.now())), (3, 0));
+    assert_eq!((pacer.started(), pacer.missed(FOREVER)), (3, 0));
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_closed_loop_worker_stops_after_its_operations() {
-    let mut clock = Clock::tokio();
+#[test]
+fn a_closed_loop_worker_stops_after_its_operations() {
     let schedule = Schedule::closed(1, Duration::ZERO, Share::ALL).limited(5);
     let mut pacer = Pacer::new(0, FOREVER, vec![schedule]);
-    let mut count = 0;
-    while let Some(start) = pacer.next(&mut clock).await {
-        assert_eq!(
-            (start.index, start.at, start.lag),
-            (count, clock.now(), None)
-        );
-        assert_eq!(pacer.over(clock.now()), count == 4);
-        count += 1;
-    }
-    assert_eq!(count, 5);
+    let performed = perform(&mut pacer, |_| 1);
+    let starts: Vec<_> = performed
+        .iter()
+        .map(|(start, _)| (start.index, charge(*start)))
+        .collect();
+    let expected = [0, 1, 2, 3, 4].map(|index| (index, (index, index, None)));
+    assert_eq!(starts[1..], expected[1..]);
+    assert_eq!((starts.len(), starts[0].0), (5, 0));
+    assert!(pacer.over(5 * MS));
 }
 
 #[test]
@@ -389,48 +380,13 @@ fn nothing_is_due_at_the_end_or_after_it() {
 }
 
 #[test]
-fn started_dropped_and_missed_add_up_to_what_was_offered() {
-    let policy = Policy::Drop {
-        after: milliseconds(15),
-    };
-    let mut pacer = Pacer::new(0, 1000 * MS, vec![hundred_a_second(1000)]).with_policy(policy);
+fn started_and_missed_add_up_to_what_was_offered() {
+    let mut pacer = Pacer::new(0, 1000 * MS, vec![hundred_a_second(1000)]);
     ready(pacer.poll(0));
-    // A stall until 58 ms: 10, 20, 30, 40 are more than 15 ms late; 50 is 8 ms late, and starts.
-    let start = ready(pacer.poll(58 * MS));
-    assert_eq!(charge(start), (50, 50, Some(8)));
+    assert_eq!(all_at(&mut pacer, 58 * MS).len(), 5);
     assert_eq!(pacer.poll(58 * MS), Tick::Wait(60 * MS));
-    // Exactly 15 ms late is still tolerated.
-    assert_eq!(charge(ready(pacer.poll(75 * MS))), (60, 60, Some(15)));
     let missed = pacer.missed(1000 * MS);
-    assert_eq!((pacer.started(), pacer.dropped(), missed), (3, 4, 93));
-}
-
-#[test]
-fn a_burst_is_never_dropped() {
-    let burst = Schedule::spread(3, Duration::ZERO, Share::ALL);
-    let mut pacer = Pacer::new(0, FOREVER, vec![burst]).with_policy(Policy::Drop {
-        after: Duration::ZERO,
-    });
-    let starts =
-        std::iter::from_fn(|| matches!(pacer.poll(999), Tick::Ready(_)).then_some(())).count();
-    assert_eq!((starts, pacer.dropped()), (3, 0));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_wait_that_is_dropped_loses_no_operation() {
-    let mut clock = Clock::tokio();
-    let mut pacer = Pacer::new(0, FOREVER, vec![hundred_a_second(20)]);
-    let mut indexes = Vec::new();
-    let mut dropped = 0;
-    loop {
-        match timeout(milliseconds(3), pacer.next(&mut clock)).await {
-            Ok(Some(start)) => indexes.push(start.index),
-            Ok(None) => break,
-            Err(_) => dropped += 1,
-        }
-    }
-    assert_eq!(indexes, (0..20).collect::<Vec<_>>());
-    assert!(dropped >= 19, "only {dropped} waits were dropped");
+    assert_eq!((pacer.started(), missed), (6, 94));
 }
 
 #[test]
@@ -469,11 +425,11 @@ fn no_start_allocates() {
 
 #[tokio::test]
 async fn the_real_clock_never_wakes_early() {
-    let mut clock = Clock::real().unwrap();
+    let timer = Timer::new().unwrap();
     let mut lateness: Vec<u64> = Vec::new();
     for round in 0..60 {
         let at = clock::now() + 100_000 + round * 37_000;
-        clock.sleep_until(at).await;
+        timer.sleep_until(at).await;
         let woken = clock::now();
         assert!(woken >= at, "round {round}: woke {} ns early", at - woken);
         lateness.push(woken - at);
@@ -489,34 +445,41 @@ async fn the_real_clock_never_wakes_early() {
 
 #[tokio::test]
 async fn the_real_clock_forgets_a_wait_that_was_dropped() {
-    let mut clock = Clock::real().unwrap();
+    let timer = Timer::new().unwrap();
     for _ in 0..10 {
         // The timer fires while nothing waits for it, or is replaced before it fires.
         for pause in [milliseconds(4), Duration::ZERO] {
             let at = clock::now() + 2 * MS;
-            let waited = timeout(Duration::ZERO, clock.sleep_until(at)).await;
+            let waited = timeout(Duration::ZERO, timer.sleep_until(at)).await;
             assert!(waited.is_err() || clock::now() >= at);
             sleep(pause).await;
             let later = clock::now() + 3 * MS;
-            clock.sleep_until(later).await;
+            timer.sleep_until(later).await;
             assert!(clock::now() >= later);
         }
     }
-    clock.sleep_until(0).await;
+    timer.sleep_until(0).await;
 }
 
 #[tokio::test]
 async fn a_thousand_a_second_are_all_started_none_before_its_time() {
-    let mut clock = Clock::real().unwrap();
+    let timer = Timer::new().unwrap();
     let origin = clock::now() + 5 * MS;
     let schedule = Schedule::spread(200, milliseconds(200), Share::ALL);
     let mut pacer = Pacer::new(origin, FOREVER, vec![schedule]);
-    for index in 0..200 {
-        let start = pacer.next(&mut clock).await.unwrap();
-        assert_eq!((start.index, start.due), (index, origin + index * MS));
-        assert!(clock::now() >= start.at && start.at >= start.due);
+    let mut index = 0;
+    loop {
+        match pacer.poll(clock::now()) {
+            Tick::Ready(start) => {
+                assert_eq!((start.index, start.due), (index, origin + index * MS));
+                assert!(clock::now() >= start.at && start.at == start.due);
+                index += 1;
+            }
+            Tick::Wait(due) => timer.sleep_until(due).await,
+            Tick::Over => break,
+        }
     }
-    assert_eq!(pacer.next(&mut clock).await, None);
+    assert_eq!(index, 200);
 }
 
 #[test]

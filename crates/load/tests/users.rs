@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use load::clock::Clock;
 use load::pacer::{Pacer, Start, Tick};
 use load::plan::{Group, Plan, PlannedStage, Timeline};
 use load::schedule::{Due, Schedule, Share, UserStage};
@@ -195,8 +194,8 @@ fn a_user_who_comes_back_begins_anew_and_no_index_is_there_twice() {
     assert!((690..=710).contains(&seen.len()), "{}", seen.len());
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_worker_that_does_one_thing_at_a_time_rests_between_its_stints() {
+#[test]
+fn a_worker_that_does_one_thing_at_a_time_rests_between_its_stints() {
     let at_once = |users| stage(users, Duration::ZERO);
     let held = |users| stage(users, seconds(1));
     let wave = [
@@ -207,12 +206,22 @@ async fn a_worker_that_does_one_thing_at_a_time_rests_between_its_stints() {
         at_once(1),
         held(1),
     ];
-    let mut clock = Clock::tokio();
     let mut pacer = Pacer::new(0, 3 * SECOND, vec![Schedule::users(&wave, Share::ALL)]);
     let mut starts = Vec::new();
-    while let Some(start) = pacer.next(&mut clock).await {
-        starts.push((start.index, start.at / MILLISECOND));
-        tokio::time::sleep(Duration::from_millis(400)).await;
+    let mut now = 0;
+    loop {
+        match pacer.poll(now) {
+            Tick::Ready(first) => {
+                let mut next = Some(first);
+                while let Some(start) = next {
+                    starts.push((start.index, start.at / MILLISECOND));
+                    now += 400 * MILLISECOND;
+                    next = pacer.again(start, now);
+                }
+            }
+            Tick::Wait(due) => now = due,
+            Tick::Over => break,
+        }
     }
     // Two stints share the indices of one user.
     let expected = [(0, 0), (2, 400), (4, 800), (1, 2000), (3, 2400), (5, 2800)];

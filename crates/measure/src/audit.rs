@@ -116,14 +116,3 @@ fn ops_without_latency(result: &RunResult, timed: u64) -> u64 {
     .into_iter()
     .fold(operations.failed, u64::saturating_add)
 }
-
-/// Formats a number with its significant digits only.
-fn number(value: f64) -> String {
-    match value.abs() {
-        magnitude if magnitude >= 999.5 => crate::units::count(value.max(0.0).round() as u64),
-        magnitude if magnitude >= 9.95 => format!("{value:.0}"),
-        magnitude if magnitude >= 0.1 => format!("{value:.1}"),
-        0.0 => "0".to_owned(),
-        _ => format!("{value:.3}"),
-    }
-}

@@ -278,18 +278,18 @@ impl Disturbance {
         let peak = self.others_cpu_peak_pct.unwrap_or(0.0) / self.cpus.max(1) as f64;
         let mut message = format!(
             "other processes used {} of the {cpus} during the run (peak {})",
-            pct(others),
-            pct(peak)
+            units::percent(others),
+            units::percent(peak)
         );
         if let Some(wait) = self.worker_wait_pct {
             message += &format!(
                 "; a worker of the driver waited {} of the time for a CPU ({} forced switches)",
-                pct(wait),
+                units::percent(wait),
                 units::count(context.forced_switches)
             );
         }
         if let Some(wait) = self.daemon_wait_pct {
-            message += &format!("; the daemon waited {}", pct(wait));
+            message += &format!("; the daemon waited {}", units::percent(wait));
         }
         let hint =
             "stop other programs, or give daemon and driver their own cores (taskset), and repeat";
@@ -345,7 +345,7 @@ impl Disturbance {
             units::count(stalls.count),
             units::duration(stalls.longest_ns),
             units::duration(stalls.total_ns),
-            pct(share)
+            units::percent(share)
         );
         let hint = "check whether the driver was stopped or other processes used its CPUs; operations that ended during a stall have times caused by the driver: give it its own cores and repeat";
         Some(warning(Kind::Stalled, severity, message, hint))
@@ -394,7 +394,7 @@ impl Disturbance {
         };
         let message = format!(
             "a worker of the driver waited {} of the time for a CPU, {who} ({} forced switches)",
-            pct(wait),
+            units::percent(wait),
             units::count(context.forced_switches)
         );
         let hint = "the measured times include that wait: give daemon and driver their own cores (taskset), or lower the load";
@@ -442,15 +442,6 @@ impl Mean {
 
 fn most(one: Option<f64>, other: Option<f64>) -> Option<f64> {
     [one, other].into_iter().flatten().reduce(f64::max)
-}
-
-/// Formats a share with its significant digits only.
-pub(crate) fn pct(share: f64) -> String {
-    match share {
-        large if large >= 9.95 => format!("{large:.0} %"),
-        middle if middle >= 0.095 => format!("{middle:.1} %"),
-        small => format!("{small:.2} %"),
-    }
 }
 
 fn warning(kind: Kind, severity: Severity, message: String, hint: &str) -> Warning {

@@ -4,21 +4,22 @@
 //! [`tally::Tally`]s, a finished run is a [`result::RunResult`], and every report is a function of results.
 
 pub mod audit;
+pub mod capacity;
 pub mod disturbance;
 pub mod exit;
-pub mod held;
+pub mod growth;
 pub mod imported;
 mod intact;
 pub mod machine;
+pub mod metrics;
 pub mod ratio;
 pub mod redact;
+pub mod regression;
 pub mod report;
 pub mod result;
-pub mod slope;
-pub mod slopes;
 pub mod spec;
-pub mod spread;
 pub mod suite;
+pub mod summary;
 pub mod system;
 pub mod tally;
 pub mod threshold;

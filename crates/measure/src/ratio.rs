@@ -5,7 +5,7 @@
 
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
-use crate::spread::RUNS_FOR_AN_INTERVAL;
+use crate::summary::RUNS_FOR_AN_INTERVAL;
 
 /// Probability of at least one false conclusion among all that are drawn together.
 const ERROR_RATE: f64 = 0.05;

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::disturbance::{Disturbance, Stalls};
+pub use crate::growth::GrowthUnderLoad;
 use crate::imported::Imported;
 use crate::machine::Machine;
 use crate::redact;

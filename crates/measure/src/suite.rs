@@ -31,3 +31,17 @@ pub struct Unreached {
     /// The reason with its remedy: a limit of the machine, a missing tool, an error.
     pub reason: String,
 }
+
+impl From<&[RunResult]> for Suite {
+    /// Creates a suite of plain results, named after the plan of the first.
+    fn from(results: &[RunResult]) -> Self {
+        let name = results
+            .first()
+            .and_then(|result| result.plan.get("name")?.as_str());
+        Self {
+            name: name.unwrap_or("results").to_owned(),
+            results: results.to_vec(),
+            ..Self::default()
+        }
+    }
+}

@@ -16,7 +16,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 use serde::{Deserialize, Serialize};
 
-use crate::slope::RegressionSums;
+use crate::regression::RegressionSums;
 use crate::spec::SeriesSpec;
 
 /// Counter of operations begun.

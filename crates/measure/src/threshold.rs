@@ -2,18 +2,17 @@
 
 use std::fmt;
 
-use crate::result::{RunResult, SeriesResult, ThresholdResult};
-use crate::spec::CounterRole;
-use crate::tally::OK;
-use crate::units;
-use crate::usage::UsageSummary;
+use crate::imported::SeriesSummary;
+use crate::metrics::{self, Metric, STATISTICS, Statistic};
+use crate::result::{RunResult, ThresholdResult};
+use crate::units::Unit;
 use crate::warning::Verdict;
 
 /// A requirement that a run must meet.
 #[derive(Debug, Clone)]
 pub struct Threshold {
     text: String,
-    figure: Metric,
+    subject: Subject,
     operator: Operator,
     bound: Bound,
 }
@@ -28,40 +27,22 @@ pub struct Malformed {
     pub problem: String,
 }
 
-/// A figure of a result.
+/// The figure of a result that a threshold limits.
 #[derive(Debug, Clone)]
-enum Metric {
-    Series(String, Statistic),
-    Number(Number),
+enum Subject {
+    Series(String, SeriesFigure),
+    Metric(&'static Metric),
     Error(String),
     Count(String),
     Verdict,
 }
 
-/// A statistic of a series.
+/// A figure of a series.
 #[derive(Debug, Clone, Copy)]
-enum Statistic {
-    Time(fn(&SeriesResult) -> f64),
+enum SeriesFigure {
+    Stored(&'static Statistic),
     /// A quantile of the stored histogram.
     Quantile(f64),
-    Count,
-}
-
-/// A figure with its own name.
-#[derive(Debug, Clone, Copy)]
-struct Number {
-    unit: Unit,
-    read: fn(&RunResult) -> Option<f64>,
-}
-
-/// The unit of a figure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Unit {
-    Nanoseconds,
-    Bytes,
-    Percent,
-    Count,
-    PerSecond,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,125 +71,6 @@ const OPERATORS: [(&str, Operator); 6] = [
     (">", Operator::Above),
 ];
 
-const STATISTICS: [(&str, Statistic); 10] = [
-    ("min", Statistic::Time(|series| series.min_ns as f64)),
-    ("mean", Statistic::Time(|series| series.mean_ns)),
-    ("p50", Statistic::Time(|series| series.p50_ns as f64)),
-    ("p90", Statistic::Time(|series| series.p90_ns as f64)),
-    ("p95", Statistic::Time(|series| series.p95_ns as f64)),
-    ("p99", Statistic::Time(|series| series.p99_ns as f64)),
-    ("p999", Statistic::Time(|series| series.p999_ns as f64)),
-    ("p99.9", Statistic::Time(|series| series.p999_ns as f64)),
-    ("max", Statistic::Time(|series| series.max_ns as f64)),
-    ("count", Statistic::Count),
-];
-
-type Read = fn(&RunResult) -> Option<f64>;
-
-const METRICS: [(&str, Unit, Read); 27] = [
-    ("started", Unit::Count, |result| {
-        Some(result.operations.started as f64)
-    }),
-    ("ok", Unit::Count, |result| {
-        Some(result.operations.ok as f64)
-    }),
-    ("errors", Unit::Count, |result| {
-        Some(result.operations.failed as f64)
-    }),
-    ("errors.rate", Unit::Percent, |result| {
-        share(result.operations.failed, result.operations.started)
-    }),
-    // These need a driver that checks answers and keeps these counters.
-    ("checks", Unit::Percent, |result| {
-        let passed = result.total(CounterRole::ChecksPassed);
-        share(passed, passed + result.total(CounterRole::ChecksFailed))
-    }),
-    ("checks.errors", Unit::Percent, |result| {
-        let failed = result.operations.failed + result.total(CounterRole::OperationsFailingChecks);
-        share(failed, result.operations.started)
-    }),
-    ("success", Unit::Percent, |result| {
-        share(result.operations.ok, result.operations.started)
-    }),
-    ("unfinished", Unit::Count, |result| {
-        Some(result.operations.unfinished as f64)
-    }),
-    ("missed", Unit::Count, |result| {
-        Some(result.operations.missed as f64)
-    }),
-    ("peak", Unit::Count, |result| {
-        Some(result.operations.peak_active as f64)
-    }),
-    ("rate", Unit::PerSecond, |result| result.per_second(OK)),
-    ("backlog.peak", Unit::Count, |result| {
-        Some(daemon(result)?.backlog_peak? as f64)
-    }),
-    ("daemon.rss.peak", Unit::Bytes, |result| {
-        Some(rss_peak(daemon(result)?))
-    }),
-    ("daemon.rss.growth", Unit::Bytes, |result| {
-        Some(rss_growth(daemon(result)?))
-    }),
-    ("daemon.rss.slope", Unit::Bytes, |result| {
-        Some(result.growth_under_load()?.rss_bytes.slope)
-    }),
-    ("daemon.fds.slope", Unit::Count, |result| {
-        Some(result.growth_under_load()?.fds.slope)
-    }),
-    ("daemon.cpu.average", Unit::Percent, |result| {
-        Some(daemon(result)?.cpu_avg_pct)
-    }),
-    ("daemon.cpu.peak", Unit::Percent, |result| {
-        Some(daemon(result)?.cpu_peak_pct)
-    }),
-    ("daemon.threads.peak", Unit::Count, |result| {
-        Some(daemon(result)?.threads_peak as f64)
-    }),
-    ("daemon.fds.peak", Unit::Count, |result| {
-        Some(daemon(result)?.fds_peak as f64)
-    }),
-    ("driver.rss.peak", Unit::Bytes, |result| {
-        Some(rss_peak(driver(result)?))
-    }),
-    ("driver.rss.growth", Unit::Bytes, |result| {
-        Some(rss_growth(driver(result)?))
-    }),
-    ("driver.cpu.average", Unit::Percent, |result| {
-        Some(driver(result)?.cpu_avg_pct)
-    }),
-    ("driver.cpu.peak", Unit::Percent, |result| {
-        Some(driver(result)?.cpu_peak_pct)
-    }),
-    ("driver.threads.peak", Unit::Count, |result| {
-        Some(driver(result)?.threads_peak as f64)
-    }),
-    ("driver.fds.peak", Unit::Count, |result| {
-        Some(driver(result)?.fds_peak as f64)
-    }),
-    ("down", Unit::Nanoseconds, |result| result.down_ns()),
-];
-
-fn daemon(result: &RunResult) -> Option<&UsageSummary> {
-    result.usage.daemon.as_ref()
-}
-
-fn driver(result: &RunResult) -> Option<&UsageSummary> {
-    result.usage.driver.as_ref()
-}
-
-fn rss_peak(usage: &UsageSummary) -> f64 {
-    usage.rss_peak_kb as f64 * 1024.0
-}
-
-fn rss_growth(usage: &UsageSummary) -> f64 {
-    usage.rss_peak_kb.saturating_sub(usage.rss_baseline_kb) as f64 * 1024.0
-}
-
-/// Returns a share in percent, or `None` if the whole is 0.
-fn share(part: u64, whole: u64) -> Option<f64> {
-    (whole > 0).then(|| 100.0 * part as f64 / whole as f64)
-}
-
 impl Threshold {
     /// Parses `<figure> <operator> <bound>`; `series` are the series of the driver.
     ///
@@ -228,23 +90,24 @@ impl Threshold {
             .find(|(sign, _)| rest.starts_with(sign))
             .ok_or_else(|| malformed("unknown operator: use one of < <= == != >= >".to_owned()))?;
         let name = name.trim();
-        let figure = Metric::parse(name, series).ok_or_else(|| {
+        let subject = Subject::parse(name, series).ok_or_else(|| {
             malformed(format!(
                 "unknown figure `{name}`: use one of {}",
                 list_figures(series)
             ))
         })?;
         let bound = rest[sign.len()..].trim();
-        let bound = figure
+        let bound = subject
             .bound(bound)
             .map_err(|remedy| malformed(format!("`{bound}` does not suit `{name}`: {remedy}")))?;
-        if matches!(figure, Metric::Verdict) && !matches!(operator, Operator::Is | Operator::IsNot)
+        if matches!(subject, Subject::Verdict)
+            && !matches!(operator, Operator::Is | Operator::IsNot)
         {
             return Err(malformed("a verdict supports only == and !=".to_owned()));
         }
         Ok(Self {
             text: text.to_owned(),
-            figure,
+            subject,
             operator,
             bound,
         })
@@ -253,8 +116,8 @@ impl Threshold {
     /// Returns the error kind that the threshold limits, if it limits a single one.
     #[must_use]
     pub fn error_kind(&self) -> Option<&str> {
-        match &self.figure {
-            Metric::Error(kind) => Some(kind),
+        match &self.subject {
+            Subject::Error(kind) => Some(kind),
             _ => None,
         }
     }
@@ -262,10 +125,11 @@ impl Threshold {
     /// Evaluates the threshold for a result.
     #[must_use]
     pub fn judge(&self, result: &RunResult) -> ThresholdResult {
-        let (measured, met) = match (self.figure.read(result), self.bound) {
-            (Some(Reading::Number(value, unit)), Bound::Number(bound)) => {
-                (Some(unit.show(value)), self.operator.holds(&value, &bound))
-            }
+        let (measured, met) = match (self.subject.read(result), self.bound) {
+            (Some(Reading::Number(value, unit)), Bound::Number(bound)) => (
+                Some(unit.precise(value)),
+                self.operator.holds(&value, &bound),
+            ),
             (Some(Reading::Verdict(verdict)), Bound::Verdict(bound)) => (
                 Some(verdict.to_string()),
                 self.operator.holds(&verdict, &bound),
@@ -298,13 +162,13 @@ enum Reading {
     Verdict(Verdict),
 }
 
-impl Metric {
+impl Subject {
     fn parse(name: &str, series: &[&str]) -> Option<Self> {
         if name == "verdict" {
             return Some(Self::Verdict);
         }
-        if let Some((_, unit, read)) = METRICS.into_iter().find(|(known, ..)| *known == name) {
-            return Some(Self::Number(Number { unit, read }));
+        if let Some(metric) = metrics::find(name) {
+            return Some(Self::Metric(metric));
         }
         let (group, member) = name
             .split_once('.')
@@ -313,12 +177,9 @@ impl Metric {
             "errors" => Some(Self::Error(member.to_owned())),
             "counts" => Some(Self::Count(member.to_owned())),
             _ if series.contains(&group) || group == "lag" => {
-                let named = STATISTICS.into_iter().find(|(known, _)| *known == member);
-                let statistic = named.map(|(_, statistic)| statistic);
-                Some(Self::Series(
-                    group.to_owned(),
-                    statistic.or_else(|| percentile(member))?,
-                ))
+                let stored = metrics::statistic_by_key(member).map(SeriesFigure::Stored);
+                let figure = stored.or_else(|| percentile(member))?;
+                Some(Self::Series(group.to_owned(), figure))
             }
             _ => None,
         }
@@ -326,11 +187,10 @@ impl Metric {
 
     fn unit(&self) -> Option<Unit> {
         match self {
-            Self::Series(_, Statistic::Time(_) | Statistic::Quantile(_)) => Some(Unit::Nanoseconds),
-            Self::Series(_, Statistic::Count) | Self::Error(_) | Self::Count(_) => {
-                Some(Unit::Count)
-            }
-            Self::Number(number) => Some(number.unit),
+            Self::Series(_, SeriesFigure::Stored(statistic)) => Some(statistic.unit),
+            Self::Series(_, SeriesFigure::Quantile(_)) => Some(Unit::Nanoseconds),
+            Self::Error(_) | Self::Count(_) => Some(Unit::Count),
+            Self::Metric(metric) => Some(metric.unit),
             Self::Verdict => None,
         }
     }
@@ -338,7 +198,7 @@ impl Metric {
     /// Parses a bound of this figure; the error says what to write.
     fn bound(&self, text: &str) -> Result<Bound, &'static str> {
         match self.unit() {
-            Some(unit) => unit.parse(text).map(Bound::Number),
+            Some(unit) => number_in(unit, text).map(Bound::Number),
             None => [Verdict::Valid, Verdict::Suspect, Verdict::Invalid]
                 .into_iter()
                 .find(|verdict| verdict.to_string() == text)
@@ -350,47 +210,53 @@ impl Metric {
     fn read(&self, result: &RunResult) -> Option<Reading> {
         let value = match self {
             Self::Verdict => return Some(Reading::Verdict(result.verdict)),
-            Self::Number(number) => (number.read)(result)?,
+            Self::Metric(metric) => (metric.read)(result)?,
             Self::Error(kind) => result.errors.get(kind).copied().unwrap_or(0) as f64,
             Self::Count(name) => result.count(name) as f64,
-            Self::Series(name, statistic) => {
-                let series = match name.as_str() {
-                    "lag" => result.lag.as_ref(),
-                    name => result.series(name),
-                };
-                match statistic {
-                    Statistic::Count => series.map_or(0, |series| series.count) as f64,
-                    Statistic::Time(of) => of(series?),
-                    Statistic::Quantile(quantile) => {
-                        series?.distribution().ok()?.quantile(*quantile)? as f64
-                    }
-                }
-            }
+            Self::Series(name, figure) => figure.read(result, name)?,
         };
         Some(Reading::Number(value, self.unit()?))
     }
 }
 
+impl SeriesFigure {
+    fn read(self, result: &RunResult, name: &str) -> Option<f64> {
+        let series = match name {
+            "lag" => result.lag.as_ref(),
+            name => result.series(name),
+        };
+        let quantile = |quantile| Some(series?.distribution().ok()?.quantile(quantile)? as f64);
+        match self {
+            Self::Quantile(share) => quantile(share),
+            Self::Stored(statistic) => match series.map(SeriesSummary::from) {
+                // Older results store fewer quantiles.
+                Some(found) => (statistic.read)(&found).or_else(|| quantile(statistic.quantile?)),
+                None => (statistic.unit == Unit::Count).then_some(0.0),
+            },
+        }
+    }
+}
+
 /// Parses any other percentile, such as `p97.5`. Values above 100 are rejected, so that `p9999` is not read as p99.99.
-fn percentile(member: &str) -> Option<Statistic> {
+fn percentile(member: &str) -> Option<SeriesFigure> {
     let text = member.strip_prefix('p')?;
     let plain = text.starts_with(|letter: char| letter.is_ascii_digit())
         && text
             .chars()
             .all(|letter| letter.is_ascii_digit() || letter == '.');
     let percent: f64 = text.parse().ok().filter(|_| plain)?;
-    (percent <= 100.0).then_some(Statistic::Quantile(percent / 100.0))
+    (percent <= 100.0).then_some(SeriesFigure::Quantile(percent / 100.0))
 }
 
 /// Lists every figure, for a message.
 fn list_figures(series: &[&str]) -> String {
     let series = series.iter().chain(&["lag"]).copied();
-    let statistics = STATISTICS.map(|(name, _)| name).join(" ");
-    let numbers = METRICS.map(|(name, ..)| name);
+    let statistics = STATISTICS.map(|statistic| statistic.key).join(" ");
+    let metrics: Vec<&str> = metrics::all().map(|metric| metric.key).collect();
     format!(
         "{} with one of {statistics} (as in lag.p99) or any percentile such as p97.5, {}, errors.KIND, counts.NAME, verdict",
         series.collect::<Vec<_>>().join(", "),
-        numbers.join(", ")
+        metrics.join(", ")
     )
 }
 
@@ -414,38 +280,24 @@ const SIZES: [(&str, f64); 9] = [
     ("", 1.0),
 ];
 
-impl Unit {
-    /// Parses a number in this unit; the error says what to write.
-    fn parse(self, text: &str) -> Result<f64, &'static str> {
-        let (units, remedy): (&[(&str, f64)], _) = match self {
-            Self::Nanoseconds => (&TIMES, "write a time such as 50ms, 800us or 1.5s"),
-            Self::Bytes => (&SIZES, "write a size such as 300MiB or 1.5GB"),
-            Self::Percent => (&[("%", 1.0), ("", 1.0)], "write a share such as 0.1%"),
-            Self::Count | Self::PerSecond => (&[("", 1.0)], "write a number such as 256"),
-        };
-        let digits = text
-            .find(|letter: char| !letter.is_ascii_digit() && !"._-".contains(letter))
-            .unwrap_or(text.len());
-        let (number, unit) = text.split_at(digits);
-        let number: f64 = number.replace('_', "").parse().map_err(|_| remedy)?;
-        let scale = units
-            .iter()
-            .find_map(|(name, scale)| (*name == unit.trim()).then_some(*scale))
-            .ok_or(remedy)?;
-        Ok(number * scale)
-    }
-
-    fn show(self, value: f64) -> String {
-        match self {
-            Self::Nanoseconds => units::duration(value as u64),
-            Self::Bytes if value < 0.0 => format!("-{}", units::bytes(-value as u64)),
-            Self::Bytes => units::bytes(value as u64),
-            Self::Percent => format!("{value:.3} %"),
-            Self::PerSecond => format!("{value:.1}/s"),
-            Self::Count if value.fract() == 0.0 && value >= 0.0 => units::count(value as u64),
-            Self::Count => format!("{value:.3}"),
-        }
-    }
+/// Parses a number in a unit; the error says what to write.
+fn number_in(unit: Unit, text: &str) -> Result<f64, &'static str> {
+    let (units, remedy): (&[(&str, f64)], _) = match unit {
+        Unit::Nanoseconds => (&TIMES, "write a time such as 50ms, 800us or 1.5s"),
+        Unit::Bytes => (&SIZES, "write a size such as 300MiB or 1.5GB"),
+        Unit::Percent => (&[("%", 1.0), ("", 1.0)], "write a share such as 0.1%"),
+        Unit::Count | Unit::PerSecond => (&[("", 1.0)], "write a number such as 256"),
+    };
+    let digits = text
+        .find(|letter: char| !letter.is_ascii_digit() && !"._-".contains(letter))
+        .unwrap_or(text.len());
+    let (number, suffix) = text.split_at(digits);
+    let number: f64 = number.replace('_', "").parse().map_err(|_| remedy)?;
+    let scale = units
+        .iter()
+        .find_map(|(name, scale)| (*name == suffix.trim()).then_some(*scale))
+        .ok_or(remedy)?;
+    Ok(number * scale)
 }
 
 impl Operator {

@@ -129,27 +129,27 @@ impl fmt::Display for Overload {
         write!(
             formatter,
             "overloaded: offered {}, served {}, ",
-            rate(self.asked_per_s),
-            rate(self.served_per_s)
+            units::per_second(self.asked_per_s),
+            units::per_second(self.served_per_s)
         )?;
         if self.failed_per_s > 0.0 {
-            write!(formatter, "{} failed, ", rate(self.failed_per_s))?;
+            write!(
+                formatter,
+                "{} failed, ",
+                units::per_second(self.failed_per_s)
+            )?;
         }
-        write!(formatter, "backlog grew by {}", rate(self.backlog_per_s))
-    }
-}
-
-/// Formats a rate with its unit, as a whole number from 100 on.
-fn rate(per_s: f64) -> String {
-    match per_s {
-        few if few < 99.95 => format!("{few:.1}/s"),
-        many => format!("{}/s", units::count(many.round() as u64)),
+        write!(
+            formatter,
+            "backlog grew by {}",
+            units::per_second(self.backlog_per_s)
+        )
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::slope::RegressionSums;
+    use crate::regression::RegressionSums;
     use crate::spec::CounterSpec;
     use crate::tally::add;
 

@@ -6,7 +6,7 @@ mod example;
 use std::collections::BTreeMap;
 
 use measure::audit;
-use measure::report::{FORMATS, markdown, suite, terminal};
+use measure::report::{FORMATS, html, markdown, terminal};
 use measure::result::{
     AuditInputs, CounterComparison, FaultResult, Lifetime, OpeningTime, Operations, PlannedPhases,
     RunResult, Second, SeriesResult, StagedGroup,
@@ -575,7 +575,7 @@ fn reports_show_every_row_and_those_that_fail_in_bold_or_red() {
     let mut result = good();
     result.audit_inputs.users = Some(1_965.0);
     let result = judged(result);
-    let shown = terminal::render(std::slice::from_ref(&result)).unwrap();
+    let shown = terminal::render(&std::slice::from_ref(&result).into()).unwrap();
     assert!(shown.starts_with("SUSPECT: "), "{shown}");
     let line = shown
         .lines()
@@ -599,7 +599,7 @@ fn reports_show_every_row_and_those_that_fail_in_bold_or_red() {
     let red = format!("\u{1b}[31m{line}\u{1b}[0m\n");
     assert!(coloured.contains(&red), "{coloured}");
     assert_eq!(coloured.matches('\u{1b}').count(), 2);
-    let page = markdown::render(std::slice::from_ref(&result)).unwrap();
+    let page = markdown::render(&std::slice::from_ref(&result).into()).unwrap();
     assert!(
         page.contains("| **busy users, mean (rate × time)** | **1,965 planned (1,572 to 2,006)** | **100** | **DOES NOT ADD UP** |"),
         "{page}"
@@ -623,7 +623,7 @@ fn a_suite_counts_the_runs_that_add_up_and_names_those_that_do_not() {
         results: vec![good(), judged(other), good()],
         ..Suite::default()
     };
-    let page = suite::markdown(&runs).unwrap();
+    let page = markdown::render(&runs).unwrap();
     assert!(page.contains("\n## Audit\n"), "{page}");
     assert!(
         page.contains("| bytes per answer, body | 3 | adds up |"),
@@ -637,14 +637,14 @@ fn a_suite_counts_the_runs_that_add_up_and_names_those_that_do_not() {
         page.contains("run 2** | **busy users, mean (rate × time)** | **1,965 planned (1,572 to 2,006)** | **100** | **DOES NOT ADD UP** |"),
         "{page}"
     );
-    let html = suite::html(&runs).unwrap();
+    let html = html::render(&runs).unwrap();
     assert_eq!(html.matches("class=\"fails\"").count(), 1, "the sum");
     assert_eq!(
         html.matches(" fails\"").count(),
         1,
         "and the run, beside its daemon's colour"
     );
-    let shown = suite::terminal(&runs).unwrap();
+    let shown = terminal::render(&runs).unwrap();
     assert_eq!(terminal::coloured(&shown).matches("\u{1b}[31m").count(), 2);
 }
 

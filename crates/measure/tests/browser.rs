@@ -13,7 +13,7 @@ mod suite;
 use std::sync::LazyLock;
 
 use devtools::Browser;
-use measure::report::suite::html;
+use measure::report::html::render as html;
 use measure::suite::Suite;
 use serde_json::{Value, json};
 use suite::{FOUR, Shape};
@@ -293,7 +293,7 @@ fn old_results_without_the_newer_fields_make_a_page_too() {
     };
     let old: Value = serde_json::from_str(include_str!("data/result-1.json")).unwrap();
     let old = serde_json::from_value(old).unwrap();
-    let page = measure::report::html::render(&[old]).unwrap();
+    let page = html(&[old][..].into()).unwrap();
     for width in [400, 1_400] {
         browser.look(width, "dark");
         show(&mut browser, &page);

@@ -1,8 +1,8 @@
 //! Properties for any values: merging is exact, and stored data is read back unchanged.
 
-use measure::slope::LinearFit;
+use measure::regression::LinearFit;
 use measure::spec::{SeriesRole, SeriesSpec};
-use measure::spread::SummaryStats;
+use measure::summary::SummaryStats;
 use measure::tally::{Distribution, HIGHEST_NS, LOWEST_NS, PackedTally, Series, Tally};
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -257,7 +257,7 @@ impl Broker {
         while let Some(place) = channel
             .unacknowledged
             .iter()
-            .position(|(of, _, _)| *of == tag || (multiple && *of < tag))
+            .position(|(of, _, _)| *of == tag || (multiple && (tag == 0 || *of < tag)))
         {
             let message = channel.unacknowledged.remove(place);
             if refused && bits & 2 == 2 {

@@ -120,7 +120,10 @@ impl Broker {
         })
     }
 
-    fn declare(&mut self, declare: queue::Declare) -> AMQPClass {
+    fn declare(&mut self, mut declare: queue::Declare) -> AMQPClass {
+        if declare.queue.as_str().is_empty() {
+            declare.queue = self.queues.new_name().into();
+        }
         let found = self.queues.by_name.get(declare.queue.as_str());
         let refused = match found {
             None if declare.passive => Some((404, "NOT_FOUND - no such queue")),
@@ -198,8 +201,9 @@ impl Broker {
                 }))
             }
             basic::AMQPMethod::Cancel(cancel) => {
-                self.channel(id, number)?.consumes = None;
                 let consumer_tag = cancel.consumer_tag;
+                let is_own = |(_, tag, _): &mut (_, String, _)| tag == consumer_tag.as_str();
+                self.channel(id, number)?.consumes.take_if(is_own);
                 Some(basic::AMQPMethod::CancelOk(basic::CancelOk {
                     consumer_tag,
                 }))

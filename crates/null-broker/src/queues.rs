@@ -24,9 +24,17 @@ pub(super) struct Queue {
 pub(super) struct Queues {
     pub(super) by_name: HashMap<String, Queue>,
     pub(super) bindings: HashMap<(String, String), String>,
+    /// Number of names given to queues that were declared without one.
+    names: u64,
 }
 
 impl Queues {
+    /// Returns a name for a queue that is declared without one.
+    pub(super) fn new_name(&mut self) -> String {
+        self.names += 1;
+        format!("amq.gen-{}", self.names)
+    }
+
     /// Returns the queue that a message is routed to.
     pub(super) fn route(&mut self, exchange: &str, routing_key: &str) -> Option<&mut Queue> {
         if exchange.is_empty() {

@@ -3,14 +3,13 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
+use daemon_kit::watch;
 use nix::sys::time::TimeSpec;
 use nix::sys::timer::TimerSetTimeFlags;
 use nix::sys::timerfd::{self, Expiration, TimerFd, TimerFlags};
 use nix::time::{ClockId, clock_gettime};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-
-use crate::socket::watch;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
+use daemon_kit::DEFAULT_MODE;
+
 use crate::openai::OpenAiConfig;
 use crate::peers::Peers;
 
@@ -76,7 +78,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             socket_path: PathBuf::from("/var/run/streaming-daemon.sock"),
-            socket_mode: 0o660,
+            socket_mode: DEFAULT_MODE,
             socket_type: SocketType::Seqpacket,
             backlog: MAX_BACKLOG,
             peers: Peers::default(),

@@ -1,36 +1,36 @@
 //! The daemon: its sockets, its shards, and its shutdown.
 
-use std::net::{self, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use daemon_kit::pages;
-use tokio::net::TcpListener;
+use daemon_kit::{MetricsPage, MetricsServer, RateLimitedLog, finish_within, open_files};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 
+use crate::accept_token::AcceptToken;
 use crate::activation::PassedSocket;
 use crate::answer::Answer;
 use crate::config::{Backend, Config};
-use crate::limits::{open_files, preallocate_fd_table};
 use crate::listener::Listener;
-use crate::log::Log;
 use crate::metrics::{Metrics, Summary};
 use crate::openai::{FILES_PER_STREAM, OpenAi};
-use crate::shard::{AcceptToken, Shard, Shared};
+use crate::shard::Shard;
+use crate::shared::Shared;
 
 /// Descriptors reserved for other purposes than streams: the standard ones, the runtime, the metrics page, handoffs
 /// that are being read.
 const RESERVED_FILES: u64 = 64;
+/// Maximum lines per second of the log.
+const LOG_LINES: u64 = 5;
 
 /// A daemon that is already listening: a handoff sent now waits until [`Daemon::run`].
 #[derive(Debug)]
 pub struct Daemon {
     config: Config,
     listener: Listener,
-    pages: Option<net::TcpListener>,
+    metrics: Option<MetricsServer>,
     shared: Arc<Shared>,
 }
 
@@ -57,30 +57,30 @@ impl Daemon {
         config: Config,
         listen: impl FnOnce(&Config) -> anyhow::Result<Listener>,
     ) -> anyhow::Result<Self> {
-        let (open_files, _) = open_files()?;
+        let open_files = open_files::limit()?;
         let room = open_files.saturating_sub(RESERVED_FILES);
         let (backend, files) = match &config.openai {
             None => (Backend::Mock, 1),
             Some(_) => (Backend::Openai, FILES_PER_STREAM),
         };
-        let pages = config.metrics_addr.map(bind_pages).transpose()?;
+        let metrics = config.metrics_addr.map(bind_metrics).transpose()?;
         let listener = listen(&config)?;
         let shared = Shared {
             answer: Answer::new(config.message_count, config.message_delay),
             openai: config.openai.clone().map(OpenAi::new).map(Arc::new),
             metrics: Arc::new(Metrics::new(backend)),
             accept_token: AcceptToken::new(config.workers.get()),
-            log: Log::default(),
+            log: RateLimitedLog::new("streaming-daemon", LOG_LINES),
             socket_type: listener.socket_type(),
             peers: config.peers.clone(),
             capacity: config.max_connections.min((room / files).max(1)),
             write_timeout: config.write_timeout,
         };
-        preallocate_fd_table((shared.capacity * files + RESERVED_FILES).min(open_files));
+        open_files::preallocate_table((shared.capacity * files + RESERVED_FILES).min(open_files));
         Ok(Self {
             listener,
             config,
-            pages,
+            metrics,
             shared: Arc::new(shared),
         })
     }
@@ -100,7 +100,7 @@ impl Daemon {
     /// Returns the address of the metrics page, with the port that the system chose if it was 0.
     #[must_use]
     pub fn metrics_addr(&self) -> Option<SocketAddr> {
-        self.pages.as_ref()?.local_addr().ok()
+        self.metrics.as_ref()?.address().ok()
     }
 
     /// Returns the maximum number of open streams: the configured number, or the number that the limit of open files
@@ -126,11 +126,10 @@ impl Daemon {
             shards.spawn(shard.run());
         }
         let mut pages = JoinSet::new();
-        if let Some(listener) = self.pages {
-            let listener =
-                TcpListener::from_std(listener).context("cannot watch the metrics address")?;
+        if let Some(server) = self.metrics {
             let metrics = Arc::clone(&self.shared.metrics);
-            pages.spawn(pages::serve(listener, move || metrics.page()));
+            let page = MetricsPage::new();
+            pages.spawn(server.serve(move || metrics.render(&page)));
         }
         tokio::select! {
             () = shutdown => {}
@@ -138,26 +137,21 @@ impl Daemon {
                 ended.context("a shard panicked")?.context("a shard failed")?;
                 bail!("a shard ended unexpectedly");
             }
+            Some(ended) = pages.join_next() => {
+                ended.context("the metrics server panicked")??;
+            }
         }
         self.listener.refuse_further();
         stop.send_replace(true);
-        let ended = async { while shards.join_next().await.is_some() {} };
-        if timeout(self.config.shutdown_grace, ended).await.is_err() {
-            shards.shutdown().await;
-        }
+        finish_within(&mut shards, self.config.shutdown_grace, drop).await;
         Ok(self.shared.metrics.summary())
     }
 }
 
-fn bind_pages(address: SocketAddr) -> anyhow::Result<net::TcpListener> {
-    let listener = net::TcpListener::bind(address).with_context(|| {
-        format!(
-            "cannot listen on {address} for the metrics (choose another address with --metrics-addr or \
-            DAEMON_METRICS_ADDR, or disable them with DAEMON_METRICS_ENABLED=false)"
-        )
-    })?;
-    listener
-        .set_nonblocking(true)
-        .context("cannot make the metrics listener non-blocking")?;
-    Ok(listener)
+fn bind_metrics(address: SocketAddr) -> anyhow::Result<MetricsServer> {
+    MetricsServer::bind(
+        address,
+        "choose another address with --metrics-addr or DAEMON_METRICS_ADDR, or disable them with \
+        DAEMON_METRICS_ENABLED=false",
+    )
 }

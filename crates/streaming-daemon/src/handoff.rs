@@ -13,7 +13,7 @@ use crate::incoming::{Buffer, Incoming};
 use crate::openai::{Chat, OpenAi};
 use crate::relay::Order;
 use crate::request::{Parsed, Request, parse};
-use crate::shard::Shared;
+use crate::shared::Shared;
 
 /// A client that was handed over.
 #[derive(Debug)]

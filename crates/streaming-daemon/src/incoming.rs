@@ -3,6 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use daemon_kit::watch;
 use nix::errno::Errno;
 use tokio::io::Interest;
 use tokio::time::timeout;
@@ -11,7 +12,7 @@ use crate::clock;
 use crate::config::SocketType;
 use crate::failure::HandoffFailure;
 use crate::request::{PAYLOAD_LIMIT, Parsed, Request, parse};
-use crate::socket::{CONTROL_WORDS, receive, watch};
+use crate::socket::{CONTROL_WORDS, receive};
 
 /// Time for a sender to send its payload after it connected.
 const RECEIVE_TIMEOUT: Duration = Duration::from_secs(5);

@@ -12,20 +12,18 @@
 //!
 //! The wire contract is in `daemons/README.md`; the design and its costs are described in the module `shard`.
 
+mod accept_token;
 mod activation;
 mod answer;
 mod client;
 mod clock;
 mod config;
 mod daemon;
-mod duration;
 mod failure;
 mod handoff;
 mod head;
 mod incoming;
-mod limits;
 mod listener;
-mod log;
 mod metrics;
 mod openai;
 mod options;
@@ -33,14 +31,13 @@ mod peers;
 mod relay;
 mod request;
 mod shard;
+mod shared;
 mod socket;
 mod stream;
 
 pub use self::activation::{PassedSocket, passed_socket};
 pub use self::config::{Backend, Config, SocketType};
 pub use self::daemon::Daemon;
-pub use self::duration::parse_duration;
-pub use self::limits::raise_open_files;
 pub use self::metrics::{Metrics, Summary};
 pub use self::openai::{Base, Http, Key, OpenAiConfig};
 pub use self::options::Options;

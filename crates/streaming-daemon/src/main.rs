@@ -4,38 +4,36 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use daemon_kit::{Signals, WRONG_CALL};
-use streaming_daemon::{
-    Config, Daemon, Options, PassedSocket, Summary, passed_socket, raise_open_files,
-};
+use daemon_kit::cli::{exit_code, parse_args, print_note, wrong_call};
+use daemon_kit::{Signals, open_files};
+use streaming_daemon::{Config, Daemon, Options, PassedSocket, Summary, passed_socket};
 use tokio::runtime::Builder;
+
+const NAME: &str = env!("CARGO_PKG_NAME");
 
 fn main() -> ExitCode {
     // Must come first: it takes descriptors by their numbers.
     let passed = match passed_socket() {
         Ok(passed) => passed,
-        Err(error) => return wrong_call(&error),
+        Err(error) => return wrong_call(NAME, &error),
     };
-    let options: Options = match daemon_kit::options() {
+    let options: Options = match parse_args() {
         Ok(options) => options,
         Err(code) => return code,
     };
     let config = match options.config() {
         Ok(config) => config,
-        Err(error) => return wrong_call(&error),
+        Err(error) => return wrong_call(NAME, &error),
     };
     match serve(config, passed) {
         Ok(summary) if options.benchmark => print(summary),
         Ok(_) => ExitCode::SUCCESS,
-        Err(error) => {
-            complain(&format!("{error:#}"));
-            ExitCode::FAILURE
-        }
+        Err(error) => exit_code(NAME, Err(error)),
     }
 }
 
 fn serve(config: Config, passed: Option<PassedSocket>) -> anyhow::Result<Summary> {
-    raise_open_files()?;
+    open_files::raise_limit()?;
     let workers = config.workers.get();
     let wanted = config.max_connections;
     let runtime = Builder::new_multi_thread()
@@ -48,12 +46,14 @@ fn serve(config: Config, passed: Option<PassedSocket>) -> anyhow::Result<Summary
         let daemon = make(config, passed)?;
         if daemon.capacity() < wanted {
             let capacity = daemon.capacity();
-            complain(&format!(
+            print_note(NAME, format_args!(
                 "the limit of open files allows only {capacity} streams; for more, raise it (ulimit -Hn)"
             ));
         }
         let metrics = daemon.metrics();
-        let summary = signals.run(|asked| daemon.run(asked)).await;
+        let summary = signals
+            .run_until_shutdown(|asked| daemon.run(asked))
+            .await;
         summary.unwrap_or_else(|| Ok(metrics.summary()))
     })
 }
@@ -64,10 +64,13 @@ fn make(config: Config, passed: Option<PassedSocket>) -> anyhow::Result<Daemon> 
     };
     let daemon = Daemon::adopt(config, socket)?;
     let path = daemon.socket_path().unwrap_or_default();
-    complain(&format!(
-        "listening on the passed socket {}; the socket options are ignored",
-        path.display()
-    ));
+    print_note(
+        NAME,
+        format_args!(
+            "listening on the passed socket {}; the socket options are ignored",
+            path.display()
+        ),
+    );
     Ok(daemon)
 }
 
@@ -87,14 +90,4 @@ fn print(summary: Summary) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
-}
-
-fn wrong_call(message: &str) -> ExitCode {
-    complain(message);
-    ExitCode::from(WRONG_CALL)
-}
-
-fn complain(message: &str) {
-    // A closed stderr cannot be handled.
-    let _ = writeln!(io::stderr(), "streaming-daemon: {message}");
 }

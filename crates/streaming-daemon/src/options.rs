@@ -1,15 +1,15 @@
 //! Options of the command line, and their `DAEMON_*` variables.
 
-use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Parser};
+use daemon_kit::cli::{CommonOptions, DaemonOptions};
+use daemon_kit::parse_duration;
 
 use crate::config::{Backend, Config, MAX_BACKLOG, SocketType, cores};
-use crate::duration::parse_duration;
 use crate::openai::{Base, Http, Key, OpenAiConfig};
 use crate::peers::Peers;
 
@@ -19,6 +19,8 @@ const MAX_STREAM_DURATION: Duration = Duration::from_secs(366 * 24 * 3600);
 /// Receive client sockets over a Unix socket (SCM_RIGHTS) and respond to each with server-sent events.
 #[derive(Debug, Clone, Parser)]
 #[command(version, max_term_width = 100)]
+#[command(mut_arg("metrics_addr", |address| address.default_value("127.0.0.1:9090")))]
+#[command(mut_arg("shutdown_grace", |grace| grace.default_value("30s")))]
 pub struct Options {
     /// Create the handoff socket at this path
     #[arg(
@@ -31,29 +33,18 @@ pub struct Options {
     pub socket: PathBuf,
 
     /// Set the permissions of the socket file, in octal
-    #[arg(
-        long,
-        env = "DAEMON_SOCKET_MODE",
-        value_name = "MODE",
-        default_value = "0660"
-    )]
+    #[arg(long, value_name = "MODE", default_value = "0660")]
     #[arg(value_parser = parse_mode)]
     pub socket_mode: u32,
 
     /// Set the type of the handoff socket
-    #[arg(
-        long,
-        env = "DAEMON_SOCKET_TYPE",
-        value_name = "TYPE",
-        default_value = "seqpacket"
-    )]
+    #[arg(long, value_name = "TYPE", default_value = "seqpacket")]
     pub socket_type: SocketType,
 
     /// Let this many handoffs wait to be accepted; above 4096, as many as net.core.somaxconn allows [default: as many
     /// as net.core.somaxconn allows]
     #[arg(
         long,
-        env = "DAEMON_BACKLOG",
         value_name = "NUMBER",
         default_value_t = MAX_BACKLOG,
         hide_default_value = true
@@ -63,123 +54,75 @@ pub struct Options {
 
     /// Accept handoffs only from processes of these users, as ids separated by commas [default: everyone whom the
     /// permissions of the socket let in]
-    #[arg(long, env = "DAEMON_ALLOW_UID", value_name = "UID")]
+    #[arg(long, value_name = "UID")]
     #[arg(value_delimiter = ',', value_parser = parse_id)]
     pub allow_uid: Vec<u32>,
 
     /// Also accept handoffs from processes of these groups; only the effective group counts
-    #[arg(long, env = "DAEMON_ALLOW_GID", value_name = "GID")]
+    #[arg(long, value_name = "GID")]
     #[arg(value_delimiter = ',', value_parser = parse_id)]
     pub allow_gid: Vec<u32>,
 
     /// Limit the open streams; further ones are answered with 503
-    #[arg(
-        long,
-        env = "DAEMON_MAX_CONNECTIONS",
-        value_name = "NUMBER",
-        default_value_t = 100_000
-    )]
+    #[arg(long, value_name = "NUMBER", default_value_t = 100_000)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     pub max_connections: u64,
 
     /// Choose the source of the events
-    #[arg(
-        long,
-        env = "DAEMON_BACKEND_PROVIDER",
-        value_name = "NAME",
-        default_value = "mock"
-    )]
+    #[arg(long, value_name = "NAME", default_value = "mock")]
     pub backend_provider: Backend,
 
     /// Connect to the backend `openai` at this address: http://host:port, or unix: and a path. /v1/chat/completions is
     /// added. The key is read from DAEMON_OPENAI_KEY or OPENAI_API_KEY
-    #[arg(long, env = "DAEMON_OPENAI_BASE", value_name = "URL")]
+    #[arg(long, value_name = "URL")]
     pub openai_base: Option<Base>,
 
     /// Choose the HTTP version of the backend `openai`; 2 means with prior knowledge
-    #[arg(
-        long,
-        env = "DAEMON_OPENAI_HTTP",
-        value_name = "VERSION",
-        default_value = "auto"
-    )]
+    #[arg(long, value_name = "VERSION", default_value = "auto")]
     pub openai_http: Http,
 
     /// Use this model for handoffs that name none [default: such requests name no model either]
-    #[arg(long, env = "DAEMON_OPENAI_MODEL", value_name = "NAME")]
+    #[arg(long, value_name = "NAME")]
     pub openai_model: Option<String>,
 
     /// Fail a stream if the backend `openai` takes longer than this to its first byte, or between two bytes
-    #[arg(
-        long,
-        env = "DAEMON_BACKEND_TIMEOUT",
-        value_name = "DURATION",
-        default_value = "30s"
-    )]
+    #[arg(long, value_name = "DURATION", default_value = "30s")]
     #[arg(value_parser = parse_duration)]
     pub backend_timeout: Duration,
 
-    /// Serve /metrics and /healthz on this address
-    #[arg(long, env = "DAEMON_METRICS_ADDR", value_name = "HOST:PORT")]
-    #[arg(default_value = "127.0.0.1:9090", value_parser = parse_address)]
-    pub metrics_addr: SocketAddr,
+    #[command(flatten)]
+    common: CommonOptions,
 
     /// Serve /metrics and /healthz
-    #[arg(
-        long,
-        env = "DAEMON_METRICS_ENABLED",
-        value_name = "BOOL",
-        default_value = "true"
-    )]
+    #[arg(long, value_name = "BOOL", default_value = "true")]
     #[arg(action = ArgAction::Set, value_parser = BoolishValueParser::new())]
     pub metrics_enabled: bool,
 
     /// Send this many events per stream; 0 sends only the head and the end mark
-    #[arg(
-        long,
-        env = "DAEMON_MESSAGE_COUNT",
-        value_name = "NUMBER",
-        default_value_t = 18
-    )]
+    #[arg(long, value_name = "NUMBER", default_value_t = 18)]
     pub message_count: u32,
 
     /// Wait this long between two events, such as 50ms or 5625ms
-    #[arg(
-        long,
-        env = "DAEMON_MESSAGE_DELAY",
-        value_name = "DURATION",
-        default_value = "50ms"
-    )]
+    #[arg(long, value_name = "DURATION", default_value = "50ms")]
     #[arg(value_parser = parse_duration)]
     pub message_delay: Duration,
 
     /// Fail a stream if one write to the client takes longer than this
-    #[arg(
-        long,
-        env = "DAEMON_WRITE_TIMEOUT",
-        value_name = "DURATION",
-        default_value = "30s"
-    )]
+    #[arg(long, value_name = "DURATION", default_value = "30s")]
     #[arg(value_parser = parse_duration)]
     pub write_timeout: Duration,
 
-    /// Let streams finish for up to this long after SIGTERM or SIGINT; a second signal ends them at once
-    #[arg(
-        long,
-        env = "DAEMON_SHUTDOWN_GRACE",
-        value_name = "DURATION",
-        default_value = "30s"
-    )]
-    #[arg(value_parser = parse_duration)]
-    pub shutdown_grace: Duration,
-
     /// Run this many threads and shards of streams [default: one per core]
-    #[arg(long, env = "DAEMON_WORKERS", value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER")]
     pub workers: Option<NonZeroUsize>,
 
     /// Serve no metrics, and print a summary at the end
-    #[arg(long, env = "DAEMON_BENCHMARK", value_parser = BoolishValueParser::new())]
+    #[arg(long, value_parser = BoolishValueParser::new())]
     pub benchmark: bool,
+}
+
+impl DaemonOptions for Options {
+    const VARIABLE_PREFIX: &'static str = "DAEMON";
 }
 
 impl Options {
@@ -211,7 +154,10 @@ impl Options {
                 groups: self.allow_gid.clone(),
             },
             max_connections: self.max_connections,
-            metrics_addr: (self.metrics_enabled && !self.benchmark).then_some(self.metrics_addr),
+            metrics_addr: self
+                .common
+                .metrics_addr
+                .filter(|_| self.metrics_enabled && !self.benchmark),
             openai: match self.backend_provider {
                 Backend::Mock => None,
                 Backend::Openai => Some(self.openai()?),
@@ -219,7 +165,7 @@ impl Options {
             message_count: self.message_count,
             message_delay: self.message_delay,
             write_timeout: self.write_timeout,
-            shutdown_grace: self.shutdown_grace,
+            shutdown_grace: self.common.shutdown_grace,
             workers: self.workers.unwrap_or_else(cores),
         })
     }
@@ -262,21 +208,16 @@ fn parse_id(text: &str) -> Result<u32, String> {
     })
 }
 
-fn parse_address(text: &str) -> Result<SocketAddr, String> {
-    daemon_kit::parse_address(text, "127.0.0.1:9090")
-}
-
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-    use daemon_kit::name_variable;
+    use daemon_kit::cli::name_variable;
 
     use super::*;
 
     fn parse(arguments: &[&str]) -> Result<Config, String> {
         let all = ["streaming-daemon"].iter().chain(arguments);
         let options =
-            Options::try_parse_from(all).map_err(|error| name_variable::<Options>(&error))?;
+            Options::parse_with_variables(all).map_err(|error| name_variable::<Options>(&error))?;
         options.config()
     }
 
@@ -288,7 +229,7 @@ mod tests {
 
     #[test]
     fn every_option_has_a_variable() {
-        let command = Options::command();
+        let command = Options::with_variables();
         for argument in command
             .get_arguments()
             .filter(|known| known.get_id() != "help")

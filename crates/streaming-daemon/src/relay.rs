@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use daemon_kit::{RateLimitedLog, watch};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::time::timeout;
@@ -16,11 +17,9 @@ use crate::client::{disconnected, write_all};
 use crate::clock;
 use crate::failure::StreamFailure;
 use crate::head::{BAD_GATEWAY, GATEWAY_TIMEOUT, HEAD};
-use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::openai::{Ask, BackendFailure, Exchange, OpenAi, Reading};
-use crate::shard::Shared;
-use crate::socket::watch;
+use crate::shared::Shared;
 
 /// Buffer capacity for events that is kept while the next piece is awaited.
 const KEPT: usize = 4 << 10;
@@ -75,7 +74,7 @@ pub(crate) async fn relay(
 /// The relay to one client.
 struct Relay<'a> {
     metrics: &'a Metrics,
-    log: &'a Log,
+    log: &'a RateLimitedLog,
     write_timeout: Duration,
     client: &'a AsyncFd<OwnedFd>,
 }

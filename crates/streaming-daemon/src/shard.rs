@@ -14,13 +14,10 @@
 //! client socket is registered with epoll. Only the exceptions get a task: a client that does not read, a sender that
 //! connected and has not sent, and every stream of a real backend (see the module `relay`).
 //!
-//! All shards accept from the same socket, in turns (see [`AcceptToken`]), and keep the streams they accepted.
+//! All shards accept from the same socket, in turns (see the module `accept_token`), and keep the streams they accepted.
 
 mod intake;
-mod turns;
 mod writes;
-
-pub(crate) use self::turns::AcceptToken;
 
 use self::intake::Queue;
 
@@ -28,8 +25,8 @@ use std::collections::BinaryHeap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Duration;
 
+use daemon_kit::watch;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::watch::Receiver;
@@ -37,14 +34,9 @@ use tokio::task::{JoinError, JoinSet, yield_now};
 
 use crate::answer::Answer;
 use crate::clock::{self, Timer};
-use crate::config::SocketType;
 use crate::failure::{HandoffFailure, StreamFailure};
 use crate::incoming::{Buffer, Waited};
-use crate::log::Log;
-use crate::metrics::Metrics;
-use crate::openai::OpenAi;
-use crate::peers::Peers;
-use crate::socket::watch;
+use crate::shared::Shared;
 use crate::stream::Stream;
 
 /// Returns the tick: a shard wakes for writes at most once per tick. It is 1/100 of the delay between two events, but
@@ -56,22 +48,6 @@ use crate::stream::Stream;
 /// of 1 s: 117 µs per stream with a tick of 1 ms, 85 µs with one of 2 ms.
 fn tick(answer: &Answer) -> u64 {
     (answer.delay() / 100).clamp(1_000_000, 5_000_000)
-}
-
-/// State that all shards of a daemon share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) answer: Answer,
-    /// The backend; `None` for the mock backend, whose response is above.
-    pub(crate) openai: Option<Arc<OpenAi>>,
-    pub(crate) metrics: Arc<Metrics>,
-    pub(crate) accept_token: AcceptToken,
-    pub(crate) log: Log,
-    pub(crate) socket_type: SocketType,
-    pub(crate) peers: Peers,
-    /// Maximum number of open streams.
-    pub(crate) capacity: u64,
-    pub(crate) write_timeout: Duration,
 }
 
 /// A shard. Dropping it closes its streams and counts them as canceled.

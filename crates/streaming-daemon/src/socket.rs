@@ -1,18 +1,13 @@
-//! Socket calls that nix and tokio lack: an accept with an owner, a recvmsg that loses no descriptor, and watching an
-//! owned descriptor.
+//! A recvmsg that loses no descriptor, which nix does not offer.
 #![expect(
     unsafe_code,
     reason = "descriptors enter the process here, as bare integers"
 )]
 
-use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use nix::errno::Errno;
-use nix::sys::socket::{SockFlag, accept4};
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 
 /// Space for the 253 descriptors that Linux allows in one message (SCM_MAX_FD), in words because a control message is
 /// aligned to words: 16 bytes of header and 253 × 4 of descriptors, rounded up.
@@ -31,21 +26,6 @@ pub(crate) struct Message {
     pub(crate) payload_cut: bool,
     /// True if control data was lost: no space for it, or no free descriptor in this process.
     pub(crate) control_cut: bool,
-}
-
-/// Makes the runtime watch a descriptor, which it then owns.
-pub(crate) fn watch(descriptor: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: an OwnedFd is open, and stays the same as long as the AsyncFd keeps it.
-    let watched = unsafe { AsyncFd::register_with_interest(descriptor, interest) };
-    watched.map_err(io::Error::from)
-}
-
-/// Accepts one connection, non-blocking and closed on exec.
-pub(crate) fn accept(listener: impl AsFd) -> nix::Result<OwnedFd> {
-    let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
-    let descriptor = accept4(listener.as_fd().as_raw_fd(), flags)?;
-    // SAFETY: the kernel has just made this descriptor and nobody else knows of it.
-    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
 /// Receives available data without waiting, and takes ownership of every descriptor in it.
@@ -114,7 +94,7 @@ mod tests {
     use std::io::{IoSlice, Read};
     use std::os::unix::net::UnixStream;
 
-    use nix::sys::socket::{AddressFamily, ControlMessage, MsgFlags, SockType};
+    use nix::sys::socket::{AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType};
     use nix::sys::socket::{sendmsg, socketpair};
 
     use super::*;

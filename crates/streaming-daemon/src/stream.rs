@@ -4,13 +4,13 @@ use std::cmp::Ordering;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use daemon_kit::watch;
 use tokio::io::Interest;
 use tokio::time::timeout;
 
 use crate::answer::{Answer, Opening};
 use crate::client::{send_now, write_all};
 use crate::failure::StreamFailure;
-use crate::socket::watch;
 
 /// A stream between two writes.
 ///

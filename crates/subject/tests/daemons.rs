@@ -2,10 +2,10 @@
 //!
 //! A daemon whose toolchain is missing is reported and skipped; with `DROVER_REQUIRE_ALL=1` it fails.
 #![allow(clippy::unwrap_used, reason = "a failed assumption fails the test")]
-#![allow(clippy::print_stderr, reason = "says what is passed over")]
 
 use std::path::Path;
 
+use harness_testing::skip::skip;
 use subject::daemon::{Daemon, DaemonError};
 use subject::manifest;
 
@@ -22,12 +22,11 @@ fn every_daemon_passes_its_own_tests() {
 }
 
 fn test(root: &Path, name: &str, serves: &str) -> Result<(), String> {
-    let required = std::env::var_os("DROVER_REQUIRE_ALL").is_some_and(|value| value == "1");
     let tested = Daemon::prepare(root, name, serves, &mut |_| {}).and_then(|daemon| daemon.test());
     match tested {
         Ok(_) => Ok(()),
-        Err(DaemonError::ToolMissing { tool, .. }) if !required => {
-            eprintln!("{name} is passed over: it needs {tool}");
+        Err(DaemonError::ToolMissing { tool, .. }) => {
+            skip(format_args!("{tool}, for {name}"));
             Ok(())
         }
         Err(error) => Err(error.to_string()),

@@ -2,17 +2,19 @@
 
 import asyncio
 import contextlib
+import logging
 import resource
 import socket
 
 from streaming_daemon.answer import Answer
 from streaming_daemon.intake import Intake
 from streaming_daemon.listener import Listener, StartError
-from streaming_daemon.log import Log, print_error
 from streaming_daemon.metrics import Metrics
 from streaming_daemon.options import Config
 from streaming_daemon.pages import Pages
 from streaming_daemon.stream import Streams
+
+_log = logging.getLogger(__name__)
 
 # The descriptors reserved for everything but streams: the standard ones, the loop, the metrics page, and the handoffs
 # being read.
@@ -27,7 +29,6 @@ class Daemon:
         """Creates the handoff socket and the listener of the metrics page. Raises StartError."""
         self.metrics = Metrics()
         self._config = config
-        self._log = Log()
         self._pages = _bind_pages(config.metrics_addr) if config.metrics_addr else None
         self._listener = Listener(config.socket_path, config.socket_mode, config.socket_type, config.backlog)
 
@@ -39,11 +40,11 @@ class Daemon:
     async def run(self, stop: asyncio.Event, force_stop: asyncio.Event) -> None:
         """Serves until `stop`. Then refuses new handoffs, accepts those in the accept queue, and lets streams continue
         for the grace period or until `force_stop`."""
-        asyncio.get_running_loop().set_exception_handler(self._on_error)
+        asyncio.get_running_loop().set_exception_handler(_on_error)
         config = self._config
         answer = Answer(config.message_count)
         streams = Streams(answer, config.message_delay_ns, config.write_timeout_ns / 1e9, self.metrics)
-        intake = Intake(self._listener.socket, answer, streams, self._capacity(), self.metrics, self._log)
+        intake = Intake(self._listener.socket, answer, streams, self._capacity(), self.metrics)
         async with contextlib.AsyncExitStack() as stack:
             stack.callback(self._listener.close)
             if self._pages:
@@ -67,12 +68,13 @@ class Daemon:
         """Returns the limit of open streams: `max_connections`, or less if the limit of open files is lower."""
         room = max(resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _RESERVED_FILES, 1)
         if room < self._config.max_connections:
-            print_error(f"the limit of open files allows only {room} streams; for more, raise it (ulimit -Hn)")
+            _log.warning("the limit of open files allows only %d streams; for more, raise it (ulimit -Hn)", room)
         return min(self._config.max_connections, room)
 
-    def _on_error(self, _loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
-        """Logs an exception that a callback did not handle. It is a bug, and affects one client only."""
-        self._log.warn(f"{context.get('message')}: {context.get('exception')!r}")
+
+def _on_error(_loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+    """Logs an exception that a callback did not handle. It is a bug, and affects one client only."""
+    _log.warning("%s: %r", context.get("message"), context.get("exception"))
 
 
 def raise_open_files() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import logging
 import socket
 from collections import deque
 from time import monotonic_ns
@@ -9,10 +10,11 @@ from time import monotonic_ns
 from streaming_daemon.answer import REFUSAL, Answer
 from streaming_daemon.failure import HANDOFF_FAILURES, HandoffError
 from streaming_daemon.handoff import Handoff
-from streaming_daemon.log import Log
 from streaming_daemon.metrics import Metrics
 from streaming_daemon.request import DEFAULT, InvalidRequest, Request, parse
 from streaming_daemon.stream import WRITES_PER_TURN, Streams
+
+_log = logging.getLogger(__name__)
 
 # The maximum number of handoffs received before the loop does anything else: about a millisecond.
 _BATCH = 128
@@ -41,7 +43,7 @@ class Intake:
     """
 
     def __init__(
-        self, listener: socket.socket, answer: Answer, streams: Streams, capacity: int, metrics: Metrics, log: Log
+        self, listener: socket.socket, answer: Answer, streams: Streams, capacity: int, metrics: Metrics
     ) -> None:
         """Creates the intake. Needs a running loop."""
         self._loop = asyncio.get_running_loop()
@@ -51,7 +53,6 @@ class Intake:
         self._streams = streams
         self._capacity = capacity
         self._metrics = metrics
-        self._log = log
         # Handoffs whose message is incomplete, each with its timeout.
         self._waiting: dict[Handoff, asyncio.TimerHandle] = {}
         # Received handoffs whose streams have not started, and the bytes of their payloads.
@@ -127,7 +128,7 @@ class Intake:
         # EINVAL: the socket is shut down.
         if error.errno not in (errno.EAGAIN, errno.EINVAL):
             self._metrics.handoff_errors["out_of_descriptors"] += 1
-            self._log.warn(f"accepting: {HANDOFF_FAILURES['out_of_descriptors']} ({error.strerror})")
+            _log.warning("accepting: %s (%s)", HANDOFF_FAILURES["out_of_descriptors"], error.strerror)
             self._pause()
         elif self._is_stopping:
             # The queue is empty.
@@ -214,14 +215,14 @@ class Intake:
     def _anomaly(self, reason: str, detail: str) -> None:
         """Counts and logs an irregularity of a handoff that leads to a stream nevertheless."""
         self._metrics.handoff_errors[reason] += 1
-        self._log.warn(f"{HANDOFF_FAILURES[reason]}: {detail}")
+        _log.warning("%s: %s", HANDOFF_FAILURES[reason], detail)
 
     def _refuse(self, handoff: Handoff, error: HandoffError) -> None:
         self._unwatch(handoff)
         handoff.close()
         self._metrics.handoff_failed(error.reason)
         if error.reason != "empty":
-            self._log.warn(f"handoff refused: {error}")
+            _log.warning("handoff refused: %s", error)
         if error.reason == "truncated" and not self.is_over:
             self._pause()
 

@@ -1,42 +1,44 @@
-"""Warnings on stderr, with a limit per second: many bad handoffs must not cause as many lines."""
+"""Logging to stderr."""
 
-import sys
+import logging
 import time
 
 _LINES_PER_SECOND = 5
 
 
-def print_error(message: str) -> None:
-    """Writes one line to stderr."""
-    try:
-        print(f"streaming-daemon: {message}", file=sys.stderr, flush=True)
-    except (OSError, ValueError):
-        pass  # stderr is closed: nothing can be done about it.
+class RateLimit(logging.Filter):
+    """Passes a few warnings per second, since many bad handoffs must not cause as many lines.
 
-
-class Log:
-    """A log with a limit per second, which reports the number of suppressed lines."""
+    Adds the number of suppressed lines to the next one that passes. Errors always pass.
+    """
 
     def __init__(self) -> None:
+        super().__init__()
         self._second = -1
         self._lines = 0
         self._suppressed = 0
 
-    def warn(self, message: str) -> None:
-        """Writes a line, unless the limit of this second is reached."""
-        suppressed = self.admit(int(time.monotonic()))
-        if suppressed is None:
-            return
-        note = f" ({suppressed} earlier lines were left out)" if suppressed else ""
-        print_error(message + note)
-
-    def admit(self, second: int) -> int | None:
-        """Returns the number of lines suppressed before this one, or None if this one must be suppressed too."""
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Returns whether to write the record."""
+        if record.levelno >= logging.ERROR:
+            return True
+        second = int(time.monotonic())
         if second != self._second:
             self._second, self._lines = second, 0
-        if self._lines >= _LINES_PER_SECOND:
+        if self._lines == _LINES_PER_SECOND:
             self._suppressed += 1
-            return None
+            return False
         self._lines += 1
-        suppressed, self._suppressed = self._suppressed, 0
-        return suppressed
+        if self._suppressed:
+            record.msg = f"{record.getMessage()} ({self._suppressed} earlier lines were left out)"
+            record.args = None
+            self._suppressed = 0
+        return True
+
+
+def configure_logging() -> None:
+    """Makes all loggers write to stderr, one line for each record."""
+    logging.basicConfig(format="streaming-daemon: %(message)s")
+    logging.getLogger().handlers[0].addFilter(RateLimit())
+    # If stderr is closed, nothing can be done about it.
+    logging.raiseExceptions = False

@@ -1,6 +1,7 @@
 """The command: options, signals, exit codes."""
 
 import asyncio
+import logging
 import os
 import platform
 import signal
@@ -10,7 +11,7 @@ from collections.abc import Callable
 from streaming_daemon import __version__
 from streaming_daemon.daemon import Daemon, raise_open_files
 from streaming_daemon.listener import StartError
-from streaming_daemon.log import print_error
+from streaming_daemon.log import configure_logging
 from streaming_daemon.options import Config, parse_options
 
 try:
@@ -18,12 +19,15 @@ try:
 except ImportError:
     uvloop = None  # type: ignore[assignment]
 
+_log = logging.getLogger(__name__)
+
 
 def main() -> int:
     """Runs the daemon and returns the exit code. argparse exits with 2 after a usage error."""
     config = parse_options(sys.argv[1:], os.environ, _version())
+    configure_logging()
     if config.workers is not None:
-        print_error("--workers (DAEMON_WORKERS) has no effect: handoffs are received without threads")
+        _log.warning("--workers (DAEMON_WORKERS) has no effect: handoffs are received without threads")
     try:
         raise_open_files()
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
@@ -31,10 +35,10 @@ def main() -> int:
         if config.is_benchmark:
             print(summary, end="", flush=True)
     except StartError as error:
-        print_error(str(error))
+        _log.error("%s", error)
         return 1
     except OSError as error:
-        print_error(f"the daemon failed: {error}")
+        _log.error("the daemon failed: %s", error)
         return 1
     return 0
 
@@ -58,5 +62,5 @@ async def _serve(config: Config) -> str:
 
 
 def _version() -> str:
-    loop = f"uvloop {uvloop.__version__}" if uvloop else "asyncio"
+    loop = f"uvloop {uvloop.__version__}" if uvloop else "asyncio"  # type: ignore[attr-defined]
     return f"streaming-daemon {__version__}, {platform.python_implementation()} {platform.python_version()}, {loop}"

@@ -28,7 +28,7 @@ class Histogram:
             *(0.05, 0.1, 0.5, 1, 2.5, 5, 10, 60, 120, 600),
         )
     )
-    _LABELS = (*(floatToGoString(end / 1e9) for end in ENDS_NS), "+Inf")
+    _LABELS = (*(floatToGoString(end / 1e9) for end in ENDS_NS), "+Inf")  # type: ignore[no-untyped-call]
 
     def __init__(self) -> None:
         # Each duration is counted in one bucket only. The last one has no upper bound.
@@ -43,7 +43,7 @@ class Histogram:
     def family(self, name: str, help_text: str, labels: dict[str, str]) -> HistogramMetricFamily:
         """Returns the histogram as a metric of the client library."""
         family = HistogramMetricFamily(name, help_text, labels=list(labels))
-        buckets = list(zip(self._LABELS, accumulate(self._counts)))
+        buckets = list(zip(self._LABELS, accumulate(self._counts), strict=True))
         family.add_metric(list(labels.values()), buckets, self._sum_ns / 1e9)
         return family
 

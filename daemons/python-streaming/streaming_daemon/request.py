@@ -1,16 +1,15 @@
 """The request of a handoff: a JSON payload with three known keys."""
 
 import json
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 PAYLOAD_LIMIT = 128 * 1024
 """The maximum length of a payload in bytes. A longer one is refused."""
 
 _BLANK = b"\0 \t\n\r"
-_KEYS = frozenset(("user_id", "prompt", "response_headers"))
 _INT64 = range(-(2**63), 2**63)
-# The longest 64-bit integer has 20 characters; int() refuses numbers with thousands of digits.
-_INT64_CHARACTERS = 20
 
 
 class Request(NamedTuple):
@@ -18,7 +17,7 @@ class Request(NamedTuple):
 
     user_id: int = 0
     prompt: str = ""
-    response_headers: dict[str, str] = {}
+    response_headers: Mapping[str, str] = MappingProxyType({})
 
 
 DEFAULT = Request()
@@ -43,50 +42,32 @@ def parse(payload: bytes) -> Request:
     # Avoids a full parse for each piece of a payload that arrives in many pieces.
     if not content.endswith(b"}"):
         raise IncompleteRequest("it is incomplete")
-    return _request(_decode(content))
-
-
-def _decode(content: bytes) -> tuple[tuple[str, Any], ...]:
-    # Bytes that are not UTF-8 become lone surrogates. _text refuses them in names and in the values of known keys.
-    text = content.decode("utf-8", "surrogateescape")
-    try:
-        return _DECODER.decode(text)
-    except json.JSONDecodeError as error:
-        # Unterminated strings are reported where they begin.
-        is_cut = error.pos >= len(text) or error.msg.startswith("Unterminated string")
-        raise (IncompleteRequest if is_cut else InvalidRequest)(str(error)) from None
-    except RecursionError:
-        raise InvalidRequest("it is nested too deeply") from None
-
-
-def _integer(text: str) -> int | float:
-    """Parses an integer. Integers that do not fit, and minus zero, become floats: the wrong type for a known key."""
-    if text == "-0" or len(text) > _INT64_CHARACTERS:
-        return float(text)
-    return int(text)
+    keys = _decode(content)
+    return Request(
+        _user_id(keys.get("user_id")),
+        _prompt(keys.get("prompt")),
+        _headers(keys.get("response_headers")),
+    )
 
 
 def _constant(name: str) -> None:
     raise InvalidRequest(f"{name} is not valid JSON")
 
 
-# Objects become tuples of pairs, so that they differ from arrays and duplicate keys can be detected.
-_DECODER = json.JSONDecoder(object_pairs_hook=tuple, parse_int=_integer, parse_constant=_constant)
+_DECODER = json.JSONDecoder(parse_constant=_constant)
 
 
-def _request(pairs: tuple[tuple[str, Any], ...]) -> Request:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if _text(key) not in _KEYS:
-            continue
-        if key in found:
-            raise InvalidRequest(f"{key}: the key occurs twice")
-        found[key] = value
-    return Request(
-        _user_id(found.get("user_id")),
-        _prompt(found.get("prompt")),
-        _headers(found.get("response_headers")),
-    )
+def _decode(content: bytes) -> dict[str, Any]:
+    try:
+        keys: dict[str, Any] = _DECODER.decode(content.decode())
+    except json.JSONDecodeError as error:
+        # Unterminated strings are reported where they begin.
+        is_cut = error.pos >= len(error.doc) or error.msg.startswith("Unterminated string")
+        raise (IncompleteRequest if is_cut else InvalidRequest)(str(error)) from None
+    except (ValueError, RecursionError) as error:
+        # It is not UTF-8, has an integer of thousands of digits, or is nested too deeply.
+        raise InvalidRequest(str(error)) from None
+    return keys
 
 
 def _user_id(value: Any) -> int:
@@ -99,24 +80,16 @@ def _user_id(value: Any) -> int:
 
 
 def _prompt(value: Any) -> str:
-    return DEFAULT.prompt if value is None else _text(value)
+    if value is None:
+        return DEFAULT.prompt
+    if not isinstance(value, str):
+        raise InvalidRequest("prompt: it is not a string")
+    return value
 
 
-def _headers(value: Any) -> dict[str, str]:
+def _headers(value: Any) -> Mapping[str, str]:
     if value is None:
         return DEFAULT.response_headers
-    if not isinstance(value, tuple):
-        raise InvalidRequest("response_headers: it is not an object")
-    return {_text(name): _text(line) for name, line in value}
-
-
-def _text(value: Any) -> str:
-    """Returns the value if it is a string without lone surrogates."""
-    if not isinstance(value, str):
-        raise InvalidRequest("a value that must be a string is not one")
-    if not value.isascii():
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise InvalidRequest("a string is not valid Unicode") from None
+    if not isinstance(value, dict) or not all(isinstance(line, str) for line in value.values()):
+        raise InvalidRequest("response_headers: it is not an object of strings")
     return value

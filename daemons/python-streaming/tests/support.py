@@ -23,7 +23,7 @@ from streaming_daemon.options import Config, parse_options
 FOLDER = Path(__file__).parent.parent
 PAYLOAD = b'{"prompt":"benchmark test","user_id":1}'
 ANSWER_BYTES = 1226
-PATIENCE_S = 20
+TIMEOUT_S = 20
 """A generous limit for operations that take milliseconds."""
 
 
@@ -35,7 +35,7 @@ def config(folder: Path, **changes: object) -> Config:
 
 def wait_until(what: str, is_so: Callable[[], bool]) -> None:
     """Waits for a condition."""
-    limit = time.monotonic() + PATIENCE_S
+    limit = time.monotonic() + TIMEOUT_S
     while not is_so():
         assert time.monotonic() < limit, f"timed out waiting until {what}"
         time.sleep(0.002)
@@ -60,7 +60,7 @@ class Senders:
         except OSError:
             sender.close()
             raise
-        sender.settimeout(PATIENCE_S)
+        sender.settimeout(TIMEOUT_S)
         return sender
 
     def hand_over(self, payload: bytes = PAYLOAD) -> socket.socket:
@@ -79,7 +79,7 @@ class Senders:
 def client_pair() -> tuple[socket.socket, socket.socket]:
     """Returns both ends of a client socket: the test's end, which has a timeout, and the end to hand over."""
     ours, theirs = socket.socketpair()
-    ours.settimeout(PATIENCE_S)
+    ours.settimeout(TIMEOUT_S)
     return ours, theirs
 
 
@@ -137,7 +137,7 @@ class DaemonThread(Senders):
 
     def join(self) -> None:
         """Waits until the daemon ends."""
-        self._thread.join(PATIENCE_S)
+        self._thread.join(TIMEOUT_S)
         assert not self._thread.is_alive(), "the daemon did not end"
         if self._failure:
             raise self._failure
@@ -151,7 +151,7 @@ class DaemonThread(Senders):
     def get(self, path: str = "/metrics") -> str:
         """Returns a page."""
         host, port = self.daemon.metrics_address
-        with urllib.request.urlopen(f"http://{host}:{port}{path}", timeout=PATIENCE_S) as response:
+        with urllib.request.urlopen(f"http://{host}:{port}{path}", timeout=TIMEOUT_S) as response:
             return response.read().decode()
 
     def value(self, sample: str) -> float:
@@ -206,7 +206,7 @@ class Process(Senders):
 
     def output(self) -> str:
         """Waits until the process exits with code 0, and returns its output."""
-        output, _ = self.child.communicate(timeout=PATIENCE_S)
+        output, _ = self.child.communicate(timeout=TIMEOUT_S)
         assert self.child.returncode == 0, self.log.read_text()
         return output.decode()
 

@@ -36,7 +36,7 @@ def test_the_connection_is_closed_right_after_receiving(start: Callable[..., Dae
         assert is_closed_by_peer(sender)
 
 
-def test_a_sender_that_is_slow_is_waited_for(start: Callable[..., DaemonThread], kind: socket.SocketKind) -> None:
+def test_the_daemon_waits_for_a_slow_sender(start: Callable[..., DaemonThread], kind: socket.SocketKind) -> None:
     daemon = start(socket_type=kind)
     with daemon.connect() as slow:
         daemon.wait_for("daemon_active_connections", 1)
@@ -47,7 +47,7 @@ def test_a_sender_that_is_slow_is_waited_for(start: Callable[..., DaemonThread],
         assert len(read_all(ours)) == ANSWER_BYTES
 
 
-def test_a_sender_that_sends_nothing_is_given_up(
+def test_a_silent_sender_times_out(
     start: Callable[..., DaemonThread], kind: socket.SocketKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streaming_daemon.intake, "_RECEIVE_TIMEOUT_S", 0.05)
@@ -58,7 +58,7 @@ def test_a_sender_that_sends_nothing_is_given_up(
     assert daemon.value("daemon_active_connections") == 0
 
 
-def test_half_a_payload_is_served_with_the_defaults_when_its_time_is_over(
+def test_an_incomplete_payload_is_served_with_the_defaults_after_the_timeout(
     start: Callable[..., DaemonThread], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streaming_daemon.intake, "_RECEIVE_TIMEOUT_S", 0.05)
@@ -71,7 +71,7 @@ def test_half_a_payload_is_served_with_the_defaults_when_its_time_is_over(
     assert daemon.value(failures("invalid_json")) == 1
 
 
-def test_a_payload_in_pieces_is_put_together(start: Callable[..., DaemonThread]) -> None:
+def test_a_payload_in_pieces_is_reassembled(start: Callable[..., DaemonThread]) -> None:
     daemon = start(socket_type=socket.SOCK_STREAM)
     ours, theirs = client_pair()
     with daemon.connect() as sender:
@@ -122,7 +122,7 @@ def test_of_several_descriptors_the_first_is_served_and_the_others_are_closed(
     assert daemon.value(failures("surplus_descriptors")) == 1
 
 
-def test_what_is_no_stream_socket_is_closed_and_counted(
+def test_a_descriptor_of_another_type_is_closed_and_counted(
     start: Callable[..., DaemonThread], kind: socket.SocketKind
 ) -> None:
     daemon = start(socket_type=kind)
@@ -156,7 +156,7 @@ def test_a_handoff_that_lost_descriptors_is_dropped_with_those_that_arrived(
         assert ours.recv(1) == b""
 
 
-def test_the_most_descriptors_that_fit_one_message_leave_none_open() -> None:
+def test_a_message_with_the_maximum_number_of_descriptors_leaves_none_open() -> None:
     sender, connection = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours, theirs = client_pair()
     with sender, ours:
@@ -185,7 +185,7 @@ class EndsFirst:
         self._connection.close()
 
 
-def test_the_first_end_of_a_connection_is_not_believed() -> None:
+def test_the_message_is_read_after_a_spurious_end_of_file() -> None:
     sender, connection = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours, theirs = client_pair()
     with sender, ours, theirs:
@@ -195,7 +195,7 @@ def test_the_first_end_of_a_connection_is_not_believed() -> None:
         handoff.close()
 
 
-def test_a_burst_longer_than_a_batch_is_served_whole(
+def test_a_burst_longer_than_a_batch_is_served_completely(
     start: Callable[..., DaemonThread], kind: socket.SocketKind
 ) -> None:
     daemon = start(socket_type=kind)

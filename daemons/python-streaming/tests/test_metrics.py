@@ -41,13 +41,13 @@ def test_every_metric_is_there_from_the_start_with_its_labels(start: Callable[..
     assert reasons == {"timeout", "canceled", "client_disconnected", "network", "other"}
 
 
-def test_counters_have_the_names_that_queries_know(start: Callable[..., DaemonThread]) -> None:
+def test_counters_have_the_documented_names(start: Callable[..., DaemonThread]) -> None:
     page = start().get()
     for name in COUNTERS:
         assert f"# TYPE daemon_{name}_total counter\n" in page
 
 
-def test_what_a_client_has_seen_to_its_end_is_on_the_page(start: Callable[..., DaemonThread]) -> None:
+def test_the_page_includes_each_stream_whose_end_the_client_has_seen(start: Callable[..., DaemonThread]) -> None:
     daemon = start()
     for count in range(1, 30):
         assert len(daemon.answer()) == ANSWER_BYTES
@@ -60,7 +60,7 @@ def test_what_a_client_has_seen_to_its_end_is_on_the_page(start: Callable[..., D
         assert daemon.value(f'{name}_count{{backend="mock"}}') == 29
 
 
-def test_durations_are_those_of_the_streams(start: Callable[..., DaemonThread]) -> None:
+def test_the_histograms_contain_the_durations_of_the_streams(start: Callable[..., DaemonThread]) -> None:
     daemon = start(message_delay_ns=2_000_000)
     assert len(daemon.answer()) == ANSWER_BYTES
     assert 0.034 <= daemon.value("daemon_stream_duration_seconds_sum") < 10
@@ -76,7 +76,7 @@ def test_the_other_pages(start: Callable[..., DaemonThread]) -> None:
         assert answer.code == 404
 
 
-def test_an_idle_connection_to_the_pages_does_not_delay_the_end(start: Callable[..., DaemonThread]) -> None:
+def test_an_idle_connection_to_the_pages_does_not_delay_the_shutdown(start: Callable[..., DaemonThread]) -> None:
     daemon = start()
     with socket.create_connection(daemon.daemon.metrics_address):
         assert daemon.get("/healthz") == "ok\n"
@@ -114,7 +114,7 @@ def test_odd_requests_are_answered(request_head: bytes, answer: bytes, start: Ca
     assert len(daemon.answer()) == ANSWER_BYTES
 
 
-def test_buckets_are_cumulative_and_their_ends_belong_to_them() -> None:
+def test_buckets_are_cumulative_and_include_their_upper_bounds() -> None:
     histogram = Histogram()
     for nanos in (10_000, 10_001, 3_600_000_000_000):
         histogram.record(nanos)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import socket
+import time
 from pathlib import Path
 
 import pytest
 
 from streaming_daemon.duration import parse_duration
-from streaming_daemon.log import Log
+from streaming_daemon.log import RateLimit
 from streaming_daemon.options import Config, parse_options
 
 
@@ -33,7 +35,7 @@ def test_the_documented_flags() -> None:
     assert parse("--delay", "0").message_delay_ns == 0
 
 
-def test_variables_are_heard_and_flags_win() -> None:
+def test_flags_take_precedence_over_variables() -> None:
     config = parse(DAEMON_SOCKET_TYPE="stream", DAEMON_MESSAGE_DELAY="1ns", DAEMON_BENCHMARK="yes")
     assert (config.socket_type, config.message_delay_ns) == (socket.SOCK_STREAM, 1)
     assert config.is_benchmark and config.metrics_addr is None
@@ -66,7 +68,7 @@ def test_variables_are_heard_and_flags_win() -> None:
         ("--message-delay", "DAEMON_MESSAGE_DELAY", "2562047h", "lower"),
     ],
 )
-def test_a_bad_value_is_answered_with_option_variable_and_remedy(
+def test_an_invalid_value_is_reported_with_option_variable_and_remedy(
     flag: str, variable: str, value: str, remedy: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for arguments, variables in (((f"{flag}={value}",), {}), ((), {variable: value})):
@@ -85,7 +87,7 @@ def test_every_option_has_its_variable_in_the_help(capsys: pytest.CaptureFixture
     assert "No effect" in help_text
 
 
-def test_durations_are_read_as_go_reads_them() -> None:
+def test_durations_are_parsed_as_in_go() -> None:
     for text, nanos in {
         "0": 0,
         "0s": 0,
@@ -102,12 +104,20 @@ def test_durations_are_read_as_go_reads_them() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "5", "ms", "-1s", "1s ", "1 s", "1.2.3s", "1d", "1e3s", "s1", ".s", "٣s"])
-def test_what_is_no_duration_is_refused_with_an_example(text: str) -> None:
+def test_an_invalid_duration_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(ValueError, match="50ms"):
         parse_duration(text)
 
 
-def test_a_flood_of_complaints_is_cut_to_a_few_lines_and_counted() -> None:
-    log = Log()
-    assert [log.admit(7) for _ in range(100)].count(0) == 5
-    assert (log.admit(8), log.admit(8)) == (95, 0)
+def test_a_flood_of_warnings_is_limited_and_the_suppressed_lines_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = RateLimit()
+
+    def log(second: float, level: int = logging.WARNING) -> str | None:
+        """Returns the line that is written, if any."""
+        monkeypatch.setattr(time, "monotonic", lambda: second)
+        record = logging.LogRecord("", level, "", 1, "%d", (9,), None)
+        return record.getMessage() if limit.filter(record) else None
+
+    assert [log(7.5) for _ in range(100)] == ["9"] * 5 + [None] * 95
+    assert log(7.5, logging.ERROR) == "9"
+    assert [log(8.0), log(8.0)] == ["9 (95 earlier lines were left out)", "9"]

@@ -14,8 +14,8 @@ import pytest
 from support import (
     ANSWER_BYTES,
     FOLDER,
-    PATIENCE_S,
     PAYLOAD,
+    TIMEOUT_S,
     Process,
     client_pair,
     command_line,
@@ -33,7 +33,7 @@ def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {"PATH": os.environ["PATH"], **variables}
     command = command_line(*arguments)
     return subprocess.run(
-        command, cwd=FOLDER, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        command, cwd=FOLDER, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
     )
 
 
@@ -64,7 +64,7 @@ def test_sigterm_under_load_loses_no_stream(tmp_path: Path, uvloop: bool) -> Non
 
 
 @uvloop
-def test_what_is_open_after_the_grace_is_closed(tmp_path: Path, uvloop: bool) -> None:
+def test_streams_open_after_the_grace_period_are_closed(tmp_path: Path, uvloop: bool) -> None:
     with Process(tmp_path, "-d", "3600000", "--shutdown-grace", "50ms", "--benchmark", uvloop=uvloop) as daemon:
         silent = daemon.connect()
         client = daemon.hand_over()
@@ -76,7 +76,7 @@ def test_what_is_open_after_the_grace_is_closed(tmp_path: Path, uvloop: bool) ->
         assert "failed: 1\n" in daemon.output()
 
 
-def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
+def test_a_second_signal_ends_the_daemon_at_once(tmp_path: Path) -> None:
     with Process(tmp_path, "--message-delay", "1h", "--shutdown-grace", "1h") as daemon:
         client = daemon.hand_over()
         assert client.recv(1) == b"H"
@@ -117,7 +117,7 @@ def test_a_second_daemon_is_refused_and_a_stale_socket_is_replaced(tmp_path: Pat
         assert len(third.answer()) == ANSWER_BYTES
 
 
-def test_a_socket_file_of_somebody_else_is_left_alone_at_the_end(tmp_path: Path) -> None:
+def test_a_socket_file_of_another_process_is_not_removed(tmp_path: Path) -> None:
     with Process(tmp_path) as daemon:
         daemon.path.unlink()
         daemon.path.write_text("precious")
@@ -126,7 +126,7 @@ def test_a_socket_file_of_somebody_else_is_left_alone_at_the_end(tmp_path: Path)
         assert daemon.path.read_text() == "precious"
 
 
-def test_the_backlog_is_what_the_system_grants(tmp_path: Path) -> None:
+def test_the_backlog_is_limited_by_the_system(tmp_path: Path) -> None:
     granted = min(int(Path("/proc/sys/net/core/somaxconn").read_text()), 300)
     with Process(tmp_path) as daemon:
         daemon.child.send_signal(signal.SIGSTOP)
@@ -143,7 +143,7 @@ def test_the_backlog_is_what_the_system_grants(tmp_path: Path) -> None:
         assert {len(read_all(client)) for client in clients} == {ANSWER_BYTES}
 
 
-def test_it_raises_its_own_limit_of_open_files(tmp_path: Path) -> None:
+def test_the_daemon_raises_its_limit_of_open_files(tmp_path: Path) -> None:
     with Process(tmp_path, shell="ulimit -S -n 50;") as daemon:
         limits = Path(f"/proc/{daemon.child.pid}/limits").read_text()
         soft, hard = re.search(r"Max open files +(\d+) +(\d+)", limits).groups()
@@ -160,7 +160,7 @@ def test_more_streams_than_descriptors_are_answered_503(tmp_path: Path) -> None:
             client.close()
 
 
-def test_of_more_handoffs_at_once_than_places_none_loses_its_client(tmp_path: Path) -> None:
+def test_a_burst_above_the_limit_loses_no_client(tmp_path: Path) -> None:
     """The reserved descriptors must suffice for the clients that are turned away: 164 - 64 slots."""
     with Process(tmp_path, "--message-delay", "1h", shell="ulimit -n 164;") as daemon:
         daemon.child.send_signal(signal.SIGSTOP)
@@ -174,7 +174,9 @@ def test_of_more_handoffs_at_once_than_places_none_loses_its_client(tmp_path: Pa
 
 
 @uvloop
-def test_when_a_client_is_lost_for_lack_of_room_the_others_wait_in_the_queue(tmp_path: Path, uvloop: bool) -> None:
+def test_after_a_client_is_lost_for_lack_of_descriptors_the_others_wait_in_the_queue(
+    tmp_path: Path, uvloop: bool
+) -> None:
     with Process(tmp_path, "--message-delay", "0", shell="ulimit -n 80;", uvloop=uvloop) as daemon:
         daemon.answer()  # After this the descriptors of the readiness probe are closed.
         # One descriptor is free: enough for a connection, but not for its client.
@@ -194,9 +196,7 @@ def test_when_a_client_is_lost_for_lack_of_room_the_others_wait_in_the_queue(tmp
 
 
 @uvloop
-def test_without_free_descriptors_accepting_pauses_and_goes_on_when_there_are_some(
-    tmp_path: Path, uvloop: bool
-) -> None:
+def test_accepting_pauses_without_free_descriptors_and_resumes_later(tmp_path: Path, uvloop: bool) -> None:
     with Process(tmp_path, shell="ulimit -n 80;", uvloop=uvloop) as daemon:
         silent = [daemon.connect() for _ in range(100)]
         folder = Path(f"/proc/{daemon.child.pid}/fd")
@@ -227,7 +227,7 @@ def cpu_ticks(pid: int) -> int:
     return int(fields[11]) + int(fields[12])
 
 
-def test_a_socket_path_or_address_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+def test_an_unusable_socket_path_or_address_is_reported(tmp_path: Path) -> None:
     for arguments, word in (
         (["--socket", "/tmp/" + "x" * 200, "--benchmark"], "107 bytes"),
         (["--socket", "/no/such/folder/a.sock", "--benchmark"], "/no/such/folder"),
@@ -239,13 +239,13 @@ def test_a_socket_path_or_address_that_cannot_be_used_is_named(tmp_path: Path) -
         assert len(result.stderr.splitlines()) == 1, "an explanation, not a traceback"
 
 
-def test_wrong_calls_exit_2_and_say_what_to_do() -> None:
+def test_usage_errors_exit_with_2_and_a_remedy() -> None:
     result = run("--message-delay", "5")
     assert result.returncode == 2
     assert all(word in result.stderr for word in ("--message-delay", "DAEMON_MESSAGE_DELAY", "50ms"))
 
 
-def test_workers_are_accepted_and_said_to_have_no_effect(tmp_path: Path) -> None:
+def test_workers_are_accepted_with_a_warning_that_they_have_no_effect(tmp_path: Path) -> None:
     with Process(tmp_path, "-w", "4") as daemon:
         assert "--workers (DAEMON_WORKERS) has no effect" in daemon.log.read_text()
         assert len(daemon.answer()) == ANSWER_BYTES

@@ -1,27 +1,21 @@
-"""Payloads beyond the shared transcript: the traps of Python's json."""
+"""Payloads beyond the shared transcript."""
 
 from __future__ import annotations
 
 import pytest
 
+from streaming_daemon.answer import Answer
 from streaming_daemon.request import DEFAULT, IncompleteRequest, InvalidRequest, parse
 
 
 @pytest.mark.parametrize(
     "payload",
     [
-        b'{"user_id":-0}',  # An integer in Python, a float in other parsers.
-        b'{"user_id":1,"user_id":2}',
-        b'{"user_id":null,"user_id":2}',
         b'{"user_id":' + b"9" * 5000 + b"}",
         b'{"x":Infinity}',
         b'{"x":-Infinity}',
-        b'{"prompt":"\\ud800"}',
         b'{"prompt":"\xed\xa0\x80"}',
-        b'{"prompt":"\\udc80"}',
-        b'{"prompt":"\\ud83d\xed\xb8\x80"}',
-        b'{"response_headers":{"A":"\\udfff"}}',
-        b'{"response_headers":{"A":1,"A":"b"}}',
+        b'{"response_headers":{"A":1}}',
         b'{"response_headers":"A"}',
         b'{"\xff":1}',
         b'{"x":01}',
@@ -35,21 +29,23 @@ from streaming_daemon.request import DEFAULT, IncompleteRequest, InvalidRequest,
     ],
     ids=lambda payload: repr(payload[:30]),
 )
-def test_what_is_invalid_stays_so_whatever_follows(payload: bytes) -> None:
+def test_an_invalid_payload_is_not_reported_as_incomplete(payload: bytes) -> None:
     with pytest.raises(InvalidRequest) as error:
         parse(payload)
     assert not isinstance(error.value, IncompleteRequest) or payload.endswith(b"\0")
 
 
-def test_what_is_no_text_does_no_harm_where_nobody_looks() -> None:
-    assert parse(b'{"x":"\xff","y":"\\ud800","z":' + b"9" * 5000 + b',"user_id":4}').user_id == 4
+def test_half_a_surrogate_pair_becomes_a_question_mark() -> None:
+    request = parse(b'{"prompt":"a\\ud800b","response_headers":{"A":"\\udfff"}}')
+    head, greeting, _ = Answer(18).opening(request)
+    assert b"A: ?\r\n" in head and b"Prompt: a?b" in greeting
 
 
 def test_the_last_header_of_a_name_counts() -> None:
     assert parse(b'{"response_headers":{"A":"1","A":"2"}}').response_headers == {"A": "2"}
 
 
-def test_every_proper_beginning_of_an_object_is_unfinished() -> None:
+def test_every_proper_prefix_of_an_object_is_incomplete() -> None:
     payload = b'{"prompt":"a } b\\"}","response_headers":{"X":"}"},"y":[{}],"user_id":1}'
     for end in range(1, len(payload)):
         with pytest.raises(IncompleteRequest):
@@ -57,6 +53,6 @@ def test_every_proper_beginning_of_an_object_is_unfinished() -> None:
     assert parse(payload).user_id == 1
 
 
-def test_nothing_is_the_default_request() -> None:
+def test_an_empty_payload_is_the_default_request() -> None:
     for payload in (b"", b"\0", b"\0\0", b" \n\0\t"):
         assert parse(payload) is DEFAULT

@@ -67,7 +67,7 @@ def test_the_head_and_each_event_are_one_write_and_none_is_early(
             assert at_ns >= start_ns + max(write - 1, 0) * delay_ns, write
 
 
-def test_lateness_does_not_move_what_comes_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lateness_does_not_move_later_due_times(monkeypatch: pytest.MonkeyPatch) -> None:
     added, dues = Wheel.add, []
     monkeypatch.setattr(Wheel, "add", lambda wheel, stream: (dues.append(stream.due_ns), added(wheel, stream)))
 
@@ -99,7 +99,7 @@ def test_the_wheel_yields_nothing_early_and_the_earliest_first() -> None:
     assert wheel.next_due_ns() is None
 
 
-def test_at_the_limit_clients_are_answered_503_until_a_place_is_free(start: Callable[..., DaemonThread]) -> None:
+def test_at_the_limit_clients_are_answered_503_until_a_slot_is_free(start: Callable[..., DaemonThread]) -> None:
     daemon = start(max_connections=2, message_delay_ns=3600 * 10**9)
     with daemon.hand_over() as first, daemon.hand_over() as second:
         assert first.recv(1) == second.recv(1) == b"H"
@@ -109,14 +109,14 @@ def test_at_the_limit_clients_are_answered_503_until_a_place_is_free(start: Call
         assert daemon.value("daemon_handoffs_total") == 3
 
 
-def test_a_place_becomes_free_with_the_end_of_a_stream(start: Callable[..., DaemonThread]) -> None:
+def test_the_end_of_a_stream_frees_its_slot(start: Callable[..., DaemonThread]) -> None:
     daemon = start(max_connections=1)
     for _ in range(5):
         assert len(daemon.answer()) == ANSWER_BYTES
     assert daemon.value("daemon_active_connections") == 0
 
 
-def test_a_client_that_left_is_counted_at_the_next_write(start: Callable[..., DaemonThread]) -> None:
+def test_a_client_that_disconnected_is_counted_at_the_next_write(start: Callable[..., DaemonThread]) -> None:
     daemon = start(message_delay_ns=5 * MS)
     daemon.hand_over().close()
     daemon.wait_for('daemon_stream_errors_total{reason="client_disconnected"}', 1)
@@ -135,7 +135,7 @@ def narrow_pair() -> tuple[socket.socket, socket.socket]:
         return ours, theirs
 
 
-def test_a_client_that_does_not_read_holds_up_nobody_and_is_served_when_it_does(
+def test_a_client_that_does_not_read_delays_no_others_and_is_served_once_it_reads(
     start: Callable[..., DaemonThread],
 ) -> None:
     daemon = start()
@@ -150,7 +150,7 @@ def test_a_client_that_does_not_read_holds_up_nobody_and_is_served_when_it_does(
     assert daemon.value("daemon_bytes_sent_total") == 21 * ANSWER_BYTES
 
 
-def test_the_socket_of_the_client_stays_a_blocking_one(start: Callable[..., DaemonThread]) -> None:
+def test_the_socket_of_the_client_stays_blocking(start: Callable[..., DaemonThread]) -> None:
     daemon = start(message_delay_ns=3600 * 10**9)
     ours, theirs = client_pair()
     with ours, theirs, daemon.connect() as sender:
@@ -170,7 +170,7 @@ def test_a_write_that_takes_too_long_ends_the_stream(start: Callable[..., Daemon
         assert set(read_all(ours)) == {ord("x")}
 
 
-def test_a_client_that_leaves_while_its_write_waits_is_counted(start: Callable[..., DaemonThread]) -> None:
+def test_a_client_that_disconnects_during_a_blocked_write_is_counted(start: Callable[..., DaemonThread]) -> None:
     daemon = start()
     ours, theirs = narrow_pair()
     with theirs, daemon.connect() as sender:
@@ -180,7 +180,7 @@ def test_a_client_that_leaves_while_its_write_waits_is_counted(start: Callable[.
     daemon.wait_for('daemon_stream_errors_total{reason="client_disconnected"}', 1)
 
 
-def test_an_unexpected_error_costs_one_stream_and_not_the_daemon() -> None:
+def test_an_unexpected_error_ends_one_stream_and_not_the_daemon() -> None:
     class BrokenClient(RecordingClient):
         def send(self, data: bytes, flags: int) -> int:
             if self.writes:
@@ -202,7 +202,7 @@ def test_an_unexpected_error_costs_one_stream_and_not_the_daemon() -> None:
     assert len(asyncio.run(asyncio.wait_for(serve(), 20)).writes) == 19
 
 
-def test_a_client_that_is_not_connected_is_counted_as_gone(start: Callable[..., DaemonThread]) -> None:
+def test_an_unconnected_client_is_counted_as_disconnected(start: Callable[..., DaemonThread]) -> None:
     daemon = start()
     unconnected = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     with unconnected, daemon.connect() as sender:

@@ -4,7 +4,6 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
 /// Changes a frame from the broker, or leaves it unchanged.
 pub(crate) type Rule = fn(&mut Frame);
@@ -116,15 +115,4 @@ fn pass(client: TcpStream, broker: u16, rule: Rule) -> Option<()> {
     }
     let _ = client.shutdown(Shutdown::Both);
     there.join().ok()
-}
-
-/// Repeats a check, for 20 s at most.
-pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    for _ in 0..2000 {
-        if holds() {
-            return;
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-    panic!("not within 20 s: {what}");
 }

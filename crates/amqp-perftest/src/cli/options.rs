@@ -18,12 +18,23 @@ use crate::settings::{
 
 /// Options that shape the load. Each is a field of a plan.
 #[derive(Debug, Args)]
-#[group(multiple = true, conflicts_with = "plan")]
 pub(super) struct Load {
-    /// Select the protocol implementation: wire (frames read and written by this driver) or lapin (the Rust client
-    /// library); auto selects wire, which uses less CPU
-    #[arg(long, value_enum, default_value = "auto")]
-    engine: Engine,
+    #[command(flatten)]
+    load: LoadOptions,
+    #[command(flatten)]
+    messages: MessageOptions,
+    #[command(flatten)]
+    topology: TopologyOptions,
+    #[command(flatten)]
+    consuming: ConsumerOptions,
+    #[command(flatten)]
+    connecting: ConnectionOptions,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Load")]
+#[group(multiple = true, conflicts_with = "plan")]
+struct LoadOptions {
     /// Set the number of producers, each with its own connection
     #[arg(short = 'x', long, value_name = "N", default_value_t = 1)]
     producers: u64,
@@ -56,9 +67,6 @@ pub(super) struct Load {
         conflicts_with_all = ["rate", "variable_rate"]
     )]
     publishing_interval: Option<Duration>,
-    /// Start each producer at a random time below this, drawn with --seed; it keeps its pace from then on
-    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
-    producer_random_start_delay: Duration,
     /// Publish at these total rates (messages per second), each for its number of seconds, repeated until --duration is
     /// over
     #[arg(
@@ -72,6 +80,41 @@ pub(super) struct Load {
     /// Set how the starts of --rate are distributed
     #[arg(long, value_enum, default_value = "constant")]
     arrival: Arrival,
+    /// Start unpaced producers over this time, or raise the rate from 0 over this time
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
+    ramp_up: Duration,
+    /// Start each producer at a random time below this, drawn with --seed; it keeps its pace from then on
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
+    producer_random_start_delay: Duration,
+    /// Send N messages per producer (with --churn, N operations) [default: as many as fit into --duration]
+    #[arg(short = 'C', long, value_name = "N")]
+    pmessages: Option<u64>,
+    /// Stop each consumer after N messages; when all have stopped, the run ends. With --auto-ack, messages already
+    /// under way are consumed too
+    #[arg(short = 'D', long, value_name = "N")]
+    cmessages: Option<u64>,
+    /// End before --duration is over: when the queues are empty (empty: drains --predeclared queues with --producers
+    /// 0), or when nothing was consumed for --exit-idle-after (idle)
+    #[arg(long, value_enum, value_name = "WHEN")]
+    exit_when: Option<ExitWhen>,
+    /// Set the time without messages for --exit-when idle
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::parse)]
+    exit_idle_after: Duration,
+    /// Run the load for this long before measuring
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
+    warmup: Duration,
+    /// Wait at most this long for outstanding confirms and deliveries after everything is published
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
+    drain: Duration,
+    /// Set the random seed
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Messages")]
+#[group(multiple = true, conflicts_with = "plan")]
+struct MessageOptions {
     /// Set the body size in bytes; the first 28 bytes are a stamp
     #[arg(short = 's', long, value_name = "BYTES", default_value_t = 1024)]
     size: u32,
@@ -111,9 +154,17 @@ pub(super) struct Load {
     /// Fail a message that is not confirmed within this time
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     confirm_timeout: Duration,
-    /// Send N messages per producer (with --churn, N operations) [default: as many as fit into --duration]
-    #[arg(short = 'C', long, value_name = "N")]
-    pmessages: Option<u64>,
+    /// Stamp messages with wall-clock time, for producers and consumers on different machines (set it on both). Without
+    /// it, latencies across machines are wrong. With it, they are as accurate as the two clocks; latencies below 0 are
+    /// counted as negative_latency. The clock is read once, when the run begins
+    #[arg(long)]
+    wall_clock: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Queues and exchanges")]
+#[group(multiple = true, conflicts_with = "plan")]
+struct TopologyOptions {
     /// Set the queue name
     #[arg(short = 'u', long, value_name = "NAME", default_value = "perftest")]
     queue: String,
@@ -147,7 +198,13 @@ pub(super) struct Load {
     #[arg(short = 'p', long)]
     predeclared: bool,
     /// Publish to this exchange [default: the default exchange]
-    #[arg(short = 'e', long, value_name = "NAME", default_value = "")]
+    #[arg(
+        short = 'e',
+        long,
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true
+    )]
     exchange: String,
     /// Set the type of --exchange
     #[arg(
@@ -160,6 +217,12 @@ pub(super) struct Load {
     /// Set the routing key [default: the name of the queue]
     #[arg(short = 'k', long, value_name = "KEY")]
     routing_key: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Consumers")]
+#[group(multiple = true, conflicts_with = "plan")]
+struct ConsumerOptions {
     /// Consume without acknowledgements (no-ack)
     #[arg(short = 'a', long, alias = "autoack")]
     auto_ack: bool,
@@ -201,81 +264,65 @@ pub(super) struct Load {
     /// Set the minimum time between two basic.get of a consumer; 0 sends the next right after the answer
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
     polling_interval: Duration,
-    /// Stop each consumer after N messages; when all have stopped, the run ends. With --auto-ack, messages already
-    /// under way are consumed too
-    #[arg(short = 'D', long, value_name = "N")]
-    cmessages: Option<u64>,
-    /// End before --duration is over: when the queues are empty (empty: drains --predeclared queues with --producers
-    /// 0), or when nothing was consumed for --exit-idle-after (idle)
-    #[arg(long, value_enum, value_name = "WHEN")]
-    exit_when: Option<ExitWhen>,
-    /// Set the time without messages for --exit-when idle
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::parse)]
-    exit_idle_after: Duration,
-    /// Trust the CA certificates in this PEM file for amqps:// [default: this machine's trusted CAs]
-    #[arg(long, value_name = "FILE")]
-    tls_ca: Option<PathBuf>,
-    /// Accept any certificate with amqps:// (engine wire only)
-    #[arg(long)]
-    tls_insecure: bool,
-    /// Stamp messages with wall-clock time, for producers and consumers on different machines (set it on both). Without
-    /// it, latencies across machines are wrong. With it, they are as accurate as the two clocks; latencies below 0 are
-    /// counted as negative_latency. The clock is read once, when the run begins
-    #[arg(long)]
-    wall_clock: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Connections")]
+#[group(multiple = true, conflicts_with = "plan")]
+struct ConnectionOptions {
+    /// Select the protocol implementation: wire (frames read and written by this driver) or lapin (the Rust client
+    /// library); auto selects wire, which uses less CPU
+    #[arg(long, value_enum, default_value = "auto")]
+    engine: Engine,
     /// Open N channels per connection: N producers or consumers share it
     #[arg(long, value_name = "N", default_value_t = 1)]
     channels: u16,
-    /// Start unpaced producers over this time, or raise the rate from 0 over this time
-    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
-    ramp_up: Duration,
     /// Set the heartbeat interval in seconds; 0 disables heartbeats [default: the broker's value]
     #[arg(short = 'b', long, value_name = "SECONDS")]
     heartbeat: Option<u16>,
     /// Wait this long before reconnecting a lost connection
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::parse)]
     reconnect_after: Duration,
-    /// Run the load for this long before measuring
-    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
-    warmup: Duration,
-    /// Wait at most this long for outstanding confirms and deliveries after everything is published
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
-    drain: Duration,
-    /// Set the random seed
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    seed: u64,
+    /// Trust the CA certificates in this PEM file for amqps:// [default: this machine's trusted CAs]
+    #[arg(long, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
+    /// Accept any certificate with amqps:// (engine wire only)
+    #[arg(long)]
+    tls_insecure: bool,
 }
 
 impl Load {
     /// Returns the plan for these options, not yet validated.
     pub(super) fn plan(&self) -> Plan<Settings> {
         let timeline = Timeline {
-            warmup: self.warmup,
+            warmup: self.load.warmup,
             measure: self.measures(),
-            drain: self.drain,
+            drain: self.load.drain,
         };
         Plan {
-            seed: self.seed,
+            seed: self.load.seed,
             ..Plan::new("command-line", timeline, self.groups(), self.settings())
         }
     }
 
     /// Returns the messages per second of all producers together.
     fn rate(&self) -> f64 {
-        let producers = self.producers as f64;
-        let interval = self.publishing_interval;
-        interval.map_or(self.rate, |interval| producers / interval.as_secs_f64())
+        let producers = self.load.producers as f64;
+        let interval = self.load.publishing_interval;
+        interval.map_or(self.load.rate, |interval| {
+            producers / interval.as_secs_f64()
+        })
     }
 
     /// Returns how long to measure. With a rate and a fixed number of messages, the time until all of them were due.
     fn measures(&self) -> Duration {
         let rate = self.rate();
-        let messages = self.pmessages.filter(|_| rate > 0.0);
-        messages.map_or(self.duration, |each| {
-            let all = each as f64 * self.producers as f64;
+        let messages = self.load.pmessages.filter(|_| rate > 0.0);
+        messages.map_or(self.load.duration, |each| {
+            let all = each as f64 * self.load.producers as f64;
             let lasts = Duration::try_from_secs_f64(all / rate).unwrap_or(Duration::MAX);
-            let lasts = lasts.saturating_add(self.producer_random_start_delay);
-            self.duration.min(lasts)
+            let lasts = lasts.saturating_add(self.load.producer_random_start_delay);
+            self.load.duration.min(lasts)
         })
     }
 
@@ -285,41 +332,42 @@ impl Load {
             workers,
             ramp: Duration::ZERO,
             rate: None,
-            arrival: self.arrival,
+            arrival: self.load.arrival,
             stages: Vec::new(),
             ops: None,
         };
         // No rate, or an invalid one, which validation refuses.
-        let producers = (self.producers > 0).then(|| match self.rate() == 0.0 {
-            true if !self.variable_rate.is_empty() => Group {
+        let producers = (self.load.producers > 0).then(|| match self.rate() == 0.0 {
+            true if !self.load.variable_rate.is_empty() => Group {
                 stages: self.stages(),
                 ..group(PRODUCERS, 0)
             },
             true => Group {
-                ops: self.pmessages,
-                ramp: self.ramp_up,
-                ..group(PRODUCERS, self.producers)
+                ops: self.load.pmessages,
+                ramp: self.load.ramp_up,
+                ..group(PRODUCERS, self.load.producers)
             },
             false => Group {
                 rate: Some(self.rate()),
-                ramp: self.ramp_up,
+                ramp: self.load.ramp_up,
                 // A fixed number is published in full even if it is late; the duration alone would cut it off.
                 ops: self
+                    .load
                     .pmessages
-                    .map(|each| each.saturating_mul(self.producers)),
+                    .map(|each| each.saturating_mul(self.load.producers)),
                 ..group(PRODUCERS, 0)
             },
         });
-        let consumes = self.consumers > 0 && self.churn.is_none();
-        let consumers = consumes.then(|| group(CONSUMERS, self.consumers));
+        let consumes = self.load.consumers > 0 && self.load.churn.is_none();
+        let consumers = consumes.then(|| group(CONSUMERS, self.load.consumers));
         producers.into_iter().chain(consumers).collect()
     }
 
     /// Returns the stages of --variable-rate: each rate is set at once and held; the list repeats until the end.
     fn stages(&self) -> Vec<PlannedStage> {
-        let mut left = self.warmup + self.duration;
+        let mut left = self.load.warmup + self.load.duration;
         let mut stages = Vec::new();
-        for stage in self.variable_rate.iter().cycle() {
+        for stage in self.load.variable_rate.iter().cycle() {
             if left.is_zero() {
                 break;
             }
@@ -336,7 +384,7 @@ impl Load {
 
     fn properties(&self) -> Properties {
         let mut properties = Properties::default();
-        for (key, value) in &self.message_properties {
+        for (key, value) in &self.messages.message_properties {
             let text = || Some(value.as_str().map_or(value.to_string(), str::to_owned));
             match key.as_str() {
                 "content-type" | "contentType" => properties.content_type = text(),
@@ -354,58 +402,70 @@ impl Load {
     }
 
     fn settings(&self) -> Settings {
-        let paced = (self.rate() != 0.0 || !self.variable_rate.is_empty()) && self.producers > 0;
-        let queue_type = match (self.quorum_queue, self.stream_queue) {
+        let paced =
+            (self.rate() != 0.0 || !self.load.variable_rate.is_empty()) && self.load.producers > 0;
+        let queue_type = match (self.topology.quorum_queue, self.topology.stream_queue) {
             (true, _) => Some("quorum".to_owned()),
             (_, true) => Some("stream".to_owned()),
             _ => None,
         };
         Settings {
-            engine: self.engine,
-            churn: self.churn,
-            producers: paced.then_some(self.producers),
-            random_start_delay: self.producer_random_start_delay,
-            size: self.size,
-            variable_size: self.variable_size.clone(),
-            body: self.body.clone(),
-            json_body: self.json_body,
-            persistent: self.persistent || self.flag.contains(&Flag::Persistent),
+            engine: self.connecting.engine,
+            churn: self.load.churn,
+            producers: paced.then_some(self.load.producers),
+            random_start_delay: self.load.producer_random_start_delay,
+            size: self.messages.size,
+            variable_size: self.messages.variable_size.clone(),
+            body: self.messages.body.clone(),
+            json_body: self.messages.json_body,
+            persistent: self.messages.persistent || self.messages.flag.contains(&Flag::Persistent),
             properties: self.properties(),
-            mandatory: self.mandatory || self.flag.contains(&Flag::Mandatory),
-            confirms: self.confirm.or(self.confirms.then_some(DEFAULT_WINDOW)),
-            confirm_timeout: self.confirm_timeout,
-            queue: self.queue.clone(),
-            queue_pattern: self.queue_pattern.clone(),
-            queue_from: self.queue_pattern_from,
-            queue_to: self.queue_pattern_to.unwrap_or(self.queue_pattern_from),
+            mandatory: self.messages.mandatory || self.messages.flag.contains(&Flag::Mandatory),
+            confirms: self
+                .messages
+                .confirm
+                .or(self.messages.confirms.then_some(DEFAULT_WINDOW)),
+            confirm_timeout: self.messages.confirm_timeout,
+            queue: self.topology.queue.clone(),
+            queue_pattern: self.topology.queue_pattern.clone(),
+            queue_from: self.topology.queue_pattern_from,
+            queue_to: self
+                .topology
+                .queue_pattern_to
+                .unwrap_or(self.topology.queue_pattern_from),
             queue_type,
-            queue_args: self.queue_args.iter().cloned().collect::<BTreeMap<_, _>>(),
-            auto_delete: self.auto_delete,
-            exclusive: self.exclusive,
-            predeclared: self.predeclared,
-            exchange: self.exchange.clone(),
-            exchange_type: self.exchange_type.clone(),
-            routing_key: self.routing_key.clone(),
-            auto_ack: self.auto_ack,
-            prefetch: self.prefetch,
-            global_qos: self.global_qos,
-            multi_ack_every: self.multi_ack_every,
-            nack_share: self.nack,
-            requeue: self.requeue,
-            consumer_latency: self.consumer_latency,
-            consumer_args: self.consumer_args.iter().cloned().collect(),
-            consumer_rate: self.consumer_rate,
-            polling: self.polling,
-            polling_interval: self.polling_interval,
-            cmessages: self.cmessages,
-            exit_when: self.exit_when,
-            exit_idle_after: self.exit_idle_after,
-            tls_ca: self.tls_ca.clone(),
-            tls_insecure: self.tls_insecure,
-            wall_clock: self.wall_clock,
-            channels: self.channels,
-            heartbeat: self.heartbeat,
-            reconnect_after: self.reconnect_after,
+            queue_args: self
+                .topology
+                .queue_args
+                .iter()
+                .cloned()
+                .collect::<BTreeMap<_, _>>(),
+            auto_delete: self.topology.auto_delete,
+            exclusive: self.topology.exclusive,
+            predeclared: self.topology.predeclared,
+            exchange: self.topology.exchange.clone(),
+            exchange_type: self.topology.exchange_type.clone(),
+            routing_key: self.topology.routing_key.clone(),
+            auto_ack: self.consuming.auto_ack,
+            prefetch: self.consuming.prefetch,
+            global_qos: self.consuming.global_qos,
+            multi_ack_every: self.consuming.multi_ack_every,
+            nack_share: self.consuming.nack,
+            requeue: self.consuming.requeue,
+            consumer_latency: self.consuming.consumer_latency,
+            consumer_args: self.consuming.consumer_args.iter().cloned().collect(),
+            consumer_rate: self.consuming.consumer_rate,
+            polling: self.consuming.polling,
+            polling_interval: self.consuming.polling_interval,
+            cmessages: self.load.cmessages,
+            exit_when: self.load.exit_when,
+            exit_idle_after: self.load.exit_idle_after,
+            tls_ca: self.connecting.tls_ca.clone(),
+            tls_insecure: self.connecting.tls_insecure,
+            wall_clock: self.messages.wall_clock,
+            channels: self.connecting.channels,
+            heartbeat: self.connecting.heartbeat,
+            reconnect_after: self.connecting.reconnect_after,
             ..Settings::default()
         }
     }

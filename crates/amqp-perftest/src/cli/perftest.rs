@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use harness::cli::Failure;
+use harness::failure::Failure;
 use load::plan::Invalid;
 
 /// Options of several letters, each with its equivalent here.

@@ -1,66 +1,77 @@
-//! A consumer: handles its deliveries and acknowledges them.
+//! A consumer: hands over its actions, and takes deliveries and answers.
 
-use std::collections::VecDeque;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use ::lapin::Channel;
-use ::lapin::message::Delivery;
+use ::lapin::message::{BasicGetMessage, Delivery};
 use ::lapin::options::{
-    BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicNackOptions,
+    BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicGetOptions, BasicNackOptions,
+    QueueDeclareOptions,
 };
+use ::lapin::types::{FieldTable, ShortString};
+use ::lapin::{Channel, Queue};
 use amq_protocol::protocol::basic;
 use futures_util::{Stream as _, StreamExt as _};
 use load::clock;
 
-use super::WorkerState;
-use super::ending::DepthQuery;
-use super::link::End;
-use super::polling::Polling;
-use crate::ending::Quota;
-use crate::ledger::Arrival;
-use crate::outcome::count;
-use crate::pace::Pace;
+use super::Engine;
+use super::connection::{ConnectionWaker, End};
+use crate::roles::consumer::{self, Action, Perform};
+use crate::roles::worker::{ReceivedMessage, WorkerState};
 use crate::settings::Settings;
+use crate::topology;
 use amqp_client::stamp::Stamp;
 
 /// Deliveries taken before other clients are served.
 const AT_ONCE: usize = 256;
 
+/// A pending `basic.get`.
+type PendingGet = Pin<Box<dyn Future<Output = ::lapin::Result<Option<BasicGetMessage>>>>>;
+/// A pending query of a queue's depth.
+type DepthQuery = Pin<Box<dyn Future<Output = ::lapin::Result<Queue>>>>;
+
 /// A consumer of this worker.
+#[derive(Debug)]
 pub(super) struct Consumer {
-    pub(super) number: u32,
-    pub(super) channel: Option<Rc<Channel>>,
-    pub(super) stream: Option<::lapin::Consumer>,
-    /// Unacknowledged deliveries that could be acknowledged, and the tag of the last.
-    pub(super) unacknowledged: u16,
-    last: u64,
-    /// First deliveries so far; redeliveries do not count.
-    delivered: u64,
-    /// Deliveries being processed one after the other, each with the time at which it is done.
-    pub(super) busy: VecDeque<Busy>,
-    waker: Option<Waker>,
-    pub(super) pace: Pace,
-    pub(super) polling: Polling,
-    pub(super) quota: Quota,
-    pub(super) depth_query: Option<DepthQuery>,
+    pub(super) role: consumer::Consumer,
+    pub(super) io: Channels,
 }
 
-/// A delivery that is acknowledged at `done`.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Busy {
-    done: u64,
-    delivered: Delivered,
+/// A consumer's channel, and the requests that are pending on it.
+pub(super) struct Channels {
+    queue: ShortString,
+    tag: ShortString,
+    get: basic::Get,
+    channel: Option<Rc<Channel>>,
+    stream: Option<::lapin::Consumer>,
+    pending_get: Option<PendingGet>,
+    depth_query: Option<DepthQuery>,
+    pub(super) waker: ConnectionWaker,
 }
 
-/// A delivery to acknowledge.
-#[derive(Debug, Clone, Copy)]
-struct Delivered {
-    tag: u64,
-    redelivered: bool,
-    /// True if it belongs to the measured part of the run.
-    counts: bool,
+/// An answer or message of the broker.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one at a time, and a box would be allocated for each delivery"
+)]
+enum Received {
+    Delivery(Delivery),
+    /// A `basic.get` found nothing.
+    Empty,
+    /// The depth of the queue. All earlier deliveries are taken.
+    Depth(u32),
+    /// The subscription has ended.
+    Cancelled,
+}
+
+impl std::fmt::Debug for Channels {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Channels")
+            .field("queue", &self.queue)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Starts consuming on a channel and waits for the answer. Without an answer, lapin knows its consumer only once the
@@ -80,250 +91,193 @@ pub(super) async fn consume(
         .await
 }
 
+async fn get(channel: Rc<Channel>, get: basic::Get) -> ::lapin::Result<Option<BasicGetMessage>> {
+    let options = BasicGetOptions { no_ack: get.no_ack };
+    channel.basic_get(get.queue, options).await
+}
+
+async fn query_depth(channel: Rc<Channel>, queue: ShortString) -> ::lapin::Result<Queue> {
+    let options = QueueDeclareOptions {
+        passive: true,
+        ..QueueDeclareOptions::default()
+    };
+    let arguments = FieldTable::default();
+    channel.queue_declare(queue, options, arguments).await
+}
+
+/// Has lapin queue a frame without waiting until it is written. If the connection is lost, its stream reports that.
+fn hand_over(answer: impl Future<Output = ::lapin::Result<()>>) {
+    let _ = pin!(answer).poll(&mut Context::from_waker(Waker::noop()));
+}
+
+impl Perform for Channels {
+    fn perform(&mut self, action: Action) {
+        let Some(channel) = &self.channel else {
+            return;
+        };
+        match action {
+            Action::Ack { tag, multiple } => {
+                hand_over(channel.basic_ack(tag, BasicAckOptions { multiple }));
+            }
+            Action::Nack { tag, requeue } => {
+                let multiple = false;
+                hand_over(channel.basic_nack(tag, BasicNackOptions { multiple, requeue }));
+            }
+            Action::Cancel => {
+                let options = BasicCancelOptions::default();
+                hand_over(channel.basic_cancel(self.tag.clone(), options));
+            }
+            Action::Get => {
+                self.pending_get = Some(Box::pin(get(Rc::clone(channel), self.get.clone())));
+                self.waker.wake();
+            }
+            Action::QueryDepth => {
+                let query = query_depth(Rc::clone(channel), self.queue.clone());
+                self.depth_query = Some(Box::pin(query));
+                self.waker.wake();
+            }
+            // Its answer is awaited before the channel is attached.
+            Action::Consume => {}
+        }
+    }
+}
+
+impl Channels {
+    /// Takes what the broker has sent next.
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<::lapin::Result<Received>> {
+        if let Some(stream) = &mut self.stream
+            && let Poll::Ready(next) = Pin::new(stream).poll_next(context)
+        {
+            let Some(delivery) = next else {
+                self.stream = None;
+                return Poll::Ready(Ok(Received::Cancelled));
+            };
+            return Poll::Ready(delivery.map(Received::Delivery));
+        }
+        if let Some(pending_get) = &mut self.pending_get
+            && let Poll::Ready(answer) = pending_get.as_mut().poll(context)
+        {
+            self.pending_get = None;
+            return Poll::Ready(answer.map(|message| match message {
+                Some(message) => Received::Delivery(message.delivery),
+                None => Received::Empty,
+            }));
+        }
+        if let Some(depth_query) = &mut self.depth_query
+            && let Poll::Ready(queue) = depth_query.as_mut().poll(context)
+        {
+            self.depth_query = None;
+            return Poll::Ready(queue.map(|queue| Received::Depth(queue.message_count())));
+        }
+        Poll::Pending
+    }
+}
+
 /// Cancels a consumer and takes the deliveries under way. All arrived deliveries are then acknowledged: a requeued one
 /// would reach another consumer, or be taken for a message that never arrived.
-pub(super) async fn take_rest(state: &WorkerState<'_>, number: u32) {
-    let consumer = &state.consumers[&number];
+pub(super) async fn take_rest(engine: &Engine<'_>, index: usize) {
     let (channel, stream, pending_get) = {
-        let mut consumer = consumer.borrow_mut();
-        let pending_get = consumer.polling.take();
-        (
-            consumer.channel.clone(),
-            consumer.stream.take(),
-            pending_get,
-        )
+        let io = &mut engine.clients.borrow_mut().consumers[index].io;
+        (io.channel.clone(), io.stream.take(), io.pending_get.take())
+    };
+    let deliver = |delivery: &Delivery| {
+        let clients = &mut *engine.clients.borrow_mut();
+        clients.consumers[index].on_delivery(&mut clients.state, delivery);
     };
     if let Some(pending_get) = pending_get
         && let Ok(Some(message)) = pending_get.await
     {
-        consumer.borrow_mut().delivered(state, &message.delivery);
+        deliver(&message.delivery);
     }
     if let (Some(channel), Some(mut stream)) = (channel, stream) {
         let cancel = channel.basic_cancel(stream.tag(), BasicCancelOptions::default());
         // A closed channel cancels nothing, and its stream ends.
         let _ = cancel.await;
         while let Some(Ok(delivery)) = stream.next().await {
-            consumer.borrow_mut().delivered(state, &delivery);
+            deliver(&delivery);
         }
     }
-    consumer.borrow_mut().acknowledge_rest();
-}
-
-impl std::fmt::Debug for Consumer {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("Consumer")
-            .field("number", &self.number)
-            .field("busy", &self.busy)
-            .finish_non_exhaustive()
-    }
+    let Consumer { role, io } = &mut engine.clients.borrow_mut().consumers[index];
+    role.acknowledge_all(io);
 }
 
 impl Consumer {
     pub(super) fn new(number: u32, settings: &Settings) -> Self {
-        Self {
-            number,
+        let role = consumer::Consumer::new(number, settings);
+        let io = Channels {
+            queue: settings.queue_of(role.number()).as_str().into(),
+            tag: topology::tag(role.number()),
+            get: topology::get(settings, role.number()),
             channel: None,
             stream: None,
-            unacknowledged: 0,
-            last: 0,
-            delivered: 0,
-            busy: VecDeque::new(),
-            waker: None,
-            pace: Pace::from_settings(settings),
-            polling: Polling::default(),
-            quota: Quota::from_settings(settings),
+            pending_get: None,
             depth_query: None,
+            waker: ConnectionWaker::default(),
+        };
+        Self { role, io }
+    }
+
+    /// Attaches a channel, with a stream if it consumes, or with its first request if it polls.
+    pub(super) fn attach(
+        &mut self,
+        channel: Rc<Channel>,
+        stream: Option<::lapin::Consumer>,
+        first: Option<Action>,
+    ) {
+        self.io.channel = Some(channel);
+        self.io.stream = stream;
+        if let Some(action) = first {
+            self.io.perform(action);
         }
     }
 
-    /// Attaches a channel, with a stream if it consumes and without one if it polls.
-    pub(super) fn attach(&mut self, channel: Rc<Channel>, stream: Option<::lapin::Consumer>) {
-        self.channel = Some(channel);
-        self.stream = stream;
+    /// Handles the loss of the connection.
+    pub(super) fn leave(&mut self, state: &WorkerState<'_>) {
+        self.io.channel = None;
+        self.io.stream = None;
+        self.io.pending_get = None;
+        self.io.depth_query = None;
+        self.role.leave(state);
     }
 
-    /// Detaches the lost connection. Returns how many deliveries return to the queue, as far as is known: the broker
-    /// may not have read an acknowledgement.
-    pub(super) fn leave(&mut self) -> u64 {
-        let given_back = self.busy.len() as u64 + u64::from(self.unacknowledged);
-        self.channel = None;
-        self.stream = None;
-        self.polling = Polling::default();
-        self.depth_query = None;
-        self.quota.forget();
-        self.busy.clear();
-        self.unacknowledged = 0;
-        given_back
-    }
-
-    /// Acknowledges all arrived deliveries, processed or not.
-    pub(super) fn acknowledge_rest(&mut self) {
-        let open = (self.unacknowledged > 0).then_some(self.last);
-        let last = self.busy.back().map(|last| last.delivered.tag).or(open);
-        if let (Some(tag), Some(channel)) = (last, &self.channel) {
-            hand_over(channel.basic_ack(tag, BasicAckOptions { multiple: true }));
-            self.busy.clear();
-            self.unacknowledged = 0;
-        }
-    }
-
-    /// Remembers the waker for the next activity.
-    pub(super) fn waits(&mut self, waker: &Waker) {
-        match &mut self.waker {
-            Some(known) => known.clone_from(waker),
-            None => self.waker = Some(waker.clone()),
-        }
-    }
-
-    /// Wakes the connection so that it is polled.
-    pub(super) fn wake(&mut self) {
-        if let Some(waker) = &self.waker {
-            waker.wake_by_ref();
-        }
-    }
-
-    /// Takes arrived deliveries.
+    /// Takes what has arrived.
     pub(super) fn poll(
         &mut self,
-        state: &WorkerState<'_>,
+        state: &mut WorkerState<'_>,
         context: &mut Context<'_>,
     ) -> Result<(), End> {
-        if state.driver.plan.driver.polling {
-            return match self.channel.clone() {
-                Some(channel) => self.poll_get(state, &channel, context),
-                None => Ok(()),
-            };
-        }
         for _ in 0..AT_ONCE {
-            let Some(stream) = &mut self.stream else {
-                return self.poll_depth_query(state, context);
+            let Poll::Ready(received) = self.io.poll_next(context) else {
+                return Ok(());
             };
-            match Pin::new(stream).poll_next(context) {
-                Poll::Ready(Some(delivery)) => self.delivered(state, &delivery?),
-                Poll::Ready(None) => {
-                    if !self.quota.is_full() {
-                        state.record.count(count::CANCELLED, 1);
-                    }
-                    self.stream = None;
-                }
-                Poll::Pending => return self.poll_depth_query(state, context),
+            match received? {
+                Received::Delivery(delivery) => self.on_delivery(state, &delivery),
+                Received::Empty => self.role.on_empty(state, clock::now(), &mut self.io),
+                Received::Depth(messages) => self.role.on_depth(state, messages, &mut self.io),
+                Received::Cancelled => self.role.on_cancelled(state),
             }
         }
         context.waker().wake_by_ref();
         Ok(())
     }
 
-    pub(super) fn delivered(&mut self, state: &WorkerState<'_>, delivery: &Delivery) {
-        let now = clock::now();
-        state.counts.borrow_mut().delivered += 1;
-        let (tag, redelivered) = (delivery.delivery_tag, delivery.redelivered);
-        if state.driver.ending.is_open() && !self.is_wanted(state, tag, now) {
-            return;
-        }
-        let phases = state.phases.get();
-        let mut counts = false;
-        match Stamp::check(&delivery.data) {
-            Some((stamp, false)) => {
-                if !state.driver.is_damaged(&stamp, &state.record) {
-                    state.counts.borrow_mut().foreign += 1;
-                }
-            }
-            Some((stamp, _)) if state.driver.is_ours(&stamp, &phases, now) => {
-                counts = state.driver.counts(stamp.stream);
-                self.arrived(state, &stamp, redelivered, now);
-            }
-            Some(_) if state.driver.is_of_warmup(&phases, now) => {
-                state.counts.borrow_mut().warmup += 1;
-            }
-            _ => state.counts.borrow_mut().foreign += 1,
-        }
-        let done = self.pace.done(now);
-        if state.driver.plan.driver.auto_ack {
-            return;
-        }
-        let delivered = Delivered {
-            tag,
-            redelivered,
-            counts,
+    fn on_delivery(&mut self, state: &mut WorkerState<'_>, delivery: &Delivery) {
+        let checked = Stamp::check(&delivery.data);
+        let received = ReceivedMessage {
+            tag: delivery.delivery_tag,
+            redelivered: delivery.redelivered,
+            stamp: checked.map(|(stamp, _)| stamp),
+            is_intact: checked.is_some_and(|(_, is_intact)| is_intact),
         };
-        if done <= now && self.busy.is_empty() {
-            return self.acknowledge(state, delivered);
-        }
-        self.busy.push_back(Busy { done, delivered });
-        // The worker's loop must wake for it.
-        state.sooner.set(true);
+        self.role
+            .on_delivery(state, &received, clock::now(), &mut self.io);
     }
 
-    fn arrived(&self, state: &WorkerState<'_>, stamp: &Stamp, redelivered: bool, now: u64) {
-        state.arrived(Arrival {
-            stream: stamp.stream,
-            consumer: self.number,
-            sequence: stamp.sequence,
-            latency: state.driver.latency(stamp, now),
-            redelivered,
-        });
-        if state.driver.counts(stamp.stream) {
-            let mut counts = state.counts.borrow_mut();
-            counts.consumed += 1;
-            counts.redelivered += u64::from(redelivered);
-        } else {
-            state.counts.borrow_mut().consumed_of_warmup += 1;
+    /// Acknowledges processed deliveries, and polls if that is due. Returns when the next of both is due.
+    pub(super) fn on_timer(&mut self, state: &mut WorkerState<'_>, now: u64) -> u64 {
+        match self.role.due() {
+            due if due > now => due,
+            _ => self.role.on_timer(state, now, &mut self.io),
         }
     }
-
-    fn acknowledge(&mut self, state: &WorkerState<'_>, delivered: Delivered) {
-        let Delivered {
-            tag,
-            redelivered,
-            counts,
-        } = delivered;
-        let Some(channel) = &self.channel else {
-            return;
-        };
-        let settings = &state.driver.plan.driver;
-        if !redelivered {
-            let refuses = settings.refuses(self.delivered);
-            self.delivered += 1;
-            if refuses {
-                let options = BasicNackOptions {
-                    multiple: false,
-                    requeue: settings.requeue,
-                };
-                hand_over(channel.basic_nack(tag, options));
-                let given_back = u64::from(settings.requeue);
-                state.driver.ledger.given_back(given_back);
-                return state.record.count(count::GIVEN_BACK, u64::from(counts));
-            }
-        }
-        self.unacknowledged += 1;
-        self.last = tag;
-        if self.unacknowledged >= settings.multi_ack_every {
-            let multiple = self.unacknowledged > 1;
-            hand_over(channel.basic_ack(tag, BasicAckOptions { multiple }));
-            self.unacknowledged = 0;
-        }
-    }
-
-    /// Acknowledges processed deliveries. Returns when the next is done.
-    pub(super) fn acknowledge_done(&mut self, state: &WorkerState<'_>, now: u64) -> u64 {
-        while let Some(done) = self.busy.pop_front_if(|busy| busy.done <= now) {
-            self.acknowledge(state, done.delivered);
-        }
-        let next = self.busy.front().map_or(u64::MAX, |busy| busy.done);
-        if !state.driver.plan.driver.polling || self.channel.is_none() {
-            return next;
-        }
-        if self.polling.due() <= now {
-            // Its connection sends the request.
-            self.wake();
-            return next;
-        }
-        next.min(self.polling.due())
-    }
-}
-
-/// Has lapin queue a frame without waiting until it is written. If the connection is lost, its stream reports that.
-pub(super) fn hand_over(answer: impl Future<Output = ::lapin::Result<()>>) {
-    let _ = pin!(answer).poll(&mut Context::from_waker(Waker::noop()));
 }

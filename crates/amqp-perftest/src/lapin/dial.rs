@@ -34,10 +34,10 @@ const FRAMES: [u32; 3] = [8 << 10, 16 << 10, session::FRAME_MAX];
 /// Octets of a frame besides its payload (AMQP 0-9-1, 2.3.5).
 const FRAME_OVERHEAD: usize = 8;
 
-/// A connection with a channel for each of its clients.
+/// A connection with a channel for each of its clients, in the order of the layout.
 pub(crate) struct Opened {
     pub(crate) connection: Connection,
-    pub(crate) channels: Vec<(Client, Channel)>,
+    pub(crate) channels: Vec<Channel>,
 }
 
 impl std::fmt::Debug for Opened {
@@ -182,7 +182,7 @@ impl DialConfig {
         for client in self.layout.clients(number) {
             let channel = connection.create_channel().await?;
             self.prepare(client, &channel).await?;
-            channels.push((client, channel));
+            channels.push(channel);
         }
         Ok(Opened {
             connection,

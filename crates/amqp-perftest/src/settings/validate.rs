@@ -20,7 +20,7 @@ impl Settings {
     /// The first invalid field, with the remedy.
     pub fn validate(plan: &Plan<Self>) -> Result<(), Invalid> {
         validate_groups(plan)?;
-        Self::validate_starting(plan)?;
+        Self::validate_start_delay(plan)?;
         let settings = &plan.driver;
         if let Some(churn) = settings.churn {
             settings.validate_churn(churn, plan)?;
@@ -28,9 +28,9 @@ impl Settings {
         settings.validate_bodies()?;
         settings.validate_names()?;
         settings.validate_consuming(plan)?;
-        settings.validate_taking()?;
-        Self::validate_ending(plan)?;
-        Self::validate_owning(plan)?;
+        settings.validate_polling()?;
+        Self::validate_exit(plan)?;
+        Self::validate_exclusive(plan)?;
         let wrong = |field: &str, problem: &str| Err(Invalid::new(field, problem));
         if settings.confirms == Some(0) {
             return wrong(

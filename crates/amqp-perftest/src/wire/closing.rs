@@ -4,8 +4,9 @@ use amq_protocol::frame::AMQPFrame;
 use load::clock;
 use load::slots::Id;
 
-use super::Loop;
-use crate::outcome::count;
+use super::{Cx, Engine};
+use crate::roles::publisher;
+use crate::roles::worker::Stage;
 use amqp_client::frame::encode;
 use amqp_client::session;
 
@@ -14,62 +15,49 @@ const CLOSING_NS: u64 = 2_000_000_000;
 /// Part of that time for cancelling consumers.
 const CANCELLING_NS: u64 = 1_500_000_000;
 
-impl Loop<'_> {
+impl<'a> Engine<'a> {
     /// Ends the worker. Consumers are cancelled first; deliveries until then still count. Once no consumer receives
     /// anything, all arrived deliveries are acknowledged and connections are closed (AMQP 0-9-1, 4.2.2): a requeued
     /// delivery would reach another consumer, or be taken for a message that never arrived. Then open operations are
     /// given up.
-    pub(super) fn close(mut self) -> anyhow::Result<()> {
+    pub(super) fn close(&mut self, cx: &mut Cx<'a>) -> anyhow::Result<()> {
         let now = clock::now();
-        self.end_publishing(u64::MAX);
-        self.closing = true;
-        self.cancel_consumers();
-        self.serve_while(now + CANCELLING_NS, |this| {
-            this.consumers.iter().any(|consumer| consumer.consumes)
-        })?;
-        (0..self.consumers.len()).for_each(|index| self.acknowledge_rest(index));
-        self.closing_connections = true;
-        self.say_goodbye(now);
-        self.serve_while(now + CLOSING_NS, |this| !this.links.is_empty())?;
-        if !self.links.is_empty() {
-            let unsent = self.links.iter().any(|(_, link)| link.has_pending_writes());
-            self.driver.close_timed_out(unsent);
-        }
-        self.hand_in();
-        (0..self.producers.len()).for_each(|index| self.fail_unconfirmed(index, None));
-        for since in self.gone.values() {
-            let ms = now.saturating_sub(*since) / 1_000_000;
-            self.worker.record.count(count::GAP_MS, ms);
-        }
-        self.count();
-        anyhow::ensure!(
-            self.gone.is_empty(),
-            "{} connections were lost and not reestablished by the end: {}",
-            self.gone.len(),
-            self.why
+        publisher::end_publishing(
+            &mut self.state,
+            &mut cx.state,
+            &mut self.producers,
+            u64::MAX,
         );
-        Ok(())
-    }
-
-    /// Serves the sockets while `waits` returns true, until the time `until`.
-    fn serve_while(&mut self, until: u64, waits: impl Fn(&Self) -> bool) -> anyhow::Result<()> {
-        while waits(self) && clock::now() < until {
-            for index in 0..self.reactor.wait(until, clock::now())? {
-                if let Some(event) = self.reactor.event(index) {
-                    self.serve(event);
-                }
-            }
+        self.state.stage = Stage::Cancelling;
+        for index in 0..self.consumers.len() {
+            self.act(index, cx, |role, _, frames| role.cancel(frames));
         }
-        Ok(())
+        cx.serve_while(self, now + CANCELLING_NS, |this, _| {
+            let mut consumers = this.consumers.iter();
+            consumers.any(|consumer| consumer.role.is_subscribed())
+        })?;
+        self.acknowledge_all(cx);
+        self.state.stage = Stage::Closing;
+        self.close_connections(now, cx);
+        cx.serve_while(self, now + CLOSING_NS, |_, cx| !cx.connections.is_empty())?;
+        if !cx.connections.is_empty() {
+            let mut left = cx.connections.iter();
+            let unsent = left.any(|(_, connection)| connection.has_pending_writes());
+            self.state.run.close_timed_out(unsent);
+        }
+        self.state.hand_in();
+        (0..self.producers.len()).for_each(|index| self.give_up_messages(index, None));
+        self.state.write_counts();
+        self.state.lost.end(now, &self.state.record)
     }
 
-    fn say_goodbye(&mut self, now: u64) {
-        let goodbye = encode(&AMQPFrame::Method(0, session::close_method()));
-        let ids: Vec<Id> = self.links.iter().map(|(id, _)| id).collect();
+    fn close_connections(&mut self, now: u64, cx: &mut Cx<'a>) {
+        let close = encode(&AMQPFrame::Method(0, session::close_method()));
+        let ids: Vec<Id> = cx.connections.iter().map(|(id, _)| id).collect();
         for id in ids {
-            self.unblock(id, now);
-            if self.write(id, &goodbye).is_err() {
-                self.links.remove(id);
+            self.unblock(id, now, cx);
+            if self.write(id, &close, cx).is_err() {
+                cx.connections.remove(id);
             }
         }
     }

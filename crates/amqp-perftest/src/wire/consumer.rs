@@ -1,306 +1,234 @@
-//! A consumer: handles its deliveries and acknowledges them.
-
-use std::collections::VecDeque;
+//! A consumer: writes the frames of its actions.
 
 use amq_protocol::frame::AMQPFrame;
-use amq_protocol::protocol::{AMQPClass, basic};
+use amq_protocol::protocol::{AMQPClass, basic, queue};
 use load::clock;
 use load::slots::Id;
 
-use super::Loop;
-use super::polling::NextGet;
-use crate::ending::Quota;
-use crate::ledger::Arrival;
-use crate::outcome::count;
-use crate::pace::Pace;
+use super::{Cx, Engine};
+use crate::roles::consumer::{self, Action, Perform};
+use crate::roles::worker::WorkerState;
+use crate::run::Run;
 use crate::settings::Settings;
 use crate::topology;
-use amqp_client::frame::encode;
-use amqp_client::stamp::Stamp;
+use amqp_client::frame::{encode, whole_frame};
+
+// Class and method, after type, channel and size of a frame.
+const DECLARE_OK: [u8; 4] = [0, 50, 0, 11];
+const GET_EMPTY: [u8; 4] = [0, 60, 0, 72];
 
 /// A consumer of this worker.
 #[derive(Debug)]
 pub(super) struct Consumer {
-    pub(super) number: u32,
-    pub(super) channel: u16,
-    /// Unacknowledged deliveries that could be acknowledged, and the tag of the last.
-    unacknowledged: u16,
-    last: u64,
-    pub(super) link: Option<Id>,
-    /// True while the broker may deliver more without being asked.
-    pub(super) consumes: bool,
-    /// Deliveries being processed one after the other, each with the time at which it is done.
-    pub(super) busy: VecDeque<Busy>,
-    /// First deliveries so far; redeliveries do not count.
-    delivered: u64,
-    pub(super) pace: Pace,
-    pub(super) quota: Quota,
-    /// With polling: the state of its requests.
-    pub(super) next_get: Option<NextGet>,
+    pub(super) role: consumer::Consumer,
+    pub(super) channel: Channel,
 }
 
-/// A delivery that is acknowledged at `done`.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Busy {
-    done: u64,
-    delivery: Delivery,
+/// A consumer's channel.
+#[derive(Debug, Default)]
+pub(super) struct Channel {
+    connection: Option<Id>,
+    number: u16,
+    /// With polling: the frame of its `basic.get`.
+    get: Vec<u8>,
 }
 
-/// A complete message that has arrived.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct ReceivedMessage {
-    pub(super) tag: u64,
-    pub(super) redelivered: bool,
-    /// The stamp, if the body is long enough.
-    pub(super) stamp: Option<Stamp>,
-    /// True if the body is as it was sent.
-    pub(super) is_intact: bool,
+/// Appends the frames of a consumer's actions to the output of its connection.
+pub(super) struct Frames<'a> {
+    pub(super) run: &'a Run,
+    pub(super) consumer: u64,
+    pub(super) channel: &'a Channel,
+    pub(super) output: &'a mut Vec<u8>,
 }
 
-/// A delivery to acknowledge.
-#[derive(Debug, Clone, Copy)]
-struct Delivery {
-    tag: u64,
-    redelivered: bool,
-    /// True if it belongs to the measured part of the run.
-    counts: bool,
+impl Perform for Frames<'_> {
+    #[inline]
+    fn perform(&mut self, action: Action) {
+        let channel = self.channel.number;
+        match action {
+            Action::Ack { tag, multiple } => {
+                self.output.extend_from_slice(&ack(channel, tag, multiple));
+            }
+            Action::Nack { tag, requeue } => {
+                self.output.extend_from_slice(&nack(channel, tag, requeue));
+            }
+            Action::Get => self.output.extend_from_slice(&self.channel.get),
+            Action::Consume | Action::Cancel | Action::QueryDepth => self.perform_rare(action),
+        }
+    }
+}
+
+impl Frames<'_> {
+    fn perform_rare(&mut self, action: Action) {
+        let settings = &self.run.plan.driver;
+        let class = match action {
+            Action::Consume => AMQPClass::Basic(basic::AMQPMethod::Consume(topology::consume(
+                settings,
+                self.consumer,
+            ))),
+            Action::Cancel => AMQPClass::Basic(basic::AMQPMethod::Cancel(basic::Cancel {
+                consumer_tag: topology::tag(self.consumer),
+                nowait: false,
+            })),
+            _ => AMQPClass::Queue(queue::AMQPMethod::Declare(topology::passive(
+                settings,
+                &settings.queue_of(self.consumer),
+            ))),
+        };
+        let frame = AMQPFrame::Method(self.channel.number, class);
+        self.output.extend(encode(&frame));
+    }
 }
 
 impl Consumer {
     pub(super) fn new(number: u32, settings: &Settings) -> Self {
         Self {
-            number,
-            channel: 0,
-            link: None,
-            consumes: false,
-            busy: VecDeque::new(),
-            unacknowledged: 0,
-            last: 0,
-            delivered: 0,
-            pace: Pace::from_settings(settings),
-            quota: Quota::from_settings(settings),
-            next_get: None,
+            role: consumer::Consumer::new(number, settings),
+            channel: Channel::default(),
         }
     }
 
-    /// Detaches the lost connection. Returns how many deliveries return to the queue, as far as is known: the broker
-    /// may not have read an acknowledgement.
-    pub(super) fn leave(&mut self) -> u64 {
-        let given_back = self.busy.len() as u64 + u64::from(self.unacknowledged);
-        self.acknowledged_all();
-        self.link = None;
-        self.consumes = false;
-        given_back
+    /// Splits it into its role and what performs the actions of this role.
+    pub(super) fn split<'b>(
+        &'b mut self,
+        run: &'b Run,
+        output: &'b mut Vec<u8>,
+    ) -> (&'b mut consumer::Consumer, Frames<'b>) {
+        let consumer = self.role.number();
+        let channel = &self.channel;
+        let frames = Frames {
+            run,
+            consumer,
+            channel,
+            output,
+        };
+        (&mut self.role, frames)
     }
 
-    fn acknowledged_all(&mut self) {
-        self.busy.clear();
-        self.unacknowledged = 0;
-    }
-
-    /// Returns the frame that acknowledges all arrived deliveries, processed or not: an arrived message must neither go
-    /// to another consumer nor be taken for one that never arrived.
-    fn rest(&self) -> Option<[u8; 21]> {
-        let open = (self.unacknowledged > 0).then_some(self.last);
-        let last = self.busy.back().map(|last| last.delivery.tag).or(open);
-        last.map(|tag| ack(self.channel, tag, true))
+    /// Handles the loss of the connection.
+    pub(super) fn leave(&mut self, state: &WorkerState<'_>) {
+        self.channel.connection = None;
+        self.role.leave(state);
     }
 }
 
-impl Loop<'_> {
+impl<'a> Engine<'a> {
     /// Attaches a consumer to a channel of a connection.
-    pub(super) fn attach_consumer(&mut self, index: usize, id: Id, channel: u16) {
+    pub(super) fn attach_consumer(&mut self, index: usize, id: Id, channel: u16, cx: &mut Cx<'a>) {
         let consumer = &mut self.consumers[index];
-        consumer.channel = channel;
-        consumer.link = Some(id);
-        consumer.quota.forget();
-        if consumer.quota.is_full() {
-            return;
-        }
-        let settings = &self.driver.plan.driver;
-        let frame = if settings.polling {
-            self.first_get(index, channel, clock::now())
-        } else {
-            consumer.consumes = true;
-            let consume = topology::consume(settings, u64::from(consumer.number));
-            let consume = AMQPClass::Basic(basic::AMQPMethod::Consume(consume));
-            encode(&AMQPFrame::Method(channel, consume))
+        let settings = &self.state.run.plan.driver;
+        let get = topology::get(settings, consumer.role.number());
+        let get = AMQPClass::Basic(basic::AMQPMethod::Get(get));
+        consumer.channel = Channel {
+            connection: Some(id),
+            number: channel,
+            get: encode(&AMQPFrame::Method(channel, get)),
         };
-        if let Err(error) = self.write(id, &frame) {
-            self.lose(id, &error.to_string());
-        }
-    }
-
-    /// Cancels the consumers, once the deliveries under way have arrived.
-    pub(super) fn cancel_consumers(&mut self) {
-        for index in 0..self.consumers.len() {
-            let consumer = &self.consumers[index];
-            let Some(id) = consumer.link.filter(|_| consumer.consumes) else {
-                continue;
-            };
-            let cancel = basic::AMQPMethod::Cancel(basic::Cancel {
-                consumer_tag: topology::tag(u64::from(consumer.number)),
-                nowait: false,
-            });
-            let frame = AMQPFrame::Method(consumer.channel, AMQPClass::Basic(cancel));
-            if let Err(error) = self.write(id, &encode(&frame)) {
-                self.lose(id, &error.to_string());
+        self.act(index, cx, |role, state, frames| {
+            if let Some(action) = role.attach(state, clock::now()) {
+                frames.perform(action);
             }
-        }
+        });
     }
 
-    /// Acknowledges the arrived deliveries of a consumer.
-    pub(super) fn acknowledge_rest(&mut self, index: usize) {
-        let consumer = &self.consumers[index];
-        if let (Some(id), Some(ack)) = (consumer.link, consumer.rest()) {
-            match self.write(id, &ack) {
-                Ok(()) => self.consumers[index].acknowledged_all(),
-                Err(error) => self.lose(id, &error.to_string()),
-            }
-        }
-    }
-
-    /// Handles a complete message.
-    pub(super) fn delivered(
+    /// Lets a consumer act, and writes the frames of its actions.
+    pub(super) fn act<R>(
         &mut self,
         index: usize,
-        received: ReceivedMessage,
-        now: u64,
-        answer: &mut Vec<u8>,
-    ) {
-        let ReceivedMessage {
-            tag,
-            redelivered,
-            stamp,
-            is_intact,
-        } = received;
-        self.counts.delivered += 1;
-        if self.closing_connections && !self.driver.plan.driver.auto_ack {
-            // It can no longer be acknowledged: it returns to its queue, and has not arrived.
-            return;
-        }
-        if self.watches && !self.is_wanted(index, tag, now, answer) {
-            return;
-        }
-        let phases = &self.worker.phases;
-        let mut counts = false;
-        match stamp {
-            Some(stamp) if !is_intact => {
-                if !self.driver.is_damaged(&stamp, &self.worker.record) {
-                    self.counts.foreign += 1;
-                }
-            }
-            Some(stamp) if self.driver.is_ours(&stamp, phases, now) => {
-                counts = self.driver.counts(stamp.stream);
-                self.arrived(index, stamp, redelivered, now);
-            }
-            Some(_) if self.driver.is_of_warmup(phases, now) => self.counts.warmup += 1,
-            _ => self.counts.foreign += 1,
-        }
-        let delivery = Delivery {
-            tag,
-            redelivered,
-            counts,
-        };
-        if self.timed {
-            return self.deal_with(index, delivery, now, answer);
-        }
-        if !self.driver.plan.driver.auto_ack {
-            self.acknowledge(index, delivery, answer);
-        }
-    }
-
-    /// Acknowledges a delivery once it is processed, and polls for the next.
-    fn deal_with(&mut self, index: usize, delivery: Delivery, now: u64, answer: &mut Vec<u8>) {
-        let auto_ack = self.driver.plan.driver.auto_ack;
+        cx: &mut Cx<'a>,
+        act: impl FnOnce(&mut consumer::Consumer, &mut WorkerState<'_>, &mut Frames<'_>) -> R,
+    ) -> R {
+        let mut output = std::mem::take(&mut self.output);
+        output.clear();
         let consumer = &mut self.consumers[index];
-        let done = consumer.pace.done(now);
-        if !auto_ack && done <= now && consumer.busy.is_empty() {
-            self.acknowledge(index, delivery, answer);
-        } else if !auto_ack {
-            consumer.busy.push_back(Busy { done, delivery });
+        let (role, mut frames) = consumer.split(self.state.run, &mut output);
+        let result = act(role, &mut self.state, &mut frames);
+        let connection = consumer.channel.connection;
+        if let Some(id) = connection.filter(|_| !output.is_empty())
+            && let Err(error) = self.write(id, &output, cx)
+        {
+            self.lose(id, &error.into(), cx);
         }
-        self.answered(index, now, answer);
+        self.output = output;
+        result
     }
 
     /// Acknowledges processed deliveries and lets due consumers poll. Returns when the next is due.
-    pub(super) fn acknowledge_done(&mut self, now: u64) -> u64 {
-        if !self.timed {
+    pub(super) fn run_timers(&mut self, cx: &mut Cx<'a>) -> u64 {
+        if !self.state.is_timed {
             return u64::MAX;
         }
+        let now = cx.state.now;
         let mut next = u64::MAX;
         for index in 0..self.consumers.len() {
-            let mut answer = Vec::new();
-            while let Some(done) = self.consumers[index]
-                .busy
-                .pop_front_if(|busy| busy.done <= now)
-            {
-                self.acknowledge(index, done.delivery, &mut answer);
+            let mut due = self.consumers[index].role.due();
+            if due <= now {
+                due = self.act(index, cx, |role, state, frames| {
+                    role.on_timer(state, now, frames)
+                });
             }
-            next = next.min(self.ask(index, now, &mut answer));
-            let consumer = &self.consumers[index];
-            next = next.min(consumer.busy.front().map_or(u64::MAX, |busy| busy.done));
-            if let Some(id) = consumer.link.filter(|_| !answer.is_empty())
-                && let Err(error) = self.write(id, &answer)
-            {
-                self.lose(id, &error.to_string());
-            }
+            next = next.min(due);
         }
         next
     }
 
-    fn arrived(&mut self, index: usize, stamp: Stamp, redelivered: bool, now: u64) {
-        self.arrivals.push(Arrival {
-            stream: stamp.stream,
-            consumer: self.consumers[index].number,
-            sequence: stamp.sequence,
-            latency: self.driver.latency(&stamp, now),
-            redelivered,
-        });
-        if self.driver.counts(stamp.stream) {
-            self.counts.consumed += 1;
-            self.counts.redelivered += u64::from(redelivered);
-        } else {
-            self.counts.consumed_of_warmup += 1;
+    /// Checks for an early end (--cmessages, --exit-when).
+    pub(super) fn look_for_end(&mut self, cx: &mut Cx<'a>) {
+        let now = cx.state.now;
+        if !self.state.looks_for_end(now) {
+            return;
+        }
+        for index in 0..self.consumers.len() {
+            self.act(index, cx, |role, state, frames| {
+                role.look_for_end(state, now, frames);
+            });
+        }
+        if self.state.ends_now(&mut cx.state) {
+            self.acknowledge_all(cx);
         }
     }
 
-    fn acknowledge(&mut self, index: usize, delivery: Delivery, answer: &mut Vec<u8>) {
-        let Delivery {
-            tag,
-            redelivered,
-            counts,
-        } = delivery;
-        let settings = &self.driver.plan.driver;
-        let consumer = &mut self.consumers[index];
-        if !redelivered {
-            let refuses = settings.refuses(consumer.delivered);
-            consumer.delivered += 1;
-            if refuses {
-                answer.extend_from_slice(&nack(consumer.channel, tag, settings.requeue));
-                self.driver.ledger.given_back(u64::from(settings.requeue));
-                return self
-                    .worker
-                    .record
-                    .count(count::GIVEN_BACK, u64::from(counts));
+    /// Acknowledges all arrived deliveries.
+    pub(super) fn acknowledge_all(&mut self, cx: &mut Cx<'a>) {
+        for index in 0..self.consumers.len() {
+            self.act(index, cx, |role, _, frames| role.acknowledge_all(frames));
+        }
+    }
+
+    /// Handles basic.get-empty and queue.declare-ok for consumers; returns true if it did.
+    pub(super) fn consumer_method(
+        &mut self,
+        index: usize,
+        frame: &[u8],
+        now: u64,
+        answer: &mut Vec<u8>,
+    ) -> bool {
+        let (role, mut frames) = self.consumers[index].split(self.state.run, answer);
+        match frame.get(7..11) {
+            Some(method) if method == GET_EMPTY => {
+                role.on_empty(&mut self.state, now, &mut frames);
             }
+            Some(method) if method == DECLARE_OK => {
+                if let Ok(Some((_, AMQPFrame::Method(_, AMQPClass::Queue(method))))) =
+                    whole_frame(frame)
+                    && let queue::AMQPMethod::DeclareOk(declared) = method
+                {
+                    role.on_depth(&self.state, declared.message_count, &mut frames);
+                }
+            }
+            _ => return false,
         }
-        consumer.unacknowledged += 1;
-        consumer.last = tag;
-        if consumer.unacknowledged >= settings.multi_ack_every {
-            answer.extend_from_slice(&ack(consumer.channel, tag, consumer.unacknowledged > 1));
-            consumer.unacknowledged = 0;
-        }
+        true
     }
 }
 
 /// Encodes `basic.ack` (60, 80).
-pub(super) fn ack(channel: u16, tag: u64, multiple: bool) -> [u8; 21] {
+fn ack(channel: u16, tag: u64, multiple: bool) -> [u8; 21] {
     acknowledgement(80, channel, tag, u8::from(multiple))
 }
 
 /// Encodes `basic.nack` (60, 120) of one delivery.
-pub(super) fn nack(channel: u16, tag: u64, requeue: bool) -> [u8; 21] {
+fn nack(channel: u16, tag: u64, requeue: bool) -> [u8; 21] {
     acknowledgement(120, channel, tag, u8::from(requeue) << 1)
 }
 

@@ -3,70 +3,66 @@
 use std::io::{self, Read as _};
 
 use load::clock;
-use load::reactor;
 use load::slots::Id;
 
-use super::consumer::ReceivedMessage;
-use super::link::{Lost, Role};
+use super::connection::Lost;
 use super::read::Event;
-use super::{BUFFER, Loop};
+use super::{BUFFER, Cx, Engine};
+use crate::layout::ClientIndex;
 use crate::outcome::count;
+use crate::roles::worker::ReceivedMessage;
 
-impl Loop<'_> {
-    pub(super) fn serve(&mut self, event: reactor::Event) {
-        let (id, _) = Id::from_token(event.token);
-        if event.writable {
-            self.flush(id);
-        }
-        if event.readable || event.closing || event.failed {
-            self.read(id);
-        }
-    }
-
+impl<'a> Engine<'a> {
     /// Reads once. If data is left, the socket becomes ready again.
-    fn read(&mut self, id: Id) {
-        let Some(link) = self.links.get_mut(id) else {
+    pub(super) fn read(&mut self, id: Id, cx: &mut Cx<'a>) {
+        let Some(connection) = cx.connections.get_mut(id) else {
             return;
         };
-        let carried = link.unread.len();
-        let mut buffer = std::mem::take(&mut self.buffer);
+        let carried = connection.unread.len();
+        let mut buffer = std::mem::take(&mut cx.buffer);
         if buffer.len() < carried + BUFFER / 2 {
             // A non-body frame larger than half of the buffer: the broker sends headers larger than expected.
-            buffer.resize(carried + BUFFER / 2, 0);
+            buffer = vec![0; carried + BUFFER / 2].into();
         }
-        buffer[..carried].copy_from_slice(&link.unread);
-        link.unread.clear();
-        let received = link.stream.read(&mut buffer[carried..]);
+        buffer[..carried].copy_from_slice(&connection.unread);
+        connection.unread.clear();
+        let received = connection.stream.read(&mut buffer[carried..]);
         let lost = match received {
             Ok(0) => Some("the broker closed the connection".to_owned().into()),
             Ok(octets) => {
                 let now = clock::now();
-                link.last_read = now;
-                self.parse_frames(id, &buffer[..carried + octets], now)
+                connection.last_read = now;
+                self.parse_frames(id, &buffer[..carried + octets], now, cx)
                     .err()
             }
             Err(error)
                 if error.kind() == io::ErrorKind::WouldBlock
                     || error.kind() == io::ErrorKind::Interrupted =>
             {
-                link.unread.extend_from_slice(&buffer[..carried]);
+                connection.unread.extend_from_slice(&buffer[..carried]);
                 None
             }
             Err(error) => Some(Lost::from(error)),
         };
-        self.buffer = buffer;
-        if let Some(Lost { kind, why }) = lost {
-            self.lose_for(id, &why, kind);
+        cx.buffer = buffer;
+        if let Some(lost) = lost {
+            self.lose(id, &lost, cx);
         }
     }
 
     /// Handles every complete frame, keeps the beginning of the next, and writes the acknowledgements at once.
-    fn parse_frames(&mut self, id: Id, input: &[u8], now: u64) -> Result<(), Lost> {
-        let Some(link) = self.links.get_mut(id) else {
+    fn parse_frames(
+        &mut self,
+        id: Id,
+        input: &[u8],
+        now: u64,
+        cx: &mut Cx<'a>,
+    ) -> Result<(), Lost> {
+        let Some(connection) = cx.connections.get_mut(id) else {
             return Ok(());
         };
-        let mut reader = std::mem::take(&mut link.reader);
-        let roles = std::mem::take(&mut link.roles);
+        let mut reader = std::mem::take(&mut connection.reader);
+        let clients = std::mem::take(&mut connection.clients);
         let mut answer = std::mem::take(&mut self.output);
         answer.clear();
         let mut taken = 0;
@@ -75,41 +71,42 @@ impl Loop<'_> {
                 Ok((octets, event)) => {
                     taken += octets;
                     let Some(event) = event else { break Ok(()) };
-                    if let Err(why) = self.on_event(id, &roles, event, now, &mut answer) {
-                        break Err(why);
+                    let served = self.on_event(id, &clients, event, (now, &mut answer), cx);
+                    if served.is_err() {
+                        break served;
                     }
                 }
-                Err(malformed) => break Err(self.against_protocol(malformed.to_string())),
+                Err(malformed) => break Err(self.on_violation(malformed.to_string())),
             }
         };
-        if let Some(link) = self.links.get_mut(id) {
-            link.reader = reader;
-            link.roles = roles;
-            link.unread.extend_from_slice(&input[taken..]);
+        if let Some(connection) = cx.connections.get_mut(id) {
+            connection.reader = reader;
+            connection.clients = clients;
+            connection.unread.extend_from_slice(&input[taken..]);
         }
         let written = match answer.is_empty() {
             true => Ok(()),
-            false => self.write(id, &answer),
+            false => self.write(id, &answer, cx),
         };
         self.output = answer;
         served.and(written.map_err(Lost::from))
     }
 
-    /// Reports a protocol violation, after which nothing on this connection can be trusted.
-    pub(super) fn against_protocol(&self, why: String) -> Lost {
-        self.worker.record.count(count::PROTOCOL, 1);
+    /// Counts a protocol violation, after which nothing on this connection can be trusted.
+    fn on_violation(&self, why: String) -> Lost {
+        self.state.record.count(count::PROTOCOL, 1);
         why.into()
     }
 
     fn on_event(
         &mut self,
         id: Id,
-        roles: &[Role],
+        clients: &[ClientIndex],
         event: Event<'_>,
-        now: u64,
-        answer: &mut Vec<u8>,
+        (now, answer): (u64, &mut Vec<u8>),
+        cx: &mut Cx<'a>,
     ) -> Result<(), Lost> {
-        let role = |channel: u16| roles.get(usize::from(channel).wrapping_sub(1)).copied();
+        let client = |channel: u16| clients.get(usize::from(channel).wrapping_sub(1)).copied();
         match event {
             Event::Delivery {
                 channel,
@@ -118,14 +115,15 @@ impl Loop<'_> {
                 stamp,
                 is_intact,
             } => {
-                if let Some(Role::Consumer(index)) = role(channel) {
+                if let Some(ClientIndex::Consumer(index)) = client(channel) {
                     let received = ReceivedMessage {
                         tag,
                         redelivered,
                         stamp,
                         is_intact,
                     };
-                    self.delivered(index, received, now, answer);
+                    let (role, mut frames) = self.consumers[index].split(self.state.run, answer);
+                    role.on_delivery(&mut self.state, &received, now, &mut frames);
                 }
             }
             Event::Confirm {
@@ -134,22 +132,28 @@ impl Loop<'_> {
                 multiple,
                 taken,
             } => {
-                if let Some(Role::Producer(index)) = role(channel) {
-                    return self.confirmed(index, tag, multiple, taken, now);
+                if let Some(ClientIndex::Producer(index)) = client(channel) {
+                    let role = &mut self.producers[index].role;
+                    let confirmed = role.on_confirm(&mut self.state, (tag, multiple, taken), now);
+                    self.make_ready(index);
+                    return confirmed.map_err(|why| self.on_violation(why));
                 }
             }
             Event::Returned { channel, stamp } => {
-                if let Some(Role::Producer(index)) = role(channel) {
-                    self.returned(index, stamp);
+                if let (Some(ClientIndex::Producer(index)), Some(stamp)) = (client(channel), stamp)
+                {
+                    let role = &mut self.producers[index].role;
+                    role.on_returned(&mut self.state, &stamp);
                 }
             }
             Event::Method { channel, frame } => {
-                if let Some(Role::Consumer(index)) = role(channel)
+                let client = client(channel);
+                if let Some(ClientIndex::Consumer(index)) = client
                     && self.consumer_method(index, frame, now, answer)
                 {
                     return Ok(());
                 }
-                return self.method(id, roles, (channel, frame), now, answer);
+                return self.method(id, client, (channel, frame), (now, answer), cx);
             }
             Event::Heartbeat => {}
         }

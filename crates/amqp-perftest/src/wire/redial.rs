@@ -4,42 +4,43 @@
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::Duration;
 
-use crate::driver::{Connection, Perftest, connect};
+use crate::connect::{Opened, connect};
 use crate::layout::Layout;
 use crate::nodes::Nodes;
+use crate::run::Run;
 use crate::settings::Settings;
 use crate::topology::{self, Leftovers};
 use amqp_client::{Broker, Session, SessionError};
 
 /// A reopened connection, or the reason of the failure.
-type RedialResult = Result<Connection, SessionError>;
+type RedialResult = Result<Opened, SessionError>;
 
 /// The thread and its channels. It ends when its handle is dropped.
 #[derive(Debug)]
 pub(super) struct Redial {
-    asked: Sender<u64>,
-    made: Receiver<RedialResult>,
+    wanted: Sender<u64>,
+    opened: Receiver<RedialResult>,
 }
 
 impl Redial {
-    pub(super) fn start(driver: &Perftest) -> Self {
-        let (asked, asks) = channel();
-        let (makes, made) = channel();
-        let (nodes, layout) = (driver.nodes.clone(), driver.layout);
-        let settings = driver.plan.driver.clone();
-        std::thread::spawn(move || serve(&nodes, &settings, layout, &asks, &makes));
-        Self { asked, made }
+    pub(super) fn start(run: &Run) -> Self {
+        let (wanted, numbers) = channel();
+        let (sender, opened) = channel();
+        let (nodes, layout) = (run.nodes.clone(), run.layout);
+        let settings = run.plan.driver.clone();
+        std::thread::spawn(move || serve(&nodes, &settings, layout, &numbers, &sender));
+        Self { wanted, opened }
     }
 
     /// Requests a connection by its number.
     pub(super) fn ask(&self, number: u64) {
         // The thread ends after its handle.
-        let _ = self.asked.send(number);
+        let _ = self.wanted.send(number);
     }
 
     /// Returns a reopened connection, or the reason of a failure; failed ones are retried.
-    pub(super) fn made(&self) -> Option<RedialResult> {
-        self.made.try_recv().ok()
+    pub(super) fn opened(&self) -> Option<RedialResult> {
+        self.opened.try_recv().ok()
     }
 }
 
@@ -47,28 +48,28 @@ fn serve(
     nodes: &Nodes,
     settings: &Settings,
     layout: Layout,
-    asks: &Receiver<u64>,
-    makes: &Sender<RedialResult>,
+    numbers: &Receiver<u64>,
+    sender: &Sender<RedialResult>,
 ) {
     let mut wanted: Vec<u64> = Vec::new();
     let mut failed = 0;
     loop {
         if wanted.is_empty() {
-            match asks.recv() {
+            match numbers.recv() {
                 Ok(number) => wanted.push(number),
                 Err(_) => return,
             }
         }
         std::thread::sleep(settings.reconnect_after.max(Duration::from_millis(1)));
-        wanted.extend(asks.try_iter());
+        wanted.extend(numbers.try_iter());
         let node = |number| nodes.node(number, failed);
-        if let Err(error) = make(node, settings, layout, &mut wanted, makes) {
+        if let Err(error) = open_wanted(node, settings, layout, &mut wanted, sender) {
             failed += 1;
-            if makes.send(Err(error)).is_err() {
+            if sender.send(Err(error)).is_err() {
                 return;
             }
         }
-        match asks.try_recv() {
+        match numbers.try_recv() {
             Ok(number) => wanted.push(number),
             Err(TryRecvError::Empty) => {}
             Err(TryRecvError::Disconnected) => return,
@@ -78,12 +79,12 @@ fn serve(
 
 /// Opens the wanted connections until one fails. A restarted broker may have kept neither queues nor exchange, so they
 /// are declared first.
-fn make<'a>(
+fn open_wanted<'a>(
     node: impl Fn(u64) -> &'a Broker,
     settings: &Settings,
     layout: Layout,
     wanted: &mut Vec<u64>,
-    makes: &Sender<RedialResult>,
+    sender: &Sender<RedialResult>,
 ) -> Result<(), SessionError> {
     let Some(&first) = wanted.last() else {
         return Ok(());
@@ -94,7 +95,7 @@ fn make<'a>(
     while let Some(&number) = wanted.last() {
         let connection = connect(node(number), settings, layout, number)?;
         wanted.pop();
-        if makes.send(Ok(connection)).is_err() {
+        if sender.send(Ok(connection)).is_err() {
             break;
         }
     }

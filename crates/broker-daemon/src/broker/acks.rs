@@ -2,7 +2,7 @@
 
 use amq_protocol::protocol::basic;
 
-use super::dead_letters::Reason;
+use super::dead_letter::Reason;
 use super::{Broker, enter_ring};
 use crate::channel::{Delivered, Settlement};
 use crate::failure::{Result, frame_error, not_implemented, precondition_failed};

@@ -4,7 +4,7 @@ use std::io::{self, IoSlice};
 use std::rc::Rc;
 
 use super::Broker;
-use super::dead_letters::Reason;
+use super::dead_letter::Reason;
 use crate::channel::{Channel, Delivered};
 use crate::connection::{FULL, Phase};
 use crate::exchange::QueueId;

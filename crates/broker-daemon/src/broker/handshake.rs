@@ -6,6 +6,8 @@ use amq_protocol::protocol::{AMQPClass, connection};
 use amq_protocol::types::parsing::{parse_long_string, parse_short_string, parse_type};
 use amq_protocol::types::{AMQPType, AMQPValue, FieldTable};
 
+use daemon_kit::quote;
+
 use super::Broker;
 use super::methods::parse;
 use crate::connection::{Capabilities, Phase};
@@ -14,7 +16,6 @@ use crate::failure::{
     unexpected_frame,
 };
 use crate::frame::{Frame, HEARTBEAT, METHOD};
-use crate::notes::quote;
 use crate::queue::ConnectionId;
 
 /// The user that may log in only from the broker's own machine.
@@ -142,10 +143,8 @@ impl Broker {
         if let Err(reason) = check_login(&self.config.users, &login, peer) {
             self.counts.logins_refused += 1;
             let (peer, user) = (show_peer(peer), quote(&login.0));
-            self.notes.say(
-                self.now,
-                format_args!("refused user {user}{peer}: {reason}"),
-            );
+            self.log_lines
+                .warn(format_args!("refused user {user}{peer}: {reason}"));
             return Err(access_refused(format_args!(
                 "Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
             )));
@@ -200,7 +199,7 @@ impl Broker {
                 let peer = show_peer(connection.peer());
                 let (user, vhost) = (quote(&connection.user), quote(name));
                 let line = format_args!("refused user {user}{peer}: unknown vhost {vhost}");
-                self.notes.say(self.now, line);
+                self.log_lines.warn(line);
             }
             return Err(not_allowed(format_args!("vhost {name} not found")));
         };

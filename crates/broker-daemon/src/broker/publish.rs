@@ -12,7 +12,7 @@ use crate::failure::{Result, precondition_failed};
 use crate::message::Message;
 use crate::queue::{ConnectionId, Overflow, Queue};
 
-use super::dead_letters::Reason;
+use super::dead_letter::Reason;
 
 impl Broker {
     /// Publishes a message of a client.

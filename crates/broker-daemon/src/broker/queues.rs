@@ -7,6 +7,8 @@ use std::rc::Rc;
 use amq_protocol::protocol::{AMQPClass, basic, queue};
 use amq_protocol::types::FieldTable;
 
+use daemon_kit::quote;
+
 use super::Broker;
 use super::replies::REPLY_TO;
 use crate::channel::Consumer;
@@ -14,7 +16,6 @@ use crate::exchange::{Destination, Name, QueueId};
 use crate::failure::{
     Failure, Result, access_refused, not_found, precondition_failed, resource_locked,
 };
-use crate::notes::quote;
 use crate::queue::{ConnectionId, Limits, Queue, QueueTraits, queue_type};
 
 /// Arguments that must be equal when a queue is declared again.
@@ -222,7 +223,7 @@ impl Broker {
         self.set_timer(queue_id);
         if let Some(warning) = warning {
             let line = format_args!("warning: queue {}: {warning}", quote(name));
-            self.notes.say(self.now, line);
+            self.log_lines.warn(line);
         }
         Ok(queue_id)
     }

@@ -8,11 +8,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::Broker;
 use crate::channel::Channel;
+use crate::definitions::Definition;
 use crate::exchange::{Binding, Destination, Exchange, QueueId, Traits};
 use crate::failure::{Result, precondition_failed};
 use crate::log::{self, Log, Parts, Recovered, State, Stored};
 use crate::message::{HEADER_FIXED, Message, Properties};
-use crate::meta::Definition;
 use crate::queue::{Entry, Limits, Queue};
 use crate::vhost::Vhost;
 

@@ -16,8 +16,22 @@ use std::path::Path;
 
 use crc32c::{crc32c, crc32c_append};
 
-use super::Message;
 use super::error::Error;
+
+/// A message to publish.
+#[derive(Debug, Clone, Copy)]
+pub struct Message<'a> {
+    /// Publication time, in milliseconds since 1970: after a restart, a time to live counts from it.
+    pub published_ms: u64,
+    /// The exchange, at most 255 bytes.
+    pub exchange: &'a [u8],
+    /// The routing key, at most 255 bytes.
+    pub routing_key: &'a [u8],
+    /// The payload of the content header (AMQP 0-9-1 §4.2.6.1), which the log does not interpret.
+    pub properties: &'a [u8],
+    /// The body, at most [`MAX_BODY`](super::MAX_BODY) bytes.
+    pub body: &'a [u8],
+}
 
 /// The version of the format.
 pub(super) const VERSION: u32 = 1;

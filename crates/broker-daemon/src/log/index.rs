@@ -246,7 +246,7 @@ impl Index {
         }
         if entry.holders.is_none() {
             let len = entry.len;
-            self.dead(id, len);
+            self.count_dead(id, len);
         }
         true
     }
@@ -257,7 +257,7 @@ impl Index {
             && !mem::replace(&mut entry.holders, Holders::None).is_none()
         {
             let len = entry.len;
-            self.dead(id, len);
+            self.count_dead(id, len);
         }
     }
 
@@ -289,7 +289,7 @@ impl Index {
     }
 
     /// Subtracts a message whose last queue has settled it.
-    fn dead(&mut self, id: u64, len: u32) {
+    fn count_dead(&mut self, id: u64, len: u32) {
         self.live_bytes -= u64::from(len);
         let segment = match self.moved.remove(&id) {
             Some(moved) => self.place(moved.segment),

@@ -17,12 +17,12 @@ use memchr::memmem;
 use super::error::Error;
 use super::folder::{Folder, io_error};
 use super::format::{
-    BATCH_HEADER, BATCH_MAGIC, BatchHeader, RECORD_HEADER, Record, Records, SEGMENT_HEADER,
-    SegmentHeader, u32s, u64s,
+    BATCH_HEADER, BATCH_MAGIC, BatchHeader, Message, RECORD_HEADER, Record, Records,
+    SEGMENT_HEADER, SegmentHeader, u32s, u64s,
 };
 use super::recover::recover;
 use super::stored::Stored;
-use super::{Log, Message, Options, State};
+use super::{Log, Options, State};
 
 /// Folder of the new log while it is written.
 const UNFINISHED: &str = "salvage-unfinished";

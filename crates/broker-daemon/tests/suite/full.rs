@@ -1,5 +1,6 @@
 //! A full disk, by means of a small file system.
 
+use std::io::Write as _;
 use std::path::Path;
 
 use lapin::options::{
@@ -29,10 +30,11 @@ impl Small {
         };
         let required = std::env::var_os("DROVER_REQUIRE_ALL").is_some_and(|value| value == "1");
         assert!(!required, "mounting a small file system: {error}");
-        #[expect(clippy::print_stderr, reason = "a test that is passed over says so")]
-        {
-            eprintln!("passed over: a small file system can't be mounted: {error}");
-        }
+        // The test runner shows this, as it does not show what the print macros write.
+        let _ = writeln!(
+            std::io::stderr(),
+            "skipped: needs the right to mount a file system: {error}"
+        );
         None
     }
 }

@@ -3,7 +3,7 @@
 
 use harness::store::{self, RESULT};
 use load::plan::{self, Capacity};
-use measure::held::Judgement;
+use measure::capacity::LoadOutcome;
 use measure::result::RunResult;
 use measure::units;
 
@@ -112,8 +112,8 @@ impl SearchState {
     /// and [`RunResult::judgement`] says so.
     fn judge(&mut self, level: u64, exit: u8, result: &RunResult, thresholds: usize) {
         let failed = result.operations.failed;
-        let (outcome, reason) = match result.judgement() {
-            Judgement::NotJudged(why) => (
+        let (outcome, reason) = match result.load_outcome() {
+            LoadOutcome::Inconclusive(why) => (
                 TrialOutcome::Inconclusive,
                 format!("{} → {}", why.message, why.hint),
             ),
@@ -125,8 +125,8 @@ impl SearchState {
                 TrialOutcome::Missed,
                 "not all thresholds were judged".to_owned(),
             ),
-            Judgement::NotHeld(mut why) => (TrialOutcome::Missed, why.swap_remove(0)),
-            Judgement::Held => {
+            LoadOutcome::Failed(mut why) => (TrialOutcome::Missed, why.swap_remove(0)),
+            LoadOutcome::Sustained => {
                 self.codes.push((level, exit));
                 (TrialOutcome::Held, String::new())
             }

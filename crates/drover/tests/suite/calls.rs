@@ -1,7 +1,5 @@
 //! Tests invalid command lines.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use crate::support::{Project, ends_with, said};
 
 fn refused(project: &Project, arguments: &[&str], parts: &[&str]) {

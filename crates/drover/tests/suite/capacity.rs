@@ -1,7 +1,5 @@
 //! Tests the search for a capacity, run by run.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::fs;
 
 use crate::support::{Project, ends_with, interrupt, said, shown};

@@ -1,7 +1,5 @@
 //! Tests outputs of other load generators, imported by the program.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,7 @@
 //! Tests the program by its command line.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod calls;
 mod capacity;
 mod endings;
@@ -8,3 +10,4 @@ mod pages;
 mod runs;
 mod streaming;
 mod support;
+mod tool_output;

@@ -1,7 +1,5 @@
 //! Tests the order of runs, and the handling of runs that can't be performed.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::fs;
 
 use crate::support::{Project, ends_with, said, shown};

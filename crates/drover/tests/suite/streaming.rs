@@ -1,7 +1,5 @@
 //! Tests a real driver and a real daemon, as a user of the project runs them.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -25,7 +23,7 @@ fn drover(folder: &Path) -> Command {
     let plan = folder.join("configs/fdpass/tiny.toml");
     fs::create_dir_all(plan.parent().unwrap()).unwrap();
     fs::write(&plan, PLAN).unwrap();
-    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("drover"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_drover"));
     command
         .arg("run")
         .arg(plan)

@@ -1,23 +1,19 @@
 //! Creates a small project for a test, with scripted daemons and a scripted driver, and runs the program in it.
 
-#![allow(
-    dead_code,
-    clippy::unwrap_used,
-    reason = "each test uses its part, and a test may panic"
-)]
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use harness_testing::processes;
+pub(crate) use harness_testing::result::json;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
 /// Generous limit: a machine may be busy, and a release build may have to come first.
-const LIMIT_NS: u64 = 900_000_000_000;
+const LIMIT: Duration = Duration::from_secs(900);
 
 /// A driver without load: it does what the plan's `driver.do` says for a `daemon/level`, and writes results.
 const DRIVER: &str = r#"#!/usr/bin/env -S python3 -I -S
@@ -25,7 +21,7 @@ import json, os, pathlib, signal, sys, time, tomllib
 here = pathlib.Path(sys.argv[0]).resolve().parent.parent
 arguments = sys.argv[1:]
 if arguments[0] == "check":
-    print("checked", arguments[2])
+    print("checked", *arguments[2:])
     sys.exit(4)
 named = {key: arguments[arguments.index(key) + 1] for key in ("--plan", "--daemon")}
 plan = tomllib.load(open(named["--plan"], "rb"))
@@ -177,7 +173,7 @@ impl Project {
 
     /// Returns a command of the program in this project, with its own driver in PATH.
     pub(crate) fn drover(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("drover"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_drover"));
         let path = format!(
             "{}:{}",
             self.path("bin").display(),
@@ -273,18 +269,8 @@ impl Drop for Started {
     }
 }
 
-pub(crate) fn json(path: &Path) -> Value {
-    let text =
-        fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    serde_json::from_str(&text).unwrap()
-}
-
-pub(crate) fn until(what: &str, mut happens: impl FnMut() -> bool) {
-    let deadline = load::clock::now() + LIMIT_NS;
-    while !happens() {
-        assert!(load::clock::now() < deadline, "{what} did not happen");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+pub(crate) fn until(what: &str, happens: impl FnMut() -> bool) {
+    processes::wait_until_within(LIMIT, what, happens);
 }
 
 pub(crate) fn interrupt(started: &Started) {
@@ -293,9 +279,7 @@ pub(crate) fn interrupt(started: &Started) {
 
 /// Returns true if a process has ended, including a zombie.
 pub(crate) fn is_gone(pid: Pid) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ")
-        .is_none_or(|(_, rest)| rest.starts_with('Z'))
+    !processes::is_running(pid.as_raw())
 }
 
 pub(crate) fn said(output: &Output) -> String {

@@ -1,11 +1,10 @@
 //! Commands other than a run: `check` and `conformance`.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use harness::cli::{COMMAND_EXIT_CODES, exit_with};
-use harness::conformance::Options;
+use harness::failure::Failure;
+use harness::verify::{self, EXIT_CODES};
 
 use super::REFERENCE_SOCKET;
 use crate::settings::DEFAULT_MESSAGES;
@@ -13,35 +12,29 @@ use crate::{check, conformance};
 
 /// Commands other than a run.
 #[derive(Debug, Subcommand)]
-pub(super) enum Command {
+pub enum Command {
     /// Compare the answers of daemons with the shared transcript, byte for byte
     ///
     /// Without arguments, every daemon in daemons/ that serves fdpass is built, launched on both types of socket, and
     /// checked; its metrics page must count what was sent. A daemon whose tool is missing is skipped, unless
     /// DROVER_REQUIRE_ALL=1.
-    #[command(after_help = COMMAND_EXIT_CODES)]
+    #[command(after_help = EXIT_CODES)]
     Check(CheckArgs),
     /// Run the conformance cases on any daemon and report those it fails
     ///
     /// A launched daemon is tested on both types of socket, and relaunched for cases that need other settings; on a
     /// running daemon these cases are skipped.
-    #[command(after_help = COMMAND_EXIT_CODES)]
+    #[command(after_help = EXIT_CODES)]
     Conformance(ConformanceArgs),
 }
 
 /// Options of `check`.
 #[derive(Debug, Args)]
-pub(crate) struct CheckArgs {
-    /// Launch these daemons, named by their folders in daemons/ [default: all that serve fdpass]
-    #[arg(
-        long,
-        value_name = "NAME[,NAME…]",
-        value_delimiter = ',',
-        conflicts_with = "socket"
-    )]
-    pub(crate) daemon: Vec<String>,
+pub struct CheckArgs {
+    #[command(flatten)]
+    pub(crate) options: verify::check::Options,
     /// Check a running daemon at this socket
-    #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = REFERENCE_SOCKET)]
+    #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = REFERENCE_SOCKET, conflicts_with = "daemon")]
     pub(crate) socket: Option<PathBuf>,
     /// Set the number of events per stream of the daemon behind --socket; cases with other numbers are skipped
     #[arg(
@@ -52,24 +45,15 @@ pub(crate) struct CheckArgs {
         conflicts_with = "daemon"
     )]
     pub(crate) messages: u32,
-    /// Suppress notes on stderr
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
 }
 
 /// Options of `conformance`.
 #[derive(Debug, Args)]
-pub(crate) struct ConformanceArgs {
-    /// Launch this daemon, named by its folder in daemons/
-    #[arg(
-        long,
-        value_name = "NAME",
-        conflicts_with = "socket",
-        required_unless_present = "socket"
-    )]
-    pub(crate) daemon: Option<String>,
+pub struct ConformanceArgs {
+    #[command(flatten)]
+    pub(crate) options: verify::conformance::Options,
     /// Test a running daemon at this socket
-    #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = REFERENCE_SOCKET)]
+    #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = REFERENCE_SOCKET, conflicts_with = "daemon")]
     pub(crate) socket: Option<PathBuf>,
     /// Read the Prometheus page of the daemon behind --socket; without it, counters are not checked
     // `conflicts_with` repeats it, because clap does not check `requires` if a conflicting option is present.
@@ -80,17 +64,14 @@ pub(crate) struct ConformanceArgs {
         conflicts_with = "daemon"
     )]
     pub(crate) metrics: Option<String>,
-    #[command(flatten)]
-    pub(crate) options: Options,
 }
 
 impl Command {
-    /// Runs the command; prints its error on stderr if it fails.
-    pub(super) fn run(self) -> ExitCode {
-        let all_right = match self {
+    /// Runs the command. Returns true if all is right.
+    pub(super) fn run(self) -> Result<bool, Failure> {
+        match self {
             Self::Check(typed) => check::run(&typed),
             Self::Conformance(typed) => conformance::run(&typed),
-        };
-        exit_with(all_right)
+        }
     }
 }

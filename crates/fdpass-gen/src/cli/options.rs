@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use harness::cli::Failure;
+use harness::failure::Failure;
 use load::duration;
 use load::plan::{Group, Invalid, Plan, Timeline};
 use load::schedule::Arrival;
@@ -18,26 +18,22 @@ const DEFAULT_CONNECTIONS: u64 = 100;
 
 /// Options that shape the load. Each is a field of a plan.
 #[derive(Debug, Args)]
-#[group(multiple = true, conflicts_with = "plan")]
 pub(super) struct Load {
+    #[command(flatten)]
+    load: LoadOptions,
+    #[command(flatten)]
+    handoffs: HandoffOptions,
+    #[command(flatten)]
+    clients: ClientOptions,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Load")]
+#[group(multiple = true, conflicts_with = "plan")]
+struct LoadOptions {
     /// Hand over this many clients, once each [default: 100, or none with --rate]
     #[arg(long, value_name = "N")]
     connections: Option<u64>,
-    /// Raise the load over this time
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
-    ramp_up: Duration,
-    /// Hold the load for this time; without --rate, the run ends earlier, with its last stream
-    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration::parse)]
-    hold: Duration,
-    /// Limit the duration of a whole stream
-    #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = duration::parse)]
-    stream_timeout: Duration,
-    /// Set the payload of the handoff
-    #[arg(long, value_name = "JSON", conflicts_with = "data_file")]
-    data: Option<String>,
-    /// Read the payload of the handoff from this file
-    #[arg(long, value_name = "FILE")]
-    data_file: Option<PathBuf>,
     /// Hand over this many clients per second (open loop), for the whole ramp-up and hold
     #[arg(
         long,
@@ -49,24 +45,36 @@ pub(super) struct Load {
     /// Set how the starts of --rate are distributed
     #[arg(long, value_enum, default_value = "constant", requires = "rate")]
     arrival: Arrival,
-    /// Set the random seed
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    seed: u64,
+    /// Raise the load over this time
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
+    ramp_up: Duration,
+    /// Hold the load for this time; without --rate, the run ends earlier, with its last stream
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration::parse)]
+    hold: Duration,
     /// Run the load for this long before measuring
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
     warmup: Duration,
+    /// Set the random seed
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Handoffs and streams")]
+#[group(multiple = true, conflicts_with = "plan")]
+struct HandoffOptions {
     /// Set the type of the daemon's socket
     #[arg(long, value_enum, default_value = "auto")]
     socket_type: SocketType,
     /// Hand over one end of a Unix socket pair (unix), or a TCP connection as behind a web server (tcp)
     #[arg(long, value_enum, default_value = "unix")]
     client: ClientKind,
-    /// Limit the time to the first byte [default: --stream-timeout]
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
-    first_byte_timeout: Option<Duration>,
-    /// Limit the time between two reads [default: --stream-timeout]
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
-    idle_timeout: Option<Duration>,
+    /// Set the payload of the handoff
+    #[arg(long, value_name = "JSON", conflicts_with = "data_file")]
+    data: Option<String>,
+    /// Read the payload of the handoff from this file
+    #[arg(long, value_name = "FILE")]
+    data_file: Option<PathBuf>,
     /// Expect this many records per stream; a launched daemon is configured to send them [default when launched: 18]
     #[arg(long, value_name = "N")]
     messages: Option<u32>,
@@ -77,9 +85,24 @@ pub(super) struct Load {
     /// Compare the contents of streams with this; a differing text fails with protocol_content
     #[arg(long, value_name = "WITH", value_enum, default_value = "auto")]
     expect: Expect,
+    /// Limit the duration of a whole stream
+    #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = duration::parse)]
+    stream_timeout: Duration,
+    /// Limit the time to the first byte [default: --stream-timeout]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    first_byte_timeout: Option<Duration>,
+    /// Limit the time between two reads [default: --stream-timeout]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    idle_timeout: Option<Duration>,
     /// Retry a connect this often when the accept queue is full or the daemon is not running, after 10, 20, 40 ms, …
     #[arg(long, value_name = "N", default_value_t = 2)]
     retry: u32,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Unusual clients")]
+#[group(multiple = true, conflicts_with = "plan")]
+struct ClientOptions {
     /// Make clients disconnect after N records
     #[arg(long, value_name = "RECORDS")]
     abort_after: Option<u32>,
@@ -98,28 +121,28 @@ impl Load {
     /// An unreadable payload file.
     pub(super) fn plan(&self) -> Result<Plan<Settings>, Failure> {
         let timeline = Timeline {
-            warmup: self.warmup,
-            measure: self.ramp_up + self.hold,
-            drain: self.stream_timeout + Duration::from_secs(1),
+            warmup: self.load.warmup,
+            measure: self.load.ramp_up + self.load.hold,
+            drain: self.handoffs.stream_timeout + Duration::from_secs(1),
         };
         let driver = Settings {
-            socket_type: self.socket_type,
-            client: self.client,
+            socket_type: self.handoffs.socket_type,
+            client: self.handoffs.client,
             data: self.payload()?,
-            stream_timeout: self.stream_timeout,
-            first_byte_timeout: self.first_byte_timeout,
-            idle_timeout: self.idle_timeout,
-            messages: self.messages,
-            message_delay: self.message_delay,
-            expect: self.expect,
-            retries: self.retry,
-            abort_after: self.abort_after,
-            slow_reader: self.slow_reader,
-            never_read: self.never_read,
+            stream_timeout: self.handoffs.stream_timeout,
+            first_byte_timeout: self.handoffs.first_byte_timeout,
+            idle_timeout: self.handoffs.idle_timeout,
+            messages: self.handoffs.messages,
+            message_delay: self.handoffs.message_delay,
+            expect: self.handoffs.expect,
+            retries: self.handoffs.retry,
+            abort_after: self.clients.abort_after,
+            slow_reader: self.clients.slow_reader,
+            never_read: self.clients.never_read,
             ..Settings::default()
         };
         Ok(Plan {
-            seed: self.seed,
+            seed: self.load.seed,
             ..Plan::new("command-line", timeline, self.groups(), driver)
         })
     }
@@ -129,21 +152,22 @@ impl Load {
         let group = |name: &str| Group {
             name: name.to_owned(),
             workers: 0,
-            ramp: self.ramp_up,
+            ramp: self.load.ramp_up,
             rate: None,
-            arrival: self.arrival,
+            arrival: self.load.arrival,
             stages: Vec::new(),
             ops: None,
         };
-        let fixed = self
-            .connections
-            .or(self.rate.is_none().then_some(DEFAULT_CONNECTIONS));
+        let fixed =
+            self.load
+                .connections
+                .or(self.load.rate.is_none().then_some(DEFAULT_CONNECTIONS));
         let fixed = fixed.map(|workers| Group {
             workers,
             ops: Some(1),
             ..group("fixed")
         });
-        let open = self.rate.map(|rate| Group {
+        let open = self.load.rate.map(|rate| Group {
             rate: Some(rate),
             ..group("open")
         });
@@ -151,7 +175,7 @@ impl Load {
     }
 
     fn payload(&self) -> Result<String, Failure> {
-        match (&self.data, &self.data_file) {
+        match (&self.handoffs.data, &self.handoffs.data_file) {
             (Some(data), _) => Ok(data.clone()),
             (None, Some(file)) => std::fs::read_to_string(file).map_err(|error| {
                 Invalid::new(

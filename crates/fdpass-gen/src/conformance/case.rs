@@ -10,7 +10,7 @@ pub(crate) struct Case {
     /// A short, unique name.
     pub(crate) name: &'static str,
     pub(crate) needs: Needs,
-    /// Runs the case: returns an error with the observation if it fails, or [`Skip`](harness::conformance::Skip).
+    /// Runs the case: returns an error with the observation if it fails, or [`Skip`](harness::verify::conformance::Skip).
     pub(crate) run: fn(&Subject<'_>) -> anyhow::Result<()>,
 }
 

@@ -4,7 +4,7 @@ use std::os::fd::AsRawFd as _;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use harness::conformance::Skip;
+use harness::verify::conformance::Skip;
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, Shutdown, send, shutdown};
 

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
-use harness::conformance::{Finished, Skip};
 use harness::launcher::Launcher;
+use harness::verify::conformance::{Finished, Skip};
 use subject::daemon::{Daemon, Prepared};
 
 use super::case::Case;

@@ -1,32 +1,14 @@
-//! Supports commands other than a run, such as `check`: reads the first word, and defines the exit codes.
+//! Words of the command line, and the ends of a program.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Subcommand;
 use measure::redact;
 
-use super::{Failure, print_failure};
+use crate::failure::Failure;
 use crate::output;
 use load::plan::Invalid;
-
-/// Help text on the exit codes of a command.
-pub const COMMAND_EXIT_CODES: &str = "Exit codes: 0 fine, 1 a check failed, 2 the call is wrong.";
-
-/// Returns the words of the command line. Options with one dash (`-connections 100`), as the reference tools spell
-/// them, get two.
-pub fn words() -> impl Iterator<Item = OsString> {
-    std::env::args_os().map(two_dashes)
-}
-
-/// Returns true if the first word names a command. Any other first word belongs to a run; a shard of a run reads no
-/// options.
-#[must_use]
-pub fn is_command<C: Subcommand>() -> bool {
-    let first = std::env::args_os().nth(1);
-    first.is_some_and(|first| first.to_str().is_some_and(C::has_subcommand))
-}
 
 /// Ends the program as clap does for a refused command line or for help. Secrets are redacted.
 pub fn refuse(error: &clap::Error) -> ! {
@@ -71,7 +53,7 @@ pub fn exit_with(all_right: Result<bool, Failure>) -> ExitCode {
     match all_right {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
-        Err(failure) => print_failure(&failure),
+        Err(failure) => failure.print(),
     }
 }
 

@@ -31,6 +31,10 @@ pub(crate) enum Kind {
     Instrument,
     /// `*-conformance`: functional cases for any daemon of a protocol.
     Conformance,
+    /// `*-testing`: support for the tests of the instrument.
+    Testing,
+    /// `workspace-hack`: names features of indirect dependencies, and has no code.
+    Features,
     /// Everything else: a driver, or the suite that runs them.
     Driver,
 }
@@ -43,11 +47,13 @@ impl Kind {
             "subject" => Self::Subject,
             "harness" => Self::Harness,
             "daemon-kit" => Self::DaemonKit,
+            "workspace-hack" => Self::Features,
             name if name.ends_with("-daemon") => Self::Daemon,
             name if name.starts_with("mock-") => Self::Mock,
             name if name.starts_with("null-") => Self::Instrument,
             name if name.ends_with("-client") => Self::Client,
             name if name.ends_with("-conformance") => Self::Conformance,
+            name if name.ends_with("-testing") => Self::Testing,
             name if name.ends_with("-sdk") || name.ends_with("-store") => Self::Library,
             _ => Self::Driver,
         }
@@ -56,11 +62,13 @@ impl Kind {
     /// The rules: what a crate of this kind may depend on in the workspace.
     pub(crate) fn may_use(self) -> &'static [Self] {
         match self {
-            Self::Measure | Self::Library | Self::Mock | Self::DaemonKit => &[],
+            Self::Features => &[],
+            Self::Measure | Self::Library | Self::Mock | Self::DaemonKit => &[Self::Features],
             // The subject shares no code with the instrument but the histogram.
             Self::Load => &[Self::Measure],
-            Self::Subject => &[Self::Measure, Self::Load],
-            Self::Harness => &[Self::Measure, Self::Load, Self::Subject],
+            Self::Subject => &[Self::Measure, Self::Load, Self::Testing],
+            Self::Harness => &[Self::Measure, Self::Load, Self::Subject, Self::Testing],
+            Self::Testing => &[Self::Measure, Self::Load, Self::Subject, Self::Harness],
             Self::Daemon => &[Self::Measure, Self::Library, Self::Mock, Self::DaemonKit],
             Self::Client => &[Self::Measure, Self::Load],
             Self::Instrument | Self::Conformance => &[
@@ -69,8 +77,10 @@ impl Kind {
                 Self::Subject,
                 Self::Harness,
                 Self::Client,
+                Self::Testing,
             ],
-            // An instrument only in tests.
+            // An instrument only in tests. The conformance cases of its own protocol for `check`, so that each rule of
+            // the protocol is written once.
             Self::Driver => &[
                 Self::Measure,
                 Self::Load,
@@ -79,6 +89,8 @@ impl Kind {
                 Self::Library,
                 Self::Client,
                 Self::Instrument,
+                Self::Testing,
+                Self::Conformance,
             ],
         }
     }

@@ -55,11 +55,6 @@ impl Curve {
         curve
     }
 
-    /// Returns the operations due by the end of the curve. It is not a whole number, and subject to rounding.
-    pub(super) fn area(&self) -> f64 {
-        self.pieces.last().map_or(0.0, |piece| piece.after)
-    }
-
     /// Returns when `count` operations have come due, in nanoseconds from the beginning; `None` from the end on. The
     /// result depends only on `count` and never falls, so that callers that ask for some counts get the same times as
     /// callers that ask for all. Each call must ask for at least the count of the previous call.
@@ -69,16 +64,6 @@ impl Curve {
         }
         let at = self.pieces[self.current].when(count);
         (at < self.over_ns).then_some(at)
-    }
-
-    /// Returns how many whole counts, from 0 on, are due before the end.
-    pub(super) fn whole_counts(&self) -> u64 {
-        // The area may be off by one either way; `when` decides.
-        let mut counts = (self.area().ceil() as u64).saturating_add(1);
-        while counts > 0 && self.clone().when((counts - 1) as f64).is_none() {
-            counts -= 1;
-        }
-        counts
     }
 }
 

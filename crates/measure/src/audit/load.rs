@@ -1,6 +1,6 @@
 //! Audits of the load: concurrency, users, times and the driver's own CPU use, against the plan and the series.
 
-use super::{Row, number, ops_without_latency};
+use super::{Row, ops_without_latency};
 use crate::result::{Lifetime, RunResult, StagedGroup};
 use crate::units;
 use crate::warning::{Kind, WORKER_CPU_LIMIT_PCT};
@@ -76,10 +76,10 @@ pub(super) fn concurrency(result: &RunResult) -> Option<Row> {
         "open operations, mean (Little's law)",
         format!(
             "{} = rate × time ({})",
-            number(expected),
+            units::number(expected),
             range(least, most)
         ),
-        number(found),
+        units::number(found),
         (least..=most).contains(&found),
         "the series do not cover the open operations: some operations are in no series, or a series does not measure whole operations",
     ))
@@ -107,10 +107,10 @@ pub(super) fn users(result: &RunResult) -> Option<Row> {
         "busy users, mean (rate × time)",
         format!(
             "{} planned ({})",
-            number(users),
+            units::number(users),
             range(least.max(0.0), most)
         ),
-        number(busy),
+        units::number(busy),
         (least..=most).contains(&busy),
         "too low: users were blocked in the client or idle; too high: latencies include time spent in no user's request. Either way the load differed from the plan",
     ))
@@ -143,10 +143,10 @@ pub(super) fn stages(result: &RunResult) -> Vec<Row> {
             format!("seconds of load for the stages of {}", group.group),
             format!(
                 "{} (at least {})",
-                seconds(group.planned_s),
-                seconds(least_s)
+                units::in_seconds(group.planned_s),
+                units::in_seconds(least_s)
             ),
-            seconds(ran_s),
+            units::in_seconds(ran_s),
             ran_s >= least_s,
             "the last stages never ran: make warm-up plus measure as long as all stages together",
         )
@@ -164,8 +164,8 @@ pub(super) fn opening(result: &RunResult) -> Option<Row> {
     };
     Some(Row::new(
         "seconds to open the connections, before the load",
-        format!("at most {}", seconds(opening.limit_s)),
-        format!("{}{short}", seconds(opening.took_s)),
+        format!("at most {}", units::in_seconds(opening.limit_s)),
+        format!("{}{short}", units::in_seconds(opening.took_s)),
         opening.complete,
         "the load started before all connections were open: allow more time (--open-timeout, driver.open_timeout), or find out why the server accepts connections so slowly",
     ))
@@ -180,14 +180,18 @@ pub(super) fn wall(result: &RunResult) -> Option<Row> {
     let most = most.map(|most| most * (1.0 + DURATION_TOLERANCE) + MAX_OVERRUN_S);
     let fits = most.is_none_or(|most| ran_s <= most);
     let bounds = match most {
-        Some(most) => format!("{} to {}", seconds(least), seconds(most)),
-        None => format!("at least {}", seconds(least)),
+        Some(most) => format!(
+            "{} to {}",
+            units::in_seconds(least),
+            units::in_seconds(most)
+        ),
+        None => format!("at least {}", units::in_seconds(least)),
     };
-    let expected = format!("{} ({bounds})", seconds(planned_s));
+    let expected = format!("{} ({bounds})", units::in_seconds(planned_s));
     Some(Row::new(
         "seconds from first start to the end",
         expected,
-        seconds(ran_s),
+        units::in_seconds(ran_s),
         fits && ran_s >= least,
         "the load ended early or took too long, so the rates do not cover the planned seconds",
     ))
@@ -200,14 +204,7 @@ fn least_s(planned_s: f64) -> f64 {
 
 /// Formats the bounds between which a figure is accepted.
 fn range(least: f64, most: f64) -> String {
-    format!("{} to {}", number(least), number(most))
-}
-
-fn seconds(seconds: f64) -> String {
-    match seconds {
-        long if long >= 100.0 => format!("{} s", units::count(long.round() as u64)),
-        short => format!("{short:.1} s"),
-    }
+    format!("{} to {}", units::number(least), units::number(most))
 }
 
 /// Checks the CPU use of the busiest worker.

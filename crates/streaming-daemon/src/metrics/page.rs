@@ -1,7 +1,9 @@
-//! The metrics page in the Prometheus text format, version 0.0.4.
+//! The metrics page.
 
-use std::fmt::{self, Write};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::fmt;
+use std::sync::atomic::Ordering::Relaxed;
+
+use daemon_kit::MetricsPage;
 
 use super::Metrics;
 use crate::failure::{HandoffFailure, StreamFailure};
@@ -9,105 +11,101 @@ use crate::failure::{HandoffFailure, StreamFailure};
 impl Metrics {
     /// Renders every metric, including those that are still zero.
     #[must_use]
-    pub fn page(&self) -> String {
-        let mut page = String::with_capacity(8 * 1024);
-        self.write(&mut page)
+    pub fn render(&self, page: &MetricsPage) -> String {
+        self.set_gauges(page);
+        self.set_counters(page);
+        let mut text = page.render();
+        self.write_histograms(&mut text)
             .expect("writing to a string cannot fail");
-        page
+        text
     }
 
-    fn write(&self, page: &mut String) -> fmt::Result {
-        self.write_gauges(page)?;
-        self.write_counters(page)?;
-        self.write_histograms(page)
+    fn set_gauges(&self, page: &MetricsPage) {
+        for (name, help, value) in [
+            (
+                "daemon_active_connections",
+                "Accepted handoff connections whose client is not finished yet.",
+                &self.active_connections,
+            ),
+            (
+                "daemon_active_streams",
+                "Open streams.",
+                &self.active_streams,
+            ),
+            (
+                "daemon_peak_streams",
+                "Maximum number of streams open at once.",
+                &self.peak_streams,
+            ),
+        ] {
+            page.set_gauge(name, help, value.load(Relaxed));
+        }
     }
 
-    fn write_gauges(&self, page: &mut String) -> fmt::Result {
-        let mut gauge = |name, help, value: &AtomicU64| {
-            introduce(page, name, "gauge", help)?;
-            writeln!(page, "{name} {}", value.load(Relaxed))
-        };
-        gauge(
-            "daemon_active_connections",
-            "Accepted handoff connections whose client is not finished yet.",
-            &self.active_connections,
-        )?;
-        gauge(
-            "daemon_active_streams",
-            "Open streams.",
-            &self.active_streams,
-        )?;
-        gauge(
-            "daemon_peak_streams",
-            "Maximum number of streams open at once.",
-            &self.peak_streams,
-        )
-    }
-
-    fn write_counters(&self, page: &mut String) -> fmt::Result {
-        let mut counter = |name, help, samples: &[(String, &AtomicU64)]| {
-            introduce(page, name, "counter", help)?;
-            for (labels, value) in samples {
-                writeln!(page, "{name}{labels} {}", value.load(Relaxed))?;
-            }
-            fmt::Result::Ok(())
-        };
-        let one = |value| [(String::new(), value)];
-        counter(
-            "daemon_connections_total",
-            "Handoff connections accepted.",
-            &one(&self.connections),
-        )?;
-        counter(
-            "daemon_connections_rejected_total",
-            "Clients answered with 503 because the limit was reached.",
-            &one(&self.rejected),
-        )?;
-        counter(
-            "daemon_handoffs_total",
-            "Client sockets received.",
-            &one(&self.handoffs),
-        )?;
-        let reasons = HandoffFailure::ALL.iter().zip(&self.handoff_failures);
-        let samples: Vec<_> = reasons
-            .map(|(reason, value)| (label(reason.label()), value))
-            .collect();
-        counter(
-            "daemon_handoff_errors_total",
-            "Handoff errors, by reason.",
-            &samples,
-        )?;
-        let reasons = StreamFailure::ALL.iter().zip(&self.stream_failures);
-        let samples: Vec<_> = reasons
-            .map(|(reason, value)| (label(reason.label()), value))
-            .collect();
-        counter(
-            "daemon_stream_errors_total",
-            "Streams that ended early, by reason.",
-            &samples,
-        )?;
-        counter(
-            "daemon_bytes_sent_total",
-            "Bytes written to clients.",
-            &one(&self.bytes),
-        )?;
-        counter(
-            "daemon_chunks_sent_total",
-            "Events written to clients.",
-            &one(&self.chunks),
-        )?;
-        let label = format!("{{backend=\"{}\"}}", self.backend.name());
-        let backend = |value| [(label.clone(), value)];
-        counter(
-            "daemon_backend_requests_total",
-            "Requests to the backend.",
-            &backend(&self.streams),
-        )?;
-        counter(
-            "daemon_backend_errors_total",
-            "Requests that the backend failed.",
-            &backend(&self.backend_failures),
-        )
+    fn set_counters(&self, page: &MetricsPage) {
+        let backend = Some(("backend", self.backend.name()));
+        for (name, help, label, value) in [
+            (
+                "daemon_connections_total",
+                "Handoff connections accepted.",
+                None,
+                &self.connections,
+            ),
+            (
+                "daemon_connections_rejected_total",
+                "Clients answered with 503 because the limit was reached.",
+                None,
+                &self.rejected,
+            ),
+            (
+                "daemon_handoffs_total",
+                "Client sockets received.",
+                None,
+                &self.handoffs,
+            ),
+            (
+                "daemon_bytes_sent_total",
+                "Bytes written to clients.",
+                None,
+                &self.bytes,
+            ),
+            (
+                "daemon_chunks_sent_total",
+                "Events written to clients.",
+                None,
+                &self.chunks,
+            ),
+            (
+                "daemon_backend_requests_total",
+                "Requests to the backend.",
+                backend,
+                &self.streams,
+            ),
+            (
+                "daemon_backend_errors_total",
+                "Requests that the backend failed.",
+                backend,
+                &self.backend_failures,
+            ),
+        ] {
+            page.set_labeled_counter(name, help, label, value.load(Relaxed));
+        }
+        for (reason, value) in HandoffFailure::ALL.iter().zip(&self.handoff_failures) {
+            page.set_labeled_counter(
+                "daemon_handoff_errors_total",
+                "Handoff errors, by reason.",
+                ("reason", reason.label()),
+                value.load(Relaxed),
+            );
+        }
+        for (reason, value) in StreamFailure::ALL.iter().zip(&self.stream_failures) {
+            page.set_labeled_counter(
+                "daemon_stream_errors_total",
+                "Streams that ended early, by reason.",
+                ("reason", reason.label()),
+                value.load(Relaxed),
+            );
+        }
     }
 
     fn write_histograms(&self, page: &mut String) -> fmt::Result {
@@ -138,19 +136,11 @@ impl Metrics {
                 &self.backend_ttfb,
             ),
         ] {
-            introduce(page, name, "histogram", help)?;
+            page.push_str(&MetricsPage::head(name, "histogram", help));
             histogram.write(page, name, labels)?;
         }
         Ok(())
     }
-}
-
-fn introduce(page: &mut String, name: &str, kind: &str, help: &str) -> fmt::Result {
-    writeln!(page, "# HELP {name} {help}\n# TYPE {name} {kind}")
-}
-
-fn label(reason: &str) -> String {
-    format!("{{reason=\"{reason}\"}}")
 }
 
 #[cfg(test)]
@@ -171,7 +161,7 @@ mod tests {
         metrics.wrote(18, 1226);
         metrics.stream_completed(850_000_000, 800_000_000);
         metrics.stream_failed(StreamFailure::ClientDisconnected);
-        let page = metrics.page();
+        let page = metrics.render(&MetricsPage::new());
         for line in [
             "daemon_active_connections 0",
             "daemon_active_streams 0",
@@ -197,7 +187,7 @@ mod tests {
 
     #[test]
     fn every_sample_is_introduced_by_its_help_and_type() {
-        let page = Metrics::default().page();
+        let page = Metrics::default().render(&MetricsPage::new());
         let mut introduced = "";
         for line in page.lines() {
             match line.strip_prefix("# TYPE ") {

@@ -3,6 +3,7 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
+use daemon_kit::accept_waiting;
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, send};
 
@@ -13,7 +14,6 @@ use crate::handoff::{Handoff, Work};
 use crate::head::REFUSAL;
 use crate::incoming::{Incoming, Progress, Waited};
 use crate::relay::relay;
-use crate::socket::accept;
 use crate::stream::Stream;
 
 /// Number of handoffs taken before writes get a turn: about half a millisecond.
@@ -45,7 +45,7 @@ impl Shard {
             let Some(listener) = &self.listener else {
                 return Queue::Drained;
             };
-            match accept(listener.get_ref()) {
+            match accept_waiting(listener.get_ref()) {
                 Ok(connection) => {
                     self.taken += 1;
                     self.take(connection);

@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
+use daemon_kit::MetricsPage;
 use streaming_daemon::SocketType;
 
 use crate::support::{BOTH_TYPES, PAYLOAD, read_all, start};
@@ -74,7 +75,7 @@ fn streams_that_outlast_the_grace_time_are_closed_and_counted() {
         // The head and the first event, then the end.
         assert_eq!(read_all(client).matches("\"content\"").count(), 1);
     }
-    let page = metrics.page();
+    let page = metrics.render(&MetricsPage::new());
     assert!(
         page.contains("daemon_stream_errors_total{reason=\"canceled\"} 10\n"),
         "{page}"

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use daemon_kit::MetricsPage;
 use mock_llm::{Counts, Listener, Pattern, Server, Settings};
 use nix::sys::signal::Signal;
 use nix::sys::socket::{setsockopt, sockopt};
@@ -478,8 +479,12 @@ fn streams_may_finish_after_the_shutdown_began_and_those_that_do_not_are_cancele
         assert_eq!(read_all(stalled), HEAD);
         wait_until("the cancel", || llm.counts.canceled() == 1);
         let canceled = "daemon_stream_errors_total{reason=\"canceled\"} 1\n";
-        assert!(metrics.page().contains(canceled));
-        assert!(metrics.page().contains("daemon_active_streams 0\n"));
+        assert!(metrics.render(&MetricsPage::new()).contains(canceled));
+        assert!(
+            metrics
+                .render(&MetricsPage::new())
+                .contains("daemon_active_streams 0\n")
+        );
     }
 }
 

@@ -11,11 +11,12 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
+use daemon_kit::open_files;
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr};
 use nix::unistd::Pid;
-use streaming_daemon::{SocketType, raise_open_files};
+use streaming_daemon::SocketType;
 use tempfile::TempDir;
 
 use crate::support::{
@@ -41,7 +42,7 @@ impl Process {
     }
 
     fn start_at(socket: PathBuf, prelude: &str, variables: &[(&str, &str)]) -> Self {
-        raise_open_files().unwrap();
+        open_files::raise_limit().unwrap();
         let child = Command::new("sh")
             .args(["-c", &format!("{prelude} exec {BINARY} --benchmark")])
             .env("DAEMON_SOCKET_PATH", &socket)

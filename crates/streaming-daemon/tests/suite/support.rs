@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use daemon_kit::{MetricsPage, open_files};
 use nix::sys::socket::{
     self, AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, UnixAddr, sendmsg,
 };
-use streaming_daemon::{Config, Daemon, Metrics, SocketType, Summary, raise_open_files};
+use streaming_daemon::{Config, Daemon, Metrics, SocketType, Summary};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
@@ -37,7 +38,7 @@ pub(crate) struct Running {
 /// Starts a daemon with events a millisecond apart, after `change` has adjusted the settings.
 pub(crate) fn start(change: impl FnOnce(&mut Config)) -> Running {
     // The other ends of thousands of clients are in this process.
-    raise_open_files().unwrap();
+    open_files::raise_limit().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("handoff.sock");
     let mut config = Config {
@@ -87,7 +88,7 @@ impl Running {
 
     /// Returns the value of a metric, named as on the page.
     pub(crate) fn metric(&self, name: &str) -> u64 {
-        let page = self.metrics.page();
+        let page = self.metrics.render(&MetricsPage::new());
         let line = page
             .lines()
             .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));

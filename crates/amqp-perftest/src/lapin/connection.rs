@@ -1,0 +1,296 @@
+//! A connection during the whole run: served, lost, reopened, closed.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use ::lapin::protocol::AMQPErrorKind;
+use ::lapin::{Connection as LapinConnection, ErrorKind, Event};
+use futures_util::{Stream, StreamExt as _};
+use load::clock;
+
+use super::{Engine, Opened};
+use crate::layout::ClientIndex;
+use crate::outcome;
+use crate::roles::connection::Blocked;
+use crate::roles::consumer::Action;
+use crate::roles::worker::Stage;
+use crate::topology;
+
+/// Time that a broker may take to close a connection at the end.
+const CLOSING: Duration = Duration::from_secs(2);
+
+/// Reason why a connection is no longer served.
+#[derive(Debug)]
+pub(super) enum End {
+    /// The run is over.
+    Over,
+    /// The connection is lost. Holds the outcome of its unconfirmed messages, and the reason.
+    Lost(&'static str, String),
+}
+
+impl From<::lapin::Error> for End {
+    fn from(error: ::lapin::Error) -> Self {
+        let kind = match error.kind() {
+            ErrorKind::ProtocolError(error) if matches!(error.kind(), AMQPErrorKind::Soft(_)) => {
+                outcome::CHANNEL_CLOSED
+            }
+            _ => outcome::CONNECTION_LOST,
+        };
+        Self::Lost(kind, error.to_string())
+    }
+}
+
+/// Wakes the connection of a client, so that it is polled.
+#[derive(Debug, Default)]
+pub(super) struct ConnectionWaker(Option<Waker>);
+
+impl ConnectionWaker {
+    fn set(&mut self, waker: &Waker) {
+        match &mut self.0 {
+            Some(known) => known.clone_from(waker),
+            None => self.0 = Some(waker.clone()),
+        }
+    }
+
+    pub(super) fn wake(&self) {
+        if let Some(waker) = &self.0 {
+            waker.wake_by_ref();
+        }
+    }
+}
+
+/// An established connection.
+struct Connection<'a, 'r> {
+    engine: &'a Engine<'r>,
+    connection: LapinConnection,
+    clients: Vec<ClientIndex>,
+    events: Pin<Box<dyn Stream<Item = Event>>>,
+    blocked: Blocked,
+}
+
+/// Serves connection `number` until the run is over, and reopens it if it is lost.
+pub(super) async fn serve(engine: &Engine<'_>, number: u64) {
+    let mut opened = engine.dialer.take(number);
+    let clients = engine.clients.borrow().indices.of_connection(number);
+    loop {
+        let end = match opened.take() {
+            Some(opened) => {
+                let attached = Connection::attach(engine, opened, clients.clone());
+                match until_closing(engine, &clients, attached).await {
+                    None => return,
+                    Some(Ok(connection)) => match connection.run().await {
+                        None => return,
+                        Some(end) => end,
+                    },
+                    Some(Err(end)) => end,
+                }
+            }
+            None => End::Lost(
+                outcome::CONNECTION_LOST,
+                "it was never established".to_owned(),
+            ),
+        };
+        if let End::Lost(kind, why) = end {
+            lose(engine, number, &clients, (kind, &why));
+        }
+        while opened.is_none() {
+            let attempt = redial(engine, number);
+            // Attempts end with the run.
+            match until_closing(engine, &clients, attempt).await {
+                Some(reopened) => opened = reopened,
+                None => return,
+            }
+        }
+        let state = &mut engine.clients.borrow_mut().state;
+        state.lost.on_reopened(number, clock::now(), &state.record);
+    }
+}
+
+fn lose(
+    engine: &Engine<'_>,
+    number: u64,
+    clients: &[ClientIndex],
+    (kind, why): (&'static str, &str),
+) {
+    let all = &mut *engine.clients.borrow_mut();
+    all.state.on_lost(number, kind, why, clock::now());
+    for client in clients {
+        match *client {
+            ClientIndex::Producer(index) => {
+                all.producers[index].give_up(&mut all.state, Some(kind));
+            }
+            ClientIndex::Consumer(index) => all.consumers[index].leave(&all.state),
+        }
+    }
+}
+
+/// Makes one attempt to reopen a connection.
+async fn redial(engine: &Engine<'_>, number: u64) -> Option<Opened> {
+    let run = engine.clients.borrow().state.run;
+    let after = run.plan.driver.reconnect_after;
+    tokio::time::sleep(after.max(Duration::from_millis(1))).await;
+    match engine.dialer.again(number).await.ok()? {
+        Ok(opened) => Some(opened),
+        Err(error) => {
+            let state = &mut engine.clients.borrow_mut().state;
+            state.lost.on_failed_attempt(&error, &state.record);
+            None
+        }
+    }
+}
+
+/// Returns the result of an attempt, or `None` if the run ends first.
+async fn until_closing<T>(
+    engine: &Engine<'_>,
+    clients: &[ClientIndex],
+    attempt: impl Future<Output = T>,
+) -> Option<T> {
+    let mut attempt = std::pin::pin!(attempt);
+    poll_fn(|context| {
+        if engine.wait_for(clients, context) {
+            return Poll::Ready(None);
+        }
+        attempt.as_mut().poll(context).map(Some)
+    })
+    .await
+}
+
+impl Engine<'_> {
+    /// Lets the loop wake a connection. Returns true if the run is over.
+    fn wait_for(&self, clients: &[ClientIndex], context: &Context<'_>) -> bool {
+        let all = &mut *self.clients.borrow_mut();
+        for client in clients {
+            match *client {
+                ClientIndex::Producer(index) => all.producers[index].waker.set(context.waker()),
+                ClientIndex::Consumer(index) => all.consumers[index].io.waker.set(context.waker()),
+            }
+        }
+        all.state.stage != Stage::Load
+    }
+}
+
+impl<'a, 'r> Connection<'a, 'r> {
+    /// Attaches the channels to the clients.
+    async fn attach(
+        engine: &'a Engine<'r>,
+        opened: Opened,
+        clients: Vec<ClientIndex>,
+    ) -> Result<Self, End> {
+        let Opened {
+            connection,
+            channels,
+        } = opened;
+        let events = Box::pin(connection.events_listener());
+        for (client, channel) in clients.iter().zip(channels) {
+            let channel = Rc::new(channel);
+            match *client {
+                ClientIndex::Producer(index) => {
+                    let all = &mut *engine.clients.borrow_mut();
+                    all.producers[index].attach(&all.state.run.plan.driver, channel);
+                }
+                ClientIndex::Consumer(index) => {
+                    let (first, consume) = engine.first_action(index);
+                    let stream = match first {
+                        Some(Action::Consume) => {
+                            Some(super::consumer::consume(&channel, consume).await?)
+                        }
+                        _ => None,
+                    };
+                    let consumer = &mut engine.clients.borrow_mut().consumers[index];
+                    consumer.attach(channel, stream, first);
+                }
+            }
+        }
+        Ok(Self {
+            engine,
+            connection,
+            clients,
+            events,
+            blocked: Blocked::default(),
+        })
+    }
+
+    /// Serves the connection until it is lost. Closes it if the run is over, and returns `None`.
+    async fn run(mut self) -> Option<End> {
+        let end = poll_fn(|context| self.poll(context)).await;
+        let record = self.engine.clients.borrow().state.record.clone();
+        self.blocked.unblock(clock::now(), &record);
+        if matches!(end, End::Over) {
+            self.close().await;
+            return None;
+        }
+        Some(end)
+    }
+
+    /// Makes all possible progress on this connection.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<End> {
+        if self.engine.wait_for(&self.clients, context) {
+            return Poll::Ready(End::Over);
+        }
+        let all = &mut *self.engine.clients.borrow_mut();
+        while let Poll::Ready(Some(event)) = self.events.poll_next_unpin(context) {
+            let record = &all.state.record;
+            match event {
+                Event::ConnectionBlocked(_) => self.blocked.block(clock::now(), record),
+                Event::ConnectionUnblocked => self.blocked.unblock(clock::now(), record),
+                Event::Error(error) => return Poll::Ready(error.into()),
+                _ => {}
+            }
+        }
+        if !self.connection.status().connected() {
+            let why = "it is no longer connected".to_owned();
+            return Poll::Ready(End::Lost(outcome::CONNECTION_LOST, why));
+        }
+        let shared = &mut *self.engine.shared.borrow_mut();
+        let is_blocked = self.blocked.is_blocked();
+        for client in &self.clients {
+            if let Err(end) = all.poll(*client, shared, is_blocked, context) {
+                return Poll::Ready(end);
+            }
+        }
+        Poll::Pending
+    }
+
+    /// Closes the connection. Its consumers are cancelled first and take the deliveries under way, which have left
+    /// their queue.
+    async fn close(self) {
+        let engine = self.engine;
+        let close = async {
+            for client in &self.clients {
+                if let ClientIndex::Consumer(index) = client {
+                    super::consumer::take_rest(engine, *index).await;
+                }
+            }
+            // A closed connection returns an error, which does not matter here.
+            let _ = self.connection.close(200, "done".into()).await;
+        };
+        // A broker that does not answer is abandoned.
+        let timeout = tokio::time::timeout(CLOSING, close).await;
+        let all = &mut *engine.clients.borrow_mut();
+        if timeout.is_err() {
+            // How much it took of the last messages is unknown.
+            all.state.run.close_timed_out(true);
+        }
+        for client in &self.clients {
+            if let ClientIndex::Consumer(index) = client {
+                all.consumers[*index].leave(&all.state);
+            }
+        }
+    }
+}
+
+impl Engine<'_> {
+    /// Returns the first action of a consumer on a new channel, and its `basic.consume`.
+    fn first_action(
+        &self,
+        index: usize,
+    ) -> (Option<Action>, ::amq_protocol::protocol::basic::Consume) {
+        let all = &mut *self.clients.borrow_mut();
+        let role = &mut all.consumers[index].role;
+        let consume = topology::consume(&all.state.run.plan.driver, role.number());
+        (role.attach(&all.state, clock::now()), consume)
+    }
+}

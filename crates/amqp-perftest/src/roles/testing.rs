@@ -1,0 +1,99 @@
+//! Runs one worker's publishers and consumers in tests, without a broker.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use load::driver::{Phases, Stop, Worker};
+use load::event_loop::{LoopState, Options};
+use load::opening::WorkerOpening;
+use load::pacer::Pacer;
+use load::plan::{Group, Plan, Timeline};
+use load::recorder::{Interval, Recorder};
+use load::schedule::{Arrival, Share};
+use measure::tally::Tally;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::nodes::Nodes;
+use crate::run::Run;
+use crate::settings::{CONSUMERS, PRODUCERS, Settings};
+use crate::spec::SPEC;
+
+/// Nanoseconds at which the load of a test begins.
+pub(super) const ORIGIN: u64 = 1_000_000_000_000;
+/// Nanoseconds of a test's load.
+pub(super) const MEASURE_NS: u64 = 1_000_000_000;
+
+fn group(name: &str, workers: u64, rate: Option<f64>) -> Group {
+    Group {
+        name: name.to_owned(),
+        workers,
+        ramp: Duration::ZERO,
+        rate,
+        arrival: Arrival::Constant,
+        stages: Vec::new(),
+        ops: None,
+    }
+}
+
+/// Returns a run of one producer with this rate, or unpaced, and of `consumers` consumers.
+pub(super) fn run(settings: Settings, rate: Option<f64>, consumers: u64) -> Run {
+    let timeline = Timeline {
+        warmup: Duration::ZERO,
+        measure: Duration::from_nanos(MEASURE_NS),
+        drain: Duration::ZERO,
+    };
+    let producers = u64::from(rate.is_none());
+    let mut groups = vec![group(PRODUCERS, producers, rate)];
+    groups.extend((consumers > 0).then(|| group(CONSUMERS, consumers, None)));
+    let plan = Plan::new("test", timeline, groups, settings);
+    let nodes = Nodes::of_run(["amqp://127.0.0.1:1/"].into_iter(), &plan.driver).unwrap();
+    Run::new(&plan, nodes.unwrap()).unwrap()
+}
+
+/// The counts and times that a worker has recorded.
+pub(super) struct Recorded {
+    record: Recorder,
+    intervals: UnboundedReceiver<Interval>,
+}
+
+/// Returns a worker without a schedule.
+pub(super) fn worker() -> (Worker, Recorded) {
+    let timeline = Timeline {
+        warmup: Duration::ZERO,
+        measure: Duration::from_nanos(MEASURE_NS),
+        drain: Duration::ZERO,
+    };
+    let phases = Phases::new(timeline, ORIGIN);
+    let (send, intervals) = tokio::sync::mpsc::unbounded_channel();
+    let (_, clean) = std::sync::mpsc::channel();
+    let record = Recorder::new(0, ORIGIN, Tally::new(&SPEC.series), send, clean);
+    let worker = Worker {
+        share: Share::ALL,
+        pacer: Pacer::new(phases.begin, phases.end, Vec::new()),
+        record: record.clone(),
+        phases,
+        opening: WorkerOpening::new(None),
+        stop: Arc::new(Stop::new().unwrap()),
+        descriptors: 10,
+    };
+    (worker, Recorded { record, intervals })
+}
+
+/// Returns the state of a loop that is at `now`.
+pub(super) fn at(worker: Worker, now: u64) -> LoopState<()> {
+    let mut state = LoopState::new(worker, Options::default());
+    state.now = now;
+    state
+}
+
+impl Recorded {
+    /// Returns all that was recorded.
+    pub(super) fn end(mut self) -> Tally {
+        self.record.finish(Ok(()));
+        let mut sum = Tally::new(&SPEC.series);
+        while let Ok(interval) = self.intervals.try_recv() {
+            sum.merge(&interval.tally);
+        }
+        sum
+    }
+}

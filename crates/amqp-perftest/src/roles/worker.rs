@@ -1,0 +1,196 @@
+//! State of one worker that its publishers and consumers share.
+
+use load::driver::{Phases, Worker};
+use load::event_loop::LoopState;
+use load::pacer::Pacer;
+use load::recorder::Recorder;
+
+use super::connection::LostConnections;
+use crate::counts::Counts;
+use crate::ledger::{Arrival, KEPT};
+use crate::run::Run;
+use crate::settings::{self, PRODUCERS};
+use amqp_client::stamp::Stamp;
+
+/// Interval between checks for the end once everything is published, and between checks for an early end.
+pub(crate) const LOOK_NS: u64 = 2_000_000;
+
+/// A part of a worker's life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Messages are published and consumed.
+    Load,
+    /// Consumers are cancelled. Deliveries still arrive and are acknowledged; nothing new is requested.
+    Cancelling,
+    /// Connections are closed. Deliveries can no longer be acknowledged.
+    Closing,
+}
+
+/// State of one worker that its publishers and consumers share.
+#[derive(Debug)]
+pub(crate) struct WorkerState<'a> {
+    pub(crate) run: &'a Run,
+    pub(crate) record: Recorder,
+    /// The phases, as they are in this turn of the loop.
+    pub(crate) phases: Phases,
+    pub(crate) stage: Stage,
+    pub(crate) counts: Counts,
+    pub(crate) arrivals: Vec<Arrival>,
+    pub(crate) lost: LostConnections,
+    /// Number of workers that publish, and true if this is one of them.
+    publishers: u64,
+    publishes: bool,
+    /// Set if starts follow a schedule.
+    is_paced: bool,
+    /// Set if consumers have timers.
+    pub(crate) is_timed: bool,
+    /// Set once nothing more is published.
+    has_published: bool,
+    /// Set if the run may end early. The next fields hold when that is checked next, when a consumer was last active,
+    /// and whether the run has ended early.
+    pub(crate) may_end_early: bool,
+    next_look: u64,
+    pub(crate) last_delivery: u64,
+    ends_early: bool,
+}
+
+/// A complete message that has arrived.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReceivedMessage {
+    pub(crate) tag: u64,
+    pub(crate) redelivered: bool,
+    /// The stamp, if the body is long enough.
+    pub(crate) stamp: Option<Stamp>,
+    /// True if the body is as it was sent.
+    pub(crate) is_intact: bool,
+}
+
+impl<'a> WorkerState<'a> {
+    /// Returns the state of a worker that has not begun.
+    pub(crate) fn new(run: &'a Run, worker: &Worker) -> Self {
+        let publishers = run.layout.publishers(worker.share.of);
+        let group = settings::group(&run.plan, PRODUCERS);
+        Self {
+            run,
+            record: worker.record.clone(),
+            phases: worker.phases,
+            stage: Stage::Load,
+            counts: Counts::default(),
+            arrivals: Vec::with_capacity(KEPT),
+            lost: LostConnections::default(),
+            publishers,
+            publishes: worker.share.index < publishers,
+            is_paced: group.is_some_and(|group| group.workers == 0),
+            is_timed: run.plan.driver.times_consumers(),
+            has_published: false,
+            may_end_early: run.ending.may_come(),
+            next_look: 0,
+            last_delivery: worker.phases.origin,
+            ends_early: false,
+        }
+    }
+
+    /// Returns when open operations are given up: the end of the drain phase.
+    pub(crate) fn drained(&self, pacer: &Pacer) -> u64 {
+        self.run.drained(self.publishers, &self.phases, pacer)
+    }
+
+    /// Returns true if starts follow a schedule.
+    pub(crate) fn is_paced(&self) -> bool {
+        self.is_paced
+    }
+
+    /// Returns true once nothing more is published.
+    pub(crate) fn has_published(&self) -> bool {
+        self.has_published
+    }
+
+    /// Handles the end of publishing, after which `written` messages of each stream are to be accounted for.
+    pub(crate) fn on_published(&mut self, written: impl Iterator<Item = (u32, u64)>) {
+        self.has_published = true;
+        if self.publishes {
+            self.run.ledger.producers_done(written);
+        }
+    }
+
+    /// Returns true once every message of the run has ended, as far as consumers are concerned.
+    pub(crate) fn is_consumed(&self) -> bool {
+        self.run.layout.producers == 0
+            || self.ends_early
+            || self.run.ledger.complete(self.publishers)
+    }
+
+    /// Returns true if it is time to check for an early end (--cmessages, --exit-when).
+    pub(crate) fn looks_for_end(&mut self, now: u64) -> bool {
+        let looks = self.may_end_early && now >= self.next_look;
+        if looks {
+            self.next_look = now + LOOK_NS;
+        }
+        looks
+    }
+
+    /// Ends a check for an early end. Returns true if the run ends now; all deliveries must then be acknowledged.
+    pub(crate) fn ends_now<T>(&mut self, cx: &mut LoopState<T>) -> bool {
+        let now = cx.now;
+        let ending = &self.run.ending;
+        ending.on_activity(self.last_delivery);
+        let ends = !self.ends_early && now >= self.phases.measure && ending.has_come(now);
+        if ends {
+            self.ends_early = true;
+            cx.end_load();
+            self.phases = cx.phases;
+        }
+        ends
+    }
+
+    /// Takes an arrived message into account. Returns true if it is measured.
+    #[inline]
+    pub(crate) fn accept(&mut self, consumer: u32, received: &ReceivedMessage, now: u64) -> bool {
+        let run = self.run;
+        match received.stamp {
+            Some(stamp) if !received.is_intact => {
+                if !run.is_damaged(&stamp, &self.record) {
+                    self.counts.foreign += 1;
+                }
+            }
+            Some(stamp) if run.is_ours(&stamp, &self.phases, now) => {
+                self.arrivals.push(Arrival {
+                    stream: stamp.stream,
+                    consumer,
+                    sequence: stamp.sequence,
+                    latency: run.latency(&stamp, now),
+                    redelivered: received.redelivered,
+                });
+                let counts = run.counts(stamp.stream);
+                if counts {
+                    self.counts.consumed += 1;
+                    self.counts.redelivered += u64::from(received.redelivered);
+                } else {
+                    self.counts.consumed_of_warmup += 1;
+                }
+                return counts;
+            }
+            Some(_) if run.is_of_warmup(&self.phases, now) => self.counts.warmup += 1,
+            _ => self.counts.foreign += 1,
+        }
+        false
+    }
+
+    /// Hands arrivals to the ledger of all workers.
+    pub(crate) fn hand_in(&mut self) {
+        self.run.ledger.take(&mut self.arrivals, &self.record);
+    }
+
+    /// Counts a lost connection and its arrived messages, which must not be counted as lost with their confirm.
+    pub(crate) fn on_lost(&mut self, number: u64, kind: &'static str, reason: &str, now: u64) {
+        let has_begun = self.phases.origin <= now;
+        self.lost
+            .add(number, (kind, reason), (now, has_begun), &self.record);
+        self.hand_in();
+    }
+
+    /// Records the counts since the last call.
+    pub(crate) fn write_counts(&mut self) {
+        self.counts.write(&self.record);
+    }
+}

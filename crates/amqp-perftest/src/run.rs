@@ -1,0 +1,227 @@
+//! State of a run that all workers share, whatever their engine.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use load::clock;
+use load::driver::Phases;
+use load::pacer::Pacer;
+use load::plan::{Invalid, Plan};
+use load::recorder::Recorder;
+
+use crate::layout::Layout;
+use crate::ledger::Ledger;
+use crate::nodes::Nodes;
+use crate::outcome::{self, count};
+use crate::roles::ending::Ending;
+use crate::settings::{self, Churn, Settings};
+use crate::{body, topology};
+use amqp_client::stamp::{self, Stamp};
+use amqp_client::{Broker, Session, SessionError};
+
+/// Time that a broker may take for each answer at the end: after it has closed all connections, and after it has not.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(3);
+const UNRESPONSIVE_REPLY_TIMEOUT: Duration = Duration::from_millis(500);
+/// Time that a broker may take to requeue unacknowledged messages.
+const RETURNING_NS: u64 = 1_000_000_000;
+
+/// State of a run that all workers share; it is the same for every engine.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) plan: Plan<Settings>,
+    pub(crate) nodes: Nodes,
+    pub(crate) layout: Layout,
+    pub(crate) ledger: Ledger,
+    pub(crate) ending: Ending,
+    /// Offset added to this machine's monotonic time in stamps: 0, or the difference to the wall clock.
+    wall_ns: u64,
+    /// The run number in the stamps of this run.
+    pub(crate) number: u32,
+    /// Bodies to send, with blank stamps.
+    pub(crate) bodies: Vec<Vec<u8>>,
+    /// Set if a connection was not closed when the run ended: the broker may have stopped answering.
+    is_unresponsive: AtomicBool,
+    /// Set if the kernel had not taken all published data by then.
+    is_unsent: AtomicBool,
+}
+
+impl Run {
+    pub(crate) fn new(plan: &Plan<Settings>, nodes: Nodes) -> Result<Self, Invalid> {
+        Ok(Self {
+            nodes,
+            layout: Layout::from_plan(plan),
+            ledger: Ledger::new(settings::producers(plan) == 0),
+            ending: Ending::from_plan(plan),
+            wall_ns: match plan.driver.wall_clock {
+                true => clock::unix_ns().saturating_sub(clock::now()),
+                false => 0,
+            },
+            number: clock::unix_ns() as u32,
+            bodies: body::bodies(&plan.driver)?,
+            is_unresponsive: AtomicBool::new(false),
+            is_unsent: AtomicBool::new(false),
+            plan: plan.clone(),
+        })
+    }
+
+    /// Returns true if the queues of the run exist for its whole length.
+    pub(crate) fn declares(&self) -> bool {
+        matches!(self.plan.driver.churn, None | Some(Churn::Binding))
+    }
+
+    /// Notes that a broker did not close a connection in time, and whether data was left `unsent`.
+    pub(crate) fn close_timed_out(&self, unsent: bool) {
+        self.is_unresponsive.store(true, Ordering::Relaxed);
+        self.is_unsent.fetch_or(unsent, Ordering::Relaxed);
+    }
+
+    /// Returns when open operations are given up, which is the end of the drain phase. That phase begins when all
+    /// producers of `publishers` workers have finished, or at the end of the load, or with the last late start.
+    pub(crate) fn drained(&self, publishers: u64, phases: &Phases, pacer: &Pacer) -> u64 {
+        let drain = phases.drained - phases.end;
+        let published = self.ledger.published_all(publishers);
+        let late = phases.drained.saturating_add(pacer.overrun());
+        published.map_or(late, |at| at + drain)
+    }
+
+    /// Returns the start of a message as stored in its stamp.
+    pub(crate) fn stamped(&self, start: u64) -> u64 {
+        start + self.wall_ns
+    }
+
+    /// Returns the latency of a message that arrives at `now`. `None` if its sender's clock is ahead.
+    pub(crate) fn latency(&self, stamp: &Stamp, now: u64) -> Option<u64> {
+        (now + self.wall_ns).checked_sub(stamp.start)
+    }
+
+    /// Returns true if an operation ends only when its message arrives.
+    pub(crate) fn ends_at_arrival(&self) -> bool {
+        self.layout.consumers > 0
+    }
+
+    /// Returns true if a message belongs to the run. A run without producers accepts every message that arrives while
+    /// it measures.
+    pub(crate) fn is_ours(&self, stamp: &Stamp, phases: &Phases, now: u64) -> bool {
+        match self.layout.producers {
+            0 => phases.is_measuring(now) && self.ledger.accepts_run(stamp.run),
+            _ => stamp.run == self.number,
+        }
+    }
+
+    /// Counts a message of the run whose body is corrupted; returns false for a message of another run. Its operation
+    /// fails. If the sequence number itself is corrupted, the operation is instead missing at the end.
+    pub(crate) fn is_damaged(&self, stamp: &Stamp, record: &Recorder) -> bool {
+        let consume_only = self.layout.producers == 0;
+        let is_ours = match consume_only {
+            true => self.ledger.has_accepted(stamp.run),
+            false => stamp.run == self.number,
+        };
+        if !is_ours {
+            return false;
+        }
+        record.count(count::DAMAGED, 1);
+        if consume_only {
+            record.begin_many(1);
+            record.error(outcome::DAMAGED);
+        } else if u64::from(stamp.stream) < 2 * self.layout.producers {
+            self.ledger.damaged(stamp.stream, stamp.sequence, record);
+        }
+        true
+    }
+
+    /// Returns true if an arrived message is measured. Messages of their producer's warm-up are not, unless the run has
+    /// no producers.
+    pub(crate) fn counts(&self, stream: u32) -> bool {
+        self.layout.producers == 0 || stamp::counts(stream)
+    }
+
+    /// Returns true if a message from outside the run counts as warm-up: it arrived in a run without producers that
+    /// does not measure yet, or no longer.
+    pub(crate) fn is_of_warmup(&self, phases: &Phases, now: u64) -> bool {
+        self.layout.producers == 0 && !phases.is_measuring(now)
+    }
+
+    /// Ends the operation of a published message that does not arrive.
+    pub(crate) fn fail(&self, stream: u32, sequence: u64, kind: &'static str, record: &Recorder) {
+        if self.ends_at_arrival() {
+            self.ledger.fail(stream, sequence, kind, record);
+        } else if stamp::counts(stream) {
+            record.error(kind);
+        } else {
+            record.error_of_warmup();
+        }
+    }
+
+    /// Asks for the queue depths, records missing messages, and deletes the declared topology.
+    pub(crate) fn settle(&self, record: &Recorder) {
+        let accounts = self.layout.consumers > 0 && self.layout.producers > 0;
+        let settings = &self.plan.driver;
+        if !self.declares() {
+            return;
+        }
+        let mut queued = None;
+        let timeout = match self.is_unresponsive.load(Ordering::Relaxed) {
+            true => UNRESPONSIVE_REPLY_TIMEOUT,
+            false => REPLY_TIMEOUT,
+        };
+        let open = |node: &Broker| Session::open_within(node, settings.heartbeat, timeout);
+        let session = self.nodes.first(open);
+        if let Ok(mut session) = session {
+            let wanted = if accounts {
+                self.ledger.missing().counted + self.ledger.in_queues_again()
+            } else {
+                0
+            };
+            if let Ok(messages) = queued_soon(&mut session, settings, wanted) {
+                queued = messages;
+                if let Err(error) = topology::delete(&mut session, settings) {
+                    harness::output::remark(&format!(
+                        "cannot delete the declared queues and exchange: {error}"
+                    ));
+                }
+            }
+            session.close();
+        }
+        if accounts {
+            let unsent = self.is_unsent.load(Ordering::Relaxed);
+            let why = match queued {
+                None => Some("the queue depths could not be read"),
+                Some(_) if unsent => Some("the broker did not read everything that was published"),
+                Some(_) => None,
+            };
+            if let Some(why) = why {
+                harness::output::remark(&format!(
+                    "{why}: messages that did not arrive are reported as unfinished, not as lost"
+                ));
+            }
+            self.ledger.close(queued.filter(|_| !unsent), record);
+        }
+        if settings.churn.is_some() {
+            return;
+        }
+        let again = self.ledger.came_back_unasked();
+        record.count(count::REDELIVERED_AFTER_ACK, again);
+        for name in [count::DUPLICATED, count::OUT_OF_ORDER, count::REDELIVERED] {
+            // The result then shows 0 for these counters.
+            record.count(name, 0);
+        }
+    }
+}
+/// Returns how many messages are in the queues. Unacknowledged deliveries return to them a moment after the consumers'
+/// connections have closed, so it waits until the depth reaches `wanted`. `None` if the queues were deleted with their
+/// consumers.
+fn queued_soon(
+    session: &mut Session,
+    settings: &Settings,
+    wanted: u64,
+) -> Result<Option<u64>, SessionError> {
+    session.open_channel(topology::CHANNEL)?;
+    let deadline = clock::now() + RETURNING_NS;
+    loop {
+        let queued = topology::queued(session, settings)?;
+        if queued.is_none_or(|queued| queued >= wanted) || clock::now() >= deadline {
+            return Ok(queued);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

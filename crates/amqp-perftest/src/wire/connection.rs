@@ -1,0 +1,309 @@
+//! A connection in the loop: written without waiting, lost, and reopened.
+
+use std::io::{self, Write as _};
+
+use amq_protocol::frame::AMQPFrame;
+use amq_protocol::protocol::{AMQPClass, basic, channel, connection};
+use load::clock;
+use load::slots::Id;
+
+use super::read::Reader;
+use super::{Cx, Engine, Redial};
+use crate::layout::ClientIndex;
+use crate::outcome;
+use crate::roles::connection::Blocked;
+use crate::roles::worker::{Stage, WorkerState};
+use amqp_client::frame::{encode, whole_frame};
+use amqp_client::{Session, Socket};
+
+/// The reason why a connection is unusable, and the outcome of its unconfirmed messages.
+#[derive(Debug)]
+pub(super) struct Lost {
+    pub(super) kind: &'static str,
+    pub(super) why: String,
+}
+
+impl Lost {
+    fn confirm_timeout() -> Self {
+        Self {
+            kind: outcome::CONFIRM_TIMEOUT,
+            why: "messages were not confirmed in time".to_owned(),
+        }
+    }
+}
+
+impl From<String> for Lost {
+    fn from(why: String) -> Self {
+        Self {
+            kind: outcome::CONNECTION_LOST,
+            why,
+        }
+    }
+}
+
+impl From<io::Error> for Lost {
+    fn from(error: io::Error) -> Self {
+        error.to_string().into()
+    }
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    number: u64,
+    pub(super) stream: Socket,
+    pub(super) reader: Reader,
+    /// The beginning of a frame.
+    pub(super) unread: Vec<u8>,
+    /// Output that the kernel did not take, and how much of it was taken since.
+    unwritten: Vec<u8>,
+    written: usize,
+    /// Its producers and consumers by channel, from 1 on.
+    pub(super) clients: Vec<ClientIndex>,
+    /// Time of the last read.
+    pub(super) last_read: u64,
+    /// Time of the last write.
+    last_write: u64,
+    heartbeat_ns: u64,
+    pub(super) blocked: Blocked,
+}
+
+impl Connection {
+    /// Wraps a negotiated connection.
+    pub(super) fn new(number: u64, session: Session, clients: Vec<ClientIndex>) -> Self {
+        let now = clock::now();
+        Self {
+            number,
+            reader: Reader::new(session.frame_max),
+            stream: session.stream,
+            unread: session.input,
+            unwritten: Vec::new(),
+            written: 0,
+            clients,
+            last_read: now,
+            last_write: now,
+            heartbeat_ns: u64::from(session.heartbeat) * 1_000_000_000,
+            blocked: Blocked::default(),
+        }
+    }
+
+    /// Returns true if the kernel has not taken all output.
+    pub(super) fn has_pending_writes(&self) -> bool {
+        !self.unwritten.is_empty() || self.stream.is_pending()
+    }
+
+    /// Writes as much as the kernel takes now. Returns the number of octets.
+    fn push(stream: &mut Socket, octets: &[u8]) -> io::Result<usize> {
+        let mut written = 0;
+        while written < octets.len() {
+            match stream.write(&octets[written..]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(more) => written += more,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(written)
+    }
+
+    /// Writes pending output. Returns true if nothing is left.
+    fn flush(&mut self) -> io::Result<bool> {
+        // Output buffered in TLS goes first.
+        self.stream.push()?;
+        self.written += Self::push(&mut self.stream, &self.unwritten[self.written..])?;
+        self.last_write = clock::now();
+        if self.written < self.unwritten.len() || self.stream.is_pending() {
+            return Ok(false);
+        }
+        self.unwritten.clear();
+        self.written = 0;
+        Ok(true)
+    }
+
+    /// Returns true if the broker is gone: a peer that is silent for two intervals is (AMQP 0-9-1, 4.2.7).
+    fn is_silent(&self, now: u64) -> bool {
+        self.heartbeat_ns > 0 && now.saturating_sub(self.last_read) > 2 * self.heartbeat_ns
+    }
+
+    fn is_heartbeat_due(&self, now: u64) -> bool {
+        self.heartbeat_ns > 0 && now.saturating_sub(self.last_write) > self.heartbeat_ns / 2
+    }
+}
+
+impl<'a> Engine<'a> {
+    /// Writes all octets, now or as the kernel takes them.
+    pub(super) fn write(&self, id: Id, octets: &[u8], cx: &mut Cx<'a>) -> io::Result<()> {
+        let Some(connection) = cx.connections.get_mut(id) else {
+            return Ok(());
+        };
+        if connection.has_pending_writes() {
+            connection.unwritten.extend_from_slice(octets);
+            return Ok(());
+        }
+        let written = Connection::push(&mut connection.stream, octets)?;
+        connection.last_write = clock::now();
+        if written < octets.len() || connection.stream.is_pending() {
+            connection.unwritten.extend_from_slice(&octets[written..]);
+            cx.reactor.rewatch(&connection.stream, id.token(0), true)?;
+        }
+        Ok(())
+    }
+
+    /// Writes pending output now that there is room.
+    pub(super) fn flush(&mut self, id: Id, cx: &mut Cx<'a>) {
+        let Some(connection) = cx.connections.get_mut(id) else {
+            return;
+        };
+        match connection.flush() {
+            Err(error) => return self.lose(id, &error.into(), cx),
+            Ok(false) => return,
+            Ok(true) => {}
+        }
+        let rewatched = cx.reactor.rewatch(&connection.stream, id.token(0), false);
+        let clients = connection.clients.clone();
+        if let Err(error) = rewatched {
+            return self.lose(id, &error.into(), cx);
+        }
+        for client in clients {
+            if let ClientIndex::Producer(index) = client {
+                self.on_written(index);
+                self.make_ready(index);
+            }
+        }
+    }
+
+    /// Handles a method that does not come with every message.
+    pub(super) fn method(
+        &mut self,
+        id: Id,
+        client: Option<ClientIndex>,
+        (channel, frame): (u16, &[u8]),
+        (now, answer): (u64, &mut Vec<u8>),
+        cx: &mut Cx<'a>,
+    ) -> Result<(), Lost> {
+        let Some((_, AMQPFrame::Method(_, method))) = whole_frame(frame)? else {
+            return Ok(());
+        };
+        match method {
+            AMQPClass::Connection(connection::AMQPMethod::Close(close)) => Err(format!(
+                "the broker closed it: {} {}",
+                close.reply_code, close.reply_text
+            )
+            .into()),
+            // Some brokers leave closing the socket to the client.
+            AMQPClass::Connection(connection::AMQPMethod::CloseOk(_)) => {
+                Err("it was closed as requested".to_owned().into())
+            }
+            AMQPClass::Connection(connection::AMQPMethod::Blocked(_)) => {
+                if let Some(connection) = cx.connections.get_mut(id) {
+                    connection.blocked.block(now, &self.state.record);
+                }
+                Ok(())
+            }
+            AMQPClass::Connection(connection::AMQPMethod::Unblocked(_)) => {
+                self.unblock(id, now, cx);
+                (0..self.producers.len()).for_each(|index| self.make_ready(index));
+                Ok(())
+            }
+            // The channel is unusable after that; its connection is reopened with all of its channels.
+            AMQPClass::Channel(channel::AMQPMethod::Close(close)) => Err(Lost {
+                kind: outcome::CHANNEL_CLOSED,
+                why: format!(
+                    "the broker closed channel {channel}: {} {}",
+                    close.reply_code, close.reply_text
+                ),
+            }),
+            AMQPClass::Channel(channel::AMQPMethod::Flow(flow)) => {
+                let ok = channel::AMQPMethod::FlowOk(channel::FlowOk {
+                    active: flow.active,
+                });
+                answer.extend(encode(&AMQPFrame::Method(channel, AMQPClass::Channel(ok))));
+                Ok(())
+            }
+            AMQPClass::Basic(basic::AMQPMethod::Cancel(_) | basic::AMQPMethod::CancelOk(_)) => {
+                if let Some(ClientIndex::Consumer(index)) = client {
+                    self.consumers[index].role.on_cancelled(&self.state);
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn unblock(&self, id: Id, now: u64, cx: &mut Cx<'a>) {
+        if let Some(connection) = cx.connections.get_mut(id) {
+            connection.blocked.unblock(now, &self.state.record);
+        }
+    }
+
+    /// Handles a lost connection: its unconfirmed messages fail, and it is reopened.
+    pub(super) fn lose(&mut self, id: Id, lost: &Lost, cx: &mut Cx<'a>) {
+        let now = clock::now();
+        self.unblock(id, now, cx);
+        let Some(connection) = cx.connections.remove(id) else {
+            return;
+        };
+        for client in &connection.clients {
+            if let ClientIndex::Consumer(index) = client {
+                self.consumers[*index].leave(&self.state);
+            }
+        }
+        if self.state.stage != Stage::Load {
+            return;
+        }
+        let Lost { kind, why } = lost;
+        self.state.on_lost(connection.number, kind, why, now);
+        for client in connection.clients {
+            if let ClientIndex::Producer(index) = client {
+                self.give_up_messages(index, Some(kind));
+            }
+        }
+        let redial = self
+            .redial
+            .get_or_insert_with(|| Redial::start(self.state.run));
+        redial.ask(connection.number);
+    }
+
+    /// Takes reopened connections.
+    pub(super) fn adopt_reconnected(&mut self, cx: &mut Cx<'a>) -> anyhow::Result<()> {
+        while let Some(opened) = self.redial.as_ref().and_then(Redial::opened) {
+            let WorkerState { lost, record, .. } = &mut self.state;
+            match opened {
+                Ok(opened) => {
+                    lost.on_reopened(opened.number, cx.state.now, record);
+                    self.attach(opened, cx)?;
+                }
+                Err(error) => lost.on_failed_attempt(&error, record),
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks once a second for due heartbeats, silent brokers and late confirms.
+    pub(super) fn check_timeouts(&mut self, cx: &mut Cx<'a>) {
+        let now = cx.state.now;
+        let ids: Vec<Id> = cx.connections.iter().map(|(id, _)| id).collect();
+        for id in ids {
+            let Some(connection) = cx.connections.get_mut(id) else {
+                continue;
+            };
+            let settings = &self.state.run.plan.driver;
+            let is_late = connection.clients.iter().any(|client| match client {
+                ClientIndex::Producer(index) => {
+                    self.producers[*index].role.is_confirm_late(settings, now)
+                }
+                ClientIndex::Consumer(_) => false,
+            });
+            if connection.is_silent(now) {
+                self.lose(id, &"no heartbeat came".to_owned().into(), cx);
+            } else if is_late {
+                self.lose(id, &Lost::confirm_timeout(), cx);
+            } else if connection.is_heartbeat_due(now)
+                && let Err(error) = self.write(id, &encode(&AMQPFrame::Heartbeat), cx)
+            {
+                self.lose(id, &error.into(), cx);
+            }
+        }
+    }
+}

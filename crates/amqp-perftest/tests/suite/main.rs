@@ -1,0 +1,15 @@
+//! Tests of the program against scripted brokers, and against the brokers of the project.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(
+    clippy::duplicate_mod,
+    reason = "`wire` and `lapin` are the same runs with each engine"
+)]
+
+mod engines;
+mod lapin;
+mod options;
+mod secrets;
+mod support;
+mod tls;
+mod wire;

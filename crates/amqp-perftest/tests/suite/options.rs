@@ -1,0 +1,479 @@
+//! Options that shape how a run publishes, consumes and ends, with both engines against the null broker.
+
+use std::process::Command;
+
+use harness_testing::result::ResultFile;
+use null_broker::{NullBroker, Script};
+
+use crate::support::{self, ENGINES, PROGRAM, program, wall_s};
+
+/// Runs the program on a broker. Returns its result, after checking that every operation is accounted for.
+fn run_on(uri: &str, engine: &str, arguments: &[&str]) -> ResultFile {
+    let run = program(engine, uri).args(arguments).run();
+    // 3: this machine is busy, or messages were left.
+    assert!(
+        matches!(run.code, 0 | 3),
+        "{engine} {arguments:?} {}: {}",
+        run.code,
+        run.stderr
+    );
+    run.result.adds_up();
+    run.result
+}
+
+/// Runs the program on a fresh null broker.
+fn run(engine: &str, arguments: &[&str]) -> ResultFile {
+    let broker = NullBroker::start(Script::default()).unwrap();
+    run_on(&broker.uri(), engine, arguments)
+}
+
+/// Checks that a call is refused before anything starts, with field and remedy.
+#[track_caller]
+fn refused(arguments: &[&str], names: &[&str]) {
+    support::refused("auto", arguments, names);
+}
+
+#[test]
+fn consumers_that_ask_get_every_message_once() {
+    for engine in ENGINES {
+        for acks in [
+            &["--auto-ack"][..],
+            &["--multi-ack-every", "7", "--confirms"],
+            &["--consumer-latency", "1ms", "--threads", "2"],
+        ] {
+            let load = ["--polling", "--pmessages", "150", "--producers", "2"];
+            let result = run(engine, &[&load, acks].concat());
+            let figures = ["consumed", "lost", "duplicated"].map(|name| result.count(name));
+            assert_eq!(figures, [300, 0, 0], "{engine} {acks:?}");
+        }
+    }
+}
+
+#[test]
+fn questions_keep_their_interval_and_those_without_a_message_are_counted() {
+    for engine in ENGINES {
+        let load = ["--rate", "20", "--duration", "1s"];
+        let polling = ["--polling", "--polling-interval", "10ms"];
+        let result = run(engine, &[&load[..], &polling].concat());
+        let (consumed, empty) = (result.count("consumed"), result.count("empty_gets"));
+        assert_eq!(consumed, 20, "{engine}");
+        // At most one per 10 ms of the measured second.
+        assert!((10..=101).contains(&empty), "{engine}: {empty}");
+    }
+}
+
+#[test]
+fn a_way_to_consume_that_cannot_be_is_refused() {
+    refused(
+        &["--polling-interval", "1s"],
+        &["--polling-interval", "add polling"],
+    );
+    refused(
+        &["--polling", "--prefetch", "10"],
+        &["--prefetch", "basic.consume"],
+    );
+    refused(&["--polling", "--stream-queue"], &["--polling", "stream"]);
+    refused(&["--polling", "--churn", "queue"], &["--polling", "churn"]);
+}
+
+/// Returns a null broker with `messages` messages of an earlier run in the queue `there`.
+fn backlog(messages: &str) -> NullBroker {
+    let script = Script {
+        queues: vec!["there".to_owned()],
+        ..Script::default()
+    };
+    let broker = NullBroker::start(script).unwrap();
+    let fill = ["--queue", "there", "--predeclared", "--consumers", "0"];
+    run_on(
+        &broker.uri(),
+        "wire",
+        &[&fill[..], &["--pmessages", messages, "--confirms"]].concat(),
+    );
+    broker
+}
+
+const DRAIN: [&str; 5] = ["--queue", "there", "--predeclared", "--producers", "0"];
+
+#[test]
+fn a_queue_is_drained_and_the_run_ends_when_it_is_empty() {
+    for engine in ENGINES {
+        for how in [
+            &["--prefetch", "50", "--multi-ack-every", "7"][..],
+            &["--auto-ack", "--consumers", "3"],
+            &["--polling"],
+            &["--consumer-latency", "1ms", "--prefetch", "5"],
+        ] {
+            let broker = backlog("500");
+            let drain = ["--exit-when", "empty", "--duration", "60s"];
+            let result = run_on(&broker.uri(), engine, &[&DRAIN, &drain[..], how].concat());
+            assert_eq!(result.count("consumed"), 500, "{engine} {how:?}");
+            assert!(
+                wall_s(&result) < 30.0,
+                "{engine} {how:?}: {}",
+                wall_s(&result)
+            );
+            // Everything was acknowledged: nothing was requeued.
+            let again = run_on(&broker.uri(), engine, &[&DRAIN, &drain[..]].concat());
+            assert_eq!(again.count("consumed"), 0, "{engine} {how:?}");
+        }
+    }
+}
+
+#[test]
+fn each_consumer_has_as_many_as_were_asked_for_and_the_rest_stays() {
+    for engine in ENGINES {
+        for how in [
+            &["--prefetch", "50", "--multi-ack-every", "7"][..],
+            &["--polling", "--auto-ack"],
+        ] {
+            let broker = backlog("500");
+            let some = [
+                "--cmessages",
+                "100",
+                "--consumers",
+                "2",
+                "--duration",
+                "60s",
+            ];
+            let result = run_on(&broker.uri(), engine, &[&DRAIN, &some[..], how].concat());
+            assert_eq!(result.count("consumed"), 200, "{engine} {how:?}");
+            assert!(wall_s(&result) < 30.0, "{engine} {how:?}");
+            let drain = ["--exit-when", "empty", "--duration", "60s"];
+            let rest = run_on(&broker.uri(), engine, &[&DRAIN, &drain[..]].concat());
+            assert_eq!(
+                rest.count("consumed"),
+                300,
+                "{engine} {how:?} {}",
+                rest["counts"]
+            );
+        }
+    }
+}
+
+#[test]
+fn producers_stop_when_all_consumers_have_had_theirs() {
+    for engine in ENGINES {
+        let load = ["--rate", "200", "--duration", "60s", "--drain", "20s"];
+        let result = run(engine, &[&load[..], &["--cmessages", "50"]].concat());
+        assert!(wall_s(&result) < 20.0, "{engine}: {}", wall_s(&result));
+        let (consumed, published) = (result.count("consumed"), result.count("published"));
+        assert!(consumed == 50 && published >= 50, "{engine}: {published}");
+        assert_eq!(result.count("lost"), 0, "{engine}");
+    }
+}
+
+#[test]
+fn a_run_ends_when_nothing_comes_any_more() {
+    for engine in ENGINES {
+        let broker = backlog("20");
+        let idle = ["--exit-when", "idle", "--exit-idle-after", "300ms"];
+        let arguments = [&DRAIN, &idle[..], &["--duration", "60s"]].concat();
+        let result = run_on(&broker.uri(), engine, &arguments);
+        assert_eq!(result.count("consumed"), 20);
+        let wall = wall_s(&result);
+        assert!((0.3..20.0).contains(&wall), "{engine}: {wall}");
+    }
+}
+
+#[test]
+fn an_end_that_cannot_come_is_refused() {
+    refused(&["--cmessages", "0"], &["--cmessages", "at least 1"]);
+    refused(
+        &["--cmessages", "5", "--consumers", "0"],
+        &["--cmessages", "the plan has none"],
+    );
+    refused(&["--exit-when", "empty"], &["--exit-when", "--producers 0"]);
+    refused(
+        &["--exit-when", "empty", "--producers", "0"],
+        &["--exit-when", "predeclared"],
+    );
+    refused(
+        &["--exit-idle-after", "2s"],
+        &["--exit-idle-after", "exit_when"],
+    );
+}
+
+#[test]
+fn an_interval_is_that_of_each_producer() {
+    for engine in ENGINES {
+        let load = ["--producers", "5", "--publishing-interval", "100ms"];
+        let more = ["--duration", "2s", "--prefetch", "100"];
+        let result = run(engine, &[&load[..], &more].concat());
+        let operations = &result["operations"];
+        let of = |name: &str| operations[name].as_u64().unwrap();
+        assert_eq!(of("started") + of("missed"), 100, "{engine}: {operations}");
+    }
+}
+
+#[test]
+fn producers_that_begin_at_random_publish_as_many_as_were_asked_for() {
+    for engine in ENGINES {
+        for pace in [&["--publishing-interval", "20ms"][..], &[]] {
+            let load = ["--producers", "6", "--pmessages", "25", "--prefetch", "100"];
+            let delay = ["--producer-random-start-delay", "700ms", "--seed", "3"];
+            let result = run(engine, &[&load[..], pace, &delay].concat());
+            let operations = &result["operations"];
+            let of = |name: &str| operations[name].as_u64().unwrap();
+            assert_eq!(of("started") + of("missed"), 150, "{engine} {operations}");
+            // With this seed, the last of six does not start within the first 300 of 700 ms.
+            assert!(wall_s(&result) > 0.3, "{engine} {pace:?}");
+        }
+    }
+}
+
+#[test]
+fn a_consumer_takes_no_more_than_its_rate() {
+    for engine in ENGINES {
+        for how in [&["--prefetch", "5"][..], &["--polling", "--auto-ack"]] {
+            let load = ["--pmessages", "65", "--consumer-rate", "50"];
+            let result = run(engine, &[&load[..], how].concat());
+            assert_eq!(result.count("consumed"), 65, "{engine}");
+            // The last is delivered when all but the prefetch were processed, 20 ms apart.
+            assert!(
+                wall_s(&result) >= 1.18,
+                "{engine} {how:?} {}",
+                wall_s(&result)
+            );
+        }
+    }
+}
+
+#[test]
+fn a_pace_that_cannot_be_kept_is_refused() {
+    refused(
+        &["--publishing-interval", "0s"],
+        &["--publishing-interval", "leave it out"],
+    );
+    refused(
+        &["--publishing-interval", "1s", "--rate", "5"],
+        &["--publishing-interval", "--rate"],
+    );
+    refused(
+        &["--producer-random-start-delay", "1s", "--ramp-up", "1s"],
+        &["--producer-random-start-delay", "ramp"],
+    );
+    refused(
+        &["--producer-random-start-delay", "1s", "--producers", "0"],
+        &["--producer-random-start-delay", "the plan has none"],
+    );
+    refused(&["--consumer-rate", "0"], &["--consumer-rate", "above 0"]);
+    refused(
+        &["--consumer-rate", "5", "--auto-ack"],
+        &["--consumer-rate", "polling"],
+    );
+}
+
+#[test]
+fn what_a_queue_does_not_permit_is_refused() {
+    refused(
+        &["--exclusive", "--consumers", "2"],
+        &["--exclusive", "two connections", "--queue-pattern"],
+    );
+    refused(
+        &["--exclusive", "--consumers", "0"],
+        &["--exclusive", "at least as many consumers"],
+    );
+    refused(
+        &["--exclusive", "--predeclared"],
+        &["--exclusive", "predeclared"],
+    );
+    for quorum in [
+        &["--quorum-queue"][..],
+        &["--queue-args", "x-queue-type=quorum"],
+    ] {
+        refused(
+            &[&["--exclusive"][..], quorum].concat(),
+            &["--exclusive", "quorum"],
+        );
+        refused(
+            &[&["--global-qos"][..], quorum].concat(),
+            &["--global-qos", "quorum"],
+        );
+    }
+    refused(
+        &["--queue-args", "x-queue-type=stream", "--auto-ack"],
+        &["queue_type", "acknowledgements"],
+    );
+    refused(
+        &["--polling", "--consumer-args", "x-priority=5"],
+        &["--consumer-args", "polling"],
+    );
+}
+
+/// Returns exit code and output of `--print-plan` with these variables.
+fn plan(variables: &[(&str, &str)], arguments: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::new(PROGRAM);
+    let output = command
+        .envs(variables.iter().copied())
+        .arg("--print-plan")
+        .args(arguments)
+        .output()
+        .unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    let code = output.status.code();
+    (code, String::from_utf8_lossy(&said).into_owned())
+}
+
+#[test]
+fn what_is_not_typed_is_taken_from_the_environment() {
+    let variables = [
+        ("AMQP_PERFTEST_SEED", "77"),
+        ("AMQP_PERFTEST_WARMUP", "3s"),
+        ("AMQP_PERFTEST_POLLING", "1"),
+        ("AMQP_PERFTEST_PERSISTENT", "no"),
+        ("AMQP_PERFTEST_VARIABLE_SIZE", "100:5,200:6"),
+    ];
+    let (code, text) = plan(&variables, &["--seed", "78"]);
+    assert_eq!(code, Some(0), "{text}");
+    for piece in [
+        "seed = 78",
+        "warmup = \"3s\"",
+        "polling = true",
+        "persistent = false",
+        "size = 200",
+    ] {
+        assert!(text.contains(piece), "{piece}: {text}");
+    }
+    let (code, text) = plan(&[("AMQP_PERFTEST_QUIET", "perhaps")], &[]);
+    assert!(code == Some(2) && text.contains("--quiet"), "{text}");
+}
+
+#[test]
+fn stamps_of_the_wall_clock_are_read_by_it_and_a_negative_latency_is_counted() {
+    for engine in ENGINES {
+        for (consumer, measured, negative) in [(&["--wall-clock"][..], 20, 0), (&[], 0, 20)] {
+            let script = Script {
+                queues: vec!["there".to_owned()],
+                ..Script::default()
+            };
+            let broker = NullBroker::start(script).unwrap();
+            let fill = ["--queue", "there", "--predeclared", "--consumers", "0"];
+            let wall = ["--pmessages", "20", "--confirms", "--wall-clock"];
+            let sent = run_on(&broker.uri(), engine, &[&fill[..], &wall].concat());
+            let sentence = sent["plan_sentence"].as_str().unwrap();
+            assert!(sentence.contains("wall-clock time"), "{sentence}");
+            let drain = [&DRAIN, &["--exit-when", "empty"][..], consumer].concat();
+            let result = run_on(&broker.uri(), engine, &drain);
+            assert_eq!(result.count("consumed"), 20, "{engine}");
+            // Without it, a start since 1970 lies ahead of the time since this machine booted.
+            assert_eq!(result.count("negative_latency"), negative, "{engine}");
+            let series = result["series"].as_array().unwrap();
+            let latency = series.iter().find(|of| of["name"] == "end_to_end");
+            let values = latency.map_or(0, |of| of["count"].as_u64().unwrap());
+            assert_eq!(values, measured, "{engine} {consumer:?}");
+            if let Some(latency) = latency.filter(|_| measured > 0) {
+                let s = latency["max_ns"].as_f64().unwrap() / 1e9;
+                assert!(s < 60.0, "{engine}: {s}");
+            }
+        }
+    }
+}
+
+#[test]
+fn connections_are_spread_over_the_nodes() {
+    for engine in ENGINES {
+        let shared = || Script {
+            queues: vec!["perftest".to_owned()],
+            ..Script::default()
+        };
+        let nodes = [shared(), shared()].map(|script| NullBroker::start(script).unwrap());
+        let uris = nodes.each_ref().map(NullBroker::uri).join(",");
+        let clients = ["--producers", "2", "--consumers", "2", "--predeclared"];
+        let result = run_on(
+            &uris,
+            engine,
+            &[&clients[..], &["--pmessages", "50"]].concat(),
+        );
+        assert_eq!(result.count("consumed"), 100, "{engine}");
+        assert_eq!(
+            nodes.each_ref().map(NullBroker::taken),
+            [50, 50],
+            "{engine}"
+        );
+    }
+}
+
+#[test]
+fn a_connection_whose_node_is_gone_goes_to_the_next() {
+    for engine in ENGINES {
+        let shared = Script {
+            queues: vec!["perftest".to_owned()],
+            ..Script::default()
+        };
+        let gone = NullBroker::start(shared.clone()).unwrap();
+        let next = NullBroker::start(shared).unwrap();
+        let uris = [gone.uri(), next.uri()].join(",");
+        let load = ["--consumers", "0", "--predeclared", "--confirms"];
+        let again = [
+            "--rate",
+            "100",
+            "--duration",
+            "2s",
+            "--reconnect-after",
+            "10ms",
+        ];
+        let call = program(engine, &uris).args([&load[..], &again].concat());
+        let mut running = call.start();
+        while gone.taken() < 10 {
+            assert!(running.child.try_wait().unwrap().is_none(), "{engine}");
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        drop(gone);
+        let result = running.end().result;
+        assert_eq!(result.count("reconnects"), 1, "{engine}");
+        assert!(next.taken() > 0, "{engine}");
+    }
+}
+
+#[test]
+fn flags_and_bodies_of_perftest_are_those_of_the_plan() {
+    let typed = Command::new(PROGRAM)
+        .args([
+            "--flag",
+            "persistent,mandatory",
+            "--json-body",
+            "--print-plan",
+        ])
+        .output()
+        .unwrap();
+    let plan = String::from_utf8(typed.stdout).unwrap();
+    for line in ["persistent = true", "mandatory = true", "json_body = true"] {
+        assert!(plan.contains(line), "{line}: {plan}");
+    }
+    for engine in ENGINES {
+        let result = run(
+            engine,
+            &["--json-body", "--size", "200", "--pmessages", "20"],
+        );
+        assert_eq!(result.count("consumed"), 20, "{engine}");
+    }
+    refused(
+        &["--json-body", "--body", "Cargo.toml"],
+        &["driver.body", "json_body"],
+    );
+}
+
+#[test]
+fn what_has_arrived_does_not_go_back_when_a_run_ends() {
+    for engine in ENGINES {
+        let broker = NullBroker::start(Script {
+            queues: vec!["perftest".to_owned()],
+            ..Script::default()
+        })
+        .unwrap();
+        // The last three are not acknowledged with others.
+        let some = [
+            "--predeclared",
+            "--prefetch",
+            "50",
+            "--multi-ack-every",
+            "7",
+        ];
+        let some = [&some[..], &["--pmessages", "500"]].concat();
+        let first = run_on(&broker.uri(), engine, &some);
+        assert_eq!(first.count("consumed"), 500, "{engine}");
+        let rest = ["--predeclared", "--producers", "0", "--duration", "300ms"];
+        let second = run_on(&broker.uri(), engine, &rest);
+        assert_eq!(second.count("consumed"), 0, "{engine}");
+    }
+}

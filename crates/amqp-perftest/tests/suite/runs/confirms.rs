@@ -1,0 +1,90 @@
+//! What a broker confirms, refuses or returns.
+
+use null_broker::Script;
+use serde_json::Value;
+
+use super::run;
+
+#[test]
+fn what_a_broker_refuses_or_returns_is_an_error_and_not_lost() {
+    let script = Script {
+        nack: vec![3, 4],
+        ..Script::default()
+    };
+    for consumers in ["0", "1"] {
+        let load = ["--pmessages", "100", "--confirms", "--consumers", consumers];
+        let (code, result) = run(script.clone(), &load);
+        assert_eq!(
+            (code, result.error("nacked"), result.error("lost")),
+            (1, 2, 0)
+        );
+        result.counts(&[("nacked", 2), ("confirmed", 98)]);
+        let nowhere = ["--routing-key", "nowhere", "--mandatory"];
+        let (code, result) = run(Script::default(), &[&load[..], &nowhere].concat());
+        assert_eq!(
+            (code, result.error("returned")),
+            (1, 100),
+            "{}",
+            result["errors"]
+        );
+        result.counts(&[("returned", 100), ("confirmed", 100)]);
+    }
+}
+
+#[test]
+fn confirms_that_make_no_sense_are_counted_and_doubted() {
+    // lapin skips them silently.
+    if super::ENGINE != "wire" {
+        return;
+    }
+    let load = ["--pmessages", "500", "--confirm", "50", "--prefetch", "50"];
+    let twice = Script {
+        confirm_twice: vec![100, 200],
+        ..Script::default()
+    };
+    let beyond = Script {
+        confirm_beyond: vec![490],
+        ..Script::default()
+    };
+    for (script, faults) in [(twice, 2), (beyond, 1)] {
+        let (code, result) = run(script, &[&load[..], &["--duration", "20s"]].concat());
+        assert_ne!((code, &result["verdict"]), (0, &Value::from("VALID")));
+        result.counts(&[("protocol", faults)]);
+    }
+}
+
+#[test]
+fn what_is_returned_after_its_confirm_ends_once() {
+    let script = Script {
+        returns_late: true,
+        ..Script::default()
+    };
+    let nowhere = ["--routing-key", "nowhere", "--mandatory", "--confirms"];
+    for consumers in ["0", "1"] {
+        let load = ["--pmessages", "100", "--consumers", consumers];
+        // The sum is checked for each run.
+        let (_, result) = run(script.clone(), &[&load[..], &nowhere].concat());
+        if super::ENGINE == "wire" {
+            result.counts(&[("returned", 100), ("protocol", 100)]);
+            assert_eq!(result.error("returned"), 100 * u64::from(consumers == "1"));
+        }
+    }
+}
+
+#[test]
+fn what_is_not_confirmed_in_time_has_failed() {
+    let script = Script {
+        withhold: vec![50],
+        ..Script::default()
+    };
+    let load = ["--pmessages", "100", "--confirm", "10", "--consumers", "0"];
+    let patience = ["--confirm-timeout", "300ms", "--duration", "4s"];
+    let (code, result) = run(script, &[&load[..], &patience, &["--drain", "2s"]].concat());
+    assert_eq!(code, 1);
+    assert!(
+        result.error("confirm_timeout") >= 10,
+        "{}",
+        result["errors"]
+    );
+    assert_eq!(result.error("connection_lost"), 0);
+}

@@ -1,0 +1,27 @@
+//! Calls of the program.
+
+use harness_testing::program::Program;
+use harness_testing::result::ResultFile;
+
+/// The path of the program.
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_amqp-perftest");
+
+/// The engines.
+pub(crate) const ENGINES: [&str; 2] = ["wire", "lapin"];
+
+/// Returns a call of the program on a broker, without progress.
+pub(crate) fn program(engine: &str, uri: &str) -> Program {
+    Program::new(PROGRAM).args(["--engine", engine, "--uri", uri, "--quiet"])
+}
+
+/// Checks that a call is refused before anything starts, with field and remedy.
+#[track_caller]
+pub(crate) fn refused(engine: &str, arguments: &[&str], names: &[&str]) {
+    let program = program(engine, "amqp://127.0.0.1:1/").args(arguments);
+    program.refused(2, names);
+}
+
+/// Returns the duration of a run in seconds.
+pub(crate) fn wall_s(result: &ResultFile) -> f64 {
+    result["wall_s"].as_f64().unwrap()
+}

@@ -1,0 +1,134 @@
+//! TLS against the null broker, behind a proxy with a certificate made for the test.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use harness_testing::program::Program;
+use null_broker::{NullBroker, Script};
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Runtime;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+
+use crate::support::PROGRAM;
+
+/// A TLS proxy for a null broker, on a runtime that ends with it.
+struct Front {
+    broker: NullBroker,
+    address: SocketAddr,
+    /// The self-signed certificate.
+    pem: String,
+    _runtime: Runtime,
+}
+
+impl Front {
+    fn start() -> Self {
+        let broker = NullBroker::start(Script::default()).unwrap();
+        let behind = broker.uri();
+        let behind = behind.split_once('@').unwrap().1.trim_end_matches('/');
+        let behind: SocketAddr = behind.parse().unwrap();
+        let CertifiedKey { cert, signing_key } =
+            generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(signing_key.serialize_der()));
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![cert.der().clone()], key)
+            .unwrap();
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let runtime = Runtime::new().unwrap();
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let address = listener.local_addr().unwrap();
+        runtime.spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let acceptor = acceptor.clone();
+                tokio::spawn(async move {
+                    // A refused client disconnects.
+                    let Ok(mut front) = acceptor.accept(stream).await else {
+                        return;
+                    };
+                    let mut back = TcpStream::connect(behind).await.unwrap();
+                    let _ = copy_bidirectional(&mut front, &mut back).await;
+                });
+            }
+        });
+        Self {
+            broker,
+            address,
+            pem: cert.pem(),
+            _runtime: runtime,
+        }
+    }
+
+    fn program(&self, arguments: &[&str]) -> Program {
+        let uri = format!("amqps://guest:guest@localhost:{}/", self.address.port());
+        program(&uri, arguments)
+    }
+}
+
+fn program(uri: &str, arguments: &[&str]) -> Program {
+    let program = Program::new(PROGRAM).args(["--uri", uri, "--quiet"]);
+    program.args(arguments)
+}
+
+#[test]
+fn every_message_comes_through_tls() {
+    let (front, folder) = (Front::start(), tempfile::tempdir().unwrap());
+    let ca = folder.path().join("ca.pem");
+    std::fs::write(&ca, &front.pem).unwrap();
+    let trusts = ["--tls-ca", ca.to_str().unwrap()];
+    // Messages of 100 KB as fast as possible: more than the kernel and TLS take at once.
+    for (engine, trusts, size, messages) in [
+        ("wire", &trusts[..], "100000", 300),
+        ("lapin", &trusts, "100000", 300),
+        ("wire", &["--tls-insecure"], "1024", 3_000),
+    ] {
+        let number = messages.to_string();
+        let load = ["--pmessages", &number, "--size", size, "--confirm", "200"];
+        let more = ["--producers", "2", "--consumers", "2", "--engine", engine];
+        let words = [trusts, &load, &more, &["--prefetch", "100"]].concat();
+        let run = front.program(&words).run();
+        assert!(matches!(run.code, 0 | 3), "{}", run.stderr);
+        let result = run.result;
+        for name in ["published", "confirmed", "consumed"] {
+            assert_eq!(result["counts"][name], 2 * messages, "{engine} {name}");
+        }
+        let insecure = result["plan_sentence"].as_str().unwrap();
+        let says = insecure.contains("certificates are not verified");
+        assert_eq!(says, trusts == ["--tls-insecure"], "{insecure}");
+    }
+    assert!(front.broker.taken() >= 7_200);
+}
+
+#[test]
+fn a_certificate_that_nobody_trusts_is_refused_with_the_remedy() {
+    let (front, folder) = (Front::start(), tempfile::tempdir().unwrap());
+    let other = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let ca = folder.path().join("other.pem");
+    std::fs::write(&ca, other.cert.pem()).unwrap();
+    let (ca, none) = (ca.to_str().unwrap(), "/nowhere/ca.pem");
+    for (arguments, names) in [
+        (&["--tls-ca", ca][..], &["--tls-ca", "--tls-insecure"][..]),
+        (&[], &["--tls-ca", "--tls-insecure"]),
+        (&["--tls-ca", none], &["--tls-ca", none, "PEM"]),
+        (&["--tls-ca", ca, "--tls-insecure"], &["--tls-insecure"]),
+        (
+            &["--tls-insecure", "--engine", "lapin"],
+            &["--tls-insecure", "--engine wire"],
+        ),
+    ] {
+        front.program(arguments).refused(2, names);
+    }
+    assert_eq!(front.broker.taken(), 0);
+}
+
+#[test]
+fn what_is_said_of_tls_is_said_of_a_uri_with_it() {
+    let program = program("amqp://localhost:1/", &["--tls-insecure"]);
+    program.refused(2, &["--tls-insecure", "amqps://"]);
+}

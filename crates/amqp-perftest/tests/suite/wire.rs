@@ -1,0 +1,6 @@
+//! The runs with the engine `wire`.
+
+const ENGINE: &str = "wire";
+
+#[path = "runs/runs.rs"]
+mod runs;

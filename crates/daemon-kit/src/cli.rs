@@ -1,0 +1,248 @@
+//! The command line: options, their environment variables, and messages for the user.
+
+use std::ffi::OsString;
+use std::fmt::Display;
+use std::io::{self, Write as _};
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::error::{ContextKind, ContextValue};
+use clap::{Arg, Args, Command, Parser};
+
+use crate::duration::parse_duration;
+
+/// The exit code for wrong usage. Failures of the daemon itself exit with 1.
+const WRONG_CALL: u8 = 2;
+
+/// The command line of a daemon.
+///
+/// The environment variable of an option is derived from its name: with the prefix `BROKER`, that of
+/// `--max-connections` is `BROKER_MAX_CONNECTIONS`. An option may name another one.
+pub trait DaemonOptions: Parser {
+    /// The prefix of the variables, without the underscore.
+    const VARIABLE_PREFIX: &'static str;
+
+    /// Returns the command, with the variables of its options.
+    #[must_use]
+    fn with_variables() -> Command {
+        Self::command().mut_args(|argument| match (argument.get_long(), argument.get_env()) {
+            (Some(name), None) => {
+                let name = name.replace('-', "_").to_uppercase();
+                argument.env(format!("{}_{name}", Self::VARIABLE_PREFIX))
+            }
+            _ => argument,
+        })
+    }
+
+    /// Parses arguments, of which the first is the program.
+    ///
+    /// # Errors
+    /// A wrong option or variable, or a request for help or the version.
+    fn parse_with_variables<A>(arguments: impl IntoIterator<Item = A>) -> Result<Self, clap::Error>
+    where
+        A: Into<OsString> + Clone,
+    {
+        let mut command = Self::with_variables();
+        let mut matches = command.try_get_matches_from_mut(arguments)?;
+        Self::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+    }
+}
+
+/// Parses the options of this process. `--help` and `--version` print their text and end the process.
+///
+/// # Errors
+/// The exit code for wrong usage. The error message was already printed to stderr.
+pub fn parse_args<O: DaemonOptions>() -> Result<O, ExitCode> {
+    O::parse_with_variables(std::env::args_os()).map_err(|error| {
+        if !error.use_stderr() {
+            // --help and --version.
+            error.exit();
+        }
+        // A closed stderr leaves no way to report the error.
+        let _ = write!(io::stderr(), "{}", name_variable::<O>(&error));
+        ExitCode::from(WRONG_CALL)
+    })
+}
+
+/// Adds the name of the environment variable to clap's error message: the user may have set the variable rather than
+/// the flag.
+#[must_use]
+pub fn name_variable<O: DaemonOptions>(error: &clap::Error) -> String {
+    let message = error.render().to_string();
+    let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else {
+        return message;
+    };
+    let mut command = O::with_variables();
+    // Arguments can be formatted only after the build.
+    command.build();
+    let variable = command
+        .get_arguments()
+        .find(|known| known.to_string() == *argument)
+        .and_then(Arg::get_env);
+    match variable {
+        Some(name) => format!(
+            "{message}\nIt can also be set by the environment variable {}.\n",
+            name.to_string_lossy()
+        ),
+        None => message,
+    }
+}
+
+/// Options of several daemons. Each sets its own defaults with `#[command(mut_arg(…))]`.
+#[derive(Debug, Clone, Args)]
+pub struct CommonOptions {
+    /// Serve /metrics and /healthz on this address
+    #[arg(long, value_name = "HOST:PORT", value_parser = parse_metrics_address)]
+    pub metrics_addr: Option<SocketAddr>,
+
+    /// Let clients finish for up to this long after SIGTERM or SIGINT, such as 10s; a second signal ends them at once
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_grace)]
+    pub shutdown_grace: Duration,
+}
+
+fn parse_metrics_address(text: &str) -> Result<SocketAddr, String> {
+    parse_address(text, "127.0.0.1:9090")
+}
+
+/// Parses a duration, or a number of seconds.
+fn parse_grace(text: &str) -> Result<Duration, String> {
+    match text.parse::<u32>() {
+        Ok(seconds) => Ok(Duration::from_secs(seconds.into())),
+        Err(_) => {
+            parse_duration(text).map_err(|_| "write a duration, such as 10s or 1m30s".to_owned())
+        }
+    }
+}
+
+/// Parses host and port. For a host with several addresses, the first one is used.
+///
+/// # Errors
+/// The problem, with an `example` of a valid address.
+pub fn parse_address(text: &str, example: &str) -> Result<SocketAddr, String> {
+    let mut found = text
+        .to_socket_addrs()
+        .map_err(|error| format!("{error}: write HOST:PORT, for example {example}"))?;
+    found
+        .next()
+        .ok_or_else(|| "the host has no address: check its name".to_owned())
+}
+
+/// Prints a message for the user on stderr, after the name of the program.
+pub fn print_note(program: &str, message: impl Display) {
+    // A closed stderr cannot be handled.
+    let _ = writeln!(io::stderr(), "{program}: {message}");
+}
+
+/// Prints an error in options, and returns its exit code.
+#[must_use]
+pub fn wrong_call(program: &str, message: &str) -> ExitCode {
+    print_note(program, message);
+    ExitCode::from(WRONG_CALL)
+}
+
+/// Prints an error, if there is one, and returns the exit code of the process.
+#[must_use]
+pub fn exit_code(program: &str, result: anyhow::Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            print_note(program, format_args!("{error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Test options.
+    #[derive(Debug, Parser)]
+    #[command(mut_arg("metrics_addr", |address| address.default_value("127.0.0.1:9090")))]
+    struct Options {
+        #[command(flatten)]
+        common: CommonOptions,
+        #[arg(long, default_value_t = 5)]
+        max_connections: u32,
+        #[arg(long, env = "OTHER_NAME")]
+        socket: Option<String>,
+    }
+
+    impl DaemonOptions for Options {
+        const VARIABLE_PREFIX: &'static str = "TEST_DAEMON";
+    }
+
+    fn parse(arguments: &[&str]) -> Result<Options, String> {
+        let all = ["test-daemon"].iter().chain(arguments);
+        Options::parse_with_variables(all).map_err(|error| name_variable::<Options>(&error))
+    }
+
+    #[test]
+    fn variables_have_the_names_of_the_options() {
+        let command = Options::with_variables();
+        let mut variables: Vec<_> = command
+            .get_arguments()
+            .filter_map(|argument| argument.get_env()?.to_str())
+            .collect();
+        variables.sort_unstable();
+        assert_eq!(
+            variables,
+            [
+                "OTHER_NAME",
+                "TEST_DAEMON_MAX_CONNECTIONS",
+                "TEST_DAEMON_METRICS_ADDR",
+                "TEST_DAEMON_SHUTDOWN_GRACE"
+            ]
+        );
+    }
+
+    #[test]
+    fn an_error_names_the_option_the_variable_and_a_remedy() {
+        for (arguments, words) in [
+            (
+                ["--metrics-addr", "9090"],
+                [
+                    "--metrics-addr",
+                    "TEST_DAEMON_METRICS_ADDR",
+                    "127.0.0.1:9090",
+                ],
+            ),
+            (
+                ["--shutdown-grace", "soon"],
+                ["--shutdown-grace", "TEST_DAEMON_SHUTDOWN_GRACE", "10s"],
+            ),
+            (
+                ["--max-connections", "-"],
+                ["--max-connections", "TEST_DAEMON_MAX_CONNECTIONS", "digit"],
+            ),
+        ] {
+            let error = parse(&arguments).unwrap_err();
+            assert!(words.iter().all(|word| error.contains(word)), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_daemon_sets_the_defaults_of_the_common_options() {
+        let options = parse(&[]).unwrap();
+        assert_eq!(
+            options.common.metrics_addr,
+            Some(SocketAddr::from(([127, 0, 0, 1], 9090)))
+        );
+        assert_eq!(options.common.shutdown_grace, Duration::from_secs(10));
+        assert_eq!((options.max_connections, options.socket), (5, None));
+    }
+
+    #[test]
+    fn the_grace_period_is_a_duration_or_a_number_of_seconds() {
+        for (text, millis) in [
+            ("10", 10_000),
+            ("10s", 10_000),
+            ("1m30s", 90_000),
+            ("5ms", 5),
+        ] {
+            let options = parse(&["--shutdown-grace", text]).unwrap();
+            assert_eq!(options.common.shutdown_grace.as_millis(), millis, "{text}");
+        }
+    }
+}

@@ -1,0 +1,556 @@
+//! Output of real load generators, imported as results.
+//!
+//! `tests/data/import` holds the output of wrk 4.1.0, k6 1.8.1 and oha 1.16.0 against an nginx that answered, one that
+//! answered 404, a port that refused, and a server that occasionally resets, closes, stalls or answers 302, 404 or 503.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use drover::tool_output::{Error, Subject, Tool, import};
+use measure::report::{FORMATS, html, markdown};
+use measure::result::RunResult;
+use measure::suite::Suite;
+use measure::warning::{Kind, Verdict};
+use proptest::prelude::*;
+
+#[path = "../../../measure/tests/example/result.rs"]
+mod example;
+
+const FILES: [&str; 14] = [
+    "wrk-good.txt",
+    "wrk-404.txt",
+    "wrk-plain.txt",
+    "wrk-errors.txt",
+    "k6-good.json",
+    "k6-404.json",
+    "k6-refused.json",
+    "k6-errors.json",
+    "k6-handled.json",
+    "k6-readable.json",
+    "oha-good.json",
+    "oha-404.json",
+    "oha-refused.json",
+    "oha-errors.json",
+];
+
+fn text(file: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/import");
+    std::fs::read_to_string(folder.join(file)).unwrap()
+}
+
+fn subject() -> Subject {
+    Subject {
+        name: "nginx".to_owned(),
+        level: None,
+    }
+}
+
+fn imported(text: &str) -> RunResult {
+    import(text, None, &subject()).unwrap()
+}
+
+fn read(file: &str) -> RunResult {
+    imported(&text(file))
+}
+
+fn problem(text: &str, tool: Option<Tool>) -> String {
+    import(text, tool, &subject()).unwrap_err().to_string()
+}
+
+fn errors(result: &RunResult) -> Vec<(&str, u64)> {
+    let errors = result.errors.iter();
+    errors
+        .map(|(kind, count)| (kind.as_str(), *count))
+        .collect()
+}
+
+fn told(result: &RunResult) -> String {
+    let imported = |warning: &&measure::warning::Warning| warning.kind == Kind::Imported;
+    let warnings = result.warnings.iter().filter(imported);
+    warnings.map(|warning| warning.message.as_str()).collect()
+}
+
+/// Returns started, ok, failed, unfinished.
+fn operations(result: &RunResult) -> [u64; 4] {
+    let operations = &result.operations;
+    [
+        operations.started,
+        operations.ok,
+        operations.failed,
+        operations.unfinished,
+    ]
+}
+
+#[test]
+fn every_output_adds_up_is_never_valid_and_stands_in_every_report() {
+    for file in FILES {
+        let result = read(file);
+        assert!(result.operations.add_up(), "{file}");
+        assert_eq!(
+            result.errors.values().sum::<u64>(),
+            result.operations.failed,
+            "{file}"
+        );
+        assert_eq!(result.verdict, Verdict::Suspect, "{file}");
+        assert!(result.wall_s > 0.0, "{file}");
+        assert!(
+            result.series.is_empty() && result.seconds.is_empty(),
+            "{file}"
+        );
+        let stored = serde_json::to_string(&result).unwrap();
+        assert_eq!(
+            serde_json::from_str::<RunResult>(&stored).unwrap(),
+            result,
+            "{file}"
+        );
+        for format in FORMATS {
+            let both = [example::full(), result.clone()];
+            format.render(&both).unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_wrk_printed_is_read() {
+    let result = read("wrk-good.txt");
+    assert_eq!(
+        (
+            result.driver.as_str(),
+            result.level.as_str(),
+            result.threads
+        ),
+        ("wrk", "20", 2)
+    );
+    assert_eq!(result.daemon.name, "nginx (wrk)");
+    assert_eq!(result.daemon.target, "http://127.0.0.1:18391/1kb.txt");
+    assert_eq!(operations(&result), [149_731, 149_731, 0, 0]);
+    assert_eq!(
+        result.count("bytes"),
+        (180.49 * 1_048_576.0_f64).round() as u64
+    );
+    assert_eq!(
+        result.per_second("ok").unwrap().round(),
+        (149_731.0_f64 / 2.10).round()
+    );
+    let service = result.summary("service").unwrap();
+    assert_eq!(
+        (
+            service.p50_ns,
+            service.p90_ns,
+            service.p99_ns,
+            service.max_ns
+        ),
+        (
+            Some(262_000),
+            Some(375_000),
+            Some(3_660_000),
+            Some(12_210_000)
+        )
+    );
+    assert_eq!(service.mean_ns, Some(377_540.0));
+    assert_eq!(
+        (
+            service.count,
+            service.min_ns,
+            service.p95_ns,
+            service.p999_ns
+        ),
+        (None, None, None, None)
+    );
+    assert!(told(&result).contains("never sent"), "{}", told(&result));
+
+    let plain = read("wrk-plain.txt").summary("service").unwrap();
+    assert_eq!(
+        (plain.p50_ns, plain.p99_ns, plain.max_ns),
+        (None, None, Some(4_300_000))
+    );
+}
+
+#[test]
+fn what_wrk_calls_an_error_is_a_failure_of_its_kind() {
+    let result = read("wrk-404.txt");
+    assert_eq!(operations(&result), [196_827, 0, 196_827, 0]);
+    assert_eq!(errors(&result), [("status", 196_827)]);
+
+    let result = read("wrk-errors.txt");
+    assert_eq!(
+        errors(&result),
+        [("read", 46), ("status", 46), ("timeout", 16)]
+    );
+    // 853 requests were answered: 46 with another status and 16 late.
+    assert_eq!(operations(&result), [853 + 46, 853 - 46 - 16, 108, 0]);
+    for part in [
+        "exclude 16 answers that arrived after the timeout",
+        "still open at the deadline",
+        "redirects count as ok",
+    ] {
+        assert!(
+            told(&result).contains(part),
+            "{part:?} is not in: {}",
+            told(&result)
+        );
+    }
+}
+
+/// The format from its README: wrk2 was not run for this test.
+const WRK2: &str = "Running 30s test @ http://127.0.0.1:80/index.html
+  2 threads and 100 connections
+  Thread calibration: mean lat.: 10087 usec, rate sampling interval: 22 msec
+  Thread Stats   Avg      Stdev     Max   +/- Stdev
+    Latency     6.60ms    1.92ms  12.50ms   68.46%
+    Req/Sec     1.04k     1.08k    2.50k    72.79%
+  Latency Distribution (HdrHistogram - Recorded Latency)
+ 50.000%    6.67ms
+ 99.000%   11.18ms
+ 99.900%   12.30ms
+
+  Detailed Percentile spectrum:
+       Value   Percentile   TotalCount 1/(1-Percentile)
+
+       9.903     0.943750        37280        17.78
+      10.015     0.950000        37543        20.00
+#[Mean    =        6.602, StdDeviation   =        1.919]
+#[Max     =       12.496, Total count    =        39500]
+#[Buckets =           27, SubBuckets     =         2048]
+----------------------------------------------------------
+  60018 requests in 30.00s, 19.81MB read
+Requests/sec:   2000.28
+Transfer/sec:    676.18KB
+";
+
+#[test]
+fn the_latency_of_wrk2_is_response_time_and_has_a_count() {
+    let result = imported(WRK2);
+    assert_eq!(result.driver, "wrk2");
+    let response = result.summary("response").unwrap();
+    assert_eq!(
+        (response.count, response.p50_ns),
+        (Some(39_500), Some(6_670_000))
+    );
+    assert_eq!(
+        (response.p95_ns, response.p999_ns),
+        (Some(10_015_000), Some(12_300_000))
+    );
+    assert_eq!(response.max_ns, Some(12_496_000));
+    assert!(result.summary("service").is_none());
+    assert!(told(&result).contains("intended start") && !told(&result).contains("never sent"));
+}
+
+#[test]
+fn what_k6_exports_is_read() {
+    let result = read("k6-good.json");
+    assert_eq!((result.driver.as_str(), result.level.as_str()), ("k6", "5"));
+    assert_eq!(operations(&result), [14_896, 14_896, 0, 0]);
+    assert_eq!(result.count("bytes"), 18_828_544);
+    assert!((result.wall_s - 14_896.0 / 7_429.047_915_587_076).abs() < 1e-9);
+    let service = result.summary("service").unwrap();
+    assert_eq!(
+        (service.p50_ns, service.p95_ns),
+        (Some(322_338), Some(1_651_082))
+    );
+    assert_eq!(
+        (service.p99_ns, service.count),
+        (Some(6_452_132), Some(14_896))
+    );
+    // There was no TLS: 0 throughout is not a figure.
+    assert!(result.summary("tls").is_none() && result.summary("waiting").is_some());
+    assert_eq!(read("k6-404.json").summary("service").unwrap().p99_ns, None);
+}
+
+#[test]
+fn a_threshold_of_an_export_is_true_where_it_was_crossed() {
+    for file in ["k6-good.json", "k6-handled.json"] {
+        let result = read(file);
+        let met: BTreeMap<&str, bool> = result
+            .thresholds
+            .iter()
+            .map(|threshold| (threshold.text.as_str(), threshold.met))
+            .collect();
+        assert_eq!(
+            met.get("http_req_duration: p(95)<5000"),
+            Some(&true),
+            "{file}"
+        );
+        assert_eq!(
+            met.get("http_req_duration: p(95)<0.0001"),
+            Some(&false),
+            "{file}"
+        );
+        assert_eq!(
+            met.get("errors: rate<0.1"),
+            Some(&(file == "k6-good.json")),
+            "{file}"
+        );
+    }
+}
+
+#[test]
+fn the_failures_of_k6_have_no_kind_and_its_times_of_0_are_no_service_times() {
+    let result = read("k6-404.json");
+    assert_eq!(operations(&result), [13_744, 0, 13_744, 0]);
+    assert_eq!(errors(&result), [("unspecified", 13_744)]);
+
+    let refused = read("k6-refused.json");
+    assert_eq!(operations(&refused), [20, 0, 20, 0]);
+    assert!(refused.summary("service").is_none());
+    assert!(told(&refused).contains("a time of 0"));
+
+    for (file, counted) in [("k6-errors.json", 376), ("k6-handled.json", 380)] {
+        let result = read(file);
+        assert_eq!(
+            operations(&result),
+            [counted, counted - 20, 20, 0],
+            "{file}"
+        );
+        assert!(told(&result).contains("expected_response:true"), "{file}");
+        assert!(
+            told(&result).contains("rate `errors`"),
+            "{file}: {}",
+            told(&result)
+        );
+    }
+}
+
+#[test]
+fn the_newest_summary_of_k6_is_read_too() {
+    let result = read("k6-readable.json");
+    assert_eq!(operations(&result), [16_195, 16_195, 0, 0]);
+    assert_eq!(result.machine.version, "1.8.1");
+    assert!((result.wall_s - 2.000_737_241).abs() < 1e-9);
+    assert_eq!(result.summary("service").unwrap().p90_ns, Some(878_198));
+}
+
+#[test]
+fn what_oha_writes_is_read() {
+    let result = read("oha-good.json");
+    assert_eq!(operations(&result), [116_947, 116_937, 0, 10]);
+    assert_eq!(result.count("body_bytes"), 119_743_488);
+    let service = result.summary("service").unwrap();
+    assert_eq!(
+        (service.count, service.max_ns),
+        (Some(116_937), Some(8_376_273))
+    );
+    assert!(service.p50_ns.is_some() && service.p999_ns.is_some());
+    assert!(
+        result
+            .warnings
+            .iter()
+            .any(|warning| warning.kind == Kind::Unfinished)
+    );
+    assert!(told(&result).contains("a server that hangs looks fine"));
+}
+
+#[test]
+fn a_404_is_no_success_whatever_oha_calls_it() {
+    let result = read("oha-404.json");
+    assert_eq!(operations(&result), [95_381, 0, 95_377, 4]);
+    assert_eq!(errors(&result), [("status", 95_377)]);
+    assert_eq!(result.success_pct(), Some(0.0));
+    assert!(
+        told(&result).contains("oha calls the run 100.00 % successful"),
+        "{}",
+        told(&result)
+    );
+
+    let refused = read("oha-refused.json");
+    assert_eq!(errors(&refused), [("refused", 50)]);
+    assert_eq!(refused.summaries().count(), 0);
+
+    let result = read("oha-errors.json");
+    assert_eq!(
+        errors(&result),
+        [("early_close", 48), ("status", 72), ("timeout", 16)]
+    );
+    assert_eq!(operations(&result), [960, 816, 136, 8]);
+}
+
+#[test]
+fn an_older_output_of_oha_lacks_what_was_added_since() {
+    let mut json: serde_json::Value = serde_json::from_str(&text("oha-good.json")).unwrap();
+    for later in [
+        "metrics",
+        "firstByteHistogram",
+        "firstBytePercentiles",
+        "details",
+    ] {
+        json.as_object_mut().unwrap().remove(later);
+    }
+    let result = imported(&json.to_string());
+    assert_eq!(result.series_names().collect::<Vec<_>>(), ["service"]);
+}
+
+#[test]
+fn a_file_that_was_cut_off_is_told_from_a_whole_one_wherever_the_cut_is() {
+    for file in FILES {
+        let text = text(file);
+        for end in (0..text.trim_end().len()).filter(|end| text.is_char_boundary(*end)) {
+            let cut = import(&text[..end], None, &subject());
+            assert!(cut.is_err(), "{file}, the first {end} bytes");
+        }
+    }
+}
+
+#[test]
+fn an_error_says_what_was_expected() {
+    for foreign in [
+        "",
+        "hello",
+        "{}",
+        "[1, 2]",
+        "{\"type\":\"Metric\",\"data\":{}}",
+        "unable to connect to 127.0.0.1:9",
+    ] {
+        assert_eq!(
+            import(foreign, None, &subject()),
+            Err(Error::Foreign),
+            "{foreign}"
+        );
+    }
+    let good = text("wrk-good.txt");
+    let twice = problem(&format!("{good}{good}"), None);
+    assert!(
+        twice.contains("a second run") && twice.contains("line 14"),
+        "{twice}"
+    );
+    let cut = problem(good.split("Transfer").next().unwrap(), None);
+    assert!(
+        cut.contains("`Transfer/sec: SIZE`") && cut.contains("cut off"),
+        "{cut}"
+    );
+    let cut = problem(&text("oha-good.json")[..2_000], None);
+    assert!(cut.contains("oha") && cut.contains("cut off"), "{cut}");
+    let other = problem(&good, Some(Tool::K6));
+    assert!(
+        other.contains("k6") && other.contains("expected JSON"),
+        "{other}"
+    );
+    let other = problem(&text("oha-good.json"), Some(Tool::Wrk));
+    assert!(other.contains("Running TIME test @ URL"), "{other}");
+    let k6 = problem("{\"metrics\": {\"vus\": {\"value\": 1}}}", None);
+    assert!(k6.contains("`http_reqs`"), "{k6}");
+    let wrong = text("oha-good.json").replace("\"200\": 116937", "\"200\": -1");
+    assert!(problem(&wrong, None).contains("which is not a count"));
+    let wrong = text("wrk-404.txt").replace("196827 requests", "12 requests");
+    assert!(problem(&wrong, None).contains("exceed the 12 requests"));
+}
+
+#[test]
+fn an_imported_run_stands_beside_one_of_our_own_and_is_told_apart() {
+    let mut own = example::full();
+    own.level = "20".to_owned();
+    own.series.truncate(1);
+    own.series[0].name = "service".to_owned();
+    let both = Suite {
+        name: "both".to_owned(),
+        question: None,
+        results: vec![own, read("wrk-good.txt")],
+        unreached: Vec::new(),
+        command: None,
+    };
+    let markdown = markdown::render(&both).unwrap();
+    for part in [
+        "2 runs of 2 daemons at 1 level",
+        "figures reported by wrk",
+        "fdpass-gen, wrk define request start and completion differently",
+        "2 different machines: their figures cannot be compared",
+        "| nginx (wrk) (SUSPECT) | service | – | 0.262 | 0.302 | 0.375 | – | 3.66 | – | 12.2 |",
+        "imported from wrk",
+        "service time of all answers",
+    ] {
+        assert!(markdown.contains(part), "{part:?} is not in: {markdown}");
+    }
+    // The series that both results have is the headline.
+    assert!(
+        markdown.contains("| nginx (wrk) (SUSPECT) | 100 | 71,300 | 3.66 |"),
+        "{markdown}"
+    );
+    // A dot is a reported figure; a curve would be invented.
+    let html = html::render(&both).unwrap();
+    let charts = html.split("percentiles-service").nth(1).unwrap();
+    let curve = charts.split("</figure>").next().unwrap();
+    assert!(
+        curve.contains("rust-streaming") && !curve.contains("nginx"),
+        "{curve}"
+    );
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_a_reader_panic(text in any::<String>(), tool in 0..3_usize) {
+        let _ = import(&text, Some(Tool::ALL[tool]), &subject());
+        let _ = import(&text, None, &subject());
+    }
+
+    #[test]
+    fn an_output_with_other_numbers_or_words_adds_up_or_is_refused(
+        file in prop::sample::select(FILES.to_vec()),
+        place in any::<prop::sample::Index>(),
+        with in prop_oneof![
+            Just("-1".to_owned()), Just("1e300".to_owned()), Just("18446744073709551615".to_owned()),
+            Just("null".to_owned()), Just("nan".to_owned()), Just("{}".to_owned()), Just("é".to_owned()),
+            "[0-9]{1,25}", "[ -~]{0,6}",
+        ],
+    ) {
+        let text = text(file);
+        // Words and numbers, separated at these characters.
+        let parts: Vec<&str> = text.split_inclusive([' ', ',', '\n', ':']).collect();
+        let place = place.index(parts.len());
+        let changed: String = parts.iter().enumerate().map(|(at, part)| {
+            if at == place { format!("{with}{}", &part[part.len() - 1..]) } else { (*part).to_owned() }
+        }).collect();
+        if let Ok(result) = import(&changed, None, &subject()) {
+            prop_assert!(result.operations.add_up());
+            prop_assert_eq!(result.errors.values().sum::<u64>(), result.operations.failed);
+            for format in FORMATS {
+                prop_assert!(format.render(std::slice::from_ref(&result)).is_ok());
+            }
+        }
+    }
+
+    #[test]
+    fn no_json_makes_a_reader_panic(value in json(), key in prop::sample::select(vec!["metrics", "summary", "results"])) {
+        let text = serde_json::json!({ key: value, "successRate": 1, "metrics": value }).to_string();
+        for tool in Tool::ALL {
+            let _ = import(&text, Some(tool), &subject());
+        }
+    }
+}
+
+/// JSON with key names of k6 and oha, and values that they never have.
+fn json() -> impl Strategy<Value = serde_json::Value> {
+    const NAMES: [&str; 14] = [
+        "http_reqs",
+        "http_req_failed",
+        "http_req_duration",
+        "vus_max",
+        "values",
+        "count",
+        "rate",
+        "passes",
+        "thresholds",
+        "total",
+        "statusCodeDistribution",
+        "errorDistribution",
+        "name",
+        "metrics",
+    ];
+    let leaf = prop_oneof![
+        Just(serde_json::Value::Null),
+        any::<bool>().prop_map(Into::into),
+        any::<f64>().prop_map(Into::into),
+        any::<u64>().prop_map(Into::into),
+        prop::sample::select(NAMES.to_vec()).prop_map(Into::into),
+    ];
+    leaf.prop_recursive(4, 40, 6, |inner| {
+        let named = (prop::sample::select(NAMES.to_vec()), inner.clone());
+        prop_oneof![
+            prop::collection::vec(inner, 0..4).prop_map(Into::into),
+            prop::collection::vec(named, 0..6).prop_map(|fields| {
+                let fields = fields
+                    .into_iter()
+                    .map(|(name, value)| (name.to_owned(), value));
+                serde_json::Value::Object(fields.collect())
+            }),
+        ]
+    })
+}

@@ -1,0 +1,161 @@
+//! The start of a stream: creates a client, connects to the daemon, and hands the client over.
+
+use std::os::fd::{AsRawFd as _, OwnedFd};
+
+use load::clock;
+use load::pacer::Start;
+use load::slots::Id;
+use nix::errno::Errno;
+
+use super::{CLIENT, CONNECTION, Context, Streams, Timer};
+use crate::handoff::pass;
+use crate::outcome::{self, count};
+use crate::series::{CONNECT, HANDOFF};
+use crate::stream::{Reads, Stream, StreamStart};
+
+/// Pause before the first retry of a connect; it doubles each time, as in the Apache module.
+const RETRY_PAUSE_NS: u64 = 10_000_000;
+/// Spare descriptors: with fewer left, handoff connections are closed early, as the reference does.
+const SPARE_DESCRIPTORS: u64 = 512;
+
+/// A connect attempt.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Attempt {
+    pub(super) start: u64,
+    /// Its number among all starts of the run.
+    index: u64,
+    /// Number of attempts before it, and the error of the last one.
+    before: u32,
+    pub(super) errno: Errno,
+}
+
+impl Attempt {
+    pub(super) fn first(start: Start) -> Self {
+        Self {
+            start: start.at,
+            index: start.index,
+            before: 0,
+            errno: Errno::UnknownErrno,
+        }
+    }
+}
+
+impl<'a> Streams<'a> {
+    /// Creates the client first and then connects, so that nothing delays the message after `connect`, which wakes the
+    /// daemon.
+    pub(super) fn connect(&mut self, attempt: Attempt, cx: &mut Context<'a>) {
+        let (ours, theirs) = match self.clients.open() {
+            Ok(client) => client,
+            Err(errno) => return self.failed(attempt.start, outcome::connect_error(errno), cx),
+        };
+        let stream_start = self.stream_start(attempt, cx);
+        let began = clock::now();
+        match self.driver.endpoints[usize::from(stream_start.endpoint)].connect() {
+            Ok(handoff) => self.hand_over(stream_start, began, handoff, (ours, theirs), cx),
+            Err(errno) => self.refused(attempt, began, errno, cx),
+        }
+    }
+
+    fn stream_start(&self, attempt: Attempt, cx: &Context<'a>) -> StreamStart {
+        let settings = &self.driver.settings;
+        let counted = cx.state.phases.counts(attempt.start);
+        let reads = match (settings.is_slow(attempt.index), settings.never_read) {
+            (false, _) => Reads::Promptly,
+            (true, false) => Reads::Slowly,
+            (true, true) => Reads::Never,
+        };
+        StreamStart {
+            start: attempt.start,
+            counted,
+            timed: counted && (reads == Reads::Promptly || settings.slow_share.is_none()),
+            reads,
+            endpoint: self.driver.endpoint_of(attempt.index),
+        }
+    }
+
+    fn refused(&mut self, attempt: Attempt, at: u64, errno: Errno, cx: &mut Context<'a>) {
+        if errno != Errno::EAGAIN {
+            self.pending.refused(self.driver.endpoint_of(attempt.index));
+        }
+        if !outcome::may_retry(errno) || attempt.before >= self.driver.settings.retries {
+            return self.failed(attempt.start, outcome::connect_error(errno), cx);
+        }
+        cx.state.record.count(count::RETRIES, 1);
+        let retry = Attempt {
+            before: attempt.before + 1,
+            errno,
+            ..attempt
+        };
+        self.retries += 1;
+        let at = at + (RETRY_PAUSE_NS << attempt.before);
+        cx.state.timers.set(at, Timer::Retry(retry));
+    }
+
+    fn hand_over(
+        &mut self,
+        stream_start: StreamStart,
+        began: u64,
+        handoff: OwnedFd,
+        (ours, theirs): (OwnedFd, OwnedFd),
+        cx: &mut Context<'a>,
+    ) {
+        let sent = clock::now();
+        if let Err(errno) = pass(&handoff, &self.driver.payload, theirs.as_raw_fd()) {
+            return self.unsent(stream_start, errno, cx);
+        }
+        drop(theirs);
+        let handed = clock::now();
+        self.pending.learn(stream_start.endpoint, &handoff);
+        let record = &cx.state.record;
+        record.count(count::HANDOFFS, 1);
+        if stream_start.timed {
+            record.value(CONNECT, sent - began);
+            record.value(HANDOFF, handed - sent);
+        }
+        let stream = Stream::new(ours, handoff, stream_start, sent, handed);
+        let id = cx.connections.insert(stream);
+        self.watch(id, cx);
+    }
+
+    /// Handles a failed send. A daemon that closes a connection unread refuses it, or has just died.
+    fn unsent(&mut self, stream_start: StreamStart, errno: Errno, cx: &Context<'a>) {
+        match outcome::send_error(errno) {
+            outcome::REJECTED if stream_start.counted => {
+                self.pending.add(stream_start.endpoint, outcome::REJECTED)
+            }
+            kind => self.failed(stream_start.start, kind, cx),
+        }
+    }
+
+    fn watch(&mut self, id: Id, cx: &mut Context<'a>) {
+        let open = cx.connections.len() as u64 + self.untaken;
+        let stream = cx.connections.get_mut(id).expect("inserted just now");
+        let watched = if stream.reads == Reads::Never {
+            cx.reactor.watch_end(&stream.client, id.token(CLIENT))
+        } else {
+            cx.reactor.watch(&stream.client, id.token(CLIENT))
+        };
+        let early = open + SPARE_DESCRIPTORS > cx.state.descriptors;
+        let handoff = stream.handoff.take_if(|_| early);
+        if handoff.is_some() {
+            cx.state.record.count(count::UNTAKEN, 1);
+        } else {
+            self.untaken += 1;
+        }
+        let taken = stream.handoff.as_ref().map_or(Ok(()), |handoff| {
+            cx.reactor.watch_end(handoff, id.token(CONNECTION))
+        });
+        if watched.and(taken).is_err() {
+            self.end(id, "epoll", cx);
+        }
+    }
+
+    /// Counts a start that created no stream.
+    fn failed(&self, start: u64, kind: &'static str, cx: &Context<'a>) {
+        match cx.state.phases.counts(start) {
+            true => cx.state.record.error(kind),
+            false => cx.state.record.error_of_warmup(),
+        }
+        self.driver.say(start, kind, 0);
+    }
+}

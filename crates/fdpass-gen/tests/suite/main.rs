@@ -1,0 +1,22 @@
+//! Tests of the program against scripted, faulty and real daemons.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod calls;
+mod check;
+mod conformance;
+mod deaths;
+mod drive;
+mod ends;
+mod faults;
+mod faulty;
+mod outcomes;
+mod pace;
+mod results;
+mod target;
+
+/// Not a separate test: runs the faulty daemon in its own process.
+#[test]
+fn is_the_daemon_where_it_was_launched_as_one() {
+    faulty::serve_if_launched();
+}

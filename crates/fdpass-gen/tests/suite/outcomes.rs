@@ -1,0 +1,412 @@
+//! Outcomes: every end of a stream is counted as the right kind, once.
+
+use std::time::Duration;
+
+use fdpass_gen::transcript::Transcript;
+use nix::sys::socket::SockType;
+use serde_json::{Value, json};
+
+use crate::drive;
+use crate::target::{HEAD, Step, Target, close, record, right, write};
+
+const STREAMS: u64 = 20;
+
+/// Runs the program against a daemon that answers the check correctly and every other handoff by the script.
+fn run(
+    kind: SockType,
+    script: impl Fn() -> Vec<Step> + Send + 'static,
+    arguments: &[&str],
+) -> (i32, Value) {
+    let folder = tempfile::tempdir().unwrap();
+    let target = Target::start(&folder.path().join("s"), kind, move |handoff| {
+        if handoff == 0 { right(3) } else { script() }
+    });
+    let arguments = [
+        &["--connections", "20", "--ramp-up", "100ms", "--quiet"],
+        arguments,
+    ]
+    .concat();
+    let (output, json) = drive::drive(folder.path(), target.path(), &arguments);
+    assert_eq!(target.stop() as u64, STREAMS + 1);
+    let operations = &json["result"]["operations"];
+    let ended = ["ok", "failed", "unfinished"].map(|name| operations[name].as_u64().unwrap());
+    assert_eq!(
+        ended.iter().sum::<u64>(),
+        STREAMS,
+        "started is what ended: {operations}"
+    );
+    (output.status.code().unwrap(), json)
+}
+
+/// Asserts that all streams ended as one kind of error, none as completed, and that the run failed.
+fn all_end_as(
+    kind: &str,
+    script: impl Fn() -> Vec<Step> + Send + 'static,
+    arguments: &[&str],
+) -> Value {
+    let (code, json) = run(SockType::SeqPacket, script, arguments);
+    assert_eq!(json["result"]["errors"], json!({ kind: STREAMS }));
+    assert_eq!(json["connections_completed"], 0);
+    assert_eq!(code, 1, "a failed stream fails the run");
+    json
+}
+
+fn now(text: impl Into<Vec<u8>>) -> Step {
+    write(Duration::ZERO, text)
+}
+
+fn end() -> Step {
+    close(Duration::ZERO)
+}
+
+#[test]
+fn a_right_stream_is_completed_on_both_socket_types_and_with_tcp_clients() {
+    for kind in [SockType::SeqPacket, SockType::Stream] {
+        for client in ["unix", "tcp"] {
+            let (code, json) = run(kind, || right(3), &["--client", client]);
+            assert_eq!(json["connections_completed"], STREAMS, "{kind:?} {client}");
+            assert_eq!(json["result"]["errors"], json!({}));
+            assert_eq!(json["result"]["counts"]["events"], 3 * STREAMS);
+            assert!(
+                code == 0 || code == 3,
+                "{code}: 3 where the machine is busy"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_refusal_is_rejected_whether_it_is_said_or_not() {
+    let said = all_end_as(
+        "rejected",
+        || {
+            vec![
+                now("HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n\r\n"),
+                end(),
+            ]
+        },
+        &[],
+    );
+    assert_eq!(said["errors"]["rejected"], STREAMS);
+    all_end_as("rejected", || vec![end()], &[]);
+}
+
+#[test]
+fn an_end_without_the_marker_is_incomplete() {
+    all_end_as(
+        "incomplete",
+        || vec![now(format!("{HEAD}{}", record("0"))), end()],
+        &[],
+    );
+    all_end_as("incomplete", || vec![now(&HEAD[..20]), end()], &[]);
+    all_end_as(
+        "incomplete",
+        || vec![now(format!("{HEAD}data: [DONE]\n")), end()],
+        &[],
+    );
+}
+
+#[test]
+fn what_breaks_the_protocol_is_told_apart() {
+    all_end_as(
+        "protocol_head",
+        || vec![now("HTTP/1.1 500 Internal Server Error\r\n\r\n"), end()],
+        &[],
+    );
+    all_end_as(
+        "protocol_sse",
+        || vec![now(format!("{HEAD}nonsense\n\n")), end()],
+        &[],
+    );
+    all_end_as(
+        "protocol_json",
+        || vec![now(format!("{HEAD}data: {{nope\n\n")), end()],
+        &[],
+    );
+    all_end_as(
+        "protocol_order",
+        || {
+            vec![
+                now(format!(
+                    "{HEAD}data: {{\"index\":0}}\n\ndata: {{\"index\":2}}\n\n"
+                )),
+                end(),
+            ]
+        },
+        &[],
+    );
+    all_end_as(
+        "protocol_trailing",
+        || {
+            vec![
+                now(format!("{HEAD}data: [DONE]\n\n{}", record("late"))),
+                end(),
+            ]
+        },
+        &[],
+    );
+}
+
+#[test]
+fn too_few_records_are_out_of_order_where_their_number_is_known() {
+    let stream = || vec![now(format!("{HEAD}{}data: [DONE]\n\n", record("0"))), end()];
+    let (_, json) = run(SockType::SeqPacket, stream, &["--messages", "3"]);
+    assert_eq!(
+        json["result"]["errors"],
+        json!({ "protocol_order": STREAMS })
+    );
+}
+
+#[test]
+fn another_text_than_that_of_the_first_stream_is_a_failure_and_is_shown_once() {
+    let wrong = || {
+        let body = ["0", "out of memory", "2"].map(record).concat();
+        vec![now(format!("{HEAD}{body}data: [DONE]\n\n")), end()]
+    };
+    for processes in ["1", "2"] {
+        let arguments = ["--messages", "3", "--processes", processes];
+        let json = all_end_as("protocol_content", wrong, &arguments);
+        let warnings = json["result"]["warnings"].as_array().unwrap();
+        let mut told = warnings
+            .iter()
+            .filter(|warning| warning["kind"] == "AnswersDiffer");
+        let told = told.next().unwrap()["message"].as_str().unwrap();
+        assert!(told.contains("▸out of memory"), "{told}");
+    }
+    let (_, json) = run(SockType::SeqPacket, wrong, &["--expect", "any"]);
+    assert_eq!(json["connections_completed"], STREAMS);
+    let (_, json) = run(SockType::SeqPacket, || right(3), &[]);
+    assert_eq!(json["result"]["counts"]["equal_to_first"], STREAMS);
+}
+
+/// Returns the shared transcript for 18 events of the default payload; `change` is applied to its text.
+fn transcript(change: impl Fn(String) -> String) -> Vec<Step> {
+    let case = Transcript::golden().cases.swap_remove(0);
+    vec![now(change(case.whole_answer())), end()]
+}
+
+#[test]
+fn a_daemon_of_the_transcript_is_held_to_all_of_it_whatever_the_check_has_read() {
+    let run = |change: fn(String) -> String, arguments: &[&str]| {
+        let folder = tempfile::tempdir().unwrap();
+        let script = move |handoff| match handoff {
+            0 => transcript(|text| text),
+            _ => transcript(change),
+        };
+        let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, script);
+        let common = ["--connections", "20", "--ramp-up", "0s", "--quiet"];
+        let arguments = [&common, arguments].concat();
+        let (_, json) = drive::drive(folder.path(), target.path(), &arguments);
+        target.stop();
+        json["result"].clone()
+    };
+    let wrong = |text: String| text.replace("It computes nothing: waiting is its only work.", "x");
+    // For long streams, the check reads only the first record.
+    let long = ["--messages", "18", "--message-delay", "1s"];
+    for arguments in [&[][..], &long, &["--expect", "transcript"]] {
+        let result = run(wrong, arguments);
+        assert_eq!(
+            result["errors"],
+            json!({ "protocol_content": STREAMS }),
+            "{arguments:?}"
+        );
+        let result = run(|text| text, arguments);
+        assert_eq!(result["operations"]["ok"], STREAMS);
+        assert_eq!(result["counts"]["equal_to_transcript"], STREAMS);
+    }
+}
+
+#[test]
+fn a_check_that_says_something_else_than_the_transcript_ends_the_run_before_it_begins() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(3));
+    let output = drive::program(folder.path())
+        .args(["--expect", "transcript", "--quiet", "--socket"])
+        .arg(target.path())
+        .output()
+        .unwrap();
+    assert_eq!(target.stop(), 1);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("▸0") && said.contains("--expect"), "{said}");
+}
+
+#[test]
+fn times_that_pass_are_told_apart() {
+    let never = Duration::from_secs(30);
+    let silent = move || vec![close(never)];
+    all_end_as(
+        "timeout_first_byte",
+        silent,
+        &["--first-byte-timeout", "200ms"],
+    );
+    let stuck = move || vec![now(format!("{HEAD}{}", record("0"))), close(never)];
+    all_end_as("timeout_idle", stuck, &["--idle-timeout", "200ms"]);
+    let json = all_end_as("timeout_total", stuck, &["--stream-timeout", "300ms"]);
+    assert_eq!(json["errors"]["timeout"], STREAMS);
+}
+
+#[test]
+fn clients_that_misbehave_as_asked_fail_no_run() {
+    let slow = || {
+        (0..50_u64)
+            .map(|number| {
+                write(
+                    Duration::from_millis(10 * number),
+                    if number == 0 {
+                        HEAD.to_owned()
+                    } else {
+                        record(&(number - 1).to_string())
+                    },
+                )
+            })
+            .collect()
+    };
+    let (code, json) = run(SockType::SeqPacket, slow, &["--abort-after", "2"]);
+    assert_eq!(
+        (&json["result"]["errors"], code == 0 || code == 3),
+        (&json!({ "aborted": STREAMS }), true)
+    );
+    let (code, json) = run(
+        SockType::SeqPacket,
+        slow,
+        &["--never-read", "--stream-timeout", "300ms"],
+    );
+    assert_eq!(
+        (&json["result"]["errors"], code == 0 || code == 3),
+        (&json!({ "unread": STREAMS }), true)
+    );
+}
+
+#[test]
+fn the_times_are_those_of_the_clients_that_read_where_only_a_share_does_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| {
+        let end = Duration::from_millis(50);
+        vec![
+            now(format!("{HEAD}{}data: [DONE]\n\n", record("a"))),
+            close(end),
+        ]
+    });
+    let plan = folder.path().join("plan.toml");
+    let text = "name = 'x'\n[timeline]\nmeasure = '5s'\ndrain = '5s'\n\
+                [[groups]]\nname = 'mixed'\nworkers = 100\nramp = '1s'\nops = 1\n\
+                [driver]\nnever_read = true\nslow_share = 0.2\n";
+    std::fs::write(&plan, text).unwrap();
+    let plan = plan.to_str().unwrap();
+    let (output, json) = drive::drive(folder.path(), target.path(), &["--plan", plan, "--quiet"]);
+    assert_eq!(target.stop(), 101);
+    let result = &json["result"];
+    let slow = result["counts"]["slow"].as_u64().unwrap();
+    assert!((18..=22).contains(&slow), "{slow}");
+    assert_eq!(result["errors"], json!({ "unread": slow }));
+    assert_eq!(json["connections_completed"], 100 - slow);
+    let series = result["series"].as_array().unwrap();
+    for values in series.iter().filter(|values| values["name"] != "drift") {
+        let name = values["name"].as_str().unwrap();
+        let expected = if name == "gap" { 0 } else { 100 - slow };
+        assert_eq!(values["count"], expected, "{name}");
+    }
+    let code = output.status.code();
+    assert!(matches!(code, Some(0 | 3)), "as asked for: {code:?}");
+}
+
+#[test]
+fn a_slow_reader_reads_everything_in_its_time() {
+    let (_, json) = run(
+        SockType::SeqPacket,
+        || right(20),
+        &["--slow-reader", "5ms", "--expect", "any"],
+    );
+    assert_eq!(json["connections_completed"], STREAMS);
+    // 20 records of at least 23 bytes at 64 bytes per 5 ms.
+    let took = json["stream_duration_ms"]["p50"].as_f64().unwrap();
+    assert!(took >= 35.0, "{took} ms");
+}
+
+#[test]
+fn a_stream_cut_into_single_bytes_is_read_all_the_same() {
+    let bytes = || {
+        let text = format!("{HEAD}{}data: [DONE]\n\n", record("Grüße"));
+        text.bytes()
+            .enumerate()
+            .map(|(place, byte)| write(Duration::from_micros(200 * place as u64), [byte]))
+            .chain([close(Duration::from_millis(40))])
+            .collect()
+    };
+    let (_, json) = run(SockType::SeqPacket, bytes, &["--expect", "any"]);
+    assert_eq!(json["connections_completed"], STREAMS);
+}
+
+#[test]
+fn a_daemon_that_goes_away_is_an_error_of_connecting_after_the_retries() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("s");
+    let target = Target::start(&socket, SockType::SeqPacket, |_| right(1));
+    let mut program = drive::program(folder.path());
+    let json = folder.path().join("output.json");
+    program
+        .arg("--socket")
+        .arg(&socket)
+        .arg("--output")
+        .arg(&json);
+    let child = program
+        .args(["--connections", "40", "--ramp-up", "2s", "--verbose"])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The program has begun once it made a handoff after that of the check.
+    target.wait_for(2);
+    target.stop();
+    std::fs::remove_file(&socket).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let json: Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
+    let refused = json["result"]["errors"]["connect_ENOENT"]
+        .as_u64()
+        .unwrap_or(0)
+        + json["result"]["errors"]["connect_ECONNREFUSED"]
+            .as_u64()
+            .unwrap_or(0);
+    assert!(refused > 0, "{}", json["result"]["errors"]);
+    assert_eq!(json["errors"]["connect"], refused);
+    assert_eq!(
+        json["result"]["counts"]["retries"],
+        2 * refused,
+        "two retries for each"
+    );
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr);
+    let told: Vec<&str> = said
+        .lines()
+        .filter(|line| line.contains("stream connect_"))
+        .collect();
+    assert_eq!(told.len() as u64, refused, "{said}");
+    for line in told {
+        // The pauses of 10 and 20 ms come before the last attempt.
+        let age = line.split(' ').nth(3).unwrap().parse::<f64>().unwrap();
+        assert!(
+            line.contains(" s,") || line.contains(" ms,") && age >= 30.0,
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn an_output_that_can_not_be_written_swallows_no_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(3));
+    let output = drive::program(folder.path())
+        .args(["--connections", "20", "--ramp-up", "0s", "--quiet"])
+        .args(["--output", "/dev/full", "--socket"])
+        .arg(target.path())
+        .output()
+        .unwrap();
+    target.stop();
+    let (shown, said) = (&output.stdout, &output.stderr);
+    let [shown, said] = [shown, said].map(|text| String::from_utf8_lossy(text).into_owned());
+    assert!(shown.contains("first_byte"), "{shown}{said}");
+    assert!(said.contains("--output /dev/full"), "{said}");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(folder.path().join("results").exists(), "the result is kept");
+}

@@ -1,0 +1,20 @@
+//! Support for tests that run a driver as its users do. Only tests depend on it.
+//!
+//! - [`program`]: runs a program of the workspace and reads its result.
+//! - [`result`]: the result file, and the counts in it.
+//! - [`calibration`]: compares measured values with planned ones.
+//! - [`processes`]: waits for conditions; observes, signals and limits processes.
+//! - [`page`]: serves a metrics page, and reads one.
+//! - [`skip`]: reports tests that cannot run on this machine.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a failed assumption fails the test that made it"
+)]
+
+pub mod calibration;
+pub mod page;
+pub mod processes;
+pub mod program;
+pub mod result;
+pub mod skip;

@@ -1,0 +1,94 @@
+//! Processes: waiting for them, observing, signalling and limiting them.
+
+use std::path::Path;
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use load::clock;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// A generous limit: on a busy machine with two cores a process may take seconds to start.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Checks repeatedly until a condition holds.
+///
+/// # Panics
+/// The condition does not hold within a minute.
+#[track_caller]
+pub fn wait_until(condition: &str, holds: impl FnMut() -> bool) {
+    wait_until_within(LIMIT, condition, holds);
+}
+
+/// Checks repeatedly until a condition holds.
+///
+/// # Panics
+/// The condition does not hold within the limit.
+#[track_caller]
+pub fn wait_until_within(limit: Duration, condition: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = clock::now() + limit.as_nanos() as u64;
+    while !holds() {
+        assert!(
+            clock::now() < deadline,
+            "waited {limit:?} for this: {condition}"
+        );
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Returns true if there is such a process that is not a zombie.
+#[must_use]
+pub fn is_running(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ")
+        .is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
+/// Returns the child processes of a process.
+#[must_use]
+pub fn children(pid: u32) -> Vec<i32> {
+    let listed = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    listed
+        .unwrap_or_default()
+        .split_whitespace()
+        .map(|pid| pid.parse().unwrap())
+        .collect()
+}
+
+/// Returns the process ids that a script has written to a file, once there are `count` of them.
+#[must_use]
+pub fn wait_for_pids(file: &Path, count: usize) -> Vec<i32> {
+    let mut pids = Vec::new();
+    wait_until("the script writes the ids of its processes", || {
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        // A line without its end may be half a number.
+        pids = text
+            .split_inclusive('\n')
+            .filter_map(|line| line.strip_suffix('\n')?.trim().parse().ok())
+            .collect();
+        pids.len() >= count
+    });
+    pids
+}
+
+/// Sends a signal to a child.
+pub fn send(child: &Child, signal: Signal) {
+    kill(Pid::from_raw(child.id().cast_signed()), signal).unwrap();
+}
+
+/// Stops a child for a time, and continues it.
+pub fn stop_for(child: &Child, time: Duration) {
+    send(child, Signal::SIGSTOP);
+    std::thread::sleep(time);
+    send(child, Signal::SIGCONT);
+}
+
+/// Sets the soft limit of a running child's open files.
+pub fn limit_open_files(child: &Child, files: u64) {
+    let set = Command::new("prlimit")
+        .arg("--pid")
+        .arg(child.id().to_string())
+        .arg(format!("--nofile={files}:"))
+        .status();
+    assert!(set.unwrap().success());
+}

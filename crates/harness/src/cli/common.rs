@@ -1,0 +1,88 @@
+//! Options that all drivers share.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+use measure::report::{Format, list_of_names};
+
+/// Maximum number of driver processes on one machine.
+pub(super) const MOST_PROCESSES: u64 = 256;
+
+/// Options that every driver accepts.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Common options")]
+pub struct Common {
+    /// Launch the daemon with this folder name in daemons/ (default without a target: the embedded one)
+    #[arg(long, value_name = "NAME")]
+    pub daemon: Option<String>,
+    /// Set the name of an already running daemon, for reports and the folder of its results [default: external]
+    #[arg(long, value_name = "NAME", conflicts_with = "daemon")]
+    pub name: Option<String>,
+    /// Compare the driver's counters with this metrics page of an already running daemon (http://, Prometheus text),
+    /// as for a launched daemon. Repeat the option for each daemon
+    #[arg(long, value_name = "URL", conflicts_with = "daemon")]
+    pub daemon_metrics: Vec<String>,
+    /// Run this plan (TOML), instead of the load that options describe
+    #[arg(long, value_name = "FILE")]
+    pub plan: Option<PathBuf>,
+    /// Override a field of the plan, such as timeline.measure=10s or groups.0.rate=500
+    #[arg(long, value_name = "PATH=VALUE", requires = "plan")]
+    pub set: Vec<String>,
+    /// Number of daemon instances to start; they share the load (overrides the plan)
+    #[arg(long, value_name = "N")]
+    pub instances: Option<u64>,
+    /// Add a threshold to those of the plan, such as "first_byte.p99 <= 50ms" (exit code 4 if missed)
+    #[arg(long, value_name = "TEXT")]
+    pub threshold: Vec<String>,
+    /// Print the plan as TOML and exit
+    #[arg(long)]
+    pub print_plan: bool,
+    /// Number of runs; each starts a fresh daemon
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeat: u32,
+    /// Driver processes; `auto` uses as many as the open-file limit requires
+    #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = parse_processes)]
+    pub processes: ProcessCount,
+    /// Set the worker threads of each process [default: half of the processors divided by the number of processes, so
+    /// that the daemon keeps the other half]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub threads: Option<u32>,
+    /// Store results below this folder
+    #[arg(long, value_name = "DIR", default_value = "bench-results")]
+    pub out: PathBuf,
+    /// Store this one result in exactly this folder, instead of one below --out
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "repeat"])]
+    pub into: Option<PathBuf>,
+    /// Also write the results to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Report format on stdout
+    #[arg(long, value_name = "NAME", default_value = "terminal", help = format!("Report format on stdout: {}", list_of_names()))]
+    pub format: Format,
+    /// Serve the driver's own metrics at this address during the run, such as 127.0.0.1:9100
+    #[arg(long, value_name = "ADDR")]
+    pub metrics_addr: Option<SocketAddr>,
+    /// Hide the live line and all notes on stderr
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// The number of driver processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProcessCount {
+    /// The number that the open-file limit requires.
+    Auto,
+    /// A fixed number.
+    Exactly(u64),
+}
+
+fn parse_processes(text: &str) -> Result<ProcessCount, String> {
+    match (text, text.parse()) {
+        ("auto", _) => Ok(ProcessCount::Auto),
+        (_, Ok(count @ 1..=MOST_PROCESSES)) => Ok(ProcessCount::Exactly(count)),
+        _ => Err(format!(
+            "must be `auto` or a number from 1 to {MOST_PROCESSES}"
+        )),
+    }
+}

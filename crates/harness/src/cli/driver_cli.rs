@@ -1,0 +1,162 @@
+//! The part of a command line that a driver defines.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+
+use clap::{ArgMatches, Args as _, Command, FromArgMatches as _, Subcommand as _};
+use load::driver::{Driver, Target};
+use load::plan::{self, Plan};
+use measure::result::RunResult;
+use serde_json::{Value, json};
+
+use super::command::{refuse, two_dashes};
+use super::common::Common;
+use super::variables;
+use crate::failure::Failure;
+
+/// The command line of a driver, besides the options that all drivers share.
+pub trait DriverCli: Driver {
+    /// Options of a run.
+    type Options: clap::Args;
+    /// Commands other than a run.
+    type Command: clap::Subcommand;
+    /// Daemon to launch if no target is given and no daemon is named.
+    const EMBEDDED: &'static str;
+    /// Description of the program: one sentence, and details after an empty line.
+    const ABOUT: &'static str;
+    /// Arguments of calls that show the main uses, each with its effect.
+    const EXAMPLES: &'static [(&'static str, &'static str)];
+    /// Meaning of exit code 1.
+    const FAILED: &'static str;
+    /// Meaning of exit code 3.
+    const SUSPECT: &'static str = "suspect results";
+
+    /// Translates the words of the command line to the options of this program. By default, options with one dash
+    /// (`-connections 100`), as the reference tools spell them, get two.
+    ///
+    /// # Errors
+    /// An option of another tool that does not exist here.
+    fn words(typed: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
+        Ok(typed.into_iter().map(two_dashes).collect())
+    }
+
+    /// Adapts the options that all drivers share.
+    fn adapt(command: Command) -> Command {
+        command
+    }
+
+    /// Returns the plan that the options describe, not yet validated.
+    ///
+    /// # Errors
+    /// A value that can't be used, such as an unreadable file.
+    fn plan(options: &Self::Options) -> Result<Plan<Self::Config>, Failure>;
+
+    /// Returns the running daemons that the options name.
+    ///
+    /// # Errors
+    /// An address that can't be read.
+    fn target(options: &Self::Options) -> Result<Option<Target>, Failure>;
+
+    /// Completes a plan, from options or a file, once its daemon or target is known.
+    ///
+    /// # Errors
+    /// A field that doesn't fit the target.
+    fn complete(
+        _plan: &mut Plan<Self::Config>,
+        _options: &Self::Options,
+        _target: Option<&Target>,
+    ) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// Runs a command. Returns true if all is right.
+    ///
+    /// # Errors
+    /// A wrong call, or a failed step.
+    fn run_command(command: Self::Command) -> Result<bool, Failure>;
+
+    /// Renders the results for `--output`.
+    fn json(results: &[RunResult]) -> Value {
+        json!({ "results": results })
+    }
+}
+
+/// A load to run, as a command line describes it.
+#[derive(Debug)]
+pub struct Job<C> {
+    /// The plan, not yet validated.
+    pub plan: Plan<C>,
+    /// A daemon that already runs.
+    pub target: Option<Target>,
+    /// The options that all drivers share.
+    pub common: Common,
+}
+
+/// Returns the whole command line of a driver.
+#[must_use]
+pub fn command<D: DriverCli>() -> Command {
+    let command = Common::augment_args(D::Options::augment_args(Command::new(&*D::SPEC.driver)));
+    let daemon = format!(
+        "Launch the daemon with this folder name in daemons/ [default without a target: {}]",
+        D::EMBEDDED
+    );
+    let command = command.mut_arg("daemon", |arg| arg.help(daemon));
+    let command = variables::add(D::adapt(command), &D::SPEC.driver);
+    let about = D::ABOUT.split("\n\n").next().unwrap_or_default();
+    D::Command::augment_subcommands(command)
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(about)
+        .long_about(D::ABOUT)
+        .after_help(after_help::<D>())
+        .args_conflicts_with_subcommands(true)
+        .disable_help_subcommand(true)
+}
+
+/// Returns the end of the help: examples, environment variables, and exit codes.
+fn after_help<D: DriverCli>() -> String {
+    let width = D::EXAMPLES.iter().map(|(call, _)| call.chars().count());
+    let width = width.max().unwrap_or_default();
+    let mut help = "Examples:\n".to_owned();
+    for (call, effect) in D::EXAMPLES {
+        // Writing to a string can't fail.
+        let _ = writeln!(help, "  {} {call:width$}  {effect}", D::SPEC.driver);
+    }
+    let variable = variables::name(&D::SPEC.driver, "repeat");
+    let _ = write!(
+        help,
+        "\nEnvironment: every option has a variable, named after the program and the option ({variable}=3). Options take precedence; a flag is set by 1, true, yes or on.\n
+Exit codes: 0 success; 1 {}; 2 invalid arguments or plan; 3 {}; 4 a threshold was missed; 5 this machine's limits do not allow the run.",
+        D::FAILED,
+        D::SUSPECT
+    );
+    help
+}
+
+/// Returns the job that parsed options describe. If clap finds an option missing, the program ends.
+///
+/// # Errors
+/// A plan or an address that can't be read.
+pub fn job<D: DriverCli>(mut typed: ArgMatches) -> Result<Job<D::Config>, Failure> {
+    let common = Common::from_arg_matches_mut(&mut typed).unwrap_or_else(|error| refuse(&error));
+    let options = D::Options::from_arg_matches_mut(&mut typed);
+    let options = options.unwrap_or_else(|error| refuse(&error));
+    let mut plan = match &common.plan {
+        Some(path) => plan::load(path, &common.set)?,
+        None => D::plan(&options)?,
+    };
+    let target = D::target(&options)?;
+    plan.daemon = match &target {
+        Some(_) => None,
+        None => common
+            .daemon
+            .clone()
+            .or(plan.daemon)
+            .or_else(|| Some(D::EMBEDDED.to_owned())),
+    };
+    D::complete(&mut plan, &options, target.as_ref())?;
+    Ok(Job {
+        plan,
+        target,
+        common,
+    })
+}

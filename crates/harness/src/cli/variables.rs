@@ -1,0 +1,65 @@
+//! Environment variables of options: the program's name followed by the option's name.
+
+use clap::builder::BoolishValueParser;
+use clap::{ArgAction, Command};
+
+/// Gives each option an environment variable. Flags accept `1`, `true`, `yes` and `on`, and their opposites. `--help`
+/// shows neither names, which follow one rule, nor values, one of which may be a password.
+pub(super) fn add(command: Command, program: &str) -> Command {
+    command.mut_args(|arg| {
+        let Some(option) = arg.get_long() else {
+            return arg;
+        };
+        let variable = name(program, option);
+        let arg = arg.env(variable).hide_env(true);
+        match arg.get_action() {
+            ArgAction::SetTrue => arg.value_parser(BoolishValueParser::new()),
+            _ => arg,
+        }
+    })
+}
+
+/// Returns the variable of an option.
+pub(super) fn name(program: &str, option: &str) -> String {
+    format!("{program}_{option}")
+        .replace('-', "_")
+        .to_uppercase()
+}
+
+/// Returns a note on the variables of a program that are set, because nobody sees them in a refused command line.
+pub(super) fn note(program: &str) -> Option<String> {
+    let prefix = name(program, "");
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let set: Vec<String> = names.filter(|name| name.starts_with(&prefix)).collect();
+    (!set.is_empty()).then(|| format!("note: options from the environment: {}", set.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Arg, Args as _};
+
+    use super::super::common::Common;
+    use super::*;
+
+    #[test]
+    fn every_option_has_a_variable_and_a_positional_argument_has_none() {
+        let command = Common::augment_args(Command::new("a-driver"));
+        let command = command
+            .arg(Arg::new("ramp-up").long("ramp-up"))
+            .arg(Arg::new("url"));
+        let command = add(command, "a-driver");
+        for option in command.get_opts() {
+            let long = option.get_long().unwrap();
+            let expected = format!("A_DRIVER_{}", long.to_uppercase().replace('-', "_"));
+            assert_eq!(option.get_env().unwrap().to_str(), Some(expected.as_str()));
+        }
+        let of = |id: &str| {
+            let mut arguments = command.get_arguments();
+            let arg = arguments.find(|arg| arg.get_id() == id).unwrap();
+            arg.get_env().and_then(|name| name.to_str())
+        };
+        assert_eq!(of("ramp-up"), Some("A_DRIVER_RAMP_UP"));
+        assert_eq!(of("print_plan"), Some("A_DRIVER_PRINT_PLAN"));
+        assert_eq!(of("url"), None);
+    }
+}

@@ -1,0 +1,26 @@
+//! Responses with a body of this daemon.
+
+use hyper::body::Bytes;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::{Response, StatusCode};
+
+use crate::body::Body;
+use crate::connection::Busy;
+
+/// A response.
+pub(crate) type Answer = Response<Body>;
+
+/// Returns a response with a plain text.
+pub(crate) fn text(status: StatusCode, text: impl Into<Bytes>, busy: Busy) -> Answer {
+    answer(status, "text/plain", Body::whole(text, busy))
+}
+
+/// Returns a response with a body of this content type.
+pub(crate) fn answer(status: StatusCode, kind: &'static str, body: Body) -> Answer {
+    let mut answer = Response::new(body);
+    *answer.status_mut() = status;
+    answer
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    answer
+}

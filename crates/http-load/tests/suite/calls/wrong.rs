@@ -1,0 +1,214 @@
+//! Tests of invalid arguments and plans, and of their messages, before any request is sent.
+
+use crate::program::{plan, program};
+use crate::servers::{url, well};
+
+#[test]
+fn a_call_that_is_wrong_says_what_where_and_what_to_do_before_anything_is_asked() {
+    let server = well();
+    let url = url(&server);
+    let rows: &[(&[&str], &[&str])] = &[
+        (
+            &["--threshold", "response.p98x < 5ms"],
+            &["thresholds[0] (--threshold)", "response"],
+        ),
+        (
+            &["--threshold", "http_req_size: p(95)<5"],
+            &["there is no metric `http_req_size`", "http_req_duration"],
+        ),
+        (
+            &["--threshold", "errors.nothing < 5"],
+            &["--threshold", "nothing", "refused"],
+        ),
+        (
+            &["--body-file", "/no/such.json"],
+            &["--body-file /no/such.json", "No such file", "can be read"],
+        ),
+        (
+            &["--tls-ca", "/no/such.pem"],
+            &["--tls-ca /no/such.pem", "in PEM"],
+        ),
+        (
+            &["--http2", "--engine", "wire"],
+            &["driver.engine (--engine)", "leave out --http2"],
+        ),
+        (
+            &["--check", "status=200"],
+            &["driver.checks[0]", "status==200"],
+        ),
+        (
+            &["--check", "body containing x"],
+            &["driver.checks[0]", "body contains"],
+        ),
+        (&["--rate", "0"], &["groups[0].rate (--rate)", "above 0"]),
+        (
+            &["--rate", "nan"],
+            &["groups[0].rate (--rate)", "10,000,000"],
+        ),
+        (
+            &["--rate", "1e12"],
+            &["groups[0].rate (--rate)", "10,000,000"],
+        ),
+        (
+            &["--rate", "10", "--pipeline", "2"],
+            &[
+                "driver.pipeline (--pipeline)",
+                "no effect with a rate",
+                "--connections",
+            ],
+        ),
+        (
+            &["--hold", "--pipeline", "2"],
+            &["driver.pipeline (--pipeline)", "leave out the rate"],
+        ),
+        (
+            &["--rate-stage", "1s:9", "--pipeline", "2"],
+            &["driver.pipeline (--pipeline)"],
+        ),
+        (
+            &["--follow", "2", "--pipeline", "2"],
+            &[
+                "driver.follow (--follow)",
+                "leave out --pipeline or --follow",
+            ],
+        ),
+        (
+            &["--follow", "2", "-H", "Host: a b"],
+            &["Host: a b", "is not a valid host", "leave out --follow"],
+        ),
+        (&["--follow", "-1"], &["-1"]),
+        (
+            &["--processes", "51", "--threads", "51"],
+            &["--threads", "2601 workers", "use fewer"],
+        ),
+        (
+            &["--pipeline", "0"],
+            &["driver.pipeline (--pipeline)", "between 1 and"],
+        ),
+        (
+            &[
+                "--hold",
+                "-c",
+                "100",
+                "--connect-rate",
+                "10",
+                "--open-timeout",
+                "2s",
+            ],
+            &[
+                "driver.open_timeout (--open-timeout)",
+                "20 of 100 connections",
+                "10s at least",
+            ],
+        ),
+        (
+            &["-R", "10", "--open-timeout", "2s"],
+            &["driver.open_timeout (--open-timeout)", "--connect-rate"],
+        ),
+        (
+            &["--hold", "--no-keep-alive"],
+            &["--no-keep-alive", "cannot be used with"],
+        ),
+        (
+            &["--hold", "--connect-rate", "1e-300"],
+            &["driver.connect_rate (--connect-rate)", "below 1"],
+        ),
+        (
+            &[
+                "--hold",
+                "-c",
+                "18446744073709551615",
+                "--connect-rate",
+                "1",
+            ],
+            &["driver.connections", "10,000,000"],
+        ),
+        (
+            &["--connect-rate", "10"],
+            &[
+                "driver.connect_rate (--connect-rate)",
+                "closed loop",
+                "--hold",
+            ],
+        ),
+        (&["-c", "0"], &["groups[0].workers", "at least 1"]),
+        (&["-c", "-5"], &["-5"]),
+        (&["-d", "0s"], &["timeline.measure", "10s"]),
+        (&["-d", "10"], &["--duration", "1m30s"]),
+        (&["--timeout", "0s"], &["driver.timeout (--timeout)", "30s"]),
+        (&["--timeout", "500000000000y"], &["longer than a day"]),
+        (&["--header", "nocolon"], &["--header", "Name: value"]),
+        (&["--path", "x"], &["driver.path (--path)", "begins with /"]),
+        (&["--path", "/{id:0}"], &["driver.path", "remainder by 0"]),
+        (
+            &["--expect-status", "20"],
+            &["--expect-status", "between 100 and 599"],
+        ),
+        (
+            &["--source-addresses", "192.0.2.1"],
+            &["--source-addresses", "of this machine"],
+        ),
+        (
+            &["--source-addresses", "127.0.0.1", "-c", "70000"],
+            &[
+                "--source-addresses",
+                "70000 connections",
+                "127.0.0.1 has ",
+                "name 2 addresses",
+            ],
+        ),
+        (
+            &["-c", "70000"],
+            &["--source-addresses", "the kernel has", "use auto"],
+        ),
+        (
+            &["--daemon", "http-daemon"],
+            &["cannot be used with", "--daemon"],
+        ),
+        (&["--plan", "/no/such.toml"], &["/no/such.toml"]),
+    ];
+    for (arguments, parts) in rows {
+        program(arguments).args([&url]).refused(2, parts);
+    }
+    assert_eq!(server.finish().connections, 0);
+}
+
+#[test]
+fn a_plan_that_is_wrong_names_the_field() {
+    let server = well();
+    let url = url(&server);
+    let rows: &[(&str, &str, &[&str])] = &[
+        (
+            "",
+            "conections = 5",
+            &["conections", "unknown field", "connections"],
+        ),
+        ("endpiont = \"https\"", "", &["endpiont", "unknown field"]),
+        (
+            "thresholds = [\"nothing.p99 < 5ms\"]",
+            "",
+            &["thresholds[0]", "nothing"],
+        ),
+        (
+            "",
+            "engine = \"wire\"\nhttp2 = true",
+            &["driver.engine", "leave out --http2"],
+        ),
+        (
+            "",
+            "body_files = [\"/no/such\"]",
+            &["driver.body_files", "/no/such"],
+        ),
+        ("", "pipeline = \"two\"", &["pipeline", "invalid type"]),
+    ];
+    for (top, driver, parts) in rows {
+        let file = plan(top, driver);
+        let path = file.path().to_str().unwrap();
+        program(&["--plan", path, &url]).refused(2, parts);
+    }
+    let fault = "[[faults]]\nat = \"500ms\"\nsignal = \"KILL\"\nback_after = \"100ms\"";
+    let file = plan("", fault);
+    let path = file.path().to_str().unwrap();
+    program(&["--plan", path, &url]).refused(2, &["faults", "the URL"]);
+    assert_eq!(server.finish().connections, 0);
+}

@@ -1,0 +1,134 @@
+//! Tests of the end of connections, and of the times of a request that is not sent at once.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+use http_load::{Engine, Settings};
+use load::plan::{Group, PlannedStage};
+use measure::tally::Series;
+
+use crate::scenarios::{ENGINES, adds_up, put, put_for, users};
+use crate::scripted::{Scripted, Step};
+
+const EMPTY: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+/// More bytes than the buffers of both ends hold.
+const LARGE: usize = 32 << 20;
+/// Time for which a server of a test does not read.
+const NAP: Duration = Duration::from_millis(300);
+
+fn post(engine: Engine) -> Settings {
+    Settings {
+        engine,
+        method: "POST".to_owned(),
+        body: vec!["x".repeat(LARGE)],
+        phases: true,
+        ..Settings::default()
+    }
+}
+
+/// Starts a server that calls a function with each of its connections; returns the function's results.
+fn serve<T: Send + 'static>(
+    connections: usize,
+    each: impl Fn(TcpStream) -> T + Send + 'static,
+) -> (String, thread::JoinHandle<Vec<T>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let serve = move || {
+        let accepted = (0..connections).map(|_| listener.accept().unwrap().0);
+        accepted.map(each).collect()
+    };
+    (url, thread::spawn(serve))
+}
+
+fn read_head(stream: &mut TcpStream) -> Vec<u8> {
+    let (mut head, mut byte) = (Vec::new(), [0]);
+    while !head.ends_with(b"\r\n\r\n") {
+        stream.read_exact(&mut byte).unwrap();
+        head.extend(byte);
+    }
+    head
+}
+
+/// The rest of a request that was already answered would have to be sent before the next one (RFC 9112 §9.3), which
+/// would otherwise be read as part of the first. hyper sends the rest; the event loop of `wire` closes.
+#[test]
+fn after_an_answer_to_half_a_request_the_next_goes_over_another_connection() {
+    let (url, server) = serve(2, |mut stream| {
+        let mut all = read_head(&mut stream);
+        stream.write_all(EMPTY).unwrap();
+        // Up to the client's end; the client may reset the connection with unsent data.
+        let _ = stream.read_to_end(&mut all);
+        all.windows(5).filter(|word| word == b"POST ").count()
+    });
+    let tally = put(post(Engine::Wire), users(1, 2), &url);
+    // If there was no second connection, the server does not wait for it forever.
+    let address = url.trim_start_matches("http://").trim_end_matches('/');
+    drop(TcpStream::connect(address));
+    assert!(adds_up(&tally), "{:?}", tally.errors);
+    assert_eq!(tally.counted("ok"), 2, "{:?}", tally.errors);
+    assert_eq!(server.join().unwrap(), [1, 1]);
+}
+
+#[test]
+fn a_request_that_the_server_does_not_take_at_once_is_sent_for_as_long_as_that() {
+    for engine in ENGINES {
+        let (url, server) = serve(1, |mut stream| {
+            read_head(&mut stream);
+            thread::sleep(NAP);
+            stream.read_exact(&mut vec![0; LARGE]).unwrap();
+            stream.write_all(EMPTY).unwrap();
+        });
+        let tally = put(post(engine), users(1, 1), &url);
+        server.join().unwrap();
+        let longest = |name: &str| {
+            let place = tally.series().position(|(of, _)| of == name).unwrap();
+            let longest = tally.distribution(Series(place)).quantile(1.0).unwrap_or(0);
+            Duration::from_nanos(longest)
+        };
+        assert!(
+            longest("sending") > NAP / 2,
+            "{engine:?}: {:?}",
+            longest("sending")
+        );
+    }
+}
+
+/// Two clients leave after a second and come back after 2.5 s: in between nobody is connected, as the count of each
+/// second shows.
+#[test]
+fn users_who_leave_take_their_connections_with_them() {
+    let stage = |users, ms| PlannedStage::to_users(users, Duration::from_millis(ms));
+    for engine in ENGINES {
+        let server = Scripted::start(vec![Step::Expect, Step::Send(EMPTY.to_vec()), Step::Again]);
+        let settings = Settings {
+            engine,
+            ..Settings::default()
+        };
+        let group = Group {
+            stages: vec![
+                stage(2, 0),
+                stage(2, 1_000),
+                stage(0, 0),
+                stage(0, 2_500),
+                stage(2, 0),
+                stage(2, 200),
+            ],
+            ops: None,
+            ..users(0, 0)
+        };
+        let url = format!("http://{}/", server.address());
+        let (measure, drain) = (Duration::from_millis(3_700), Duration::from_secs(30));
+        let tally = put_for(settings, group, &url, measure, drain);
+        assert!(adds_up(&tally), "{engine:?}: {:?}", tally.errors);
+        // At the end of the first second they may be connected; if they were at the end of the next two, the sum would
+        // be six.
+        assert!(
+            tally.counted("held") <= 4,
+            "{engine:?}: {}",
+            tally.counted("held")
+        );
+        assert_eq!(tally.counted("opened"), 4, "{engine:?}");
+    }
+}

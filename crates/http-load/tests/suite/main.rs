@@ -1,0 +1,22 @@
+//! Tests of the program, its engines, and its parts, against scripted servers.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod answers;
+mod calls;
+mod connections;
+mod contents;
+mod engines;
+mod held;
+mod latency;
+mod program;
+mod redirect_runs;
+mod redirects;
+mod scenarios;
+mod scripted;
+mod scripted_server;
+mod secrets;
+mod secure;
+mod servers;
+mod shares;
+mod tls;

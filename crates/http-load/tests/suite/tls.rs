@@ -1,0 +1,216 @@
+//! Tests of TLS and HTTP/2: accepted certificates, counts, and error messages.
+
+use std::process::{Command, Output};
+
+use http_load::{Engine, Settings};
+use load::recorder::OK;
+use serde_json::Value;
+
+use crate::program::PROGRAM;
+use crate::scenarios::{adds_up, put, rate, users};
+use crate::secure::{self, Secure, Spoken};
+
+fn http_load(words: &[&str]) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    Command::new(PROGRAM)
+        .args(words)
+        .args(["-q", "-c", "2", "-d", "1s", "--warmup", "50ms", "-t", "1"])
+        .args(["--output", "result.json"])
+        .current_dir(&folder)
+        .output()
+        .inspect(|output| {
+            if matches!(output.status.code(), Some(0 | 3)) {
+                let text = std::fs::read(folder.path().join("result.json")).unwrap();
+                let result: Value = serde_json::from_slice(&text).unwrap();
+                let engine = &result["results"][0]["plan"]["driver"]["engine"];
+                assert_eq!(engine, "hyper", "the engine that was taken");
+                let operations = &result["results"][0]["operations"];
+                assert!(operations["ok"].as_u64() > Some(0), "{operations}");
+            }
+        })
+        .unwrap()
+}
+
+#[track_caller]
+fn refuses(words: &[&str], code: i32, parts: &[&str]) {
+    let output = http_load(words);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    for part in parts {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+}
+
+#[test]
+fn whose_certificate_is_not_trusted_is_not_measured_and_the_remedy_is_said() {
+    let server = Secure::start(Spoken::Https);
+    let other = Secure::start(Spoken::Https);
+    let file = other.certificate();
+    let (localhost, address) = (server.url("localhost"), server.url("127.0.0.1"));
+    refuses(
+        &[&localhost],
+        1,
+        &["UnknownIssuer", "--tls-ca FILE", "--tls-insecure"],
+    );
+    refuses(
+        &[&localhost, "--tls-ca", file.path().to_str().unwrap()],
+        1,
+        &["invalid peer certificate", "--tls-insecure"],
+    );
+    let file = server.certificate();
+    refuses(
+        &[&address, "--tls-ca", file.path().to_str().unwrap()],
+        1,
+        &["not valid for name", "a name that its certificate has"],
+    );
+}
+
+#[test]
+fn a_certificate_that_is_trusted_or_any_will_do() {
+    let server = Secure::start(Spoken::Https);
+    let file = server.certificate();
+    let file = file.path().to_str().unwrap();
+    for words in [
+        &["--tls-ca", file][..],
+        &["--tls-insecure"],
+        &["--http2", "--tls-insecure"],
+    ] {
+        let url = server.url("localhost");
+        let output = http_load(&[&[url.as_str()][..], words].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        // 3: suspect results on a busy machine.
+        assert!(
+            matches!(output.status.code(), Some(0 | 3)),
+            "{words:?}: {said}"
+        );
+    }
+}
+
+#[test]
+fn a_certificate_that_signs_others_is_taken_from_the_server_that_it_was_given_for() {
+    let (server, other) = (
+        Secure::showing_a_ca(Spoken::Https),
+        Secure::showing_a_ca(Spoken::Https),
+    );
+    let (own, foreign) = (server.certificate(), other.certificate());
+    let (own, foreign) = (
+        own.path().to_str().unwrap(),
+        foreign.path().to_str().unwrap(),
+    );
+    let (localhost, address) = (server.url("localhost"), server.url("127.0.0.1"));
+    let output = http_load(&[&localhost, "--tls-ca", own]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{said}");
+    let name = ["not valid for name", "a name that its certificate has"];
+    refuses(&[&address, "--tls-ca", own], 1, &name);
+    let remedies = ["--tls-ca FILE", "--tls-insecure"];
+    refuses(&[&localhost, "--tls-ca", foreign], 1, &remedies);
+    refuses(&[&localhost], 1, &remedies);
+}
+
+#[test]
+fn a_handshake_that_fails_in_the_load_is_an_error_of_its_own() {
+    let server = Secure::start(Spoken::Https);
+    let settings = Settings {
+        engine: Engine::Hyper,
+        ..Settings::default()
+    };
+    let tally = put(settings, users(2, 3), &server.url("localhost"));
+    assert_eq!(
+        tally
+            .errors
+            .iter()
+            .map(|(kind, count)| (kind.as_ref(), *count))
+            .collect::<Vec<(&str, u64)>>(),
+        [("tls", 6)]
+    );
+    assert!(adds_up(&tally));
+}
+
+#[test]
+fn what_the_engines_can_not_do_is_said_before_anything_starts() {
+    let url = "http://127.0.0.1:1/";
+    let secure = "https://127.0.0.1:1/";
+    for (words, parts) in [
+        (
+            &[secure, "--engine", "wire"][..],
+            ["--engine", "hyper or auto"],
+        ),
+        (
+            &[url, "--engine", "wire", "--http2"],
+            ["--engine", "leave out --http2"],
+        ),
+        (&[url, "--streams", "5"], ["--streams", "add --http2"]),
+        (
+            &[url, "--http2", "--pipeline", "2"],
+            ["--pipeline", "--streams"],
+        ),
+        (
+            &[secure, "--pipeline", "2"],
+            ["--pipeline", "--engine wire"],
+        ),
+        (&[secure, "--batch"], ["--batch", "--engine wire"]),
+        (
+            &[secure, "--tls-ca", "/no/such.pem"],
+            ["--tls-ca", "in PEM"],
+        ),
+        (
+            &[secure, "--tls-ca", "x", "--tls-insecure"],
+            ["--tls-ca", "leave out one"],
+        ),
+        (
+            &[url, "--http2", "--streams", "2", "--no-keep-alive"],
+            ["--streams", "--no-keep-alive"],
+        ),
+    ] {
+        refuses(words, 2, &parts);
+    }
+}
+
+#[test]
+fn a_server_without_http2_is_told_apart() {
+    let server = Secure::start(Spoken::Https1);
+    refuses(
+        &[&server.url("localhost"), "--http2", "--tls-insecure"],
+        1,
+        &["--http2"],
+    );
+}
+
+#[test]
+fn streams_are_counted_each() {
+    for spoken in [Spoken::Https, Spoken::Http2] {
+        let server = Secure::start(spoken);
+        let settings = Settings {
+            engine: Engine::Hyper,
+            http2: true,
+            streams: 5,
+            tls_insecure: true,
+            connections: 2,
+            phases: true,
+            ..Settings::default()
+        };
+        let tally = put(settings.clone(), users(2, 50), &server.url("localhost"));
+        assert!(adds_up(&tally));
+        assert_eq!(
+            (tally.counted(OK), tally.counted("opened")),
+            (100, 2),
+            "{:?}",
+            tally.errors
+        );
+        assert_eq!(
+            tally.counted("body_bytes"),
+            100 * secure::CONTENT.len() as u64
+        );
+        assert_eq!(server.requests(), 100);
+        assert!(server.most_at_once() > 1, "{}", server.most_at_once());
+        let tally = put(settings, rate(500.0, 60), &server.url("localhost"));
+        assert!(adds_up(&tally));
+        assert_eq!(
+            (tally.counted(OK), tally.counted("opened")),
+            (60, 2),
+            "{:?}",
+            tally.errors
+        );
+    }
+}

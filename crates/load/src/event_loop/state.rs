@@ -1,0 +1,255 @@
+//! The rules that every loop of a worker follows: what starts, what is missed, and when the worker ends.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::timers::Timers;
+use crate::clock;
+use crate::driver::{Phases, Stop, Worker};
+use crate::opening::WorkerOpening;
+use crate::pacer::{Pacer, Start, Tick};
+use crate::recorder::{MISSED, Recorder, WARMUP};
+use crate::schedule::Share;
+
+/// Interval of the timers of [`Pacing::Quantum`].
+const QUANTUM_NS: u64 = 500_000;
+
+/// The way a loop waits for the next start of an open loop. In each mode, the delay is measured (`lag`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Pacing {
+    /// A timer per start: late by tens of microseconds.
+    #[default]
+    Precise,
+    /// A timer for all starts within half a millisecond: late by as much, and cheaper at high rates.
+    Quantum,
+    /// No timer: the driver busy-polls and uses a full core.
+    Spin,
+}
+
+impl Pacing {
+    /// Returns the latest time, in nanoseconds of any clock, at which to look for a start that is due at `due`.
+    fn wake_at(self, due: u64) -> u64 {
+        match self {
+            Self::Precise => due,
+            Self::Quantum => due.div_ceil(QUANTUM_NS).saturating_mul(QUANTUM_NS),
+            Self::Spin => 0,
+        }
+    }
+}
+
+/// The options of a loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// Size of the shared read buffer in bytes: more than a peer usually sends at once.
+    pub read_buffer: usize,
+    /// Maximum number of scheduled operations that start before connections are served again.
+    pub starts_per_turn: usize,
+    /// Interval in nanoseconds at which the deadlines of connections are checked; `u64::MAX` without deadlines.
+    pub sweep_ns: u64,
+    /// The way to wait for the next start.
+    pub pacing: Pacing,
+    /// True if an operation begins when it starts; the loop then counts it. False if it begins later, as a message
+    /// does when it is published; the handler then counts it.
+    pub begins_at_start: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            read_buffer: 64 * 1024,
+            starts_per_turn: 64,
+            sweep_ns: u64::MAX,
+            pacing: Pacing::Precise,
+            begins_at_start: true,
+        }
+    }
+}
+
+/// The state of a worker that a loop keeps: both loops apply the same rules through it.
+///
+/// Times are nanoseconds of CLOCK_MONOTONIC. `T` is the content of a timer.
+#[derive(Debug)]
+pub struct LoopState<T> {
+    /// Determines when the next operation starts.
+    pub pacer: Pacer,
+    /// Records the measurements.
+    pub record: Recorder,
+    /// The phases. Their end moves when the load is brought forward, or canceled.
+    pub phases: Phases,
+    /// The index of the worker, and the number of workers.
+    pub share: Share,
+    /// Number of descriptors that the worker may open.
+    pub descriptors: u64,
+    /// The beginning of this turn.
+    pub now: u64,
+    /// Retries, backoffs and heartbeats.
+    pub timers: Timers<T>,
+    pub(super) options: Options,
+    opening: WorkerOpening,
+    stop: Arc<Stop>,
+    second_ends: u64,
+    /// Operations that began in this turn, of the measured time and of the warm-up. Counting by name is more expensive
+    /// than adding.
+    begun: u64,
+    begun_in_warmup: u64,
+    /// Missed operations that are counted already.
+    missed: u64,
+    is_woken: bool,
+}
+
+impl<T> LoopState<T> {
+    /// Creates the state of a worker that has not begun.
+    #[must_use]
+    pub fn new(worker: Worker, options: Options) -> Self {
+        Self {
+            pacer: worker.pacer,
+            record: worker.record,
+            phases: worker.phases,
+            share: worker.share,
+            descriptors: worker.descriptors,
+            now: 0,
+            timers: Timers::default(),
+            options,
+            opening: worker.opening,
+            stop: worker.stop,
+            second_ends: 0,
+            begun: 0,
+            begun_in_warmup: 0,
+            missed: 0,
+            is_woken: false,
+        }
+    }
+
+    /// Begins a turn at `now`. After a cancellation nothing starts; a load that was brought forward begins.
+    pub(super) fn begin_turn(&mut self, now: u64) {
+        self.now = now;
+        self.is_woken = false;
+        if self.stop.deadline().is_some() {
+            self.end_load();
+        }
+        if let Some(begin) = self.opening.brought_forward() {
+            self.phases = self.phases.begin_at(begin, &mut self.pacer, &self.record);
+        }
+    }
+
+    /// Takes the next operation that is due, and records its begin and its lateness.
+    ///
+    /// # Errors
+    /// The time at which to look for the next one.
+    pub(super) fn next_start(&mut self) -> Result<Start, u64> {
+        match self.pacer.poll(self.now) {
+            Tick::Ready(start) => {
+                if let Some(late) = start.lag.filter(|_| self.phases.counts(start.at)) {
+                    self.record.lag(late);
+                }
+                self.begin(start);
+                Ok(start)
+            }
+            Tick::Wait(due) => Err(self.options.pacing.wake_at(due)),
+            Tick::Over => Err(u64::MAX),
+        }
+    }
+
+    /// Returns the operation of a closed-loop client that follows its `previous` one, at once, and records its begin.
+    /// Returns `None` if the client leaves.
+    pub fn next_of_client(&mut self, previous: Start, now: u64) -> Option<Start> {
+        let start = self.pacer.again(previous, now)?;
+        self.begin(start);
+        Some(start)
+    }
+
+    fn begin(&mut self, start: Start) {
+        if self.options.begins_at_start {
+            match self.phases.counts(start.at) {
+                true => self.begun += 1,
+                false => self.begun_in_warmup += 1,
+            }
+        }
+    }
+
+    /// Counts the operations that began.
+    pub(super) fn count_begun(&mut self) {
+        if self.begun > 0 {
+            self.record.begin_many(std::mem::take(&mut self.begun));
+        }
+        if self.begun_in_warmup > 0 {
+            let begun = std::mem::take(&mut self.begun_in_warmup);
+            self.record.count(WARMUP, begun);
+        }
+    }
+
+    /// Sends off every second that has ended.
+    pub(super) fn end_turn(&mut self) {
+        self.second_ends = self.record.tick(self.now);
+    }
+
+    /// Returns true if this turn is the first one after the end of a second, whose counts are sent off with this turn.
+    #[must_use]
+    pub fn is_second_over(&self) -> bool {
+        self.now >= self.second_ends
+    }
+
+    /// Returns the end of the running second.
+    #[must_use]
+    pub fn second_ends(&self) -> u64 {
+        self.second_ends
+    }
+
+    /// Returns the default of when open operations are given up: at the end of the drain phase, which lasts longer if
+    /// starts were late.
+    #[must_use]
+    pub fn drained(&self) -> u64 {
+        self.phases.drained.saturating_add(self.pacer.overrun())
+    }
+
+    /// Returns when open operations are given up, given the end of the drain phase: a cancellation may come earlier.
+    pub(super) fn deadline(&self, drained: u64) -> u64 {
+        let asked = self.stop.deadline();
+        asked.map_or(drained, |asked| asked.min(drained))
+    }
+
+    /// Returns true if the worker has ended: nothing starts any more and nothing is open, or the deadline has passed.
+    pub(super) fn has_ended(&self, is_idle: bool, deadline: u64) -> bool {
+        (is_idle && self.pacer.over(self.now)) || self.now >= deadline
+    }
+
+    /// Returns until when the loop may wait, given the earliest of the times at which something is to be done.
+    pub(super) fn wait_until(&self, next: u64, deadline: u64) -> u64 {
+        let next = next.min(self.second_ends).min(deadline);
+        self.record.wait_until(next, self.now)
+    }
+
+    /// Ends the load now: nothing starts any more, and what was due is missed.
+    pub fn end_load(&mut self) {
+        self.pacer.stop_at(self.now);
+        self.phases.end = self.phases.end.min(self.now);
+    }
+
+    /// Reports that all connections of the worker are open, so that the load may begin. Further calls have no effect.
+    pub fn say_open(&mut self) {
+        self.opening.say_open();
+    }
+
+    /// Lets the loop of [`run_async`](super::run_async) run again before it waits: its turn decides what follows.
+    pub fn wake(&mut self) {
+        self.is_woken = true;
+    }
+
+    pub(super) fn is_woken(&self) -> bool {
+        self.is_woken
+    }
+
+    /// Counts operations as missed that the schedule made due and that will not start any more: those that a handler
+    /// took and did not begin (`waiting`), and those still in the schedule. The loop calls this at its end, so a handler
+    /// calls it only if it knows earlier that nothing starts any more. Nothing is counted twice.
+    pub fn count_missed(&mut self, waiting: u64) {
+        let missed = self.pacer.missed(clock::now());
+        let more = waiting + missed - self.missed;
+        self.missed = missed;
+        if more > 0 {
+            self.record.count(MISSED, more);
+        }
+    }
+}

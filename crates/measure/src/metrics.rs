@@ -1,0 +1,475 @@
+//! The catalogue of metrics: every figure of a run by its key. Thresholds, tables, charts and conclusions read results
+//! through it, so each figure is computed in one place.
+
+use crate::disturbance::Disturbance;
+use crate::imported::SeriesSummary;
+use crate::result::{RunResult, Second, SecondSeries};
+use crate::system::TcpCounters;
+use crate::units::Unit;
+
+use Better::{Higher, Lower, Neither};
+use Unit::{Bytes, Count, Nanoseconds, PerSecond, Percent};
+
+/// A figure of a run.
+#[derive(Debug, Clone, Copy)]
+pub struct Metric {
+    /// Name in thresholds: `daemon.rss.peak`.
+    pub key: &'static str,
+    /// Name in tables: `RSS peak`. The label of a metric of daemon or driver does not name the side.
+    pub label: &'static str,
+    /// The unit of the value.
+    pub unit: Unit,
+    /// The direction in which a value is better.
+    pub better: Better,
+    /// Reads the value from a result; `None` if it was not measured.
+    pub read: fn(&RunResult) -> Option<f64>,
+}
+
+/// The direction in which a figure is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Better {
+    /// A lower value is better.
+    Lower,
+    /// A higher value is better.
+    Higher,
+    /// The value describes the load or the outcome; neither direction is better.
+    Neither,
+}
+
+/// A statistic of a series.
+#[derive(Debug, Clone, Copy)]
+pub struct Statistic {
+    /// Name in thresholds and tables: `p99`.
+    pub key: &'static str,
+    /// The quantile that it is, if it is one.
+    pub quantile: Option<f64>,
+    /// The unit of the value.
+    pub unit: Unit,
+    /// Reads the value; `None` if it was not reported.
+    pub read: fn(&SeriesSummary) -> Option<f64>,
+}
+
+type Read = fn(&RunResult) -> Option<f64>;
+
+const fn metric(
+    key: &'static str,
+    label: &'static str,
+    unit: Unit,
+    better: Better,
+    read: Read,
+) -> Metric {
+    Metric {
+        key,
+        label,
+        unit,
+        better,
+        read,
+    }
+}
+
+/// Metrics of the run and of the machine.
+const OF_THE_RUN: [Metric; 38] = [
+    metric("started", "started", Count, Neither, |run| {
+        Some(run.operations.started as f64)
+    }),
+    metric("ok", "completed", Count, Higher, |run| {
+        Some(run.operations.ok as f64)
+    }),
+    metric("errors", "failed", Count, Lower, |run| {
+        Some(run.operations.failed as f64)
+    }),
+    metric("errors.rate", "failed", Percent, Lower, |run| {
+        share(run.operations.failed, run.operations.started)
+    }),
+    // The checks need a driver that checks answers and keeps these counters.
+    metric("checks", "checks passed", Percent, Higher, |run| {
+        let passed = run.count("checks_passed");
+        share(passed, passed + run.count("checks_failed"))
+    }),
+    metric("checks.errors", "failed or wrong", Percent, Lower, |run| {
+        let failed = run.operations.failed + run.count("failed_a_check");
+        share(failed, run.operations.started)
+    }),
+    metric(
+        "success",
+        "success",
+        Percent,
+        Higher,
+        RunResult::success_pct,
+    ),
+    metric("unfinished", "unfinished", Count, Lower, |run| {
+        known(run, run.operations.unfinished)
+    }),
+    metric("missed", "missed", Count, Lower, |run| {
+        known(run, run.operations.missed)
+    }),
+    metric("peak", "driver peak", Count, Neither, |run| {
+        known(run, run.operations.peak_active)
+    }),
+    metric(
+        "peak.daemon",
+        "daemon peak",
+        Count,
+        Neither,
+        RunResult::peak_of_daemon,
+    ),
+    metric("rate", "completed", PerSecond, Higher, |run| {
+        run.per_second("ok")
+    }),
+    metric("connections", "connections", Count, Neither, connections),
+    metric("connections.opened", "opened", Count, Neither, |run| {
+        Some(run.count("opened") as f64)
+    }),
+    metric("connections.held", "held", Count, Higher, |run| {
+        run.most_held().map(|held| held as f64)
+    }),
+    metric("connections.lost", "lost", Count, Lower, |run| {
+        Some(run.count("lost") as f64)
+    }),
+    metric("backlog.peak", "backlog peak", Count, Lower, backlog_peak),
+    metric("down", "downtime", Nanoseconds, Lower, RunResult::down_ns),
+    metric("daemon.instances", "daemons", Count, Neither, |run| {
+        Some(run.daemon.instances as f64)
+    }),
+    metric("daemon.rss.slope", "RSS slope", Bytes, Lower, |run| {
+        Some(run.growth_under_load()?.rss_bytes.slope)
+    }),
+    metric(
+        "daemon.fds.slope",
+        "open files slope",
+        Count,
+        Lower,
+        |run| Some(run.growth_under_load()?.fds.slope),
+    ),
+    metric(
+        "driver.cpu.rate",
+        "finished per driver CPU-s",
+        PerSecond,
+        Higher,
+        |run| {
+            let ns = value("driver.cpu.each", run)?;
+            (ns > 0.0).then(|| 1e9 / ns)
+        },
+    ),
+    metric("kernel.memory", "kernel memory", Bytes, Lower, |run| {
+        run.kernel_kb().map(bytes)
+    }),
+    metric("kernel.objects", "kernel objects", Bytes, Lower, |run| {
+        Some(bytes(run.usage.system?.objects_kb()))
+    }),
+    metric(
+        "kernel.each",
+        "kernel memory per connection",
+        Bytes,
+        Lower,
+        |run| {
+            let connections = connections(run)? as u64;
+            let kb = run.usage.system?.kb_for_each(connections).ok()?;
+            Some(kb * 1024.0)
+        },
+    ),
+    metric(
+        "tcp.listen_overflows",
+        "accept queue overflows",
+        Count,
+        Lower,
+        |run| tcp(run, |tcp| tcp.listen_overflows),
+    ),
+    metric("tcp.listen_drops", "listen drops", Count, Lower, |run| {
+        tcp(run, |tcp| tcp.listen_drops)
+    }),
+    metric("tcp.syn_cookies", "SYN cookies", Count, Lower, |run| {
+        tcp(run, |tcp| tcp.syn_cookies_sent)
+    }),
+    metric(
+        "tcp.timeouts",
+        "retransmission timeouts",
+        Count,
+        Lower,
+        |run| tcp(run, |tcp| tcp.timeouts),
+    ),
+    metric(
+        "tcp.retransmits",
+        "segments retransmitted",
+        Count,
+        Lower,
+        |run| tcp(run, |tcp| tcp.retransmits),
+    ),
+    metric("tcp.resets", "connections reset", Count, Lower, |run| {
+        tcp(run, |tcp| tcp.resets)
+    }),
+    metric(
+        "others.cpu.average",
+        "others' CPU, average",
+        Percent,
+        Lower,
+        |run| disturbance(run)?.others_cpu_pct,
+    ),
+    metric(
+        "others.cpu.peak",
+        "others' CPU, peak",
+        Percent,
+        Lower,
+        |run| disturbance(run)?.others_cpu_peak_pct,
+    ),
+    metric(
+        "workers.wait",
+        "longest wait of a worker for a CPU",
+        Percent,
+        Lower,
+        |run| disturbance(run)?.worker_wait_pct,
+    ),
+    metric("workers.stalls", "stalls", Count, Lower, |run| {
+        Some(disturbance(run)?.stalls.count as f64)
+    }),
+    metric(
+        "workers.stalls.longest",
+        "longest stall",
+        Nanoseconds,
+        Lower,
+        |run| Some(disturbance(run)?.stalls.longest_ns as f64),
+    ),
+    metric(
+        "workers.stalls.total",
+        "stalls in total",
+        Nanoseconds,
+        Lower,
+        |run| Some(disturbance(run)?.stalls.total_ns as f64),
+    ),
+    metric(
+        "driver.throttled",
+        "throttled periods",
+        Count,
+        Lower,
+        |run| Some(disturbance(run)?.driver_quota?.throttled as f64),
+    ),
+];
+
+/// Defines metrics of a process tree twice, for the daemon and for the driver. Each reads a `UsageSummary` and the run.
+macro_rules! of_both_sides {
+    ($($key:literal, $label:literal, $unit:expr, |$usage:ident, $run:pat_param| $value:expr;)*) => {
+        /// Metrics of the daemon's processes.
+        const OF_THE_DAEMON: &[Metric] = &[$(
+            metric(concat!("daemon.", $key), $label, $unit, Lower, |run| {
+                let ($usage, $run) = (run.usage.daemon.as_ref()?, run);
+                $value
+            }),
+        )*];
+        /// Metrics of the driver's processes.
+        const OF_THE_DRIVER: &[Metric] = &[$(
+            metric(concat!("driver.", $key), $label, $unit, Lower, |run| {
+                let ($usage, $run) = (run.usage.driver.as_ref()?, run);
+                $value
+            }),
+        )*];
+    };
+}
+
+of_both_sides! {
+    "rss.baseline", "RSS before the load", Bytes, |usage, _| Some(bytes(usage.rss_baseline_kb));
+    "rss.peak", "RSS peak", Bytes, |usage, _| Some(bytes(usage.rss_peak_kb));
+    "rss.growth", "RSS growth", Bytes,
+        |usage, _| Some(bytes(usage.rss_peak_kb.saturating_sub(usage.rss_baseline_kb)));
+    "rss.each", "RSS growth per connection", Bytes, |usage, run| {
+        let growth = usage.rss_peak_kb.saturating_sub(usage.rss_baseline_kb);
+        Some(bytes(growth) / connections(run)?)
+    };
+    "cpu.average", "CPU average, % of a core", Percent, |usage, _| Some(usage.cpu_avg_pct);
+    "cpu.peak", "CPU peak, % of a core", Percent, |usage, _| Some(usage.cpu_peak_pct);
+    "cpu.each", "CPU per finished operation", Nanoseconds, |usage, run| {
+        let finished = run.finished();
+        (finished > 0).then(|| (usage.user_s + usage.system_s) * 1e9 / finished as f64)
+    };
+    "cpu.user", "CPU time, user", Nanoseconds, |usage, _| Some(usage.user_s * 1e9);
+    "cpu.system", "CPU time, system", Nanoseconds, |usage, _| Some(usage.system_s * 1e9);
+    "processes.peak", "processes, peak", Count, |usage, _| Some(usage.processes_peak as f64);
+    "threads.peak", "threads, peak", Count, |usage, _| Some(usage.threads_peak as f64);
+    "fds.peak", "open files, peak", Count, |usage, _| Some(usage.fds_peak as f64);
+    "switches.voluntary", "voluntary switches", Count,
+        |usage, _| Some(usage.voluntary_switches as f64);
+    "switches.involuntary", "involuntary switches", Count,
+        |usage, _| Some(usage.involuntary_switches as f64);
+    "wait", "waited for a CPU, all threads", Nanoseconds, |usage, _| Some(usage.wait_s? * 1e9);
+}
+
+/// The statistics of a series that a result stores.
+pub const STATISTICS: [Statistic; 11] = [
+    statistic("count", None, Count, |series| Some(series.count? as f64)),
+    statistic("min", Some(0.0), Nanoseconds, |series| {
+        Some(series.min_ns? as f64)
+    }),
+    statistic("mean", None, Nanoseconds, |series| series.mean_ns),
+    statistic("p50", Some(0.5), Nanoseconds, |series| {
+        Some(series.p50_ns? as f64)
+    }),
+    statistic("p75", Some(0.75), Nanoseconds, |series| {
+        Some(series.p75_ns? as f64)
+    }),
+    statistic("p90", Some(0.9), Nanoseconds, |series| {
+        Some(series.p90_ns? as f64)
+    }),
+    statistic("p95", Some(0.95), Nanoseconds, |series| {
+        Some(series.p95_ns? as f64)
+    }),
+    statistic("p99", Some(0.99), Nanoseconds, |series| {
+        Some(series.p99_ns? as f64)
+    }),
+    statistic("p99.9", Some(0.999), Nanoseconds, |series| {
+        Some(series.p999_ns? as f64)
+    }),
+    // Another spelling of p99.9.
+    statistic("p999", Some(0.999), Nanoseconds, |series| {
+        Some(series.p999_ns? as f64)
+    }),
+    statistic("max", Some(1.0), Nanoseconds, |series| {
+        Some(series.max_ns? as f64)
+    }),
+];
+
+const fn statistic(
+    key: &'static str,
+    quantile: Option<f64>,
+    unit: Unit,
+    read: fn(&SeriesSummary) -> Option<f64>,
+) -> Statistic {
+    Statistic {
+        key,
+        quantile,
+        unit,
+        read,
+    }
+}
+
+/// A statistic of a series over one second.
+#[derive(Debug, Clone, Copy)]
+pub struct SecondStatistic {
+    /// Name in tables, and with its unit in CSV: `p99`.
+    pub key: &'static str,
+    /// The unit of the value.
+    pub unit: Unit,
+    /// Reads the value.
+    pub read: fn(&SecondSeries) -> u64,
+}
+
+/// The statistics that a result stores of each second.
+pub const OF_A_SECOND: [SecondStatistic; 4] = [
+    of_a_second("count", Count, |series| series.count),
+    of_a_second("p50", Nanoseconds, |series| series.p50_ns),
+    of_a_second("p99", Nanoseconds, |series| series.p99_ns),
+    of_a_second("max", Nanoseconds, |series| series.max_ns),
+];
+
+const fn of_a_second(
+    key: &'static str,
+    unit: Unit,
+    read: fn(&SecondSeries) -> u64,
+) -> SecondStatistic {
+    SecondStatistic { key, unit, read }
+}
+
+/// Reads a statistic of [`OF_A_SECOND`] by key; `None` if the series has no values in the second.
+pub(crate) fn in_second(second: &Second, series: &str, key: &str) -> Option<u64> {
+    let mut all = OF_A_SECOND.iter();
+    let statistic = all.find(|statistic| statistic.key == key)?;
+    let mut series_of_second = second.series.iter();
+    let found = series_of_second.find(|found| found.name == series)?;
+    Some((statistic.read)(found))
+}
+
+/// Returns every metric.
+pub fn all() -> impl Iterator<Item = &'static Metric> {
+    OF_THE_RUN.iter().chain(OF_THE_DAEMON).chain(OF_THE_DRIVER)
+}
+
+/// Returns the metric with this key.
+#[must_use]
+pub fn find(key: &str) -> Option<&'static Metric> {
+    all().find(|metric| metric.key == key)
+}
+
+/// Returns the metric with this key of the catalogue.
+///
+/// # Panics
+/// If no metric has the key.
+pub(crate) fn by_key(key: &str) -> &'static Metric {
+    find(key).expect("a key of the catalogue")
+}
+
+/// Reads the metric with this key of the catalogue.
+pub(crate) fn value(key: &str, run: &RunResult) -> Option<f64> {
+    (by_key(key).read)(run)
+}
+
+/// Returns the statistic with this key.
+#[must_use]
+pub fn statistic_by_key(key: &str) -> Option<&'static Statistic> {
+    STATISTICS.iter().find(|statistic| statistic.key == key)
+}
+
+/// Returns the rate of a counter, if it is above 0. A run without rows of seconds has the rate over its whole time.
+pub(crate) fn rate(run: &RunResult, counter: &str) -> Option<f64> {
+    let rate = if run.seconds.is_empty() {
+        Some(run.count(counter) as f64 / run.wall_s)
+    } else {
+        run.per_second(counter)
+    };
+    rate.filter(|rate| *rate > 0.0)
+}
+
+/// Returns the peak number of connections: counted by the daemon, otherwise held by the driver, otherwise its peak of
+/// open operations.
+fn connections(run: &RunResult) -> Option<f64> {
+    run.peak_of_daemon()
+        .or_else(|| run.most_held().map(|held| held as f64))
+        .or(Some(run.operations.peak_active as f64))
+        .filter(|peak| *peak > 0.0)
+}
+
+fn backlog_peak(run: &RunResult) -> Option<f64> {
+    let summed = run
+        .usage
+        .daemon
+        .as_ref()
+        .and_then(|usage| usage.backlog_peak);
+    let sampled = || {
+        run.resources
+            .iter()
+            .filter_map(|sample| sample.backlog)
+            .max()
+    };
+    summed.or_else(sampled).map(|most| most as f64)
+}
+
+fn known(run: &RunResult, count: u64) -> Option<f64> {
+    run.if_known(count).map(|count| count as f64)
+}
+
+fn tcp(run: &RunResult, read: fn(&TcpCounters) -> u64) -> Option<f64> {
+    run.usage.system.map(|system| read(&system.tcp) as f64)
+}
+
+fn disturbance(run: &RunResult) -> Option<&Disturbance> {
+    run.usage.disturbance.as_ref()
+}
+
+/// Returns a share in percent, or `None` if the whole is 0.
+fn share(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| 100.0 * part as f64 / whole as f64)
+}
+
+fn bytes(kib: u64) -> f64 {
+    kib as f64 * 1024.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_names_one_metric() {
+        for metric in all() {
+            let same = all().filter(|other| other.key == metric.key);
+            assert_eq!(same.count(), 1, "{}", metric.key);
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Peak memory against peak connections, with the line whose slope is the cost of a connection.
+
+use super::drawn::{Drawn, axis, chart, heights};
+use crate::regression::LinearFit;
+use crate::report::comparison::Comparison;
+use crate::report::sections::{Slope, slopes};
+use crate::report::svg::{Chart, Kind, Mark, Point, Scale};
+use crate::report::text::plain;
+use crate::units;
+
+pub(super) fn draw(comparison: &Comparison<'_>) -> Option<Chart> {
+    let names = comparison.short_names();
+    let mut drawn = Drawn::default();
+    for (daemon, slope) in slopes(comparison).into_iter().enumerate() {
+        if !slope.points.is_empty() {
+            drawn.extend(of_daemon(comparison, daemon, &names[daemon], &slope));
+        }
+    }
+    if drawn.marks.is_empty() {
+        return None;
+    }
+    let points = drawn
+        .marks
+        .iter()
+        .flat_map(|mark| mark.pieces.iter().flatten());
+    let across: Vec<f64> = points.map(|(x, _)| *x).collect();
+    let up = Scale::linear(heights(&drawn.marks), units::whole);
+    let axes = (
+        axis("peak open connections", Scale::linear(across, units::whole)),
+        axis("peak RSS, MiB", up),
+    );
+    Some(chart(
+        "memory-connections".to_owned(),
+        "Memory against connections".to_owned(),
+        "Each dot is a run; the line is fitted to all runs of a daemon, and the number is its slope in KiB per connection. INVALID runs are included.",
+        axes,
+        drawn,
+    ))
+}
+
+/// Draws dots for the runs, and the fitted line if there is one.
+fn of_daemon(comparison: &Comparison<'_>, daemon: usize, label: &str, slope: &Slope) -> Drawn {
+    let name = plain(comparison.daemons[daemon]);
+    let points: Vec<Point> = slope
+        .points
+        .iter()
+        .map(|(x, kb)| (*x, kb / 1024.0))
+        .collect();
+    let what = |(x, mib): &Point| {
+        let (mib, x) = (units::significant(*mib), units::whole(*x));
+        format!("{name}: {mib} MiB at {x} connections")
+    };
+    let named = points.iter().map(what).collect();
+    let most = points.iter().map(|(x, _)| *x).fold(0.0, f64::max);
+    let dots = Mark::new(daemon, Kind::Dots, vec![points]).named(named);
+    match &slope.line {
+        Ok(line) => {
+            let kib = units::significant(line.slope);
+            let fitted = Mark::new(daemon, Kind::Line, vec![ends(line, most)]);
+            Drawn {
+                marks: vec![fitted.labelled(&format!("{kib} {label}")), dots],
+                descriptions: vec![format!("{name}: {kib} KiB per connection")],
+            }
+        }
+        Err(why) => Drawn {
+            marks: vec![dots.labelled(label)],
+            descriptions: vec![format!("{name}: {why}")],
+        },
+    }
+}
+
+/// Returns the end points of the line, from 0 connections to `most`, in MiB.
+fn ends(line: &LinearFit, most: f64) -> Vec<Point> {
+    [0.0, most].map(|x| (x, line.at(x) / 1024.0)).into()
+}

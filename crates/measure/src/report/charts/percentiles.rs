@@ -1,0 +1,155 @@
+//! Percentile curves of all daemons of a level.
+
+use super::drawn::{Drawn, axis, chart, heights, several};
+use crate::report::comparison::{Comparison, Repetitions};
+use crate::report::error::Error;
+use crate::report::roles::series_label;
+use crate::report::svg::{Chart, Kind, Mark, Point, Scale};
+use crate::report::text::plain;
+use crate::result::RunResult;
+use crate::tally::Distribution;
+use crate::units;
+
+/// Points of a curve per nine.
+const PER_NINE: u32 = 16;
+/// Points per nine of a curve in the background.
+const PER_NINE_BEHIND: u32 = 8;
+/// Number of nines at the end of the axis: 99.99 %.
+const NINES: f64 = 4.0;
+
+pub(super) fn draw(
+    comparison: &Comparison<'_>,
+    at: &[Repetitions<'_>],
+    id: &str,
+    series: &str,
+) -> Result<Option<Chart>, Error> {
+    let names = comparison.short_names();
+    let mut drawn = Drawn::default();
+    for repeated in at {
+        let runs = distributions(&repeated.runs, series)?;
+        let name = plain(comparison.daemons[repeated.daemon]);
+        drawn.extend(of_cell(
+            repeated.daemon,
+            &names[repeated.daemon],
+            &name,
+            &runs,
+        ));
+    }
+    if drawn.marks.is_empty() {
+        return Ok(None);
+    }
+    let reading = if several(at) {
+        "Thick: all runs together; thin: each run."
+    } else {
+        ""
+    };
+    let name = series_label(series);
+    let across = Scale::Percentile {
+        nines: nines(&drawn.marks),
+    };
+    let up = Scale::log(heights(&drawn.marks));
+    Ok(Some(chart(
+        format!("{id}-percentiles-{series}"),
+        format!("{name}: percentiles"),
+        reading,
+        (
+            axis("percentile, log scale", across),
+            axis(&format!("{name}, log scale"), up),
+        ),
+        drawn,
+    )))
+}
+
+/// Draws the curve of all runs together, with thin curves of each run behind it if there are several.
+fn of_cell(daemon: usize, label: &str, name: &str, runs: &[Distribution]) -> Drawn {
+    let mut merged = Distribution::default();
+    runs.iter().for_each(|run| merged.merge(run));
+    if merged.is_empty() {
+        return Drawn::default();
+    }
+    let behind = if runs.len() > 1 { runs } else { &[] };
+    let thin = |run| Mark::new(daemon, Kind::Thin, vec![curve(run, PER_NINE_BEHIND)]);
+    let line = Mark::new(daemon, Kind::Line, vec![curve(&merged, PER_NINE)]);
+    Drawn {
+        marks: behind
+            .iter()
+            .map(thin)
+            .chain([line.labelled(label)])
+            .collect(),
+        descriptions: vec![describe(name, &merged)],
+    }
+}
+
+/// Returns the end of the axis in nines: that of the longest curve, but at least 99 %.
+fn nines(marks: &[Mark]) -> f64 {
+    let ends = marks.iter().flat_map(|mark| mark.pieces.iter().flatten());
+    let last = ends.map(|(quantile, _)| *quantile).fold(0.99, f64::max);
+    (-(1.0 - last).log10()).min(NINES)
+}
+
+fn distributions(runs: &[&RunResult], series: &str) -> Result<Vec<Distribution>, Error> {
+    let found = runs
+        .iter()
+        .filter_map(|run| Some((run, run.series(series)?)));
+    found
+        .map(|(run, found)| found.distribution().map_err(Error::histogram(run, series)))
+        .collect()
+}
+
+/// Returns the values at even steps of nines, up to the last step that more than a single value determines.
+fn curve(values: &Distribution, per_nine: u32) -> Vec<Point> {
+    let total = values.len() as f64;
+    let last = (total.log10().min(NINES) * f64::from(per_nine)).floor() as u32;
+    let quantile = |step: u32| 1.0 - 10_f64.powf(-f64::from(step) / f64::from(per_nine));
+    let mut points = Vec::with_capacity(last as usize + 1);
+    let (mut step, mut counted) = (0, 0);
+    for part in values.histogram().iter_recorded() {
+        counted += part.count_since_last_iteration();
+        // The first value at or beyond the rank is the value of the quantile.
+        while step <= last && counted as f64 >= (quantile(step) * total).max(1.0) - 1e-6 {
+            points.push((quantile(step), part.value_iterated_to() as f64));
+            step += 1;
+        }
+    }
+    points
+}
+
+fn describe(daemon: &str, values: &Distribution) -> String {
+    let at = |quantile| units::ms(values.quantile(quantile).unwrap_or(0) as f64);
+    format!(
+        "{daemon}: p50 {} ms, p99 {} ms, p99.9 {} ms, max {} ms",
+        at(0.5),
+        at(0.99),
+        at(0.999),
+        at(1.0)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_curve_goes_through_the_percentiles_of_its_histogram() {
+        let mut values = Distribution::default();
+        (1..=10_000_u64).for_each(|value| values.record(value * 1_000));
+        let points = curve(&values, 16);
+        assert_eq!(points.len(), 4 * 16 + 1);
+        for (quantile, value) in points {
+            let exact = values.quantile(quantile).unwrap() as f64;
+            assert!(
+                (value - exact).abs() <= exact * 0.002,
+                "{quantile}: {value} is not {exact}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_curve_ends_where_a_single_value_decides() {
+        let mut values = Distribution::default();
+        (1..=100_u64).for_each(|value| values.record(value));
+        let last = *curve(&values, 16).last().unwrap();
+        assert!((last.0 - 0.99).abs() < 1e-9, "{last:?}");
+        assert_eq!(last.1, 99.0);
+    }
+}

@@ -1,0 +1,227 @@
+//! The runs of a suite grouped by daemon and level.
+
+use super::roles;
+use super::text::plain;
+use crate::result::RunResult;
+use crate::suite::Suite;
+use crate::units;
+
+/// A suite with its daemons and levels in order.
+#[derive(Debug)]
+pub(super) struct Comparison<'a> {
+    pub(super) suite: &'a Suite,
+    /// Daemons in the order of first appearance.
+    pub(super) daemons: Vec<&'a str>,
+    /// Numeric levels by size, then the others in the order of first appearance.
+    pub(super) levels: Vec<&'a str>,
+}
+
+/// The runs of one daemon at one level, which are repetitions of each other.
+#[derive(Debug, Clone)]
+pub(super) struct Repetitions<'a> {
+    /// Index of the daemon.
+    pub(super) daemon: usize,
+    /// The level's name.
+    pub(super) level: &'a str,
+    /// At least one run.
+    pub(super) runs: Vec<&'a RunResult>,
+}
+
+impl<'a> Comparison<'a> {
+    pub(super) fn new(suite: &'a Suite) -> Self {
+        let missing = suite.unreached.iter();
+        let daemons = suite
+            .results
+            .iter()
+            .map(|result| result.daemon.name.as_str())
+            .chain(missing.map(|missing| missing.daemon.as_str()));
+        let mut levels = distinct(suite.results.iter().map(|result| result.level.as_str()));
+        levels.sort_by_key(|level| sort_key(level));
+        Self {
+            suite,
+            daemons: distinct(daemons),
+            levels,
+        }
+    }
+
+    /// Returns the groups with runs, level by level, the daemons of a level next to each other.
+    pub(super) fn all(&self) -> Vec<Repetitions<'a>> {
+        self.levels
+            .iter()
+            .flat_map(|level| self.at(level))
+            .collect()
+    }
+
+    /// Returns the groups of one level.
+    pub(super) fn at(&self, level: &str) -> Vec<Repetitions<'a>> {
+        (0..self.daemons.len())
+            .filter_map(|daemon| self.repetitions(daemon, level))
+            .collect()
+    }
+
+    /// Returns the groups of one daemon.
+    pub(super) fn of_daemon(&self, daemon: usize) -> Vec<Repetitions<'a>> {
+        self.levels
+            .iter()
+            .filter_map(|level| self.repetitions(daemon, level))
+            .collect()
+    }
+
+    fn repetitions(&self, daemon: usize, level: &str) -> Option<Repetitions<'a>> {
+        let name = self.daemons[daemon];
+        let runs: Vec<&RunResult> = self
+            .suite
+            .results
+            .iter()
+            .filter(|result| result.daemon.name == name && result.level == level)
+            .collect();
+        let level = &runs.first()?.level;
+        Some(Repetitions {
+            daemon,
+            level,
+            runs,
+        })
+    }
+
+    /// Returns the indices of the daemons with runs.
+    pub(super) fn measured(&self) -> impl Iterator<Item = usize> {
+        (0..self.daemons.len()).filter(|daemon| !self.of_daemon(*daemon).is_empty())
+    }
+
+    /// Names a run: `go-streaming at 1,000, run 2`; the only run of a group has no number.
+    pub(super) fn run_name(&self, repeated: &Repetitions<'_>, place: usize) -> String {
+        let run = match repeated.runs.len() {
+            1 => String::new(),
+            _ => format!(", run {}", place + 1),
+        };
+        let name = plain(self.daemons[repeated.daemon]);
+        match repeated.level {
+            "" => format!("{name}{run}"),
+            _ => format!("{name} at {}{run}", repeated.level_name()),
+        }
+    }
+
+    /// Returns the daemons' names without an ending that all of them share: `go` for `go-streaming` next to
+    /// `php-streaming`.
+    pub(super) fn short_names(&self) -> Vec<String> {
+        let ending = |name: &'a str| name.rfind('-').map(|place| &name[place..]);
+        let first = self.daemons.first().and_then(|name| ending(name));
+        let shared = first.filter(|first| {
+            self.daemons.len() > 1
+                && self
+                    .daemons
+                    .iter()
+                    .all(|name| ending(name) == Some(first) && name.len() > first.len())
+        });
+        self.daemons
+            .iter()
+            .map(|name| plain(&name[..name.len() - shared.map_or(0, str::len)]))
+            .collect()
+    }
+
+    /// Returns the run if there is only one.
+    pub(super) fn only_run(&self) -> Option<&'a RunResult> {
+        match self.suite.results.as_slice() {
+            [run] => Some(run),
+            _ => None,
+        }
+    }
+
+    /// Puts the name of a run before a text about it, unless it is the only run.
+    pub(super) fn about(&self, repeated: &Repetitions<'_>, place: usize, text: &str) -> String {
+        match self.only_run() {
+            Some(_) => text.to_owned(),
+            None => format!("{}: {text}", self.run_name(repeated, place)),
+        }
+    }
+
+    /// Returns the series shown in the tables.
+    pub(super) fn main_series(&self) -> Vec<&'a str> {
+        roles::main_series(self.series())
+    }
+
+    /// Returns every series of any run, in the driver's order.
+    pub(super) fn series(&self) -> Vec<&'a str> {
+        let results = self.suite.results.iter();
+        distinct(results.flat_map(RunResult::series_names))
+    }
+
+    /// Returns the series to show if only one is shown: the time to first byte, the end-to-end time of a message, or
+    /// the first main series.
+    pub(super) fn headline(&self) -> Option<&'a str> {
+        let main = self.main_series();
+        let results = &self.suite.results;
+        // Imported runs may lack the usual headline; a series that all runs have is preferred then.
+        let imported = results.iter().any(|run| run.imported.is_some());
+        let of_all = |name: &&&str| results.iter().all(|run| run.summary(name).is_some());
+        let shared = main.iter().find(|name| imported && of_all(name));
+        shared
+            .or_else(|| main.iter().find(|name| roles::is_headline(name)))
+            .or_else(|| main.first())
+            .copied()
+    }
+}
+
+impl Repetitions<'_> {
+    /// Returns the level's name for a table.
+    pub(super) fn level_name(&self) -> String {
+        level_name(self.level)
+    }
+}
+
+/// Formats a level: `10,000`, `500-per-s`; results of older versions have none.
+pub(super) fn level_name(level: &str) -> String {
+    match level.parse::<u64>() {
+        Ok(number) => units::count(number),
+        Err(_) if level.is_empty() => units::NONE.to_owned(),
+        Err(_) => plain(level),
+    }
+}
+
+/// Returns the element ID of a level's section. Letters and digits are kept and all other characters are encoded by
+/// their number, so no two IDs collide.
+pub(super) fn level_id(level: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
+    let letters = level.chars().map(|letter| {
+        if plain(letter) {
+            letter.to_string()
+        } else {
+            format!("_{:x}_", u32::from(letter))
+        }
+    });
+    format!("level-{}", letters.collect::<String>())
+}
+
+/// Returns the size of a level whose name is a number. Other levels have no order.
+pub(super) fn size(level: &str) -> Option<f64> {
+    let number = level.parse::<f64>().ok();
+    number.filter(|number| number.is_finite() && *number >= 0.0)
+}
+
+/// Returns a sort key that puts numbers first, by size, and keeps the order of the rest.
+fn sort_key(level: &str) -> (bool, u64) {
+    // The bits of non-negative floats sort like the floats.
+    size(level).map_or((true, 0), |number| (false, number.to_bits()))
+}
+
+fn distinct<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut distinct = Vec::new();
+    for name in names {
+        if !distinct.contains(&name) {
+            distinct.push(name);
+        }
+    }
+    distinct
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_sort_as_numbers_and_the_others_stay_as_they_came() {
+        let mut levels = ["10000", "burst", "900", "1000.5", "a-few"];
+        levels.sort_by_key(|level| sort_key(level));
+        assert_eq!(levels, ["900", "1000.5", "10000", "burst", "a-few"]);
+    }
+}

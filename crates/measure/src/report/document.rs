@@ -1,0 +1,47 @@
+//! The parts of a report, independent of the format and of the number of runs.
+
+use super::table::Table;
+use crate::warning::Warning;
+
+/// A section of a report with its title.
+#[derive(Debug)]
+pub(super) struct Section {
+    /// Element ID within a page.
+    pub(super) id: String,
+    pub(super) title: String,
+    pub(super) parts: Vec<Part>,
+}
+
+/// A part of a section.
+#[derive(Debug)]
+pub(super) enum Part {
+    Heading(String),
+    /// A sentence that explains the neighbouring part.
+    Note(String),
+    Facts(Vec<(&'static str, String)>),
+    Table(Table),
+    Warnings(Vec<Warning>),
+    /// A place for charts. Formats of plain text draw sparklines of a single run.
+    Charts(Charts),
+}
+
+/// The charts of a section.
+#[derive(Debug)]
+pub(super) enum Charts {
+    /// Memory against connections.
+    Memory,
+    /// The headline figure and the rates, by level.
+    Levels,
+    /// All charts of a level.
+    Level(String),
+}
+
+impl Section {
+    pub(super) fn new(id: &str, title: &str, parts: Vec<Part>) -> Self {
+        Self {
+            id: id.to_owned(),
+            title: title.to_owned(),
+            parts,
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The output formats of reports. A new format needs its `mod` and its entry here.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::error::Error;
+use crate::result::RunResult;
+use crate::suite::Suite;
+
+pub mod csv;
+pub mod hlog;
+pub mod html;
+pub mod json;
+pub mod markdown;
+pub mod summary;
+pub mod terminal;
+
+/// All formats, in the order of the help text.
+pub const FORMATS: &[Format] = &[
+    Format {
+        name: "terminal",
+        extension: "txt",
+        about: "verdict, tables and text charts for a terminal",
+        compares: false,
+        render: |suite, _| terminal::render(suite),
+    },
+    Format {
+        name: "markdown",
+        extension: "md",
+        about: "the same content as Markdown, for a pull request or a file",
+        compares: false,
+        render: |suite, _| markdown::render(suite),
+    },
+    Format {
+        name: "html",
+        extension: "html",
+        about: "a self-contained page with tables and charts",
+        compares: false,
+        render: |suite, _| html::render(suite),
+    },
+    Format {
+        name: "csv",
+        extension: "csv",
+        about: "one row per second",
+        compares: false,
+        render: |suite, _| Ok(csv::render(&suite.results)),
+    },
+    Format {
+        name: "hlog",
+        extension: "hlog",
+        about: "HdrHistogram interval log, one histogram per second and series",
+        compares: false,
+        render: |suite, _| hlog::render(&suite.results),
+    },
+    Format {
+        name: "json",
+        extension: "json",
+        about: "the complete results",
+        compares: false,
+        render: |suite, _| Ok(json::render(&suite.results)),
+    },
+    Format {
+        name: "summary",
+        extension: "md",
+        about: "fewer than 60 lines of Markdown, for a comment on a pull request",
+        compares: true,
+        render: |suite, base| Ok(summary::render(suite, base)),
+    },
+];
+
+/// A report format.
+#[derive(Clone, Copy)]
+pub struct Format {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// File extension, without the dot.
+    pub extension: &'static str,
+    /// One-line description.
+    pub about: &'static str,
+    /// True if the format can compare a suite with an earlier one.
+    pub compares: bool,
+    render: Render,
+}
+
+/// Renders a suite, compared with an earlier suite if there is one.
+type Render = fn(&Suite, Option<&Suite>) -> Result<String, Error>;
+
+impl Format {
+    /// Renders plain results as a suite that is named after the plan of the first.
+    ///
+    /// # Errors
+    /// A stored histogram or time cannot be decoded.
+    pub fn render(&self, results: &[RunResult]) -> Result<String, Error> {
+        self.render_suite(&results.into(), None)
+    }
+
+    /// Renders a suite, compared with the earlier suite `base` if the format compares.
+    ///
+    /// # Errors
+    /// A stored histogram or time cannot be decoded.
+    pub fn render_suite(&self, suite: &Suite, base: Option<&Suite>) -> Result<String, Error> {
+        (self.render)(suite, base)
+    }
+}
+
+/// Returns the names of all formats, in the order of [`FORMATS`].
+pub fn names() -> impl Iterator<Item = &'static str> {
+    FORMATS.iter().map(|format| format.name)
+}
+
+/// Lists the names of all formats in words, for help texts and messages.
+#[must_use]
+pub fn list_of_names() -> String {
+    names().collect::<Vec<_>>().join(", ")
+}
+
+impl FromStr for Format {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        FORMATS
+            .iter()
+            .find(|format| format.name == name)
+            .copied()
+            .ok_or_else(|| Error::Unknown {
+                name: name.to_owned(),
+                known: list_of_names(),
+            })
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name)
+    }
+}
+
+impl fmt::Debug for Format {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Format").field(&self.name).finish()
+    }
+}
+
+impl PartialEq for Format {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Format {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_format_is_found_by_its_name_and_an_unknown_one_is_told_all_names() {
+        for name in names() {
+            assert_eq!(name.parse::<Format>().unwrap().to_string(), name);
+        }
+        let error = "html5".parse::<Format>().unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "unknown format `html5`: choose one of terminal, markdown, html, csv, hlog, json, summary"
+        );
+    }
+
+    #[test]
+    fn no_result_is_no_reason_to_panic() {
+        for format in FORMATS {
+            format.render(&[]).unwrap();
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Plain text for a terminal: the verdict first, then tables and text charts in at most 100 columns.
+
+use comfy_table::{CellAlignment, Table as Grid, presets};
+
+use crate::report::cell::Cell;
+use crate::report::comparison::Comparison;
+use crate::report::document::Part;
+use crate::report::error::Error;
+use crate::report::table::{FAILS, Table};
+use crate::report::text::severity;
+use crate::report::{sections, sparklines};
+use crate::suite::Suite;
+use crate::warning::Warning;
+
+/// Column before which sentences are wrapped.
+const WIDTH: usize = 96;
+/// Widest table whose heads stay on one line.
+const TABLE_WIDTH: usize = 100;
+
+/// Shortest line of a head that is broken.
+const HEAD_WIDTH: usize = 9;
+/// Longest line of a cell that is broken.
+const CELL_WIDTH: usize = 32;
+
+/// Renders the suite, with medians only.
+///
+/// # Errors
+/// A stored histogram cannot be decoded.
+pub fn render(suite: &Suite) -> Result<String, Error> {
+    let comparison = Comparison::new(suite);
+    let mut text = String::new();
+    for section in sections::all(&comparison) {
+        let gap = if text.is_empty() { "" } else { "\n" };
+        text.push_str(&format!("{gap}{}\n", section.title));
+        for part in &section.parts {
+            text.push_str(&written(&comparison, part)?);
+        }
+    }
+    Ok(text)
+}
+
+/// Colours the lines of contradicting figures red, for a terminal that supports colours.
+#[must_use]
+pub fn coloured(report: &str) -> String {
+    const RED: &str = "\u{1b}[31m";
+    const END: &str = "\u{1b}[0m";
+    let fails = |line: &str| line.contains(FAILS);
+    let line = |line: &str| match line.strip_suffix('\n') {
+        Some(text) if fails(text) => format!("{RED}{text}{END}\n"),
+        _ => line.to_owned(),
+    };
+    report.split_inclusive('\n').map(line).collect()
+}
+
+fn written(comparison: &Comparison<'_>, part: &Part) -> Result<String, Error> {
+    Ok(match part {
+        Part::Heading(heading) => format!("\n{heading}\n"),
+        Part::Note(note) => indented(&wrapped(note, WIDTH - 2)),
+        Part::Facts(facts) => facts
+            .iter()
+            .map(|(label, text)| labelled(label, text))
+            .collect(),
+        Part::Table(table) => grid(table),
+        Part::Warnings(warnings) => warnings.iter().map(warning).collect(),
+        Part::Charts(place) => sparklines::at(comparison, place)?
+            .into_iter()
+            .map(|(heading, lines)| format!("\n{heading}\n{}", indented(&lines)))
+            .collect(),
+    })
+}
+
+fn indented(lines: &[String]) -> String {
+    lines.iter().map(|line| format!("  {line}\n")).collect()
+}
+
+fn warning(warning: &Warning) -> String {
+    let hint = labelled("", &format!("→ {}", warning.hint));
+    labelled(severity(warning.severity), &warning.message) + &hint
+}
+
+/// Formats a label and its text, wrapped into aligned lines.
+fn labelled(label: &str, text: &str) -> String {
+    const INDENT: usize = 12;
+    let mut written = String::new();
+    let lines = text.lines().flat_map(|line| wrapped(line, WIDTH - INDENT));
+    for (place, line) in lines.enumerate() {
+        let label = if place == 0 { label } else { "" };
+        written.push_str(format!("  {label:<10}{line}").trim_end());
+        written.push('\n');
+    }
+    written
+}
+
+/// Wraps a line at spaces; a word that is too long keeps its own line.
+fn wrapped(line: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in line.split_whitespace() {
+        let open = lines.last_mut().expect("there is always a line");
+        let length = open.chars().count();
+        if length > 0 && length + 1 + word.chars().count() > width {
+            lines.push(word.to_owned());
+        } else {
+            if length > 0 {
+                open.push(' ');
+            }
+            open.push_str(word);
+        }
+    }
+    lines
+}
+
+/// Formats a table with right-aligned figures. The heads and words of a table that would be too wide are broken into
+/// lines.
+fn grid(table: &Table) -> String {
+    let heads = table.head.iter().map(|head| head.text.clone()).collect();
+    let rows = table.rows.iter();
+    let rows = rows.map(|row| row.cells.iter().map(short).collect());
+    let (heads, rows): (Vec<String>, Vec<Vec<String>>) = (heads, rows.collect());
+    let whole = lines(table, &heads, &rows);
+    let is_wide = |line: &String| line.chars().count() > TABLE_WIDTH;
+    if !whole.iter().any(is_wide) {
+        return whole.concat();
+    }
+    let broken = |text: &str, width| wrapped(text, width).join("\n");
+    let rows: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| row.iter().map(|cell| broken(cell, CELL_WIDTH)).collect())
+        .collect();
+    let head = |(column, head): (usize, &String)| {
+        let lines = rows.iter().flat_map(|row| row[column].lines());
+        let widest = lines.map(|line| line.chars().count()).max();
+        broken(head, widest.unwrap_or(0).max(HEAD_WIDTH))
+    };
+    let heads: Vec<String> = heads.iter().enumerate().map(head).collect();
+    lines(table, &heads, &rows).concat()
+}
+
+fn lines(table: &Table, heads: &[String], rows: &[Vec<String>]) -> Vec<String> {
+    let mut grid = Grid::new();
+    grid.load_style(presets::NOTHING)
+        .set_header(heads)
+        .add_rows(rows);
+    for (index, column) in grid.column_iter_mut().enumerate().skip(1) {
+        if !table.head[index].left_aligned {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    grid.lines()
+        .map(|line| format!(" {line}").trim_end().to_owned() + "\n")
+        .collect()
+}
+
+/// Returns the median of a cell, with the mark of the best.
+fn short(cell: &Cell) -> String {
+    let best = if cell.best { " best" } else { "" };
+    format!("{}{best}", cell.short())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_sentence_is_broken_at_blanks_and_a_long_word_is_kept() {
+        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
+        assert_eq!(
+            wrapped("at /a/very/long/path now", 6),
+            ["at", "/a/very/long/path", "now"]
+        );
+    }
+}

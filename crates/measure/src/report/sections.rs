@@ -1,0 +1,80 @@
+//! The content of a report: its sections, in order. A new section needs its `mod` and its line here.
+
+use super::comparison::Comparison;
+use super::document::{Part, Section};
+
+mod audit;
+mod capacity;
+mod connections;
+mod cpu;
+mod distributions;
+mod failures;
+mod growth;
+mod kernel_memory;
+mod latency;
+mod level;
+mod memory;
+mod opening;
+mod overview;
+mod resources;
+mod thresholds_and_faults;
+mod throughput;
+mod unreached;
+mod warnings;
+
+pub(super) use memory::{Slope, slopes};
+pub(super) use opening::title;
+pub(super) use overview::compared;
+pub(super) use warnings::all as all_warnings;
+
+/// Builds sections; none if there is nothing to show.
+type Build = fn(&Comparison<'_>) -> Vec<Section>;
+
+/// The number of runs that a section is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum For {
+    /// Any number of runs.
+    Any,
+    /// Several runs: it compares what other sections show of a single run.
+    Several,
+}
+
+/// All sections in the order of the report. The first is the opening, whose title is the verdict.
+const SECTIONS: &[(For, Build)] = &[
+    (For::Any, opening::sections),
+    (For::Several, overview::sections),
+    (For::Several, throughput::sections),
+    (For::Any, connections::sections),
+    (For::Several, latency::sections),
+    (For::Several, memory::sections),
+    (For::Several, cpu::sections),
+    (For::Several, capacity::sections),
+    (For::Any, level::sections),
+    (For::Any, resources::sections),
+    (For::Any, audit::sections),
+    (For::Any, unreached::sections),
+    (For::Any, warnings::sections),
+];
+
+/// Columns that name the run of a row; a report of a single run has no need of them.
+const NAMES_OF_RUNS: [&str; 3] = ["daemon", "level", "run"];
+
+/// Builds the complete report. The first section is the opening.
+pub(super) fn all(comparison: &Comparison<'_>) -> Vec<Section> {
+    let is_single = comparison.only_run().is_some();
+    let shown = SECTIONS
+        .iter()
+        .filter(|(purpose, _)| !is_single || *purpose == For::Any);
+    let mut sections: Vec<Section> = shown.flat_map(|(_, build)| build(comparison)).collect();
+    if is_single {
+        let parts = sections
+            .iter_mut()
+            .filter(|section| section.id != unreached::ID);
+        for part in parts.flat_map(|section| &mut section.parts) {
+            if let Part::Table(table) = part {
+                table.remove_leading(&NAMES_OF_RUNS);
+            }
+        }
+    }
+    sections
+}

@@ -1,0 +1,102 @@
+//! The kernel's part of the runs: memory outside of processes, and TCP drops and retransmissions.
+
+use crate::metrics;
+use crate::report::columns::Column;
+use crate::report::comparison::Comparison;
+use crate::report::document::Part;
+use crate::report::roles;
+use crate::report::table::Table;
+use crate::result::RunResult;
+use crate::units::{self, NONE};
+
+const READING: &str = "driver: peak RSS, and growth per connection. kernel: the largest drop of MemAvailable below its value before the load, minus RSS growth of daemon and driver; it includes other activity on the machine. objects: growth of the slab (sockets, files, inodes; some of it counts as available) and of TCP queues, without page tables. each: divided by the most connections held. The kernel's share per connection is the growth of the unreclaimable slab and of TCP queues; it is shown from 16 MiB on, since a machine moves by 4 MiB without a load. Both ends of every connection are on this machine.";
+
+const TCP: [&str; 6] = [
+    "tcp.listen_overflows",
+    "tcp.listen_drops",
+    "tcp.syn_cookies",
+    "tcp.timeouts",
+    "tcp.retransmits",
+    "tcp.resets",
+];
+
+/// Builds the table of the driver's and the kernel's memory; nothing if the machine was not sampled.
+pub(super) fn memory(comparison: &Comparison<'_>) -> Vec<Part> {
+    let results = &comparison.suite.results;
+    if results.iter().all(|run| run.usage.system.is_none()) {
+        return Vec::new();
+    }
+    let each = !roles::has_messages(comparison.suite);
+    let column = |key, head, show| Some(Column::metric(key, head, show));
+    let columns = [
+        column("driver.rss.peak", "driver MiB", units::mib),
+        column("driver.rss.each", "driver KiB each", units::kib).filter(|_| each),
+        column("kernel.memory", "kernel MiB", units::mib),
+        column("kernel.objects", "objects MiB", units::mib),
+        column("kernel.each", "kernel KiB each", units::kib).filter(|_| each),
+    ];
+    let columns: Vec<Column<'_>> = columns.into_iter().flatten().collect();
+    let title = "Memory of the driver and of the kernel";
+    let table = Table::of_runs(title, comparison, &comparison.all(), &columns);
+    vec![
+        Part::Heading(title.to_owned()),
+        Part::Note(READING.to_owned()),
+        Part::Table(table),
+    ]
+}
+
+/// Builds the table of TCP counters; nothing if all of them are 0.
+pub(super) fn tcp(comparison: &Comparison<'_>) -> Vec<Part> {
+    let columns = TCP.map(Column::count);
+    let results = &comparison.suite.results;
+    if !columns.iter().any(|column| column.is_counted(results)) {
+        return Vec::new();
+    }
+    let title = "TCP drops and retransmissions, machine-wide";
+    let table = Table::of_runs(title, comparison, &comparison.all(), &columns);
+    vec![Part::Heading(title.to_owned()), Part::Table(table)]
+}
+
+/// Describes the same of a single run in words; nothing if the machine was not sampled.
+pub(super) fn facts(run: &RunResult) -> Vec<(&'static str, String)> {
+    let Some(system) = run.usage.system else {
+        return Vec::new();
+    };
+    let bytes = |key| metrics::value(key, run).filter(|bytes| *bytes > 0.0);
+    let mut facts = Vec::new();
+    if let Some(memory) = bytes("kernel.memory") {
+        let memory = format!(
+            "{}: MemAvailable dropped by {}, minus RSS growth of daemon and driver; includes changes caused by other programs",
+            units::bytes(memory as u64),
+            units::bytes(system.taken_kb().saturating_mul(1024))
+        );
+        facts.push(("kernel", memory));
+    }
+    if let Some(objects) = bytes("kernel.objects") {
+        let objects = format!(
+            "{}: growth of the slab and of TCP queues",
+            units::bytes(objects as u64)
+        );
+        facts.push(("objects", objects));
+    }
+    if let Some(connections) = metrics::value("connections", run) {
+        let each = match system.kb_for_each(connections as u64) {
+            Ok(kb) => format!(
+                "{} per held connection: growth of the unreclaimable slab and of TCP queues",
+                units::bytes((kb * 1024.0) as u64)
+            ),
+            Err(why) => format!("{NONE}: {why}"),
+        };
+        facts.push(("each", each));
+    }
+    let counters = TCP.map(metrics::by_key).into_iter();
+    let counted = counters.filter_map(|metric| {
+        let count = (metric.read)(run).filter(|count| *count > 0.0)?;
+        Some(format!("{} {}", metric.label, units::whole(count)))
+    });
+    let counted: Vec<String> = counted.collect();
+    if !counted.is_empty() {
+        facts.push(("tcp", format!("{}; machine-wide", counted.join(", "))));
+    }
+    facts
+}

@@ -1,0 +1,36 @@
+//! Latency of all runs: the median and the 99th percentile of the main series.
+
+use crate::report::columns::Column;
+use crate::report::comparison::Comparison;
+use crate::report::document::{Part, Section};
+use crate::report::roles;
+use crate::report::table::Table;
+
+pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
+    if comparison.suite.results.is_empty() {
+        return Vec::new();
+    }
+    let series = comparison.main_series();
+    let columns: Vec<Column<'_>> = series
+        .iter()
+        .flat_map(|series| ["p50", "p99"].map(|statistic| Column::series(series, statistic)))
+        .collect();
+    let notes = definitions(comparison).into_iter();
+    let table = Table::of_runs(
+        "Latency in milliseconds",
+        comparison,
+        &comparison.all(),
+        &columns,
+    );
+    let parts = notes.chain([Part::Table(table)]).collect();
+    vec![Section::new("latency", "Latency (milliseconds)", parts)]
+}
+
+/// Explains the main series that readers may know by another name or meaning.
+pub(super) fn definitions(comparison: &Comparison<'_>) -> Vec<Part> {
+    let series = comparison.main_series().into_iter();
+    series
+        .filter_map(roles::definition)
+        .map(|definition| Part::Note(definition.to_owned()))
+        .collect()
+}

@@ -1,0 +1,104 @@
+//! Section of a level: all distributions side by side, failures, thresholds and faults.
+
+use super::{distributions, failures, growth, latency, thresholds_and_faults};
+use crate::report::comparison::{Comparison, Repetitions, level_id, level_name};
+use crate::report::document::{Charts, Part, Section};
+use crate::report::text::plain;
+use crate::result::RunResult;
+use crate::units;
+
+pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
+    let levels = comparison.levels.iter();
+    levels
+        .map(|level| match comparison.only_run() {
+            Some(run) => of_one(comparison, level, run),
+            None => of_several(comparison, level),
+        })
+        .collect()
+}
+
+fn of_several(comparison: &Comparison<'_>, level: &str) -> Section {
+    let at = comparison.at(level);
+    let mut parts = vec![
+        Part::Facts(plans(&at)),
+        Part::Charts(Charts::Level(level.to_owned())),
+        Part::Heading("Latency distributions (milliseconds)".to_owned()),
+        Part::Table(distributions::table(comparison, &at)),
+    ];
+    if let Some(failures) = failures::table(comparison, &at) {
+        let heading = "Failures by kind, all runs".to_owned();
+        parts.extend([Part::Heading(heading), Part::Table(failures)]);
+    }
+    parts.extend(outcomes(comparison, &at));
+    Section::new(&level_id(level), &level_title(level), parts)
+}
+
+/// Builds the same of a single run, whose level, plan and failures other sections name.
+fn of_one(comparison: &Comparison<'_>, level: &str, run: &RunResult) -> Section {
+    let at = comparison.at(level);
+    let mut parts = latency::definitions(comparison);
+    parts.push(Part::Table(distributions::table(comparison, &at)));
+    parts.extend(clamped(run).map(Part::Facts));
+    parts.extend([
+        Part::Charts(Charts::Level(level.to_owned())),
+        Part::Charts(Charts::Levels),
+    ]);
+    parts.extend(outcomes(comparison, &at));
+    Section::new(&level_id(level), "Latency", parts)
+}
+
+/// Builds the tables of thresholds, faults and growth that are not empty.
+fn outcomes(comparison: &Comparison<'_>, at: &[Repetitions<'_>]) -> Vec<Part> {
+    let tables = [
+        (
+            "Thresholds",
+            thresholds_and_faults::thresholds(comparison, at),
+        ),
+        ("Faults", thresholds_and_faults::faults(comparison, at)),
+        (
+            "Growth under steady load, per 1,000 finished operations",
+            growth::table(comparison, at),
+        ),
+    ];
+    let found = tables.into_iter().filter_map(|(title, table)| {
+        let heading = Part::Heading(title.to_owned());
+        Some([heading, Part::Table(table?)])
+    });
+    found.flatten().collect()
+}
+
+/// Names the series with values outside the range of a histogram.
+fn clamped(run: &RunResult) -> Option<Vec<(&'static str, String)>> {
+    let series = run.series.iter().chain(&run.lag);
+    let facts: Vec<_> = series
+        .filter(|series| series.clamped > 0)
+        .map(|series| {
+            let clamped = units::count(series.clamped);
+            let name = plain(&series.name);
+            let text = format!("{clamped} values of {name} were outside 1 ns to 1 h");
+            ("clamped", text)
+        })
+        .collect();
+    (!facts.is_empty()).then_some(facts)
+}
+
+/// Returns the title of a level's section.
+fn level_title(level: &str) -> String {
+    if level.is_empty() {
+        "Runs without a level".to_owned()
+    } else {
+        format!("Level {}", level_name(level))
+    }
+}
+
+/// Returns the distinct plans of a level: one, unless runs of different plans are combined.
+fn plans(at: &[Repetitions<'_>]) -> Vec<(&'static str, String)> {
+    let mut plans: Vec<String> = Vec::new();
+    for run in at.iter().flat_map(|repeated| &repeated.runs) {
+        let plan = plain(&run.plan_sentence);
+        if !plans.contains(&plan) {
+            plans.push(plan);
+        }
+    }
+    plans.into_iter().map(|plan| ("plan", plan)).collect()
+}

@@ -1,0 +1,167 @@
+//! Overview: the key figures of each daemon at the highest level that all of them ran.
+
+use super::memory;
+use crate::metrics::Better;
+use crate::report::columns::{self, Column};
+use crate::report::comparison::{Comparison, Repetitions, level_name, size};
+use crate::report::document::{Charts, Part, Section};
+use crate::report::roles;
+use crate::report::table::Table;
+use crate::summary::SummaryStats;
+use crate::units;
+use crate::warning::Verdict;
+
+/// Column index of the level in a table of runs.
+const LEVEL: usize = 1;
+
+/// Minimum number of runs per daemon before any figure is called best.
+const MIN_RUNS: usize = 3;
+/// Minimum distance of two medians, as a share of the better one.
+const MIN_DISTANCE: f64 = 0.03;
+
+const READING: &str = "A figure is marked as best if its runs do not overlap with those of any worse daemon and the medians differ by at least 3 %. Closer figures share the mark; if all are close, none has it. Daemons with an INVALID run are not compared, and daemons with failures are compared by success only.";
+const SLOPE: &str = "The slope covers all levels and is not compared.";
+const FEW: &str = "No figure is marked as best, because that requires 3 runs of each daemon.";
+
+pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
+    if comparison.suite.results.is_empty() {
+        return Vec::new();
+    }
+    let mut parts = match common_level(comparison) {
+        Some(level) => vec![
+            Part::Note(reading(comparison, level)),
+            Part::Table(table(comparison, level)),
+        ],
+        None => vec![Part::Note(
+            "No level was run by every daemon, so there is no overview.".to_owned(),
+        )],
+    };
+    parts.push(Part::Charts(Charts::Levels));
+    vec![Section::new("glance", "At a glance", parts)]
+}
+
+fn reading(comparison: &Comparison<'_>, level: &str) -> String {
+    let at = match level {
+        "" => "Runs without a level.".to_owned(),
+        level if size(level).is_none() => {
+            format!("At {}, which every daemon ran.", level_name(level))
+        }
+        level => format!(
+            "At {}, the highest level that every daemon ran.",
+            level_name(level)
+        ),
+    };
+    match comparison.at(level) {
+        at_level if at_level.len() < 2 => at,
+        at_level if enough(&at_level) && !roles::has_messages(comparison.suite) => {
+            format!("{at} {READING} {SLOPE}")
+        }
+        at_level if enough(&at_level) => format!("{at} {READING}"),
+        _ => format!("{at} {FEW}"),
+    }
+}
+
+/// Returns true if there are enough runs to rule out chance differences of single runs.
+fn enough(groups: &[Repetitions<'_>]) -> bool {
+    groups
+        .iter()
+        .all(|repeated| repeated.runs.len() >= MIN_RUNS)
+}
+
+/// Returns the highest level at which every daemon has runs; daemons without any runs do not count. A level that is not
+/// a number is used only if there is no numeric one.
+fn common_level<'a>(comparison: &Comparison<'a>) -> Option<&'a str> {
+    let measured = comparison.measured().count();
+    let levels = comparison.levels.iter().rev();
+    let (sized, others): (Vec<&str>, Vec<&str>) = levels
+        .filter(|level| comparison.at(level).len() == measured)
+        .partition(|level| size(level).is_some());
+    sized.into_iter().chain(others).next()
+}
+
+/// Returns the columns to compare: the share of successful operations, then figures of daemons without failures.
+pub(in crate::report) fn compared<'a>(comparison: &Comparison<'a>) -> Vec<Column<'a>> {
+    let headline = comparison.headline().map(|series| {
+        let head = format!("{} p99, ms", roles::series_label(series));
+        Column::series(series, "p99").titled(&head)
+    });
+    let rates = roles::rates(comparison.suite).into_iter().map(Column::rate);
+    let memory = if roles::has_messages(comparison.suite) {
+        Column::metric("daemon.rss.peak", "peak MiB", units::mib)
+    } else {
+        columns::kib_per_connection()
+    };
+    [columns::success()]
+        .into_iter()
+        .chain(rates)
+        .chain(headline)
+        .chain([memory, columns::cpu_per_operation()])
+        .collect()
+}
+
+fn table(comparison: &Comparison<'_>, level: &str) -> Table {
+    let at = comparison.at(level);
+    let compared = compared(comparison);
+    let mut table = Table::of_runs("At a glance", comparison, &at, &compared);
+    for (index, column) in compared.iter().enumerate() {
+        for row in best(&at, column) {
+            table.rows[row].cells[index + 2].best = true;
+        }
+    }
+    if !roles::has_messages(comparison.suite) {
+        memory::add_slope_column(&mut table, &memory::slopes(comparison));
+    }
+    table.runs = None;
+    // All rows belong to one level, which the note above the table names.
+    table.remove_column(LEVEL);
+    table
+}
+
+/// Returns the rows that cannot be distinguished from the best one. Daemons with failures are compared only by the
+/// share of successful operations.
+fn best(groups: &[Repetitions<'_>], column: &Column<'_>) -> Vec<usize> {
+    if !enough(groups) {
+        return Vec::new();
+    }
+    let sign = if column.better == Better::Lower {
+        1.0
+    } else {
+        -1.0
+    };
+    let compared = |repeated: &&Repetitions<'_>| {
+        let mut runs = repeated.runs.iter();
+        runs.all(|run| {
+            let served = run.success_pct().is_some_and(|share| share >= 100.0);
+            run.verdict != Verdict::Invalid && (column.is_success() || served)
+        })
+    };
+    let figures: Vec<(usize, SummaryStats)> = groups
+        .iter()
+        .enumerate()
+        .filter(|(_, repeated)| compared(repeated))
+        .filter_map(|(place, repeated)| Some((place, column.stats(&repeated.runs)?)))
+        .collect();
+    let first = figures
+        .iter()
+        .min_by(|(_, one), (_, other)| (one.median * sign).total_cmp(&(other.median * sign)));
+    let Some((_, first)) = first else {
+        return Vec::new();
+    };
+    let shared: Vec<usize> = figures
+        .iter()
+        .filter(|(_, other)| !are_distinct(first, other))
+        .map(|(place, _)| *place)
+        .collect();
+    if shared.len() == figures.len() {
+        Vec::new()
+    } else {
+        shared
+    }
+}
+
+/// Returns true if the runs do not overlap and the medians are far enough from each other.
+fn are_distinct(first: &SummaryStats, other: &SummaryStats) -> bool {
+    let overlap = first.min <= other.max && other.min <= first.max;
+    let distance = (first.median - other.median).abs();
+    !overlap && distance >= MIN_DISTANCE * first.median.abs()
+}

@@ -1,0 +1,177 @@
+//! Resource use of daemon and driver, and what disturbed them.
+
+use super::kernel_memory;
+use crate::metrics;
+use crate::report::columns::Column;
+use crate::report::comparison::Comparison;
+use crate::report::document::{Charts, Part, Section};
+use crate::report::table::{Head, Row, Table};
+use crate::result::RunResult;
+use crate::units::{self, NONE};
+
+/// A row of a single run: its label, and the metrics of a side, whose values are joined by a plus.
+type SideRow = (Option<&'static str>, &'static [&'static str]);
+
+/// The rows of a single run. Without a label, a row has that of its metric.
+const ROWS: [SideRow; 13] = [
+    (None, &["rss.baseline"]),
+    (None, &["rss.peak"]),
+    (None, &["rss.growth"]),
+    (None, &["rss.each"]),
+    (None, &["cpu.average"]),
+    (None, &["cpu.peak"]),
+    (None, &["cpu.each"]),
+    (Some("CPU user + system"), &["cpu.user", "cpu.system"]),
+    (None, &["processes.peak"]),
+    (None, &["threads.peak"]),
+    (None, &["fds.peak"]),
+    (
+        Some("switches, vol. + invol."),
+        &["switches.voluntary", "switches.involuntary"],
+    ),
+    (None, &["wait"]),
+];
+
+const SIDES: [&str; 2] = ["daemon", "driver"];
+
+pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
+    let parts = match comparison.only_run() {
+        Some(run) => of_one(run),
+        None => of_several(comparison),
+    };
+    if parts.is_empty() {
+        return Vec::new();
+    }
+    vec![Section::new("resources", "Resources", parts)]
+}
+
+fn of_one(run: &RunResult) -> Vec<Part> {
+    let mut parts = Vec::new();
+    let rows: Vec<Row> = ROWS.iter().filter_map(|row| side_row(run, *row)).collect();
+    if !rows.is_empty() {
+        let head = ["", SIDES[0], SIDES[1]].map(Head::figure);
+        let table = Table::new("Resource use of daemon and driver", head.into(), rows);
+        parts.push(Part::Table(table));
+    }
+    let facts: Vec<_> = disturbed(run)
+        .into_iter()
+        .chain(kernel_memory::facts(run))
+        .collect();
+    parts.extend((!facts.is_empty()).then_some(Part::Facts(facts)));
+    parts.push(Part::Charts(Charts::Memory));
+    parts
+}
+
+/// Shows a row for both sides, or nothing if neither has the figures.
+fn side_row(run: &RunResult, (label, keys): SideRow) -> Option<Row> {
+    let on = |side: &str| -> Option<String> {
+        let shown = keys.iter().map(|key| {
+            let metric = metrics::by_key(&format!("{side}.{key}"));
+            Some(metric.unit.short((metric.read)(run)?))
+        });
+        let shown: Option<Vec<String>> = shown.collect();
+        Some(shown?.join(" + "))
+    };
+    let label = label.unwrap_or(metrics::by_key(&format!("daemon.{}", keys[0])).label);
+    let values = SIDES.map(on);
+    if values.iter().all(Option::is_none) {
+        return None;
+    }
+    let values = values.map(|value| value.unwrap_or(NONE.to_owned()));
+    Some(Row::new(None, [label.to_owned()].into_iter().chain(values)))
+}
+
+/// Summarizes the disturbances of a single run in one line.
+fn disturbed(run: &RunResult) -> Option<(&'static str, String)> {
+    let found = run.usage.disturbance?;
+    let mut parts = Vec::new();
+    if let Some(others) = found.others_cpu_pct {
+        let peak = found.others_cpu_peak_pct.unwrap_or(others);
+        parts.push(format!(
+            "other processes used {others:.0} % of a core (peak {peak:.0} %)"
+        ));
+    }
+    if let Some(wait) = found.worker_wait_pct {
+        parts.push(format!(
+            "workers of the driver waited up to {} of the time for a CPU",
+            units::percent(wait)
+        ));
+    }
+    let stalls = found.stalls;
+    parts.push(match stalls.count {
+        0 => "no worker stalled".to_owned(),
+        count => format!(
+            "{} stalls of workers, the longest {}, {} in total",
+            units::count(count),
+            units::duration(stalls.longest_ns),
+            units::duration(stalls.total_ns)
+        ),
+    });
+    if let Some(quota) = found.driver_quota.filter(|quota| quota.throttled > 0) {
+        parts.push(format!(
+            "driver throttled by its quota in {} of {} periods",
+            units::count(quota.throttled),
+            units::count(quota.periods)
+        ));
+    }
+    Some(("disturbed", parts.join("; ")))
+}
+
+/// Builds the tables of what the sections on memory and CPU do not show; none without such figures.
+fn of_several(comparison: &Comparison<'_>) -> Vec<Part> {
+    let side = |side: &str| {
+        [
+            (
+                "processes.peak",
+                "processes",
+                units::whole as fn(f64) -> String,
+            ),
+            ("threads.peak", "threads", units::whole),
+            ("fds.peak", "open files", units::whole),
+            ("switches.voluntary", "voluntary switches", units::whole),
+            ("switches.involuntary", "involuntary switches", units::whole),
+            ("wait", "waited for a CPU, s", units::s),
+        ]
+        .map(|(key, head, show)| Column::metric(&format!("{side}.{key}"), head, show))
+    };
+    let disturbances = [
+        (
+            "others.cpu.average",
+            "others' CPU %",
+            units::tenths as fn(f64) -> String,
+        ),
+        ("others.cpu.peak", "peak %", units::tenths),
+        ("workers.wait", "workers waited %", units::significant),
+        ("workers.stalls", "stalls of workers", units::whole),
+        ("workers.stalls.longest", "longest, ms", units::ms),
+        ("workers.stalls.total", "in total, ms", units::ms),
+        ("driver.throttled", "throttled periods", units::whole),
+    ];
+    let tables = [
+        (
+            "Processes, files and switches of the daemon",
+            side("daemon").into(),
+        ),
+        (
+            "Processes, files and switches of the driver",
+            side("driver").into(),
+        ),
+        (
+            "Disturbances of the runs",
+            Vec::from(disturbances.map(|(key, head, show)| Column::metric(key, head, show))),
+        ),
+    ];
+    let mut parts = Vec::new();
+    for (title, columns) in tables {
+        let known = |column: &Column<'_>| {
+            let mut runs = comparison.suite.results.iter();
+            runs.any(|run| column.value(run).is_some())
+        };
+        let columns: Vec<Column<'_>> = columns.into_iter().filter(known).collect();
+        if !columns.is_empty() {
+            let table = Table::of_runs(title, comparison, &comparison.all(), &columns);
+            parts.extend([Part::Heading(title.to_owned()), Part::Table(table)]);
+        }
+    }
+    parts
+}

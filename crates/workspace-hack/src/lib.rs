@@ -1,0 +1,1 @@
+//! Has no code: its dependencies are its purpose (see `Cargo.toml`).
