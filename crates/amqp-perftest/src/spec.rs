@@ -39,7 +39,7 @@ const ERRORS: &[ErrorSpec] = &[
     ErrorSpec::new(outcome::CONNECTION_LOST, Fault),
     ErrorSpec::new(outcome::CHANNEL_CLOSED, Fault),
     ErrorSpec::new(outcome::CONFIRM_TIMEOUT, Fault),
-    ErrorSpec::new(outcome::LOST, Failure),
+    ErrorSpec::loss(outcome::LOST, Failure),
     ErrorSpec::new(outcome::DAMAGED, Failure),
     ErrorSpec::new(outcome::REFUSED, Failure),
     ErrorSpec::new(outcome::DESCRIPTORS, Exhausted),

@@ -44,7 +44,7 @@ const SERIES: &[SeriesSpec] = &[
 const ERRORS: &[ErrorSpec] = &[
     ErrorSpec::new(outcome::REJECTED, Failure),
     // Streams that end with their daemon, and connects while no daemon listens, follow from a fault.
-    ErrorSpec::new(outcome::LOST, Fault),
+    ErrorSpec::loss(outcome::LOST, Fault),
     ErrorSpec::new(outcome::INCOMPLETE, Failure),
     ErrorSpec::new(outcome::TIMEOUT_FIRST_BYTE, Failure),
     ErrorSpec::new(outcome::TIMEOUT_IDLE, Failure),

@@ -90,6 +90,9 @@ pub struct ErrorSpec {
     pub name: Text,
     /// Its cause, which decides if it fails the run.
     pub cause: ErrorCause,
+    /// True if the operation was lost: it began well, and its end never came. Tables of faults show the number.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_loss: bool,
 }
 
 /// The cause of a failure, which decides if it fails the run.
@@ -219,6 +222,17 @@ impl ErrorSpec {
         Self {
             name: Cow::Borrowed(name),
             cause,
+            is_loss: false,
+        }
+    }
+
+    /// Creates a kind of failure that is the loss of an operation.
+    #[must_use]
+    pub const fn loss(name: &'static str, cause: ErrorCause) -> Self {
+        Self {
+            name: Cow::Borrowed(name),
+            cause,
+            is_loss: true,
         }
     }
 }

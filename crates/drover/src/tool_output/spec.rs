@@ -12,7 +12,12 @@ use measure::spec::{CounterSpec, OperationKind, SeriesSpec, Spec};
 pub(super) static SPEC: Spec = Spec {
     operation: OperationKind::Request,
     series: Cow::Borrowed(&[
-        SeriesSpec::new("response", Headline),
+        SeriesSpec::with_note(
+            "response",
+            "response",
+            Headline,
+            "The response time is measured from the instant a request was due, so it includes every delay by the driver and by earlier requests; the service time is measured from sending.",
+        ),
         SeriesSpec::new("service", Main),
         SeriesSpec::new("blocked", SeriesRole::Detail),
         SeriesSpec::new("connecting", SeriesRole::Detail),

@@ -51,6 +51,14 @@ impl RunResult {
         self.counted(role).unwrap_or(0)
     }
 
+    /// Returns the number of operations that failed because they were lost.
+    #[must_use]
+    pub fn lost_operations(&self) -> u64 {
+        let errors = self.spec.errors.iter().filter(|error| error.is_loss);
+        let counted = errors.filter_map(|error| self.errors.get(error.name.as_ref()));
+        counted.sum()
+    }
+
     /// Returns `unfinished`, `missed` or `peak_active`, or `None` for a 0 of another tool, which means "not known".
     #[must_use]
     pub fn if_known(&self, count: u64) -> Option<u64> {

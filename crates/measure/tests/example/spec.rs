@@ -32,7 +32,7 @@ pub(crate) static STREAMS: Spec = Spec {
     errors: Cow::Borrowed(&[
         ErrorSpec::new("rejected", Failure),
         ErrorSpec::new("reset", Failure),
-        ErrorSpec::new("lost", Fault),
+        ErrorSpec::loss("lost", Fault),
         ErrorSpec::new("aborted", Expected),
     ]),
     counters: Cow::Borrowed(&[
